@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every library the project links, as imported targets. A missing one names the package that has it.
+include_guard()
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+# dos_require_pkg(NAME MODULES... HINT text): the first module found becomes PkgConfig::NAME.
+function(dos_require_pkg name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HINT" "MODULES")
+  pkg_search_module(${name} IMPORTED_TARGET GLOBAL ${arg_MODULES})
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} not found (pkg-config: ${arg_MODULES}). ${arg_HINT}")
+  endif()
+endfunction()
+
+dos_require_pkg(STARPU MODULES starpu-1.4 starpu-1.3 HINT
+                "Debian: libstarpu-dev. Clusters: Spack 'starpu', or set PKG_CONFIG_PATH.")
+dos_require_pkg(HWLOC MODULES hwloc HINT "Debian: libhwloc-dev.")
+dos_require_pkg(OPENBLAS MODULES openblas HINT "Debian: libopenblas-pthread-dev.")
+dos_require_pkg(FMT MODULES fmt HINT "Debian: libfmt-dev.")
+dos_require_pkg(SPDLOG MODULES spdlog HINT "Debian: libspdlog-dev.")
+dos_require_pkg(TOMLPLUSPLUS MODULES tomlplusplus HINT "Debian: libtomlplusplus-dev.")
+dos_require_pkg(XXHASH MODULES libxxhash HINT "Debian: libxxhash-dev.")
+dos_require_pkg(SENTENCEPIECE MODULES sentencepiece HINT "Debian: libsentencepiece-dev.")
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+# MPICH by name: Debian's StarPU pulls in Open MPI, and the two must never meet in one program.
+if(DOS_WITH_MPI)
+  dos_require_pkg(MPICH MODULES mpich HINT "Debian: libmpich-dev.")
+  find_program(DOS_MPIEXEC NAMES mpiexec.mpich mpiexec.hydra mpiexec)
+endif()
+
+add_library(dos_starpu INTERFACE)
+target_include_directories(dos_starpu SYSTEM INTERFACE ${STARPU_INCLUDE_DIRS})
+target_link_libraries(dos_starpu INTERFACE PkgConfig::STARPU)
+
+if(DOS_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(DOS_BUILD_BENCH)
+  find_package(benchmark REQUIRED)
+endif()
+
+message(STATUS "StarPU ${STARPU_VERSION}, hwloc ${HWLOC_VERSION}, OpenBLAS ${OPENBLAS_VERSION}, "
+               "MPICH ${MPICH_VERSION}")

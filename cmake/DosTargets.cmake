@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler settings shared by every target.
+include_guard()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+# Contracts stay checked in every build type: no -DNDEBUG.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g")
+
+add_library(dos_options INTERFACE)
+target_compile_options(dos_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -fno-math-errno
+                                             -fno-trapping-math $<$<BOOL:${DOS_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # fmt's inlined formatting code trips these two at -O3 (GCC PR 105329 and relatives).
+  target_compile_options(dos_options INTERFACE -Wno-restrict -Wno-stringop-overflow)
+endif()
+target_include_directories(dos_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+if(DOS_SANITIZE)
+  target_compile_options(dos_options INTERFACE -fsanitize=${DOS_SANITIZE} -fno-omit-frame-pointer
+                                               -fno-sanitize-recover=all)
+  target_link_options(dos_options INTERFACE -fsanitize=${DOS_SANITIZE})
+endif()

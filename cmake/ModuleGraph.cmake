@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# The module graph. A module may include headers of itself and of the modules on its right-hand side,
+# nothing else. Checked when CMake configures (DosModules.cmake), and by tests/checks.
+include_guard()
+
+set(DOS_MODULES base platform perfmodels rt codelets tensor nn models optim sched sched_starpu dist data
+                io trace train)
+
+set(DOS_MAY_USE_base "")
+set(DOS_MAY_USE_platform base)
+set(DOS_MAY_USE_perfmodels base)
+set(DOS_MAY_USE_rt base platform)
+set(DOS_MAY_USE_codelets base platform rt)
+set(DOS_MAY_USE_tensor base rt)
+set(DOS_MAY_USE_nn base tensor codelets)
+set(DOS_MAY_USE_models base tensor nn)
+set(DOS_MAY_USE_optim base tensor codelets)
+set(DOS_MAY_USE_sched base perfmodels)
+set(DOS_MAY_USE_sched_starpu base rt sched perfmodels)
+set(DOS_MAY_USE_dist base platform rt tensor)
+set(DOS_MAY_USE_data base)
+set(DOS_MAY_USE_io base platform rt tensor)
+set(DOS_MAY_USE_trace base rt)
+set(DOS_MAY_USE_train base platform perfmodels rt codelets tensor nn models optim sched sched_starpu dist
+                      data io trace)
+
+# Headers of C libraries that only some modules may see: header regex -> modules.
+set(DOS_RESTRICTED_HEADERS starpu mpi cuda hwloc)
+set(DOS_HEADER_REGEX_starpu "^starpu.*[.]h$")
+set(DOS_HEADER_MODULES_starpu rt sched_starpu)
+set(DOS_HEADER_REGEX_mpi "^mpi[.]h$")
+set(DOS_HEADER_MODULES_mpi platform)
+set(DOS_HEADER_REGEX_cuda "^(cuda|cublas).*[.]h$")
+set(DOS_HEADER_MODULES_cuda platform rt)
+set(DOS_HEADER_REGEX_hwloc "^hwloc.*[.]h$")
+set(DOS_HEADER_MODULES_hwloc platform)
