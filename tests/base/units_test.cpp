@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/units.hpp"
+
+#include <gtest/gtest.h>
+
+namespace dos {
+namespace {
+
+TEST(FormatBytes, KeepsThreeDigits) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(17), "17 B");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes(Index{12} << 20), "12.0 MiB");
+  EXPECT_EQ(format_bytes(Index{300} << 30), "300 GiB");
+}
+
+TEST(FormatDuration, PicksTheUnit) {
+  EXPECT_EQ(format_duration(11.6), "12s");
+  EXPECT_EQ(format_duration(200), "3m20s");
+  EXPECT_EQ(format_duration(3720), "1h02m");
+}
+
+}  // namespace
+}  // namespace dos
