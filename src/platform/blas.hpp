@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace dos::platform::blas {
+
+/// Version and build of the BLAS library, "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
+std::string description();
+
+/// The kernel family that OpenBLAS runs, e.g. "SkylakeX".
+std::string core_type();
+
+/// One BLAS thread for each calling thread: StarPU's workers are the parallelism.
+void use_one_thread();
+
+/// OpenBLAS 0.3.21 takes its AVX2 "Haswell" kernels on AVX-512 processors that it does not know
+/// (AMD Zen 4 and 5) and loses half of the speed. It chooses when the library is loaded, so the
+/// only cure is to start the program again with OPENBLAS_CORETYPE set: this does so, once, and only
+/// when the choice is bad and the variable is not set. Call first thing in main, before MPI, with
+/// main's argv. Returns when there is nothing to mend or when the restart fails.
+void restart_with_better_kernels(char** argv);
+
+}  // namespace dos::platform::blas

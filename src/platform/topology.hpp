@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "base/types.hpp"
+
+namespace dos::platform {
+
+/// What of the machine this process may use, as hwloc sees it.
+struct Topology {
+  std::string processor;  ///< model name, "" when unknown
+  Index packages = 0;
+  Index numa_nodes = 0;
+  Index cores = 0;
+  Index processing_units = 0;
+  Index memory_bytes = 0;  ///< of the NUMA nodes
+};
+
+/// Throws Error when hwloc cannot read the machine.
+Topology read_topology();
+
+/// "2.9.0".
+std::string hwloc_version();
+
+/// Bytes of host memory this process can still take: what the kernel calls available, or less where
+/// a control group limits it.
+Index available_memory_bytes();
+
+}  // namespace dos::platform
