@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rt/handle.hpp"
+
+#include <starpu.h>
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "rt/starpu_mode.hpp"
+
+namespace dos::rt {
+namespace {
+
+HandleSpec checked(HandleSpec spec) {
+  expect(spec.count >= 0 && spec.count <= std::numeric_limits<std::uint32_t>::max(),
+         "buffer '{}' has {} elements, StarPU's vectors hold at most 2^32 - 1: use a smaller "
+         "batch, more "
+         "lanes or smaller subgroups",
+         spec.name, spec.count);
+  return spec;
+}
+
+}  // namespace
+
+Handle::Handle(Session& session, HandleSpec spec)
+    : session_(session), spec_(checked(std::move(spec))), counted_bytes_(bytes()) {
+  home_.emplace(bytes());
+  session_.memory().add(spec_.category, counted_bytes_);
+  starpu_vector_data_register(
+      &raw_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(home_->data()),
+      static_cast<std::uint32_t>(spec_.count), static_cast<std::size_t>(size_of(spec_.type)));
+  starpu_data_set_name(raw_, spec_.name.c_str());
+}
+
+Handle::Handle(Session& session, HandleSpec spec, ScratchTag)
+    : session_(session),
+      spec_(checked(std::move(spec))),
+      counted_bytes_(bytes() * session.workers()) {
+  session_.memory().add(spec_.category, counted_bytes_);
+  starpu_vector_data_register(&raw_, -1, 0, static_cast<std::uint32_t>(spec_.count),
+                              static_cast<std::size_t>(size_of(spec_.type)));
+  starpu_data_set_name(raw_, spec_.name.c_str());
+}
+
+std::unique_ptr<Handle> Handle::scratch(Session& session, std::string name, DType type,
+                                        Index count) {
+  return std::unique_ptr<Handle>(new Handle(session,
+                                            {.name = std::move(name),
+                                             .type = type,
+                                             .count = count,
+                                             .category = MemoryCategory::kWorkspace},
+                                            ScratchTag{}));
+}
+
+Handle::~Handle() {
+  starpu_data_unregister_no_coherency(raw_);
+  session_.memory().remove(spec_.category, counted_bytes_);
+}
+
+HostAccess::HostAccess(const Handle& handle, Mode mode) : handle_(handle) {
+  const int result = starpu_data_acquire(handle.raw(), to_starpu(mode));
+  require(result == 0, "starpu_data_acquire");
+  data_ = starpu_data_get_local_ptr(handle.raw());
+}
+
+HostAccess::~HostAccess() {
+  starpu_data_release(handle_.raw());
+}
+
+}  // namespace dos::rt

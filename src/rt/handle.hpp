@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/types.hpp"
+#include "rt/host_buffer.hpp"
+#include "rt/memory_ledger.hpp"
+#include "rt/mode.hpp"
+#include "rt/session.hpp"
+
+struct _starpu_data_state;
+
+namespace dos::rt {
+
+using RawHandle = _starpu_data_state*;
+
+/// Name, element type, element count and purpose of a buffer.
+struct HandleSpec {
+  std::string name;
+  DType type = DType::kF32;
+  Index count = 0;
+  MemoryCategory category = MemoryCategory::kActivations;
+};
+
+/// Owns one StarPU vector: its home buffer in host memory (zeroed) and its registration. The
+/// session must outlive it. Destruction waits for the tasks that use it. Not movable: tasks refer
+/// to it by address.
+class Handle {
+ public:
+  /// Throws Error when the memory is refused or the count is above 2^32 - 1, StarPU's limit for a
+  /// vector.
+  Handle(Session& session, HandleSpec spec);
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle();
+
+  /// Work space that tasks take in Mode::kScratch: StarPU allocates one for each worker that needs
+  /// it.
+  static std::unique_ptr<Handle> scratch(Session& session, std::string name, DType type,
+                                         Index count);
+
+  [[nodiscard]] RawHandle raw() const noexcept { return raw_; }
+  [[nodiscard]] const std::string& name() const noexcept { return spec_.name; }
+  [[nodiscard]] DType type() const noexcept { return spec_.type; }
+  [[nodiscard]] Index count() const noexcept { return spec_.count; }
+  [[nodiscard]] Index bytes() const noexcept { return spec_.count * size_of(spec_.type); }
+
+ private:
+  struct ScratchTag {};
+  Handle(Session& session, HandleSpec spec, ScratchTag);
+
+  Session& session_;
+  HandleSpec spec_;
+  Index counted_bytes_;
+  std::optional<HostBuffer> home_;
+  RawHandle raw_ = nullptr;
+};
+
+/// Access from the submitting thread: blocks until the tasks submitted before allow it, and gives
+/// the buffer back when destroyed.
+class HostAccess {
+ public:
+  HostAccess(const Handle& handle, Mode mode);
+  HostAccess(const HostAccess&) = delete;
+  HostAccess& operator=(const HostAccess&) = delete;
+  ~HostAccess();
+
+  /// The elements; T must have the size of the handle's type.
+  template <class T>
+  [[nodiscard]] std::span<T> as() const {
+    require(static_cast<Index>(sizeof(T)) == size_of(handle_.type()),
+            "element size of a host access");
+    return {static_cast<T*>(data_), static_cast<std::size_t>(handle_.count())};
+  }
+
+ private:
+  const Handle& handle_;
+  void* data_ = nullptr;
+};
+
+}  // namespace dos::rt

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rt/host_buffer.hpp"
+
+#include <starpu.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/units.hpp"
+
+namespace dos::rt {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+std::byte* map_zeroed(std::size_t bytes) {
+  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  expect(address != MAP_FAILED,
+         "the system refuses {} of memory: use a smaller model, batch or context, or recompute",
+         format_bytes(static_cast<Index>(bytes)));
+  return static_cast<std::byte*>(address);
+}
+
+/// Maps `bytes`, a multiple of the huge page, at a huge page boundary.
+std::byte* map_huge(std::size_t bytes) {
+  std::byte* raw = map_zeroed(bytes + kHugePage);
+  const auto address = reinterpret_cast<std::uintptr_t>(raw);
+  const std::size_t skip = round_up(address, kHugePage) - address;
+  if (skip != 0) ::munmap(raw, skip);
+  if (skip != kHugePage) ::munmap(raw + skip + bytes, kHugePage - skip);
+  ::madvise(raw + skip, bytes, MADV_HUGEPAGE);
+  return raw + skip;
+}
+
+}  // namespace
+
+HostBuffer::HostBuffer(Index bytes) {
+  require(bytes >= 0, "buffer size is not negative");
+  const auto wanted = static_cast<std::size_t>(bytes == 0 ? 1 : bytes);
+  const bool huge = wanted >= kHugePage;
+  mapped_bytes_ = round_up(wanted, huge ? kHugePage : kPage);
+  data_ = huge ? map_huge(mapped_bytes_) : map_zeroed(mapped_bytes_);
+  starpu_memory_pin(data_, mapped_bytes_);
+}
+
+HostBuffer::HostBuffer(HostBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), mapped_bytes_(other.mapped_bytes_) {}
+
+HostBuffer::~HostBuffer() {
+  if (data_ == nullptr) return;
+  starpu_memory_unpin(data_, mapped_bytes_);
+  if (::munmap(data_, mapped_bytes_) != 0) log::error("munmap of {} bytes failed", mapped_bytes_);
+}
+
+}  // namespace dos::rt

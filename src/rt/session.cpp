@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rt/session.hpp"
+
+#include <starpu.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/nearest.hpp"
+
+namespace dos::rt {
+
+namespace {
+
+/// `conf` as starpu_conf_init left it: its policy name is the environment's STARPU_SCHED, or null.
+std::string chosen_scheduler(const SessionConfig& config, const starpu_conf& conf) {
+  const std::string environment = conf.sched_policy_name == nullptr ? "" : conf.sched_policy_name;
+  if (config.scheduler.empty()) return environment.empty() ? kDefaultScheduler : environment;
+  // StarPU 1.3 would silently run the environment's.
+  expect(environment.empty() || environment == config.scheduler,
+         "scheduler '{}' is configured, but the environment has STARPU_SCHED={}: unset one of them",
+         config.scheduler, environment);
+  return config.scheduler;
+}
+
+}  // namespace
+
+Session::Session(const SessionConfig& config) {
+  starpu_conf conf;
+  starpu_conf_init(&conf);
+  scheduler_ = chosen_scheduler(config, conf);
+  const std::vector<std::string> known = known_schedulers();
+  expect(std::find(known.begin(), known.end(), scheduler_) != known.end(),
+         "unknown scheduler '{}'{}; known: {}", scheduler_, did_you_mean(scheduler_, known),
+         fmt::join(known, ", "));
+  conf.sched_policy_name = scheduler_.c_str();
+  if (config.cpu_workers >= 0) conf.ncpus = static_cast<int>(config.cpu_workers);
+  // starpu_conf_init has read the environment; what is set since then must not be read over.
+  conf.precedence_over_environment_variables = 1;
+  // Signals belong to the trainer, which stops cleanly at the end of a step.
+  conf.catch_signals = 0;
+  const int result = starpu_init(&conf);
+  expect(result == 0,
+         "StarPU found no worker it may use (error {}): check STARPU_NCPU and the job's cores",
+         result);
+  starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
+}
+
+Session::~Session() {
+  starpu_task_wait_for_all();
+  starpu_shutdown();
+}
+
+void Session::wait_all() const {
+  starpu_task_wait_for_all();
+}
+
+Index Session::workers() const {
+  return starpu_worker_get_count();
+}
+
+std::string Session::version() {
+  int major = 0;
+  int minor = 0;
+  int release = 0;
+  starpu_get_version(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+std::vector<std::string> Session::known_schedulers() {
+  std::vector<std::string> names;
+  for (starpu_sched_policy** policy = starpu_sched_get_predefined_policies(); *policy != nullptr;
+       ++policy)
+    names.emplace_back((*policy)->policy_name);
+  return names;
+}
+
+}  // namespace dos::rt

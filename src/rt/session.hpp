@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/types.hpp"
+#include "rt/memory_ledger.hpp"
+
+namespace dos::rt {
+
+struct SessionConfig {
+  /// StarPU policy name; "" takes the one that STARPU_SCHED names in the environment, or
+  /// kDefaultScheduler.
+  std::string scheduler;
+  Index cpu_workers = -1;  ///< CPU workers; -1 takes one a core
+};
+
+/// Greedy, work stealing, honours priorities and data locality: the best of StarPU's own policies
+/// on CPU-only machines.
+inline constexpr const char* kDefaultScheduler = "lws";
+
+/// One initialised StarPU, shut down by the destructor after all tasks. Everything that holds
+/// handles must be destroyed before. Only one may exist at a time.
+class Session {
+ public:
+  /// Throws Error when the scheduler is unknown (the message lists the known ones), when
+  /// STARPU_SCHED names another than `config`, or when StarPU finds no worker.
+  explicit Session(const SessionConfig& config);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();
+
+  /// Blocks until every submitted task is done.
+  void wait_all() const;
+
+  [[nodiscard]] Index workers() const;
+  [[nodiscard]] const std::string& scheduler() const { return scheduler_; }
+  [[nodiscard]] MemoryLedger& memory() { return memory_; }
+
+  /// "1.3.10".
+  static std::string version();
+  static std::vector<std::string> known_schedulers();
+
+ private:
+  std::string scheduler_;
+  MemoryLedger memory_;
+};
+
+}  // namespace dos::rt

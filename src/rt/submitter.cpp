@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rt/submitter.hpp"
+
+#include <starpu.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/error.hpp"
+#include "rt/starpu_mode.hpp"
+#include "rt/task_header.hpp"
+
+namespace dos::rt {
+namespace {
+
+template <class T>
+T* allocate(std::size_t count) {
+  void* memory = std::malloc(count * sizeof(T));
+  if (memory == nullptr) throw std::bad_alloc();
+  return static_cast<T*>(memory);
+}
+
+std::uint32_t footprint_of(const Work& work) {
+  return starpu_hash_crc32c_be_n(work.sizes.data(), sizeof work.sizes, 0);
+}
+
+TaskHeader* make_argument_block(const TaskCall& call) {
+  const std::size_t payload_offset = sizeof(TaskHeader) + call.arguments.size();
+  const std::size_t bytes = payload_offset + call.payload.size();
+  auto* block = allocate<std::byte>(bytes);
+  if (!call.arguments.empty())
+    std::memcpy(block + sizeof(TaskHeader), call.arguments.data(), call.arguments.size());
+  if (!call.payload.empty())
+    std::memcpy(block + payload_offset, call.payload.data(), call.payload.size());
+  return new (block) TaskHeader{.task = nullptr,
+                                .profile = nullptr,
+                                .record = {},
+                                .footprint = footprint_of(call.work),
+                                .buffers = static_cast<std::uint32_t>(call.buffers.size()),
+                                .payload_offset = payload_offset,
+                                .bytes = bytes};
+}
+
+void check_buffer_count(const TaskCall& call) {
+  const std::size_t count = call.buffers.size();
+  const std::size_t fixed = call.codelet.spec().modes.size();
+  require(call.codelet.spec().tail ? count >= fixed : count == fixed,
+          "number of buffers of a task");
+}
+
+void attach_buffers(starpu_task* task, const TaskCall& call) {
+  const std::size_t count = call.buffers.size();
+  starpu_data_handle_t* handles = task->handles;
+  starpu_data_access_mode* modes = task->modes;
+  if (count > STARPU_NMAXBUFS) {
+    handles = task->dyn_handles = allocate<starpu_data_handle_t>(count);
+    modes = task->dyn_modes = allocate<starpu_data_access_mode>(count);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    handles[i] = call.buffers[i]->raw();
+    modes[i] = to_starpu(call.codelet.mode(static_cast<Index>(i)));
+  }
+  task->nbuffers = static_cast<int>(count);
+}
+
+double microseconds(const timespec& time) {
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
+}
+
+void report_completion(void* argument) {
+  const auto& header = *static_cast<const TaskHeader*>(argument);
+  const starpu_profiling_task_info* info = header.task->profiling_info;
+  TaskRecord record = header.record;
+  record.worker = info->workerid;
+  record.start_us = microseconds(info->start_time);
+  record.end_us = microseconds(info->end_time);
+  header.profile->complete_task(record);
+}
+
+}  // namespace
+
+Submitter::~Submitter() {
+  session_.wait_all();
+}
+
+void Submitter::submit(const TaskCall& call) {
+  check_buffer_count(call);
+  starpu_task* task = starpu_task_create();
+  task->cl = call.codelet.raw();
+  task->name = call.codelet.symbol();
+  attach_buffers(task, call);
+  TaskHeader* header = make_argument_block(call);
+  header->task = task;
+  header->profile = &profile_;
+  header->record.codelet = &call.codelet;
+  header->record.label = call.options.label;
+  header->record.tag = tag_;
+  task->cl_arg = header;
+  task->cl_arg_size = header->bytes;
+  task->cl_arg_free = 1;
+  task->callback_func = report_completion;
+  task->callback_arg = header;
+  task->flops = call.work.flops;
+  task->priority = std::clamp(call.options.priority, starpu_sched_get_min_priority(),
+                              starpu_sched_get_max_priority());
+  profile_.expect_task(tag_);
+  const int result = starpu_task_submit(task);
+  if (result != 0) {
+    profile_.cancel_task(tag_);
+    task->destroy = 0;
+    starpu_task_destroy(task);
+    fail("no worker of this run can execute codelet {} (error {})", call.codelet.symbol(), result);
+  }
+  if (observer_) observer_(call);
+}
+
+}  // namespace dos::rt

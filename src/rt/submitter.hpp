@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "base/types.hpp"
+#include "rt/codelet.hpp"
+#include "rt/handle.hpp"
+#include "rt/profile.hpp"
+#include "rt/session.hpp"
+
+namespace dos::rt {
+
+/// What a task costs and how urgent it is.
+struct TaskOptions {
+  int priority = 0;        ///< larger runs earlier; clamped to what the scheduler supports
+  const char* label = "";  ///< what the task works on; must outlive the task
+};
+
+/// The size of a task's work: what its duration depends on, never hyper-parameters or step numbers.
+struct Work {
+  double flops = 0;
+  std::array<Index, 4> sizes{};  ///< hashed into the performance model's footprint
+};
+
+/// A task about to be submitted.
+struct TaskCall {
+  const Codelet& codelet;
+  std::span<const Handle* const> buffers;
+  std::span<const std::byte> arguments;
+  std::span<const std::byte> payload;
+  Work work;
+  TaskOptions options;
+};
+
+/// Submits tasks in program order, tagged with the current phase and step; StarPU derives the task
+/// graph from the buffers. One thread submits.
+class Submitter {
+ public:
+  explicit Submitter(Session& session) : session_(session) {}
+  Submitter(const Submitter&) = delete;
+  Submitter& operator=(const Submitter&) = delete;
+  /// Waits for the session's tasks: they report to the profile.
+  ~Submitter();
+
+  void set_tag(const TaskTag& tag) { tag_ = tag; }
+  [[nodiscard]] const TaskTag& tag() const { return tag_; }
+  [[nodiscard]] Session& session() const { return session_; }
+  [[nodiscard]] Profile& profile() { return profile_; }
+
+  /// Throws Error when no worker can run the codelet.
+  void submit(const TaskCall& call);
+
+  template <class Args>
+  void submit(const Codelet& codelet, std::span<const Handle* const> buffers, const Args& args,
+              const Work& work, const TaskOptions& options,
+              std::span<const std::byte> payload = {}) {
+    static_assert(std::is_trivially_copyable_v<Args>);
+    submit(TaskCall{codelet, buffers, std::as_bytes(std::span(&args, 1)), payload, work, options});
+  }
+
+  /// Runs after each submission with the call: used to look at every output as it appears. Empty:
+  /// off.
+  void set_observer(std::function<void(const TaskCall&)> observer) {
+    observer_ = std::move(observer);
+  }
+
+ private:
+  Session& session_;
+  Profile profile_;
+  TaskTag tag_;
+  std::function<void(const TaskCall&)> observer_;
+};
+
+}  // namespace dos::rt

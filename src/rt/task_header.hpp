@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/types.hpp"
+#include "rt/profile.hpp"
+
+struct starpu_task;
+
+namespace dos::rt {
+
+/// Precedes the arguments of every task in its StarPU argument block, which StarPU frees with the
+/// task.
+struct alignas(std::max_align_t) TaskHeader {
+  starpu_task* task;
+  Profile* profile;
+  TaskRecord record;           ///< completed when the task ends
+  std::uint32_t footprint;     ///< hash of the sizes that determine the cost
+  std::uint32_t buffers;       ///< number of buffers
+  std::size_t payload_offset;  ///< from the start of the block
+  std::size_t bytes;           ///< of the whole block
+};
+
+}  // namespace dos::rt
