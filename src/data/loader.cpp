@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/loader.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+
+namespace dos::data {
+namespace {
+
+void expect_positive(Index value, const char* key) {
+  expect(value > 0, "{} must be at least 1, is {}", key, value);
+}
+
+std::uint64_t epoch_key(std::uint64_t seed, Index epoch) {
+  static const std::uint64_t stream = stream_of("data.loader");
+  const auto words = Philox(seed).block(static_cast<std::uint64_t>(epoch), stream);
+  return std::uint64_t{words[0]} << 32U | words[1];
+}
+
+constexpr bool is_in(Index value, Index size) {
+  return value >= 0 && value < size;
+}
+
+}  // namespace
+
+void BatchShape::validate() const {
+  expect_positive(batch, "train.batch");
+  expect_positive(accumulate, "train.accumulate");
+  expect_positive(ranks, "the number of ranks");
+}
+
+Index sample_index(const BatchShape& shape, const BatchPosition& position, Index sequence) {
+  require(position.step >= 0 && is_in(position.micro_batch, shape.accumulate) &&
+              is_in(position.rank, shape.ranks) && is_in(sequence, shape.batch),
+          "sample outside the batch");
+  const Index micro_batch = position.step * shape.accumulate + position.micro_batch;
+  return (micro_batch * shape.ranks + position.rank) * shape.batch + sequence;
+}
+
+Loader::Loader(TokenFile file, const LoaderConfig& config)
+    : file_(std::move(file)), config_(config) {
+  expect_positive(config.context, "model.context");
+  expect_positive(config.vocabulary, "model.vocab");
+  expect(file_.size() > config.context,
+         "{}: {} tokens, but a sample with model.context={} takes {}; prepare more text or lower "
+         "model.context",
+         file_.path().string(), file_.size(), config.context, config.context + 1);
+  windows_ = (file_.size() - 1) / config.context;
+}
+
+Index Loader::window_of(Index index) const {
+  const Index position = index % windows_;
+  if (!config_.shuffle) return position;
+  return Permutation(windows_, epoch_key(config_.seed, index / windows_))(position);
+}
+
+void Loader::sample(Index index, std::span<std::int32_t> out) const {
+  require(index >= 0, "negative sample index");
+  require(std::ssize(out) == config_.context + 1, "a sample is context + 1 tokens");
+  const Index first = window_of(index) * config_.context;
+  file_.read(first, out);
+  const auto bad =
+      std::ranges::find_if(out, [this](auto token) { return !is_in(token, config_.vocabulary); });
+  if (bad == out.end()) return;
+  fail(
+      "{}: token {} at position {} is outside model.vocab={}; the file was prepared with another "
+      "tokenizer: raise model.vocab above {} or prepare the text again",
+      file_.path().string(), static_cast<std::uint32_t>(*bad), first + (bad - out.begin()),
+      config_.vocabulary, static_cast<std::uint32_t>(*bad));
+}
+
+void Loader::micro_batch(const BatchShape& shape, const BatchPosition& position,
+                         std::span<std::int32_t> inputs, std::span<std::int32_t> targets) const {
+  const Index context = config_.context;
+  require(std::ssize(inputs) == shape.batch * context && targets.size() == inputs.size(),
+          "inputs and targets are batch x context");
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(context + 1));
+  for (Index sequence = 0; sequence < shape.batch; ++sequence) {
+    sample(sample_index(shape, position, sequence), tokens);
+    std::copy(tokens.begin(), tokens.end() - 1, inputs.begin() + sequence * context);
+    std::copy(tokens.begin() + 1, tokens.end(), targets.begin() + sequence * context);
+  }
+}
+
+}  // namespace dos::data

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/types.hpp"
+#include "data/token_file.hpp"
+
+namespace dos::data {
+
+struct LoaderConfig {
+  Index context = 0;     ///< tokens a sequence feeds to the model
+  Index vocabulary = 0;  ///< the model's: tokens must be smaller
+  std::uint64_t seed = 0;
+  bool shuffle = true;  ///< false: windows in file order, for validation
+};
+
+/// How many samples one step takes. Each step takes the next accumulate * ranks * batch samples,
+/// micro-batch by micro-batch, in it rank by rank, in it sequence by sequence. So the samples of a
+/// step depend on the product alone: 4 ranks train on what 1 rank with accumulate * 4 trains on.
+struct BatchShape {
+  Index batch = 0;  ///< sequences of a micro-batch on one rank
+  Index accumulate = 1;
+  Index ranks = 1;
+
+  /// Throws Error, naming the configuration key, unless all are positive.
+  void validate() const;
+  [[nodiscard]] Index samples_per_step() const { return accumulate * ranks * batch; }
+};
+
+/// One micro-batch of one rank; all count from 0.
+struct BatchPosition {
+  Index step = 0;
+  Index micro_batch = 0;
+  Index rank = 0;
+};
+
+/// The global index of sample `sequence` of a micro-batch. Pre: a valid shape, and every part of
+/// the position inside it.
+Index sample_index(const BatchShape& shape, const BatchPosition& position, Index sequence);
+
+/// Cuts a split into windows of `context` tokens that do not overlap, and deals them out. A sample
+/// is a window and the token behind it. Sample i is window `i mod windows()` of epoch
+/// `i / windows()`, through a permutation keyed by (seed, epoch) where the loader shuffles. So a
+/// sample is a pure function of (seed, index): there is no state to save, and any rank or thread
+/// may ask for any sample. At most `context` last tokens of the file are never read.
+class Loader {
+ public:
+  /// Throws Error when context or vocabulary is not positive, or the file has fewer than
+  /// context + 1 tokens.
+  Loader(TokenFile file, const LoaderConfig& config);
+
+  /// The number of windows, at least 1: the samples of one epoch.
+  [[nodiscard]] Index windows() const noexcept { return windows_; }
+
+  /// Writes the context + 1 tokens of a sample: out[0 .. context-1] is the input, out[1 ..
+  /// context] the target. Pre: index >= 0 and out has that size. Throws Error, naming file,
+  /// position and value, for a token outside the vocabulary.
+  void sample(Index index, std::span<std::int32_t> out) const;
+
+  /// Fills a micro-batch: inputs and targets are batch x context, sequence by sequence. Pre: they
+  /// have that size; as for sample_index().
+  void micro_batch(const BatchShape& shape, const BatchPosition& position,
+                   std::span<std::int32_t> inputs, std::span<std::int32_t> targets) const;
+
+ private:
+  [[nodiscard]] Index window_of(Index index) const;
+
+  TokenFile file_;
+  LoaderConfig config_;
+  Index windows_ = 0;
+};
+
+}  // namespace dos::data

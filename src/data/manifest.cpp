@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/manifest.hpp"
+
+#include <xxhash.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "data/missing.hpp"
+#include "data/tokenizer.hpp"
+
+namespace dos::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "dos.dataset";
+constexpr int kVersion = 1;
+
+Index read_count(const json& object, const char* key, Index minimum) {
+  const auto& value = object.at(key);
+  // get<Index>() would truncate 1.5 and wrap above 2^63 - 1.
+  expect(value.is_number_integer() &&
+             (!value.is_number_unsigned() ||
+              value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<Index>::max()}) &&
+             value.get<Index>() >= minimum,
+         "'{}' must be a whole number of at least {}, is {}", key, minimum, value.dump());
+  return value.get<Index>();
+}
+
+void read_model(const json& object, Manifest& manifest) {
+  const json& model = object.at("model");
+  manifest.model_file = model.at("file").get<std::string>();
+  manifest.model_bytes = read_count(model, "bytes", 1);
+  manifest.model_hash = model.at("hash").get<std::string>();
+  const std::filesystem::path file = manifest.model_file;
+  expect(!file.empty() && file == file.filename(),
+         "'model.file' must name a file beside the manifest, is '{}'", manifest.model_file);
+}
+
+Manifest parse(const std::string& text) {
+  const json object = json::parse(text);
+  const auto format = object.at("format").get<std::string>();
+  expect(format == kFormat, "'format' is '{}', expected '{}'", format, kFormat);
+  const Index version = read_count(object, "version", 1);
+  expect(version == kVersion, "'version' is {}, this program reads {}", version, kVersion);
+  Manifest manifest;
+  manifest.tokenizer = object.at("tokenizer").get<std::string>();
+  expect(manifest.tokenizer == kBytes || manifest.tokenizer == kSentencePiece,
+         "'tokenizer' is '{}', known are '{}' and '{}'", manifest.tokenizer, kBytes,
+         kSentencePiece);
+  manifest.vocabulary = read_count(object, "vocabulary", 1);
+  manifest.train_tokens = read_count(object.at("tokens"), "train", 1);
+  manifest.val_tokens = read_count(object.at("tokens"), "val", 1);
+  if (manifest.tokenizer == kSentencePiece) read_model(object, manifest);
+  for (const json& source : object.at("sources")) {
+    manifest.sources.push_back(
+        {.path = source.at("path").get<std::string>(), .bytes = read_count(source, "bytes", 0)});
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string to_text(const Manifest& manifest) {
+  nlohmann::ordered_json object{
+      {"format", kFormat},
+      {"version", kVersion},
+      {"tokenizer", manifest.tokenizer},
+      {"vocabulary", manifest.vocabulary},
+      {"tokens", {{"train", manifest.train_tokens}, {"val", manifest.val_tokens}}}};
+  if (!manifest.model_file.empty()) {
+    object["model"] = {{"file", manifest.model_file},
+                       {"bytes", manifest.model_bytes},
+                       {"hash", manifest.model_hash}};
+  }
+  object["sources"] = nlohmann::ordered_json::array();
+  for (const SourceFile& source : manifest.sources) {
+    object["sources"].push_back({{"path", source.path}, {"bytes", source.bytes}});
+  }
+  // File names need not be UTF-8, JSON must be.
+  return object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+Manifest read_manifest(const std::filesystem::path& path) {
+  expect(!is_missing(path),
+         "{}: missing, so the tokenizer of this dataset is unknown; write the dataset with "
+         "prepare_data",
+         path.string());
+  const std::string text = read_text(path);
+  try {
+    return parse(text);
+  } catch (const json::exception& error) {
+    fail("{}: not a dataset manifest: {}; write the dataset again with prepare_data", path.string(),
+         error.what());
+  } catch (const Error& error) {
+    fail("{}: {}; write the dataset again with prepare_data", path.string(), error.what());
+  }
+}
+
+std::string hash_of(std::string_view bytes) {
+  return fmt::format("xxh64:{:016x}", XXH64(bytes.data(), bytes.size(), 0));
+}
+
+}  // namespace dos::data

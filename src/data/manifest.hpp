@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/types.hpp"
+
+namespace dos::data {
+
+struct SourceFile {
+  std::string path;
+  Index bytes = 0;
+};
+
+/// What PREFIX.json says about the token files beside it. The file is JSON:
+///   {"format": "dos.dataset", "version": 1, "tokenizer": "bytes" or "sentencepiece",
+///    "vocabulary": 257, "tokens": {"train": 900, "val": 100},
+///    "model": {"file": "PREFIX.model", "bytes": 1234, "hash": "xxh64:..."} (sentencepiece only),
+///    "sources": [{"path": "input.txt", "bytes": 1000}]}
+struct Manifest {
+  std::string tokenizer;
+  Index vocabulary = 0;
+  Index train_tokens = 0;
+  Index val_tokens = 0;
+  std::string model_file;  ///< in the manifest's own folder; empty for bytes
+  Index model_bytes = 0;
+  std::string model_hash;
+  std::vector<SourceFile> sources;
+};
+
+/// The manifest as the text of its file.
+std::string to_text(const Manifest& manifest);
+
+/// Throws Error, naming the file, the entry and the remedy, when the file is missing, is not JSON,
+/// is of another format or version, or lacks an entry or has one of the wrong type or value.
+Manifest read_manifest(const std::filesystem::path& path);
+
+/// "xxh64:" and 16 hexadecimal digits of the bytes' xxHash.
+std::string hash_of(std::string_view bytes);
+
+}  // namespace dos::data

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace dos::data {
+
+/// Bytes of the well-formed UTF-8 character that starts `text` (1 to 4), or 0 when there is none:
+/// empty text, a stray or missing continuation byte, an overlong form, a surrogate, or a value
+/// above U+10FFFF.
+std::size_t utf8_character(std::string_view text);
+
+/// The largest position <= `wanted` that does not split a UTF-8 character of `text`. Where the
+/// text is not UTF-8 this is `wanted` itself. Pre: wanted <= text.size().
+std::size_t utf8_boundary(std::string_view text, std::size_t wanted);
+
+/// The end of the first part of `text` for work in parts of at most `limit` bytes: behind the last
+/// newline within the limit, or at a character boundary where there is none. Pre: limit >= 4.
+std::size_t line_part(std::string_view text, std::size_t limit);
+
+}  // namespace dos::data

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/dataset.hpp"
+
+#include "data/corpus.hpp"
+#include "data/files.hpp"
+#include "data/sentencepiece.hpp"
+#include "scratch_directory.hpp"
+
+namespace dos::data {
+namespace {
+
+using test::fails_with;
+
+class DatasetTest : public testing::Test {
+ protected:
+  DatasetTest() {
+    test::write_tokens(paths_.train, 257, {1, 2, 3});
+    test::write_tokens(paths_.val, 257, {4});
+  }
+
+  void write_manifest(const Manifest& manifest) const {
+    write_durably(paths_.manifest, to_text(manifest));
+  }
+  void write_model_and_manifest(const std::string& model) const {
+    write_durably(paths_.model, model);
+    write_manifest({.tokenizer = "sentencepiece",
+                    .vocabulary = 330,
+                    .train_tokens = 3,
+                    .val_tokens = 1,
+                    .model_file = "set.model",
+                    .model_bytes = std::ssize(model),
+                    .model_hash = hash_of(model),
+                    .sources = {}});
+  }
+
+  test::ScratchDirectory scratch_;
+  std::filesystem::path prefix_ = scratch_ / "set";
+  DatasetPaths paths_{prefix_};
+  Manifest bytes_{.tokenizer = "bytes",
+                  .vocabulary = 257,
+                  .train_tokens = 3,
+                  .val_tokens = 1,
+                  .model_file = {},
+                  .model_hash = {},
+                  .sources = {}};
+};
+
+TEST_F(DatasetTest, OpensWithoutManifest) {
+  const Dataset dataset = open_dataset(prefix_);
+  EXPECT_EQ(dataset.train.size(), 3);
+  EXPECT_EQ(dataset.val.size(), 1);
+  EXPECT_FALSE(dataset.manifest.has_value());
+  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+              fails_with({paths_.manifest.string(), "missing"}));
+}
+
+TEST_F(DatasetTest, OpensWithManifest) {
+  write_manifest(bytes_);
+  const Dataset dataset = open_dataset(prefix_);
+  ASSERT_TRUE(dataset.manifest.has_value());
+  EXPECT_EQ(dataset.manifest->vocabulary, 257);
+  EXPECT_EQ(load_tokenizer(prefix_)->kind(), "bytes");
+}
+
+TEST_F(DatasetTest, NamesTheMissingTokenFile) {
+  std::filesystem::remove(paths_.val);
+  EXPECT_THAT([&] { (void)open_dataset(prefix_); },
+              fails_with({paths_.val.string(), "missing", "data.path"}));
+}
+
+TEST_F(DatasetTest, RefusesPrefixesWithoutAName) {
+  for (const char* prefix : {"", "data/"}) {
+    EXPECT_THAT([&] { (void)open_dataset(prefix); }, fails_with({"is no dataset PREFIX"}));
+  }
+}
+
+TEST_F(DatasetTest, RefusesAManifestOfOtherTokenFiles) {
+  bytes_.val_tokens = 2;
+  write_manifest(bytes_);
+  EXPECT_THAT([&] { (void)open_dataset(prefix_); },
+              fails_with({paths_.manifest.string(), "2 tokens in set_val.bin, which holds 1"}));
+}
+
+TEST_F(DatasetTest, RefusesAManifestOfAnotherVocabulary) {
+  bytes_.vocabulary = 256;
+  write_manifest(bytes_);
+  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+              fails_with({paths_.manifest.string(), "'vocabulary' is 256", "has 257"}));
+}
+
+TEST_F(DatasetTest, LoadsTheModelThatTheManifestNames) {
+  const std::string text = test::corpus();
+  const std::string_view view = text;
+  write_model_and_manifest(
+      train_sentencepiece(std::span(&view, 1), {.vocabulary = 330, .algorithm = "bpe"}));
+  EXPECT_EQ(load_tokenizer(prefix_)->vocabulary(), 330);
+
+  std::string changed = read_text(paths_.model);
+  changed.back() ^= 1;
+  write_durably(paths_.model, changed);
+  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+              fails_with({paths_.model.string(), "not the model", paths_.manifest.string()}));
+  std::filesystem::remove(paths_.model);
+  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+              fails_with({paths_.model.string(), "missing", paths_.manifest.string()}));
+}
+
+TEST_F(DatasetTest, RefusesAModelThatIsNone) {
+  write_model_and_manifest("not a model");
+  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+              fails_with({paths_.model.string(), "not a SentencePiece model"}));
+}
+
+}  // namespace
+}  // namespace dos::data
