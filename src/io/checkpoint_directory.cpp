@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/checkpoint_directory.hpp"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/log.hpp"
+
+namespace dos::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStepPrefix = "step-";
+constexpr std::string_view kStagingSuffix = ".tmp";
+constexpr std::string_view kRefugeSuffix = ".old";
+constexpr const char* kLinks[] = {"last", "best"};
+
+std::string step_name(Index step) {
+  return fmt::format("{}{:08}", kStepPrefix, step);
+}
+
+std::optional<Index> parse_number(std::string_view digits) {
+  Index number = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, number);
+  if (error != std::errc{} || stop != end || number < 0) return std::nullopt;
+  return number;
+}
+
+std::optional<Index> step_of(std::string_view name) {
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  const std::optional<Index> step = parse_number(name.substr(kStepPrefix.size()));
+  return step && step_name(*step) == name ? step : std::nullopt;
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+void rename_folder(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    fail_errno(fmt::format("{}: cannot rename to '{}', check that the folder is writable",
+                           from.string(), to.filename().string()),
+               errno);
+}
+
+void sync_file(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_errno(path.string() + ": cannot open", errno);
+  const int cause = ::fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  if (cause != 0) fail_errno(path.string() + ": cannot flush", cause);
+}
+
+/// Flushes every file and folder below `folder`, and itself.
+void sync_tree(const fs::path& folder) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_symlink()) continue;
+    if (entry.is_directory()) sync_tree(entry.path());
+    if (entry.is_regular_file()) sync_file(entry.path());
+  }
+  sync_directory(folder);
+}
+
+/// A second name for every file of `from`, or a second copy where the file system has no hard
+/// links.
+void duplicate(const fs::path& from, const fs::path& to) {
+  std::error_code cause;
+  fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::create_hard_links, cause);
+  if (cause) {
+    fs::remove_all(to);
+    fs::copy(from, to, fs::copy_options::recursive, cause);
+  }
+  expect(!cause, "{}: cannot copy to '{}': {}; free space or choose another --out", from.string(),
+         to.filename().string(), cause.message());
+  sync_tree(to);
+}
+
+}  // namespace
+
+CheckpointStore::Staging::Staging(CheckpointStore& store, Index step)
+    : store_(&store), step_(step), path_(store.staging_path(step)) {
+  std::error_code cause;
+  const bool created = fs::create_directory(path_, cause);
+  expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", path_.string(),
+         cause.message());
+  expect(created, "{}: cannot remove what an interrupted run left; remove it by hand",
+         path_.string());
+  store.writing_ = true;
+}
+
+CheckpointStore::Staging::Staging(Staging&& other) noexcept
+    : store_(std::exchange(other.store_, nullptr)),
+      step_(other.step_),
+      path_(std::move(other.path_)) {}
+
+CheckpointStore::Staging::~Staging() {
+  if (store_ == nullptr) return;
+  store_->writing_ = false;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+fs::path CheckpointStore::Staging::commit(bool mark_best) {
+  require(store_ != nullptr, "a checkpoint is committed once");
+  fs::path final_folder = store_->publish(path_, step_, mark_best);
+  std::exchange(store_, nullptr)->writing_ = false;
+  return final_folder;
+}
+
+CheckpointStore::CheckpointStore(fs::path out, Index keep)
+    : out_(std::move(out)), folder_(out_ / "checkpoints"), keep_(keep) {
+  require(keep >= 1, "at least one checkpoint is kept");
+}
+
+fs::path CheckpointStore::staging_path(Index step) const {
+  return folder_ / (step_name(step) + std::string(kStagingSuffix));
+}
+
+CheckpointStore::Staging CheckpointStore::begin(Index step) {
+  require(step >= 0, "a step is not negative");
+  require(!writing_, "one checkpoint at a time");
+  std::error_code cause;
+  fs::create_directories(folder_, cause);
+  expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", folder_.string(),
+         cause.message());
+  sync_directory(out_);
+  remove_leftovers();
+  settle_refuges();
+  return {*this, step};
+}
+
+fs::path CheckpointStore::publish(const fs::path& staging, Index step, bool mark_best) {
+  const std::string name = step_name(step);
+  sync_tree(staging);
+  if (is_folder(folder_ / name)) move_aside(name);
+  rename_folder(staging, folder_ / name);
+  sync_directory(folder_);
+  point("last", name);
+  if (mark_best) point("best", name);
+  settle_refuges();
+  prune(step);
+  return folder_ / name;
+}
+
+/// Frees `name` for its successor without a moment in which a link that points to it dangles.
+void CheckpointStore::move_aside(const std::string& name) const {
+  const std::string refuge = name + std::string(kRefugeSuffix);
+  duplicate(folder_ / name, folder_ / refuge);
+  sync_directory(folder_);
+  repoint(name, refuge);
+  discard(name);
+}
+
+/// Ends what move_aside() began, now or in a run that crashed: links return to the complete folder,
+/// and refuges without a link go.
+void CheckpointStore::settle_refuges() const {
+  for (const std::string& refuge : entries()) {
+    if (!refuge.starts_with(kStepPrefix) || !refuge.ends_with(kRefugeSuffix)) continue;
+    const std::string name = refuge.substr(0, refuge.size() - kRefugeSuffix.size());
+    if (is_folder(folder_ / name)) repoint(refuge, name);
+    if (!refers("last", refuge) && !refers("best", refuge)) discard(refuge);
+  }
+}
+
+bool CheckpointStore::refers(const std::string& link, const std::string& target) const {
+  std::error_code no_link;
+  const fs::path found = fs::read_symlink(folder_ / link, no_link);
+  return !no_link && found == target;
+}
+
+void CheckpointStore::repoint(const std::string& from, const std::string& to) const {
+  for (const char* link : kLinks)
+    if (refers(link, from)) point(link, to);
+}
+
+void CheckpointStore::point(const std::string& link, const std::string& target) const {
+  const fs::path path = folder_ / link;
+  const fs::path temporary = folder_ / (link + std::string(kStagingSuffix));
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
+      ::rename(temporary.c_str(), path.c_str()) != 0)
+    fail_errno(fmt::format("{}: cannot let the link point to '{}', check that the folder is "
+                           "writable and '{}' is no folder",
+                           path.string(), target, link),
+               errno);
+  sync_directory(folder_);
+}
+
+/// Takes the name away at once, so that a crash leaves no half-removed checkpoint under it.
+void CheckpointStore::discard(const std::string& name) const {
+  const fs::path discarded = folder_ / (name + ".discarded" + std::string(kStagingSuffix));
+  rename_folder(folder_ / name, discarded);
+  std::error_code cause;
+  fs::remove_all(discarded, cause);
+  if (cause)
+    log::warn("{}: cannot remove: {}; remove it by hand", discarded.string(), cause.message());
+}
+
+void CheckpointStore::remove_leftovers() const {
+  for (const std::string& name : entries()) {
+    const bool ours = name.starts_with(kStepPrefix) || name == "last.tmp" || name == "best.tmp";
+    if (!ours || !name.ends_with(kStagingSuffix)) continue;
+    std::error_code cause;
+    fs::remove_all(folder_ / name, cause);
+    if (cause)
+      log::warn("{}: cannot remove what an interrupted run left: {}; remove it by hand",
+                (folder_ / name).string(), cause.message());
+  }
+}
+
+void CheckpointStore::prune(Index newest) const {
+  std::vector<Index> candidates = steps();
+  std::erase_if(candidates, [&](Index step) { return step > newest; });
+  const Index surplus = std::max<Index>(0, std::ssize(candidates) - keep_);
+  candidates.resize(static_cast<std::size_t>(surplus));
+  for (const Index step : candidates) {
+    const std::string name = step_name(step);
+    if (refers("last", name) || refers("best", name)) continue;
+    try {
+      discard(name);
+    } catch (const Error& error) {
+      log::warn("{}", error.what());
+    }
+  }
+}
+
+std::vector<std::string> CheckpointStore::entries() const {
+  std::vector<std::string> names;
+  std::error_code cause;
+  for (fs::directory_iterator entry(folder_, cause), end; !cause && entry != end;
+       entry.increment(cause))
+    names.push_back(entry->path().filename().string());
+  expect(!cause || cause == std::errc::no_such_file_or_directory,
+         "{}: cannot list the folder: {}; make it readable or choose another --out",
+         folder_.string(), cause.message());
+  return names;
+}
+
+std::vector<Index> CheckpointStore::steps() const {
+  std::vector<Index> result;
+  for (const std::string& name : entries()) {
+    const std::optional<Index> step = step_of(name);
+    if (step && is_folder(folder_ / name)) result.push_back(*step);
+  }
+  std::ranges::sort(result);
+  return result;
+}
+
+std::string CheckpointStore::available() const {
+  const std::vector<Index> found = steps();
+  if (found.empty()) return "there is no other checkpoint, start afresh or name another --out";
+  return fmt::format("resume from one of the steps there: {}", fmt::join(found, ", "));
+}
+
+std::optional<fs::path> CheckpointStore::follow(const std::string& link) const {
+  const fs::path path = folder_ / link;
+  std::error_code cause;
+  const fs::file_status status = fs::symlink_status(path, cause);
+  if (status.type() == fs::file_type::not_found) return std::nullopt;
+  expect(!cause, "{}: cannot read: {}; check the folder's permissions", path.string(),
+         cause.message());
+  const fs::path target = fs::is_symlink(status) ? fs::read_symlink(path) : fs::path(link);
+  expect(is_folder(folder_ / target), "{}: points to '{}', which is no folder; {}", path.string(),
+         target.string(), available());
+  return folder_ / target;
+}
+
+fs::path CheckpointStore::resolve_step(const std::string& digits) const {
+  const std::optional<Index> step = parse_number(digits);
+  expect(step.has_value(), "'{}' is no step number; {}", digits, available());
+  const fs::path complete = folder_ / step_name(*step);
+  if (is_folder(complete)) return complete;
+  const fs::path refuge = folder_ / (step_name(*step) + std::string(kRefugeSuffix));
+  expect(is_folder(refuge), "{}: no checkpoint of step {}; {}", folder_.string(), *step,
+         available());
+  return refuge;
+}
+
+fs::path CheckpointStore::resolve(const std::string& selector) const {
+  if (selector == "last" || selector == "best") {
+    const std::optional<fs::path> found = follow(selector);
+    expect(found.has_value(), "{}: nothing to resume, no '{}' checkpoint; {}", folder_.string(),
+           selector, available());
+    return *found;
+  }
+  const bool digits =
+      !selector.empty() && selector.find_first_not_of("0123456789") == selector.npos;
+  if (digits) return resolve_step(selector);
+  expect(is_folder(selector), "'{}' names no checkpoint: give last, best, a step or a folder; {}",
+         selector, available());
+  if (is_folder(fs::path(selector) / "checkpoints"))
+    return CheckpointStore(selector).resolve("last");
+  return selector;
+}
+
+}  // namespace dos::io

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/safetensors.hpp"
+
+#include <gmock/gmock.h>
+
+#include "base/error.hpp"
+#include "io/byte_pattern.hpp"
+#include "scratch_directory.hpp"
+
+namespace dos::io {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+std::string length_field(std::uint64_t length) {
+  std::string field;
+  for (int i = 0; i < 8; ++i) field += static_cast<char>((length >> (8 * i)) & 0xFF);
+  return field;
+}
+
+std::string file_text(const std::string& header, std::size_t data_bytes) {
+  return length_field(header.size()) + header + std::string(data_bytes, 'd');
+}
+
+TEST(SafetensorsFile, ListsTensorsInFileOrder) {
+  const test::ScratchDirectory scratch;
+  write_durably(scratch / "a", file_text(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[4,7]},)"
+                                         R"("z":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
+                                         R"("m":{"dtype":"F64","shape":[0],"data_offsets":[4,4]},)"
+                                         R"("__metadata__":{"k":"v"},)"
+                                         R"("e":{"dtype":"I32","shape":[2,0],"data_offsets":[7,7],)"
+                                         R"("extra":1}}   )",
+                                         7));
+  const SafetensorsFile file(scratch / "a");
+  std::vector<std::string> names;
+  for (const MappedTensor& tensor : file.tensors()) names.push_back(tensor.name);
+  EXPECT_THAT(names, ElementsAre("z", "m", "a", "e"));
+  EXPECT_EQ(file.at("a").bytes.size(), 3U);
+  EXPECT_TRUE(file.at("z").shape.empty());
+  EXPECT_THAT(file.at("e").shape, ElementsAre(2, 0));
+  EXPECT_EQ(file.metadata().at("k"), "v");
+}
+
+TEST(SafetensorsFile, StaysValidWhenMoved) {
+  const test::ScratchDirectory scratch;
+  write_durably(scratch / "a",
+                file_text(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1));
+  SafetensorsFile first(scratch / "a");
+  const SafetensorsFile second(std::move(first));
+  EXPECT_EQ(second.at("a").bytes[0], std::byte{'d'});
+}
+
+TEST(SafetensorsFile, SuggestsTheNearestName) {
+  const test::ScratchDirectory scratch;
+  write_durably(scratch / "a",
+                file_text(R"({"weight":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1));
+  const SafetensorsFile file(scratch / "a");
+  EXPECT_EQ(file.find("wieght"), nullptr);
+  EXPECT_THAT([&] { return file.at("wieght"); },
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("tensor 'wieght'"), HasSubstr("did you mean 'weight'"))));
+}
+
+struct Damage {
+  const char* what;
+  std::string content;
+  const char* message;
+};
+
+std::string one_tensor(const std::string& entry, std::size_t data_bytes = 8) {
+  return file_text(R"({"x":)" + entry + "}", data_bytes);
+}
+
+std::string two_tensors(const std::string& first, const std::string& second) {
+  const auto entry = [](const std::string& offsets) {
+    return R"({"dtype":"U8","shape":[4],"data_offsets":)" + offsets + "}";
+  };
+  return file_text(R"({"x":)" + entry(first) + R"(,"y":)" + entry(second) + "}", 8);
+}
+
+const Damage kDamages[] = {
+    {"empty file", "", "0 bytes are too few for a header"},
+    {"seven bytes", "1234567", "7 bytes are too few for a header"},
+    {"no header", length_field(0), "header: not JSON"},
+    {"header beyond the end", length_field(3) + "{}", "claims 3 bytes, but only 2 follow"},
+    {"absurd length", length_field(100'000'001), "claims 100000001 bytes, more than the 100000000"},
+    {"length of all ones", length_field(~std::uint64_t{0}), "more than the 100000000"},
+    {"not JSON", file_text("{\"x\n", 0), "header: not JSON"},
+    {"not UTF-8", file_text("{\"\xff\":1}", 0), "header: not JSON"},
+    {"not an object", file_text("[1]", 0), "header: not a JSON object"},
+    {"number out of range", file_text(R"({"x":1e999})", 0), "header: not JSON"},
+    {"name twice",
+     file_text(R"({"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+               R"("x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+               0),
+     "the name 'x' occurs twice"},
+    {"field twice", one_tensor(R"({"dtype":"U8","dtype":"F32","shape":[8],"data_offsets":[0,8]})"),
+     "the name 'dtype' occurs twice"},
+    {"entry is no object", one_tensor("[]"), "tensor 'x': must be an object"},
+    {"no dtype", one_tensor(R"({"shape":[8],"data_offsets":[0,8]})"),
+     "tensor 'x': field 'dtype' is missing"},
+    {"dtype is a number", one_tensor(R"({"dtype":1,"shape":[8],"data_offsets":[0,8]})"),
+     "tensor 'x': field 'dtype' must be a string"},
+    {"unknown dtype", one_tensor(R"({"dtype":"F16","shape":[4],"data_offsets":[0,8]})"),
+     "tensor 'x': unknown dtype 'F16', known are F64, F32, BF16, I32, U8"},
+    {"no shape", one_tensor(R"({"dtype":"U8","data_offsets":[0,8]})"),
+     "tensor 'x': field 'shape' is missing"},
+    {"shape is a number", one_tensor(R"({"dtype":"U8","shape":8,"data_offsets":[0,8]})"),
+     "tensor 'x': field 'shape' must be an array"},
+    {"negative extent", one_tensor(R"({"dtype":"U8","shape":[2,-4],"data_offsets":[0,8]})"),
+     "tensor 'x': field 'shape[1]' must be an integer of at least 0"},
+    {"fractional extent", one_tensor(R"({"dtype":"U8","shape":[8.0],"data_offsets":[0,8]})"),
+     "field 'shape[0]' must be an integer"},
+    {"extent of 2^63",
+     one_tensor(R"({"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,8]})"),
+     "field 'shape[0]' must be less than 2^63"},
+    {"extent of 2^64",
+     one_tensor(R"({"dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,8]})"),
+     "field 'shape[0]' must be an integer"},
+    // 2^32 * 2^32 wraps to 0 in 64 bits, 2^61 * 8 bytes too: both would look like an empty tensor.
+    {"product overflows",
+     one_tensor(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]})", 0),
+     "tensor 'x': shape [4294967296, 4294967296] overflows"},
+    {"bytes overflow",
+     one_tensor(R"({"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]})", 0),
+     "overflows"},
+    {"no offsets", one_tensor(R"({"dtype":"U8","shape":[8]})"),
+     "tensor 'x': field 'data_offsets' is missing"},
+    {"three offsets", one_tensor(R"({"dtype":"U8","shape":[8],"data_offsets":[0,8,9]})"),
+     "tensor 'x': field 'data_offsets' must hold two numbers"},
+    {"offsets backwards", one_tensor(R"({"dtype":"U8","shape":[8],"data_offsets":[8,0]})"),
+     "tensor 'x': field 'data_offsets' must not end before it begins"},
+    {"too few bytes", one_tensor(R"({"dtype":"F32","shape":[1,3],"data_offsets":[0,8]})"),
+     "tensor 'x': F32 of shape [1, 3] needs 12 bytes, but its offsets [0, 8] hold 8"},
+    {"too many bytes", one_tensor(R"({"dtype":"F32","shape":[],"data_offsets":[0,8]})"),
+     "tensor 'x': F32 of shape [] needs 4 bytes"},
+    {"truncated data", one_tensor(R"({"dtype":"U8","shape":[8],"data_offsets":[0,8]})", 7),
+     "tensor 'x': its offsets [0, 8] lie outside the 7 data bytes: the file is truncated"},
+    {"offset outside",
+     one_tensor(R"({"dtype":"U8","shape":[8],"data_offsets":[4611686018427387904,)"
+                R"(4611686018427387912]})"),
+     "lie outside the 8 data bytes"},
+    {"trailing bytes", one_tensor(R"({"dtype":"U8","shape":[8],"data_offsets":[0,8]})", 11),
+     "3 bytes follow the last tensor"},
+    {"data without tensors", file_text("{}", 1), "1 bytes follow the last tensor"},
+    {"overlap", two_tensors("[0,4]", "[2,6]"),
+     "tensor 'y': its offsets [2, 6] overlap the tensor before it"},
+    {"same place", two_tensors("[0,4]", "[0,4]"), "overlap the tensor before it"},
+    {"gap at the start", two_tensors("[1,5]", "[4,8]"),
+     "tensor 'x': bytes 0 to 1 before it belong to no tensor"},
+    {"metadata is a list", file_text(R"({"__metadata__":[]})", 0),
+     "__metadata__: must be an object"},
+    {"metadata holds a number", file_text(R"({"__metadata__":{"k":1}})", 0),
+     "__metadata__: field 'k' must be a string"},
+    {"name with a line break",
+     file_text(R"({"a\nb":{"dtype":"X","shape":[],"data_offsets":[0,0]}})", 0), R"(tensor 'a\nb')"},
+};
+
+TEST(SafetensorsFile, NamesEveryDamageInOneLine) {
+  const test::ScratchDirectory scratch;
+  for (const Damage& damage : kDamages) {
+    write_durably(scratch / "bad.safetensors", damage.content);
+    EXPECT_THAT(
+        [&] { SafetensorsFile{scratch / "bad.safetensors"}; },
+        ThrowsMessage<Error>(AllOf(HasSubstr("bad.safetensors: "), HasSubstr(damage.message),
+                                   HasSubstr(";"), Not(HasSubstr("\n")))))
+        << damage.what;
+  }
+}
+
+TEST(SafetensorsFile, RefusesEveryTruncation) {
+  const test::ScratchDirectory scratch;
+  const std::string whole = one_tensor(R"({"dtype":"U8","shape":[8],"data_offsets":[0,8]})");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    write_durably(scratch / "a", std::string_view(whole).substr(0, size));
+    EXPECT_THROW(SafetensorsFile{scratch / "a"}, Error) << size;
+  }
+  write_durably(scratch / "a", whole);
+  EXPECT_EQ(SafetensorsFile(scratch / "a").tensors().size(), 1U);
+}
+
+TEST(ByteSize, CountsElements) {
+  EXPECT_EQ(byte_size(DType::kF32, {}), 4);
+  EXPECT_EQ(byte_size(DType::kBF16, std::vector<Index>{3, 5}), 30);
+  EXPECT_EQ(byte_size(DType::kF64, std::vector<Index>{3, 0}), 0);
+  EXPECT_EQ(byte_size(DType::kU8, std::vector<Index>{-1}), std::nullopt);
+  EXPECT_EQ(byte_size(DType::kF64, std::vector<Index>{Index{1} << 60}), std::nullopt);
+}
+
+TEST(FileDType, RoundTrips) {
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI32, DType::kU8})
+    EXPECT_EQ(parse_file_dtype(file_dtype(dtype)), dtype);
+  EXPECT_EQ(parse_file_dtype("f32"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace dos::io
