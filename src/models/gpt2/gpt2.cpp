@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/gpt2/gpt2.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "models/gpt2/block.hpp"
+#include "models/gpt2/lane.hpp"
+#include "nn/embedding.hpp"
+#include "nn/layernorm.hpp"
+#include "nn/loss_head.hpp"
+#include "nn/tokens.hpp"
+
+namespace dos::models::gpt2 {
+namespace {
+
+class Gpt2 final : public Model {
+ public:
+  Gpt2(rt::Session& session, const tensor::ParameterSet& set, const ModelConfig& config,
+       const RunShape& shape);
+
+  void train(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
+             const MicroBatch& micro_batch) override;
+  void evaluate(rt::Submitter& submitter, std::span<const std::int32_t> tokens) override;
+  const rt::Handle& predict(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
+                            Index position) override;
+  [[nodiscard]] std::vector<const rt::Handle*> losses() const override;
+
+ private:
+  void load(rt::Submitter& submitter, std::span<const std::int32_t> tokens);
+  void forward(rt::Submitter& submitter);
+  void backward(rt::Submitter& submitter, const MicroBatch& micro_batch);
+  void backward_block(rt::Submitter& submitter, Index layer, const Lane& lane, bool accumulate);
+  [[nodiscard]] nn::LossHead::Lane head_lane(const Lane& lane) const;
+  [[nodiscard]] codelets::EmbeddingShape embedding_shape(const Lane& lane) const;
+  [[nodiscard]] const BlockActivations& kept(const Lane& lane, Index layer) const;
+  [[nodiscard]] Index depths() const { return config_.layers + 1; }
+
+  ModelConfig config_;
+  RunShape shape_;
+  std::unique_ptr<rt::Handle> workspace_;
+  std::vector<Lane> lanes_;
+  nn::Embedding embedding_;
+  std::vector<Block> blocks_;
+  nn::LayerNorm final_norm_;
+  nn::LossHead head_;
+};
+
+Gpt2::Gpt2(rt::Session& session, const tensor::ParameterSet& set, const ModelConfig& config,
+           const RunShape& shape)
+    : config_(config),
+      shape_(shape),
+      workspace_(rt::Handle::scratch(session, "attention_workspace", DType::kF32,
+                                     nn::attention_workspace(config.context))),
+      embedding_(set, "token_embedding", "position_embedding"),
+      final_norm_(set, "final_norm"),
+      head_(set, "token_embedding") {
+  for (Index lane = 0; lane < shape_.lanes; ++lane)
+    lanes_.push_back(make_lane(session, config_, shape_, lane));
+  for (Index layer = 0; layer < config_.layers; ++layer)
+    blocks_.emplace_back(set, config_, layer, *workspace_);
+}
+
+void Gpt2::train(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
+                 const MicroBatch& micro_batch) {
+  require(shape_.training, "a model built for training");
+  const rt::TaskTag tag = submitter.tag();
+  submitter.set_tag({rt::Phase::kForward, tag.step});
+  load(submitter, tokens);
+  forward(submitter);
+  submitter.set_tag({rt::Phase::kBackward, tag.step});
+  backward(submitter, micro_batch);
+  submitter.set_tag(tag);
+}
+
+void Gpt2::evaluate(rt::Submitter& submitter, std::span<const std::int32_t> tokens) {
+  load(submitter, tokens);
+  forward(submitter);
+  for (const Lane& lane : lanes_)
+    head_.forward(submitter, head_lane(lane), nn::forward_urgency(depths(), depths()));
+}
+
+const rt::Handle& Gpt2::predict(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
+                                Index position) {
+  require(position >= 0 && position < config_.context, "position inside the context");
+  load(submitter, tokens);
+  forward(submitter);
+  const Lane& lane = lanes_.front();
+  head_.project_row(submitter, position, *lane.final_norm, *lane.logits,
+                    nn::forward_urgency(depths(), depths()));
+  return *lane.logits;
+}
+
+std::vector<const rt::Handle*> Gpt2::losses() const {
+  std::vector<const rt::Handle*> handles;
+  for (const Lane& lane : lanes_) handles.push_back(lane.loss.get());
+  return handles;
+}
+
+void Gpt2::load(rt::Submitter& submitter, std::span<const std::int32_t> tokens) {
+  require(std::ssize(tokens) == shape_.batch * (config_.context + 1), "tokens[batch, context + 1]");
+  for (const Lane& lane : lanes_) {
+    const auto count = static_cast<std::size_t>(lane.tokens->count());
+    nn::load_tokens(submitter, tokens.first(count), *lane.tokens);
+    tokens = tokens.subspan(count);
+  }
+}
+
+void Gpt2::forward(rt::Submitter& submitter) {
+  for (const Lane& lane : lanes_)
+    embedding_.forward(submitter, embedding_shape(lane), *lane.tokens, *lane.stream[0],
+                       nn::forward_urgency(0, depths()));
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
+    for (const Lane& lane : lanes_)
+      blocks_[layer].forward(submitter, lane, *lane.stream[layer],
+                             kept(lane, static_cast<Index>(layer)), lane.stream[layer + 1].get(),
+                             nn::forward_urgency(static_cast<Index>(layer) + 1, depths()));
+  for (const Lane& lane : lanes_)
+    final_norm_.forward(submitter, {lane.tokens_count, config_.width}, *lane.stream.back(),
+                        *lane.final_norm, *lane.final_norm_stats,
+                        nn::forward_urgency(depths(), depths()));
+}
+
+void Gpt2::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) {
+  const nn::Urgency urgency = nn::backward_urgency(depths());
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    const Lane& lane = lanes_[i];
+    const bool accumulate = !micro_batch.first || i > 0;
+    head_.forward_backward(submitter, head_lane(lane), *lane.d_final_norm, micro_batch.loss_scale,
+                           accumulate, urgency);
+    final_norm_.backward(submitter, {lane.tokens_count, config_.width}, *lane.stream.back(),
+                         *lane.final_norm_stats, {*lane.d_final_norm, nullptr, *lane.d_stream},
+                         accumulate, urgency);
+  }
+  for (Index layer = config_.layers - 1; layer >= 0; --layer)
+    for (std::size_t i = 0; i < lanes_.size(); ++i)
+      backward_block(submitter, layer, lanes_[i], !micro_batch.first || i > 0);
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
+    embedding_.backward(submitter, embedding_shape(lanes_[i]), *lanes_[i].tokens,
+                        *lanes_[i].gradients[0].input, !micro_batch.first || i > 0,
+                        nn::backward_urgency(0));
+}
+
+void Gpt2::backward_block(rt::Submitter& submitter, Index layer, const Lane& lane,
+                          bool accumulate) {
+  const Block& block = blocks_[static_cast<std::size_t>(layer)];
+  const rt::Handle& input = *lane.stream[static_cast<std::size_t>(layer)];
+  const auto sets = static_cast<Index>(lane.gradients.size());
+  const auto gradients = [&](Index l) -> const BlockGradients& {
+    return lane.gradients[static_cast<std::size_t>(l % sets)];
+  };
+  // The last blocks' activations are still there from forward.
+  const bool lost = layer + std::ssize(lane.blocks) < config_.layers;
+  if (lost)
+    block.forward(submitter, lane, input, kept(lane, layer), nullptr,
+                  nn::backward_urgency(layer + 1));
+  const bool last = layer == config_.layers - 1;
+  const rt::Handle& d_output = last ? *lane.d_stream : *gradients(layer + 1).input;
+  block.backward(submitter, lane, input, kept(lane, layer), d_output, gradients(layer), accumulate);
+}
+
+nn::LossHead::Lane Gpt2::head_lane(const Lane& lane) const {
+  return {.x = *lane.final_norm,
+          .tokens = *lane.tokens,
+          .logits = *lane.logits,
+          .loss = *lane.loss,
+          .rows = lane.tokens_count,
+          .context = config_.context};
+}
+
+codelets::EmbeddingShape Gpt2::embedding_shape(const Lane& lane) const {
+  return {.sequences = lane.sequences, .context = config_.context, .width = config_.width};
+}
+
+const BlockActivations& Gpt2::kept(const Lane& lane, Index layer) const {
+  return lane.blocks[static_cast<std::size_t>(layer % std::ssize(lane.blocks))];
+}
+
+}  // namespace
+
+std::unique_ptr<Model> build(rt::Session& session, const tensor::ParameterSet& parameters,
+                             const ModelConfig& config, const RunShape& shape) {
+  config.validate();
+  shape.validate();
+  return std::make_unique<Gpt2>(session, parameters, config, shape);
+}
+
+}  // namespace dos::models::gpt2

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/gpt2/lane.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/gpt2/gpt2.hpp"
+#include "nn/attention.hpp"
+
+namespace dos::models::gpt2 {
+namespace {
+
+/// Registers the buffers of one lane under one name prefix.
+class LaneBuilder {
+ public:
+  LaneBuilder(rt::Session& session, Index lane, Index tokens)
+      : session_(session), prefix_(fmt::format("lane{}", lane)), tokens_(tokens) {}
+
+  void set_scope(std::string scope) { scope_ = std::move(scope); }
+
+  /// [tokens, width] activations.
+  [[nodiscard]] HandlePtr activation(const char* name, Index width) const {
+    return make(name, DType::kF32, tokens_ * width, rt::MemoryCategory::kActivations);
+  }
+  [[nodiscard]] HandlePtr make(const char* name, DType type, Index count,
+                               rt::MemoryCategory category) const {
+    const std::string full = fmt::format("{}.{}{}", prefix_, scope_, name);
+    return std::make_unique<rt::Handle>(
+        session_, rt::HandleSpec{.name = full, .type = type, .count = count, .category = category});
+  }
+
+ private:
+  rt::Session& session_;
+  std::string prefix_;
+  std::string scope_;
+  Index tokens_;
+};
+
+BlockActivations make_activations(const LaneBuilder& build, const ModelConfig& config) {
+  const Index width = config.width;
+  BlockActivations block;
+  block.norm1 = build.activation("norm1", width);
+  block.norm1_stats = build.activation("norm1_stats", 2);
+  block.qkv = build.activation("qkv", 3 * width);
+  block.attention = build.activation("attention", width);
+  block.logsumexp = build.activation("logsumexp", config.heads);
+  block.middle = build.activation("middle", width);
+  block.norm2 = build.activation("norm2", width);
+  block.norm2_stats = build.activation("norm2_stats", 2);
+  block.hidden = build.activation("hidden", 4 * width);
+  block.activated = build.activation("activated", 4 * width);
+  return block;
+}
+
+BlockGradients make_gradients(const LaneBuilder& build, const ModelConfig& config) {
+  const Index width = config.width;
+  BlockGradients block;
+  block.hidden = build.activation("hidden", 4 * width);
+  block.norm2 = build.activation("norm2", width);
+  block.middle = build.activation("middle", width);
+  block.attention = build.activation("attention", width);
+  block.qkv = build.activation("qkv", 3 * width);
+  block.norm1 = build.activation("norm1", width);
+  block.input = build.activation("input", width);
+  return block;
+}
+
+}  // namespace
+
+Index activation_sets(const ModelConfig& config, const RunShape& shape) {
+  const Index wanted = shape.training ? (shape.recompute ? 2 : config.layers) : 1;
+  return std::min(wanted, config.layers);
+}
+
+Index gradient_sets(const ModelConfig& config, const RunShape& shape) {
+  return shape.training ? std::min<Index>(2, config.layers) : 0;
+}
+
+Lane make_lane(rt::Session& session, const ModelConfig& config, const RunShape& shape,
+               Index index) {
+  Lane lane;
+  lane.sequences = shape.lane_sequences(index);
+  lane.tokens_count = lane.sequences * config.context;
+  LaneBuilder build(session, index, lane.tokens_count);
+  lane.tokens = build.make("tokens", DType::kI32, lane.sequences * (config.context + 1),
+                           rt::MemoryCategory::kData);
+  lane.loss = build.make("loss", DType::kF64, 1, rt::MemoryCategory::kData);
+  lane.logits = build.make("logits", DType::kF32,
+                           std::min(lane.tokens_count, shape.logits_rows) * config.vocabulary,
+                           rt::MemoryCategory::kActivations);
+  for (Index block = 0; block <= config.layers; ++block) {
+    build.set_scope(fmt::format("stream{}.", block));
+    lane.stream.push_back(build.activation("x", config.width));
+  }
+  build.set_scope("final.");
+  lane.final_norm = build.activation("norm", config.width);
+  lane.final_norm_stats = build.activation("norm_stats", 2);
+  if (shape.training) {
+    lane.d_final_norm = build.activation("d_norm", config.width);
+    lane.d_stream = build.activation("d_stream", config.width);
+  }
+  for (Index set = 0; set < activation_sets(config, shape); ++set) {
+    build.set_scope(fmt::format("activations{}.", set));
+    lane.blocks.push_back(make_activations(build, config));
+  }
+  for (Index set = 0; set < gradient_sets(config, shape); ++set) {
+    build.set_scope(fmt::format("gradients{}.", set));
+    lane.gradients.push_back(make_gradients(build, config));
+  }
+  return lane;
+}
+
+rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape, Index workers) {
+  const Index width = config.width;
+  const Index set = 15 * width + config.heads + 4;
+  const Index forward =
+      (config.layers + 1) * width + activation_sets(config, shape) * set + width + 2;
+  const Index backward = shape.training ? 2 * width + gradient_sets(config, shape) * 12 * width : 0;
+  rt::MemoryBytes bytes;
+  for (Index lane = 0; lane < shape.lanes; ++lane) {
+    const Index sequences = shape.lane_sequences(lane);
+    const Index tokens = sequences * config.context;
+    const Index logits = std::min(tokens, shape.logits_rows) * config.vocabulary;
+    bytes[rt::MemoryCategory::kActivations] +=
+        size_of(DType::kF32) * (tokens * (forward + backward) + logits);
+    bytes[rt::MemoryCategory::kData] +=
+        size_of(DType::kI32) * sequences * (config.context + 1) + size_of(DType::kF64);
+  }
+  bytes[rt::MemoryCategory::kWorkspace] =
+      size_of(DType::kF32) * workers * nn::attention_workspace(config.context);
+  return bytes;
+}
+
+}  // namespace dos::models::gpt2

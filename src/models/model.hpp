@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "models/config.hpp"
+#include "tensor/parameter_set.hpp"
+
+namespace dos::rt {
+class Submitter;
+}
+
+namespace dos::models {
+
+/// Where a micro-batch stands in its step.
+struct MicroBatch {
+  bool first;        ///< gradients are overwritten, not added to
+  float loss_scale;  ///< gradients are those of loss_scale * (summed loss of the micro-batch)
+};
+
+/// A model with its activation buffers: submits the tasks of forward and backward. Every method
+/// returns at once; the order of submission is the order of the results.
+class Model {
+ public:
+  Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  virtual ~Model() = default;
+
+  /// Forward and backward of tokens[batch, context + 1]: adds to the lanes' losses, leaves
+  /// gradients.
+  virtual void train(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
+                     const MicroBatch& micro_batch) = 0;
+
+  /// Forward of tokens[batch, context + 1]: adds to the lanes' losses.
+  virtual void evaluate(rt::Submitter& submitter, std::span<const std::int32_t> tokens) = 0;
+
+  /// Forward of tokens[batch, context + 1], then the logits of token `position` of sequence 0. Row
+  /// 0 of the returned FP32 buffer holds them once its tasks are done.
+  virtual const rt::Handle& predict(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
+                                    Index position) = 0;
+
+  /// Summed loss (nats) of each lane since it was last taken; FP64, one element each.
+  [[nodiscard]] virtual std::vector<const rt::Handle*> losses() const = 0;
+};
+
+/// One model family: everything the rest of the program needs to know of it.
+struct Architecture {
+  const char* name;
+  /// Its parameters, in the order in which forward uses them.
+  std::vector<tensor::ParameterSpec> (*parameters)(const ModelConfig&);
+  /// Bytes of activations, work space and token buffers that build() will register.
+  rt::MemoryBytes (*buffers)(const ModelConfig&, const RunShape&, Index workers);
+  std::unique_ptr<Model> (*build)(rt::Session&, const tensor::ParameterSet&, const ModelConfig&,
+                                  const RunShape&);
+};
+
+}  // namespace dos::models

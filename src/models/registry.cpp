@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/registry.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "base/nearest.hpp"
+#include "models/gpt2/gpt2.hpp"
+
+namespace dos::models {
+namespace {
+
+constexpr std::array kArchitectures{
+    Architecture{"gpt2", &gpt2::parameters, &gpt2::buffers, &gpt2::build},
+};
+
+struct Preset {
+  std::string name;
+  ModelConfig config;
+};
+
+/// The sizes of "Language models are unsupervised multitask learners" (Radford et al., 2019), and
+/// small ones for a laptop and byte tokens.
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> list{
+      {"tiny", {"gpt2", 2, 64, 2, 64, 257}},
+      {"small-3m", {"gpt2", 4, 256, 4, 256, 2048}},
+      {"small-11m", {"gpt2", 6, 384, 6, 256, 257}},
+      {"gpt2-124m", {"gpt2", 12, 768, 12, 1024, 50257}},
+      {"gpt2-355m", {"gpt2", 24, 1024, 16, 1024, 50257}},
+      {"gpt2-774m", {"gpt2", 36, 1280, 20, 1024, 50257}},
+      {"gpt2-1.5b", {"gpt2", 48, 1600, 25, 1024, 50257}},
+  };
+  return list;
+}
+
+}  // namespace
+
+const Architecture& find_architecture(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Architecture& architecture : kArchitectures) {
+    if (name == architecture.name) return architecture;
+    names.emplace_back(architecture.name);
+  }
+  fail("unknown model architecture '{}'{}; known: {}", name, did_you_mean(name, names),
+       fmt::join(names, ", "));
+}
+
+const ModelConfig& find_preset(const std::string& name) {
+  for (const Preset& preset : presets())
+    if (preset.name == name) return preset.config;
+  const std::vector<std::string> names = preset_names();
+  fail("unknown model.preset '{}'{}; known: {}", name, did_you_mean(name, names),
+       fmt::join(names, ", "));
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) names.push_back(preset.name);
+  return names;
+}
+
+}  // namespace dos::models

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "codelets/init/init_codelet.hpp"
+#include "tensor/parameter_set.hpp"
+
+namespace dos::nn {
+
+/// Submits the tasks that give every parameter its initial value. Element i of a tensor depends
+/// only on (seed, tensor name, i): not on the workers, nor on how the tensor is cut into subgroups.
+void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
+                           std::uint64_t seed);
+
+}  // namespace dos::nn

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "codelets/linear/linear_codelet.hpp"
+#include "nn/parameter_refs.hpp"
+#include "nn/priority.hpp"
+
+namespace dos::nn {
+
+/// y = x weight^T + bias with weight[out, in], bias[out], named "<name>.weight" and "<name>.bias".
+class Linear {
+ public:
+  Linear(const tensor::ParameterSet& set, std::string name);
+
+  void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const rt::Handle& y,
+               const Urgency& urgency) const;
+  /// y = x weight^T + bias + residual.
+  void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
+               const rt::Handle& residual, const rt::Handle& y, const Urgency& urgency) const;
+  /// dx from dy; then the gradients of weight and bias from dy and x, added to what is there if
+  /// `accumulate`.
+  void backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const rt::Handle& dy,
+                const rt::Handle& dx, bool accumulate, const Urgency& urgency) const;
+
+ private:
+  std::string name_;
+  MatrixParameter weight_;
+  VectorParameter bias_;
+};
+
+}  // namespace dos::nn

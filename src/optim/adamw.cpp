@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/adamw.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "base/error.hpp"
+#include "codelets/reduce/reduce_codelet.hpp"
+
+namespace dos::optim {
+namespace {
+
+/// Norms come before any update; updates before nothing but each other.
+constexpr int kNormPriority = 1 << 19;
+
+std::unique_ptr<rt::Handle> make_scalar(rt::Session& session, const std::string& name, DType type) {
+  return std::make_unique<rt::Handle>(
+      session,
+      rt::HandleSpec{
+          .name = name, .type = type, .count = 1, .category = rt::MemoryCategory::kStates});
+}
+
+std::unique_ptr<rt::Handle> make_factor(rt::Session& session, const std::string& name) {
+  auto factor = make_scalar(session, name, DType::kF32);
+  rt::HostAccess(*factor, rt::Mode::kWrite).as<float>()[0] = 1.0F;
+  return factor;
+}
+
+codelets::AdamWStep make_step(const AdamWOptions& options, Index step, double learning_rate) {
+  const auto inverse_bias = [&](float beta) {
+    return static_cast<float>(
+        1.0 / (1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
+  };
+  return {.lr = static_cast<float>(learning_rate),
+          .beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .eps = options.eps,
+          .weight_decay = options.weight_decay,
+          .inv_bias1 = inverse_bias(options.beta1),
+          .inv_bias2 = inverse_bias(options.beta2)};
+}
+
+}  // namespace
+
+void AdamWOptions::validate() const {
+  expect(beta1 >= 0 && beta1 < 1, "optim.beta1 must lie in [0, 1), got {}", beta1);
+  expect(beta2 >= 0 && beta2 < 1, "optim.beta2 must lie in [0, 1), got {}", beta2);
+  expect(eps > 0, "optim.eps must be positive, got {}", eps);
+  expect(weight_decay >= 0, "optim.weight_decay must not be negative, got {}", weight_decay);
+  expect(clip >= 0, "optim.clip must not be negative (0 switches clipping off), got {}", clip);
+}
+
+AdamW::AdamW(rt::Session& session, const tensor::ParameterSet& parameters,
+             const AdamWOptions& options)
+    : parameters_(parameters),
+      options_(options),
+      first_moment_(session, parameters.layout(), "first_moment", rt::MemoryCategory::kStates),
+      second_moment_(session, parameters.layout(), "second_moment", rt::MemoryCategory::kStates),
+      global_factor_(make_factor(session, "clip_factor")) {
+  options_.validate();
+  const auto& subgroups = parameters.layout().subgroups;
+  for (const tensor::Subgroup& subgroup : subgroups) {
+    sums_.push_back(make_scalar(session, "sum_of_squares." + subgroup.name, DType::kF64));
+    depths_ = std::max(depths_, subgroup.depth);
+    if (options_.clip > 0) continue;
+    factors_.push_back(make_factor(session, "factor." + subgroup.name));
+    norms_.push_back(make_scalar(session, "norm." + subgroup.name, DType::kF64));
+  }
+  order_.resize(subgroups.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+    return subgroups[a].depth < subgroups[b].depth;
+  });
+}
+
+Index AdamW::state_bytes(const tensor::Layout& layout, const AdamWOptions& options) {
+  const auto subgroups = static_cast<Index>(layout.subgroups.size());
+  const Index scalar = size_of(DType::kF32);
+  const Index wide = size_of(DType::kF64);
+  const Index moments = 2 * scalar * layout.parameter_count();
+  return moments + wide * subgroups + scalar + (options.clip > 0 ? 0 : subgroups * (scalar + wide));
+}
+
+const rt::Handle& AdamW::factor_of(std::size_t subgroup) const {
+  return factors_.empty() ? *global_factor_ : *factors_[subgroup];
+}
+
+void AdamW::submit_norms(rt::Submitter& submitter, const rt::Handle& norm) const {
+  submitter.set_tag({rt::Phase::kReduce, submitter.tag().step});
+  const auto& subgroups = parameters_.layout().subgroups;
+  std::vector<const rt::Handle*> sums;
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    const rt::TaskOptions task{.priority = kNormPriority, .label = subgroups[i].name.c_str()};
+    const rt::Handle* sum = sums_[i].get();
+    codelets::submit_sum_of_squares(submitter, parameters_.gradients()[static_cast<Index>(i)], *sum,
+                                    task);
+    if (!factors_.empty())
+      codelets::submit_combine_norm(submitter, std::span(&sum, 1), 0, *factors_[i], *norms_[i],
+                                    task);
+    sums.push_back(sum);
+  }
+  codelets::submit_combine_norm(submitter, sums, options_.clip, *global_factor_, norm,
+                                {.priority = kNormPriority, .label = "global norm"});
+}
+
+void AdamW::submit_step(rt::Submitter& submitter, Index step, double learning_rate,
+                        const rt::Handle& norm) const {
+  submit_norms(submitter, norm);
+  submitter.set_tag({rt::Phase::kUpdate, submitter.tag().step});
+  const codelets::AdamWStep decayed = make_step(options_, step, learning_rate);
+  codelets::AdamWStep plain = decayed;
+  plain.weight_decay = 0;
+  for (const std::size_t i : order_) {
+    const tensor::Subgroup& subgroup = parameters_.layout().subgroups[i];
+    const auto index = static_cast<Index>(i);
+    codelets::submit_adamw(
+        submitter, subgroup.decay ? decayed : plain,
+        {.parameters = parameters_.values()[index],
+         .first_moment = first_moment_[index],
+         .second_moment = second_moment_[index],
+         .gradient = parameters_.gradients()[index],
+         .clip = factor_of(i)},
+        {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});
+  }
+}
+
+}  // namespace dos::optim

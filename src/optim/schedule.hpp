@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/types.hpp"
+
+namespace dos::optim {
+
+/// Learning rate over the steps of a run: linear warm-up from peak / warmup to peak, then constant,
+/// linear or half a cosine from peak to final_ratio * peak at the last step.
+class LearningRate {
+ public:
+  struct Options {
+    std::string schedule;  ///< constant, linear or cosine
+    double peak;           ///< > 0
+    double final_ratio;    ///< in [0, 1]; ignored by constant
+    Index warmup;          ///< steps, >= 0
+    Index steps;           ///< of the whole run
+  };
+  /// Throws Error for an unknown schedule (listing the known ones) or a value out of range.
+  explicit LearningRate(const Options& options);
+
+  /// Rate of step `step`, counted from 1.
+  [[nodiscard]] double at(Index step) const;
+
+  static std::vector<std::string> known_schedules();
+
+ private:
+  Options options_;
+  double (*decay_)(double progress);  ///< from 1 at progress 0 to 0 at progress 1
+};
+
+}  // namespace dos::optim
