@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs tools/plot_metrics as a user does. Exit status 77: skipped, matplotlib is missing."""
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PLOT_METRICS = Path(__file__).resolve().parents[2] / "tools" / "plot_metrics"
+SKIPPED = 77
+
+
+def step_line(step, **changes):
+    entry = {
+        "step": step, "loss": 5.5 * math.exp(-step / 40) + 0.1 * math.sin(7.0 * step), "lr": 1e-3,
+        "grad_norm": 1.0, "tokens": 512 * step, "tokens_per_s": 9000 + 100 * (step % 5),
+        "ms_step": 56.9, "ms_forward": 20.0, "ms_backward": 30.0, "ms_update": 6.9,
+    }
+    return json.dumps(entry | changes) + "\n"
+
+
+class PlotMetrics(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def run_folder(self, name, text):
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        (folder / "metrics.jsonl").write_text(text)
+        return folder
+
+    def plot(self, *arguments):
+        command = [sys.executable, str(PLOT_METRICS), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    def expect_pictures(self, result, prefix):
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        svg, png = Path(f"{prefix}.svg").read_text(), Path(f"{prefix}.png").read_bytes()
+        self.assertIn("</svg>", svg)
+        self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
+        return svg
+
+    def expect_error(self, result, *parts):
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def labels(self, svg):
+        """Matplotlib writes each text as a comment beside its outlines."""
+        return [line.strip()[5:-4] for line in svg.splitlines() if line.strip().startswith("<!-- ")]
+
+    def test_one_step(self):
+        run = self.run_folder("run", step_line(1))
+        labels = self.labels(self.expect_pictures(self.plot(run), run / "metrics"))
+        self.assertIn("loss (nats per token)", labels)
+        self.assertIn("throughput (tokens/s)", labels)
+        self.assertIn("step (optimizer updates)", labels)
+        self.assertNotIn("validation", labels)
+
+    def test_steps_and_validation(self):
+        lines = [step_line(step) for step in range(1, 301)]
+        lines[100:100] = ['{"step": 100, "val_loss": 1.25}\n']
+        run = self.run_folder("run", "".join(lines) + '{"step": 300, "val_loss": 0.5}\n')
+        labels = self.labels(self.expect_pictures(self.plot(run), run / "metrics"))
+        self.assertIn("training", labels)
+        self.assertIn("validation", labels)
+
+    def test_validation_alone_has_one_panel(self):
+        run = self.run_folder("run", '{"step": 1, "val_loss": 2.0}\n')
+        labels = self.labels(self.expect_pictures(self.plot(run), run / "metrics"))
+        self.assertNotIn("throughput (tokens/s)", labels)
+
+    def test_null_loss_is_a_gap(self):
+        lines = [step_line(step, loss=None if step == 25 else 2.0) for step in range(50)]
+        run = self.run_folder("run", "".join(lines))
+        self.expect_pictures(self.plot(run), run / "metrics")
+
+    def test_resumed_steps_count_as_last_written(self):
+        once = self.run_folder("once", step_line(1) + step_line(2, loss=3.0))
+        twice = self.run_folder("twice", step_line(1) + step_line(2, loss=9.0) + step_line(2, loss=3.0))
+        pictures = [self.expect_pictures(self.plot(run), run / "metrics") for run in (once, twice)]
+        self.assertEqual(*pictures)
+
+    def test_several_runs_get_a_legend(self):
+        runs = [self.run_folder(name, step_line(1) + step_line(2)) for name in ("dos", "zero-offload")]
+        prefix = self.folder / "both"
+        labels = self.labels(self.expect_pictures(self.plot(*runs, "--output", prefix), prefix))
+        self.assertIn("dos", labels)
+        self.assertIn("zero-offload", labels)
+
+    def test_runs_of_one_name_are_told_apart(self):
+        runs = [self.run_folder(f"{name}/run", step_line(1)) for name in ("a", "b")]
+        prefix = self.folder / "both"
+        labels = self.labels(self.expect_pictures(self.plot(*runs, "--output", prefix), prefix))
+        self.assertIn(str(runs[0]), labels)
+        self.assertIn(str(runs[1]), labels)
+
+    def test_several_runs_need_an_output(self):
+        runs = [self.run_folder(name, step_line(1)) for name in ("a", "b")]
+        self.expect_error(self.plot(*runs), "--output")
+
+    def test_missing_folder(self):
+        self.expect_error(self.plot(self.folder / "absent"), "absent: no such folder")
+
+    def test_missing_metrics(self):
+        self.expect_error(self.plot(self.folder), "metrics.jsonl: No such file")
+
+    def test_empty_metrics(self):
+        run = self.run_folder("run", "")
+        self.expect_error(self.plot(run), "no metrics")
+        self.assertFalse((run / "metrics.svg").exists())
+
+    def test_malformed_lines_name_file_and_line(self):
+        wrong = {
+            "not JSON": "{step: 2}",
+            "not a JSON object": "[1, 2]",
+            "no whole number 'step'": '{"loss": 1.0}',
+            "neither 'loss' nor 'val_loss'": '{"step": 2}',
+            "'loss' is not a number": '{"step": 2, "loss": "high"}',
+        }
+        for index, (reason, line) in enumerate(wrong.items()):
+            with self.subTest(reason):
+                run = self.run_folder(str(index), f"{step_line(1)}{line}\n{step_line(3)}")
+                self.expect_error(self.plot(run), "metrics.jsonl:2:", reason)
+
+    def test_malformed_last_line_is_an_error(self):
+        run = self.run_folder("run", step_line(1) + '{"step": 2, "lo\n')
+        self.expect_error(self.plot(run), "metrics.jsonl:2: not JSON")
+
+    def test_truncated_last_line_is_a_warning(self):
+        run = self.run_folder("run", step_line(1) + step_line(2)[:30])
+        result = self.plot(run)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("warning", result.stderr)
+        self.assertIn("metrics.jsonl:2", result.stderr)
+        self.assertTrue((run / "metrics.png").exists())
+
+    def test_output_into_a_missing_folder(self):
+        run = self.run_folder("run", step_line(1))
+        self.expect_error(self.plot(run, "--output", self.folder / "no" / "where"), "No such file")
+
+
+if __name__ == "__main__":
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        print(f"skipped: no matplotlib for {sys.executable}; install python3-matplotlib")
+        sys.exit(SKIPPED)
+    unittest.main()
