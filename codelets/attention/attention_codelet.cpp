@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/attention/attention_codelet.hpp"
+
+#include "codelets/matrix/refs.hpp"
+
+namespace dos::codelets {
+namespace {
+
+using rt::Mode;
+
+void forward_task(const rt::TaskView& task) {
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    attention_forward_cpu<kIsa>(task.args<AttentionShape>(), task.pointer<const float>(0),
+                                task.pointer<float>(1), task.pointer<float>(2),
+                                task.pointer<float>(3));
+  });
+}
+
+void backward_task(const rt::TaskView& task) {
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    attention_backward_cpu<kIsa>(task.args<AttentionShape>(), task.pointer<const float>(0),
+                                 task.pointer<const float>(1), task.pointer<const float>(2),
+                                 task.pointer<const float>(3), task.pointer<float>(4),
+                                 task.pointer<float>(5));
+  });
+}
+
+/// `products`: matrix products over the causal half of the T x T scores of a head.
+rt::Work attention_work(const AttentionShape& shape, double products) {
+  const double scores = 0.5 * static_cast<double>(shape.sequences * shape.heads) *
+                        static_cast<double>(shape.tokens) * static_cast<double>(shape.tokens + 1);
+  return {products * 2 * scores * static_cast<double>(shape.head_size),
+          {shape.sequences, shape.tokens, shape.heads, shape.head_size}};
+}
+
+}  // namespace
+
+const rt::Codelet& attention_forward_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<forward_task>(
+      {.symbol = "dos.attention_forward.f32.v1",
+       .modes = {Mode::kRead, Mode::kWrite, Mode::kWrite, Mode::kScratch},
+       .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& attention_backward_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<backward_task>(
+      {.symbol = "dos.attention_backward.f32.v1",
+       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite, Mode::kScratch},
+       .tail = {}});
+  return codelet;
+}
+
+void submit_attention_forward(rt::Submitter& submitter, const AttentionShape& shape,
+                              const rt::Handle& qkv, const rt::Handle& out,
+                              const rt::Handle& logsumexp, const rt::Handle& workspace,
+                              const rt::TaskOptions& options) {
+  submitter.submit(attention_forward_codelet(), buffer_list({&qkv, &out, &logsumexp, &workspace}),
+                   shape, attention_work(shape, 2), options);
+}
+
+void submit_attention_backward(rt::Submitter& submitter, const AttentionShape& shape,
+                               const rt::Handle& qkv, const rt::Handle& out,
+                               const rt::Handle& logsumexp, const rt::Handle& dout,
+                               const rt::Handle& dqkv, const rt::Handle& workspace,
+                               const rt::TaskOptions& options) {
+  submitter.submit(attention_backward_codelet(),
+                   buffer_list({&qkv, &out, &logsumexp, &dout, &dqkv, &workspace}), shape,
+                   attention_work(shape, 5), options);
+}
+
+}  // namespace dos::codelets

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codelets/attention/attention.hpp"
+#include "rt/submitter.hpp"
+
+/// Causal attention of one lane; layout of the buffers in attention.hpp.
+namespace dos::codelets {
+
+const rt::Codelet& attention_forward_codelet();
+const rt::Codelet& attention_backward_codelet();
+
+void submit_attention_forward(rt::Submitter& submitter, const AttentionShape& shape,
+                              const rt::Handle& qkv, const rt::Handle& out,
+                              const rt::Handle& logsumexp, const rt::Handle& workspace,
+                              const rt::TaskOptions& options);
+
+void submit_attention_backward(rt::Submitter& submitter, const AttentionShape& shape,
+                               const rt::Handle& qkv, const rt::Handle& out,
+                               const rt::Handle& logsumexp, const rt::Handle& dout,
+                               const rt::Handle& dqkv, const rt::Handle& workspace,
+                               const rt::TaskOptions& options);
+
+}  // namespace dos::codelets

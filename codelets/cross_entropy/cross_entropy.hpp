@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.hpp"
+#include "codelets/simd/isa.hpp"
+
+namespace dos::codelets {
+
+/// Rows first_row .. first_row + rows - 1 of a lane's [sequences * context, vocabulary] logits.
+/// Row r belongs to token r % context of sequence r / context; its target is the following token,
+/// tokens[sequence, context + 1].
+struct CrossEntropyRows {
+  Index first_row;
+  Index rows;
+  Index context;
+  Index vocabulary;
+};
+
+/// Adds the rows' summed negative log-likelihood (nats) to *loss. `logits` points to first_row.
+template <simd::Isa>
+void cross_entropy_forward_cpu(const CrossEntropyRows& shape, const float* logits,
+                               const std::int32_t* tokens, double* loss);
+
+/// The same, and replaces logits by scale * d(sum of losses)/d(logits) = scale * (softmax -
+/// onehot).
+template <simd::Isa>
+void cross_entropy_forward_backward_cpu(const CrossEntropyRows& shape, float scale, float* logits,
+                                        const std::int32_t* tokens, double* loss);
+
+}  // namespace dos::codelets

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/cross_entropy/cross_entropy_codelet.hpp"
+
+#include "codelets/matrix/refs.hpp"
+
+namespace dos::codelets {
+namespace {
+
+using rt::Mode;
+
+struct Args {
+  CrossEntropyRows rows;
+  float scale;
+};
+
+struct MeanArgs {
+  Index tokens;
+};
+
+void forward_task(const rt::TaskView& task) {
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    cross_entropy_forward_cpu<kIsa>(task.args<Args>().rows, task.pointer<const float>(0),
+                                    task.pointer<const std::int32_t>(1), task.pointer<double>(2));
+  });
+}
+
+void forward_backward_task(const rt::TaskView& task) {
+  const auto& args = task.args<Args>();
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    cross_entropy_forward_backward_cpu<kIsa>(args.rows, args.scale, task.pointer<float>(0),
+                                             task.pointer<const std::int32_t>(1),
+                                             task.pointer<double>(2));
+  });
+}
+
+void mean_loss_task(const rt::TaskView& task) {
+  double sum = 0;
+  for (double* lane : task.pointers_from<double>(1)) {
+    sum += *lane;
+    *lane = 0;
+  }
+  *task.pointer<double>(0) = sum / static_cast<double>(task.args<MeanArgs>().tokens);
+}
+
+rt::Work rows_work(const CrossEntropyRows& rows, double passes) {
+  return {passes * static_cast<double>(rows.rows) * static_cast<double>(rows.vocabulary),
+          {rows.rows, rows.vocabulary}};
+}
+
+}  // namespace
+
+const rt::Codelet& cross_entropy_forward_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<forward_task>({.symbol = "dos.cross_entropy_forward.f32.v1",
+                                      .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
+                                      .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& cross_entropy_forward_backward_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<forward_backward_task>(
+      {.symbol = "dos.cross_entropy_forward_backward.f32.v1",
+       .modes = {Mode::kReadWrite, Mode::kRead, Mode::kReadWrite},
+       .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& mean_loss_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<mean_loss_task>(
+      {.symbol = "dos.mean_loss.f64.v1", .modes = {Mode::kWrite}, .tail = Mode::kReadWrite});
+  return codelet;
+}
+
+void submit_cross_entropy_forward(rt::Submitter& submitter, const CrossEntropyRows& rows,
+                                  const rt::Handle& logits, const rt::Handle& tokens,
+                                  const rt::Handle& loss, const rt::TaskOptions& options) {
+  submitter.submit(cross_entropy_forward_codelet(), buffer_list({&logits, &tokens, &loss}),
+                   Args{rows, 0}, rows_work(rows, 4), options);
+}
+
+void submit_cross_entropy_forward_backward(rt::Submitter& submitter, const CrossEntropyRows& rows,
+                                           float scale, const rt::Handle& logits,
+                                           const rt::Handle& tokens, const rt::Handle& loss,
+                                           const rt::TaskOptions& options) {
+  submitter.submit(cross_entropy_forward_backward_codelet(), buffer_list({&logits, &tokens, &loss}),
+                   Args{rows, scale}, rows_work(rows, 6), options);
+}
+
+void submit_mean_loss(rt::Submitter& submitter, std::span<const rt::Handle* const> lane_losses,
+                      Index tokens, const rt::Handle& mean, const rt::TaskOptions& options) {
+  std::vector<const rt::Handle*> buffers{&mean};
+  buffers.insert(buffers.end(), lane_losses.begin(), lane_losses.end());
+  const auto lanes = static_cast<Index>(lane_losses.size());
+  submitter.submit(mean_loss_codelet(), buffers, MeanArgs{tokens},
+                   {static_cast<double>(lanes), {lanes}}, options);
+}
+
+}  // namespace dos::codelets

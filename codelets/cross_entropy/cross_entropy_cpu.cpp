@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/cross_entropy/cross_entropy.hpp"
+
+#include <cmath>
+
+#include "codelets/simd/math.hpp"
+
+namespace dos::codelets {
+namespace {
+
+constexpr simd::Isa kIsa = simd::Isa::DOS_ISA;
+// FP32 sums run over this many terms at most; the sums of the blocks are added in FP64.
+constexpr Index kBlock = 1024;
+
+Index target_of(const CrossEntropyRows& shape, Index row, const std::int32_t* tokens) {
+  const Index index = shape.first_row + row;
+  const Index sequence = index / shape.context;
+  return tokens[sequence * (shape.context + 1) + index % shape.context + 1];
+}
+
+Index block_size(Index count, Index first) {
+  return count - first < kBlock ? count - first : kBlock;
+}
+
+double sum_of_exponentials(Index count, float shift, const float* __restrict x) {
+  double total = 0;
+  for (Index first = 0; first < count; first += kBlock) {
+    const Index last = first + block_size(count, first);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (Index i = first; i < last; ++i) sum += simd::exponential(x[i] - shift);
+    total += static_cast<double>(sum);
+  }
+  return total;
+}
+
+double replace_by_exponentials(Index count, float shift, float* x) {
+  double total = 0;
+  for (Index first = 0; first < count; first += kBlock) {
+    total += static_cast<double>(simd::exponentials(block_size(count, first), shift, x + first));
+  }
+  return total;
+}
+
+/// -log softmax of one logit. The difference is exact in FP64, so a sure row loses nothing.
+double loss_of(float logit, float largest, double sum) {
+  return ::log(sum) - (static_cast<double>(logit) - static_cast<double>(largest));
+}
+
+}  // namespace
+
+template <>
+void cross_entropy_forward_cpu<kIsa>(const CrossEntropyRows& shape, const float* logits,
+                                     const std::int32_t* tokens, double* loss) {
+  for (Index row = 0; row < shape.rows; ++row) {
+    const float* x = logits + row * shape.vocabulary;
+    const float largest = simd::maximum(shape.vocabulary, x);
+    const double sum = sum_of_exponentials(shape.vocabulary, largest, x);
+    *loss += loss_of(x[target_of(shape, row, tokens)], largest, sum);
+  }
+}
+
+template <>
+void cross_entropy_forward_backward_cpu<kIsa>(const CrossEntropyRows& shape, float scale,
+                                              float* logits, const std::int32_t* tokens,
+                                              double* loss) {
+  for (Index row = 0; row < shape.rows; ++row) {
+    float* __restrict x = logits + row * shape.vocabulary;
+    const Index target = target_of(shape, row, tokens);
+    const float logit = x[target];
+    const float largest = simd::maximum(shape.vocabulary, x);
+    const double sum = replace_by_exponentials(shape.vocabulary, largest, x);
+    *loss += loss_of(logit, largest, sum);
+    const auto factor = static_cast<float>(static_cast<double>(scale) / sum);
+#pragma omp simd
+    for (Index i = 0; i < shape.vocabulary; ++i) x[i] *= factor;
+    x[target] -= scale;
+  }
+}
+
+}  // namespace dos::codelets

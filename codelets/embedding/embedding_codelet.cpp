@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/embedding/embedding_codelet.hpp"
+
+namespace dos::codelets {
+namespace {
+
+using rt::Mode;
+
+struct ForwardArgs {
+  EmbeddingShape shape;
+  RowBlocking token_table;
+  RowBlocking position_table;
+};
+
+struct BackwardArgs {
+  EmbeddingShape shape;
+  TableBlock block;
+  bool accumulate;
+};
+
+void forward_task(const rt::TaskView& task) {
+  const auto& args = task.args<ForwardArgs>();
+  const auto blocks = task.pointers_from<const float>(2);
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    embedding_forward_cpu<kIsa>(
+        args.shape, task.pointer<const std::int32_t>(0), {args.token_table, blocks.data()},
+        {args.position_table, blocks.data() + args.token_table.count()}, task.pointer<float>(1));
+  });
+}
+
+void backward_token_task(const rt::TaskView& task) {
+  const auto& args = task.args<BackwardArgs>();
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    embedding_backward_token_cpu<kIsa>(args.shape, args.block, task.pointer<const std::int32_t>(0),
+                                       task.pointer<const float>(1), task.pointer<float>(2));
+  });
+}
+
+void backward_position_task(const rt::TaskView& task) {
+  const auto& args = task.args<BackwardArgs>();
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    embedding_backward_position_cpu<kIsa>(args.shape, args.block, task.pointer<const float>(0),
+                                          args.accumulate, task.pointer<float>(1));
+  });
+}
+
+rt::Work table_work(const EmbeddingShape& shape, Index rows) {
+  const double elements = static_cast<double>(shape.sequences) *
+                          static_cast<double>(shape.context) * static_cast<double>(shape.width);
+  return {elements, {shape.sequences, shape.context, shape.width, rows}};
+}
+
+}  // namespace
+
+const rt::Codelet& embedding_forward_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<forward_task>({.symbol = "dos.embedding_forward.f32.v1",
+                                      .modes = {Mode::kRead, Mode::kWrite},
+                                      .tail = Mode::kRead});
+  return codelet;
+}
+
+const rt::Codelet& embedding_backward_token_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_token_task>({.symbol = "dos.embedding_backward_token.f32.v1",
+                                             .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
+                                             .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& embedding_backward_position_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_position_task>({.symbol = "dos.embedding_backward_position.f32.v1",
+                                                .modes = {Mode::kRead, Mode::kWrite},
+                                                .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& embedding_accumulate_position_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<backward_position_task>(
+      {.symbol = "dos.embedding_accumulate_position.f32.v1",
+       .modes = {Mode::kRead, Mode::kReadWrite},
+       .tail = {}});
+  return codelet;
+}
+
+void submit_embedding_forward(rt::Submitter& submitter, const EmbeddingShape& shape,
+                              const rt::Handle& tokens, const MatrixRef& token_table,
+                              const MatrixRef& position_table, const rt::Handle& y,
+                              const rt::TaskOptions& options) {
+  submitter.submit(embedding_forward_codelet(),
+                   buffer_list({&tokens, &y}, token_table, position_table),
+                   ForwardArgs{shape, token_table.blocking, position_table.blocking},
+                   table_work(shape, token_table.blocking.rows), options);
+}
+
+void submit_embedding_backward_token(rt::Submitter& submitter, const EmbeddingShape& shape,
+                                     const rt::Handle& tokens, const rt::Handle& dy,
+                                     const MatrixRef& gradient, const rt::TaskOptions& options) {
+  const RowBlocking& blocking = gradient.blocking;
+  for (Index b = 0; b < blocking.count(); ++b) {
+    const BackwardArgs args{shape, {blocking.first_row(b), blocking.rows_of(b)}, true};
+    submitter.submit(embedding_backward_token_codelet(),
+                     buffer_list({&tokens, &dy, gradient.blocks[static_cast<std::size_t>(b)]}),
+                     args, table_work(shape, args.block.rows), options);
+  }
+}
+
+void submit_embedding_backward_position(rt::Submitter& submitter, const EmbeddingShape& shape,
+                                        const rt::Handle& dy, bool accumulate,
+                                        const MatrixRef& gradient, const rt::TaskOptions& options) {
+  const rt::Codelet& codelet =
+      accumulate ? embedding_accumulate_position_codelet() : embedding_backward_position_codelet();
+  const RowBlocking& blocking = gradient.blocking;
+  for (Index b = 0; b < blocking.count(); ++b) {
+    const BackwardArgs args{shape, {blocking.first_row(b), blocking.rows_of(b)}, accumulate};
+    submitter.submit(codelet, buffer_list({&dy, gradient.blocks[static_cast<std::size_t>(b)]}),
+                     args, table_work(shape, args.block.rows), options);
+  }
+}
+
+}  // namespace dos::codelets

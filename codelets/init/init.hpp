@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.hpp"
+
+namespace dos::codelets {
+
+/// out[i] = value.
+void fill_cpu(Index count, float value, float* out);
+
+/// Elements first_index .. first_index + count - 1 of a tensor initialised with N(0, deviation^2):
+/// element i is deviation * Philox(seed).normal(i, stream), whoever computes it.
+struct NormalInit {
+  std::uint64_t seed;
+  std::uint64_t stream;
+  Index first_index;
+  float deviation;
+};
+void init_normal_cpu(const NormalInit& init, Index count, float* out);
+
+}  // namespace dos::codelets

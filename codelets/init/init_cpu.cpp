@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/init/init.hpp"
+
+#include <algorithm>
+
+#include "base/random.hpp"
+
+namespace dos::codelets {
+
+void fill_cpu(Index count, float value, float* out) {
+  std::fill_n(out, count, value);
+}
+
+void init_normal_cpu(const NormalInit& init, Index count, float* out) {
+  const Philox random(init.seed);
+  for (Index i = 0; i < count; ++i) {
+    const auto index = static_cast<std::uint64_t>(init.first_index + i);
+    out[i] = init.deviation * random.normal(index, init.stream);
+  }
+}
+
+}  // namespace dos::codelets

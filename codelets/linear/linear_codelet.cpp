@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/linear/linear_codelet.hpp"
+
+#include "codelets/linear/linear.hpp"
+#include "rt/codelet.hpp"
+
+namespace dos::codelets {
+namespace {
+
+using rt::Mode;
+
+struct MatrixArgs {
+  RowRange rows;
+  RowBlocking weight;
+  Index bias_offset;
+};
+
+struct WeightGradientArgs {
+  LinearWeightBlock block;
+  Index x_first_row;
+  bool accumulate;
+};
+
+struct BiasArgs {
+  Index tokens;
+  Index out;
+  Index offset;
+  bool accumulate;
+};
+
+void forward_task(const rt::TaskView& task) {
+  const auto& args = task.args<MatrixArgs>();
+  const auto blocks = task.pointers_from<const float>(3);
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    linear_forward_cpu<kIsa>(
+        args.rows.count, task.pointer<const float>(0), {args.weight, blocks.data()},
+        task.pointer<const float>(1) + args.bias_offset, nullptr, task.pointer<float>(2));
+  });
+}
+
+void residual_forward_task(const rt::TaskView& task) {
+  const auto& args = task.args<MatrixArgs>();
+  const auto blocks = task.pointers_from<const float>(4);
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    linear_forward_cpu<kIsa>(args.rows.count, task.pointer<const float>(0),
+                             {args.weight, blocks.data()},
+                             task.pointer<const float>(1) + args.bias_offset,
+                             task.pointer<const float>(2), task.pointer<float>(3));
+  });
+}
+
+void logits_forward_task(const rt::TaskView& task) {
+  const auto& args = task.args<MatrixArgs>();
+  const auto blocks = task.pointers_from<const float>(2);
+  const float* x = task.pointer<const float>(0) + args.rows.first * args.weight.columns;
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    linear_forward_cpu<kIsa>(args.rows.count, x, {args.weight, blocks.data()}, nullptr, nullptr,
+                             task.pointer<float>(1));
+  });
+}
+
+/// Buffers: dy, dx, then the weight's blocks. Writes rows.count rows of dx from rows.first on.
+void backward_data_task(const rt::TaskView& task) {
+  const auto& args = task.args<MatrixArgs>();
+  const auto blocks = task.pointers_from<const float>(2);
+  float* dx = task.pointer<float>(1) + args.rows.first * args.weight.columns;
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    linear_backward_data_cpu<kIsa>(args.rows.count, task.pointer<const float>(0),
+                                   {args.weight, blocks.data()}, dx);
+  });
+}
+
+void backward_weight_task(const rt::TaskView& task) {
+  const auto& args = task.args<WeightGradientArgs>();
+  const float* x = task.pointer<const float>(1) + args.x_first_row * args.block.in;
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    linear_backward_weight_cpu<kIsa>(args.block, task.pointer<const float>(0), x, args.accumulate,
+                                     task.pointer<float>(2));
+  });
+}
+
+void bias_backward_task(const rt::TaskView& task) {
+  const auto& args = task.args<BiasArgs>();
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    bias_backward_cpu<kIsa>(args.tokens, args.out, task.pointer<const float>(0), args.accumulate,
+                            task.pointer<float>(1) + args.offset);
+  });
+}
+
+rt::Work product_work(const RowRange& rows, const RowBlocking& weight) {
+  const double flops = 2.0 * static_cast<double>(rows.count) * static_cast<double>(weight.rows) *
+                       static_cast<double>(weight.columns);
+  return {flops, {rows.count, weight.rows, weight.columns}};
+}
+
+}  // namespace
+
+const rt::Codelet& linear_forward_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<forward_task>({.symbol = "dos.linear_forward.f32.v1",
+                                      .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
+                                      .tail = Mode::kRead});
+  return codelet;
+}
+
+const rt::Codelet& linear_residual_forward_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<residual_forward_task>(
+      {.symbol = "dos.linear_residual_forward.f32.v1",
+       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
+       .tail = Mode::kRead});
+  return codelet;
+}
+
+const rt::Codelet& linear_backward_data_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_data_task>({.symbol = "dos.linear_backward_data.f32.v1",
+                                            .modes = {Mode::kRead, Mode::kWrite},
+                                            .tail = Mode::kRead});
+  return codelet;
+}
+
+const rt::Codelet& linear_backward_weight_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_weight_task>({.symbol = "dos.linear_backward_weight.f32.v1",
+                                              .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
+                                              .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& linear_accumulate_weight_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_weight_task>({.symbol = "dos.linear_accumulate_weight.f32.v1",
+                                              .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
+                                              .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& bias_backward_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<bias_backward_task>(
+      {.symbol = "dos.bias_backward.f32.v1", .modes = {Mode::kRead, Mode::kReadWrite}, .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& logits_forward_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<logits_forward_task>({.symbol = "dos.logits_forward.f32.v1",
+                                             .modes = {Mode::kRead, Mode::kReadWrite},
+                                             .tail = Mode::kRead});
+  return codelet;
+}
+
+const rt::Codelet& logits_backward_data_codelet() {
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_data_task>({.symbol = "dos.logits_backward_data.f32.v1",
+                                            .modes = {Mode::kRead, Mode::kReadWrite},
+                                            .tail = Mode::kRead});
+  return codelet;
+}
+
+void submit_linear_forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
+                           const MatrixRef& w, const SliceRef& bias, const rt::Handle& y,
+                           const rt::TaskOptions& options) {
+  const MatrixArgs args{{0, tokens}, w.blocking, bias.offset};
+  submitter.submit(linear_forward_codelet(), buffer_list({&x, bias.handle, &y}, w), args,
+                   product_work(args.rows, w.blocking), options);
+}
+
+void submit_linear_residual_forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
+                                    const MatrixRef& w, const SliceRef& bias,
+                                    const rt::Handle& residual, const rt::Handle& y,
+                                    const rt::TaskOptions& options) {
+  const MatrixArgs args{{0, tokens}, w.blocking, bias.offset};
+  submitter.submit(linear_residual_forward_codelet(),
+                   buffer_list({&x, bias.handle, &residual, &y}, w), args,
+                   product_work(args.rows, w.blocking), options);
+}
+
+void submit_linear_backward_data(rt::Submitter& submitter, Index tokens, const rt::Handle& dy,
+                                 const MatrixRef& w, const rt::Handle& dx,
+                                 const rt::TaskOptions& options) {
+  const MatrixArgs args{{0, tokens}, w.blocking, 0};
+  submitter.submit(linear_backward_data_codelet(), buffer_list({&dy, &dx}, w), args,
+                   product_work(args.rows, w.blocking), options);
+}
+
+void submit_linear_backward_weight(rt::Submitter& submitter, const RowRange& rows,
+                                   const rt::Handle& dy, const rt::Handle& x, bool accumulate,
+                                   const MatrixRef& dw, const rt::TaskOptions& options) {
+  const rt::Codelet& codelet =
+      accumulate ? linear_accumulate_weight_codelet() : linear_backward_weight_codelet();
+  const RowBlocking& blocking = dw.blocking;
+  for (Index b = 0; b < blocking.count(); ++b) {
+    const WeightGradientArgs args{.block = {.tokens = rows.count,
+                                            .in = blocking.columns,
+                                            .out = blocking.rows,
+                                            .first_row = blocking.first_row(b),
+                                            .rows = blocking.rows_of(b)},
+                                  .x_first_row = rows.first,
+                                  .accumulate = accumulate};
+    const double flops = 2.0 * static_cast<double>(rows.count) *
+                         static_cast<double>(args.block.rows) * static_cast<double>(args.block.in);
+    submitter.submit(codelet, buffer_list({&dy, &x, dw.blocks[static_cast<std::size_t>(b)]}), args,
+                     {flops, {rows.count, args.block.rows, args.block.in}}, options);
+  }
+}
+
+void submit_bias_backward(rt::Submitter& submitter, Index tokens, Index out, const rt::Handle& dy,
+                          bool accumulate, const SliceRef& dbias, const rt::TaskOptions& options) {
+  const BiasArgs args{tokens, out, dbias.offset, accumulate};
+  submitter.submit(bias_backward_codelet(), buffer_list({&dy, dbias.handle}), args,
+                   {static_cast<double>(tokens * out), {tokens, out}}, options);
+}
+
+void submit_logits_forward(rt::Submitter& submitter, const RowRange& rows, const rt::Handle& x,
+                           const MatrixRef& w, const rt::Handle& logits,
+                           const rt::TaskOptions& options) {
+  const MatrixArgs args{rows, w.blocking, 0};
+  submitter.submit(logits_forward_codelet(), buffer_list({&x, &logits}, w), args,
+                   product_work(rows, w.blocking), options);
+}
+
+void submit_logits_backward_data(rt::Submitter& submitter, const RowRange& rows,
+                                 const rt::Handle& dlogits, const MatrixRef& w,
+                                 const rt::Handle& dx, const rt::TaskOptions& options) {
+  const MatrixArgs args{rows, w.blocking, 0};
+  submitter.submit(logits_backward_data_codelet(), buffer_list({&dlogits, &dx}, w), args,
+                   product_work(rows, w.blocking), options);
+}
+
+}  // namespace dos::codelets
