@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/attention/attention.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "kernel_test.hpp"
+#include "reference/attention.hpp"
+
+namespace dos::test {
+namespace {
+
+using codelets::AttentionShape;
+
+constexpr Index kRows = codelets::kAttentionRows;
+constexpr AttentionShape kShapes[] = {
+    {0, 4, 1, 4},          {1, 0, 2, 4},         {1, 1, 1, 1},          {1, 2, 1, 1},
+    {2, 3, 2, 5},          {1, 16, 3, 7},        {2, 17, 1, 16},        {1, kRows - 1, 2, 8},
+    {1, kRows, 1, 33},     {1, kRows + 1, 2, 8}, {2, 2 * kRows, 1, 16}, {1, 2 * kRows + 19, 2, 9},
+    {1, kRows + 40, 1, 64}};
+
+struct Result {
+  explicit Result(const AttentionShape& s)
+      : out(s.sequences * s.tokens * s.width(), kNan),
+        logsumexp(s.sequences * s.heads * s.tokens, kNan),
+        dqkv(s.sequences * s.tokens * 3 * s.width(), kNan),
+        workspace(codelets::attention_workspace(s), kNan) {}
+  // What the outputs and the work space held must not matter.
+  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  Guarded<float> out, logsumexp, dqkv, workspace;
+};
+
+template <simd::Isa isa>
+void run(const AttentionShape& s, const float* qkv, const float* dout, Result& r) {
+  codelets::attention_forward_cpu<isa>(s, qkv, r.out.get(), r.logsumexp.get(), r.workspace.get());
+  codelets::attention_backward_cpu<isa>(s, qkv, r.out.get(), r.logsumexp.get(), dout, r.dqkv.get(),
+                                        r.workspace.get());
+}
+
+/// Error bound of one sequence, in eps relative to the magnitudes of the reference. With d = head
+/// size, T = tokens and S the largest sum of |q k| terms over sqrt(d), half an eps a rounding: a
+/// score is off by (d + 4) / 2 S; a probability by that twice (its own and the denominator's), by
+/// the roundings of score - largest and of the logarithm, 2 S + ln T, by 2 of the exponential and
+/// by the sum's T / 8 + 4; summing over keys or rows adds T / 2.
+double forward_factor(const AttentionShape& s, double score) {
+  const auto d = static_cast<double>(s.head_size);
+  const auto t = static_cast<double>(s.tokens);
+  return ((d + 6) * score + std::log(t) + t / 8 + t / 2 + 8) * kEps;
+}
+/// Backward: the same for the rebuilt probabilities, again for `out` inside delta, d / 2 for dp and
+/// for delta each, T / 2 for the sums and one addition a tile.
+double backward_factor(const AttentionShape& s, double score) {
+  const auto d = static_cast<double>(s.head_size);
+  return 2 * forward_factor(s, score) + (d + static_cast<double>(s.tokens) / kRows + 8) * kEps;
+}
+
+double largest_score(const AttentionShape& s, const reference::Attention& expected) {
+  double largest = 0;
+  for (Index h = 0; h < s.heads; ++h) {
+    for (Index t = 0; t < s.tokens; ++t) {
+      largest = std::max(largest, expected.score_magnitude(h, t));
+    }
+  }
+  return largest;
+}
+
+void expect_sequence(const AttentionShape& s, Index sequence, const float* qkv, const float* dout,
+                     const Result& r) {
+  const Index values = s.tokens * s.width();
+  const auto count = static_cast<std::size_t>(values);
+  const auto from = static_cast<std::size_t>(sequence * values);
+  const reference::Attention expected(s.tokens, s.heads, s.head_size, qkv + sequence * 3 * values);
+  const double score = largest_score(s, expected);
+  expect_close(r.out.view().subspan(from, count), expected.forward(), forward_factor(s, score));
+  expect_close(r.dqkv.view().subspan(3 * from, 3 * count),
+               expected.backward(dout + sequence * values), backward_factor(s, score));
+  for (Index h = 0; h < s.heads; ++h) {
+    for (Index t = 0; t < s.tokens; ++t) {
+      const auto at = static_cast<std::size_t>((sequence * s.heads + h) * s.tokens + t);
+      EXPECT_NEAR(r.logsumexp.view()[at], expected.log_sum_exp(h, t), forward_factor(s, score));
+    }
+  }
+}
+
+void check(const AttentionShape& s, const std::vector<float>& qkv) {
+  SCOPED_TRACE(testing::Message() << s.sequences << " sequences of " << s.tokens << ", " << s.heads
+                                  << " heads of " << s.head_size);
+  const auto dout = random_values(s.sequences * s.tokens * s.width(), 2);
+  for_each_isa([&]<simd::Isa isa>() {
+    Result r(s);
+    run<isa>(s, qkv.data(), dout.data(), r);
+    for (Index i = 0; i < s.sequences; ++i) expect_sequence(s, i, qkv.data(), dout.data(), r);
+  });
+}
+
+TEST(AttentionKernel, MatchesTheReference) {
+  for (const AttentionShape& s : kShapes) {
+    check(s, random_values(s.sequences * s.tokens * 3 * s.width(), 1));
+  }
+}
+
+// Scores of about +-1e4 would overflow without the subtraction of the largest. Integers keep them
+// exact, so that the tolerance, which scales with them, stays meaningful.
+TEST(AttentionKernel, ExtremeScoresStayFinite) {
+  const AttentionShape s{1, 21, 1, 4};
+  auto qkv = random_values(21 * 12, 1);
+  for (std::size_t t = 0; t < 21; ++t) {
+    for (std::size_t i = 0; i < 8; ++i) {
+      float& each = qkv[t * 12 + i];
+      each = 64.0F * std::round(each);
+    }
+  }
+  const auto dout = random_values(21 * 4, 2);
+  for_each_isa([&]<simd::Isa isa>() {
+    Result r(s);
+    run<isa>(s, qkv.data(), dout.data(), r);
+    expect_sequence(s, 0, qkv.data(), dout.data(), r);
+  });
+}
+
+TEST(AttentionKernel, LaterTokensDoNotMatter) {
+  const AttentionShape s{1, kRows + 9, 2, 8};
+  const Index values = s.tokens * s.width();
+  auto qkv = random_values(3 * values, 1);
+  const auto dout = random_values(values, 2);
+  for_each_isa([&]<simd::Isa isa>() {
+    Result before(s);
+    run<isa>(s, qkv.data(), dout.data(), before);
+    const Index first_changed = s.tokens - 3;
+    auto changed = qkv;
+    for (auto i = static_cast<std::size_t>(first_changed * 3 * s.width()); i < changed.size();
+         ++i) {
+      changed[i] = -changed[i];
+    }
+    Result after(s);
+    run<isa>(s, changed.data(), dout.data(), after);
+    const auto same = static_cast<std::size_t>(first_changed * s.width());
+    EXPECT_TRUE(same_bits(before.out.view().first(same), after.out.view().first(same)));
+    EXPECT_FALSE(same_bits(before.out.view(), after.out.view()));
+  });
+}
+
+TEST(AttentionKernel, BadInputsGiveBadOutputs) {
+  const AttentionShape s{1, 20, 1, 4};
+  const auto dout = random_values(20 * 4, 2);
+  for (const Index part : {0, 1, 2}) {
+    for_each_isa([&]<simd::Isa isa>() {
+      auto qkv = random_values(20 * 12, 1);
+      qkv[static_cast<std::size_t>(7 * 12 + part * 4 + 1)] =
+          std::numeric_limits<float>::quiet_NaN();
+      Result r(s);
+      run<isa>(s, qkv.data(), dout.data(), r);
+      // Token 7 and, but for its query, all later ones. Earlier tokens of the tile may be spoiled
+      // too: a masked weight is 0, and 0 times NaN is NaN.
+      for (Index t = 7; t < 20; ++t) {
+        bool bad = false;
+        for (Index i = 0; i < 4; ++i) bad = bad || std::isnan(r.out[t * 4 + i]);
+        EXPECT_EQ(bad, t == 7 || part != 0) << "part " << part << " token " << t;
+      }
+      bool bad_gradient = false;
+      for (const float each : r.dqkv.view()) bad_gradient = bad_gradient || std::isnan(each);
+      EXPECT_TRUE(bad_gradient);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace dos::test

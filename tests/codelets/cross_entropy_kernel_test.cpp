@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/cross_entropy/cross_entropy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "kernel_test.hpp"
+#include "reference/cross_entropy.hpp"
+
+namespace dos::test {
+namespace {
+
+using codelets::CrossEntropyRows;
+
+// first_row, rows, context, vocabulary
+constexpr CrossEntropyRows kShapes[] = {{0, 0, 4, 5},    {0, 1, 1, 1},    {0, 3, 2, 1},
+                                        {1, 4, 3, 2},    {5, 7, 4, 17},   {0, 8, 8, 64},
+                                        {3, 2, 5, 1023}, {0, 2, 2, 1025}, {1, 2, 3, 50257}};
+
+struct Inputs {
+  explicit Inputs(const CrossEntropyRows& s)
+      : logits(random_values(s.rows * s.vocabulary, 1, 4.0F)),
+        tokens(random_tokens(((s.first_row + s.rows) / s.context + 1) * (s.context + 1),
+                             s.vocabulary, 2)) {}
+  std::vector<float> logits;
+  std::vector<std::int32_t> tokens;
+};
+
+Index target(const CrossEntropyRows& s, Index row, const std::vector<std::int32_t>& tokens) {
+  const Index sequence = (s.first_row + row) / s.context;
+  const Index position = (s.first_row + row) % s.context;
+  return tokens[static_cast<std::size_t>(sequence * (s.context + 1) + position + 1)];
+}
+
+// Relative error of a row's sum of exponentials, in eps: each is off by 1.5 and by half of its
+// distance to the largest logit, whose mean under softmax is at most ln V; FP32 sums run over at
+// most 1024 terms in at least four lanes.
+double sum_error(Index vocabulary) {
+  const auto v = static_cast<double>(vocabulary);
+  return std::min(v, 1024.0) / 8 + 4 + std::log(v);
+}
+
+double expected_loss(const CrossEntropyRows& s, const Inputs& in) {
+  double loss = 0;
+  for (Index row = 0; row < s.rows; ++row) {
+    loss += reference::negative_log_likelihood(s.vocabulary, in.logits.data() + row * s.vocabulary,
+                                               target(s, row, in.tokens));
+  }
+  return loss;
+}
+
+void expect_gradient(const CrossEntropyRows& s, float scale, const Inputs& in,
+                     std::span<const float> got) {
+  std::vector<double> value;
+  std::vector<double> tolerance;
+  for (Index row = 0; row < s.rows; ++row) {
+    const float* x = in.logits.data() + row * s.vocabulary;
+    const auto p = reference::softmax(s.vocabulary, x);
+    const double largest = *std::max_element(x, x + s.vocabulary);
+    for (Index i = 0; i < s.vocabulary; ++i) {
+      const double probability = p[static_cast<std::size_t>(i)];
+      const bool hit = i == target(s, row, in.tokens);
+      const double distance = std::min(largest - x[i], 90.0);
+      value.push_back(scale * (probability - (hit ? 1 : 0)));
+      tolerance.push_back(std::abs(scale) *
+                          ((distance / 2 + 4 + sum_error(s.vocabulary)) * probability * kEps +
+                           (hit ? kEps : 0) + 0x1p-124));
+    }
+  }
+  expect_within(got, value, tolerance);
+}
+
+void check(const CrossEntropyRows& s, const Inputs& in) {
+  SCOPED_TRACE(testing::Message() << s.rows << " rows of " << s.vocabulary);
+  const double expected = expected_loss(s, in);
+  const double tolerance = static_cast<double>(s.rows) * sum_error(s.vocabulary) * kEps;
+  for_each_isa([&]<simd::Isa isa>() {
+    Guarded<double> loss(1, 2.0);
+    Guarded<float> logits{std::span<const float>(in.logits)};
+    codelets::cross_entropy_forward_cpu<isa>(s, logits.get(), in.tokens.data(), loss.get());
+    EXPECT_NEAR(loss[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
+    EXPECT_TRUE(same_bits(logits.view(), std::span<const float>(in.logits)));
+    const float scale = 0.125F;
+    Guarded<double> again(1, 2.0);
+    codelets::cross_entropy_forward_backward_cpu<isa>(s, scale, logits.get(), in.tokens.data(),
+                                                      again.get());
+    EXPECT_NEAR(again[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
+    expect_gradient(s, scale, in, logits.view());
+  });
+}
+
+TEST(CrossEntropyKernel, MatchesTheReference) {
+  for (const CrossEntropyRows& s : kShapes) check(s, Inputs(s));
+}
+
+TEST(CrossEntropyKernel, ExtremeLogitsStayFinite) {
+  const CrossEntropyRows s{0, 4, 4, 33};
+  Inputs in(s);
+  for (std::size_t i = 0; i < 33; ++i) {
+    in.logits[i] = 1e4F;
+    in.logits[33 + i] = -1e4F;
+    in.logits[66 + i] = i % 2 == 0 ? 1e4F : -1e4F;
+    in.logits[99 + i] = i == 5 ? 88.0F : -88.0F;
+  }
+  in.tokens = {0, 3, 32, 1, 7};
+  check(s, in);
+}
+
+TEST(CrossEntropyKernel, BadLogitsGiveBadLossAndGradient) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const Index place : {0, 5, 36}) {
+      for_each_isa([&]<simd::Isa isa>() {
+        const CrossEntropyRows s{0, 2, 2, 37};
+        Inputs in(s);
+        in.logits[static_cast<std::size_t>(37 + place)] = bad;
+        double loss = 0;
+        codelets::cross_entropy_forward_cpu<isa>(s, in.logits.data(), in.tokens.data(), &loss);
+        EXPECT_TRUE(std::isnan(loss));
+        loss = 0;
+        codelets::cross_entropy_forward_backward_cpu<isa>(s, 1.0F, in.logits.data(),
+                                                          in.tokens.data(), &loss);
+        EXPECT_TRUE(std::isnan(loss));
+        for (std::size_t i = 0; i < 74; ++i) EXPECT_EQ(std::isnan(in.logits[i]), i >= 37) << i;
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dos::test

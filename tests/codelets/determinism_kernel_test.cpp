@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same input gives the same bits wherever its buffers lie: no loop may peel for alignment.
+#include <gtest/gtest.h>
+
+#include "codelets/attention/attention.hpp"
+#include "codelets/cross_entropy/cross_entropy.hpp"
+#include "codelets/gelu/gelu.hpp"
+#include "codelets/layernorm/layernorm.hpp"
+#include "codelets/linear/linear.hpp"
+#include "codelets/reduce/reduce.hpp"
+#include "codelets/update/adamw.hpp"
+#include "kernel_test.hpp"
+
+namespace dos::test {
+namespace {
+
+constexpr Index kAttentionValues = 2 * 83 * 24;
+
+constexpr codelets::AttentionShape kAttention{2, 83, 2, 12};
+
+constexpr Index kShifts[] = {1, 3, 8, 13};
+
+/// Runs `kernel(input, output)` on buffers at several alignments; the outputs must agree.
+template <class F>
+void expect_same_everywhere(Index inputs, Index outputs, F&& kernel) {
+  const auto values = random_values(inputs, 1);
+  Guarded<float> expected(outputs);
+  {
+    Guarded<float> input{std::span<const float>(values)};
+    kernel(input.get(), expected.get());
+  }
+  for (const Index shift : kShifts) {
+    Guarded<float> input(std::span<const float>(values), shift);
+    Guarded<float> output(outputs, 0.0F, shift / 2);
+    kernel(input.get(), output.get());
+    EXPECT_TRUE(same_bits(output.view(), expected.view())) << "shift " << shift;
+  }
+}
+
+TEST(KernelDeterminism, RowKernels) {
+  constexpr Index kTokens = 5;
+  constexpr Index kWidth = 203;
+  constexpr Index kCount = kTokens * kWidth;
+  for_each_isa([]<simd::Isa isa>() {
+    expect_same_everywhere(kCount, kCount, [](const float* x, float* y) {
+      codelets::gelu_forward_cpu<isa>(kCount, x, y);
+    });
+    expect_same_everywhere(kCount, kCount + 2 * kTokens, [](const float* x, float* y) {
+      codelets::layernorm_forward_cpu<isa>(kTokens, kWidth, x, x, x + kWidth, y, y + kCount);
+    });
+    expect_same_everywhere(kCount, kCount, [](const float* x, float* y) {
+      codelets::layernorm_backward_cpu<isa>(kTokens, kWidth, x, x, x + 10, x, nullptr, y);
+    });
+    expect_same_everywhere(kCount, 2 * kWidth, [](const float* x, float* y) {
+      codelets::layernorm_backward_weight_cpu<isa>(kTokens, kWidth, x, x, x, false, y, y + kWidth);
+    });
+    expect_same_everywhere(kCount, kWidth, [](const float* x, float* y) {
+      codelets::bias_backward_cpu<isa>(kTokens, kWidth, x, false, y);
+    });
+    expect_same_everywhere(4 * kCount, 3 * kCount, [](const float* x, float* y) {
+      std::copy(x, x + 3 * kCount, y);
+      for (Index i = 2 * kCount; i < 3 * kCount; ++i) y[i] *= y[i];
+      codelets::adamw_cpu<isa>({1e-3F, 0.9F, 0.999F, 1e-8F, 0.1F, 10.0F, 1000.0F}, kCount, 0.5F,
+                               x + 3 * kCount, y, y + kCount, y + 2 * kCount);
+    });
+  });
+}
+
+TEST(KernelDeterminism, Losses) {
+  constexpr codelets::CrossEntropyRows kRows{0, 3, 3, 1201};
+  const std::vector<std::int32_t> tokens{0, 5, 1200, 7};
+  for_each_isa([&]<simd::Isa isa>() {
+    expect_same_everywhere(3 * 1201, 3 * 1201 + 2, [&](const float* x, float* y) {
+      std::copy(x, x + 3 * 1201, y);
+      double loss = 0;
+      codelets::cross_entropy_forward_backward_cpu<isa>(kRows, 1.0F, y, tokens.data(), &loss);
+      std::memcpy(y + 3 * 1201, &loss, sizeof loss);
+    });
+    expect_same_everywhere(999, 2, [](const float* x, float* y) {
+      const double sum = codelets::sum_of_squares_cpu<isa>(999, x);
+      std::memcpy(y, &sum, sizeof sum);
+    });
+  });
+}
+
+TEST(KernelDeterminism, Attention) {
+  for_each_isa([]<simd::Isa isa>() {
+    expect_same_everywhere(
+        4 * kAttentionValues, 4 * kAttentionValues + 2 * 83 * 2, [](const float* x, float* y) {
+          std::vector<float> workspace(
+              static_cast<std::size_t>(codelets::attention_workspace(kAttention)));
+          float* logsumexp = y + 4 * kAttentionValues;
+          codelets::attention_forward_cpu<isa>(kAttention, x, y, logsumexp, workspace.data());
+          codelets::attention_backward_cpu<isa>(kAttention, x, y, logsumexp,
+                                                x + 3 * kAttentionValues, y + kAttentionValues,
+                                                workspace.data());
+        });
+  });
+}
+
+}  // namespace
+}  // namespace dos::test

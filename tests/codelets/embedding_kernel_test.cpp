@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/embedding/embedding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "kernel_test.hpp"
+#include "reference/embedding.hpp"
+
+namespace dos::test {
+namespace {
+
+struct Case {
+  codelets::EmbeddingShape shape;  // sequences, context, width
+  Index vocabulary;
+  Index positions;
+  Index rows_per_block;
+};
+constexpr Case kCases[] = {{{0, 3, 4}, 5, 3, 2},   {{1, 1, 1}, 1, 1, 1},
+                           {{2, 3, 5}, 4, 7, 3},   {{3, 5, 17}, 11, 5, 4},
+                           {{2, 9, 64}, 3, 20, 8}, {{4, 8, 100}, 50, 13, 50}};
+
+struct Inputs {
+  explicit Inputs(const Case& c)
+      : tokens(random_tokens(c.shape.sequences * (c.shape.context + 1), c.vocabulary, 1)),
+        token_table(random_values(c.vocabulary * c.shape.width, 2)),
+        position_table(random_values(c.positions * c.shape.width, 3)),
+        dy(random_values(c.shape.sequences * c.shape.context * c.shape.width, 4)) {
+    // The last of each sequence is a target only: a token outside the table must not be looked up.
+    for (Index s = 0; s < c.shape.sequences; ++s) {
+      tokens[static_cast<std::size_t>((s + 1) * (c.shape.context + 1) - 1)] = 1 << 30;
+    }
+  }
+  std::vector<std::int32_t> tokens;
+  std::vector<float> token_table, position_table, dy;
+};
+
+// One addition: half an eps.
+TEST(EmbeddingKernel, ForwardMatchesTheReference) {
+  for_each_isa([]<simd::Isa isa>() {
+    for (const Case& c : kCases) {
+      const Inputs in(c);
+      const BlockedMatrix tokens({c.vocabulary, c.shape.width, c.rows_per_block}, in.token_table);
+      const BlockedMatrix positions({c.positions, c.shape.width, c.rows_per_block},
+                                    in.position_table);
+      Guarded<float> y(std::ssize(in.dy));
+      codelets::embedding_forward_cpu<isa>(c.shape, in.tokens.data(), tokens.view(),
+                                           positions.view(), y.get());
+      expect_close(
+          y.view(),
+          reference::embedding(c.shape.sequences, c.shape.context, c.shape.width, in.tokens.data(),
+                               in.token_table.data(), in.position_table.data()),
+          0.5 * kEps);
+    }
+  });
+}
+
+// One addition for each token at most.
+double sum_factor(const Case& c) {
+  return static_cast<double>(c.shape.sequences * c.shape.context) * 0.5 * kEps;
+}
+
+TEST(EmbeddingKernel, TokenGradientOfEachBlockMatchesTheReference) {
+  for_each_isa([]<simd::Isa isa>() {
+    for (const Case& c : kCases) {
+      const Inputs in(c);
+      const RowBlocking blocking{c.vocabulary, c.shape.width, c.rows_per_block};
+      for (Index b = 0; b < blocking.count(); ++b) {
+        const codelets::TableBlock block{blocking.first_row(b), blocking.rows_of(b)};
+        const auto before = random_values(block.rows * c.shape.width, 5);
+        Guarded<float> dtable{std::span<const float>(before)};
+        codelets::embedding_backward_token_cpu<isa>(c.shape, block, in.tokens.data(), in.dy.data(),
+                                                    dtable.get());
+        expect_close(dtable.view(),
+                     reference::token_table_gradient(c.shape.sequences, c.shape.context,
+                                                     c.shape.width, block.first_row, block.rows,
+                                                     in.tokens.data(), in.dy.data(), before.data()),
+                     sum_factor(c));
+      }
+    }
+  });
+}
+
+TEST(EmbeddingKernel, PositionGradientOfEachBlockMatchesTheReference) {
+  for_each_isa([]<simd::Isa isa>() {
+    for (const Case& c : kCases) {
+      const Inputs in(c);
+      const RowBlocking blocking{c.positions, c.shape.width, c.rows_per_block};
+      for (Index b = 0; b < blocking.count(); ++b) {
+        const codelets::TableBlock block{blocking.first_row(b), blocking.rows_of(b)};
+        for (const bool accumulate : {false, true}) {
+          const auto before = random_values(block.rows * c.shape.width, 5);
+          Guarded<float> dtable{std::span<const float>(before)};
+          codelets::embedding_backward_position_cpu<isa>(c.shape, block, in.dy.data(), accumulate,
+                                                         dtable.get());
+          expect_close(dtable.view(),
+                       reference::position_table_gradient(
+                           c.shape.sequences, c.shape.context, c.shape.width, block.first_row,
+                           block.rows, in.dy.data(), accumulate ? before.data() : nullptr),
+                       sum_factor(c));
+        }
+      }
+    }
+  });
+}
+
+TEST(EmbeddingKernel, BadGradientsReachTheTables) {
+  for_each_isa([]<simd::Isa isa>() {
+    const codelets::EmbeddingShape shape{1, 2, 3};
+    const std::vector<std::int32_t> tokens{4, 1, 0};
+    std::vector<float> dy(6, 1.0F);
+    dy[4] = std::numeric_limits<float>::quiet_NaN();
+    Guarded<float> token_gradient(15);
+    codelets::embedding_backward_token_cpu<isa>(shape, {0, 5}, tokens.data(), dy.data(),
+                                                token_gradient.get());
+    for (Index i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(token_gradient[i]), i == 4) << i;
+    Guarded<float> position_gradient(6);
+    codelets::embedding_backward_position_cpu<isa>(shape, {0, 2}, dy.data(), false,
+                                                   position_gradient.get());
+    for (Index i = 0; i < 6; ++i) EXPECT_EQ(std::isnan(position_gradient[i]), i == 4) << i;
+  });
+}
+
+}  // namespace
+}  // namespace dos::test

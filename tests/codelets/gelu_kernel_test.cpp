@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/gelu/gelu.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "kernel_test.hpp"
+#include "reference/gelu.hpp"
+
+namespace dos::test {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+constexpr Index kCounts[] = {0, 1, 3, 15, 16, 17, 63, 1000, 4097};
+
+std::vector<float> inputs(Index count) {
+  std::vector<float> x = random_values(count, 11, 3.0F);
+  const float special[] = {0.0F, -0.0F, 1e-30F, -1e-30F, -5.0F, -9.9F, -10.1F, 12.0F, -1e4F, 1e4F};
+  for (std::size_t i = 0; i < std::min(x.size() / 2, std::size(special)); ++i)
+    x[2 * i] = special[i];
+  return x;
+}
+
+// u' = 2u takes 7 roundings of half an eps, all terms of one sign, so e^(-u') is off by
+// (3.5 |u'| + 1.5) eps relative, and so is at most its share of the sigmoid; 1 + e, the division
+// and the rest add 2 eps. The floor is what the reference loses in 1 + tanh, and underflow below
+// e^-87.
+TEST(GeluKernel, ForwardMatchesTheReference) {
+  for_each_isa([]<simd::Isa isa>() {
+    for (const Index count : kCounts) {
+      const auto x = inputs(count);
+      std::vector<double> value;
+      std::vector<double> tolerance;
+      for (const float each : x) {
+        const double u = 2 * std::abs(reference::gelu_argument(each));
+        value.push_back(reference::gelu(each));
+        tolerance.push_back(std::abs(value.back()) * (3.5 * u + 3.5) * kEps +
+                            std::abs(each) * 0x1p-52);
+      }
+      Guarded<float> y(count);
+      codelets::gelu_forward_cpu<isa>(count, x.data(), y.get());
+      expect_within(y.view(), value, tolerance);
+    }
+  });
+}
+
+// The sigmoid s appears once in the first term and e^(-u') three times in the second: three times
+// the error of the forward pass, plus 12 roundings.
+TEST(GeluKernel, BackwardMatchesTheReference) {
+  for_each_isa([]<simd::Isa isa>() {
+    for (const Index count : kCounts) {
+      const auto x = inputs(count);
+      const auto dy = random_values(count, 12);
+      std::vector<double> value;
+      std::vector<double> tolerance;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double u = std::min(2 * std::abs(reference::gelu_argument(x[i])), 90.0);
+        const double sigmoid = 0.5 * (1 + std::tanh(reference::gelu_argument(x[i])));
+        const double derivative = reference::gelu_derivative(x[i]);
+        const double magnitude = sigmoid + std::abs(derivative - sigmoid);
+        value.push_back(dy[i] * derivative);
+        tolerance.push_back(std::abs(dy[i]) *
+                            (magnitude * (10.5 * u + 12) * kEps + (1 + std::abs(x[i])) * 0x1p-52));
+      }
+      Guarded<float> out{std::span<const float>(dy)};
+      codelets::gelu_backward_cpu<isa>(count, x.data(), out.get());
+      expect_within(out.view(), value, tolerance);
+    }
+  });
+}
+
+TEST(GeluKernel, BadInputsGiveBadOutputs) {
+  for_each_isa([]<simd::Isa isa>() {
+    std::vector<float> x(33, 1.0F);
+    x[1] = kNan;
+    x[20] = kInfinity;
+    x[32] = -kInfinity;
+    Guarded<float> y(33);
+    codelets::gelu_forward_cpu<isa>(33, x.data(), y.get());
+    Guarded<float> dy(33, 1.0F);
+    codelets::gelu_backward_cpu<isa>(33, x.data(), dy.get());
+    for (Index i = 0; i < 33; ++i) {
+      const bool bad = i == 1 || i == 20 || i == 32;
+      EXPECT_EQ(std::isfinite(y[i]), !bad) << i;
+      EXPECT_EQ(std::isnan(dy[i]), bad) << i;
+    }
+    Guarded<float> bad_gradient(33, kNan);
+    codelets::gelu_backward_cpu<isa>(33, random_values(33, 1).data(), bad_gradient.get());
+    for (const float each : bad_gradient.view()) EXPECT_TRUE(std::isnan(each));
+  });
+}
+
+}  // namespace
+}  // namespace dos::test

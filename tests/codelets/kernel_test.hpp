@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/random.hpp"
+#include "base/row_blocking.hpp"
+#include "codelets/matrix/row_blocks.hpp"
+#include "codelets/simd/isa.hpp"
+
+namespace dos::test {
+
+/// Distance from 1 to the next FP32 number; one rounding is at most half of it, relative.
+inline constexpr double kEps = 0x1p-23;
+
+/// Calls f.template operator()<isa>() for every instruction set that this machine runs, and names
+/// it in the messages of the expectations that fail inside.
+template <class F>
+void for_each_isa(F&& f) {
+  for (const simd::Isa isa : {simd::Isa::kPortable, simd::Isa::kAvx2, simd::Isa::kAvx512}) {
+    if (!simd::is_usable(isa)) continue;
+    SCOPED_TRACE(simd::name_of(isa));
+    simd::dispatch(isa, f);
+  }
+}
+
+/// A kernel's output between two zones that it must not touch; checked at scope end. `shift`
+/// elements move it away from the alignment that the allocator gives.
+template <class T>
+class Guarded {
+ public:
+  explicit Guarded(Index count, T value = T{}, Index shift = 0)
+      : count_(count), first_(kZone + shift) {
+    store_.assign(static_cast<std::size_t>(first_ + count + kZone), kSentinel);
+    std::fill_n(get(), count, value);
+  }
+  explicit Guarded(std::span<const T> values, Index shift = 0)
+      : Guarded(std::ssize(values), T{}, shift) {
+    std::copy(values.begin(), values.end(), get());
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() {
+    for (Index i = 0; i < std::ssize(store_); ++i) {
+      if (i >= first_ && i < first_ + count_) continue;
+      if (store_[static_cast<std::size_t>(i)] == kSentinel) continue;
+      ADD_FAILURE() << "element " << i - first_ << " outside an output of " << count_
+                    << " was written";
+      return;
+    }
+  }
+
+  [[nodiscard]] T* get() { return store_.data() + first_; }
+  [[nodiscard]] T* data() { return get(); }
+  [[nodiscard]] std::span<const T> view() const {
+    return {store_.data() + first_, static_cast<std::size_t>(count_)};
+  }
+  T& operator[](Index i) { return get()[i]; }
+
+ private:
+  static constexpr Index kZone = 64;
+  static constexpr T kSentinel = static_cast<T>(-12345678);
+  Index count_;
+  Index first_;
+  std::vector<T> store_;
+};
+
+/// `count` normal numbers times `deviation`, the same for the same seed.
+inline std::vector<float> random_values(Index count, std::uint64_t seed, float deviation = 1.0F) {
+  const Philox random(seed);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = deviation * random.normal(i);
+  return values;
+}
+
+/// `count` tokens below `vocabulary`.
+inline std::vector<std::int32_t> random_tokens(Index count, Index vocabulary, std::uint64_t seed) {
+  const Philox random(seed);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<std::int32_t>(random.uniform(i) * static_cast<double>(vocabulary));
+  }
+  return tokens;
+}
+
+/// |got[i] - value[i]| <= tolerance[i] for all i; reports the first that is not.
+inline void expect_within(std::span<const float> got, std::span<const double> value,
+                          std::span<const double> tolerance) {
+  ASSERT_EQ(got.size(), value.size());
+  ASSERT_EQ(got.size(), tolerance.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = std::abs(static_cast<double>(got[i]) - value[i]);
+    // Written so that a NaN fails.
+    ASSERT_TRUE(error <= tolerance[i]) << "element " << i << ": got " << got[i] << ", expected "
+                                       << value[i] << " +- " << tolerance[i];
+  }
+}
+
+/// The same for a reference that says how large the terms of each result were:
+/// tolerance = factor * magnitude + floor.
+template <class Bounded>
+void expect_close(std::span<const float> got, const Bounded& reference, double factor,
+                  double floor = 0) {
+  std::vector<double> tolerance(reference.magnitude);
+  for (double& t : tolerance) t = t * factor + floor;
+  expect_within(got, reference.value, tolerance);
+}
+
+template <class T>
+bool same_bits(std::span<const T> a, std::span<const T> b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+/// A row-major matrix cut into separately allocated row blocks.
+class BlockedMatrix {
+ public:
+  BlockedMatrix(RowBlocking blocking, std::span<const float> elements) : blocking_(blocking) {
+    for (Index b = 0; b < blocking.count(); ++b) {
+      const auto first = elements.begin() + blocking.first_row(b) * blocking.columns;
+      blocks_.emplace_back(first, first + blocking.rows_of(b) * blocking.columns);
+    }
+    for (const auto& block : blocks_) pointers_.push_back(block.data());
+  }
+  [[nodiscard]] codelets::RowBlocks<const float> view() const {
+    return {blocking_, pointers_.data()};
+  }
+
+ private:
+  RowBlocking blocking_;
+  std::vector<std::vector<float>> blocks_;
+  std::vector<const float*> pointers_;
+};
+
+}  // namespace dos::test
