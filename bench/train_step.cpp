@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// train_step: times forward, backward and update of a model on random tokens.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "codelets/cross_entropy/cross_entropy_codelet.hpp"
+#include "models/registry.hpp"
+#include "nn/initialise.hpp"
+#include "optim/adamw.hpp"
+#include "optim/subgroups.hpp"
+#include "platform/blas.hpp"
+#include "rt/submitter.hpp"
+#include "train/metrics.hpp"
+#include "train/step_results.hpp"
+
+namespace {
+
+using dos::Index;
+
+struct Options {
+  std::string model = "gpt2-124m";
+  Index batch = 4;
+  Index context = 256;
+  Index vocab = 0;
+  Index lanes = 0;
+  Index workers = -1;
+  Index steps = 10;
+  Index warmup = 2;
+  Index subgroup_params = 5'000'000;
+  std::string precision = "fp32";
+  std::string scheduler;
+  bool recompute = false;
+  bool json = false;
+};
+
+struct Spread {
+  double median;
+  double least;
+  double most;
+};
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  const double median =
+      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return {median, values.front(), values.back()};
+}
+
+double peak_rss_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+dos::models::ModelConfig model_config(const Options& options) {
+  dos::models::ModelConfig config = dos::models::find_preset(options.model);
+  if (options.context > 0) config.context = options.context;
+  if (options.vocab > 0) config.vocabulary = options.vocab;
+  config.validate();
+  return config;
+}
+
+dos::models::RunShape run_shape(const Options& options, Index workers) {
+  dos::models::RunShape shape;
+  shape.batch = options.batch;
+  shape.lanes = options.lanes > 0 ? options.lanes : std::min(options.batch, workers);
+  shape.recompute = options.recompute;
+  shape.validate();
+  return shape;
+}
+
+std::vector<std::int32_t> random_tokens(const dos::models::ModelConfig& config, Index batch,
+                                        Index step) {
+  const dos::Philox random(static_cast<std::uint64_t>(step));
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(batch * (config.context + 1)));
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] =
+        static_cast<std::int32_t>(random.uniform(i) * static_cast<double>(config.vocabulary));
+  return tokens;
+}
+
+/// What the counted steps took.
+class Readings {
+ public:
+  void add(const dos::train::StepMetrics& metrics,
+           const std::vector<dos::rt::TaskRecord>& records) {
+    for (const auto& [name, value] :
+         std::initializer_list<std::pair<const char*, double>>{{"ms_step", metrics.ms_step},
+                                                               {"ms_forward", metrics.ms_forward},
+                                                               {"ms_backward", metrics.ms_backward},
+                                                               {"ms_update", metrics.ms_update}})
+      times_[name].push_back(value);
+    for (const dos::rt::TaskRecord& record : records) {
+      const double ms = (record.end_us - record.start_us) / 1e3;
+      busy_ms_ += ms;
+      by_codelet_[record.codelet->symbol()] += ms;
+    }
+    wall_ms_ += metrics.ms_step;
+    ++steps_;
+  }
+
+  [[nodiscard]] Spread time(const std::string& name) const { return spread_of(times_.at(name)); }
+  [[nodiscard]] double idle_share(Index workers) const {
+    return 1 - busy_ms_ / (wall_ms_ * static_cast<double>(workers));
+  }
+  /// (milliseconds of worker time a step, codelet), longest first.
+  [[nodiscard]] std::vector<std::pair<double, std::string>> by_codelet() const {
+    std::vector<std::pair<double, std::string>> list;
+    for (const auto& [name, ms] : by_codelet_) list.emplace_back(ms / steps_, name);
+    std::sort(list.rbegin(), list.rend());
+    return list;
+  }
+
+ private:
+  std::map<std::string, std::vector<double>> times_;
+  std::map<std::string, double> by_codelet_;
+  double busy_ms_ = 0;
+  double wall_ms_ = 0;
+  int steps_ = 0;
+};
+
+/// Trains on random tokens, two steps in flight as train_gpt does, and reads the steps after the
+/// warm-up.
+class Bench {
+ public:
+  Bench(dos::rt::Session& session, const Options& options)
+      : options_(options),
+        config_(model_config(options)),
+        submitter_(session),
+        parameters_(session,
+                    dos::optim::cut_into_subgroups(
+                        dos::models::find_architecture(config_.architecture).parameters(config_),
+                        options.subgroup_params, {})),
+        optimizer_(session, parameters_, {}),
+        results_(session, kRunAhead),
+        model_(dos::models::find_architecture(config_.architecture)
+                   .build(session, parameters_, config_, run_shape(options, session.workers()))) {}
+
+  Readings run() {
+    dos::nn::submit_initialisation(submitter_, parameters_, 1);
+    submitter_.profile().take(0);
+    const Index last = options_.warmup + options_.steps;
+    for (Index step = 1; step <= last + kRunAhead; ++step) {
+      if (step > kRunAhead) finish(step - kRunAhead);
+      if (step <= last) submit(step);
+    }
+    return readings_;
+  }
+
+  [[nodiscard]] double parameters_m() const {
+    return static_cast<double>(parameters_.layout().parameter_count()) / 1e6;
+  }
+
+ private:
+  static constexpr Index kRunAhead = 2;
+
+  void submit(Index step) {
+    const Index tokens = options_.batch * config_.context;
+    submitter_.set_tag({dos::rt::Phase::kReduce, step});
+    model_->train(submitter_, random_tokens(config_, options_.batch, step),
+                  {.first = true, .loss_scale = 1.0F / static_cast<float>(tokens)});
+    dos::codelets::submit_mean_loss(submitter_, model_->losses(), tokens, results_.loss(step),
+                                    {.priority = 0, .label = "loss"});
+    optimizer_.submit_step(submitter_, step, 1e-4, results_.norm(step));
+  }
+
+  void finish(Index step) {
+    const auto records = submitter_.profile().take(step);
+    dos::train::StepMetrics metrics;
+    clock_.measure(records, metrics);
+    const double loss = dos::train::read_scalar(results_.loss(step));
+    dos::expect(loss > 0 && loss < 1e3, "step {}: the loss is {}: these timings are of no training",
+                step, loss);
+    if (step > options_.warmup) readings_.add(metrics, records);
+  }
+
+  const Options& options_;
+  dos::models::ModelConfig config_;
+  dos::rt::Submitter submitter_;
+  dos::tensor::ParameterSet parameters_;
+  dos::optim::AdamW optimizer_;
+  dos::train::StepResults results_;
+  std::unique_ptr<dos::models::Model> model_;
+  dos::train::StepClock clock_;
+  Readings readings_;
+};
+
+void print_json(const Options& options, const Readings& readings, Index workers) {
+  nlohmann::json json{
+      {"model", options.model},         {"batch", options.batch},
+      {"context", options.context},     {"precision", options.precision},
+      {"steps", options.steps},         {"workers", workers},
+      {"peak_rss_mib", peak_rss_mib()}, {"worker_idle", readings.idle_share(workers)}};
+  for (const char* name : {"ms_step", "ms_forward", "ms_backward", "ms_update"}) {
+    const Spread spread = readings.time(name);
+    json[name] = spread.median;
+    json[std::string(name) + "_min"] = spread.least;
+    json[std::string(name) + "_max"] = spread.most;
+  }
+  for (const auto& [ms, codelet] : readings.by_codelet()) json["worker_ms"][codelet] = ms;
+  fmt::print("{}\n", json.dump());
+}
+
+void print_table(const Options& options, const Readings& readings, Index workers, double millions) {
+  fmt::print("{} ({:.1f} M parameters), batch {}, context {}, {} steps, {} workers\n",
+             options.model, millions, options.batch, options.context, options.steps, workers);
+  for (const char* name : {"ms_step", "ms_forward", "ms_backward", "ms_update"}) {
+    const Spread spread = readings.time(name);
+    fmt::print("  {:<12} {:9.1f}  ({:.1f} to {:.1f})\n", name, spread.median, spread.least,
+               spread.most);
+  }
+  fmt::print("  worker idle  {:8.1f} %\n  peak memory  {:8.0f} MiB\n",
+             100 * readings.idle_share(workers), peak_rss_mib());
+  fmt::print("  worker milliseconds a step by codelet:\n");
+  for (const auto& [ms, codelet] : readings.by_codelet())
+    fmt::print("    {:<44} {:9.2f}\n", codelet, ms);
+}
+
+void run(const Options& options) {
+  dos::expect(options.precision == "fp32", "--precision {} is not supported; known: fp32",
+              options.precision);
+  dos::expect(options.steps > 0 && options.warmup >= 0,
+              "--steps must be at least 1 and --warmup 0");
+  dos::platform::blas::use_one_thread();
+  dos::rt::Session session({.scheduler = options.scheduler, .cpu_workers = options.workers});
+  Bench bench(session, options);
+  const Readings readings = bench.run();
+  if (options.json)
+    print_json(options, readings, session.workers());
+  else
+    print_table(options, readings, session.workers(), bench.parameters_m());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  dos::platform::blas::restart_with_better_kernels(argv);
+  Options options;
+  CLI::App app("Times training steps of a model on random tokens; columns in bench/README.md.");
+  app.add_option("--model", options.model, "preset")->capture_default_str();
+  app.add_option("--batch", options.batch, "sequences a step")->capture_default_str();
+  app.add_option("--context", options.context, "tokens a sequence; 0: the preset's")
+      ->capture_default_str();
+  app.add_option("--vocab", options.vocab, "vocabulary; 0: the preset's")->capture_default_str();
+  app.add_option("--lanes", options.lanes, "slices of the batch; 0: one a worker")
+      ->capture_default_str();
+  app.add_option("--workers", options.workers, "CPU workers; -1: one a core")
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "steps that count")->capture_default_str();
+  app.add_option("--warmup", options.warmup, "steps before them")->capture_default_str();
+  app.add_option("--subgroup-params", options.subgroup_params, "parameters of a subgroup")
+      ->capture_default_str();
+  app.add_option("--precision", options.precision, "fp32")->capture_default_str();
+  app.add_flag("--recompute", options.recompute, "compute activations again in backward");
+  app.add_flag("--json", options.json, "one JSON object instead of a table");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
+    run(options);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "train_step: error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}
