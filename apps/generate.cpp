@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// generate: continues a prompt with a model that train_gpt trained.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "platform/blas.hpp"
+#include "train/generate_text.hpp"
+
+int main(int argc, char** argv) {
+  dos::platform::blas::restart_with_better_kernels(argv);
+  dos::train::GenerateOptions options;
+  CLI::App app("Continues a prompt with a model that train_gpt trained.");
+  app.add_option("run", options.out, "output folder of a train_gpt run")->required();
+  app.add_option("--prompt", options.prompt, "text to continue")->capture_default_str();
+  app.add_option("--tokens", options.tokens, "tokens to generate")->capture_default_str();
+  app.add_option("--checkpoint", options.checkpoint, "last, best, a step or a path")
+      ->capture_default_str();
+  app.add_option("--data", options.data_prefix,
+                 "data set prefix whose tokenizer to use; default: the one of the training run");
+  app.add_option("--temperature", options.sampling.temperature, "0: the most likely token")
+      ->capture_default_str();
+  app.add_option("--top-k", options.sampling.top_k, "draw from the k most likely tokens; 0: all")
+      ->capture_default_str();
+  app.add_option("--top-p", options.sampling.top_p,
+                 "draw from the tokens that hold this probability")
+      ->capture_default_str();
+  app.add_option("--seed", options.sampling.seed, "of the draws")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    dos::log::configure("warn");
+    if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
+    dos::train::generate_text(options);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "generate: error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "data/prepare.hpp"
+
+namespace {
+
+void run(int argc, char** argv) {
+  dos::data::PrepareConfig config;
+  CLI::App app{"Turns text files into PREFIX_train.bin, PREFIX_val.bin and PREFIX.json"};
+  app.add_option("--tokenizer", config.tokenizer, "bytes or sentencepiece")->required();
+  app.add_option("--vocab-size", config.vocab_size, "train a SentencePiece model of N pieces");
+  app.add_option("--model-type", config.model_type, "of the model to train: bpe or unigram")
+      ->capture_default_str();
+  app.add_option("--model", config.model, "use this SentencePiece model");
+  app.add_option("--val-fraction", config.val_fraction, "share of every file for validation")
+      ->capture_default_str();
+  app.add_option("--output", config.output, "PREFIX of the files to write")->required();
+  app.add_option("FILE", config.inputs, "text files, one document each")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {
+    app.exit(request);
+    return;
+  }
+  const auto summary = dos::data::prepare(
+      config, [](const std::string& line) { fmt::print(stderr, "prepare_data: {}\n", line); });
+  const auto tokens = summary.train_tokens + summary.val_tokens;
+  fmt::print(stderr,
+             "prepare_data: {} bytes, {} tokens ({} train, {} val), vocabulary {}, {:.2f} bytes "
+             "per token\n",
+             summary.bytes, tokens, summary.train_tokens, summary.val_tokens, summary.vocabulary,
+             static_cast<double>(summary.bytes) / static_cast<double>(tokens));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(argc, argv);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "prepare_data: error: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// train_gpt: trains a GPT on token files that prepare_data made.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "platform/blas.hpp"
+#include "platform/mpi.hpp"
+#include "train/config_file.hpp"
+#include "train/launch.hpp"
+#include "train/run_info.hpp"
+
+namespace {
+
+struct CommandLine {
+  dos::train::LaunchOptions launch;
+  std::string log_level = "info";
+  std::string resume;
+  bool print_config = false;
+};
+
+void run(CommandLine& command, const CLI::App& app) {
+  dos::log::configure(command.log_level);
+  if (app.count("--resume") > 0) command.launch.resume = command.resume;
+  if (const char* scheduler = std::getenv("STARPU_SCHED")) command.launch.scheduler = scheduler;
+  if (command.print_config) {
+    fmt::print("{}", dos::train::to_toml(dos::train::merge_configuration(command.launch)));
+    return;
+  }
+  dos::train::launch(command.launch);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  dos::platform::blas::restart_with_better_kernels(argv);
+  CommandLine command;
+  command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
+  CLI::App app("Trains a GPT on the StarPU task runtime.");
+  app.footer(dos::train::describe_keys() +
+             "\nSTARPU_SCHED names the scheduling policy. SIGINT, SIGTERM and SIGUSR1 end the run "
+             "after the "
+             "current step, with a checkpoint.");
+  app.set_version_flag("--version",
+                       dos::train::program_version() + " (" + dos::train::source_revision() + ")");
+  app.add_option("--config", command.launch.config_file, "TOML file with configuration keys");
+  app.add_option("--set", command.launch.assignments,
+                 "section.key=value, after the file; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--out", command.launch.out, "folder for metrics, run.json and checkpoints")
+      ->capture_default_str();
+  app.add_option("--resume", command.resume,
+                 "continue from a checkpoint of --out: last (if no value is given), best, auto "
+                 "(last if there "
+                 "is one), a step, or a path")
+      ->expected(0, 1)
+      ->default_str("last");
+  app.add_flag("--dry-run", command.launch.dry_run, "print the memory estimate and stop");
+  app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
+  app.add_flag("--quiet", command.launch.quiet, "no progress lines");
+  app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    const dos::platform::MpiEnvironment mpi(argc, argv);
+    dos::expect(mpi.size() == 1,
+                "started on {} ranks, but this version trains on one: use one task", mpi.size());
+    run(command, app);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "train_gpt: error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "models/registry.hpp"
+
+namespace dos::train {
+namespace {
+
+void expect_at_least(const char* key, Index value, Index least) {
+  expect(value >= least, "{} must be at least {}, got {}", key, least, value);
+}
+
+template <class Json>
+Json& member(Json& json, const std::string& key) {
+  const auto dot = key.find('.');
+  return json[key.substr(0, dot)][key.substr(dot + 1)];
+}
+
+}  // namespace
+
+std::vector<Key> keys_of(TrainConfig& c) {
+  return {
+      {"model.preset", &c.model.preset,
+       "named shape: " + fmt::format("{}", fmt::join(models::preset_names(), ", "))},
+      {"model.layers", &c.model.layers, "transformer blocks; 0: the preset's"},
+      {"model.width", &c.model.width, "size of the residual stream; 0: the preset's"},
+      {"model.heads", &c.model.heads, "attention heads, a divisor of the width; 0: the preset's"},
+      {"model.context", &c.model.context, "tokens a sequence; 0: the preset's"},
+      {"model.vocab", &c.model.vocab, "vocabulary; 0: the data set's, else the preset's"},
+      {"data.path", &c.data.path,
+       "prefix PREFIX of PREFIX_train.bin, PREFIX_val.bin (prepare_data)"},
+      {"train.steps", &c.train.steps, "optimizer steps of the whole run"},
+      {"train.stop_after", &c.train.stop_after,
+       "stop after this step with a checkpoint, schedule unchanged; 0: run to the end"},
+      {"train.batch", &c.train.batch, "sequences of a micro-batch"},
+      {"train.accumulate", &c.train.accumulate, "micro-batches a step"},
+      {"train.lanes", &c.train.lanes,
+       "slices of a micro-batch that run side by side; 0: one a worker"},
+      {"train.workers", &c.train.workers, "CPU workers; 0: one a core"},
+      {"train.seed", &c.train.seed, "seed of initialisation and of the order of the data"},
+      {"train.precision", &c.train.precision, "fp32"},
+      {"train.recompute", &c.train.recompute,
+       "keep only block inputs, compute activations again in backward"},
+      {"train.logits_rows", &c.train.logits_rows, "tokens of a lane whose logits exist at a time"},
+      {"train.run_ahead", &c.train.run_ahead, "steps submitted before the oldest is finished"},
+      {"train.validate_every", &c.train.validate_every, "steps between validations; 0: never"},
+      {"train.validate_batches", &c.train.validate_batches, "micro-batches of a validation"},
+      {"train.checkpoint_every", &c.train.checkpoint_every,
+       "steps between checkpoints; 0: at the end and at the best validation"},
+      {"train.keep", &c.train.keep, "checkpoints kept besides the best"},
+      {"train.log_every", &c.train.log_every, "steps between progress lines in a log file"},
+      {"optim.rule", &c.optim.rule, "adamw"},
+      {"optim.lr", &c.optim.lr, "peak learning rate"},
+      {"optim.final_lr_ratio", &c.optim.final_lr_ratio, "last learning rate over the peak"},
+      {"optim.warmup", &c.optim.warmup, "steps of linear warm-up"},
+      {"optim.schedule", &c.optim.schedule,
+       fmt::format("{}", fmt::join(optim::LearningRate::known_schedules(), ", "))},
+      {"optim.weight_decay", &c.optim.weight_decay, "decoupled weight decay of matrices"},
+      {"optim.decay_vectors", &c.optim.decay_vectors, "decay biases and norm weights too"},
+      {"optim.decay_embeddings", &c.optim.decay_embeddings, "decay embeddings too"},
+      {"optim.no_decay", &c.optim.no_decay,
+       "comma-separated name patterns of further matrices without decay"},
+      {"optim.beta1", &c.optim.beta1, "decay rate of the first moment"},
+      {"optim.beta2", &c.optim.beta2, "decay rate of the second moment"},
+      {"optim.eps", &c.optim.eps, "added to the root of the second moment"},
+      {"optim.clip", &c.optim.clip, "largest global gradient norm; 0: no clipping"},
+      {"sched.subgroup_params", &c.sched.subgroup_params,
+       "most parameters of a subgroup, the unit of the update"},
+  };
+}
+
+void TrainConfig::validate() const {
+  expect(!data.path.empty(),
+         "data.path is not set: give the prefix of a token file that prepare_data made");
+  for (const Index value : {model.layers, model.width, model.heads, model.context, model.vocab})
+    expect(value >= 0, "model sizes must not be negative (0 takes the preset's), got {}", value);
+  expect_at_least("train.steps", train.steps, 1);
+  expect_at_least("train.stop_after", train.stop_after, 0);
+  expect_at_least("train.batch", train.batch, 1);
+  expect_at_least("train.accumulate", train.accumulate, 1);
+  expect_at_least("train.lanes", train.lanes, 0);
+  expect_at_least("train.workers", train.workers, 0);
+  expect_at_least("train.seed", train.seed, 0);
+  expect_at_least("train.logits_rows", train.logits_rows, 1);
+  expect_at_least("train.run_ahead", train.run_ahead, 1);
+  expect_at_least("train.validate_every", train.validate_every, 0);
+  expect_at_least("train.validate_batches", train.validate_batches, 1);
+  expect_at_least("train.checkpoint_every", train.checkpoint_every, 0);
+  expect_at_least("train.keep", train.keep, 1);
+  expect_at_least("train.log_every", train.log_every, 1);
+  expect_at_least("sched.subgroup_params", sched.subgroup_params, 1);
+  expect(train.precision == "fp32", "train.precision = '{}' is not supported; known: fp32",
+         train.precision);
+  expect(optim.rule == "adamw", "optim.rule = '{}' is not supported; known: adamw", optim.rule);
+  adamw().validate();
+  static_cast<void>(learning_rate());
+}
+
+models::ModelConfig TrainConfig::resolve_model(Index dataset_vocabulary) const {
+  models::ModelConfig config = models::find_preset(model.preset);
+  const auto override_with = [](Index value, Index& target) {
+    if (value != 0) target = value;
+  };
+  override_with(model.layers, config.layers);
+  override_with(model.width, config.width);
+  override_with(model.heads, config.heads);
+  override_with(model.context, config.context);
+  override_with(dataset_vocabulary, config.vocabulary);
+  override_with(model.vocab, config.vocabulary);
+  config.validate();
+  expect(config.vocabulary >= dataset_vocabulary,
+         "model.vocab = {} is smaller than the data set's vocabulary of {}: leave it 0 or raise it",
+         config.vocabulary, dataset_vocabulary);
+  return config;
+}
+
+models::RunShape TrainConfig::run_shape(Index workers) const {
+  models::RunShape shape;
+  shape.batch = train.batch;
+  shape.lanes = train.lanes != 0 ? train.lanes : std::min(train.batch, workers);
+  shape.recompute = train.recompute;
+  shape.logits_rows = train.logits_rows;
+  shape.validate();
+  return shape;
+}
+
+optim::AdamWOptions TrainConfig::adamw() const {
+  return {.beta1 = static_cast<float>(optim.beta1),
+          .beta2 = static_cast<float>(optim.beta2),
+          .eps = static_cast<float>(optim.eps),
+          .weight_decay = static_cast<float>(optim.weight_decay),
+          .clip = static_cast<float>(optim.clip)};
+}
+
+optim::LearningRate TrainConfig::learning_rate() const {
+  return optim::LearningRate({.schedule = optim.schedule,
+                              .peak = optim.lr,
+                              .final_ratio = optim.final_lr_ratio,
+                              .warmup = optim.warmup,
+                              .steps = train.steps});
+}
+
+optim::DecayGroups TrainConfig::decay_groups() const {
+  optim::DecayGroups groups{
+      .vectors = optim.decay_vectors, .embeddings = optim.decay_embeddings, .excluded = {}};
+  std::istringstream patterns(optim.no_decay);
+  for (std::string pattern; std::getline(patterns, pattern, ',');)
+    if (!pattern.empty()) groups.excluded.push_back(pattern);
+  return groups;
+}
+
+std::string value_text(const Key& key) {
+  return std::visit(
+      [](const auto* value) -> std::string {
+        using T = std::remove_cvref_t<decltype(*value)>;
+        if constexpr (std::is_same_v<T, std::string>)
+          return nlohmann::json(*value).dump();
+        else
+          return fmt::format("{}", *value);
+      },
+      key.value);
+}
+
+nlohmann::json to_json(const TrainConfig& config) {
+  TrainConfig copy = config;
+  nlohmann::json json;
+  for (const Key& key : keys_of(copy))
+    std::visit([&](const auto* value) { member(json, key.name) = *value; }, key.value);
+  return json;
+}
+
+void from_json(const nlohmann::json& json, TrainConfig& config) {
+  std::vector<Key> keys = keys_of(config);
+  for (const auto& [section, members] : json.items())
+    for (const auto& [name, value] : members.items()) {
+      const std::string full = section + "." + name;
+      const auto key =
+          std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == full; });
+      expect(key != keys.end(), "configuration key '{}' is not known to this version", full);
+      std::visit([&](auto* target) { value.get_to(*target); }, key->value);
+    }
+}
+
+}  // namespace dos::train

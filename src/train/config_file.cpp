@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/config_file.hpp"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/nearest.hpp"
+
+namespace dos::train {
+namespace {
+
+/// Throws Error starting with `where` when no key has the name.
+Key& find_key(std::vector<Key>& keys, const std::string& name, const std::string& where) {
+  const auto found =
+      std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.name == name; });
+  if (found != keys.end()) return *found;
+  std::vector<std::string> names;
+  for (const Key& key : keys) names.push_back(key.name);
+  fail("{}: unknown key '{}'{}; --help lists all", where, name, did_you_mean(name, names));
+}
+
+void assign(const toml::node& node, const Key& key, const std::string& where) {
+  const auto set = [&]<class T>(T* target, const char* kind) {
+    // Exact: 1.5 is no integer, "1" is no number; but 1 is a fine 1.0.
+    const std::optional<T> value = node.value_exact<T>();
+    expect(value.has_value(), "{}: {} must be {}", where, key.name, kind);
+    *target = *value;
+  };
+  if (const auto* integer = std::get_if<Index*>(&key.value)) set(*integer, "an integer");
+  if (const auto* flag = std::get_if<bool*>(&key.value)) set(*flag, "true or false");
+  if (const auto* text = std::get_if<std::string*>(&key.value)) set(*text, "a string in quotes");
+  if (const auto* number = std::get_if<double*>(&key.value)) {
+    if (const auto whole = node.value_exact<Index>())
+      **number = static_cast<double>(*whole);
+    else
+      set(*number, "a number");
+  }
+}
+
+std::string place(const std::string& file, const toml::source_region& region) {
+  return fmt::format("{}:{}", file, region.begin.line);
+}
+
+toml::table parse(const std::string& text, const std::string& name) {
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    fail("{}: {}", place(name, error.source()), error.description());
+  }
+}
+
+void apply(const toml::table& table, const std::string& file, TrainConfig& config) {
+  TrainConfig changed = config;
+  std::vector<Key> keys = keys_of(changed);
+  for (const auto& [section, node] : table) {
+    const std::string prefix(section.str());
+    const std::string where = place(file, node.source());
+    const toml::table* members = node.as_table();
+    if (members == nullptr) find_key(keys, prefix, where);
+    for (const auto& [name, value] : *members) {
+      const std::string value_place = place(file, value.source());
+      assign(value, find_key(keys, prefix + "." + std::string(name.str()), value_place),
+             value_place);
+    }
+  }
+  config = changed;
+}
+
+template <class T>
+bool parse_number(const std::string& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+void read_config_file(const std::filesystem::path& path, TrainConfig& config) {
+  apply(parse(read_text(path), path.string()), path.string(), config);
+}
+
+void set_from_text(const std::string& assignment, TrainConfig& config) {
+  const auto equals = assignment.find('=');
+  const std::string where = "--set " + assignment;
+  expect(equals != std::string::npos, "{}: write section.key=value", where);
+  std::string text = assignment.substr(equals + 1);
+  std::vector<Key> keys = keys_of(config);
+  const Key& key = find_key(keys, assignment.substr(0, equals), where);
+  if (auto* const* string = std::get_if<std::string*>(&key.value)) {
+    const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+    **string = quoted ? text.substr(1, text.size() - 2) : text;
+    return;
+  }
+  bool parsed = false;
+  if (auto* const* integer = std::get_if<Index*>(&key.value))
+    parsed = parse_number(text, **integer);
+  if (auto* const* number = std::get_if<double*>(&key.value)) parsed = parse_number(text, **number);
+  if (auto* const* flag = std::get_if<bool*>(&key.value)) {
+    parsed = text == "true" || text == "false";
+    **flag = text == "true";
+  }
+  expect(parsed, "{}: '{}' is not {}", where, text,
+         std::holds_alternative<Index*>(key.value)    ? "an integer"
+         : std::holds_alternative<double*>(key.value) ? "a number"
+                                                      : "true or false");
+}
+
+std::string to_toml(const TrainConfig& config) {
+  TrainConfig copy = config;
+  std::string text;
+  std::string section;
+  for (const Key& key : keys_of(copy)) {
+    const auto dot = key.name.find('.');
+    if (key.name.substr(0, dot) != section) {
+      section = key.name.substr(0, dot);
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+    }
+    text += fmt::format("{} = {}  # {}\n", key.name.substr(dot + 1), value_text(key), key.help);
+  }
+  return text;
+}
+
+std::string describe_keys() {
+  TrainConfig defaults;
+  std::string text =
+      "Configuration keys (--set section.key=value, or [section] key = value in --config):\n";
+  for (const Key& key : keys_of(defaults))
+    text += fmt::format("  {:<24} {}  [{}]\n", key.name, key.help, value_text(key));
+  return text;
+}
+
+}  // namespace dos::train

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/estimate.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+#include "models/registry.hpp"
+#include "train/step_results.hpp"
+
+namespace dos::train {
+
+rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models::RunShape& shape,
+                                  const tensor::Layout& layout,
+                                  const optim::AdamWOptions& optimizer, Index workers,
+                                  Index run_ahead) {
+  rt::MemoryBytes bytes =
+      models::find_architecture(model.architecture).buffers(model, shape, workers);
+  const Index values = size_of(DType::kF32) * layout.parameter_count();
+  bytes[rt::MemoryCategory::kParameters] += values;
+  bytes[rt::MemoryCategory::kGradients] += values;
+  bytes[rt::MemoryCategory::kStates] += optim::AdamW::state_bytes(layout, optimizer);
+  bytes[rt::MemoryCategory::kData] += StepResults::bytes(run_ahead);
+  return bytes;
+}
+
+std::string memory_table(const rt::MemoryBytes& bytes, Index available) {
+  std::string text;
+  for (const rt::MemoryCategory category : rt::kMemoryCategories)
+    text += fmt::format("  {:<18}{:>12}\n", rt::name_of(category), format_bytes(bytes[category]));
+  text += fmt::format("  {:<18}{:>12}\n", "total", format_bytes(bytes.total()));
+  text += fmt::format("  {:<18}{:>12}\n", "available", format_bytes(available));
+  return text;
+}
+
+void expect_fits(const rt::MemoryBytes& bytes, Index available) {
+  expect(bytes.total() <= available,
+         "the run needs {} of host memory, {} are available: use a smaller model.*, train.batch or "
+         "model.context, or train.recompute=true\n{}",
+         format_bytes(bytes.total()), format_bytes(available), memory_table(bytes, available));
+}
+
+}  // namespace dos::train

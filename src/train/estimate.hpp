@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "models/model.hpp"
+#include "optim/adamw.hpp"
+#include "tensor/layout.hpp"
+
+namespace dos::train {
+
+/// Bytes of host memory that a training run registers, by category, before anything is allocated:
+/// equal to what the memory ledger counts afterwards.
+rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models::RunShape& shape,
+                                  const tensor::Layout& layout,
+                                  const optim::AdamWOptions& optimizer, Index workers,
+                                  Index run_ahead);
+
+/// One line a category, and the total against what is available.
+std::string memory_table(const rt::MemoryBytes& bytes, Index available);
+
+/// Throws Error with the table and the options that would help unless `bytes` fit into `available`.
+void expect_fits(const rt::MemoryBytes& bytes, Index available);
+
+}  // namespace dos::train

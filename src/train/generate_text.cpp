@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/generate_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "data/dataset.hpp"
+#include "platform/blas.hpp"
+#include "train/checkpoint.hpp"
+#include "train/generator.hpp"
+
+namespace dos::train {
+namespace {
+
+std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options) {
+  if (!options.data_prefix.empty()) return data::load_tokenizer(options.data_prefix);
+  const std::filesystem::path prefix = options.out / kTokenizerPrefix;
+  expect(
+      std::filesystem::exists(data::DatasetPaths(prefix).manifest),
+      "{}: the run has no tokenizer of its own: name a data set made by prepare_data with --data",
+      options.out.string());
+  return data::load_tokenizer(prefix);
+}
+
+/// Bytes at the end of `text` that may still change: part of a UTF-8 sequence, or the replacement
+/// character that a tokenizer puts there for one.
+std::size_t unfinished_tail(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+  std::size_t tail = 0;
+  while (text.ends_with(kReplacement)) {
+    text.remove_suffix(kReplacement.size());
+    tail += kReplacement.size();
+  }
+  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80) break;
+    if (byte < 0xc0) continue;
+    const std::size_t length = byte >= 0xf0 ? 4 : (byte >= 0xe0 ? 3 : 2);
+    return back < length ? tail + back : tail;
+  }
+  return tail;
+}
+
+/// Prints a growing text as far as it is final.
+class TextPrinter {
+ public:
+  void show(const std::string& text) { print(text, text.size() - unfinished_tail(text)); }
+  void finish(const std::string& text) {
+    print(text, text.size());
+    std::fputc('\n', stdout);
+  }
+
+ private:
+  void print(const std::string& text, std::size_t until) {
+    if (until <= printed_) return;
+    std::fwrite(text.data() + printed_, 1, until - printed_, stdout);
+    std::fflush(stdout);
+    printed_ = until;
+  }
+  std::size_t printed_ = 0;
+};
+
+}  // namespace
+
+void generate_text(const GenerateOptions& options) {
+  expect(options.tokens > 0, "--tokens must be at least 1, got {}", options.tokens);
+  expect(!options.prompt.empty(), "--prompt is empty: give at least one character");
+  const Sampler sampler(options.sampling);
+  const CheckpointReader checkpoint(options.out, options.checkpoint);
+  const auto tokenizer = find_tokenizer(options);
+  expect(
+      tokenizer->vocabulary() <= checkpoint.model().vocabulary,
+      "the tokenizer has {} tokens, the model {}: name the data set it was trained on with --data",
+      tokenizer->vocabulary(), checkpoint.model().vocabulary);
+  std::vector<std::int32_t> tokens = tokenizer->encode(options.prompt);
+
+  platform::blas::use_one_thread();
+  rt::Session session({.scheduler = options.scheduler, .cpu_workers = -1});
+  Generator generator(session, checkpoint);
+  TextPrinter printer;
+  printer.show(tokenizer->decode(tokens));
+  generator.generate(tokens, options.tokens, sampler, tokenizer->end_of_text(),
+                     [&] { printer.show(tokenizer->decode(tokens)); });
+  printer.finish(tokenizer->decode(tokens));
+}
+
+}  // namespace dos::train

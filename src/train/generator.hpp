@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "models/model.hpp"
+#include "rt/submitter.hpp"
+#include "tensor/parameter_set.hpp"
+#include "train/checkpoint.hpp"
+#include "train/sampler.hpp"
+
+namespace dos::train {
+
+/// Continues token sequences with a trained model.
+class Generator {
+ public:
+  /// Allocates the model and loads its parameters. The session must outlive the object.
+  Generator(rt::Session& session, const CheckpointReader& checkpoint);
+  ~Generator();
+
+  /// Appends `count` tokens to `tokens` (at least one), each drawn from what the model makes of at
+  /// most its context's last tokens; calls `grown` after each. Stops early after
+  /// `end_of_text`.
+  void generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
+                std::int32_t end_of_text, const std::function<void()>& grown);
+
+ private:
+  rt::Session& session_;
+  models::ModelConfig config_;
+  rt::Submitter submitter_;
+  tensor::ParameterSet parameters_;
+  std::unique_ptr<models::Model> model_;
+};
+
+}  // namespace dos::train

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "base/units.hpp"
+#include "data/dataset.hpp"
+#include "models/registry.hpp"
+#include "platform/blas.hpp"
+#include "platform/topology.hpp"
+#include "train/config_file.hpp"
+#include "train/estimate.hpp"
+#include "train/run_info.hpp"
+#include "train/trainer.hpp"
+
+namespace dos::train {
+namespace {
+
+/// The checkpoint to continue from, if any. "auto" takes the last one if there is one.
+std::optional<CheckpointReader> find_checkpoint(const LaunchOptions& options) {
+  if (!options.resume) return std::nullopt;
+  const bool automatic = *options.resume == "auto";
+  if (automatic && !io::CheckpointStore(options.out).last()) return std::nullopt;
+  return CheckpointReader(options.out, automatic ? "last" : *options.resume);
+}
+
+TrainConfig merge(const LaunchOptions& options, const std::optional<CheckpointReader>& checkpoint) {
+  TrainConfig config;
+  if (checkpoint) from_json(checkpoint->manifest().configuration, config);
+  if (!options.config_file.empty()) read_config_file(options.config_file, config);
+  for (const std::string& assignment : options.assignments) set_from_text(assignment, config);
+  return config;
+}
+
+/// Creates the output folder; refuses one that holds another run.
+void claim_output(const LaunchOptions& options, bool resumed) {
+  std::error_code error;
+  std::filesystem::create_directories(options.out, error);
+  expect(!error, "--out {}: cannot create the folder: {}", options.out.string(), error.message());
+  const bool used = std::filesystem::exists(options.out / "metrics.jsonl");
+  expect(resumed || !used || options.resume == "auto",
+         "--out {} already holds a run: continue it with --resume, or choose another folder",
+         options.out.string());
+}
+
+nlohmann::json describe_tokenizer(const data::Dataset& dataset) {
+  if (!dataset.manifest) return nullptr;
+  return {{"kind", dataset.manifest->tokenizer},
+          {"vocabulary", dataset.manifest->vocabulary},
+          {"model_hash", dataset.manifest->model_hash}};
+}
+
+/// Copies the data set's tokenizer into the output folder, so that the run can be used when the
+/// data set is gone.
+void keep_tokenizer(const std::string& prefix, const data::Dataset& dataset,
+                    const std::filesystem::path& out) {
+  if (!dataset.manifest) return;
+  const data::DatasetPaths target(out / kTokenizerPrefix);
+  data::Manifest manifest = *dataset.manifest;
+  if (!manifest.model_file.empty()) {
+    write_durably(target.model, read_text(data::DatasetPaths(prefix).model));
+    manifest.model_file = target.model.filename().string();
+  }
+  write_durably(target.manifest, data::to_text(manifest));
+}
+
+void report_start(const models::ModelConfig& model, const tensor::Layout& layout,
+                  const rt::Session& session) {
+  log::info(
+      "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters in "
+      "{} subgroups",
+      model.architecture, model.layers, model.width, model.heads, model.context, model.vocabulary,
+      static_cast<double>(layout.parameter_count()) / 1e6, layout.subgroups.size());
+  log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
+            session.scheduler(), session.workers(), platform::blas::core_type());
+}
+
+void report_end(const TrainConfig& config, const TrainResult& result,
+                const std::filesystem::path& out) {
+  const auto shown = [](const std::optional<double>& loss) {
+    return loss ? fmt::format("{:.9g}", *loss) : std::string("none");
+  };
+  fmt::print("step {}  training loss {:.9g}  validation loss {}  best {}\n", result.step,
+             result.loss, shown(result.validation_loss), shown(result.best_validation_loss));
+  if (result.stopped_by != nullptr)
+    fmt::print("stopped by {} after step {} of {}; continue with --out {} --resume\n",
+               result.stopped_by, result.step, config.train.steps, out.string());
+}
+
+}  // namespace
+
+TrainConfig merge_configuration(const LaunchOptions& options) {
+  return merge(options, find_checkpoint(options));
+}
+
+void launch(const LaunchOptions& options) {
+  const std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
+  const TrainConfig config = merge(options, checkpoint);
+  config.validate();
+  data::Dataset dataset = data::open_dataset(config.data.path);
+  const models::ModelConfig model =
+      config.resolve_model(dataset.manifest ? dataset.manifest->vocabulary : 0);
+  if (checkpoint)
+    io::expect_architecture(checkpoint->folder(), checkpoint->manifest(), to_json(model));
+  const tensor::Layout layout =
+      optim::cut_into_subgroups(models::find_architecture(model.architecture).parameters(model),
+                                config.sched.subgroup_params, config.decay_groups());
+
+  platform::blas::use_one_thread();
+  rt::Session session({.scheduler = options.scheduler,
+                       .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers});
+  const rt::MemoryBytes bytes =
+      estimate_training(model, config.run_shape(session.workers()), layout, config.adamw(),
+                        session.workers(), config.train.run_ahead);
+  if (options.dry_run) {
+    fmt::print("host memory of the run:\n{}",
+               memory_table(bytes, platform::available_memory_bytes()));
+    return;
+  }
+  expect_fits(bytes, platform::available_memory_bytes());
+  claim_output(options, checkpoint.has_value());
+  nlohmann::json tokenizer = describe_tokenizer(dataset);
+  keep_tokenizer(config.data.path, dataset, options.out);
+  Trainer trainer(session, {.config = config,
+                            .model = model,
+                            .out = options.out,
+                            .dataset = std::move(dataset),
+                            .tokenizer = std::move(tokenizer),
+                            .quiet = options.quiet});
+  write_durably(options.out / "run.json",
+                describe_run(config, model, session.scheduler(), session.workers()).dump(2) + "\n");
+  report_start(model, layout, session);
+  checkpoint ? trainer.resume(*checkpoint) : trainer.start_fresh();
+  report_end(config, trainer.run(), options.out);
+}
+
+}  // namespace dos::train

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/config.hpp"
+
+namespace dos::train {
+
+/// What the command line of train_gpt says.
+struct LaunchOptions {
+  std::filesystem::path config_file;     ///< "": none
+  std::vector<std::string> assignments;  ///< --set, in order
+  std::filesystem::path out;
+  std::optional<std::string> resume;  ///< last, best, auto, a step or a path
+  std::string scheduler;              ///< STARPU_SCHED; "": the default
+  bool dry_run = false;
+  bool quiet = false;
+};
+
+/// The configuration of a run: that of the checkpoint when one is resumed, else the defaults; then
+/// the file; then the assignments. Not yet validated.
+TrainConfig merge_configuration(const LaunchOptions& options);
+
+/// Checks everything, then trains as the options say (or, with dry_run, prints the memory
+/// estimate). Throws Error; nothing is allocated or written before the checks have passed.
+void launch(const LaunchOptions& options);
+
+}  // namespace dos::train

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+
+#include "rt/profile.hpp"
+
+namespace dos::train {
+
+/// One line of metrics.jsonl. Times in milliseconds. ms_step is the time from the end of the
+/// previous step's last task (or this step's first start, if later) to the end of this step's last
+/// task; ms_forward, ms_backward and ms_update are the time within which at least one task of the
+/// phase was executing: steps and phases overlap, so they need not add up. ms_update counts norms,
+/// clipping and updates.
+struct StepMetrics {
+  Index step = 0;   ///< counted from 1
+  double loss = 0;  ///< mean over the step's tokens, nats
+  double lr = 0;
+  double grad_norm = 0;  ///< before clipping
+  Index tokens = 0;      ///< trained on since the start of the run
+  double tokens_per_s = 0;
+  double ms_step = 0;
+  double ms_forward = 0;
+  double ms_backward = 0;
+  double ms_update = 0;
+};
+
+/// {"step":1,"loss":...}: losses with 9 significant digits.
+std::string to_json_line(const StepMetrics& metrics);
+/// {"step":100,"val_loss":...}
+std::string validation_json_line(Index step, double loss);
+
+/// Turns the records of consecutive steps into times.
+class StepClock {
+ public:
+  /// Fills the ms_ members from the records of one step's tasks.
+  void measure(std::span<const rt::TaskRecord> records, StepMetrics& metrics);
+
+ private:
+  double previous_end_us_ = 0;
+};
+
+/// metrics.jsonl of a run, one JSON object a line, each on the disk when write() returns to the
+/// caller.
+class MetricsFile {
+ public:
+  /// Appends to the file; lines of steps after `last_step` (of a run that went further before it
+  /// was resumed from there) and a torn last line are removed first. Throws Error when it cannot.
+  MetricsFile(const std::filesystem::path& path, Index last_step);
+
+  /// Throws Error naming the file when the disk is full, say.
+  void write(const std::string& line);
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace dos::train

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "models/config.hpp"
+#include "train/config.hpp"
+
+namespace dos::train {
+
+/// The git revision this binary was built from, "unknown" outside a checkout.
+std::string source_revision();
+
+/// The program's version, "0.1.0".
+std::string program_version();
+
+/// run.json: configuration, model, libraries with their versions, the machine, the source revision.
+nlohmann::json describe_run(const TrainConfig& config, const models::ModelConfig& model,
+                            const std::string& scheduler, Index workers);
+
+/// The model's shape as checkpoints record it.
+nlohmann::json to_json(const models::ModelConfig& model);
+/// Throws Error when a field is missing or of the wrong type; `where` names the file.
+models::ModelConfig model_from_json(const nlohmann::json& json, const std::string& where);
+
+}  // namespace dos::train

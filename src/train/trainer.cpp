@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.hpp"
+#include "codelets/cross_entropy/cross_entropy_codelet.hpp"
+#include "models/registry.hpp"
+#include "nn/initialise.hpp"
+#include "train/diagnosis.hpp"
+#include "train/run_info.hpp"
+#include "train/stop_signal.hpp"
+
+namespace dos::train {
+namespace {
+
+/// The step number under which tasks that belong to no step are recorded.
+constexpr Index kNoStep = 0;
+
+tensor::Layout make_layout(const TrainConfig& config, const models::ModelConfig& model) {
+  return optim::cut_into_subgroups(models::find_architecture(model.architecture).parameters(model),
+                                   config.sched.subgroup_params, config.decay_groups());
+}
+
+data::LoaderConfig loader_config(const TrainerInputs& inputs, bool shuffle) {
+  return {.context = inputs.model.context,
+          .vocabulary = inputs.model.vocabulary,
+          .seed = static_cast<std::uint64_t>(inputs.config.train.seed),
+          .shuffle = shuffle};
+}
+
+}  // namespace
+
+Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
+    : session_(session),
+      inputs_(std::move(inputs)),
+      submitter_(session),
+      parameters_(session, make_layout(inputs_.config, inputs_.model)),
+      optimizer_(session, parameters_, inputs_.config.adamw()),
+      results_(session, inputs_.config.train.run_ahead),
+      model_(models::find_architecture(inputs_.model.architecture)
+                 .build(session, parameters_, inputs_.model,
+                        inputs_.config.run_shape(session.workers()))),
+      train_loader_(std::move(inputs_.dataset.train), loader_config(inputs_, true)),
+      validation_loader_(std::move(inputs_.dataset.val), loader_config(inputs_, false)),
+      learning_rate_(inputs_.config.learning_rate()),
+      store_(inputs_.out, inputs_.config.train.keep),
+      progress_(inputs_.config.train.steps, inputs_.config.train.log_every, inputs_.quiet) {}
+
+Trainer::~Trainer() {
+  session_.wait_all();
+}
+
+void Trainer::start_fresh() {
+  submitter_.set_tag({rt::Phase::kInit, kNoStep});
+  nn::submit_initialisation(submitter_, parameters_,
+                            static_cast<std::uint64_t>(inputs_.config.train.seed));
+  submitter_.profile().take(kNoStep);
+}
+
+void Trainer::resume(const CheckpointReader& checkpoint) {
+  io::expect_architecture(checkpoint.folder(), checkpoint.manifest(), to_json(inputs_.model));
+  checkpoint.load_parameters(parameters_);
+  checkpoint.load_optimizer(parameters_, optimizer_);
+  start_step_ = checkpoint.manifest().step;
+  saved_step_ = start_step_;
+  result_.best_validation_loss = checkpoint.manifest().best_validation_loss;
+}
+
+Index Trainer::last_step() const {
+  const TrainConfig::Train& train = inputs_.config.train;
+  return train.stop_after != 0 ? std::min(train.stop_after, train.steps) : train.steps;
+}
+
+TrainResult Trainer::run() {
+  const TrainConfig::Train& train = inputs_.config.train;
+  metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_);
+  const StopSignal stop_signal;
+  const auto every = [](Index step, Index interval) {
+    return interval != 0 && step % interval == 0;
+  };
+  Index step = start_step_;
+  while (step < last_step() && StopSignal::received() == nullptr) {
+    if (std::ssize(in_flight_) == train.run_ahead) finish_oldest();
+    submit_step(++step);
+    const bool validates = every(step, train.validate_every) || step == train.steps;
+    const bool saves = every(step, train.checkpoint_every);
+    if (!validates && !saves) continue;
+    drain();
+    if (validates)
+      validate_and_save(step, saves);
+    else
+      save(step, false);
+  }
+  drain();
+  if (saved_step_ != step) save(step, false);
+  result_.step = step;
+  result_.stopped_by = StopSignal::received();
+  return result_;
+}
+
+data::BatchShape Trainer::batch_shape() const {
+  return {.batch = inputs_.config.train.batch,
+          .accumulate = inputs_.config.train.accumulate,
+          .ranks = 1};
+}
+
+std::vector<std::int32_t> Trainer::read_micro_batch(const data::Loader& loader,
+                                                    const data::BatchShape& shape, Index step_index,
+                                                    Index micro) const {
+  const auto row = static_cast<std::size_t>(inputs_.model.context + 1);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.batch) * row);
+  const data::BatchPosition position{.step = step_index, .micro_batch = micro, .rank = 0};
+  for (Index sequence = 0; sequence < shape.batch; ++sequence)
+    loader.sample(data::sample_index(shape, position, sequence),
+                  std::span(tokens).subspan(static_cast<std::size_t>(sequence) * row, row));
+  return tokens;
+}
+
+void Trainer::submit_gradients(Index step) {
+  const data::BatchShape shape = batch_shape();
+  const Index tokens = shape.samples_per_step() * inputs_.model.context;
+  for (Index micro = 0; micro < shape.accumulate; ++micro)
+    model_->train(submitter_, read_micro_batch(train_loader_, shape, step - 1, micro),
+                  {.first = micro == 0, .loss_scale = 1.0F / static_cast<float>(tokens)});
+  codelets::submit_mean_loss(submitter_, model_->losses(), tokens, results_.loss(step),
+                             {.priority = 0, .label = "loss"});
+}
+
+void Trainer::submit_step(Index step) {
+  submitter_.set_tag({rt::Phase::kReduce, step});
+  submit_gradients(step);
+  optimizer_.submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
+  in_flight_.push_back(step);
+}
+
+void Trainer::finish_oldest() {
+  const Index step = in_flight_.front();
+  in_flight_.pop_front();
+  const std::vector<rt::TaskRecord> records = submitter_.profile().take(step);
+  StepMetrics metrics;
+  clock_.measure(records, metrics);
+  const double tokens =
+      static_cast<double>(batch_shape().samples_per_step() * inputs_.model.context);
+  metrics.step = step;
+  metrics.loss = read_scalar(results_.loss(step));
+  metrics.grad_norm = read_scalar(results_.norm(step));
+  metrics.lr = learning_rate_.at(step);
+  metrics.tokens = step * batch_shape().samples_per_step() * inputs_.model.context;
+  metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
+  metrics_->write(to_json_line(metrics));
+  progress_.step(metrics);
+  if (record_sink_) record_sink_(step, records);
+  if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm)) fail_divergence(metrics);
+  result_.loss = metrics.loss;
+}
+
+void Trainer::drain() {
+  while (!in_flight_.empty()) finish_oldest();
+}
+
+double Trainer::validate() {
+  const data::BatchShape shape{.batch = inputs_.config.train.batch,
+                               .accumulate = inputs_.config.train.validate_batches,
+                               .ranks = 1};
+  submitter_.set_tag({rt::Phase::kValidation, kNoStep});
+  for (Index micro = 0; micro < shape.accumulate; ++micro)
+    model_->evaluate(submitter_, read_micro_batch(validation_loader_, shape, 0, micro));
+  codelets::submit_mean_loss(
+      submitter_, model_->losses(), shape.samples_per_step() * inputs_.model.context,
+      results_.validation_loss(), {.priority = 0, .label = "validation loss"});
+  submitter_.profile().take(kNoStep);
+  return read_scalar(results_.validation_loss());
+}
+
+void Trainer::validate_and_save(Index step, bool save_anyway) {
+  const double loss = validate();
+  const bool best = !result_.best_validation_loss || loss < *result_.best_validation_loss;
+  result_.validation_loss = loss;
+  if (best) result_.best_validation_loss = loss;
+  metrics_->write(validation_json_line(step, loss));
+  progress_.validation(step, loss, best);
+  if (best || save_anyway) save(step, best);
+}
+
+void Trainer::save(Index step, bool best) {
+  io::Manifest manifest;
+  manifest.step = step;
+  manifest.seed = static_cast<std::uint64_t>(inputs_.config.train.seed);
+  manifest.rng_key = manifest.seed;
+  manifest.samples_consumed = step * batch_shape().samples_per_step();
+  manifest.best_validation_loss = result_.best_validation_loss;
+  manifest.configuration = to_json(inputs_.config);
+  manifest.tokenizer = inputs_.tokenizer;
+  manifest.architecture = to_json(inputs_.model);
+  save_checkpoint(store_, std::move(manifest), parameters_, optimizer_, best);
+  saved_step_ = step;
+}
+
+void Trainer::fail_divergence(const StepMetrics& metrics) {
+  session_.wait_all();
+  submitter_.set_tag({rt::Phase::kReduce, kNoStep});
+  const std::optional<std::string> place =
+      find_first_bad_tensor(submitter_, parameters_, [&] { submit_gradients(metrics.step); });
+  fail(
+      "step {}: {} is not finite; first bad tensor: {}; training stopped, {}. Lower optim.lr, use "
+      "optim.clip or look at the data",
+      metrics.step, std::isfinite(metrics.loss) ? "the gradient norm" : "the loss",
+      place.value_or("none when the step is run again from the present parameters"),
+      saved_step_ < 0 ? std::string("no checkpoint was written yet")
+                      : fmt::format("the checkpoint of step {} is intact", saved_step_));
+}
+
+}  // namespace dos::train

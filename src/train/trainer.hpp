@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/dataset.hpp"
+#include "data/loader.hpp"
+#include "io/checkpoint_directory.hpp"
+#include "models/model.hpp"
+#include "optim/adamw.hpp"
+#include "rt/submitter.hpp"
+#include "tensor/parameter_set.hpp"
+#include "train/checkpoint.hpp"
+#include "train/config.hpp"
+#include "train/metrics.hpp"
+#include "train/progress.hpp"
+#include "train/step_results.hpp"
+
+namespace dos::train {
+
+/// What a run did.
+struct TrainResult {
+  Index step = 0;  ///< the last one
+  double loss = 0;
+  std::optional<double> validation_loss;       ///< the last
+  std::optional<double> best_validation_loss;  ///< the lowest, of earlier parts of the run too
+  const char* stopped_by = nullptr;            ///< a signal's name
+};
+
+/// What the trainer is made of; everything is decided and checked before.
+struct TrainerInputs {
+  TrainConfig config;
+  models::ModelConfig model;
+  std::filesystem::path out;
+  data::Dataset dataset;
+  nlohmann::json tokenizer;  ///< of the data set, for `generate`
+  bool quiet = false;
+};
+
+/// Trains a model: submits steps as a task graph, at most train.run_ahead of them before the oldest
+/// is finished, and writes metrics, validation losses and checkpoints.
+class Trainer {
+ public:
+  /// Allocates everything. The session must outlive the trainer. Throws Error when the data do not
+  /// suit the model.
+  Trainer(rt::Session& session, TrainerInputs inputs);
+  ~Trainer();
+
+  /// Random parameters, step 0.
+  void start_fresh();
+  /// Parameters, moments and step of a checkpoint.
+  void resume(const CheckpointReader& checkpoint);
+
+  /// Runs to train.steps, train.stop_after or a signal, and leaves a checkpoint. Throws Error when
+  /// the loss is not finite (naming step and first bad tensor) or the output cannot be written; the
+  /// checkpoints written before stay.
+  TrainResult run();
+
+  [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
+  [[nodiscard]] const optim::AdamW& optimizer() const { return optimizer_; }
+
+  /// Receives the task records of each finished step.
+  void set_record_sink(std::function<void(Index step, std::span<const rt::TaskRecord>)> sink) {
+    record_sink_ = std::move(sink);
+  }
+
+ private:
+  [[nodiscard]] Index last_step() const;
+  [[nodiscard]] data::BatchShape batch_shape() const;
+  [[nodiscard]] std::vector<std::int32_t> read_micro_batch(const data::Loader& loader,
+                                                           const data::BatchShape& shape,
+                                                           Index step_index, Index micro) const;
+  void submit_step(Index step);
+  void submit_gradients(Index step);
+  void finish_oldest();
+  void drain();
+  double validate();
+  void validate_and_save(Index step, bool save);
+  void save(Index step, bool best);
+  [[noreturn]] void fail_divergence(const StepMetrics& metrics);
+
+  rt::Session& session_;
+  TrainerInputs inputs_;
+  rt::Submitter submitter_;
+  tensor::ParameterSet parameters_;
+  optim::AdamW optimizer_;
+  StepResults results_;
+  std::unique_ptr<models::Model> model_;
+  data::Loader train_loader_;
+  data::Loader validation_loader_;
+  optim::LearningRate learning_rate_;
+  io::CheckpointStore store_;
+  std::optional<MetricsFile> metrics_;
+  Progress progress_;
+  StepClock clock_;
+  std::function<void(Index, std::span<const rt::TaskRecord>)> record_sink_;
+  std::deque<Index> in_flight_;
+  Index start_step_ = 0;
+  Index saved_step_ = -1;
+  TrainResult result_;
+};
+
+}  // namespace dos::train
