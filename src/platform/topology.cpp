@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/topology.hpp"
 
-#include <fmt/format.h>
 #include <hwloc.h>
 
 #include <algorithm>
@@ -83,8 +82,7 @@ Topology read_topology() {
 }
 
 std::string hwloc_version() {
-  const unsigned version = hwloc_get_api_version();
-  return fmt::format("{}.{}.{}", version >> 16U, (version >> 8U) & 0xffU, version & 0xffU);
+  return HWLOC_VERSION;
 }
 
 Index available_memory_bytes() {
