@@ -22,12 +22,15 @@
 #include "optim/subgroups.hpp"
 #include "platform/blas.hpp"
 #include "rt/submitter.hpp"
+#include "spread.hpp"
 #include "train/metrics.hpp"
 #include "train/step_results.hpp"
 
 namespace {
 
 using dos::Index;
+using dos::bench::Spread;
+using dos::bench::spread_of;
 
 struct Options {
   std::string model = "gpt2-124m";
@@ -44,20 +47,6 @@ struct Options {
   bool recompute = false;
   bool json = false;
 };
-
-struct Spread {
-  double median;
-  double least;
-  double most;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  const double median =
-      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-  return {median, values.front(), values.back()};
-}
 
 double peak_rss_mib() {
   rusage usage{};
@@ -207,8 +196,8 @@ void print_json(const Options& options, const Readings& readings, Index workers)
   for (const char* name : {"ms_step", "ms_forward", "ms_backward", "ms_update"}) {
     const Spread spread = readings.time(name);
     json[name] = spread.median;
-    json[std::string(name) + "_min"] = spread.least;
-    json[std::string(name) + "_max"] = spread.most;
+    json[std::string(name) + "_min"] = spread.min;
+    json[std::string(name) + "_max"] = spread.max;
   }
   for (const auto& [ms, codelet] : readings.by_codelet()) json["worker_ms"][codelet] = ms;
   fmt::print("{}\n", json.dump());
@@ -219,8 +208,8 @@ void print_table(const Options& options, const Readings& readings, Index workers
              options.model, millions, options.batch, options.context, options.steps, workers);
   for (const char* name : {"ms_step", "ms_forward", "ms_backward", "ms_update"}) {
     const Spread spread = readings.time(name);
-    fmt::print("  {:<12} {:9.1f}  ({:.1f} to {:.1f})\n", name, spread.median, spread.least,
-               spread.most);
+    fmt::print("  {:<12} {:9.1f}  ({:.1f} to {:.1f})\n", name, spread.median, spread.min,
+               spread.max);
   }
   fmt::print("  worker idle  {:8.1f} %\n  peak memory  {:8.0f} MiB\n",
              100 * readings.idle_share(workers), peak_rss_mib());

@@ -21,6 +21,7 @@
 #include "base/error.hpp"
 #include "codelets/update/adamw.hpp"
 #include "reference/adamw.hpp"
+#include "spread.hpp"
 #include "update_stream.hpp"
 
 namespace dos::bench {
@@ -138,20 +139,6 @@ Index count_wrong(const std::vector<Sample>& samples, const Arrays& a) {
     wrong += bad ? 1 : 0;
   }
   return wrong;
-}
-
-struct Spread {
-  double median;
-  double min;
-  double max;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  const double median =
-      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-  return {median, values.front(), values.back()};
 }
 
 struct Result {
