@@ -68,14 +68,16 @@ int main(int argc, char** argv) {
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  bool reports = true;
   try {
     const dos::platform::MpiEnvironment mpi(argc, argv);
+    reports = mpi.rank() == 0;
     dos::expect(mpi.size() == 1,
                 "started on {} ranks, but this version trains on one: use one task", mpi.size());
     run(command, app);
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "train_gpt: error: {}\n", error.what());
+    if (reports) fmt::print(stderr, "train_gpt: error: {}\n", error.what());
     return EXIT_FAILURE;
   }
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <type_traits>
 
@@ -13,8 +14,42 @@
 namespace dos::train {
 namespace {
 
+/// Far above what is of use; the program keeps lists of these lengths.
+constexpr Index kMostLayers = 100'000;
+constexpr Index kMostLanes = 1'000;
+constexpr Index kMostRunAhead = 1'000;
+
 void expect_at_least(const char* key, Index value, Index least) {
   expect(value >= least, "{} must be at least {}, got {}", key, least, value);
+}
+
+void expect_between(const char* key, Index value, Index least, Index most) {
+  expect(value >= least && value <= most, "{} must lie in [{}, {}], got {}", key, least, most,
+         value);
+}
+
+void expect_model_size(const char* key, Index value) {
+  expect(value >= 0, "{} must be at least 1 (or 0: the preset's), got {}", key, value);
+}
+
+/// Whether the JSON value is of the member's type; whole numbers are fine where fractions are.
+template <class T>
+bool holds(const nlohmann::json& value) {
+  if constexpr (std::is_same_v<T, bool>) return value.is_boolean();
+  if constexpr (std::is_same_v<T, Index>) return value.is_number_integer();
+  if constexpr (std::is_same_v<T, double>) return value.is_number();
+  return std::is_same_v<T, std::string> && value.is_string();
+}
+
+/// False when the value is of another type than the key.
+bool assign(const nlohmann::json& value, const Key& key) {
+  return std::visit(
+      [&]<class T>(T* target) {
+        if (!holds<T>(value)) return false;
+        value.get_to(*target);
+        return true;
+      },
+      key.value);
 }
 
 template <class Json>
@@ -42,7 +77,7 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"train.batch", &c.train.batch, "sequences of a micro-batch"},
       {"train.accumulate", &c.train.accumulate, "micro-batches a step"},
       {"train.lanes", &c.train.lanes,
-       "slices of a micro-batch that run side by side; 0: one a worker"},
+       "slices of a micro-batch that run side by side; they order the sums; 0: one a worker"},
       {"train.workers", &c.train.workers, "CPU workers; 0: one a core"},
       {"train.seed", &c.train.seed, "seed of initialisation and of the order of the data"},
       {"train.precision", &c.train.precision, "fp32"},
@@ -79,17 +114,25 @@ std::vector<Key> keys_of(TrainConfig& c) {
 void TrainConfig::validate() const {
   expect(!data.path.empty(),
          "data.path is not set: give the prefix of a token file that prepare_data made");
-  for (const Index value : {model.layers, model.width, model.heads, model.context, model.vocab})
-    expect(value >= 0, "model sizes must not be negative (0 takes the preset's), got {}", value);
+  TrainConfig copy = *this;
+  for (const Key& key : keys_of(copy))
+    if (auto* const* number = std::get_if<double*>(&key.value))
+      expect(std::isfinite(static_cast<float>(**number)),
+             "{} must be a finite number of single precision, got {}", key.name, **number);
+  expect_between("model.layers", model.layers, 0, kMostLayers);
+  expect_model_size("model.width", model.width);
+  expect_model_size("model.heads", model.heads);
+  expect_model_size("model.context", model.context);
+  expect_model_size("model.vocab", model.vocab);
   expect_at_least("train.steps", train.steps, 1);
   expect_at_least("train.stop_after", train.stop_after, 0);
   expect_at_least("train.batch", train.batch, 1);
   expect_at_least("train.accumulate", train.accumulate, 1);
-  expect_at_least("train.lanes", train.lanes, 0);
+  expect_between("train.lanes", train.lanes, 0, kMostLanes);
   expect_at_least("train.workers", train.workers, 0);
   expect_at_least("train.seed", train.seed, 0);
   expect_at_least("train.logits_rows", train.logits_rows, 1);
-  expect_at_least("train.run_ahead", train.run_ahead, 1);
+  expect_between("train.run_ahead", train.run_ahead, 1, kMostRunAhead);
   expect_at_least("train.validate_every", train.validate_every, 0);
   expect_at_least("train.validate_batches", train.validate_batches, 1);
   expect_at_least("train.checkpoint_every", train.checkpoint_every, 0);
@@ -101,6 +144,10 @@ void TrainConfig::validate() const {
   expect(optim.rule == "adamw", "optim.rule = '{}' is not supported; known: adamw", optim.rule);
   adamw().validate();
   static_cast<void>(learning_rate());
+}
+
+Index TrainConfig::last_step() const {
+  return train.stop_after != 0 ? std::min(train.stop_after, train.steps) : train.steps;
 }
 
 models::ModelConfig TrainConfig::resolve_model(Index dataset_vocabulary) const {
@@ -176,16 +223,25 @@ nlohmann::json to_json(const TrainConfig& config) {
   return json;
 }
 
-void from_json(const nlohmann::json& json, TrainConfig& config) {
-  std::vector<Key> keys = keys_of(config);
-  for (const auto& [section, members] : json.items())
+void from_json(const nlohmann::json& json, const std::string& where, TrainConfig& config) {
+  const char* remedy = "set the configuration with --config and --set, or use another checkpoint";
+  TrainConfig changed = config;
+  const std::vector<Key> keys = keys_of(changed);
+  expect(json.is_object(), "{}: the configuration is no JSON object: {}", where, remedy);
+  for (const auto& [section, members] : json.items()) {
+    expect(members.is_object(), "{}: configuration section '{}' is no JSON object: {}", where,
+           section, remedy);
     for (const auto& [name, value] : members.items()) {
       const std::string full = section + "." + name;
       const auto key =
           std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == full; });
-      expect(key != keys.end(), "configuration key '{}' is not known to this version", full);
-      std::visit([&](auto* target) { value.get_to(*target); }, key->value);
+      expect(key != keys.end(), "{}: configuration key '{}' is not known to this version: {}",
+             where, full, remedy);
+      expect(assign(value, *key), "{}: configuration key '{}' has a value of the wrong type: {}",
+             where, full, remedy);
     }
+  }
+  config = changed;
 }
 
 }  // namespace dos::train

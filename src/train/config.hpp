@@ -70,6 +70,9 @@ struct TrainConfig {
   /// Throws Error naming the first key whose value is out of range or unknown.
   void validate() const;
 
+  /// The step after which the run ends: train.stop_after if set, at most train.steps.
+  [[nodiscard]] Index last_step() const;
+
   /// The model: the preset, overridden by what is set (not 0). The vocabulary is model.vocab, else
   /// `dataset_vocabulary` if known (not 0), else the preset's. Throws Error for an unknown preset,
   /// a shape that is no model, or a vocabulary smaller than the dataset's.
@@ -100,8 +103,8 @@ std::string value_text(const Key& key);
 /// {"model": {"preset": ...}, ...}
 nlohmann::json to_json(const TrainConfig& config);
 
-/// Sets what `json` (as to_json() writes it) holds; a key of another version that this one does not
-/// know is an Error naming it.
-void from_json(const nlohmann::json& json, TrainConfig& config);
+/// Sets what `json` (as to_json() writes it) holds. Throws Error, starting with `where`, for a key
+/// that this version does not know or a value of the wrong type; `config` is then unchanged.
+void from_json(const nlohmann::json& json, const std::string& where, TrainConfig& config);
 
 }  // namespace dos::train

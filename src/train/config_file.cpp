@@ -46,7 +46,7 @@ std::string place(const std::string& file, const toml::source_region& region) {
   return fmt::format("{}:{}", file, region.begin.line);
 }
 
-toml::table parse(const std::string& text, const std::string& name) {
+toml::table parse_toml(const std::string& text, const std::string& name) {
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
@@ -61,7 +61,10 @@ void apply(const toml::table& table, const std::string& file, TrainConfig& confi
     const std::string prefix(section.str());
     const std::string where = place(file, node.source());
     const toml::table* members = node.as_table();
-    if (members == nullptr) find_key(keys, prefix, where);
+    if (members == nullptr) {
+      find_key(keys, prefix, where);
+      fail("{}: write section and key of {} without quotes", where, prefix);
+    }
     for (const auto& [name, value] : *members) {
       const std::string value_place = place(file, value.source());
       assign(value, find_key(keys, prefix + "." + std::string(name.str()), value_place),
@@ -72,41 +75,42 @@ void apply(const toml::table& table, const std::string& file, TrainConfig& confi
 }
 
 template <class T>
-bool parse_number(const std::string& text, T& value) {
+bool parse(const std::string& text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse(const std::string& text, bool& value) {
+  value = text == "true";
+  return value || text == "false";
+}
+
+bool parse(const std::string& text, std::string& value) {
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  value = quoted ? text.substr(1, text.size() - 2) : text;
+  return true;
 }
 
 }  // namespace
 
 void read_config_file(const std::filesystem::path& path, TrainConfig& config) {
-  apply(parse(read_text(path), path.string()), path.string(), config);
+  apply(parse_toml(read_text(path), path.string()), path.string(), config);
 }
 
 void set_from_text(const std::string& assignment, TrainConfig& config) {
   const auto equals = assignment.find('=');
   const std::string where = "--set " + assignment;
   expect(equals != std::string::npos, "{}: write section.key=value", where);
-  std::string text = assignment.substr(equals + 1);
-  std::vector<Key> keys = keys_of(config);
+  const std::string text = assignment.substr(equals + 1);
+  TrainConfig changed = config;
+  std::vector<Key> keys = keys_of(changed);
   const Key& key = find_key(keys, assignment.substr(0, equals), where);
-  if (auto* const* string = std::get_if<std::string*>(&key.value)) {
-    const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
-    **string = quoted ? text.substr(1, text.size() - 2) : text;
-    return;
-  }
-  bool parsed = false;
-  if (auto* const* integer = std::get_if<Index*>(&key.value))
-    parsed = parse_number(text, **integer);
-  if (auto* const* number = std::get_if<double*>(&key.value)) parsed = parse_number(text, **number);
-  if (auto* const* flag = std::get_if<bool*>(&key.value)) {
-    parsed = text == "true" || text == "false";
-    **flag = text == "true";
-  }
+  const bool parsed = std::visit([&](auto* value) { return parse(text, *value); }, key.value);
   expect(parsed, "{}: '{}' is not {}", where, text,
          std::holds_alternative<Index*>(key.value)    ? "an integer"
          : std::holds_alternative<double*>(key.value) ? "a number"
                                                       : "true or false");
+  config = changed;
 }
 
 std::string to_toml(const TrainConfig& config) {

@@ -22,6 +22,8 @@ bool is_finite(const rt::Handle& handle) {
   return true;
 }
 
+}  // namespace
+
 std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters) {
   const auto& subgroups = parameters.layout().subgroups;
   for (std::size_t i = 0; i < subgroups.size(); ++i)
@@ -29,8 +31,6 @@ std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& param
       return fmt::format("parameter {}", parameters.layout().members_of(static_cast<Index>(i)));
   return std::nullopt;
 }
-
-}  // namespace
 
 std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
                                                  const tensor::ParameterSet& parameters,

@@ -10,6 +10,10 @@
 
 namespace dos::train {
 
+/// "parameter blocks.0.mlp.up.weight" (or the rows or tensors of its subgroup) for the first
+/// subgroup that holds a value that is not finite. Waits for the tasks that write the parameters.
+std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters);
+
 /// Finds where values stop being finite. Looks at every parameter, then runs `replay` (which
 /// submits a forward and backward pass) one task at a time and looks at what each task wrote.
 /// Returns e.g. "lane0.activations1.hidden, written by dos.linear_forward.f32.v1

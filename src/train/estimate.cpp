@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "models/registry.hpp"
@@ -29,7 +31,7 @@ std::string memory_table(const rt::MemoryBytes& bytes, Index available) {
   for (const rt::MemoryCategory category : rt::kMemoryCategories)
     text += fmt::format("  {:<18}{:>12}\n", rt::name_of(category), format_bytes(bytes[category]));
   text += fmt::format("  {:<18}{:>12}\n", "total", format_bytes(bytes.total()));
-  text += fmt::format("  {:<18}{:>12}\n", "available", format_bytes(available));
+  text += fmt::format("  {:<18}{:>12}", "available", format_bytes(available));
   return text;
 }
 
@@ -38,6 +40,21 @@ void expect_fits(const rt::MemoryBytes& bytes, Index available) {
          "the run needs {} of host memory, {} are available: use a smaller model.*, train.batch or "
          "model.context, or train.recompute=true\n{}",
          format_bytes(bytes.total()), format_bytes(available), memory_table(bytes, available));
+}
+
+void expect_countable(const models::ModelConfig& model, const models::RunShape& shape) {
+  constexpr double kMost = 0x1p50;
+  const auto real = [](Index value) { return static_cast<double>(value); };
+  const double width = real(model.width);
+  const double tokens = real(shape.batch) * real(model.context);
+  const double largest = std::max(
+      {real(model.layers) * width * std::max(tokens, width),
+       (real(model.vocabulary) + real(model.context)) * std::max(width, real(model.context)),
+       std::min(tokens, real(shape.lanes) * real(shape.logits_rows)) * real(model.vocabulary)});
+  expect(largest <= kMost,
+         "the run would need buffers of more than 10^15 numbers: lower model.layers = {}, "
+         "model.width = {}, model.context = {}, model.vocab = {} or train.batch = {}",
+         model.layers, model.width, model.context, model.vocabulary, shape.batch);
 }
 
 }  // namespace dos::train

@@ -16,7 +16,11 @@ rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models
                                   const optim::AdamWOptions& optimizer, Index workers,
                                   Index run_ahead);
 
-/// One line a category, and the total against what is available.
+/// Throws Error unless every size of the run stays so small that the sums of estimate_training()
+/// cannot overflow.
+void expect_countable(const models::ModelConfig& model, const models::RunShape& shape);
+
+/// One line a category, and the total against what is available; no newline at the end.
 std::string memory_table(const rt::MemoryBytes& bytes, Index available);
 
 /// Throws Error with the table and the options that would help unless `bytes` fit into `available`.

@@ -3,17 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "data/dataset.hpp"
+#include "data/utf8.hpp"
 #include "platform/blas.hpp"
 #include "train/checkpoint.hpp"
 #include "train/generator.hpp"
 
 namespace dos::train {
 namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options) {
   if (!options.data_prefix.empty()) return data::load_tokenizer(options.data_prefix);
@@ -28,7 +33,6 @@ std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options) 
 /// Bytes at the end of `text` that may still change: part of a UTF-8 sequence, or the replacement
 /// character that a tokenizer puts there for one.
 std::size_t unfinished_tail(std::string_view text) {
-  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
   std::size_t tail = 0;
   while (text.ends_with(kReplacement)) {
     text.remove_suffix(kReplacement.size());
@@ -44,21 +48,32 @@ std::size_t unfinished_tail(std::string_view text) {
   return tail;
 }
 
-/// Prints a growing text as far as it is final.
+/// `text` with a replacement character for every byte that is not UTF-8.
+std::string printable(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = data::utf8_character(text);
+    result += length > 0 ? text.substr(0, length) : kReplacement;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
+/// Prints a growing text as far as it is final: whole characters, always UTF-8.
 class TextPrinter {
  public:
-  void show(const std::string& text) { print(text, text.size() - unfinished_tail(text)); }
-  void finish(const std::string& text) {
-    print(text, text.size());
-    std::fputc('\n', stdout);
+  void show(std::string_view text) {
+    const std::size_t until = text.size() - unfinished_tail(text);
+    if (until <= printed_) return;
+    write(printable(text.substr(printed_, until - printed_)));
+    printed_ = until;
   }
+  void finish() { write("\n"); }
 
  private:
-  void print(const std::string& text, std::size_t until) {
-    if (until <= printed_) return;
-    std::fwrite(text.data() + printed_, 1, until - printed_, stdout);
-    std::fflush(stdout);
-    printed_ = until;
+  static void write(const std::string& text) {
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (!written || std::fflush(stdout) != 0) fail_errno("standard output: cannot write", errno);
   }
   std::size_t printed_ = 0;
 };
@@ -76,15 +91,17 @@ void generate_text(const GenerateOptions& options) {
       "the tokenizer has {} tokens, the model {}: name the data set it was trained on with --data",
       tokenizer->vocabulary(), checkpoint.model().vocabulary);
   std::vector<std::int32_t> tokens = tokenizer->encode(options.prompt);
+  expect(!tokens.empty(), "--prompt has no tokens in the {} tokenizer: give a word",
+         tokenizer->kind());
 
   platform::blas::use_one_thread();
   rt::Session session({.scheduler = options.scheduler, .cpu_workers = -1});
   Generator generator(session, checkpoint);
   TextPrinter printer;
   printer.show(tokenizer->decode(tokens));
-  generator.generate(tokens, options.tokens, sampler, tokenizer->end_of_text(),
+  generator.generate(tokens, options.tokens, sampler, *tokenizer,
                      [&] { printer.show(tokenizer->decode(tokens)); });
-  printer.finish(tokenizer->decode(tokens));
+  printer.finish();
 }
 
 }  // namespace dos::train

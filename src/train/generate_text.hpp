@@ -20,8 +20,9 @@ struct GenerateOptions {
   std::string scheduler;  ///< STARPU_SCHED; "": the default
 };
 
-/// Prints the prompt and its continuation to standard output. Throws Error when the checkpoint or
-/// its tokenizer cannot be read, or an option is out of range.
+/// Prints the prompt and its continuation to standard output, in whole UTF-8 characters: one that
+/// the last token leaves unfinished is left out, bytes that are no UTF-8 become U+FFFD. Throws
+/// Error when the checkpoint or its tokenizer cannot be read, or an option is out of range.
 void generate_text(const GenerateOptions& options);
 
 }  // namespace dos::train

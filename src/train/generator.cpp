@@ -36,8 +36,10 @@ Generator::~Generator() {
 }
 
 void Generator::generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
-                         std::int32_t end_of_text, const std::function<void()>& grown) {
+                         const data::Tokenizer& tokenizer, const std::function<void()>& grown) {
+  const Index vocabulary = tokenizer.vocabulary();
   require(!tokens.empty(), "a sequence to continue");
+  require(vocabulary <= config_.vocabulary, "a tokenizer of the model");
   const Index context = config_.context;
   submitter_.set_tag({rt::Phase::kForward, 0});
   for (Index i = 0; i < count; ++i) {
@@ -48,8 +50,9 @@ void Generator::generate(std::vector<std::int32_t>& tokens, Index count, const S
     const rt::Handle& logits = model_->predict(submitter_, window, used - 1);
     submitter_.profile().take(0);
     const rt::HostAccess access(logits, rt::Mode::kRead);
-    tokens.push_back(sampler.draw(access.as<const float>(), static_cast<Index>(tokens.size())));
-    if (tokens.back() == end_of_text) return;
+    const auto known = access.as<const float>().first(static_cast<std::size_t>(vocabulary));
+    tokens.push_back(sampler.draw(known, static_cast<Index>(tokens.size())));
+    if (tokens.back() == tokenizer.end_of_text()) return;
     grown();
   }
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "data/tokenizer.hpp"
 #include "models/model.hpp"
 #include "rt/submitter.hpp"
 #include "tensor/parameter_set.hpp"
@@ -22,10 +23,10 @@ class Generator {
   ~Generator();
 
   /// Appends `count` tokens to `tokens` (at least one), each drawn from what the model makes of at
-  /// most its context's last tokens; calls `grown` after each. Stops early after
-  /// `end_of_text`.
+  /// most its context's last tokens; calls `grown` after each. Draws tokens of the tokenizer only,
+  /// however large the model's vocabulary is; stops early after its end of text.
   void generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
-                std::int32_t end_of_text, const std::function<void()>& grown);
+                const data::Tokenizer& tokenizer, const std::function<void()>& grown);
 
  private:
   rt::Session& session_;

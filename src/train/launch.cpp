@@ -32,37 +32,60 @@ std::optional<CheckpointReader> find_checkpoint(const LaunchOptions& options) {
 
 TrainConfig merge(const LaunchOptions& options, const std::optional<CheckpointReader>& checkpoint) {
   TrainConfig config;
-  if (checkpoint) from_json(checkpoint->manifest().configuration, config);
+  if (checkpoint) {
+    from_json(checkpoint->manifest().configuration,
+              (checkpoint->folder() / io::kManifestName).string(), config);
+    // It ended that part of the run, not this one.
+    config.train.stop_after = TrainConfig().train.stop_after;
+  }
   if (!options.config_file.empty()) read_config_file(options.config_file, config);
   for (const std::string& assignment : options.assignments) set_from_text(assignment, config);
   return config;
 }
 
-/// Creates the output folder; refuses one that holds another run.
-void claim_output(const LaunchOptions& options, bool resumed) {
-  std::error_code error;
-  std::filesystem::create_directories(options.out, error);
-  expect(!error, "--out {}: cannot create the folder: {}", options.out.string(), error.message());
-  const bool used = std::filesystem::exists(options.out / "metrics.jsonl");
-  expect(resumed || !used || options.resume == "auto",
-         "--out {} already holds a run: continue it with --resume, or choose another folder",
+/// Refuses an output folder that holds another run.
+void expect_unused_output(const LaunchOptions& options, bool resumed) {
+  if (resumed || options.resume == "auto") return;
+  const bool used = std::filesystem::exists(options.out / "metrics.jsonl") ||
+                    io::CheckpointStore(options.out).last();
+  expect(!used, "--out {} already holds a run: continue it with --resume, or choose another folder",
          options.out.string());
 }
 
-nlohmann::json describe_tokenizer(const data::Dataset& dataset) {
-  if (!dataset.manifest) return nullptr;
-  return {{"kind", dataset.manifest->tokenizer},
-          {"vocabulary", dataset.manifest->vocabulary},
-          {"model_hash", dataset.manifest->model_hash}};
+void create_output(const std::filesystem::path& out) {
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  expect(!error, "--out {}: cannot create the folder: {}; choose a writable place", out.string(),
+         error.message());
+}
+
+/// Throws Error unless both token files are long enough for the model. prepare_data has checked the
+/// tokens of its files; those of others are checked here, before days of training.
+void expect_suitable(const data::Dataset& dataset, const models::ModelConfig& model) {
+  for (const data::TokenFile* file : {&dataset.train, &dataset.val}) {
+    const data::Loader loader(
+        data::TokenFile(file->path()),
+        {.context = model.context, .vocabulary = model.vocabulary, .seed = 0, .shuffle = false});
+    if (dataset.manifest) continue;
+    std::vector<std::int32_t> sample(static_cast<std::size_t>(model.context) + 1);
+    for (Index window = 0; window < loader.windows(); ++window) loader.sample(window, sample);
+  }
+}
+
+nlohmann::json describe_tokenizer(const std::optional<data::Manifest>& dataset) {
+  if (!dataset) return nullptr;
+  return {{"kind", dataset->tokenizer},
+          {"vocabulary", dataset->vocabulary},
+          {"model_hash", dataset->model_hash}};
 }
 
 /// Copies the data set's tokenizer into the output folder, so that the run can be used when the
 /// data set is gone.
-void keep_tokenizer(const std::string& prefix, const data::Dataset& dataset,
+void keep_tokenizer(const std::string& prefix, const std::optional<data::Manifest>& dataset,
                     const std::filesystem::path& out) {
-  if (!dataset.manifest) return;
+  if (!dataset) return;
   const data::DatasetPaths target(out / kTokenizerPrefix);
-  data::Manifest manifest = *dataset.manifest;
+  data::Manifest manifest = *dataset;
   if (!manifest.model_file.empty()) {
     write_durably(target.model, read_text(data::DatasetPaths(prefix).model));
     manifest.model_file = target.model.filename().string();
@@ -86,8 +109,8 @@ void report_end(const TrainConfig& config, const TrainResult& result,
   const auto shown = [](const std::optional<double>& loss) {
     return loss ? fmt::format("{:.9g}", *loss) : std::string("none");
   };
-  fmt::print("step {}  training loss {:.9g}  validation loss {}  best {}\n", result.step,
-             result.loss, shown(result.validation_loss), shown(result.best_validation_loss));
+  fmt::print("step {}  training loss {}  validation loss {}  best {}\n", result.step,
+             shown(result.loss), shown(result.validation_loss), shown(result.best_validation_loss));
   if (result.stopped_by != nullptr)
     fmt::print("stopped by {} after step {} of {}; continue with --out {} --resume\n",
                result.stopped_by, result.step, config.train.steps, out.string());
@@ -106,6 +129,8 @@ void launch(const LaunchOptions& options) {
   data::Dataset dataset = data::open_dataset(config.data.path);
   const models::ModelConfig model =
       config.resolve_model(dataset.manifest ? dataset.manifest->vocabulary : 0);
+  expect_countable(model, config.run_shape(/*workers=*/config.train.batch));
+  expect_suitable(dataset, model);
   if (checkpoint)
     io::expect_architecture(checkpoint->folder(), checkpoint->manifest(), to_json(model));
   const tensor::Layout layout =
@@ -115,28 +140,37 @@ void launch(const LaunchOptions& options) {
   platform::blas::use_one_thread();
   rt::Session session({.scheduler = options.scheduler,
                        .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers});
+  expect(config.train.workers == 0 || session.workers() == config.train.workers,
+         "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
+         config.train.workers, session.workers());
   const rt::MemoryBytes bytes =
       estimate_training(model, config.run_shape(session.workers()), layout, config.adamw(),
                         session.workers(), config.train.run_ahead);
   if (options.dry_run) {
-    fmt::print("host memory of the run:\n{}",
+    fmt::print("host memory of the run:\n{}\n",
                memory_table(bytes, platform::available_memory_bytes()));
     return;
   }
   expect_fits(bytes, platform::available_memory_bytes());
-  claim_output(options, checkpoint.has_value());
-  nlohmann::json tokenizer = describe_tokenizer(dataset);
-  keep_tokenizer(config.data.path, dataset, options.out);
+  expect_unused_output(options, checkpoint.has_value());
+  if (checkpoint && checkpoint->manifest().step >= config.last_step()) {
+    fmt::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
+               checkpoint->manifest().step);
+    return;
+  }
+  const std::optional<data::Manifest> manifest = dataset.manifest;
   Trainer trainer(session, {.config = config,
                             .model = model,
                             .out = options.out,
                             .dataset = std::move(dataset),
-                            .tokenizer = std::move(tokenizer),
+                            .tokenizer = describe_tokenizer(manifest),
                             .quiet = options.quiet});
+  checkpoint ? trainer.resume(*checkpoint) : trainer.start_fresh();
+  create_output(options.out);
+  keep_tokenizer(config.data.path, manifest, options.out);
   write_durably(options.out / "run.json",
                 describe_run(config, model, session.scheduler(), session.workers()).dump(2) + "\n");
   report_start(model, layout, session);
-  checkpoint ? trainer.resume(*checkpoint) : trainer.start_fresh();
   report_end(config, trainer.run(), options.out);
 }
 

@@ -21,12 +21,13 @@ struct LaunchOptions {
   bool quiet = false;
 };
 
-/// The configuration of a run: that of the checkpoint when one is resumed, else the defaults; then
-/// the file; then the assignments. Not yet validated.
+/// The configuration of a run: that of the checkpoint when one is resumed (except
+/// train.stop_after), else the defaults; then the file; then the assignments. Not yet validated.
 TrainConfig merge_configuration(const LaunchOptions& options);
 
 /// Checks everything, then trains as the options say (or, with dry_run, prints the memory
-/// estimate). Throws Error; nothing is allocated or written before the checks have passed.
+/// estimate). Throws Error; nothing is allocated before the configuration, the data and the
+/// memory are checked, and nothing is written before a checkpoint to resume is loaded.
 void launch(const LaunchOptions& options);
 
 }  // namespace dos::train

@@ -31,7 +31,7 @@ double busy_ms_of(std::span<const rt::TaskRecord> records, rt::Phase a, rt::Phas
 /// The step of a whole line, or -1 for a torn one.
 Index step_of(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("step")) return -1;
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return -1;
   return json["step"].get<Index>();
 }
 

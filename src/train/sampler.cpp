@@ -24,8 +24,12 @@ Sampler::Sampler(const SamplingOptions& options) : options_(options) {
 
 std::int32_t Sampler::draw(std::span<const float> logits, Index position) const {
   require(!logits.empty(), "logits of at least one token");
-  expect(std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }),
-         "the model's logits are not finite: the checkpoint is of a run that diverged");
+  const bool usable =
+      std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }) &&
+      std::isfinite(*std::max_element(logits.begin(), logits.end()));
+  expect(usable,
+         "the model's logits are not finite: the checkpoint is of a run that diverged, use an "
+         "earlier one");
   std::vector<std::int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   std::stable_sort(tokens.begin(), tokens.end(), [&](std::int32_t a, std::int32_t b) {

@@ -25,7 +25,7 @@ class Sampler {
   explicit Sampler(const SamplingOptions& options);
 
   /// The token after position `position`. Ties go to the lower token. Throws Error when a logit is
-  /// NaN.
+  /// NaN or the highest is infinite.
   [[nodiscard]] std::int32_t draw(std::span<const float> logits, Index position) const;
 
  private:

@@ -68,11 +68,6 @@ void Trainer::resume(const CheckpointReader& checkpoint) {
   result_.best_validation_loss = checkpoint.manifest().best_validation_loss;
 }
 
-Index Trainer::last_step() const {
-  const TrainConfig::Train& train = inputs_.config.train;
-  return train.stop_after != 0 ? std::min(train.stop_after, train.steps) : train.steps;
-}
-
 TrainResult Trainer::run() {
   const TrainConfig::Train& train = inputs_.config.train;
   metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_);
@@ -81,7 +76,7 @@ TrainResult Trainer::run() {
     return interval != 0 && step % interval == 0;
   };
   Index step = start_step_;
-  while (step < last_step() && StopSignal::received() == nullptr) {
+  while (step < inputs_.config.last_step() && StopSignal::received() == nullptr) {
     if (std::ssize(in_flight_) == train.run_ahead) finish_oldest();
     submit_step(++step);
     const bool validates = every(step, train.validate_every) || step == train.steps;
@@ -152,7 +147,9 @@ void Trainer::finish_oldest() {
   metrics_->write(to_json_line(metrics));
   progress_.step(metrics);
   if (record_sink_) record_sink_(step, records);
-  if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm)) fail_divergence(metrics);
+  if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm))
+    fail_divergence(step, std::isfinite(metrics.loss) ? "the gradient norm" : "the loss",
+                    [&] { submit_gradients(step); });
   result_.loss = metrics.loss;
 }
 
@@ -160,31 +157,40 @@ void Trainer::drain() {
   while (!in_flight_.empty()) finish_oldest();
 }
 
-double Trainer::validate() {
+void Trainer::submit_validation() {
   const data::BatchShape shape{.batch = inputs_.config.train.batch,
                                .accumulate = inputs_.config.train.validate_batches,
                                .ranks = 1};
-  submitter_.set_tag({rt::Phase::kValidation, kNoStep});
   for (Index micro = 0; micro < shape.accumulate; ++micro)
     model_->evaluate(submitter_, read_micro_batch(validation_loader_, shape, 0, micro));
   codelets::submit_mean_loss(
       submitter_, model_->losses(), shape.samples_per_step() * inputs_.model.context,
       results_.validation_loss(), {.priority = 0, .label = "validation loss"});
+}
+
+double Trainer::validate(Index step) {
+  submitter_.set_tag({rt::Phase::kValidation, kNoStep});
+  submit_validation();
   submitter_.profile().take(kNoStep);
-  return read_scalar(results_.validation_loss());
+  const double loss = read_scalar(results_.validation_loss());
+  metrics_->write(validation_json_line(step, loss));
+  if (!std::isfinite(loss))
+    fail_divergence(step, "the validation loss", [&] { submit_validation(); });
+  return loss;
 }
 
 void Trainer::validate_and_save(Index step, bool save_anyway) {
-  const double loss = validate();
+  const double loss = validate(step);
   const bool best = !result_.best_validation_loss || loss < *result_.best_validation_loss;
   result_.validation_loss = loss;
   if (best) result_.best_validation_loss = loss;
-  metrics_->write(validation_json_line(step, loss));
   progress_.validation(step, loss, best);
   if (best || save_anyway) save(step, best);
 }
 
 void Trainer::save(Index step, bool best) {
+  // The last step's update can leave what no later step would find.
+  if (first_bad_parameter(parameters_)) fail_divergence(step, "a parameter", [] {});
   io::Manifest manifest;
   manifest.step = step;
   manifest.seed = static_cast<std::uint64_t>(inputs_.config.train.seed);
@@ -198,16 +204,14 @@ void Trainer::save(Index step, bool best) {
   saved_step_ = step;
 }
 
-void Trainer::fail_divergence(const StepMetrics& metrics) {
+void Trainer::fail_divergence(Index step, const char* what, const std::function<void()>& replay) {
   session_.wait_all();
   submitter_.set_tag({rt::Phase::kReduce, kNoStep});
-  const std::optional<std::string> place =
-      find_first_bad_tensor(submitter_, parameters_, [&] { submit_gradients(metrics.step); });
+  const std::optional<std::string> place = find_first_bad_tensor(submitter_, parameters_, replay);
   fail(
       "step {}: {} is not finite; first bad tensor: {}; training stopped, {}. Lower optim.lr, use "
       "optim.clip or look at the data",
-      metrics.step, std::isfinite(metrics.loss) ? "the gradient norm" : "the loss",
-      place.value_or("none when the step is run again from the present parameters"),
+      step, what, place.value_or("none when it is computed again from the present parameters"),
       saved_step_ < 0 ? std::string("no checkpoint was written yet")
                       : fmt::format("the checkpoint of step {} is intact", saved_step_));
 }

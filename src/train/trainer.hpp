@@ -29,9 +29,9 @@ namespace dos::train {
 
 /// What a run did.
 struct TrainResult {
-  Index step = 0;  ///< the last one
-  double loss = 0;
-  std::optional<double> validation_loss;       ///< the last
+  Index step = 0;                         ///< the last one
+  std::optional<double> loss;             ///< of the last step, if this part of the run had one
+  std::optional<double> validation_loss;  ///< the last
   std::optional<double> best_validation_loss;  ///< the lowest, of earlier parts of the run too
   const char* stopped_by = nullptr;            ///< a signal's name
 };
@@ -61,8 +61,8 @@ class Trainer {
   void resume(const CheckpointReader& checkpoint);
 
   /// Runs to train.steps, train.stop_after or a signal, and leaves a checkpoint. Throws Error when
-  /// the loss is not finite (naming step and first bad tensor) or the output cannot be written; the
-  /// checkpoints written before stay.
+  /// a loss, the gradient norm or a parameter to be saved is not finite (naming step and first bad
+  /// tensor) or the output cannot be written; the checkpoints written before stay.
   TrainResult run();
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
@@ -74,7 +74,6 @@ class Trainer {
   }
 
  private:
-  [[nodiscard]] Index last_step() const;
   [[nodiscard]] data::BatchShape batch_shape() const;
   [[nodiscard]] std::vector<std::int32_t> read_micro_batch(const data::Loader& loader,
                                                            const data::BatchShape& shape,
@@ -83,10 +82,12 @@ class Trainer {
   void submit_gradients(Index step);
   void finish_oldest();
   void drain();
-  double validate();
+  void submit_validation();
+  double validate(Index step);
   void validate_and_save(Index step, bool save);
   void save(Index step, bool best);
-  [[noreturn]] void fail_divergence(const StepMetrics& metrics);
+  [[noreturn]] void fail_divergence(Index step, const char* what,
+                                    const std::function<void()>& replay);
 
   rt::Session& session_;
   TrainerInputs inputs_;

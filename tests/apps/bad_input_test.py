@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong input ends train_gpt with status 1 and one line that says what, where and what to do."""
+
+import os
+import resource
+import shutil
+import subprocess
+import unittest
+
+from harness import APPS, AppTest, program, settings, token_file
+
+MPIEXEC = os.environ.get("DOS_MPIEXEC")
+
+
+class BadConfiguration(AppTest):
+    def expect_refused(self, keys, *parts, **options):
+        with self.subTest(str(keys)):
+            self.expect_error(self.train(keys=keys, **options), *parts)
+            self.expect_nothing_written()
+
+    def test_sizes_out_of_range(self):
+        for key in ("steps", "batch", "accumulate", "logits_rows", "run_ahead", "validate_batches",
+                    "keep", "log_every"):
+            for value in (0, -1):
+                self.expect_refused({f"train.{key}": value}, f"train.{key} must ", f"got {value}")
+        for value in (0, -1):
+            self.expect_refused({"sched.subgroup_params": value}, "sched.subgroup_params must ",
+                                f"got {value}")
+
+    def test_negative_where_zero_has_a_meaning(self):
+        keys = [f"model.{key}" for key in ("layers", "width", "heads", "context", "vocab")]
+        keys += [f"train.{key}" for key in ("stop_after", "lanes", "workers", "seed",
+                                            "validate_every", "checkpoint_every")]
+        keys += [f"optim.{key}" for key in ("lr", "final_lr_ratio", "warmup", "weight_decay",
+                                            "beta1", "beta2", "eps", "clip")]
+        for key in keys:
+            self.expect_refused({key: -3}, key, "-3")
+
+    def test_numbers_that_are_none(self):
+        for key in ("lr", "final_lr_ratio", "weight_decay", "beta1", "beta2", "eps", "clip"):
+            for value in ("nan", "inf", "1e39"):
+                self.expect_refused({f"optim.{key}": value}, f"optim.{key} must be a finite number")
+
+    def test_model_shapes(self):
+        self.expect_refused({"model.heads": 3}, "model.heads = 3 does not divide model.width = 16")
+        self.expect_refused({"model.vocab": 100}, "model.vocab = 100 is smaller than the data "
+                                                  "set's vocabulary of 257", "raise it")
+        self.expect_refused({"train.lanes": 5}, "train.lanes = 5 is above train.batch = 4")
+        self.expect_refused({"sched.subgroup_params": 15}, "sched.subgroup_params = 15", "raise it")
+
+    def test_unknown_names(self):
+        self.expect_refused({"model.preset": "tyni"}, "unknown model.preset 'tyni' (did you mean "
+                            "'tiny'?); known: tiny, small-3m")
+        self.expect_refused({"train.precision": "fp8"}, "train.precision = 'fp8'", "known: fp32")
+        self.expect_refused({"optim.rule": "sgd"}, "optim.rule = 'sgd'", "known: adamw")
+        self.expect_refused({"optim.schedule": "cosin"}, "optim.schedule 'cosin' (did you mean "
+                            "'cosine'?)", "known: constant, linear, cosine")
+        self.expect_refused({"train.btach": 3}, "--set train.btach=3: unknown key 'train.btach' "
+                            "(did you mean 'train.batch'?)")
+        self.expect_refused({"train.batch": "1.5"},
+                            "--set train.batch=1.5: '1.5' is not an integer")
+        self.expect_refused({}, "unknown scheduler 'dmads'", "did you mean 'dmda", "known: ", "lws",
+                            env={"STARPU_SCHED": "dmads"})
+
+    def test_configuration_files(self):
+        path = self.folder / "run.toml"
+        cases = {
+            "[train]\nbatch = 2\nstep = 4\n": "run.toml:3: unknown key 'train.step' (did you mean "
+                                              "'train.steps'?)",
+            "[train]\nbatch = '2'\n": "run.toml:2: train.batch must be an integer",
+            "[train\n": "run.toml:1: ",
+            "train = 3\n": "run.toml:1: unknown key 'train'",
+            "\"train.steps\" = 3\n": "run.toml:1: write section and key of train.steps without",
+        }
+        for text, message in cases.items():
+            with self.subTest(text):
+                path.write_text(text)
+                self.expect_error(self.train("--config", path), message)
+                self.expect_nothing_written()
+        self.expect_error(self.train("--config", self.folder / "none.toml"),
+                          "none.toml: cannot open")
+        self.expect_error(self.train("--config", self.folder), "not a regular file")
+
+    def test_workers_that_are_not_there(self):
+        self.expect_refused({"train.workers": 100000}, "train.workers = 100000, but StarPU can run")
+        self.expect_refused({"train.workers": 0}, "StarPU found no worker", "STARPU_NCPU",
+                            env={"STARPU_NCPU": "0"})
+
+    def test_unknown_options_are_the_parser_s(self):
+        result = program("train_gpt", "--sets", "train.batch=3", cwd=self.folder)
+        self.assertNotIn(result.returncode, (0, 1))
+        self.assertIn("--sets", result.stderr)
+
+    def test_memory(self):
+        for keys in ({"model.preset": "gpt2-1.5b", "train.batch": 100000, "model.layers": 0,
+                      "model.width": 0, "model.heads": 0}, {"train.batch": 10**12}):
+            with self.subTest(str(keys)):
+                result = self.train(keys=keys)
+                self.expect_error(result, "the run needs ", " of host memory, ", " are available",
+                                  "train.batch", more_lines=True)
+                table = result.stderr.splitlines()[-8:]
+                self.assertEqual([line[:20].strip() for line in table],
+                                 ["parameters", "gradients", "optimizer states", "activations",
+                                  "workspace", "data", "total", "available"])
+                self.expect_nothing_written()
+        # Sizes whose sums would overflow are no small sizes.
+        for key in ("train.batch", "model.width", "model.layers"):
+            result = self.train(keys={key: 2**62, "train.lanes": 0})
+            self.expect_error(result, key, str(2**62))
+            self.expect_nothing_written()
+
+    @unittest.skipUnless(MPIEXEC, "built without MPI")
+    def test_two_ranks(self):
+        command = [MPIEXEC, "-n", "2", str(APPS / "train_gpt"),
+                   *settings({"data.path": self.shared / "data"}), "--out", str(self.out)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.expect_error(result, "started on 2 ranks", "use one task")
+        self.expect_nothing_written()
+
+
+class BadData(AppTest):
+    def expect_refused(self, *parts, **keys):
+        self.expect_error(self.train(keys={"data.path": self.folder / "d"} | keys), *parts)
+        self.expect_nothing_written()
+
+    def write(self, train, val=None):
+        (self.folder / "d_train.bin").write_bytes(train)
+        (self.folder / "d_val.bin").write_bytes(token_file([1] * 50) if val is None else val)
+
+    def test_not_named(self):
+        self.expect_error(self.train(keys={"data.path": ""}), "data.path is not set",
+                          "prepare_data")
+        self.expect_error(self.train(keys={"data.path": f"{self.folder}/"}), "no dataset PREFIX")
+
+    def test_missing(self):
+        self.expect_refused("d_train.bin: missing; data.path must be the PREFIX")
+        (self.folder / "d_train.bin").write_bytes(token_file([1] * 50))
+        self.expect_refused("d_val.bin: missing")
+
+    def test_damaged(self):
+        good = token_file([1] * 50)
+        for bytes_, message in ((b"", "empty file"),
+                                (good[:500], "too short for the 1024-byte header"),
+                                (good[:-3], "truncated: the header announces 50 tokens"),
+                                (good + b"x", "1 bytes follow"),
+                                (token_file([]), "holds no tokens"),
+                                (b"PK\3\4" * 400, "not a token file (magic number"),
+                                (token_file([1] * 50, version=2), "token file version 2")):
+            for files in ((bytes_, good), (good, bytes_)):
+                with self.subTest(message):
+                    self.write(*files)
+                    self.expect_refused(message, "_val.bin" if files[0] is good else "_train.bin")
+
+    def test_token_beyond_the_vocabulary(self):
+        for position in (0, 16, 48):
+            with self.subTest(position):
+                tokens = [1] * 49
+                tokens[position] = 300
+                self.write(token_file(tokens))
+                self.expect_refused(f"d_train.bin: token 300 at position {position} is outside "
+                                    "model.vocab=257", "raise model.vocab above 300")
+        self.write(token_file([1] * 50), val=token_file([1] * 5 + [999] + [1] * 30))
+        self.expect_refused("d_val.bin: token 999")
+
+    def test_context_longer_than_the_file(self):
+        self.write(token_file([1] * 50))
+        self.expect_refused("d_train.bin: 50 tokens, but a sample with model.context=50 takes 51",
+                            "lower model.context", **{"model.context": 50})
+        self.write(token_file([1] * 50), val=token_file([1] * 16))
+        self.expect_refused("d_val.bin: 16 tokens")
+
+    def test_manifest_of_other_files(self):
+        for name in ("data_train.bin", "data_val.bin", "data.json"):
+            shutil.copy(self.shared / name, self.folder / name.replace("data", "d"))
+        self.write(token_file([1] * 50), val=(self.shared / "data_val.bin").read_bytes())
+        self.expect_refused("d.json: announces ", "tokens in d_train.bin, which holds 50")
+
+
+class BadOutput(AppTest):
+    def test_below_a_file(self):
+        (self.folder / "file").write_text("x")
+        for out in ("file/out", "file"):
+            result = self.train(out=self.folder / out)
+            self.expect_error(result, f"{out}: cannot create the folder: Not a directory")
+        self.assertEqual((self.folder / "file").read_text(), "x")
+
+    def test_folder_with_a_run(self):
+        self.trained(keys={"train.stop_after": 2})
+        before = {p: p.stat().st_mtime_ns for p in self.out.rglob("*")}
+        self.expect_error(self.train(), f"{self.out} already holds a run", "--resume")
+        self.assertEqual({p: p.stat().st_mtime_ns for p in self.out.rglob("*")}, before)
+        (self.out / "metrics.jsonl").unlink()
+        self.expect_error(self.train(), f"{self.out} already holds a run", "--resume")
+
+    def mount(self, options):
+        target = self.folder / "mounted"
+        target.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(target)],
+                                 capture_output=True, text=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"cannot mount a tmpfs: {mounted.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", str(target)], check=True)
+        return target
+
+    def test_read_only_file_system(self):
+        target = self.mount("ro")
+        self.expect_error(self.train(out=target / "out"),
+                          "out: cannot create the folder: Read-only file system")
+        self.expect_error(self.train(out=target), "mounted/tokenizer.json.tmp: cannot create: "
+                          "Read-only file system")
+
+    def expect_good_checkpoint(self, out):
+        result = self.resume("--set", "train.stop_after=1000", "--dry-run", out=out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        copy = self.folder / "copy"
+        self.resumed(out, "--set", f"train.stop_after={self.metrics(out)[-1]['step'] + 1}",
+                     "--set", "train.validate_every=0", out=copy)
+        self.assertTrue(self.checkpoint(out=copy).exists())
+
+    def test_device_that_becomes_full(self):
+        out = self.mount("size=400k") / "out"
+        keys = {"train.steps": 3000, "train.checkpoint_every": 5, "train.keep": 100}
+        result = self.train(keys=keys, out=out)
+        self.expect_error(result, f"{out}/", "No space left on device")
+        self.assertEqual([p.name for p in out.rglob("*.tmp")], [])
+        self.expect_good_checkpoint(out)
+
+    def test_metrics_that_cannot_grow(self):
+        out = self.mount("size=400k") / "out"
+        self.trained(keys={"train.stop_after": 5, "train.steps": 3000}, out=out)
+        with open(out.parent / "filler", "wb", buffering=0) as filler:
+            try:
+                while filler.write(bytes(512)):
+                    pass
+            except OSError:
+                pass
+        result = self.resume("--quiet", "--set", "train.validate_every=0", out=out)
+        self.expect_error(result, f"{out}/", "No space left on device")
+        self.assertEqual(len(self.metrics(out)), 5)
+        (out.parent / "filler").unlink()
+        self.expect_good_checkpoint(out)
+
+    def test_file_size_limit(self):
+        # For machines where nothing may be mounted: the kernel refuses files above the limit. The
+        # checkpoints of so small a model stay below it.
+        process = self.start({"train.steps": 10**6, "train.validate_every": 0, "model.width": 2,
+                              "model.heads": 1, "train.checkpoint_every": 200},
+                             restore_signals=False)
+        self.wait_for(self.checkpoint().exists, process)
+        size = (self.out / "metrics.jsonl").stat().st_size + 20_000
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
+        _, errors = process.communicate(timeout=60)
+        self.expect_error(subprocess.CompletedProcess((), process.returncode, "", errors),
+                          "metrics.jsonl: cannot write: File too large")
+        self.assertLessEqual((self.out / "metrics.jsonl").stat().st_size, size)
+        step = int(self.checkpoint().resolve().name.removeprefix("step-"))
+        self.assertGreaterEqual(self.metrics_before_the_torn_line()[-1]["step"], step)
+        self.resumed("--quiet", "--set", f"train.stop_after={step + 2}")
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, step + 3)))
+
+    def metrics_before_the_torn_line(self):
+        path = self.out / "metrics.jsonl"
+        whole = path.read_text().rpartition("\n")[0] + "\n"
+        copy = self.folder / "whole"
+        copy.mkdir()
+        (copy / "metrics.jsonl").write_text(whole)
+        return self.metrics(copy)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The program generate: text from a checkpoint and a prompt."""
+
+import json
+import shutil
+import subprocess
+import unittest
+
+from harness import APPS, AppTest, environment, program
+
+
+class Generate(AppTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        case = cls("trained")
+        case.folder, case.out = cls.shared, cls.shared / "run"
+        # Long enough to learn that bytes of multi-byte characters follow each other.
+        case.trained(keys={"train.steps": 300, "optim.lr": 0.02, "train.validate_every": 0})
+
+    def generate(self, *arguments, run=None, name="generate", **options):
+        return program(name, run or self.shared / "run", *arguments, cwd=self.folder, **options)
+
+    def text(self, *arguments, **options):
+        result = self.generate(*arguments, **options)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def expect_refused(self, result, *parts):
+        self.expect_error(result, *parts, name="generate")
+        self.assertEqual(result.stdout, "")
+
+    def test_continues_the_prompt(self):
+        text = self.text("--prompt", "to be", "--tokens", 50)
+        self.assertTrue(text.startswith("to be"))
+        self.assertTrue(text.endswith("\n"))
+        self.assertGreater(len(text), len("to be\n"))
+
+    def test_a_seed_names_a_text(self):
+        texts = [self.text("--prompt", "that", "--seed", seed) for seed in (1, 1, 2)]
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+
+    def test_temperature_zero_does_not_depend_on_the_seed(self):
+        texts = [self.text("--temperature", 0, "--seed", seed) for seed in (1, 2)]
+        self.assertEqual(*texts)
+        self.assertEqual(self.text("--top-k", 1), texts[0])
+        self.assertEqual(self.text("--top-p", 1e-9), texts[0])
+
+    def test_workers_and_scheduler_do_not_matter(self):
+        self.assertEqual(self.text("--seed", 3),
+                         self.text("--seed", 3, env={"STARPU_SCHED": "eager", "STARPU_NCPU": "1"}))
+
+    def test_more_tokens_continue_fewer(self):
+        # Longer than the context of 16: the window slides.
+        long, short = (self.text("--seed", 4, "--tokens", n)[:-1] for n in (40, 20))
+        self.assertTrue(long.startswith(short))
+        self.assertGreater(len(long), len(short))
+
+    def test_characters_are_never_torn(self):
+        command = [APPS / "generate", self.shared / "run", "--prompt", "naïve 你", "--tokens", "300",
+                   "--temperature", "1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as process:
+            pieces = list(iter(lambda: process.stdout.read1(65536), b""))
+        self.assertEqual(process.returncode, 0)
+        for piece in pieces:
+            piece.decode("utf-8")
+        self.assertGreater(len(pieces), 1)
+
+    def test_the_last_character_is_whole(self):
+        for prompt in ("é".encode()[:1], "你".encode()[:2]):
+            command = [APPS / "generate", self.shared / "run", "--prompt", b"x" + prompt,
+                       "--tokens", "1", "--top-k", "1"]
+            result = subprocess.run(command, capture_output=True, timeout=60, env=environment())
+            self.assertEqual(result.returncode, 0, result.stderr)
+            result.stdout.decode("utf-8")
+
+    def test_uses_the_run_s_own_tokenizer(self):
+        run = self.folder / "run"
+        shutil.copytree(self.shared / "run", run, symlinks=True)
+        expected = self.text("--seed", 5)
+        manifest = run / "checkpoints" / "last" / "manifest.json"
+        manifest.write_text(manifest.read_text().replace(str(self.shared), "/nowhere"))
+        self.assertEqual(self.text("--seed", 5, run=run), expected)
+        (run / "tokenizer.json").unlink()
+        self.expect_refused(self.generate(run=run), "has no tokenizer of its own", "--data")
+        self.assertEqual(self.text("--seed", 5, "--data", self.shared / "data", run=run), expected)
+
+    def test_a_model_with_more_tokens_than_the_tokenizer(self):
+        out = self.folder / "wide"
+        self.trained(keys={"train.stop_after": 1, "model.vocab": 5000}, out=out)
+        self.assertEqual(self.generate("--temperature", 5, run=out).returncode, 0)
+
+    def test_a_tokenizer_with_more_tokens_than_the_model(self):
+        run = self.folder / "run"
+        shutil.copytree(self.shared / "run", run, symlinks=True)
+        manifest = run / "checkpoints" / "last" / "manifest.json"
+        content = json.loads(manifest.read_text())
+        content["architecture"]["vocabulary"] = 100
+        manifest.write_text(json.dumps(content))
+        self.expect_refused(self.generate(run=run), "the tokenizer has 257 tokens, the model 100",
+                            "--data")
+
+    def test_bad_options(self):
+        for arguments, parts in (
+                (("--prompt", ""), ("--prompt is empty",)),
+                (("--tokens", 0), ("--tokens must be at least 1, got 0",)),
+                (("--temperature", -1), ("--temperature must not be negative, got -1",)),
+                (("--temperature", "nan"), ("--temperature",)),
+                (("--top-k", -1), ("--top-k must not be negative",)),
+                (("--top-p", 0), ("--top-p must lie in (0, 1], got 0",)),
+                (("--top-p", 1.5), ("--top-p must lie in (0, 1], got 1.5",)),
+                (("--checkpoint", 17), ("no checkpoint of step 17", "steps there: 300")),
+                (("--data", "nowhere"), ("nowhere.json",))):
+            with self.subTest(arguments):
+                self.expect_refused(self.generate(*arguments), *parts)
+        self.expect_refused(self.generate(run=self.folder / "none"), "none/checkpoints: nothing to")
+        self.expect_refused(self.generate(env={"STARPU_SCHED": "x"}), "unknown scheduler 'x'",
+                            "lws")
+
+    def test_damaged_checkpoint(self):
+        run = self.folder / "run"
+        shutil.copytree(self.shared / "run", run, symlinks=True)
+        path = run / "checkpoints" / "last" / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:-1] + b"\x55")
+        self.expect_refused(self.generate(run=run), "model.safetensors: tensor '", "has checksum")
+
+    def test_full_standard_output(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([APPS / "generate", self.shared / "run"], stdout=full,
+                                    stderr=subprocess.PIPE, text=True, timeout=60,
+                                    env=environment())
+        self.expect_error(result, "standard output: cannot write: No space left", name="generate")
+
+
+if __name__ == "__main__":
+    unittest.main()

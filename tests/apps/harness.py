@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the programs on a small corpus in a temporary folder, as a user does.
+
+DOS_APPS names the folder of the programs; StarPU's environment comes from CTest."""
+
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+APPS = Path(os.environ["DOS_APPS"])
+WORDS = "to be or not that is the question naïve café 你好 whether nobler in mind".split()
+TINY = {
+    "model.preset": "tiny", "model.layers": 1, "model.width": 16, "model.heads": 2,
+    "model.context": 16, "train.batch": 4, "train.lanes": 2, "train.workers": 2,
+    "train.steps": 20, "train.validate_every": 10, "train.validate_batches": 1, "optim.warmup": 2,
+}
+
+
+def environment(**changes):
+    return {k: v for k, v in (os.environ | changes).items() if v is not None}
+
+
+def program(name, *arguments, cwd, timeout=60, env=None, **options):
+    """Runs it to its end and returns what subprocess.run returns."""
+    return subprocess.run([str(APPS / name), *map(str, arguments)], cwd=cwd, text=True,
+                          capture_output=True, timeout=timeout, env=environment(**(env or {})),
+                          **options)
+
+
+def settings(keys):
+    return [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+
+
+def token_file(tokens, magic=20240520, version=1, announced=None):
+    """The bytes of a token file of 16-bit tokens."""
+    count = len(tokens) if announced is None else announced
+    header = [magic, version, count] + [0] * 253
+    return struct.pack("<256i", *header) + struct.pack(f"<{len(tokens)}H", *tokens)
+
+
+class AppTest(unittest.TestCase):
+    """A class's tests share the data set `data` in `shared`; each has its own empty `folder`."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = Path(tempfile.mkdtemp(prefix="dos-apps-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+        generator = random.Random(7)
+        lines = (" ".join(generator.choices(WORDS, k=9)) for _ in range(150))
+        (cls.shared / "corpus.txt").write_text("\n".join(lines), encoding="utf-8")
+        made = program("prepare_data", "--tokenizer", "bytes", "--output", "data", "corpus.txt",
+                       cwd=cls.shared)
+        assert made.returncode == 0, made.stderr
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(dir=self.shared))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.out = self.folder / "out"
+
+    def train(self, *arguments, keys=None, out=None, env=None, **options):
+        """train_gpt with the tiny model and `keys`."""
+        chosen = {"data.path": self.shared / "data"} | TINY | (keys or {})
+        return program("train_gpt", *settings(chosen), "--out", out or self.out, *arguments,
+                       cwd=self.folder, env=env, **options)
+
+    def resume(self, *arguments, out=None, **options):
+        """train_gpt --resume with nothing but the checkpoint's own configuration."""
+        return program("train_gpt", "--out", out or self.out, "--resume", *arguments,
+                       cwd=self.folder, **options)
+
+    def trained(self, *arguments, **options):
+        result = self.train(*arguments, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def resumed(self, *arguments, **options):
+        result = self.resume(*arguments, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def start(self, keys=None, **options):
+        """train_gpt in the background; killed at the end of the test if it still runs."""
+        chosen = {"data.path": self.shared / "data"} | TINY | (keys or {})
+        process = subprocess.Popen(
+            [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out), "--quiet"],
+            cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment(), **options)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for(self, condition, process, seconds=30):
+        end = time.monotonic() + seconds
+        while not condition():
+            self.assertIsNone(process.poll(), "the run ended before it was interrupted")
+            self.assertLess(time.monotonic(), end, "the run did not get far enough")
+            time.sleep(0.002)
+
+    def metrics(self, out=None):
+        text = ((out or self.out) / "metrics.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def losses(self, out=None):
+        """{step: the loss as it is printed}, training and validation."""
+        found = {}
+        for line in ((out or self.out) / "metrics.jsonl").read_text().splitlines():
+            step, kind, value = line.strip("{}").split(",")[0], *line.split(",")[1].split(":")
+            found[(step, kind)] = value.strip("}")
+        return found
+
+    def checkpoint(self, selector="last", out=None):
+        return (out or self.out) / "checkpoints" / selector
+
+    def expect_same_state(self, a, b):
+        """Both runs' last checkpoints hold the same bits."""
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            same = (self.checkpoint(out=a) / name).read_bytes() == (
+                self.checkpoint(out=b) / name).read_bytes()
+            self.assertTrue(same, f"{name} of {a.name} and {b.name} differ")
+
+    def expect_error(self, result, *parts, name="train_gpt", more_lines=False):
+        """Status 1 and one error line that holds every part."""
+        self.assertEqual(result.returncode, 1, result.stderr)
+        before, mark, message = result.stderr.partition(f"{name}: error: ")
+        self.assertTrue(mark, result.stderr)
+        self.assertNotIn("error:", message)
+        self.assertNotIn("terminate called", result.stderr)
+        self.assertNotIn("contract violated", message)
+        if not more_lines:
+            self.assertEqual(message.count("\n"), 1, result.stderr)
+        for part in parts:
+            self.assertIn(part, message.splitlines()[0])
+
+    def expect_nothing_written(self):
+        self.assertFalse(self.out.exists(), list(self.out.glob("*")) if self.out.exists() else "")
+
+
+def snapshot(folder):
+    """{path: contents} of everything below `folder`."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*"))
+            if p.is_file()}

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What train_gpt prints and writes."""
+
+import json
+import re
+import subprocess
+import unittest
+
+from harness import APPS, TINY, AppTest, program, settings, snapshot
+
+KEYS = {
+    "model": "preset layers width heads context vocab",
+    "data": "path",
+    "train": "steps stop_after batch accumulate lanes workers seed precision recompute logits_rows "
+             "run_ahead validate_every validate_batches checkpoint_every keep log_every",
+    "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
+             "no_decay beta1 beta2 eps clip",
+    "sched": "subgroup_params",
+}
+STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",
+               "ms_backward", "ms_update"]
+
+
+class Outputs(AppTest):
+    def test_metrics(self):
+        self.trained()
+        lines = self.metrics()
+        steps = [line for line in lines if "loss" in line]
+        self.assertEqual([line["step"] for line in steps], list(range(1, 21)))
+        for line in steps:
+            self.assertEqual(list(line), STEP_FIELDS)
+            self.assertEqual(line["tokens"], line["step"] * 4 * 16)
+            for field in STEP_FIELDS:
+                self.assertGreater(line[field], 0)
+        self.assertEqual([(line["step"], list(line)) for line in lines if "val_loss" in line],
+                         [(10, ["step", "val_loss"]), (20, ["step", "val_loss"])])
+        # A validation's line follows the line of its step.
+        self.assertEqual([line["step"] for line in lines][9:12], [10, 10, 11])
+
+    def test_validation_only_at_the_end(self):
+        self.trained(keys={"train.validate_every": 0})
+        self.assertEqual([line["step"] for line in self.metrics() if "val_loss" in line], [20])
+
+    def test_links_and_kept_checkpoints(self):
+        # The rate grows so fast that the first validation stays the best.
+        self.trained(keys={"train.steps": 12, "train.validate_every": 4, "optim.lr": 3.0,
+                           "train.checkpoint_every": 2, "train.keep": 2,
+                           "optim.schedule": "constant", "optim.warmup": 12})
+        losses = [line["val_loss"] for line in self.metrics() if "val_loss" in line]
+        self.assertEqual(losses.index(min(losses)), 0, losses)
+        self.assertEqual(self.checkpoint("best").resolve().name, "step-00000004")
+        self.assertEqual(self.checkpoint("last").resolve().name, "step-00000012")
+        self.assertEqual(sorted(p.name for p in (self.out / "checkpoints").iterdir()),
+                         ["best", "last", "step-00000004", "step-00000010", "step-00000012"])
+        manifest = json.loads((self.checkpoint() / "manifest.json").read_text())
+        self.assertAlmostEqual(manifest["best_validation_loss"], losses[0], delta=1e-7)
+        self.assertEqual(manifest["samples_consumed"], 12 * 4)
+
+    def test_two_runs_write_the_same_bits(self):
+        other = self.folder / "other"
+        self.trained()
+        self.trained(out=other, env={"STARPU_SCHED": "eager"})
+        self.assertEqual(self.losses(), self.losses(other))
+        self.expect_same_state(self.out, other)
+
+    def test_run_json(self):
+        self.trained(keys={"train.stop_after": 1, "optim.lr": 0.002})
+        run = json.loads((self.out / "run.json").read_text())
+        self.assertEqual({section: set(keys) for section, keys in run["configuration"].items()},
+                         {section: set(keys.split()) for section, keys in KEYS.items()})
+        self.assertEqual(run["configuration"]["optim"]["lr"], 0.002)
+        self.assertEqual(run["model"], {"architecture": "gpt2", "layers": 1, "width": 16,
+                                        "heads": 2, "context": 16, "vocabulary": 257})
+        self.assertEqual(run["runtime"], {"scheduler": "lws", "cpu_workers": 2})
+        for library in ("starpu", "hwloc", "mpi", "blas"):
+            self.assertRegex(run["versions"][library], r"\d+\.\d+")
+        for count in ("packages", "numa_nodes", "cores", "processing_units", "memory_bytes"):
+            self.assertGreaterEqual(run["topology"][count], 1)
+        self.assertRegex(run["program"]["version"], r"^\d+\.\d+\.\d+$")
+        self.assertTrue(run["program"]["revision"])
+
+    def test_the_tokenizer_is_kept(self):
+        self.trained(keys={"train.stop_after": 1})
+        kept = json.loads((self.out / "tokenizer.json").read_text())
+        self.assertEqual((kept["tokenizer"], kept["vocabulary"]), ("bytes", 257))
+
+    def test_progress_on_stderr_and_a_summary_on_stdout(self):
+        result = self.trained()
+        shown = re.findall(r"^step (\d+)/20  loss", result.stderr, re.MULTILINE)
+        self.assertEqual(shown, ["1", "10", "20"])
+        self.assertRegex(result.stderr, r"validation loss \d\.\d{4}  \(best so far\)")
+        self.assertRegex(result.stdout, r"^step 20  training loss \S+  validation loss \S+  best ")
+        self.assertEqual(result.stdout.count("\n"), 1)
+
+    def test_quiet(self):
+        result = self.trained("--quiet", "--log-level", "warn")
+        self.assertEqual(result.stderr, "")
+
+    def test_print_config_is_a_configuration_file(self):
+        changed = settings({"optim.lr": 0.00123, "data.path": 'a "b" ü', "train.recompute": "true"})
+        first = program("train_gpt", *changed, "--print-config", cwd=self.folder)
+        self.assertEqual((first.returncode, first.stderr), (0, ""))
+        (self.folder / "run.toml").write_text(first.stdout)
+        again = program("train_gpt", "--config", "run.toml", "--print-config", cwd=self.folder)
+        self.assertEqual((again.returncode, again.stdout), (0, first.stdout))
+        self.assertIn("lr = 0.00123 ", first.stdout)
+        self.assertIn("recompute = true ", first.stdout)
+
+    def test_precedence(self):
+        (self.folder / "run.toml").write_text(
+            "[train]\nbatch = 3\nlog_every = 4\n[optim]\nlr = 1\n")
+        self.trained(keys={"train.stop_after": 2, "train.batch": 5, "optim.lr": 0.01})
+        result = program("train_gpt", "--out", self.out, "--resume", "--config", "run.toml",
+                         "--set", "optim.lr=0.5", "--print-config", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for expected in ("width = 16 ", "batch = 3 ", "log_every = 4 ", "lr = 0.5 ",
+                         "stop_after = 0 ", "clip = 1 "):
+            self.assertIn(f"\n{expected}", result.stdout)
+
+    def test_help_lists_every_key_with_its_default(self):
+        result = program("train_gpt", "--help", cwd=self.folder)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        defaults = program("train_gpt", "--print-config", cwd=self.folder).stdout
+        section = ""
+        count = 0
+        for line in defaults.splitlines():
+            if line.startswith("["):
+                section = line.strip("[]")
+            elif line:
+                key, value = line.split("  # ")[0].split(" = ")
+                name = re.escape(f"{section}.{key}")
+                self.assertRegex(result.stdout, rf"\n  {name} +\S.*  \[{re.escape(value)}\]\n")
+                count += 1
+        self.assertEqual(count, sum(len(keys.split()) for keys in KEYS.values()))
+        for option in ("--config", "--set", "--out", "--resume", "--dry-run", "--print-config",
+                       "--quiet", "--log-level", "--version"):
+            self.assertIn(f"  {option}", result.stdout)
+
+    def test_version(self):
+        result = program("train_gpt", "--version", cwd=self.folder)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout, r"^\d+\.\d+\.\d+ \(\S+\)\n$")
+
+    def test_dry_run_prints_the_memory_and_writes_nothing(self):
+        before = snapshot(self.shared)
+        result = self.trained("--dry-run")
+        rows = re.findall(r"^  (\S+(?: \S+)?) +[\d.]+ (?:B|KiB|MiB|GiB|TiB)$", result.stdout, re.M)
+        self.assertEqual(rows, ["parameters", "gradients", "optimizer states", "activations",
+                                "workspace", "data", "total", "available"])
+        self.assertEqual(result.stderr, "")
+        self.assertEqual(snapshot(self.shared), before)
+        self.expect_nothing_written()
+
+    def test_dry_run_of_a_model_that_does_not_fit(self):
+        result = self.train("--dry-run", keys={"train.batch": 10**9})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("TiB", result.stdout)
+        self.expect_nothing_written()
+
+    def test_default_folder_is_named_after_the_time(self):
+        keys = {"data.path": self.shared / "data"} | TINY | {"train.stop_after": 1}
+        result = subprocess.run([APPS / "train_gpt", *settings(keys)], cwd=self.folder,
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        names = [p.name for p in (self.folder / "runs").iterdir()]
+        self.assertRegex("".join(names), r"^\d{8}-\d{6}$")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A run that was interrupted and resumed ends with the bits of one that was not.
+
+train.lanes (0: one a worker) and sched.subgroup_params decide the order of sums, so both must be
+the same in all parts; the number of workers need not be."""
+
+import random
+import signal
+import time
+import unittest
+
+from harness import AppTest
+
+LONG = {"train.steps": 4000, "train.validate_every": 0, "train.log_every": 1000}
+
+
+class Resume(AppTest):
+    def expect_resume_keeps_bits(self, keys, *later):
+        straight, parts = self.folder / "straight", self.folder / "parts"
+        self.trained(keys=keys, out=straight)
+        self.trained(keys=keys | {"train.stop_after": 10}, out=parts)
+        self.assertEqual(self.metrics(parts)[-1]["step"], 10)
+        self.resumed(*later, out=parts)
+        self.assertEqual(self.losses(parts), self.losses(straight))
+        self.assertEqual(len(self.metrics(straight)), 22)
+        self.expect_same_state(straight, parts)
+
+    def test_plain(self):
+        self.expect_resume_keeps_bits({})
+
+    def test_accumulated(self):
+        self.expect_resume_keeps_bits({"train.accumulate": 2})
+
+    def test_recomputed(self):
+        self.expect_resume_keeps_bits({"train.recompute": "true", "model.layers": 3})
+
+    def test_in_small_subgroups_without_clipping(self):
+        self.expect_resume_keeps_bits({"sched.subgroup_params": 100, "optim.clip": 0})
+
+    def test_with_another_number_of_workers(self):
+        self.expect_resume_keeps_bits({}, "--set", "train.workers=1")
+
+    def test_data_of_several_epochs(self):
+        self.expect_resume_keeps_bits({"train.batch": 60, "model.context": 8})
+
+    def test_twice(self):
+        straight = self.folder / "straight"
+        self.trained(out=straight)
+        self.trained(keys={"train.stop_after": 3})
+        self.resumed("--set", "train.stop_after=11")
+        self.resumed()
+        self.assertEqual(self.losses(), self.losses(straight))
+        self.expect_same_state(straight, self.out)
+
+    def test_from_an_earlier_step_drops_the_later_lines(self):
+        self.trained(keys={"train.checkpoint_every": 5, "train.keep": 4})
+        before = self.losses()
+        last = (self.checkpoint() / "model.safetensors").read_bytes()
+        self.resumed("5", "--set", "train.stop_after=7")
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 8)))
+        self.resumed()
+        self.assertEqual(self.losses(), before)
+        self.assertEqual((self.checkpoint() / "model.safetensors").read_bytes(), last)
+
+    def test_from_a_path_into_another_folder(self):
+        straight, first = self.folder / "straight", self.folder / "first"
+        self.trained(out=straight)
+        self.trained(keys={"train.stop_after": 10}, out=first)
+        self.resumed(first)
+        self.expect_same_state(straight, self.out)
+        self.assertEqual(self.metrics()[0]["step"], 11)
+
+    def test_auto_starts_afresh_where_there_is_nothing(self):
+        self.trained("--resume", "auto", keys={"train.stop_after": 2})
+        self.assertEqual(len(self.metrics()), 2)
+        self.trained("--resume", "auto", keys={"train.stop_after": 4})
+        self.assertEqual(len(self.metrics()), 4)
+
+    def test_done_already(self):
+        self.trained(keys={"train.steps": 2})
+        files = {p: p.stat().st_mtime_ns for p in self.out.rglob("*")}
+        result = self.resumed()
+        self.assertEqual(result.stdout, "step 2 is done already: raise train.steps or "
+                                        "train.stop_after to go on\n")
+        self.assertEqual({p: p.stat().st_mtime_ns for p in self.out.rglob("*")}, files)
+
+    def test_a_torn_metrics_line_is_removed(self):
+        self.trained(keys={"train.stop_after": 4})
+        with open(self.out / "metrics.jsonl", "a") as file:
+            file.write('{"step":4,"val_lo')
+        self.resumed("--set", "train.stop_after=6")
+        self.assertEqual([line["step"] for line in self.metrics()], [1, 2, 3, 4, 5, 6])
+
+
+class Interrupted(AppTest):
+    def expect_interruption_keeps_bits(self, name):
+        process = self.start(LONG)
+        self.wait_for(lambda: (self.out / "metrics.jsonl").exists()
+                      and len(self.metrics_text().splitlines()) >= 20, process)
+        process.send_signal(getattr(signal, name))
+        output, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, errors)
+        stopped = self.metrics()[-1]["step"]
+        self.assertIn(f"stopped by {name} after step {stopped} of 4000; continue with --out",
+                      output)
+        self.assertEqual(self.checkpoint().resolve().name, f"step-{stopped:08}")
+        end = stopped + 5
+        self.resumed("--set", f"train.stop_after={end}")
+        straight = self.folder / "straight"
+        self.trained(keys=LONG | {"train.stop_after": end}, out=straight)
+        self.assertEqual(self.losses(), self.losses(straight))
+        self.expect_same_state(straight, self.out)
+
+    def metrics_text(self):
+        return (self.out / "metrics.jsonl").read_text()
+
+    def test_sigint(self):
+        self.expect_interruption_keeps_bits("SIGINT")
+
+    def test_sigterm(self):
+        self.expect_interruption_keeps_bits("SIGTERM")
+
+    def test_sigusr1(self):
+        self.expect_interruption_keeps_bits("SIGUSR1")
+
+    def test_a_second_signal_ends_at_once(self):
+        process = self.start(LONG | {"train.batch": 200, "train.accumulate": 200})
+        self.wait_for((self.out / "metrics.jsonl").exists, process)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+
+    def test_kill_at_any_moment(self):
+        keys = LONG | {"train.checkpoint_every": 1}
+        generator = random.Random(11)
+        for attempt in range(3):
+            self.out = self.folder / f"out{attempt}"
+            process = self.start(keys)
+            self.wait_for(self.checkpoint().exists, process)
+            time.sleep(generator.uniform(0, 0.15))
+            process.kill()
+            process.communicate(timeout=30)
+            killed_at = int(self.checkpoint().resolve().name.removeprefix("step-"))
+            end = killed_at + 3
+            self.resumed("--set", f"train.stop_after={end}", "--set", "train.checkpoint_every=0")
+            straight = self.folder / f"straight{attempt}"
+            self.trained(keys=LONG | {"train.stop_after": end}, out=straight)
+            self.assertEqual(self.losses(), self.losses(straight))
+            self.expect_same_state(straight, self.out)
+            leftovers = [p.name for p in (self.out / "checkpoints").iterdir() if "tmp" in p.name]
+            self.assertEqual(leftovers, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
