@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/config.hpp"
+
+#include <limits>
+#include <set>
+
+#include "train/failing.hpp"
+
+namespace dos::train {
+namespace {
+
+using test::fails_with;
+
+TrainConfig valid() {
+  TrainConfig config;
+  config.data.path = "data/x";
+  return config;
+}
+
+template <class T>
+T& value_of(TrainConfig& config, const std::string& name) {
+  for (const Key& key : keys_of(config))
+    if (key.name == name) return *std::get<T*>(key.value);
+  throw std::out_of_range(name);
+}
+
+// Scripts and checkpoints rely on these: a change needs an entry in the change log.
+TEST(Config, TheKeysAreFrozen) {
+  const std::vector<std::string> frozen{"model.preset",
+                                        "model.layers",
+                                        "model.width",
+                                        "model.heads",
+                                        "model.context",
+                                        "model.vocab",
+                                        "data.path",
+                                        "train.steps",
+                                        "train.stop_after",
+                                        "train.batch",
+                                        "train.accumulate",
+                                        "train.lanes",
+                                        "train.workers",
+                                        "train.seed",
+                                        "train.precision",
+                                        "train.recompute",
+                                        "train.logits_rows",
+                                        "train.run_ahead",
+                                        "train.validate_every",
+                                        "train.validate_batches",
+                                        "train.checkpoint_every",
+                                        "train.keep",
+                                        "train.log_every",
+                                        "optim.rule",
+                                        "optim.lr",
+                                        "optim.final_lr_ratio",
+                                        "optim.warmup",
+                                        "optim.schedule",
+                                        "optim.weight_decay",
+                                        "optim.decay_vectors",
+                                        "optim.decay_embeddings",
+                                        "optim.no_decay",
+                                        "optim.beta1",
+                                        "optim.beta2",
+                                        "optim.eps",
+                                        "optim.clip",
+                                        "sched.subgroup_params"};
+  TrainConfig config;
+  std::vector<std::string> names;
+  for (const Key& key : keys_of(config)) names.push_back(key.name);
+  EXPECT_EQ(names, frozen);
+}
+
+TEST(Config, EveryKeyHasAValueOfItsOwnAndAHelpLine) {
+  TrainConfig config;
+  std::set<const void*> places;
+  for (const Key& key : keys_of(config)) {
+    places.insert(std::visit([](auto* value) -> const void* { return value; }, key.value));
+    EXPECT_FALSE(key.help.empty()) << key.name;
+    EXPECT_EQ(key.help.find('\n'), std::string::npos) << key.name;
+  }
+  EXPECT_EQ(places.size(), keys_of(config).size());
+}
+
+TEST(Config, DefaultsAreValid) {
+  EXPECT_NO_THROW(valid().validate());
+}
+
+TEST(Config, NamesTheKeyAndTheValueOutOfRange) {
+  struct Case {
+    const char* key;
+    Index value;
+    bool good;
+  };
+  const Case cases[] = {
+      {"model.layers", -1, false},
+      {"model.layers", 0, true},
+      {"model.layers", 100'001, false},
+      {"model.width", -1, false},
+      {"model.heads", -1, false},
+      {"model.context", -1, false},
+      {"model.vocab", -1, false},
+      {"train.steps", 0, false},
+      {"train.steps", 1, true},
+      {"train.stop_after", -1, false},
+      {"train.batch", 0, false},
+      {"train.accumulate", 0, false},
+      {"train.lanes", -1, false},
+      {"train.lanes", 1'001, false},
+      {"train.workers", -1, false},
+      {"train.seed", -1, false},
+      {"train.seed", 0, true},
+      {"train.logits_rows", 0, false},
+      {"train.run_ahead", 0, false},
+      {"train.run_ahead", 1'001, false},
+      {"train.validate_every", -1, false},
+      {"train.validate_every", 0, true},
+      {"train.validate_batches", 0, false},
+      {"train.checkpoint_every", -1, false},
+      {"train.keep", 0, false},
+      {"train.log_every", 0, false},
+      {"optim.warmup", -1, false},
+      {"sched.subgroup_params", 0, false},
+  };
+  for (const Case& c : cases) {
+    TrainConfig config = valid();
+    value_of<Index>(config, c.key) = c.value;
+    if (c.good)
+      EXPECT_NO_THROW(config.validate()) << c.key;
+    else
+      EXPECT_THAT([&] { config.validate(); }, fails_with({c.key, std::to_string(c.value)}));
+  }
+}
+
+TEST(Config, NamesTheNumberOutOfRange) {
+  struct Case {
+    const char* key;
+    double value;
+  };
+  const Case cases[] = {
+      {"optim.lr", 0},    {"optim.lr", -1},    {"optim.final_lr_ratio", -0.1},
+      {"optim.beta1", 1}, {"optim.beta1", -1}, {"optim.final_lr_ratio", 1.1},
+      {"optim.beta2", 1}, {"optim.eps", 0},    {"optim.weight_decay", -1},
+      {"optim.clip", -1},
+  };
+  for (const Case& c : cases) {
+    TrainConfig config = valid();
+    value_of<double>(config, c.key) = c.value;
+    EXPECT_THAT([&] { config.validate(); }, fails_with({c.key, fmt::format("got {}", c.value)}));
+  }
+  for (const char* key : {"optim.lr", "optim.final_lr_ratio", "optim.weight_decay", "optim.beta1",
+                          "optim.beta2", "optim.eps", "optim.clip"})
+    // 1e39 is finite in double precision alone.
+    for (const double value : {std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::infinity(), -1e39}) {
+      TrainConfig config = valid();
+      value_of<double>(config, key) = value;
+      EXPECT_THAT([&] { config.validate(); }, fails_with({key, "finite"}));
+    }
+}
+
+TEST(Config, NamesTheUnknownWord) {
+  TrainConfig config;
+  EXPECT_THAT([&] { config.validate(); }, fails_with({"data.path is not set", "prepare_data"}));
+  for (const char* key : {"train.precision", "optim.rule", "optim.schedule"}) {
+    config = valid();
+    value_of<std::string>(config, key) = "foo";
+    EXPECT_THAT([&] { config.validate(); }, fails_with({key, "'foo'", "known: "}));
+  }
+  config = valid();
+  config.model.preset = "foo";
+  EXPECT_THAT([&] { static_cast<void>(config.resolve_model(0)); },
+              fails_with({"model.preset 'foo'", "tiny", "gpt2-1.5b"}));
+}
+
+TEST(Config, OverridesThePreset) {
+  TrainConfig config = valid();
+  config.model.preset = "gpt2-124m";
+  EXPECT_EQ(config.resolve_model(0), (models::ModelConfig{"gpt2", 12, 768, 12, 1024, 50257}));
+  config.model = {
+      .preset = "gpt2-124m", .layers = 1, .width = 8, .heads = 2, .context = 4, .vocab = 0};
+  EXPECT_EQ(config.resolve_model(0), (models::ModelConfig{"gpt2", 1, 8, 2, 4, 50257}));
+}
+
+TEST(Config, TakesTheVocabularyOfTheKeyElseOfTheDataElseOfThePreset) {
+  TrainConfig config = valid();
+  config.model.preset = "tiny";
+  EXPECT_EQ(config.resolve_model(0).vocabulary, 257);
+  EXPECT_EQ(config.resolve_model(100).vocabulary, 100);
+  config.model.vocab = 128;
+  EXPECT_EQ(config.resolve_model(100).vocabulary, 128);
+  EXPECT_EQ(config.resolve_model(128).vocabulary, 128);
+  EXPECT_THAT([&] { static_cast<void>(config.resolve_model(129)); },
+              fails_with({"model.vocab = 128", "129"}));
+}
+
+TEST(Config, ALaneAWorkerButNotMoreThanSequences) {
+  TrainConfig config = valid();
+  config.train.batch = 3;
+  EXPECT_EQ(config.run_shape(1).lanes, 1);
+  EXPECT_EQ(config.run_shape(64).lanes, 3);
+  config.train.lanes = 2;
+  EXPECT_EQ(config.run_shape(64).lanes, 2);
+  config.train.lanes = 4;
+  EXPECT_THAT([&] { static_cast<void>(config.run_shape(2)); },
+              fails_with({"train.lanes = 4", "train.batch = 3"}));
+}
+
+TEST(Config, TheLastStep) {
+  TrainConfig config;
+  config.train.steps = 10;
+  EXPECT_EQ(config.last_step(), 10);
+  config.train.stop_after = 3;
+  EXPECT_EQ(config.last_step(), 3);
+  config.train.stop_after = 11;
+  EXPECT_EQ(config.last_step(), 10);
+}
+
+TEST(Config, PatternsWithoutDecay) {
+  TrainConfig config;
+  EXPECT_TRUE(config.decay_groups().excluded.empty());
+  config.optim.no_decay = ",*.up.weight,,head";
+  EXPECT_EQ(config.decay_groups().excluded, (std::vector<std::string>{"*.up.weight", "head"}));
+}
+
+TEST(Config, JsonRoundTrip) {
+  TrainConfig config = valid();
+  config.model.preset = "a \"b\"\n";
+  config.train.recompute = true;
+  config.train.seed = std::numeric_limits<Index>::max();
+  config.optim.lr = 0.1 + 0.2;
+  TrainConfig copy;
+  from_json(nlohmann::json::parse(to_json(config).dump()), "x", copy);
+  EXPECT_EQ(to_json(copy), to_json(config));
+  EXPECT_EQ(copy.optim.lr, config.optim.lr);
+  EXPECT_EQ(copy.train.seed, config.train.seed);
+}
+
+TEST(Config, RefusesForeignJsonAndChangesNothing) {
+  using nlohmann::json;
+  const std::pair<json, std::string> cases[] = {
+      {nullptr, "no JSON object"},
+      {{{"train", 3}}, "section 'train'"},
+      {{{"train", {{"batch", 4}, {"colour", 1}}}}, "'train.colour' is not known"},
+      {{{"train", {{"batch", 1.5}}}}, "'train.batch' has a value of the wrong type"},
+      {{{"train", {{"batch", "4"}}}}, "'train.batch'"},
+      {{{"train", {{"recompute", 1}}}}, "'train.recompute'"},
+      {{{"optim", {{"lr", true}}}}, "'optim.lr'"},
+      {{{"data", {{"path", 1}}}}, "'data.path'"},
+  };
+  for (const auto& refused : cases) {
+    TrainConfig config;
+    EXPECT_THAT([&] { from_json(refused.first, "there", config); },
+                fails_with({"there: ", refused.second}));
+    EXPECT_EQ(to_json(config), to_json(TrainConfig{}));
+  }
+  TrainConfig config;
+  from_json({{"optim", {{"lr", 1}}}}, "x", config);
+  EXPECT_EQ(config.optim.lr, 1.0);
+}
+
+}  // namespace
+}  // namespace dos::train

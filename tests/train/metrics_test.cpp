@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/metrics.hpp"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "scratch_directory.hpp"
+#include "train/failing.hpp"
+
+namespace dos::train {
+namespace {
+
+using test::fails_with;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(Metrics, ALineHasTheFieldsInOrder) {
+  const StepMetrics metrics{.step = 12,
+                            .loss = 5.4321098765,
+                            .lr = 6e-4,
+                            .grad_norm = 1.0 / 3,
+                            .tokens = 4096,
+                            .tokens_per_s = 12345.678,
+                            .ms_step = 3.25,
+                            .ms_forward = 1,
+                            .ms_backward = 2,
+                            .ms_update = 0.125};
+  EXPECT_EQ(to_json_line(metrics),
+            R"({"step":12,"loss":5.43210988,"lr":0.0006,"grad_norm":0.333333333,"tokens":4096,)"
+            R"("tokens_per_s":12345.7,"ms_step":3.25,"ms_forward":1,"ms_backward":2,)"
+            R"("ms_update":0.125})");
+}
+
+// 9 significant digits tell every FP32 value from its neighbours.
+TEST(Metrics, LossesHaveNineSignificantDigits) {
+  for (const float value : {1.0F / 3, 10.8249054F, 1e-20F, 3.4e38F, 0.0F}) {
+    const auto line = nlohmann::json::parse(to_json_line({.step = 1, .loss = value}));
+    EXPECT_EQ(static_cast<float>(line["loss"].get<double>()), value);
+  }
+  EXPECT_EQ(validation_json_line(100, 2.0 / 3), R"({"step":100,"val_loss":0.666666667})");
+}
+
+TEST(Metrics, WhatIsNotFiniteIsNull) {
+  for (const double value : {kNan, kInfinity, -kInfinity}) {
+    const auto line =
+        nlohmann::json::parse(to_json_line({.step = 3, .loss = value, .grad_norm = value}));
+    EXPECT_TRUE(line["loss"].is_null());
+    EXPECT_TRUE(line["grad_norm"].is_null());
+    EXPECT_EQ(validation_json_line(3, value), R"({"step":3,"val_loss":null})");
+  }
+}
+
+class MetricsFileTest : public testing::Test {
+ protected:
+  /// The file after `before` was opened for a run from `last_step` on, without a new line.
+  std::string reopened(const std::string& before, Index last_step) {
+    write_durably(path_, before);
+    const MetricsFile file(path_, last_step);
+    return read_text(path_);
+  }
+
+  test::ScratchDirectory scratch_;
+  std::filesystem::path path_ = scratch_ / "metrics.jsonl";
+};
+
+TEST_F(MetricsFileTest, ALineIsInTheFileWhenWriteReturns) {
+  MetricsFile file(path_, 0);
+  EXPECT_EQ(read_text(path_), "");
+  file.write("{\"step\":1}");
+  EXPECT_EQ(read_text(path_), "{\"step\":1}\n");
+  file.write("{\"step\":2}");
+  EXPECT_EQ(read_text(path_), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+TEST_F(MetricsFileTest, LinesAfterTheResumedStepGo) {
+  const std::string lines =
+      "{\"step\":1}\n{\"step\":2}\n{\"step\":2,\"val_loss\":1}\n{\"step\":3}\n";
+  EXPECT_EQ(reopened(lines, 0), "");
+  EXPECT_EQ(reopened(lines, 1), "{\"step\":1}\n");
+  EXPECT_EQ(reopened(lines, 2), "{\"step\":1}\n{\"step\":2}\n{\"step\":2,\"val_loss\":1}\n");
+  EXPECT_EQ(reopened(lines, 3), lines);
+  EXPECT_EQ(reopened(lines, 100), lines);
+}
+
+TEST_F(MetricsFileTest, TornAndForeignLinesGo) {
+  EXPECT_EQ(reopened("{\"step\":1}\n{\"step\":2,\"lo", 9), "{\"step\":1}\n");
+  EXPECT_EQ(reopened("{\"step\":1}\n{\"step\":2}", 9), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(reopened("{", 9), "");
+  EXPECT_EQ(reopened("\n[1]\n3\n{\"loss\":1}\n{\"step\":\"x\"}\n{\"step\":1.5}\n{\"step\":4}\n", 9),
+            "{\"step\":4}\n");
+}
+
+TEST_F(MetricsFileTest, AppendsAfterWhatIsKept) {
+  write_durably(path_, "{\"step\":1}\n{\"step\":2}\n");
+  MetricsFile file(path_, 1);
+  file.write("{\"step\":2,\"again\":1}");
+  EXPECT_EQ(read_text(path_), "{\"step\":1}\n{\"step\":2,\"again\":1}\n");
+}
+
+TEST_F(MetricsFileTest, NamesTheFileThatCannotBeWritten) {
+  EXPECT_THAT([&] { MetricsFile(scratch_ / "none/metrics.jsonl", 0); },
+              fails_with({"none/metrics.jsonl: cannot write: No such file or directory"}));
+}
+
+}  // namespace
+}  // namespace dos::train

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/token_file.hpp"
+#include "platform/blas.hpp"
+#include "scratch_directory.hpp"
+#include "train/trainer.hpp"
+
+namespace dos::test {
+
+/// A data set of 257 tokens in `folder`; returns its prefix.
+inline std::string write_tiny_dataset(const ScratchDirectory& folder) {
+  for (const char* name : {"data_train.bin", "data_val.bin"}) {
+    data::TokenWriter writer(folder / name, 257);
+    std::vector<std::int32_t> tokens;
+    for (std::int32_t i = 0; i < 500; ++i) tokens.push_back(i * i % 257);
+    writer.append(tokens);
+    writer.commit();
+  }
+  return folder / "data";
+}
+
+inline train::TrainConfig tiny_config(const std::string& data_path) {
+  train::TrainConfig config;
+  config.model = {
+      .preset = "tiny", .layers = 2, .width = 16, .heads = 2, .context = 8, .vocab = 257};
+  config.data.path = data_path;
+  config.train.steps = 6;
+  config.train.batch = 3;
+  config.train.lanes = 2;
+  config.train.validate_every = 0;
+  config.train.validate_batches = 1;
+  config.optim.warmup = 2;
+  config.sched.subgroup_params = 1000;
+  return config;
+}
+
+/// A trainer of `config` that writes into `out`, which exists afterwards.
+inline std::unique_ptr<train::Trainer> make_trainer(rt::Session& session,
+                                                    const train::TrainConfig& config,
+                                                    const std::filesystem::path& out) {
+  platform::blas::use_one_thread();
+  std::filesystem::create_directories(out);
+  return std::make_unique<train::Trainer>(
+      session, train::TrainerInputs{.config = config,
+                                    .model = config.resolve_model(0),
+                                    .out = out,
+                                    .dataset = data::open_dataset(config.data.path),
+                                    .tokenizer = nullptr,
+                                    .quiet = true});
+}
+
+}  // namespace dos::test
