@@ -9,7 +9,8 @@
 namespace dos::optim {
 
 /// Learning rate over the steps of a run: linear warm-up from peak / warmup to peak, then constant,
-/// linear or half a cosine from peak to final_ratio * peak at the last step.
+/// linear or half a cosine from peak towards final_ratio * peak, which the step behind the last
+/// would have.
 class LearningRate {
  public:
   struct Options {

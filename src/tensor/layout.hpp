@@ -34,7 +34,7 @@ struct ParameterSpec {
 
 /// The unit of the optimizer: a row block of one matrix, or small tensors of one depth together.
 struct Subgroup {
-  std::string name;  ///< "blocks.0.mlp.up.weight[0:512]" or "blocks.0.small"
+  std::string name;  ///< "blocks.0.mlp.up.weight[0:512]" or "depth1.vectors0"
   Index count = 0;   ///< parameters
   Index depth = 0;
   bool decay = false;  ///< whether weight decay applies

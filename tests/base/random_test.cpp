@@ -17,7 +17,8 @@ TEST(Philox, MatchesKnownAnswers) {
   EXPECT_EQ(Philox(~std::uint64_t{0}).block(~std::uint64_t{0}, ~std::uint64_t{0}), ones);
 }
 
-// Mean and variance of n samples have standard errors 1/sqrt(n) and sqrt(2/n); five of them are allowed.
+// Mean and variance of n samples have standard errors 1/sqrt(n) and sqrt(2/n); five of them are
+// allowed.
 TEST(Philox, NormalHasMeanZeroAndVarianceOne) {
   constexpr int kSamples = 1 << 18;
   const Philox random(42);

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said to be needed before anything is allocated is what is registered, to the byte.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "models/gpt2/gpt2.hpp"
+#include "models/registry.hpp"
+#include "optim/subgroups.hpp"
+#include "train/estimate.hpp"
+#include "train/step_results.hpp"
+
+namespace dos::test {
+namespace {
+
+using models::ModelConfig;
+using models::RunShape;
+using rt::MemoryCategory;
+
+const ModelConfig kSmall{"gpt2", 3, 24, 3, 17, 61};
+const ModelConfig kOneLayer{"gpt2", 1, 8, 1, 1, 2};
+
+/// The formula of models/gpt2/gpt2.hpp, written down again: FP32 values of one lane.
+Index activations_of_lane(const ModelConfig& c, const RunShape& shape, Index sequences) {
+  const Index n = sequences * c.context;
+  const Index layers = c.layers;
+  const Index sets = !shape.training ? 1 : shape.recompute ? std::min<Index>(2, layers) : layers;
+  const Index block = 15 * c.width + c.heads + 4;
+  const Index forward = (layers + 1) * c.width + sets * block + c.width + 2;
+  const Index one_layer = 2 * c.width + 12 * c.width;
+  const Index backward = !shape.training ? 0 : layers == 1 ? one_layer : one_layer + 12 * c.width;
+  return n * (forward + backward) + std::min(n, shape.logits_rows) * c.vocabulary;
+}
+
+struct Case {
+  const char* what;
+  ModelConfig model;
+  RunShape shape;
+  Index workers;
+  float clip;
+  Index subgroup_params;
+  Index run_ahead;
+};
+
+const Case kCases[] = {
+    {"one lane", kSmall, {1, 1, false, true, 512}, 1, 1.0F, 5'000'000, 2},
+    {"uneven lanes", kSmall, {5, 3, false, true, 512}, 2, 1.0F, 600, 2},
+    {"recompute", kSmall, {4, 2, true, true, 512}, 2, 1.0F, 600, 1},
+    {"recompute in one layer", kOneLayer, {3, 3, true, true, 1}, 2, 1.0F, 40, 2},
+    {"no clipping", kSmall, {2, 1, false, true, 7}, 2, 0.0F, 250, 3},
+    {"one token", kOneLayer, {1, 1, false, true, 512}, 1, 0.0F, 100, 1},
+    {"no training", kSmall, {4, 2, false, false, 30}, 2, 1.0F, 600, 2},
+    {"no training, recompute", kSmall, {4, 1, true, false, 30}, 1, 1.0F, 600, 2},
+};
+
+tensor::Layout layout_of(const Case& c) {
+  return optim::cut_into_subgroups(models::gpt2::parameters(c.model), c.subgroup_params, {});
+}
+
+void expect_equal(const rt::MemoryBytes& got, const rt::MemoryBytes& expected) {
+  for (const MemoryCategory category : rt::kMemoryCategories)
+    EXPECT_EQ(got[category], expected[category]) << rt::name_of(category);
+}
+
+TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.what);
+    rt::Session session({.scheduler = "", .cpu_workers = c.workers});
+    const optim::AdamWOptions options{.clip = c.clip};
+    {
+      const tensor::ParameterSet parameters(session, layout_of(c));
+      const rt::MemoryBytes before_model = session.memory().now();
+      const auto model =
+          models::find_architecture("gpt2").build(session, parameters, c.model, c.shape);
+      rt::MemoryBytes of_model = session.memory().now();
+      for (const MemoryCategory category : rt::kMemoryCategories)
+        of_model[category] -= before_model[category];
+      expect_equal(of_model, models::gpt2::buffers(c.model, c.shape, c.workers));
+
+      const optim::AdamW optimizer(session, parameters, options);
+      const train::StepResults results(session, c.run_ahead);
+      expect_equal(session.memory().now(),
+                   train::estimate_training(c.model, c.shape, parameters.layout(), options,
+                                            c.workers, c.run_ahead));
+    }
+    EXPECT_EQ(session.memory().now().total(), 0);
+  }
+}
+
+TEST(Gpt2Memory, EstimateIsTheDocumentedFormula) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.what);
+    const tensor::Layout layout = layout_of(c);
+    const rt::MemoryBytes bytes = train::estimate_training(
+        c.model, c.shape, layout, {.clip = c.clip}, c.workers, c.run_ahead);
+    Index activations = 0;
+    Index tokens = 0;
+    for (Index lane = 0; lane < c.shape.lanes; ++lane) {
+      const Index sequences =
+          c.shape.batch / c.shape.lanes + (lane < c.shape.batch % c.shape.lanes ? 1 : 0);
+      activations += 4 * activations_of_lane(c.model, c.shape, sequences);
+      tokens += 4 * sequences * (c.model.context + 1);
+    }
+    EXPECT_EQ(bytes[MemoryCategory::kActivations], activations);
+    // A loss a lane; loss and norm of each step in flight and one more, and of a validation.
+    EXPECT_EQ(bytes[MemoryCategory::kData],
+              tokens + 8 * c.shape.lanes + 8 * (2 * (c.run_ahead + 1) + 1));
+    const Index count = layout.parameter_count();
+    EXPECT_EQ(bytes[MemoryCategory::kParameters], 4 * count);
+    EXPECT_EQ(bytes[MemoryCategory::kGradients], 4 * count);
+    // Two moments; scalars: a sum of squares a subgroup, a factor, and without clipping a factor
+    // and a norm a subgroup.
+    const auto subgroups = static_cast<Index>(layout.subgroups.size());
+    EXPECT_EQ(bytes[MemoryCategory::kStates],
+              8 * count + 8 * subgroups + 4 + (c.clip > 0 ? 0 : 12 * subgroups));
+  }
+}
+
+/// Bytes of the model's own buffers for 4096 tokens of sequences this long.
+rt::MemoryBytes at_context(Index context) {
+  const ModelConfig model{"gpt2", 12, 768, 12, context, 50257};
+  return models::gpt2::buffers(model, {.batch = 4096 / context, .lanes = 1}, 1);
+}
+
+// With as many tokens, longer sequences cost nothing but the tile of scores that a worker has
+// before it, kAttentionRows = 64 rows and so linear: nothing is [context, context].
+TEST(Gpt2Memory, NothingGrowsWithTheSquareOfTheContext) {
+  const rt::MemoryBytes shortest = at_context(64);
+  for (Index context = 128; context <= 4096; context *= 2) {
+    SCOPED_TRACE(context);
+    const rt::MemoryBytes bytes = at_context(context);
+    EXPECT_EQ(bytes[MemoryCategory::kActivations], shortest[MemoryCategory::kActivations]);
+    // One token more a sequence, in fewer sequences.
+    EXPECT_LE(bytes[MemoryCategory::kData], shortest[MemoryCategory::kData]);
+    EXPECT_LE(bytes[MemoryCategory::kWorkspace],
+              shortest[MemoryCategory::kWorkspace] * context / 64);
+  }
+  // All heads' scores of one sequence of 4096 would be 12 * 64 MiB; a worker has two tiles.
+  EXPECT_EQ(at_context(4096)[MemoryCategory::kWorkspace], 4 * (2 * 64 * 4096 + 64));
+}
+
+TEST(Gpt2Memory, RecomputeKeepsTwoBlocksActivations) {
+  const ModelConfig model{"gpt2", 12, 768, 12, 1024, 50257};
+  const auto activations = [&](bool recompute) {
+    const RunShape shape{.batch = 4, .lanes = 1, .recompute = recompute};
+    return models::gpt2::buffers(model, shape, 1)[MemoryCategory::kActivations];
+  };
+  const Index tokens = 4 * model.context;
+  EXPECT_EQ(activations(false) - activations(true),
+            4 * tokens * (model.layers - 2) * (15 * model.width + model.heads + 4));
+}
+
+TEST(Gpt2Memory, MoreWorkersNeedMoreWorkSpaceOnly) {
+  const ModelConfig model{"gpt2", 2, 48, 2, 33, 61};
+  const RunShape shape{.batch = 4, .lanes = 2};
+  const rt::MemoryBytes one = models::gpt2::buffers(model, shape, 1);
+  rt::MemoryBytes eight = models::gpt2::buffers(model, shape, 8);
+  EXPECT_EQ(eight[MemoryCategory::kWorkspace], 8 * one[MemoryCategory::kWorkspace]);
+  eight[MemoryCategory::kWorkspace] = one[MemoryCategory::kWorkspace];
+  expect_equal(eight, one);
+}
+
+}  // namespace
+}  // namespace dos::test

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codelets/cross_entropy/cross_entropy_codelet.hpp"
+#include "io/safetensors.hpp"
+#include "models/registry.hpp"
+#include "nn/initialise.hpp"
+#include "optim/adamw.hpp"
+#include "optim/subgroups.hpp"
+#include "platform/blas.hpp"
+
+namespace dos::test {
+
+inline std::vector<float> floats_of(const io::MappedTensor& tensor) {
+  std::vector<float> values(tensor.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+struct RunOptions {
+  models::ModelConfig model;
+  models::RunShape shape;
+  Index subgroup_params = 5'000'000;
+  Index workers = 2;
+  std::string scheduler = "lws";
+  optim::AdamWOptions adamw;
+  optim::DecayGroups decay;
+};
+
+/// A model with parameters and optimizer, in a session of its own.
+class TrainingRun {
+ public:
+  explicit TrainingRun(const RunOptions& options)
+      : options_(options),
+        session_({.scheduler = options.scheduler, .cpu_workers = options.workers}),
+        submitter_(session_),
+        parameters_(session_, optim::cut_into_subgroups(architecture().parameters(options.model),
+                                                        options.subgroup_params, options.decay)),
+        optimizer_(session_, parameters_, options.adamw),
+        loss_(session_, {.name = "loss", .type = DType::kF64, .count = 1}),
+        norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}),
+        model_(architecture().build(session_, parameters_, options.model, options.shape)) {
+    platform::blas::use_one_thread();
+  }
+
+  [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
+  [[nodiscard]] const optim::AdamW& optimizer() const { return optimizer_; }
+  [[nodiscard]] const tensor::Layout& layout() const { return parameters_.layout(); }
+
+  void initialise(std::uint64_t seed) { nn::submit_initialisation(submitter_, parameters_, seed); }
+
+  void load(const io::SafetensorsFile& weights) {
+    for (const tensor::PlacedParameter& parameter : layout().parameters)
+      parameters_.values().write(parameter, floats_of(weights.at(parameter.spec.name)));
+  }
+
+  /// The mean loss of tokens[n * batch, context + 1], n micro-batches; leaves its gradients.
+  double gradients(std::span<const std::int32_t> tokens) {
+    const Index trained = trained_tokens(tokens);
+    bool first = true;
+    for_each_micro_batch(tokens, [&](std::span<const std::int32_t> micro_batch) {
+      model_->train(submitter_, micro_batch,
+                    {.first = first, .loss_scale = 1.0F / static_cast<float>(trained)});
+      first = false;
+    });
+    return take_mean_loss(trained);
+  }
+
+  /// The mean loss of tokens[n * batch, context + 1].
+  double evaluate(std::span<const std::int32_t> tokens) {
+    for_each_micro_batch(tokens, [&](std::span<const std::int32_t> micro_batch) {
+      model_->evaluate(submitter_, micro_batch);
+    });
+    return take_mean_loss(trained_tokens(tokens));
+  }
+
+  /// The logits of one token of the first sequence.
+  std::vector<float> predict(std::span<const std::int32_t> tokens, Index position) {
+    const rt::HostAccess logits(model_->predict(submitter_, tokens, position), rt::Mode::kRead);
+    const auto row =
+        logits.as<const float>().first(static_cast<std::size_t>(options_.model.vocabulary));
+    return {row.begin(), row.end()};
+  }
+
+  /// Updates with the gradients that are there; returns their norm before clipping.
+  double update(Index step, double learning_rate) {
+    optimizer_.submit_step(submitter_, step, learning_rate, norm_);
+    return rt::HostAccess(norm_, rt::Mode::kRead).as<const double>()[0];
+  }
+
+  [[nodiscard]] std::vector<float> read(const tensor::SubgroupHandles& handles,
+                                        const std::string& name) const {
+    const tensor::PlacedParameter& parameter = layout().find(name);
+    std::vector<float> values(static_cast<std::size_t>(parameter.spec.count()));
+    handles.read(parameter, values);
+    return values;
+  }
+
+  /// Values, gradients and moments of every parameter, one after the other.
+  [[nodiscard]] std::vector<float> everything() const {
+    std::vector<float> all;
+    for (const tensor::SubgroupHandles* handles :
+         {&parameters_.values(), &parameters_.gradients(), &optimizer_.first_moment(),
+          &optimizer_.second_moment()})
+      for (const tensor::PlacedParameter& parameter : layout().parameters) {
+        const std::vector<float> values = read(*handles, parameter.spec.name);
+        all.insert(all.end(), values.begin(), values.end());
+      }
+    return all;
+  }
+
+ private:
+  [[nodiscard]] const models::Architecture& architecture() const {
+    return models::find_architecture(options_.model.architecture);
+  }
+
+  [[nodiscard]] Index trained_tokens(std::span<const std::int32_t> tokens) const {
+    return std::ssize(tokens) / (options_.model.context + 1) * options_.model.context;
+  }
+
+  template <class F>
+  void for_each_micro_batch(std::span<const std::int32_t> tokens, F&& f) {
+    const auto size = static_cast<std::size_t>(options_.shape.batch * (options_.model.context + 1));
+    for (; !tokens.empty(); tokens = tokens.subspan(size)) f(tokens.first(size));
+  }
+
+  double take_mean_loss(Index tokens) {
+    codelets::submit_mean_loss(submitter_, model_->losses(), tokens, loss_, {});
+    return rt::HostAccess(loss_, rt::Mode::kRead).as<const double>()[0];
+  }
+
+  RunOptions options_;
+  rt::Session session_;
+  rt::Submitter submitter_;
+  tensor::ParameterSet parameters_;
+  optim::AdamW optimizer_;
+  rt::Handle loss_;
+  rt::Handle norm_;
+  std::unique_ptr<models::Model> model_;
+};
+
+}  // namespace dos::test

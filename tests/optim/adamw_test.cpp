@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/adamw.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "optim/subgroups.hpp"
+#include "reference/adamw.hpp"
+
+namespace dos::optim {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// Distance from 1 to the next FP32 number; one rounding is at most half of it, relative.
+constexpr double kEps = 0x1p-23;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> random_values(Index count, std::uint64_t seed, float deviation) {
+  const Philox random(seed);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = deviation * random.normal(i);
+  return values;
+}
+
+double norm_of(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(sum);
+}
+
+/// Two matrices in blocks (the second without decay) and vectors, of depths 0 to 2 in an order that
+/// is not theirs.
+tensor::Layout make_layout() {
+  return cut_into_subgroups({{"late.weight", 7, 5, {}, 2},
+                             {"late.bias", 0, 7, {}, 2},
+                             {"early_embedding.weight", 9, 3, {}, 0},
+                             {"middle.weight", 0, 6, {}, 1},
+                             {"middle.bias", 0, 6, {}, 1}},
+                            15, {});
+}
+
+struct State {
+  std::vector<float> p, m, v;
+
+  bool operator==(const State& other) const {
+    const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
+      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+    };
+    return same(p, other.p) && same(m, other.m) && same(v, other.v);
+  }
+};
+
+/// Parameters and optimizer in a session of their own; a subgroup is looked at as a whole.
+class Optimizer {
+ public:
+  explicit Optimizer(const AdamWOptions& options)
+      : session_({.scheduler = "", .cpu_workers = 2}),
+        submitter_(session_),
+        parameters_(session_, make_layout()),
+        adamw_(session_, parameters_, options),
+        norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}) {
+    for (Index s = 0; s < subgroups(); ++s)
+      fill(parameters_.values()[s],
+           random_values(count(s), 100 + static_cast<std::uint64_t>(s), 1));
+  }
+
+  [[nodiscard]] Index subgroups() const { return std::ssize(parameters_.layout().subgroups); }
+  [[nodiscard]] const tensor::Subgroup& subgroup(Index s) const {
+    return parameters_.layout().subgroups[static_cast<std::size_t>(s)];
+  }
+  [[nodiscard]] Index count(Index s) const { return subgroup(s).count; }
+
+  /// The gradient of step `step`, drawn anew; returns all of it.
+  std::vector<float> set_gradients(Index step, float deviation) {
+    std::vector<float> all;
+    for (Index s = 0; s < subgroups(); ++s) {
+      const auto seed = static_cast<std::uint64_t>(1000 * step + s);
+      const std::vector<float> gradient = random_values(count(s), seed, deviation);
+      fill(parameters_.gradients()[s], gradient);
+      all.insert(all.end(), gradient.begin(), gradient.end());
+    }
+    return all;
+  }
+  void set_gradient(Index s, std::size_t element, float value) {
+    rt::HostAccess(parameters_.gradients()[s], rt::Mode::kReadWrite).as<float>()[element] = value;
+  }
+
+  double step(Index step, double learning_rate = 0.125) {
+    adamw_.submit_step(submitter_, step, learning_rate, norm_);
+    return rt::HostAccess(norm_, rt::Mode::kRead).as<const double>()[0];
+  }
+
+  [[nodiscard]] State state(Index s) const {
+    return {values(parameters_.values()[s]), values(adamw_.first_moment()[s]),
+            values(adamw_.second_moment()[s])};
+  }
+  [[nodiscard]] std::vector<State> states() const {
+    std::vector<State> all;
+    for (Index s = 0; s < subgroups(); ++s) all.push_back(state(s));
+    return all;
+  }
+  [[nodiscard]] std::vector<float> gradient(Index s) const {
+    return values(parameters_.gradients()[s]);
+  }
+
+  rt::Submitter& submitter() { return submitter_; }
+
+ private:
+  static void fill(const rt::Handle& handle, const std::vector<float>& from) {
+    const rt::HostAccess access(handle, rt::Mode::kWrite);
+    std::copy(from.begin(), from.end(), access.as<float>().begin());
+  }
+  static std::vector<float> values(const rt::Handle& handle) {
+    const rt::HostAccess access(handle, rt::Mode::kRead);
+    const auto elements = access.as<const float>();
+    return {elements.begin(), elements.end()};
+  }
+
+  rt::Session session_;
+  rt::Submitter submitter_;
+  tensor::ParameterSet parameters_;
+  AdamW adamw_;
+  rt::Handle norm_;
+};
+
+/// One step of one subgroup against the formula in double, from the FP32 state before it. Half an
+/// eps a rounding, relative to the terms that are added: m 5 (factor, g factor, two products, sum),
+/// v 8; the update takes m's 5, 1 / (1 - beta1^t) and its product 2, the root (v 8, inv_bias2 2,
+/// halved) 5, root, sum and division 3, lr and its product 2 and two of room: 19; decay 4; the
+/// subtraction 1.
+void expect_step(const State& before, const std::vector<float>& gradient, const State& after,
+                 const reference::AdamW& rule, double factor) {
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const double g = gradient[i] * factor;
+    const auto expected = reference::adamw(rule, {before.p[i], before.m[i], before.v[i]}, g);
+    const double m_terms = rule.beta1 * std::abs(before.m[i]) + (1 - rule.beta1) * std::abs(g);
+    const double root = std::sqrt(expected.v / (1 - std::pow(rule.beta2, rule.step))) + rule.eps;
+    const double update = rule.lr * m_terms / (1 - std::pow(rule.beta1, rule.step)) / root;
+    const double decay = rule.lr * rule.weight_decay * std::abs(before.p[i]);
+    EXPECT_NEAR(after.m[i], expected.m, 5 * kEps / 2 * m_terms) << i;
+    EXPECT_NEAR(after.v[i], expected.v, 8 * kEps / 2 * expected.v) << i;
+    EXPECT_NEAR(after.p[i], expected.p, kEps / 2 * (19 * update + 4 * decay + std::abs(expected.p)))
+        << i;
+  }
+}
+
+struct Case {
+  const char* what;
+  float clip;
+  float deviation;  ///< of gradients
+  float weight_decay;
+};
+
+TEST(AdamW, FollowsTheFormulaOverSeveralSteps) {
+  // 81 gradients of deviation d have a norm of about 9 d.
+  const Case cases[] = {
+      {"clipping active", 1.0F, 1.0F, 0.1F},  {"clipping set, not active", 1e6F, 1.0F, 0.1F},
+      {"no clipping", 0.0F, 1.0F, 0.1F},      {"no decay", 1.0F, 0.05F, 0.0F},
+      {"small gradients", 1.0F, 1e-6F, 0.1F}, {"large gradients", 1.0F, 1e6F, 0.1F}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    const AdamWOptions options{.weight_decay = c.weight_decay, .clip = c.clip};
+    Optimizer optimizer(options);
+    for (Index step = 1; step <= 6; ++step) {
+      SCOPED_TRACE(step);
+      const double learning_rate = 0.125 / static_cast<double>(step);
+      const double norm = norm_of(optimizer.set_gradients(step, c.deviation));
+      const std::vector<State> before = optimizer.states();
+      // Sums of squares in double precision.
+      EXPECT_NEAR(optimizer.step(step, learning_rate), norm, 1e-14 * norm);
+      const double factor =
+          c.clip > 0 ? std::min(1.0, static_cast<double>(c.clip) / (norm + 1e-6)) : 1.0;
+      for (Index s = 0; s < optimizer.subgroups(); ++s) {
+        const reference::AdamW rule{
+            .lr = learning_rate,
+            .beta1 = options.beta1,
+            .beta2 = options.beta2,
+            .eps = options.eps,
+            .weight_decay = optimizer.subgroup(s).decay ? c.weight_decay : 0.0F,
+            .step = static_cast<int>(step)};
+        SCOPED_TRACE(optimizer.subgroup(s).name);
+        expect_step(before[static_cast<std::size_t>(s)], optimizer.gradient(s), optimizer.state(s),
+                    rule, factor);
+      }
+    }
+  }
+}
+
+TEST(AdamW, SomeSubgroupsDecayAndSomeDoNot) {
+  const tensor::Layout layout = make_layout();
+  const auto decays = [](const tensor::Subgroup& s) { return s.decay; };
+  EXPECT_TRUE(std::any_of(layout.subgroups.begin(), layout.subgroups.end(), decays));
+  EXPECT_FALSE(std::all_of(layout.subgroups.begin(), layout.subgroups.end(), decays));
+}
+
+TEST(AdamW, ZeroGradientMovesNothingButByDecay) {
+  Optimizer optimizer({.weight_decay = 0.0F});
+  const std::vector<State> before = optimizer.states();
+  optimizer.set_gradients(1, 0.0F);
+  EXPECT_EQ(optimizer.step(1), 0.0);
+  EXPECT_TRUE(optimizer.states() == before);
+}
+
+class BadGradient : public ::testing::TestWithParam<float> {};
+INSTANTIATE_TEST_SUITE_P(Values, BadGradient,
+                         ::testing::Values(kNan, std::numeric_limits<float>::infinity(),
+                                           -std::numeric_limits<float>::infinity()),
+                         [](const auto& test) { return "case" + std::to_string(test.index); });
+
+TEST_P(BadGradient, WithClippingStopsEverythingForGood) {
+  Optimizer optimizer({.clip = 1.0F});
+  optimizer.set_gradients(1, 1.0F);
+  optimizer.step(1);
+  const std::vector<State> before = optimizer.states();
+  optimizer.set_gradients(2, 1.0F);
+  optimizer.set_gradient(1, 2, GetParam());
+  EXPECT_FALSE(std::isfinite(optimizer.step(2)));
+  EXPECT_TRUE(optimizer.states() == before);
+  // Good gradients again, but parameters must stay what a checkpoint before the bad one holds.
+  const double norm = norm_of(optimizer.set_gradients(3, 1.0F));
+  EXPECT_NEAR(optimizer.step(3), norm, 1e-14 * norm);
+  EXPECT_TRUE(optimizer.states() == before);
+}
+
+TEST_P(BadGradient, WithoutClippingStopsItsOwnSubgroupForGood) {
+  constexpr Index kBad = 1;
+  Optimizer optimizer({.clip = 0.0F});
+  Optimizer untouched({.clip = 0.0F});
+  std::optional<State> stopped;
+  for (Index step = 1; step <= 4; ++step) {
+    SCOPED_TRACE(step);
+    optimizer.set_gradients(step, 1.0F);
+    untouched.set_gradients(step, 1.0F);
+    if (step == 2) {
+      stopped = optimizer.state(kBad);
+      optimizer.set_gradient(kBad, 0, GetParam());
+    }
+    EXPECT_EQ(std::isfinite(optimizer.step(step)), step != 2);
+    untouched.step(step);
+    for (Index s = 0; s < optimizer.subgroups(); ++s) {
+      const bool is_stopped = s == kBad && stopped.has_value();
+      EXPECT_TRUE(optimizer.state(s) == (is_stopped ? *stopped : untouched.state(s))) << s;
+    }
+  }
+}
+
+// What the first forward tasks of the next step wait for is updated first.
+TEST(AdamW, UpdatesAreSubmittedInTheOrderOfTheForwardPass) {
+  Optimizer optimizer({});
+  std::vector<const rt::Handle*> updated;
+  optimizer.submitter().set_observer([&](const rt::TaskCall& call) {
+    if (&call.codelet == &codelets::adamw_codelet()) updated.push_back(call.buffers[0]);
+  });
+  optimizer.set_gradients(1, 1.0F);
+  optimizer.step(1);
+  ASSERT_EQ(std::ssize(updated), optimizer.subgroups());
+  std::vector<Index> depths;
+  for (const rt::Handle* handle : updated)
+    for (Index s = 0; s < optimizer.subgroups(); ++s)
+      if (handle->name() == "value." + optimizer.subgroup(s).name)
+        depths.push_back(optimizer.subgroup(s).depth);
+  EXPECT_EQ(depths.size(), updated.size());
+  EXPECT_TRUE(std::is_sorted(depths.begin(), depths.end()));
+  EXPECT_EQ(depths.front(), 0);
+  EXPECT_EQ(depths.back(), 2);
+}
+
+struct BadOptions {
+  AdamWOptions options;
+  const char* message;
+};
+
+TEST(AdamWOptions, ValuesOutOfRangeAreNamed) {
+  const BadOptions cases[] = {
+      {{.beta1 = 1.0F}, "optim.beta1 must lie in [0, 1), got 1"},
+      {{.beta1 = -0.1F}, "optim.beta1"},
+      {{.beta2 = 1.5F}, "optim.beta2 must lie in [0, 1), got 1.5"},
+      {{.beta2 = kNan}, "optim.beta2"},
+      {{.eps = 0.0F}, "optim.eps must be positive, got 0"},
+      {{.weight_decay = -1.0F}, "optim.weight_decay must not be negative, got -1"},
+      {{.clip = -1.0F}, "optim.clip must not be negative"},
+      {{.clip = kNan}, "optim.clip"},
+  };
+  for (const BadOptions& c : cases)
+    EXPECT_THAT([&] { c.options.validate(); }, ThrowsMessage<Error>(HasSubstr(c.message)));
+  EXPECT_NO_THROW((AdamWOptions{.beta1 = 0, .beta2 = 0, .weight_decay = 0, .clip = 0}.validate()));
+}
+
+}  // namespace
+}  // namespace dos::optim

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor/parameter_set.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/error.hpp"
+#include "optim/subgroups.hpp"
+
+namespace dos::tensor {
+namespace {
+
+/// A [7, 3] matrix in blocks of 2, 2, 2 and 1 rows, and three vectors in two subgroups.
+Layout make_layout() {
+  return optim::cut_into_subgroups({{"a.weight", 7, 3, {}, 0},
+                                    {"a.bias", 0, 5, {}, 0},
+                                    {"b.bias", 0, 3, {}, 0},
+                                    {"c.bias", 0, 1, {}, 0}},
+                                   8, {});
+}
+
+std::vector<float> counting_from(float first, Index count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+std::vector<float> read(const SubgroupHandles& handles, const PlacedParameter& parameter) {
+  std::vector<float> values(static_cast<std::size_t>(parameter.spec.count()));
+  handles.read(parameter, values);
+  return values;
+}
+
+class ParameterSetTest : public ::testing::Test {
+ protected:
+  rt::Session session_{{.scheduler = "", .cpu_workers = 1}};
+  ParameterSet set_{session_, make_layout()};
+};
+
+TEST_F(ParameterSetTest, StartsWithZerosAndNamesItsHandles) {
+  const Layout& layout = set_.layout();
+  ASSERT_EQ(layout.subgroups.size(), 6U);
+  for (Index s = 0; s < std::ssize(layout.subgroups); ++s) {
+    const Subgroup& subgroup = layout.subgroups[static_cast<std::size_t>(s)];
+    EXPECT_EQ(set_.values()[s].name(), "value." + subgroup.name);
+    EXPECT_EQ(set_.gradients()[s].name(), "gradient." + subgroup.name);
+    EXPECT_EQ(set_.values()[s].count(), subgroup.count);
+    EXPECT_EQ(set_.gradients()[s].type(), DType::kF32);
+  }
+  for (const PlacedParameter& parameter : layout.parameters)
+    EXPECT_EQ(read(set_.values(), parameter),
+              std::vector<float>(static_cast<std::size_t>(parameter.spec.count())));
+}
+
+TEST_F(ParameterSetTest, WhatIsWrittenIsReadAcrossBlocks) {
+  float first = 1;
+  for (const PlacedParameter& parameter : set_.layout().parameters) {
+    set_.values().write(parameter, counting_from(first, parameter.spec.count()));
+    first += 100;
+  }
+  first = 1;
+  for (const PlacedParameter& parameter : set_.layout().parameters) {
+    EXPECT_EQ(read(set_.values(), parameter), counting_from(first, parameter.spec.count()))
+        << parameter.spec.name;
+    first += 100;
+  }
+  // The gradients are other buffers.
+  EXPECT_EQ(read(set_.gradients(), set_.layout().find("c.bias")), std::vector<float>{0});
+}
+
+TEST_F(ParameterSetTest, BlocksHoldTheRowsInOrder) {
+  const PlacedParameter& matrix = set_.layout().find("a.weight");
+  set_.values().write(matrix, counting_from(0, 21));
+  const rt::HostAccess last(set_.values()[matrix.first_subgroup + 3], rt::Mode::kRead);
+  const auto elements = last.as<const float>();
+  EXPECT_EQ(std::vector<float>(elements.begin(), elements.end()), counting_from(18, 3));
+}
+
+TEST_F(ParameterSetTest, WritingAVectorLeavesItsNeighbours) {
+  set_.values().write(set_.layout().find("a.bias"), counting_from(1, 5));
+  set_.values().write(set_.layout().find("b.bias"), counting_from(11, 3));
+  EXPECT_EQ(set_.layout().find("a.bias").first_subgroup,
+            set_.layout().find("b.bias").first_subgroup);
+  EXPECT_EQ(read(set_.values(), set_.layout().find("a.bias")), counting_from(1, 5));
+  EXPECT_EQ(read(set_.values(), set_.layout().find("b.bias")), counting_from(11, 3));
+}
+
+TEST_F(ParameterSetTest, AnotherSizeIsADefect) {
+  const PlacedParameter& vector = set_.layout().find("a.bias");
+  std::vector<float> values(4);
+  EXPECT_THROW(set_.values().read(vector, values), ContractViolation);
+  EXPECT_THROW(set_.values().write(vector, values), ContractViolation);
+}
+
+}  // namespace
+}  // namespace dos::tensor
