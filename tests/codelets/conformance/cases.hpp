@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "codelets/conformance/harness.hpp"
+
+namespace dos::test {
+
+std::vector<Case> attention_cases();
+std::vector<Case> elementwise_cases();  ///< gelu, fill, init_normal, load_tokens, adamw
+std::vector<Case> embedding_cases();
+std::vector<Case> layernorm_cases();
+std::vector<Case> linear_cases();
+std::vector<Case> loss_cases();  ///< cross entropy, mean loss, gradient norm
+
+}  // namespace dos::test

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include "codelets/conformance/cases.hpp"
+#include "codelets/gelu/gelu.hpp"
+#include "codelets/gelu/gelu_codelet.hpp"
+#include "codelets/init/init_codelet.hpp"
+#include "codelets/tokens/tokens_codelet.hpp"
+#include "codelets/update/adamw_codelet.hpp"
+
+namespace dos::test {
+namespace {
+
+using namespace codelets;
+
+constexpr Index kCount = 37;  // two vectors of 16 and a rest
+constexpr HandleRange kPart{.offset = 3, .count = 21};
+
+Case gelu_forward() {
+  return {
+      .name = "gelu_forward",
+      .codelet = &gelu_forward_codelet(),
+      .buffers = {reads(kCount), writes(kCount)},
+      .submit = [](rt::Submitter& s, const Handles& h) { submit_gelu_forward(s, h[0], h[1], {}); },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              gelu_forward_cpu<kIsa>(kCount, m.at<float>(0), m.at<float>(1));
+            });
+          },
+  };
+}
+
+Case gelu_backward() {
+  return {
+      .name = "gelu_backward",
+      .codelet = &gelu_backward_codelet(),
+      .buffers = {reads(kCount), updates(kCount)},
+      .submit = [](rt::Submitter& s, const Handles& h) { submit_gelu_backward(s, h[0], h[1], {}); },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              gelu_backward_cpu<kIsa>(kCount, m.at<float>(0), m.at<float>(1));
+            });
+          },
+  };
+}
+
+Case fill() {
+  static constexpr float kValue = -2.5F;
+  return {
+      .name = "fill",
+      .codelet = &fill_codelet(),
+      .buffers = {writes_part(kCount, {{kPart.offset, kPart.count}})},
+      .submit = [](rt::Submitter& s, const Handles& h) { submit_fill(s, h[0], kPart, kValue, {}); },
+      .kernel =
+          [](const Memory& m) { fill_cpu(kPart.count, kValue, m.at<float>(0) + kPart.offset); },
+  };
+}
+
+Case init_normal() {
+  static constexpr NormalInit kInit{
+      .seed = 9, .stream = 4, .first_index = 1000, .deviation = 0.02F};
+  return {
+      .name = "init_normal",
+      .codelet = &init_normal_codelet(),
+      .buffers = {writes_part(kCount, {{kPart.offset, kPart.count}})},
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit_init_normal(s, h[0], kPart, kInit, {}); },
+      .kernel =
+          [](const Memory& m) {
+            init_normal_cpu(kInit, kPart.count, m.at<float>(0) + kPart.offset);
+          },
+  };
+}
+
+Case load_tokens() {
+  static constexpr std::array<std::int32_t, 9> kValues{7, 0, -1, 50256, 3, 3, 2, 1, 128000};
+  return {
+      .name = "load_tokens",
+      .codelet = &load_tokens_codelet(),
+      .buffers = {writes(std::ssize(kValues), DType::kI32)},
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit_load_tokens(s, kValues, h[0], {}); },
+      .kernel = [](const Memory& m) { std::ranges::copy(kValues, m.at<std::int32_t>(0)); },
+  };
+}
+
+Case adamw() {
+  static constexpr AdamWStep kStep{.lr = 1e-3F,
+                                   .beta1 = 0.9F,
+                                   .beta2 = 0.95F,
+                                   .eps = 1e-8F,
+                                   .weight_decay = 0.1F,
+                                   .inv_bias1 = 10.0F,
+                                   .inv_bias2 = 20.0F};
+  return {
+      .name = "adamw",
+      .codelet = &adamw_codelet(),
+      .buffers = {updates(kCount), updates(kCount), updates(kCount, Values::kPositive),
+                  reads(kCount), reads(1, Values::kPositive)},
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit_adamw(s, kStep, {h[0], h[1], h[2], h[3], h[4]}, {});
+          },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              adamw_cpu<kIsa>(kStep, kCount, *m.at<float>(4), m.at<float>(3), m.at<float>(0),
+                              m.at<float>(1), m.at<float>(2));
+            });
+          },
+  };
+}
+
+}  // namespace
+
+std::vector<Case> elementwise_cases() {
+  return {gelu_forward(), gelu_backward(), fill(), init_normal(), load_tokens(), adamw()};
+}
+
+}  // namespace dos::test

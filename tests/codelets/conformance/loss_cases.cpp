@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include "codelets/conformance/cases.hpp"
+#include "codelets/cross_entropy/cross_entropy_codelet.hpp"
+#include "codelets/reduce/reduce.hpp"
+#include "codelets/reduce/reduce_codelet.hpp"
+
+namespace dos::test {
+namespace {
+
+using namespace codelets;
+
+// Rows that start inside one sequence and end inside another; room for one row more.
+constexpr Index kSequences = 3;
+constexpr CrossEntropyRows kRows{.first_row = 3, .rows = 6, .context = 4, .vocabulary = 11};
+constexpr Index kCapacity = (kRows.rows + 1) * kRows.vocabulary;
+constexpr Range kUsed{0, kRows.rows* kRows.vocabulary};
+constexpr float kScale = 0.125F;
+
+Buffer tokens() {
+  const Index count = kSequences * (kRows.context + 1);
+  return {.type = DType::kI32,
+          .count = count,
+          .inputs = {{0, count}},
+          .values = Values::kTokens,
+          .vocabulary = kRows.vocabulary};
+}
+
+Buffer sum(Access access) {
+  Buffer buffer = updates(1, Values::kPositive, DType::kF64);
+  if (access == Access::kReads) buffer.outputs.clear();
+  if (access == Access::kWrites) buffer.inputs.clear();
+  return buffer;
+}
+
+Case cross_entropy_forward() {
+  return {
+      .name = "cross_entropy_forward",
+      .codelet = &cross_entropy_forward_codelet(),
+      .buffers = {reads_part(kCapacity, {kUsed}), tokens(), sum(Access::kUpdates)},
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit_cross_entropy_forward(s, kRows, h[0], h[1], h[2], {});
+          },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              cross_entropy_forward_cpu<kIsa>(kRows, m.at<float>(0), m.at<std::int32_t>(1),
+                                              m.at<double>(2));
+            });
+          },
+  };
+}
+
+Case cross_entropy_forward_backward() {
+  return {
+      .name = "cross_entropy_forward_backward",
+      .codelet = &cross_entropy_forward_backward_codelet(),
+      .buffers = {updates_part(kCapacity, {kUsed}), tokens(), sum(Access::kUpdates)},
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit_cross_entropy_forward_backward(s, kRows, kScale, h[0], h[1], h[2], {});
+          },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              cross_entropy_forward_backward_cpu<kIsa>(kRows, kScale, m.at<float>(0),
+                                                       m.at<std::int32_t>(1), m.at<double>(2));
+            });
+          },
+  };
+}
+
+Case mean_loss() {
+  constexpr Index kTokens = 24;
+  return {
+      .name = "mean_loss",
+      .codelet = &mean_loss_codelet(),
+      .buffers = {sum(Access::kWrites), sum(Access::kUpdates), sum(Access::kUpdates),
+                  sum(Access::kUpdates)},
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            const std::array<const rt::Handle*, 3> lanes{&h[1], &h[2], &h[3]};
+            submit_mean_loss(s, lanes, kTokens, h[0], {});
+          },
+      .kernel =
+          [](const Memory& m) {
+            *m.at<double>(0) =
+                (*m.at<double>(1) + *m.at<double>(2) + *m.at<double>(3)) / double{kTokens};
+            for (Index lane = 1; lane <= 3; ++lane) *m.at<double>(lane) = 0;
+          },
+  };
+}
+
+Case sum_of_squares() {
+  constexpr Index kCount = 37;
+  return {
+      .name = "sum_of_squares",
+      .codelet = &sum_of_squares_codelet(),
+      .buffers = {reads(kCount), sum(Access::kWrites)},
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit_sum_of_squares(s, h[0], h[1], {}); },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              *m.at<double>(1) = sum_of_squares_cpu<kIsa>(kCount, m.at<float>(0));
+            });
+          },
+  };
+}
+
+Case combine_norm(const char* name, float max_norm) {
+  return {
+      .name = name,
+      .codelet = &combine_norm_codelet(),
+      .buffers = {updates(1), sum(Access::kWrites), sum(Access::kReads), sum(Access::kReads)},
+      .submit =
+          [max_norm](rt::Submitter& s, const Handles& h) {
+            const std::array<const rt::Handle*, 2> sums{&h[2], &h[3]};
+            submit_combine_norm(s, sums, max_norm, h[0], h[1], {});
+          },
+      .kernel =
+          [max_norm](const Memory& m) {
+            const std::array<double, 2> sums{*m.at<double>(2), *m.at<double>(3)};
+            const ClipResult result = codelets::combine_norm(sums, max_norm, *m.at<float>(0));
+            *m.at<float>(0) = result.factor;
+            *m.at<double>(1) = result.norm;
+          },
+  };
+}
+
+}  // namespace
+
+std::vector<Case> loss_cases() {
+  return {cross_entropy_forward(),
+          cross_entropy_forward_backward(),
+          mean_loss(),
+          sum_of_squares(),
+          combine_norm("combine_norm", 0.1F),
+          combine_norm("combine_norm_without_clipping", 0)};
+}
+
+}  // namespace dos::test
