@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proves that the checks of this folder can fail: each runs over a small tree with a fault."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CPP = "// SPDX-License-Identifier: Apache-2.0\n"
+HASH = "# SPDX-License-Identifier: Apache-2.0\n"
+
+
+class Checks(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def run_check(self, script, *arguments):
+        result = subprocess.run(
+            [sys.executable, os.path.join(HERE, script), self.folder.name, *arguments],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(result.stderr, "")
+        return result.returncode, result.stdout
+
+    def expect_fault(self, script, text, *arguments):
+        status, output = self.run_check(script, *arguments)
+        self.assertEqual(status, 1, output)
+        self.assertIn(text, output)
+
+    def expect_clean(self, script, *arguments):
+        status, output = self.run_check(script, *arguments)
+        self.assertEqual(status, 0, output)
+
+
+class FileHeader(Checks):
+    def setUp(self):
+        super().setUp()
+        self.write("src/a.cpp", CPP + "int a;\n" * 399)
+        self.write("tools/run", "#!/bin/bash\n" + HASH)
+        self.write("CMakeLists.txt", HASH)
+        self.write("notes.txt", "not a source file\n")
+
+    def test_good_tree(self):
+        self.expect_clean("file_header.py")
+
+    def test_no_licence(self):
+        self.write("src/b.hpp", "#pragma once\n")
+        self.expect_fault("file_header.py", "src/b.hpp: does not start with '// SPDX")
+
+    def test_no_licence_in_a_script(self):
+        self.write("tools/other", "#!/bin/bash\necho\n")
+        self.expect_fault("file_header.py", "tools/other: does not start with '# SPDX")
+
+    def test_empty_file(self):
+        self.write("src/CMakeLists.txt", "")
+        self.expect_fault("file_header.py", "src/CMakeLists.txt: does not start")
+
+    def test_too_long(self):
+        self.write("src/a.cpp", CPP + "int a;\n" * 400)
+        self.expect_fault("file_header.py", "src/a.cpp: 401 lines")
+
+
+class DocsPaths(Checks):
+    def setUp(self):
+        super().setUp()
+        self.write("src/rt/handle.hpp", CPP)
+        self.write("src/rt/handle.cpp", CPP)
+        self.write("docs/guide.md", "See [the session](../src/rt/handle.hpp#L3), `src/rt/handle.hpp:1`, "
+                   "`src/<module>/handle.{hpp,cpp}`, `src/*/`, `metrics/loss`, `README.md` and "
+                   "[elsewhere](https://example.org/x).\n```\n`src/not/there.cpp`\n```\n")
+        self.write("README.md", "Read `docs/guide.md`; results go to `build/x`.\n")
+
+    def test_good_tree(self):
+        self.expect_clean("docs_paths.py")
+
+    def test_missing_path(self):
+        self.write("README.md", "Read `docs/gone.md`.\n")
+        self.expect_fault("docs_paths.py", "README.md: 'docs/gone.md' does not exist")
+
+    def test_missing_alternative(self):
+        self.write("README.md", "Read `src/rt/handle.{hpp,cu}`.\n")
+        self.expect_fault("docs_paths.py", "handle.{hpp,cu}' does not exist")
+
+    def test_missing_command(self):
+        self.write("CONTRIBUTING.md", "Run `./src/rt/tool --fast`.\n")
+        self.expect_fault("docs_paths.py", "CONTRIBUTING.md: 'src/rt/tool' does not exist")
+
+    def test_missing_file_of_the_root(self):
+        self.write("README.md", "Read `CONTRIBUTING.md`.\n")
+        self.expect_fault("docs_paths.py", "README.md: 'CONTRIBUTING.md' does not exist")
+
+    def test_missing_link(self):
+        self.write("docs/guide.md", "See [it](handle.hpp).\n")
+        self.expect_fault("docs_paths.py", "docs/guide.md: 'handle.hpp' does not exist")
+
+
+class Format(Checks):
+    def setUp(self):
+        super().setUp()
+        # Stands in for clang-format: complains of the files that hold a tab.
+        self.write("tool", "#!/bin/bash\n"
+                   "for file in \"${@:4}\"; do\n"
+                   "  grep -q $'\\t' $file && echo \"$file:1:1: error: badly formatted\" >&2 && bad=1\n"
+                   "done\n"
+                   "exit ${bad:-0}\n")
+        os.chmod(os.path.join(self.folder.name, "tool"), 0o755)
+        self.write("src/a.cpp", CPP)
+
+    def test_good_tree(self):
+        self.expect_clean("format.py", "--clang-format=./tool")
+
+    def test_bad_file(self):
+        self.write("src/b.hpp", "\tint a;\n")
+        self.expect_fault("format.py", "src/b.hpp: run clang-format", "--clang-format=./tool")
+
+    def test_no_tool(self):
+        status, output = self.run_check("format.py", "--clang-format=DOS_CLANG_FORMAT-NOTFOUND")
+        self.assertEqual(status, 77)
+        self.assertIn("skipped", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
