@@ -4,10 +4,14 @@
 #include <hwloc.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/error.hpp"
 
@@ -27,7 +31,7 @@ std::unique_ptr<hwloc_topology, DestroyTopology> load() {
 }
 
 /// The first number of a file, if it exists and starts with one ("max" does not).
-std::optional<Index> number_in(const std::string& path) {
+std::optional<Index> number_in(const std::filesystem::path& path) {
   std::ifstream file(path);
   Index value = 0;
   if (file >> value) return value;
@@ -46,18 +50,52 @@ Index kernel_available_bytes() {
   return std::numeric_limits<Index>::max();
 }
 
-/// Limit minus use of this process's control group (version 2), if there is a limit.
-std::optional<Index> control_group_available_bytes() {
+/// Where one version of control groups keeps a group's memory limit and use.
+struct ControlGroupFiles {
+  const char* line;  ///< how the group's line in /proc/self/cgroup starts, after its number
+  const char* root;
+  const char* limit;
+  const char* used;
+  const char* reclaimable;  ///< key in memory.stat: cached file pages that count as used
+};
+
+constexpr std::array kControlGroups{
+    ControlGroupFiles{"::", "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"},
+    ControlGroupFiles{":memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                      "memory.usage_in_bytes", "total_inactive_file"}};
+
+/// The number behind `key` in a file of "key number" lines, 0 when there is none.
+Index value_in(const std::filesystem::path& path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  for (Index value = 0; file >> word >> value;)
+    if (word == key) return value;
+  return 0;
+}
+
+/// What one control group leaves of its limit, if it has one.
+std::optional<Index> available_in(const std::filesystem::path& group,
+                                  const ControlGroupFiles& files) {
+  const auto limit = number_in(group / files.limit);
+  const auto used = number_in(group / files.used);
+  if (!limit || !used) return std::nullopt;
+  return std::max<Index>(0, *limit - *used + value_in(group / "memory.stat", files.reclaimable));
+}
+
+/// The least that this process's control group and the groups around it leave of their limits.
+Index control_group_available_bytes() {
+  Index available = std::numeric_limits<Index>::max();
   std::ifstream file("/proc/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {
-    if (!line.starts_with("0::")) continue;
-    const std::string folder = "/sys/fs/cgroup" + line.substr(3);
-    const auto limit = number_in(folder + "/memory.max");
-    const auto used = number_in(folder + "/memory.current");
-    if (limit && used) return std::max<Index>(0, *limit - *used);
+  for (std::string line; std::getline(file, line);) {
+    const std::string entry = line.substr(std::min(line.find(':'), line.size()));
+    for (const ControlGroupFiles& files : kControlGroups) {
+      if (!entry.starts_with(files.line)) continue;
+      std::filesystem::path group = files.root + entry.substr(std::strlen(files.line));
+      for (; group.string().size() >= std::strlen(files.root); group = group.parent_path())
+        available = std::min(available, available_in(group, files).value_or(available));
+    }
   }
-  return std::nullopt;
+  return available;
 }
 
 }  // namespace
@@ -86,8 +124,7 @@ std::string hwloc_version() {
 }
 
 Index available_memory_bytes() {
-  const Index kernel = kernel_available_bytes();
-  return std::min(kernel, control_group_available_bytes().value_or(kernel));
+  return std::min(kernel_available_bytes(), control_group_available_bytes());
 }
 
 }  // namespace dos::platform
