@@ -92,18 +92,27 @@ class Readings {
                                                                {"ms_backward", metrics.ms_backward},
                                                                {"ms_update", metrics.ms_update}})
       times_[name].push_back(value);
-    for (const dos::rt::TaskRecord& record : records) {
-      const double ms = (record.end_us - record.start_us) / 1e3;
-      busy_ms_ += ms;
-      by_codelet_[record.codelet->symbol()] += ms;
-    }
-    wall_ms_ += metrics.ms_step;
+    for (const dos::rt::TaskRecord& record : records)
+      by_codelet_[record.codelet->symbol()] += (record.end_us - record.start_us) / 1e3;
     ++steps_;
   }
 
+  /// All tasks of the run, for the idle share: those of warm-up steps may reach into counted ones.
+  void add_tasks(const std::vector<dos::rt::TaskRecord>& records, bool counted) {
+    for (const dos::rt::TaskRecord& record : records) {
+      tasks_.emplace_back(record.start_us, record.end_us);
+      double& end = counted ? counted_end_us_ : warmup_end_us_;
+      end = std::max(end, record.end_us);
+    }
+  }
+
   [[nodiscard]] Spread time(const std::string& name) const { return spread_of(times_.at(name)); }
+  /// Between the end of the warm-up and the end of the last counted step.
   [[nodiscard]] double idle_share(Index workers) const {
-    return 1 - busy_ms_ / (wall_ms_ * static_cast<double>(workers));
+    double busy_us = 0;
+    for (const auto& [start, end] : tasks_)
+      busy_us += std::max(0.0, std::min(end, counted_end_us_) - std::max(start, warmup_end_us_));
+    return 1 - busy_us / ((counted_end_us_ - warmup_end_us_) * static_cast<double>(workers));
   }
   /// (milliseconds of worker time a step, codelet), longest first.
   [[nodiscard]] std::vector<std::pair<double, std::string>> by_codelet() const {
@@ -116,8 +125,9 @@ class Readings {
  private:
   std::map<std::string, std::vector<double>> times_;
   std::map<std::string, double> by_codelet_;
-  double busy_ms_ = 0;
-  double wall_ms_ = 0;
+  std::vector<std::pair<double, double>> tasks_;
+  double warmup_end_us_ = 0;
+  double counted_end_us_ = 0;
   int steps_ = 0;
 };
 
@@ -173,7 +183,9 @@ class Bench {
     const double loss = dos::train::read_scalar(results_.loss(step));
     dos::expect(loss > 0 && loss < 1e3, "step {}: the loss is {}: these timings are of no training",
                 step, loss);
-    if (step > options_.warmup) readings_.add(metrics, records);
+    const bool counted = step > options_.warmup;
+    readings_.add_tasks(records, counted);
+    if (counted) readings_.add(metrics, records);
   }
 
   const Options& options_;
