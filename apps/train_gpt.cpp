@@ -26,6 +26,19 @@ struct CommandLine {
   bool print_config = false;
 };
 
+/// This version trains on one rank. A step of several Slurm tasks that MPI does not see would be
+/// several trainings into one folder.
+void expect_one_rank(dos::Index ranks) {
+  dos::expect(ranks == 1, "started on {} ranks, but this version trains on one: use one task",
+              ranks);
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  dos::expect(
+      tasks == nullptr || std::string(tasks) == "1",
+      "Slurm started {} tasks that MPI does not connect, and this version trains on one rank: use "
+      "srun --ntasks=1 (and srun --mpi=pmi2 to connect tasks)",
+      tasks);
+}
+
 void run(CommandLine& command, const CLI::App& app) {
   dos::log::configure(command.log_level);
   if (app.count("--resume") > 0) command.launch.resume = command.resume;
@@ -72,8 +85,7 @@ int main(int argc, char** argv) {
   try {
     const dos::platform::MpiEnvironment mpi(argc, argv);
     reports = mpi.rank() == 0;
-    dos::expect(mpi.size() == 1,
-                "started on {} ranks, but this version trains on one: use one task", mpi.size());
+    expect_one_rank(mpi.size());
     run(command, app);
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {

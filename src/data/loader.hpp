@@ -13,7 +13,7 @@ struct LoaderConfig {
   Index context = 0;     ///< tokens a sequence feeds to the model
   Index vocabulary = 0;  ///< the model's: tokens must be smaller
   std::uint64_t seed = 0;
-  bool shuffle = true;  ///< false: windows in file order, for validation
+  bool shuffle = true;  ///< false: windows in file order
 };
 
 /// How many samples one step takes. Each step takes the next accumulate * ranks * batch samples,

@@ -15,7 +15,7 @@ std::string core_type();
 void use_one_thread();
 
 /// OpenBLAS 0.3.21 takes its AVX2 "Haswell" kernels on AVX-512 processors that it does not know
-/// (AMD Zen 4 and 5) and loses half of the speed. It chooses when the library is loaded, so the
+/// (AMD Zen 4 and 5) and loses much of its speed. It chooses when the library is loaded, so the
 /// only cure is to start the program again with OPENBLAS_CORETYPE set: this does so, once, and only
 /// when the choice is bad and the variable is not set. Call first thing in main, before MPI, with
 /// main's argv. Returns when there is nothing to mend or when the restart fails.

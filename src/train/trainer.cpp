@@ -23,11 +23,12 @@ tensor::Layout make_layout(const TrainConfig& config, const models::ModelConfig&
                                    config.sched.subgroup_params, config.decay_groups());
 }
 
-data::LoaderConfig loader_config(const TrainerInputs& inputs, bool shuffle) {
-  return {.context = inputs.model.context,
-          .vocabulary = inputs.model.vocabulary,
-          .seed = static_cast<std::uint64_t>(inputs.config.train.seed),
-          .shuffle = shuffle};
+/// Validation reads the same windows every time, drawn from all of the split whatever the run's
+/// seed.
+constexpr std::uint64_t kValidationSeed = 0;
+
+data::LoaderConfig loader_config(const models::ModelConfig& model, std::uint64_t seed) {
+  return {.context = model.context, .vocabulary = model.vocabulary, .seed = seed, .shuffle = true};
 }
 
 }  // namespace
@@ -42,8 +43,11 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       model_(models::find_architecture(inputs_.model.architecture)
                  .build(session, parameters_, inputs_.model,
                         inputs_.config.run_shape(session.workers()))),
-      train_loader_(std::move(inputs_.dataset.train), loader_config(inputs_, true)),
-      validation_loader_(std::move(inputs_.dataset.val), loader_config(inputs_, false)),
+      train_loader_(
+          std::move(inputs_.dataset.train),
+          loader_config(inputs_.model, static_cast<std::uint64_t>(inputs_.config.train.seed))),
+      validation_loader_(std::move(inputs_.dataset.val),
+                         loader_config(inputs_.model, kValidationSeed)),
       learning_rate_(inputs_.config.learning_rate()),
       store_(inputs_.out, inputs_.config.train.keep),
       progress_(inputs_.config.train.steps, inputs_.config.train.log_every, inputs_.quiet) {}

@@ -118,6 +118,12 @@ class BadConfiguration(AppTest):
         self.expect_error(result, "started on 2 ranks", "use one task")
         self.expect_nothing_written()
 
+    def test_tasks_that_do_not_see_each_other(self):
+        """srun without a PMI starts every task as a world of one rank."""
+        result = self.train(env={"SLURM_STEP_NUM_TASKS": "2"})
+        self.expect_error(result, "2 tasks", "srun --mpi=pmi2")
+        self.expect_nothing_written()
+
 
 class BadData(AppTest):
     def expect_refused(self, *parts, **keys):
