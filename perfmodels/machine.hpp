@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "base/types.hpp"
+
+namespace dos::perfmodels {
+
+/// A number of a machine file and where it comes from: a publication, a data sheet, a measurement.
+template <class T>
+struct Sourced {
+  T value{};
+  std::string source;
+};
+
+/// What the separate passes of the published code (arXiv 2410.21316, DeepSpeed fork) reach.
+struct PublishedMachine {
+  Sourced<units::ParamsPerSecond> downcast_rate;   ///< FP32 -> 16 bit on the CPU, node
+  Sourced<units::ParamsPerSecond> blocking_flush;  ///< gradient copy with the cast on the CPU, rank
+  Sourced<units::ParamsPerSecond> gpu_update_rate;  ///< torch.optim.AdamW, one GPU
+};
+
+/// A node. Rates of the CPU and of DRAM are of the whole node with every rank at work; rates of
+/// GPUs and links are of one GPU with all of them at work.
+struct Machine {
+  std::string name;
+  std::string description;
+
+  Sourced<Index> gpus;         ///< 0: a machine without GPU
+  Sourced<Index> cpu_workers;  ///< threads that update, of the node
+  Sourced<units::ParamsPerSecond> cpu_update_rate;
+  std::optional<Sourced<units::ParamsPerSecond>> cpu_worker_rate;  ///< one worker alone
+  Sourced<units::BytesPerSecond> dram_bandwidth;                   ///< reads and writes together
+  Sourced<units::Bytes> dram_capacity;
+  Sourced<units::FlopsPerSecond> training_rate;  ///< forward and backward, of one GPU, or the CPU
+
+  // With gpus > 0 only.
+  Sourced<units::ParamsPerSecond> gpu_update_rate;  ///< fused kernel, data on the GPU
+  Sourced<units::Bytes> gpu_memory;
+  Sourced<units::BytesPerSecond> h2d;   ///< alone
+  Sourced<units::BytesPerSecond> d2h;   ///< alone
+  Sourced<units::BytesPerSecond> both;  ///< both directions at once, their sum
+  std::optional<Sourced<units::BytesPerSecond>> h2d_cpu_busy;
+  std::optional<Sourced<units::BytesPerSecond>> d2h_cpu_busy;
+  std::optional<Sourced<units::BytesPerSecond>> both_cpu_busy;
+  std::optional<Sourced<units::BytesPerSecond>> gather;  ///< weights from the other ranks, a GPU
+  Sourced<units::Seconds> transfer_latency;
+  Sourced<units::Seconds> task_latency;
+  std::optional<PublishedMachine> published;
+
+  /// Throws Error, starting with `where`, when two numbers contradict each other.
+  void validate(const std::string& where) const;
+};
+
+/// Bytes of DRAM that a CPU update moves for a parameter: reads p, m, v (12) and a 16-bit g (2),
+/// writes p, m, v (12) and a 16-bit w (2).
+inline constexpr units::BytesPerParam kCpuUpdateTraffic{28};
+
+/// Reads a machine file: TOML, each number `{ value = 52.0, unit = "GB/s", source = "..." }`.
+/// docs/adding/machine.md lists keys and units. Throws Error "FILE:LINE: ..." for a syntax error,
+/// an unknown or missing key, a wrong unit, a number that is not positive, a missing source, a
+/// format of another version, or numbers that contradict each other.
+Machine parse_machine(const std::string& text, const std::string& file, const std::string& name);
+
+/// Names of the machine files in a folder, sorted.
+std::vector<std::string> machine_names(const std::filesystem::path& folder);
+
+/// Reads `<folder>/<name>.toml`, or the file `name` itself when it ends in ".toml". "this" stands
+/// for `host`. Throws Error with the nearest name, or naming the file that is missing for "this".
+Machine find_machine(const std::string& name, const std::filesystem::path& folder,
+                     const std::string& host);
+
+}  // namespace dos::perfmodels

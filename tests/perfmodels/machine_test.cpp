@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "perfmodels/machine.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "perfmodels/rates.hpp"
+#include "scratch_directory.hpp"
+
+namespace dos::perfmodels {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kGood = R"(format = 1
+description = "a test"
+[node]
+gpus = { value = 2, unit = "1", source = "s" }
+cpu_workers = { value = 8, unit = "1", source = "s" }
+training_rate = { value = 100, unit = "TFLOP/s", source = "s" }
+task_latency = { value = 0, unit = "us", source = "s" }
+[cpu]
+update_rate = { value = 2, unit = "Gparam/s", source = "bench" }
+[dram]
+bandwidth = { value = 100, unit = "GB/s", source = "s" }
+capacity = { value = 64, unit = "GiB", source = "s" }
+[gpu]
+update_rate = { value = 40, unit = "Gparam/s", source = "s" }
+memory = { value = 24, unit = "GB", source = "s" }
+[link]
+h2d = { value = 25, unit = "GB/s", source = "s" }
+d2h = { value = 20, unit = "GB/s", source = "s" }
+both = { value = 40, unit = "GB/s", source = "s" }
+latency = { value = 10, unit = "us", source = "s" }
+)";
+
+Machine parse(const std::string& text) {
+  return parse_machine(text, "m.toml", "m");
+}
+
+std::string replaced(const std::string& from, const std::string& to) {
+  std::string text = kGood;
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(MachineFile, IsReadInBaseUnits) {
+  const Machine machine = parse(kGood);
+  EXPECT_EQ(machine.gpus.value, 2);
+  EXPECT_DOUBLE_EQ(machine.cpu_update_rate.value.value(), 2e9);
+  EXPECT_EQ(machine.cpu_update_rate.source, "bench");
+  EXPECT_DOUBLE_EQ(machine.dram_capacity.value.value(), 64 * 0x1p30);
+  EXPECT_DOUBLE_EQ(machine.transfer_latency.value.value(), 1e-5);
+  EXPECT_FALSE(machine.published.has_value());
+}
+
+TEST(MachineFile, ErrorsNameFileLineAndRemedy) {
+  EXPECT_THAT(error_of("format ="), HasSubstr("m.toml:1: "));
+  EXPECT_THAT(error_of(replaced("format = 1\n", "")), HasSubstr("'format = 1' is missing"));
+  EXPECT_THAT(error_of(replaced("format = 1", "format = 7")),
+              AllOf(HasSubstr("format 7"), HasSubstr("measure the machine again")));
+  EXPECT_THAT(error_of(replaced("value = 25", "value = -25")),
+              HasSubstr("m.toml:17: link.h2d = -25 must be above 0"));
+  EXPECT_THAT(error_of(replaced("value = 25", "value = 0")), HasSubstr("link.h2d = 0 must be"));
+  EXPECT_THAT(error_of(replaced("value = 25", "value = nan")), HasSubstr("must be a number"));
+  EXPECT_THAT(error_of(replaced("value = 25", "value = \"25\"")), HasSubstr("must be a number"));
+  EXPECT_THAT(error_of(replaced("value = 25, unit = \"GB/s\"", "value = 25, unit = \"Gb/s\"")),
+              HasSubstr("link.h2d has unit 'Gb/s', known: GB/s, GiB/s"));
+  EXPECT_THAT(error_of(replaced("source = \"bench\"", "note = \"bench\"")),
+              HasSubstr("unknown part 'note'"));
+  EXPECT_THAT(error_of(replaced(", source = \"bench\"", "")),
+              HasSubstr("cpu.update_rate needs source"));
+  EXPECT_THAT(error_of(replaced("h2d =", "h2 =")),
+              HasSubstr("unknown key 'link.h2' (did you mean 'link.h2d'?)"));
+  EXPECT_THAT(error_of(replaced("both = { value = 40, unit = \"GB/s\", source = \"s\" }\n", "")),
+              HasSubstr("link.both is missing"));
+  EXPECT_THAT(error_of(replaced("gpus = { value = 2", "gpus = { value = 1.5")),
+              HasSubstr("whole number"));
+  EXPECT_THAT(error_of(replaced("gpus = { value = 2", "gpus = { value = 0")),
+              HasSubstr("is given, but node.gpus is 0"));
+  EXPECT_THAT(error_of(replaced("{ value = 25, unit = \"GB/s\", source = \"s\" }", "25")),
+              HasSubstr("write link.h2d = { value = ..., unit = \"GB/s\", source"));
+}
+
+TEST(MachineFile, ContradictionsAreRefused) {
+  EXPECT_THAT(error_of(replaced("bandwidth = { value = 100", "bandwidth = { value = 50")),
+              HasSubstr("cpu.update_rate = 2 Gparam/s moves 56 GB/s, dram.bandwidth is 50 GB/s"));
+  EXPECT_THAT(error_of(replaced("both = { value = 40", "both = { value = 46")),
+              HasSubstr("link.both = 46 GB/s must lie between"));
+  EXPECT_THAT(error_of(replaced("both = { value = 40", "both = { value = 24")),
+              HasSubstr("link.both = 24 GB/s must lie between"));
+  const std::string busy = "[link]\nh2d_cpu_busy = { value = 26, unit = \"GB/s\", source = \"s\" }";
+  EXPECT_THAT(error_of(replaced("[link]", busy)),
+              HasSubstr("link.h2d_cpu_busy = 26 GB/s is above link.h2d = 25 GB/s"));
+}
+
+TEST(MachineFile, UnknownNamesSuggestTheNearest) {
+  const test::ScratchDirectory folder;
+  const auto error = [&](const std::string& name) -> std::string {
+    try {
+      find_machine(name, folder.path(), "myhost");
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  std::ofstream(folder / "h100-4x.toml") << kGood;
+  EXPECT_THAT(error("h100-x4"), HasSubstr("unknown machine 'h100-x4' (did you mean 'h100-4x'?)"));
+  EXPECT_THAT(error("this"), AllOf(HasSubstr("myhost.toml"), HasSubstr("does not exist")));
+  EXPECT_EQ(find_machine("h100-4x", folder.path(), "").name, "h100-4x");
+  EXPECT_EQ(find_machine(folder / "h100-4x.toml", "/nowhere", "").name, "h100-4x");
+  std::ofstream(folder / "myhost.toml") << kGood;
+  EXPECT_EQ(find_machine("this", folder.path(), "myhost").name, "myhost");
+}
+
+TEST(Machines, OfTheRepositoryAreReadable) {
+  const std::filesystem::path folder =
+      std::filesystem::path(std::getenv("DOS_SOURCE_DIR")) / "perfmodels" / "machines";
+  const auto names = machine_names(folder);
+  EXPECT_THAT(names, testing::IsSupersetOf({"a100", "a100-4x", "cpu-2core", "gh200", "h100",
+                                            "h100-4x", "h200", "rtx4090"}));
+  for (const std::string& name : names) {
+    const Machine machine = find_machine(name, folder, "");
+    EXPECT_NO_THROW(rates_of(machine, 1)) << name;
+  }
+}
+
+TEST(RatesOf, DividesTheNodeAmongItsRanks) {
+  Machine machine = parse(kGood);
+  const Rates one = rates_of(machine, 1);
+  EXPECT_EQ(one.gpus.size(), 2U);
+  EXPECT_EQ(one.cpu_workers, 8);
+  EXPECT_DOUBLE_EQ(one.cpu_worker.value(), 2.5e8);
+  // Nothing was measured with a busy CPU: the link's own rates stand in.
+  EXPECT_EQ(one.gpus[0].h2d_cpu_busy, machine.h2d.value);
+  const Rates half = rates_of(machine, 2);
+  EXPECT_EQ(half.gpus.size(), 1U);
+  EXPECT_DOUBLE_EQ(half.cpu_update.value(), 1e9);
+  EXPECT_DOUBLE_EQ(half.dram.value(), 5e10);
+  EXPECT_EQ(half.gpus[0].h2d, machine.h2d.value);
+  EXPECT_THROW(rates_of(machine, 3), Error);
+  EXPECT_THROW(rates_of(machine, 0), Error);
+}
+
+}  // namespace
+}  // namespace dos::perfmodels
