@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sched/workload.hpp"
+
+namespace dos::sched {
+
+/// How far the optimum uses a resource.
+struct ResourceUse {
+  std::string name;        ///< "cpu", "dram", "gpu 0 h2d", "gpu 1 memory", ...
+  double utilisation = 0;  ///< 1: tight
+  double weight = 0;       ///< share of the bound that falls when the resource grows, relative
+};
+
+/// The fastest update that rates and memory allow, whatever the order: docs/scheduler.md states the
+/// linear programme. Fill, drain, latencies and whole subgroups are left out, so no schedule is
+/// faster.
+struct Bound {
+  units::Seconds time;
+  units::Params cpu;
+  std::vector<units::Params> streamed;  ///< by GPU
+  std::vector<units::Params> resident;  ///< by GPU
+  std::vector<ResourceUse> resources;
+  std::string binding;  ///< the resource whose growth helps most
+};
+
+struct BoundOptions {
+  bool busy_links = false;   ///< links at the rates of a busy CPU: a forecast, not a bound
+  bool half_duplex = false;  ///< one direction of a link at a time
+  bool residents = true;     ///< states may stay on the GPU
+};
+
+Bound lower_bound(const Problem& problem, const BoundOptions& options = {});
+
+}  // namespace dos::sched

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+namespace dos::sched {
+
+/// Something that runs and draws on DRAM.
+struct Flow {
+  double rate = 0;   ///< units a second when alone; share_dram() lowers it
+  double bytes = 0;  ///< DRAM bytes a unit
+  double limit = 0;  ///< rate that it cannot pass while others run; at most `rate`
+};
+
+/// Divides a DRAM bandwidth (bytes/s): every flow keeps the same fraction f <= 1 of its own rate,
+/// or its limit where that is lower; f is the largest that the bandwidth allows. So whoever asks
+/// for more gets more, as on a memory controller that serves requests in their order.
+void share_dram(std::vector<Flow>& flows, double bandwidth);
+
+}  // namespace dos::sched

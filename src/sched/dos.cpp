@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/dos.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.hpp"
+#include "sched/interleave.hpp"
+#include "sched/registry.hpp"
+#include "sched/replay.hpp"
+
+namespace dos::sched {
+namespace {
+
+/// Keeps the fastest of the plans that it is shown.
+class Search {
+ public:
+  Search(const Problem& problem, const PolicyOptions& options)
+      : problem_(problem), options_(options) {}
+
+  /// States of these sizes on the GPUs. Returns the plan's time, nothing when it does not fit.
+  std::optional<units::Seconds> try_shares(const std::vector<units::Bytes>& resident,
+                                           const std::vector<units::Params>& streamed,
+                                           std::optional<Index> window) {
+    Plan plan = all_cpu(problem_);
+    place_residents(problem_, plan, resident);
+    spread_streamed(problem_, plan, streamed);
+    deal_weights(problem_, plan);
+    try {
+      set_windows(problem_, plan, window);
+    } catch (const Error& error) {
+      obstacle_ = error.what();
+      return std::nullopt;
+    }
+    plan.reason = "shares of the linear programme, rounded to subgroups by replay";
+    return consider(std::move(plan));
+  }
+
+  void try_policy(const Policy& policy) {
+    try {
+      Plan plan = policy.plan(problem_, options_);
+      plan.reason = fmt::format("as {}, which no other share beats", policy.name);
+      consider(std::move(plan));
+    } catch (const Error&) {
+      // A policy that cannot place this problem proposes nothing.
+    }
+  }
+
+  [[nodiscard]] bool found() const { return best_.has_value(); }
+  [[nodiscard]] const std::string& obstacle() const { return obstacle_; }
+  Plan take() { return std::move(*best_); }
+
+ private:
+  units::Seconds consider(Plan plan) {
+    plan.execution.half_duplex = options_.half_duplex;
+    const units::Seconds time = replay(problem_, plan).update_end;
+    // A tie within rounding keeps the earlier plan: the result must not hang on the last bit.
+    if (!best_ || time.value() < best_time_.value() * (1 - 1e-9)) {
+      best_ = std::move(plan);
+      best_time_ = time;
+    }
+    return time;
+  }
+
+  const Problem& problem_;
+  const PolicyOptions& options_;
+  std::optional<Plan> best_;
+  units::Seconds best_time_{0};
+  std::string obstacle_;
+};
+
+struct Shares {
+  std::vector<units::Bytes> resident;
+  std::vector<units::Params> streamed;
+};
+
+Shares scaled(const Shares& shares, double factor) {
+  Shares result = shares;
+  for (units::Params& each : result.streamed) each = each * factor;
+  return result;
+}
+
+/// The optimum's shares; residents leave room for the window of what is streamed.
+Shares shares_of(const Problem& problem, const PolicyOptions& options, const Bound& bound) {
+  Shares shares{{}, bound.streamed};
+  const units::Bytes slot =
+      units::Params(static_cast<double>(problem.largest())) * problem.cost.state;
+  for (Index g = 0; g < problem.gpus(); ++g) {
+    const auto gpu = static_cast<std::size_t>(g);
+    const StateMemory& memory = problem.memory[gpu];
+    units::Bytes room =
+        options.residents ? std::min(memory.update, memory.resident) : units::Bytes{0};
+    if (bound.streamed[gpu] > problem.total() * 1e-9) {
+      const Index window = options.window.value_or(useful_window(problem, g, problem.largest()));
+      room = std::min(room, memory.update - slot * static_cast<double>(window));
+    }
+    // The optimum rounded up by one subgroup: rounding down would leave memory unused.
+    const units::Bytes wanted = bound.resident[gpu] * problem.cost.state + slot;
+    shares.resident.push_back(std::max(units::Bytes{0}, std::min(room, wanted)));
+  }
+  return shares;
+}
+
+/// Steps away from the optimum in both directions, halving, while it gets faster.
+void search_near(const Problem& problem, const PolicyOptions& options, Search& search,
+                 const Shares& start) {
+  std::optional<Index> window = options.window;
+  const auto time_of = [&](double factor) {
+    const Shares shares = scaled(start, factor);
+    return search.try_shares(shares.resident, shares.streamed, window);
+  };
+  double streamed = 0;
+  for (const units::Params each : start.streamed) streamed += each.value();
+  auto best = time_of(1);
+  if (streamed <= 0 || !best) return;
+  const double one_subgroup = static_cast<double>(problem.largest()) / streamed;
+  double at = 1;
+  for (double step = 0.16; step > one_subgroup / 4 && step > 0.002; step /= 2) {
+    for (const double factor : {at - step, at + step}) {
+      const auto time = time_of(factor);
+      if (!time || !(*time < *best)) continue;
+      best = time;
+      at = factor;
+    }
+  }
+  // Whole rounds of the CPU's workers: a last round of a few subgroups costs as much as a full one.
+  for (Index extra = 1; extra <= std::min<Index>(problem.rates.cpu_workers, 8); ++extra)
+    for (const double sign : {-1.0, 1.0})
+      time_of(at + sign * static_cast<double>(extra) * one_subgroup);
+  // Working parameters and gradients come between states: more copies ahead bridge that, where
+  // memory allows.
+  for (const Index factor : {2, 4}) {
+    if (options.window) return;
+    window = factor * useful_window(problem, 0, problem.largest());
+    time_of(at);
+  }
+}
+
+/// The GPU share that the user asked for: residents first, the rest streamed.
+Plan fixed_share(const Problem& problem, const PolicyOptions& options, double share) {
+  expect(problem.gpus() > 0 || share == 0, "sched.share = {:g} needs a GPU, this machine has none",
+         share);
+  const double part = share / std::max(1.0, static_cast<double>(problem.gpus()));
+  Bound bound = lower_bound(problem, {.residents = options.residents});
+  bound.streamed.assign(problem.rates.gpus.size(), problem.total() * part);
+  bound.resident = bound.streamed;
+  Shares shares = shares_of(problem, options, bound);
+  for (std::size_t g = 0; g < shares.resident.size(); ++g) {
+    shares.resident[g] = std::min(shares.resident[g], bound.streamed[g] * problem.cost.state);
+    shares.streamed[g] -= shares.resident[g] / problem.cost.state;
+  }
+  Search search(problem, options);
+  search.try_shares(shares.resident, shares.streamed, options.window);
+  expect(search.found(), "{}", search.obstacle());
+  Plan plan = search.take();
+  plan.reason = fmt::format("sched.share = {:g}", share);
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
+  expect(!options.published,
+         "sched.published=true models the published code: use policy "
+         "dos-stride, twinflow or zero-offload");
+  if (options.share) return fixed_share(problem, options, *options.share);
+  if (options.stride)
+    return fixed_share(problem, options, 1.0 / static_cast<double>(*options.stride));
+  Search search(problem, options);
+  for (const Policy& policy : policies())
+    if (policy.plan != &plan_dos) search.try_policy(policy);
+  if (problem.gpus() > 0) {
+    for (const bool busy : {false, true}) {
+      const Bound bound = lower_bound(
+          problem,
+          {.busy_links = busy, .half_duplex = options.half_duplex, .residents = options.residents});
+      search_near(problem, options, search, shares_of(problem, options, bound));
+    }
+  }
+  Plan plan = search.take();
+  if (plan.gpu_share(problem) == 0) plan.reason = "the GPU cannot help: every update on the CPU";
+  return plan;
+}
+
+}  // namespace dos::sched

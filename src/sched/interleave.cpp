@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/interleave.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace dos::sched {
+namespace {
+
+std::size_t at(Index index) {
+  return static_cast<std::size_t>(index);
+}
+
+double params_of(const Problem& problem, std::size_t subgroup) {
+  return static_cast<double>(problem.subgroups[subgroup].params);
+}
+
+}  // namespace
+
+Plan all_cpu(const Problem& problem) {
+  Plan plan;
+  plan.assignments.resize(problem.subgroups.size());
+  plan.window.assign(problem.rates.gpus.size(), 0);
+  plan.window_memory.assign(problem.rates.gpus.size(), units::Bytes{0});
+  deal_weights(problem, plan);
+  return plan;
+}
+
+void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
+  std::vector<units::Bytes> left = amount;
+  for (std::size_t i = 0; i < plan.assignments.size() && !left.empty(); ++i) {
+    const auto roomiest = std::max_element(left.begin(), left.end());
+    const units::Bytes bytes = problem.state_bytes(static_cast<Index>(i));
+    if (bytes > *roomiest) break;
+    *roomiest -= bytes;
+    plan.assignments[i] = {Placement::kResident, roomiest - left.begin()};
+  }
+}
+
+void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount) {
+  double wanted = 0;
+  for (const units::Params each : amount) wanted += each.value();
+  double open = 0;
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i)
+    if (plan.assignments[i].placement == Placement::kCpu) open += params_of(problem, i);
+  if (wanted <= 0 || open <= 0) return;
+  const double fraction = std::min(1.0, wanted / open);
+  std::vector<units::Params> left = amount;
+  double owed = 0;
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
+    if (plan.assignments[i].placement != Placement::kCpu) continue;
+    const double params = params_of(problem, i);
+    owed += params * fraction;
+    // Half a subgroup is the most that rounding to whole ones may owe either way.
+    if (owed < params / 2) continue;
+    owed -= params;
+    const auto neediest = std::max_element(left.begin(), left.end());
+    *neediest -= units::Params(params);
+    plan.assignments[i] = {Placement::kStreamed, neediest - left.begin()};
+  }
+}
+
+Index useful_window(const Problem& problem, Index gpu, Index params) {
+  const perfmodels::GpuRates& rates = problem.rates.gpus[at(gpu)];
+  const units::Params size(static_cast<double>(params));
+  const units::Bytes bytes = size * problem.cost.state;
+  const units::Seconds in = problem.rates.transfer_latency + bytes / rates.h2d;
+  const units::Seconds out = problem.rates.transfer_latency + bytes / rates.d2h;
+  const units::Seconds held = in + problem.rates.task_latency + size / rates.update + out;
+  return static_cast<Index>(std::ceil(held / std::max(in, out))) + 1;
+}
+
+void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked) {
+  for (Index g = 0; g < problem.gpus(); ++g) {
+    Index largest = 0;
+    units::Bytes resident{0};
+    for (const Index i : plan.gpu_order(g)) {
+      if (plan.assignments[at(i)].placement == Placement::kResident)
+        resident += problem.state_bytes(i);
+      else
+        largest = std::max(largest, problem.subgroups[at(i)].params);
+    }
+    plan.window[at(g)] = 0;
+    plan.window_memory[at(g)] = units::Bytes{0};
+    if (largest == 0) continue;
+    const units::Bytes room = problem.memory[at(g)].update - resident;
+    const units::Bytes slot = units::Params(static_cast<double>(largest)) * problem.cost.state;
+    const auto fitting = static_cast<Index>(std::floor(room / slot * (1 + 1e-12)));
+    expect(fitting >= 1,
+           "GPU {} has {:.3f} GB free for states during the update, one subgroup of {} parameters "
+           "needs {:.3f} GB: use a smaller sched.subgroup_params or policy zero-offload",
+           g, room.value() / 1e9, largest, slot.value() / 1e9);
+    expect(!asked || *asked <= fitting,
+           "sched.window = {} subgroups of {} parameters need {:.3f} GB, GPU {} has {:.3f} GB: at "
+           "most {}",
+           asked.value_or(0), largest,
+           (slot * static_cast<double>(asked.value_or(0))).value() / 1e9, g, room.value() / 1e9,
+           fitting);
+    plan.window[at(g)] = asked ? *asked : std::min(fitting, useful_window(problem, g, largest));
+    plan.window_memory[at(g)] = slot * static_cast<double>(plan.window[at(g)]);
+  }
+}
+
+void deal_weights(const Problem& problem, Plan& plan) {
+  std::vector<double> dealt(problem.rates.gpus.size(), 0.0);
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
+    if (plan.assignments[i].placement != Placement::kCpu) continue;
+    const auto least = std::min_element(dealt.begin(), dealt.end());
+    plan.assignments[i].gpu = dealt.empty() ? -1 : least - dealt.begin();
+    if (!dealt.empty()) *least += params_of(problem, i);
+  }
+}
+
+}  // namespace dos::sched

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "sched/plan.hpp"
+
+namespace dos::sched {
+
+// What policies are made of.
+
+/// Everything on the CPU, no window.
+Plan all_cpu(const Problem& problem);
+
+/// Makes subgroups resident, from the first on, while their states fit into `amount` of each GPU.
+/// At the front they need no copy when the links have nothing to update yet, and the next forward
+/// needs them first. Pre: all of them are on the CPU.
+void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount);
+
+/// Makes subgroups of the CPU streamed, `amount` a GPU, spread evenly by parameters over the order
+/// (error diffusion): whatever part of the order is done, each device has done its part of it.
+void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount);
+
+/// Copies in flight that keep a link busy: the time that a subgroup of `params` parameters holds
+/// its memory (in, update, out, latencies), in units of the slower direction, and one to spare.
+Index useful_window(const Problem& problem, Index gpu, Index params);
+
+/// Sets windows and their memory: what the update leaves beside residents, divided by the largest
+/// streamed subgroup; at most `asked`, or useful_window(). Throws Error when a GPU has streamed
+/// subgroups and no memory for the largest of them, or for as many as asked.
+void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked);
+
+/// Deals the working parameters of CPU subgroups to the GPUs, evenly by parameters.
+void deal_weights(const Problem& problem, Plan& plan);
+
+}  // namespace dos::sched

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sched/bound.hpp"
+#include "sched/workload.hpp"
+
+namespace dos::sched {
+
+enum class Placement : std::uint8_t {
+  kCpu,       ///< updated by CPU workers, in host memory
+  kStreamed,  ///< states go to the GPU, are updated there, and come back
+  kResident,  ///< states stay on the GPU
+};
+
+/// "cpu", "streamed", "resident".
+const char* name_of(Placement placement);
+
+struct Assignment {
+  Placement placement = Placement::kCpu;
+  /// The GPU that updates it; for kCpu the one that receives the working parameters, -1 if none.
+  Index gpu = -1;
+};
+
+/// How the CPU makes 16-bit working parameters.
+enum class Downcast : std::uint8_t {
+  kFused,       ///< in the update itself
+  kBlocking,    ///< a pass after each update, then the copy, before the next update
+  kBackground,  ///< a pass on a thread of its own, for all subgroups since the last GPU update
+};
+
+/// How a plan is carried out. The defaults are this project's runtime; the others are what the
+/// published code does.
+struct Execution {
+  bool half_duplex = false;        ///< states in and states out exclude each other
+  bool lockstep = false;           ///< one host thread walks over the subgroups in their order
+  bool cpu_team = false;           ///< all CPU workers on one subgroup, then the next
+  bool joins_copies = true;        ///< the update ends when the last copy has ended
+  bool published_kernels = false;  ///< rates of the published passes (Rates::published)
+  Downcast downcast = Downcast::kFused;
+};
+
+/// What one rank does with its subgroups. A plain value: the same problem gives the same plan.
+struct Plan {
+  std::string policy;
+  std::string reason;                   ///< one line: why it looks like this
+  std::vector<Assignment> assignments;  ///< by subgroup
+  /// By GPU: how many streamed subgroups may hold GPU memory at once, and how much they may hold.
+  std::vector<Index> window;
+  std::vector<units::Bytes> window_memory;
+  Execution execution;
+
+  Bound bound;
+  units::Seconds time;  ///< of the replay
+
+  /// Subgroups of a device in the order of execution, which is the order of forward.
+  [[nodiscard]] std::vector<Index> cpu_order() const;
+  [[nodiscard]] std::vector<Index> gpu_order(Index gpu) const;
+  /// Part of the parameters with a placement, 0 .. 1.
+  [[nodiscard]] double share(const Problem& problem, Placement placement) const;
+  /// Part of the parameters that GPUs update.
+  [[nodiscard]] double gpu_share(const Problem& problem) const;
+};
+
+/// One line: "dos: 54.6 % of 5.1 Gparam on the GPU (0.0 % resident), window 4, ...".
+std::string describe(const Plan& plan, const Problem& problem);
+
+}  // namespace dos::sched

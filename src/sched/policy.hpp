@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sched/plan.hpp"
+
+namespace dos::sched {
+
+/// What a user may ask of a policy; each ignores what is not its own.
+struct PolicyOptions {
+  std::optional<Index> stride{};  ///< every stride-th subgroup on the GPU
+  std::optional<double> share{};  ///< part of the parameters on the GPU, 0 .. 1
+  std::optional<Index> window{};  ///< streamed subgroups on a GPU at once
+  bool published = false;         ///< model the published code instead of this project's runtime
+  bool residents = true;          ///< states may stay on the GPU
+  bool half_duplex = false;       ///< one direction of the link at a time
+
+  /// Throws Error naming the first option out of range.
+  void validate() const;
+};
+
+/// A policy: a pure function of the problem. It fills assignments, windows, execution and reason;
+/// make_plan() adds the rest. Throws Error when it cannot place the problem.
+struct Policy {
+  const char* name;
+  const char* summary;
+  Plan (*plan)(const Problem& problem, const PolicyOptions& options);
+};
+
+/// Checks problem and options, plans with the named policy (sched/registry.hpp), and adds name,
+/// bound and replayed time. Throws Error for an unknown policy, with the nearest name.
+Plan make_plan(const std::string& policy, const Problem& problem,
+               const PolicyOptions& options = {});
+
+}  // namespace dos::sched

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <queue>
+#include <vector>
+
+#include "sched/contention.hpp"
+#include "sched/replay.hpp"
+
+namespace dos::sched {
+
+/// The state of one replay (replay.hpp); SI units as plain numbers inside.
+class Simulation {
+ public:
+  Simulation(const Problem& problem, const Plan& plan, bool record);
+  Replay run();
+
+ private:
+  /// A resource that does one thing at a time: a direction of a link, a GPU, the downcast thread.
+  struct Lane {
+    bool busy = false;
+    Work work = Work::kStateIn;
+    Index subgroup = -1;
+    double begin = 0;
+    double flows_from = 0;  ///< end of the latency
+    double left = 0;        ///< bytes or parameters
+    double rate = 0;        ///< now
+  };
+  /// Workers that share a rate evenly. `progress` is what each of them has done since the start, so
+  /// that an event costs the logarithm of their number.
+  struct Crew {
+    struct Member {
+      double key;  ///< progress at which it ends, or time at which it joins
+      Index worker;
+      bool operator>(const Member& other) const {
+        return key != other.key ? key > other.key : worker > other.worker;
+      }
+    };
+    using Queue = std::priority_queue<Member, std::vector<Member>, std::greater<>>;
+    Queue active;
+    Queue waiting;  ///< in their latency
+    double progress = 0;
+    double rate = 0;  ///< of one member, now
+    [[nodiscard]] double count() const { return static_cast<double>(active.size()); }
+  };
+  struct Worker {
+    Index subgroup = -1;
+    double begin = 0;
+    bool waits_for_copy = false;
+  };
+  struct Gpu {
+    std::vector<Index> order;
+    std::size_t next_in = 0;      ///< place in `order` of the next states to fetch
+    std::size_t next_kernel = 0;  ///< place in `order` of the next update
+    Index arrived = 0;            ///< places in `order` whose states are there
+    Index slots = 0;
+    double window_bytes = 0;
+    double resident_bytes = 0;
+    std::deque<Index> weights;    ///< waiting to go in
+    std::deque<Index> states;     ///< waiting to go out
+    std::deque<Index> gradients;  ///< waiting to go out
+    Lane in, out, kernel;
+  };
+
+  void start_everything();
+  void start_gpu(Index g);
+  void start_state_in(Index g);
+  void start_cpu();
+  void start_downcast();
+  void start(Lane& lane, Work work, Index subgroup, double amount, double latency);
+  void request_gradients();
+  [[nodiscard]] bool fits(const Gpu& gpu, Index g, Index subgroup) const;
+  [[nodiscard]] bool cpu_may_start(Index subgroup) const;
+  [[nodiscard]] bool kernel_may_start(Index subgroup) const;
+
+  void set_rates();
+  void limit_link(const perfmodels::GpuRates& rates, Gpu& gpu, bool cpu_busy);
+  [[nodiscard]] double next_event() const;
+  void advance(double step);
+  void finish_due(double step);
+  void finish_lane(Lane& lane, Index g);
+  void finish_crew(Crew& crew, bool is_downcast);
+  void finish_cpu_update(Index worker);
+  void release_worker(Index worker);
+  void weight_is_ready(Index subgroup);
+  void change_memory(Index g, double bytes);
+  void log(Work work, Index subgroup, Index gpu, Index worker, double begin);
+
+  [[nodiscard]] double params(Index subgroup) const {
+    return static_cast<double>(problem_.subgroups[static_cast<std::size_t>(subgroup)].params);
+  }
+  [[nodiscard]] Index gpu_of(Index subgroup) const {
+    return plan_.assignments[static_cast<std::size_t>(subgroup)].gpu;
+  }
+  [[nodiscard]] bool flowing(const Lane& lane) const {
+    return lane.busy && lane.flows_from <= now_;
+  }
+
+  const Problem& problem_;
+  const Plan& plan_;
+  bool record_;
+  double now_ = 0;
+  Replay result_;
+
+  std::vector<Gpu> gpus_;
+  std::vector<Index> cpu_order_;
+  std::size_t cpu_next_ = 0;
+  std::size_t cpu_done_ = 0;
+  std::size_t gradients_requested_ = 0;
+  std::size_t gradients_ahead_ = 0;
+  std::vector<bool> gradient_here_;
+  std::vector<Worker> workers_;
+  std::vector<Index> idle_workers_;  ///< the last one starts next
+  Crew updates_;
+  Crew downcasts_;
+  std::deque<Index> to_downcast_;    ///< submitted to the downcast thread
+  std::deque<Index> not_submitted_;  ///< updated since the last GPU update
+  Lane downcast_lane_;
+  Index unfinished_ = 0;  ///< subgroups whose last activity is still to come
+  Index first_depth_left_ = 0;
+  double host_end_ = 0;
+  std::vector<Flow> flows_;
+};
+
+}  // namespace dos::sched

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "base/types.hpp"
+#include "perfmodels/rates.hpp"
+
+namespace dos::sched {
+
+/// The unit of the optimizer as the planner sees it.
+struct Subgroup {
+  Index params = 0;
+  Index depth = 0;  ///< place in the order in which the next forward needs the parameters
+};
+
+/// What the update of a parameter moves.
+struct UpdateCost {
+  units::BytesPerParam state{12};  ///< FP32 p, m, v: each way when streamed
+  /// Working parameter, host to GPU, of what the CPU updates; 4 in FP32, 0 where the GPU runs no
+  /// forward pass.
+  units::BytesPerParam weight{2};
+  /// Gradient, GPU to host, of what the CPU updates; 0 when it left during backward.
+  units::BytesPerParam gradient{0};
+  units::BytesPerParam cpu_traffic = perfmodels::kCpuUpdateTraffic;  ///< DRAM, by a CPU update
+};
+
+/// Memory of one GPU for states.
+struct StateMemory {
+  units::Bytes update;    ///< free while the update runs (activations are gone)
+  units::Bytes resident;  ///< free at the peak of forward and backward: what may stay for ever
+};
+
+/// Everything a plan depends on, for one rank.
+struct Problem {
+  std::vector<Subgroup> subgroups;  ///< in the order of the next forward
+  UpdateCost cost;
+  perfmodels::Rates rates;
+  std::vector<StateMemory> memory;  ///< one a GPU
+
+  [[nodiscard]] Index gpus() const { return static_cast<Index>(rates.gpus.size()); }
+  [[nodiscard]] units::Params total() const;
+  [[nodiscard]] Index largest() const;
+  /// p, m, v of a subgroup.
+  [[nodiscard]] units::Bytes state_bytes(Index subgroup) const;
+
+  /// Throws Error unless every subgroup has parameters, the depths do not fall, the rates are
+  /// positive and each GPU has a StateMemory that is not negative.
+  void validate() const;
+};
+
+}  // namespace dos::sched
