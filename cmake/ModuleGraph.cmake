@@ -3,8 +3,8 @@
 # nothing else. Checked when CMake configures (DosModules.cmake), and by tests/checks.
 include_guard()
 
-set(DOS_MODULES base platform perfmodels rt codelets tensor nn models optim sched sched_starpu dist data
-                io trace train)
+set(DOS_MODULES base platform perfmodels rt codelets tensor nn models optim sched sched_starpu planner dist
+                data io trace train)
 
 set(DOS_MAY_USE_base "")
 set(DOS_MAY_USE_platform base)
@@ -17,12 +17,13 @@ set(DOS_MAY_USE_models base tensor nn)
 set(DOS_MAY_USE_optim base tensor codelets)
 set(DOS_MAY_USE_sched base perfmodels)
 set(DOS_MAY_USE_sched_starpu base rt sched perfmodels)
+set(DOS_MAY_USE_planner base perfmodels sched)
 set(DOS_MAY_USE_dist base platform rt tensor)
 set(DOS_MAY_USE_data base)
 set(DOS_MAY_USE_io base platform rt tensor)
 set(DOS_MAY_USE_trace base rt)
-set(DOS_MAY_USE_train base platform perfmodels rt codelets tensor nn models optim sched sched_starpu dist
-                      data io trace)
+set(DOS_MAY_USE_train base platform perfmodels rt codelets tensor nn models optim sched sched_starpu planner
+                      dist data io trace)
 
 # Headers of C libraries that only some modules may see: header regex -> modules.
 set(DOS_RESTRICTED_HEADERS starpu mpi cuda hwloc)

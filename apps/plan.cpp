@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan: says before a run whether a model fits a machine, how its update is divided, and how long a
+// step takes.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "planner/report.hpp"
+#include "planner/timeline.hpp"
+#include "planner/validation.hpp"
+#include "sched/registry.hpp"
+#include "train/plan_model.hpp"
+
+namespace {
+
+struct CommandLine {
+  std::string machine;
+  std::string model;
+  std::vector<std::string> assignments;
+  std::string machines = DOS_MACHINE_FOLDER;
+  std::string svg;
+  bool json = false;
+  bool validation = false;
+  dos::planner::Request request;
+};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+std::string policy_footer() {
+  std::string text = "Policies:\n";
+  for (const dos::sched::Policy& policy : dos::sched::policies())
+    text += fmt::format("  {:<24} {}\n", policy.name, policy.summary);
+  return text + "\n" + dos::planner::describe_settings();
+}
+
+void run(CommandLine& command) {
+  using namespace dos;
+  if (command.validation) {
+    fmt::print("{}", planner::validation_tables(command.machines));
+    return;
+  }
+  expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");
+  planner::Request& request = command.request;
+  request.machine = perfmodels::find_machine(command.machine, command.machines, host_name());
+  request.model = train::find_planned_model(command.model);
+  for (const std::string& assignment : command.assignments)
+    planner::set_from_text(assignment, request.settings);
+  const planner::Forecast forecast = planner::forecast(request);
+  const sched::Replay replay = sched::replay(forecast.problem, forecast.plan, /*record=*/true);
+  if (!command.svg.empty()) {
+    const std::string title = fmt::format("{} on {}: {}", request.model.name, request.machine.name,
+                                          describe(forecast.plan, forecast.problem));
+    write_durably(command.svg,
+                  planner::timeline_svg(forecast.problem, forecast.plan, replay, title));
+  }
+  fmt::print("{}\n", command.json ? planner::report_json(request, forecast)
+                                  : planner::report_text(request, forecast, replay));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine command;
+  CLI::App app("Plans a training step: memory, shares of CPU and GPU, times, bound.");
+  app.footer(policy_footer());
+  app.add_option("--machine", command.machine, "a machine file's name or path, or 'this'");
+  app.add_option("--model", command.model, "a preset, or a configuration file of train_gpt");
+  app.add_option("--ranks", command.request.ranks, "ranks of the run")->capture_default_str();
+  app.add_option("--micro-batch", command.request.micro_batch, "sequences on one rank")
+      ->capture_default_str();
+  app.add_option("--policy", command.request.policy, "see below")->capture_default_str();
+  app.add_option("--set", command.assignments, "key=value, see below; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--machines", command.machines, "folder of the machine files")
+      ->capture_default_str();
+  app.add_option("--svg", command.svg, "draw the timeline into this file");
+  app.add_flag("--json", command.json, "print one JSON object");
+  app.add_flag("--validation", command.validation,
+               "print the model's predictions beside published measurements");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(command);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "plan: error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/memory.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace dos::planner {
+namespace {
+
+/// CUDA context, cuBLAS work spaces, communication buffers and fragmentation: assumed.
+constexpr units::Bytes kReserve{1.5e9};
+/// Rows of logits that exist at a time: train.logits_rows.
+constexpr double kLogitRows = 512;
+constexpr double kFp32 = 4;
+
+double value_bytes(const Settings& settings) {
+  return settings.fp32 ? 4 : 2;
+}
+
+double real(Index value) {
+  return static_cast<double>(value);
+}
+
+Index largest_layer(const ModelShape& shape) {
+  std::map<Index, Index> by_depth;
+  for (const TensorSize& tensor : shape.tensors) by_depth[tensor.depth] += tensor.params;
+  Index most = 0;
+  for (const auto& [depth, params] : by_depth) most = std::max(most, params);
+  return most;
+}
+
+/// Values that a block keeps of a token: two norms' outputs, q, attention's output, both sums of
+/// the residual stream, the block's output; k and v; the MLP's inner values.
+double block_values(const ModelShape& shape) {
+  const double kv_width = real(shape.width) / real(shape.heads) * real(shape.kv_heads);
+  return 7 * real(shape.width) + 2 * kv_width + (shape.gated ? 3 : 2) * real(shape.ffn);
+}
+
+double activation_values(const ModelShape& shape, const Settings& settings) {
+  const double kept = settings.recompute ? real(shape.width) : block_values(shape);
+  // Beside what is kept: one block in full, and its gradients.
+  return real(shape.layers) * kept + 2 * block_values(shape);
+}
+
+constexpr const char* kWeights = "weights";
+constexpr const char* kGradients = "gradients";
+constexpr const char* kReserveName = "reserve";
+
+}  // namespace
+
+units::Bytes MemoryUse::total() const {
+  units::Bytes sum{0};
+  for (const MemoryItem& item : items) sum += item.bytes;
+  return sum;
+}
+
+MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
+                   units::Bytes available) {
+  const double bytes = value_bytes(settings);
+  const double mine = bytes * real(shape.params()) / real(layout.devices);
+  // The layer at work and the next one; a single device has them anyway.
+  const double gathered = layout.devices == 1 ? 0 : 2 * bytes * real(largest_layer(shape));
+  const double rows = std::min(layout.tokens, kLogitRows);
+  return {.items = {{kWeights, units::Bytes(mine)},
+                    {"gathered weights", units::Bytes(gathered)},
+                    {kGradients, units::Bytes(mine)},
+                    {"activations",
+                     units::Bytes(bytes * layout.tokens * activation_values(shape, settings))},
+                    {"logits", units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))},
+                    {kReserveName, kReserve}},
+          .available = available};
+}
+
+sched::StateMemory state_memory(const MemoryUse& peak) {
+  units::Bytes in_update{0};
+  for (const MemoryItem& item : peak.items)
+    if (item.category == kWeights || item.category == kGradients || item.category == kReserveName)
+      in_update += item.bytes;
+  const units::Bytes none{0};
+  return {.update = std::max(none, peak.available - in_update),
+          .resident = std::max(none, peak.available - peak.total())};
+}
+
+MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings& settings,
+                   const sched::Problem& problem, const sched::Plan& plan, units::Bytes available) {
+  const units::Params mine = problem.total() * real(layout.ranks_per_node);
+  const double resident = plan.share(problem, sched::Placement::kResident);
+  const double on_cpu = plan.share(problem, sched::Placement::kCpu);
+  const bool published = settings.policy.published;
+  const units::BytesPerParam value(value_bytes(settings));
+  // The published code keeps FP32 gradients on the host.
+  const units::BytesPerParam gradient(published ? kFp32 : value_bytes(settings));
+  const units::BytesPerParam weight(settings.fp32 ? 0 : 2);
+  MemoryUse use{.items = {{"states", mine * (1 - resident) * problem.cost.state},
+                          {kGradients, mine * on_cpu * gradient},
+                          {"working parameters", mine * on_cpu * weight}},
+                .available = available};
+  if (problem.gpus() > 0) return use;
+  const double tokens = layout.tokens * real(layout.ranks_per_node);
+  const double rows = std::min(layout.tokens, kLogitRows) * real(layout.ranks_per_node);
+  use.items.push_back(
+      {"activations", units::Bytes(value.value() * tokens * activation_values(shape, settings))});
+  use.items.push_back({"logits", units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))});
+  return use;
+}
+
+}  // namespace dos::planner

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/planner.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "planner/subgroups.hpp"
+
+namespace dos::planner {
+namespace {
+
+/// Subgroups a CPU worker should have: the last round then costs about a sixteenth of the update.
+constexpr Index kRounds = 16;
+constexpr Index kSmallest = 1'000'000;
+constexpr Index kLargest = 100'000'000;
+
+Layout layout_of(const Request& request) {
+  const Index gpus = request.machine.gpus.value;
+  const Index ranks = request.ranks;
+  expect(ranks >= 1, "--ranks {} must be at least 1", ranks);
+  expect(request.micro_batch >= 1, "--micro-batch {} must be at least 1", request.micro_batch);
+  Layout layout;
+  layout.ranks_per_node = gpus == 0 ? ranks : std::min(ranks, gpus);
+  expect(ranks % layout.ranks_per_node == 0,
+         "--ranks {} leaves a node of {} partly filled: use a multiple of its {} GPUs", ranks,
+         request.machine.name, gpus);
+  expect(gpus % layout.ranks_per_node == 0,
+         "--ranks {} does not divide the {} GPUs of {}: use a divisor, or a multiple", ranks, gpus,
+         request.machine.name);
+  layout.devices_per_rank = std::max<Index>(1, gpus / layout.ranks_per_node);
+  layout.devices = ranks * layout.devices_per_rank;
+  layout.tokens = static_cast<double>(request.micro_batch) *
+                  static_cast<double>(request.model.context) /
+                  static_cast<double>(layout.devices_per_rank);
+  return layout;
+}
+
+sched::UpdateCost update_cost(const Settings& settings, bool gpu) {
+  const double value = settings.fp32 ? 4 : 2;
+  return {.state = units::BytesPerParam(12),
+          .weight = units::BytesPerParam(gpu ? value : 0),
+          .gradient = units::BytesPerParam(gpu && settings.flush_in_update ? value : 0),
+          // Also in FP32, and in the published code: 4 bytes of gradient are read, no w is written.
+          .cpu_traffic = perfmodels::kCpuUpdateTraffic};
+}
+
+void add_states(const sched::Problem& problem, const sched::Plan& plan, MemoryUse& use) {
+  units::Bytes window{0};
+  for (const units::Bytes bytes : plan.window_memory) window = std::max(window, bytes);
+  const double gpus = static_cast<double>(problem.gpus());
+  const units::Bytes resident = problem.total() *
+                                (plan.share(problem, sched::Placement::kResident) / gpus) *
+                                problem.cost.state;
+  use.items.push_back({"resident states", resident});
+  // The window lives where activations were: it only counts as far as it exceeds them.
+  units::Bytes transient{0};
+  for (const MemoryItem& item : use.items)
+    if (item.category == "activations" || item.category == "logits" ||
+        item.category == "gathered weights")
+      transient += item.bytes;
+  const units::Bytes excess = std::max(units::Bytes{0}, window - transient);
+  use.items.push_back({"update window beyond activations", excess});
+}
+
+}  // namespace
+
+Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
+  if (request.settings.subgroup_params > 0) return request.settings.subgroup_params;
+  if (request.settings.policy.published) return kLargest;
+  const Index mine = request.model.params() / request.ranks;
+  return std::clamp(mine / (kRounds * rates.cpu_workers), kSmallest, kLargest);
+}
+
+Forecast forecast(const Request& request) {
+  const Settings& settings = request.settings;
+  Forecast result;
+  result.layout = layout_of(request);
+  const Layout& layout = result.layout;
+  sched::Problem& problem = result.problem;
+  problem.rates = perfmodels::rates_of(request.machine, layout.ranks_per_node);
+  problem.cost = update_cost(settings, problem.gpus() > 0);
+  const Index most = subgroup_params(request, problem.rates);
+  problem.subgroups = settings.policy.published
+                          ? cut_as_published(request.model, request.ranks, most)
+                          : cut_evenly(request.model, request.ranks, most);
+  if (problem.gpus() > 0) {
+    result.gpu = gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value);
+    problem.memory.assign(problem.rates.gpus.size(), state_memory(result.gpu));
+  }
+  result.plan = sched::make_plan(request.policy, problem, settings.policy);
+  if (problem.gpus() > 0) add_states(problem, result.plan, result.gpu);
+  result.host = host_use(request.model, layout, settings, problem, result.plan,
+                         request.machine.dram_capacity.value);
+  const double on_cpu = result.plan.share(problem, sched::Placement::kCpu);
+  const units::Params flushed = problem.total() * (settings.flush_in_update ? 0 : on_cpu) /
+                                static_cast<double>(layout.devices_per_rank);
+  result.phases = phase_times(request.model, request.machine, layout, settings, flushed);
+  result.step = result.phases.forward + result.phases.backward + result.plan.time;
+  return result;
+}
+
+}  // namespace dos::planner

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "planner/planner.hpp"
+#include "sched/replay.hpp"
+
+namespace dos::planner {
+
+/// What `plan` prints: the verdict, memory by category, the plan, phases, bound, and the timeline.
+std::string report_text(const Request& request, const Forecast& forecast,
+                        const sched::Replay& replay);
+
+/// One JSON object: fits update_s step_s bound_s share window binding memory, and machine model
+/// policy ranks reason forward_s backward_s resident_share. `memory` is {"gpu": {"items":
+/// {category: bytes}, "total": b, "available": b}, "host": the same}.
+std::string report_json(const Request& request, const Forecast& forecast);
+
+}  // namespace dos::planner

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/types.hpp"
+#include "sched/policy.hpp"
+
+namespace dos::planner {
+
+/// What `plan --set key=value` changes.
+struct Settings {
+  Index subgroup_params = 0;  ///< 0: 100 M as published, else enough pieces for the CPU's workers
+  bool recompute = true;      ///< keep only the blocks' inputs
+  bool fp32 = false;          ///< working parameters and gradients in FP32 instead of BF16
+  bool flush_in_update = false;    ///< gradients of CPU subgroups leave the GPU in the update
+  bool flush_is_blocking = false;  ///< published code of 2024: the cast on one CPU thread
+  sched::PolicyOptions policy;
+};
+
+/// Sets one key from "key=value". Throws Error for an unknown key (with the nearest), or a value
+/// of the wrong type or out of range.
+void set_from_text(const std::string& assignment, Settings& settings);
+
+/// One line a key, for --help.
+std::string describe_settings();
+
+}  // namespace dos::planner

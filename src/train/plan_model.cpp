@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/plan_model.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/nearest.hpp"
+#include "models/registry.hpp"
+#include "train/config_file.hpp"
+
+namespace dos::train {
+namespace {
+
+constexpr const char* kGpt3 = "gpt3-175b";
+
+/// "Language models are few-shot learners" (arXiv 2005.14165), table 2.1: too large to be a preset
+/// that one could train here, but the usual yardstick of a plan.
+const models::ModelConfig& gpt3() {
+  static const models::ModelConfig config{"gpt2", 96, 12288, 96, 2048, 50257};
+  return config;
+}
+
+}  // namespace
+
+planner::ModelShape planned_shape(const std::string& name, const models::ModelConfig& config) {
+  planner::ModelShape shape{.name = name,
+                            .layers = config.layers,
+                            .width = config.width,
+                            .ffn = 4 * config.width,
+                            .heads = config.heads,
+                            .kv_heads = config.heads,
+                            .context = config.context,
+                            .vocabulary = config.vocabulary,
+                            .gated = false,
+                            .tensors = {}};
+  const auto& architecture = models::find_architecture(config.architecture);
+  for (const tensor::ParameterSpec& spec : architecture.parameters(config))
+    shape.tensors.push_back({spec.count(), spec.depth});
+  return shape;
+}
+
+std::vector<std::string> planned_model_names() {
+  std::vector<std::string> names = models::preset_names();
+  names.emplace_back(kGpt3);
+  for (std::string& name : planner::llama_names()) names.push_back(std::move(name));
+  return names;
+}
+
+planner::ModelShape find_planned_model(const std::string& name) {
+  if (name.ends_with(".toml")) {
+    TrainConfig config;
+    read_config_file(name, config);
+    return planned_shape(name, config.resolve_model(0));
+  }
+  if (auto llama = planner::find_llama(name)) return *llama;
+  if (name == kGpt3) return planned_shape(name, gpt3());
+  const std::vector<std::string> presets = models::preset_names();
+  if (std::find(presets.begin(), presets.end(), name) != presets.end())
+    return planned_shape(name, models::find_preset(name));
+  const std::vector<std::string> names = planned_model_names();
+  fail("unknown model '{}'{}; known: {}, or a configuration file of train_gpt (.toml)", name,
+       did_you_mean(name, names), fmt::join(names, ", "));
+}
+
+}  // namespace dos::train

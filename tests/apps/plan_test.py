@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""plan answers at once, in text, JSON and SVG, and wrong input ends it with one line."""
+
+import json
+import resource
+import tempfile
+import unittest
+from pathlib import Path
+from xml.etree import ElementTree
+
+from harness import program
+
+H100 = ("--machine", "h100-4x", "--ranks", "4")
+
+
+class Plan(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="dos-plan-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def plan(self, *arguments):
+        return program("plan", *arguments, cwd=self.folder)
+
+    def planned(self, *arguments):
+        result = self.plan(*arguments, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def expect_error(self, arguments, *parts):
+        with self.subTest(str(arguments)):
+            result = self.plan(*arguments)
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            for part in ("plan: error: ", *parts):
+                self.assertIn(part, result.stderr)
+
+    def test_json_keys(self):
+        result = self.planned(*H100, "--model", "llama-20b", "--set", "sched.resident=false")
+        self.assertLessEqual({"fits", "update_s", "step_s", "bound_s", "share", "window", "binding",
+                              "memory"}, set(result))
+        self.assertIs(result["fits"], True)
+        self.assertGreaterEqual(result["update_s"], result["bound_s"])
+        self.assertEqual(result["binding"], "dram")
+
+    def test_the_published_code_is_slower(self):
+        published = self.planned(*H100, "--model", "llama-20b", "--policy", "dos-stride", "--set",
+                                 "sched.published=true", "--set", "sched.stride=2")
+        ours = self.planned(*H100, "--model", "llama-20b", "--set", "sched.resident=false")
+        self.assertAlmostEqual(published["update_s"], 1.3, delta=0.13)
+        self.assertLess(ours["update_s"], published["update_s"])
+
+    def test_175b_takes_less_than_a_second(self):
+        # Processor time: the machine may be busy with something else.
+        before = self.children_seconds()
+        result = self.plan(*H100, "--model", "gpt3-175b")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("DOES NOT FIT", result.stdout)
+        self.assertLess(self.children_seconds() - before, 1)
+
+    @staticmethod
+    def children_seconds():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    def test_every_preset_on_every_machine(self):
+        for machine in ("a100", "a100-4x", "cpu-2core", "gh200", "h100", "h200", "rtx4090"):
+            for model in ("tiny", "gpt2-1.5b", "llama-7b"):
+                with self.subTest(machine=machine, model=model):
+                    self.assertGreater(self.planned("--machine", machine, "--model", model)
+                                       ["step_s"], 0)
+
+    def test_svg_is_xml(self):
+        result = self.plan("--machine", "rtx4090", "--model", "llama-3b", "--svg", "plan.svg")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("timeline of", result.stdout)
+        self.assertTrue(ElementTree.parse(self.folder / "plan.svg").getroot().tag.endswith("svg"))
+
+    def test_a_configuration_of_train_gpt(self):
+        (self.folder / "mine.toml").write_text('[model]\npreset = "gpt2-124m"\nlayers = 6\n')
+        small = self.planned("--machine", "rtx4090", "--model", "mine.toml")
+        large = self.planned("--machine", "rtx4090", "--model", "gpt2-124m")
+        self.assertLess(small["params"], large["params"])
+
+    def test_validation_tables(self):
+        result = self.plan("--validation")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("| h100-4x | llama-20b | stride 2 |", result.stdout)
+
+    def test_wrong_input(self):
+        self.expect_error(("--model", "tiny"), "give --machine and --model")
+        self.expect_error(("--machine", "h100-5x", "--model", "tiny"),
+                          "unknown machine 'h100-5x' (did you mean 'h100-4x'?)")
+        self.expect_error((*H100, "--model", "llama-7"), "(did you mean 'llama-7b'?)")
+        self.expect_error((*H100, "--model", "llama-7b", "--policy", "do"),
+                          "unknown policy 'do' (did you mean 'dos'?)")
+        self.expect_error((*H100, "--model", "llama-7b", "--set", "sched.share=2"),
+                          "sched.share = 2 must lie between 0 and 1")
+        self.expect_error((*H100, "--model", "llama-7b", "--set", "shed.share=2"),
+                          "unknown key 'shed.share'")
+        self.expect_error((*H100, "--model", "missing.toml"), "missing.toml")
+        self.expect_error(("--machine", "this", "--machines", ".", "--model", "tiny"),
+                          "machine 'this' needs", "does not exist")
+        self.expect_error(("--machine", "rtx4090", "--model", "llama-20b", "--policy", "gpu-only"),
+                          "use a smaller sched.subgroup_params or policy zero-offload")
+        (self.folder / "bad.toml").write_text("format = 1\n")
+        self.expect_error(("--machine", "bad.toml", "--model", "tiny"), "bad.toml: 'description")
+
+
+if __name__ == "__main__":
+    unittest.main()

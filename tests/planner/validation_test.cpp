@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/validation.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "base/file.hpp"
+#include "requests.hpp"
+
+namespace dos::planner {
+namespace {
+
+/// The bar for the model: every published update phase within 10 %.
+TEST(Validation, EveryPublishedUpdateIsWithinTenPercent) {
+  const auto rows = validate_update(test::machine_folder());
+  EXPECT_GE(rows.size(), 24U);
+  for (const ValidationRow& row : rows)
+    EXPECT_LE(std::abs(row.error()), 0.1)
+        << row.machine << ' ' << row.model << ' ' << row.mode << ' ' << row.source << ": measured "
+        << row.measured.value() << " s, predicted " << row.predicted.value() << " s";
+}
+
+TEST(Validation, RowsThatNoRateWasChosenForAreMost) {
+  int calibrated = 0;
+  const auto rows = validate_update(test::machine_folder());
+  for (const ValidationRow& row : rows) calibrated += row.calibrated ? 1 : 0;
+  EXPECT_LT(calibrated, static_cast<int>(rows.size()) / 2);
+}
+
+TEST(Validation, StrideTwoIsTheBestOfTheSweep) {
+  const auto rows = validate_update(test::machine_folder());
+  double best = 1e9;
+  std::string mode;
+  for (const ValidationRow& row : rows) {
+    if (row.model != "llama-20b" || row.machine != "h100-4x") continue;
+    if (row.predicted.value() < best) mode = row.mode;
+    best = std::min(best, row.predicted.value());
+  }
+  EXPECT_EQ(mode, "stride 2");
+}
+
+/// The page holds what the program prints: `plan --validation`.
+TEST(Validation, ThePageIsUpToDate) {
+  const auto page =
+      test::machine_folder() / ".." / ".." / "docs" / "performance" / "model-validation.md";
+  const std::string text = read_text(page);
+  const std::string tables = validation_tables(test::machine_folder());
+  std::size_t begin = 0;
+  while (begin < tables.size()) {
+    const std::size_t end = tables.find('\n', begin);
+    const std::string line = tables.substr(begin, end - begin);
+    if (line.starts_with("|")) {
+      EXPECT_THAT(text, testing::HasSubstr(line));
+    }
+    begin = end + 1;
+  }
+}
+
+}  // namespace
+}  // namespace dos::planner
