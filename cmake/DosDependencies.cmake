@@ -39,9 +39,6 @@ target_link_libraries(dos_starpu INTERFACE PkgConfig::STARPU)
 if(DOS_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()
-if(DOS_BUILD_BENCH)
-  find_package(benchmark REQUIRED)
-endif()
 
 message(STATUS "StarPU ${STARPU_VERSION}, hwloc ${HWLOC_VERSION}, OpenBLAS ${OPENBLAS_VERSION}, "
                "MPICH ${MPICH_VERSION}")

@@ -27,18 +27,12 @@ constexpr bool is_in(Index value, Index size) {
 
 }  // namespace
 
-void BatchShape::validate() const {
-  expect_positive(batch, "train.batch");
-  expect_positive(accumulate, "train.accumulate");
-  expect_positive(ranks, "the number of ranks");
-}
-
 Index sample_index(const BatchShape& shape, const BatchPosition& position, Index sequence) {
-  require(position.step >= 0 && is_in(position.micro_batch, shape.accumulate) &&
+  require(position.first_sample >= 0 && is_in(position.micro_batch, shape.accumulate) &&
               is_in(position.rank, shape.ranks) && is_in(sequence, shape.batch),
           "sample outside the batch");
-  const Index micro_batch = position.step * shape.accumulate + position.micro_batch;
-  return (micro_batch * shape.ranks + position.rank) * shape.batch + sequence;
+  return position.first_sample +
+         (position.micro_batch * shape.ranks + position.rank) * shape.batch + sequence;
 }
 
 Loader::Loader(TokenFile file, const LoaderConfig& config)
@@ -73,17 +67,14 @@ void Loader::sample(Index index, std::span<std::int32_t> out) const {
       config_.vocabulary, static_cast<std::uint32_t>(*bad));
 }
 
-void Loader::micro_batch(const BatchShape& shape, const BatchPosition& position,
-                         std::span<std::int32_t> inputs, std::span<std::int32_t> targets) const {
-  const Index context = config_.context;
-  require(std::ssize(inputs) == shape.batch * context && targets.size() == inputs.size(),
-          "inputs and targets are batch x context");
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(context + 1));
-  for (Index sequence = 0; sequence < shape.batch; ++sequence) {
-    sample(sample_index(shape, position, sequence), tokens);
-    std::copy(tokens.begin(), tokens.end() - 1, inputs.begin() + sequence * context);
-    std::copy(tokens.begin() + 1, tokens.end(), targets.begin() + sequence * context);
-  }
+std::vector<std::int32_t> Loader::micro_batch(const BatchShape& shape,
+                                              const BatchPosition& position) const {
+  const auto row = static_cast<std::size_t>(config_.context + 1);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.batch) * row);
+  for (Index sequence = 0; sequence < shape.batch; ++sequence)
+    sample(sample_index(shape, position, sequence),
+           std::span(tokens).subspan(static_cast<std::size_t>(sequence) * row, row));
+  return tokens;
 }
 
 }  // namespace dos::data

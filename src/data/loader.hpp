@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/types.hpp"
 #include "data/token_file.hpp"
@@ -16,22 +17,21 @@ struct LoaderConfig {
   bool shuffle = true;  ///< false: windows in file order
 };
 
-/// How many samples one step takes. Each step takes the next accumulate * ranks * batch samples,
-/// micro-batch by micro-batch, in it rank by rank, in it sequence by sequence. So the samples of a
-/// step depend on the product alone: 4 ranks train on what 1 rank with accumulate * 4 trains on.
+/// How many samples one step takes, all positive. Each step takes the next accumulate * ranks *
+/// batch samples, micro-batch by micro-batch, in it rank by rank, in it sequence by sequence. So
+/// the samples of a step depend on the product alone: 4 ranks train on what 1 rank with accumulate
+/// * 4 trains on.
 struct BatchShape {
   Index batch = 0;  ///< sequences of a micro-batch on one rank
   Index accumulate = 1;
   Index ranks = 1;
 
-  /// Throws Error, naming the configuration key, unless all are positive.
-  void validate() const;
   [[nodiscard]] Index samples_per_step() const { return accumulate * ranks * batch; }
 };
 
 /// One micro-batch of one rank; all count from 0.
 struct BatchPosition {
-  Index step = 0;
+  Index first_sample = 0;  ///< of the step: how many samples the steps before it took
   Index micro_batch = 0;
   Index rank = 0;
 };
@@ -59,10 +59,10 @@ class Loader {
   /// position and value, for a token outside the vocabulary.
   void sample(Index index, std::span<std::int32_t> out) const;
 
-  /// Fills a micro-batch: inputs and targets are batch x context, sequence by sequence. Pre: they
-  /// have that size; as for sample_index().
-  void micro_batch(const BatchShape& shape, const BatchPosition& position,
-                   std::span<std::int32_t> inputs, std::span<std::int32_t> targets) const;
+  /// The samples of a micro-batch: tokens [batch, context + 1]. As for sample() and
+  /// sample_index().
+  [[nodiscard]] std::vector<std::int32_t> micro_batch(const BatchShape& shape,
+                                                      const BatchPosition& position) const;
 
  private:
   [[nodiscard]] Index window_of(Index index) const;

@@ -105,6 +105,14 @@ class Transaction {
   std::vector<std::filesystem::path> placed_;
 };
 
+void create_parents(const std::filesystem::path& path) {
+  if (!path.has_parent_path()) return;
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  expect(!error, "--output: cannot create the folder {}: {}; choose a writable place",
+         path.parent_path().string(), error.message());
+}
+
 /// A manifest of an earlier run must not describe the new token files, not even after a crash.
 void remove_old_manifest(const std::filesystem::path& path) {
   std::error_code error;
@@ -177,6 +185,7 @@ PrepareSummary prepare(const PrepareConfig& config, const Progress& progress) {
   config.validate();
   const DatasetPaths paths(config.output);
   const auto documents = open_documents(config);
+  create_parents(paths.manifest);
   // Created first: an output that cannot be written is told before hours of work, not after.
   DurableFile manifest_file(paths.manifest);
   const auto chosen = make_tokenizer(config, documents, progress);

@@ -249,6 +249,11 @@ std::vector<std::string> CheckpointStore::entries() const {
   return names;
 }
 
+bool CheckpointStore::owns(const fs::path& checkpoint) const {
+  std::error_code error;
+  return fs::equivalent(fs::absolute(checkpoint, error).parent_path(), folder_, error);
+}
+
 std::vector<Index> CheckpointStore::steps() const {
   std::vector<Index> result;
   for (const std::string& name : entries()) {

@@ -66,6 +66,9 @@ class CheckpointStore {
   [[nodiscard]] std::optional<std::filesystem::path> last() const { return follow("last"); }
   [[nodiscard]] std::optional<std::filesystem::path> best() const { return follow("best"); }
 
+  /// Whether `checkpoint` is one of this run's.
+  [[nodiscard]] bool owns(const std::filesystem::path& checkpoint) const;
+
   /// Complete checkpoints, ascending.
   [[nodiscard]] std::vector<Index> steps() const;
 

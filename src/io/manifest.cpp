@@ -86,7 +86,6 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& manifes
                                         {"step", manifest.step},
                                         {"seed", manifest.seed},
                                         {"samples_consumed", manifest.samples_consumed},
-                                        {"rng_key", hex_text(manifest.rng_key)},
                                         {"best_validation_loss", std::move(loss)},
                                         {"configuration", manifest.configuration},
                                         {"tokenizer", manifest.tokenizer},
@@ -119,7 +118,6 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   manifest.step = root.member("step").index();
   manifest.seed = root.member("seed").word();
   manifest.samples_consumed = root.member("samples_consumed").index();
-  manifest.rng_key = hex_word(root.member("rng_key"));
   const JsonField loss = root.member("best_validation_loss");
   if (!loss.value().is_null()) manifest.best_validation_loss = loss.number();
   manifest.configuration = root.member("configuration").value();

@@ -26,10 +26,10 @@ struct FileRecord {
 /// bytes. The JSON members belong to their makers and are not looked into.
 struct Manifest {
   Index step = 0;
+  /// Key of the counter-based generator: with step and samples_consumed all of its state.
   std::uint64_t seed = 0;
   /// The loader's position: samples that training has consumed.
   Index samples_consumed = 0;
-  std::uint64_t rng_key = 0;
   /// The lowest validation loss so far; none before the first validation.
   std::optional<double> best_validation_loss;
   nlohmann::json configuration;

@@ -87,6 +87,8 @@ Submitter::~Submitter() {
 
 void Submitter::submit(const TaskCall& call) {
   check_buffer_count(call);
+  if (observer_.before) observer_.before(call);
+  starpu_task_wait_for_n_submitted(static_cast<unsigned>(most_pending_ - 1));
   starpu_task* task = starpu_task_create();
   task->cl = call.codelet.raw();
   task->name = call.codelet.symbol();
@@ -113,7 +115,7 @@ void Submitter::submit(const TaskCall& call) {
     starpu_task_destroy(task);
     fail("no worker of this run can execute codelet {} (error {})", call.codelet.symbol(), result);
   }
-  if (observer_) observer_(call);
+  if (observer_.after) observer_.after(call);
 }
 
 }  // namespace dos::rt

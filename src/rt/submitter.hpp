@@ -38,11 +38,22 @@ struct TaskCall {
   TaskOptions options;
 };
 
+/// How many tasks may be pending before submit() waits for some to end: each holds some hundred
+/// bytes, and its tokens. Far more than the workers look at, whatever the number of micro-batches.
+inline constexpr Index kMostPendingTasks = 20'000;
+
+/// What looks at tasks one by one, each on the submitting thread.
+struct TaskObserver {
+  std::function<void(const TaskCall&)> before;  ///< its submission
+  std::function<void(const TaskCall&)> after;   ///< its submission
+};
+
 /// Submits tasks in program order, tagged with the current phase and step; StarPU derives the task
 /// graph from the buffers. One thread submits.
 class Submitter {
  public:
-  explicit Submitter(Session& session) : session_(session) {}
+  explicit Submitter(Session& session, Index most_pending = kMostPendingTasks)
+      : session_(session), most_pending_(most_pending) {}
   Submitter(const Submitter&) = delete;
   Submitter& operator=(const Submitter&) = delete;
   /// Waits for the session's tasks: they report to the profile.
@@ -50,10 +61,10 @@ class Submitter {
 
   void set_tag(const TaskTag& tag) { tag_ = tag; }
   [[nodiscard]] const TaskTag& tag() const { return tag_; }
-  [[nodiscard]] Session& session() const { return session_; }
   [[nodiscard]] Profile& profile() { return profile_; }
 
-  /// Throws Error when no worker can run the codelet.
+  /// Blocks while the session has too many pending tasks: they must be able to run, so the caller
+  /// holds no HostAccess. Throws Error when no worker can run the codelet.
   void submit(const TaskCall& call);
 
   template <class Args>
@@ -64,17 +75,15 @@ class Submitter {
     submit(TaskCall{codelet, buffers, std::as_bytes(std::span(&args, 1)), payload, work, options});
   }
 
-  /// Runs after each submission with the call: used to look at every output as it appears. Empty:
-  /// off.
-  void set_observer(std::function<void(const TaskCall&)> observer) {
-    observer_ = std::move(observer);
-  }
+  /// Used to look at every buffer as it is about to be used or appears. Empty functions: off.
+  void set_observer(TaskObserver observer) { observer_ = std::move(observer); }
 
  private:
   Session& session_;
+  Index most_pending_;
   Profile profile_;
   TaskTag tag_;
-  std::function<void(const TaskCall&)> observer_;
+  TaskObserver observer_;
 };
 
 }  // namespace dos::rt

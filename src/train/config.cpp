@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <sstream>
 #include <type_traits>
 
@@ -17,7 +18,10 @@ namespace {
 /// Far above what is of use; the program keeps lists of these lengths.
 constexpr Index kMostLayers = 100'000;
 constexpr Index kMostLanes = 1'000;
+constexpr Index kMostWorkers = 100'000;
 constexpr Index kMostRunAhead = 1'000;
+/// Of a run: its tokens are counted in 64 bits.
+constexpr double kMostSequences = 1e14;
 
 void expect_at_least(const char* key, Index value, Index least) {
   expect(value >= least, "{} must be at least {}, got {}", key, least, value);
@@ -26,6 +30,14 @@ void expect_at_least(const char* key, Index value, Index least) {
 void expect_between(const char* key, Index value, Index least, Index most) {
   expect(value >= least && value <= most, "{} must lie in [{}, {}], got {}", key, least, most,
          value);
+}
+
+/// The keys' values are positive.
+void expect_countable_sequences(const char* keys, std::initializer_list<Index> values) {
+  double sequences = 1;
+  for (const Index value : values) sequences *= static_cast<double>(value);
+  expect(sequences <= kMostSequences, "{} = {}: more than {:.0e} sequences; lower one", keys,
+         fmt::join(values, " x "), kMostSequences);
 }
 
 void expect_model_size(const char* key, Index value) {
@@ -85,7 +97,8 @@ std::vector<Key> keys_of(TrainConfig& c) {
        "keep only block inputs, compute activations again in backward"},
       {"train.logits_rows", &c.train.logits_rows, "tokens of a lane whose logits exist at a time"},
       {"train.run_ahead", &c.train.run_ahead, "steps submitted before the oldest is finished"},
-      {"train.validate_every", &c.train.validate_every, "steps between validations; 0: never"},
+      {"train.validate_every", &c.train.validate_every,
+       "steps between validations, one more at the end; 0: only there"},
       {"train.validate_batches", &c.train.validate_batches, "micro-batches of a validation"},
       {"train.checkpoint_every", &c.train.checkpoint_every,
        "steps between checkpoints; 0: at the end and at the best validation"},
@@ -129,12 +142,16 @@ void TrainConfig::validate() const {
   expect_at_least("train.batch", train.batch, 1);
   expect_at_least("train.accumulate", train.accumulate, 1);
   expect_between("train.lanes", train.lanes, 0, kMostLanes);
-  expect_at_least("train.workers", train.workers, 0);
+  expect_between("train.workers", train.workers, 0, kMostWorkers);
   expect_at_least("train.seed", train.seed, 0);
   expect_at_least("train.logits_rows", train.logits_rows, 1);
   expect_between("train.run_ahead", train.run_ahead, 1, kMostRunAhead);
   expect_at_least("train.validate_every", train.validate_every, 0);
   expect_at_least("train.validate_batches", train.validate_batches, 1);
+  expect_countable_sequences("train.steps x train.batch x train.accumulate",
+                             {train.steps, train.batch, train.accumulate});
+  expect_countable_sequences("train.validate_batches x train.batch",
+                             {train.validate_batches, train.batch});
   expect_at_least("train.checkpoint_every", train.checkpoint_every, 0);
   expect_at_least("train.keep", train.keep, 1);
   expect_at_least("train.log_every", train.log_every, 1);
@@ -224,7 +241,7 @@ nlohmann::json to_json(const TrainConfig& config) {
 }
 
 void from_json(const nlohmann::json& json, const std::string& where, TrainConfig& config) {
-  const char* remedy = "set the configuration with --config and --set, or use another checkpoint";
+  const char* remedy = "use the version that wrote it, or another checkpoint";
   TrainConfig changed = config;
   const std::vector<Key> keys = keys_of(changed);
   expect(json.is_object(), "{}: the configuration is no JSON object: {}", where, remedy);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace dos::train {
 namespace {
@@ -22,6 +23,18 @@ bool is_finite(const rt::Handle& handle) {
   return true;
 }
 
+bool is_output(rt::Mode mode) {
+  return mode == rt::Mode::kWrite || mode == rt::Mode::kReadWrite;
+}
+
+/// What an earlier step left would be taken for what the replay makes.
+void clear(const tensor::SubgroupHandles& handles, const tensor::Layout& layout) {
+  for (Index i = 0; i < std::ssize(layout.subgroups); ++i) {
+    const rt::HostAccess access(handles[i], rt::Mode::kWrite);
+    std::ranges::fill(access.as<float>(), 0.0F);
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters) {
@@ -37,17 +50,25 @@ std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
                                                  const std::function<void()>& replay) {
   std::optional<std::string> found = first_bad_parameter(parameters);
   if (found) return found;
-  submitter.set_observer([&](const rt::TaskCall& call) {
-    if (found) return;
+  clear(parameters.gradients(), parameters.layout());
+  std::set<const rt::Handle*> stale;  // of the task about to run: left bad by what ran before
+  const auto note_stale = [&](const rt::TaskCall& call) {
+    stale.clear();
+    for (std::size_t i = 0; i < call.buffers.size() && !found; ++i)
+      if (call.codelet.mode(static_cast<Index>(i)) == rt::Mode::kReadWrite &&
+          !is_finite(*call.buffers[i]))
+        stale.insert(call.buffers[i]);
+  };
+  const auto look_for_bad = [&](const rt::TaskCall& call) {
     for (std::size_t i = 0; i < call.buffers.size() && !found; ++i) {
-      const rt::Mode mode = call.codelet.mode(static_cast<Index>(i));
       const rt::Handle& buffer = *call.buffers[i];
-      const bool written = mode == rt::Mode::kWrite || mode == rt::Mode::kReadWrite;
-      if (written && !is_finite(buffer))
+      if (is_output(call.codelet.mode(static_cast<Index>(i))) && !stale.contains(&buffer) &&
+          !is_finite(buffer))
         found = fmt::format("{}, written by {} ({})", buffer.name(), call.codelet.symbol(),
                             call.options.label);
     }
-  });
+  };
+  submitter.set_observer({.before = note_stale, .after = look_for_bad});
   replay();
   submitter.set_observer({});
   return found;

@@ -15,8 +15,8 @@ namespace dos::train {
 std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters);
 
 /// Finds where values stop being finite. Looks at every parameter, then runs `replay` (which
-/// submits a forward and backward pass) one task at a time and looks at what each task wrote.
-/// Returns e.g. "lane0.activations1.hidden, written by dos.linear_forward.f32.v1
+/// submits a forward and backward pass) one task at a time from zero gradients and looks at what
+/// each task wrote. Returns e.g. "lane0.activations1.hidden, written by dos.linear_forward.f32.v1
 /// (blocks.1.mlp.up)", or nothing when all is finite. Slow: for the moment after a divergence. Pre:
 /// no task is running.
 std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,

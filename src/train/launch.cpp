@@ -43,11 +43,12 @@ TrainConfig merge(const LaunchOptions& options, const std::optional<CheckpointRe
   return config;
 }
 
-/// Refuses an output folder that holds another run.
-void expect_unused_output(const LaunchOptions& options, bool resumed) {
-  if (resumed || options.resume == "auto") return;
-  const bool used = std::filesystem::exists(options.out / "metrics.jsonl") ||
-                    io::CheckpointStore(options.out).last();
+/// Refuses an output folder that holds another run than the one to be continued.
+void expect_unused_output(const LaunchOptions& options,
+                          const std::optional<CheckpointReader>& checkpoint) {
+  const io::CheckpointStore store(options.out);
+  if (checkpoint ? store.owns(checkpoint->folder()) : options.resume == "auto") return;
+  const bool used = std::filesystem::exists(options.out / "metrics.jsonl") || store.last();
   expect(!used, "--out {} already holds a run: continue it with --resume, or choose another folder",
          options.out.string());
 }
@@ -152,7 +153,7 @@ void launch(const LaunchOptions& options) {
     return;
   }
   expect_fits(bytes, platform::available_memory_bytes());
-  expect_unused_output(options, checkpoint.has_value());
+  expect_unused_output(options, checkpoint);
   if (checkpoint && checkpoint->manifest().step >= config.last_step()) {
     fmt::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
                checkpoint->manifest().step);

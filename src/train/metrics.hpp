@@ -43,8 +43,8 @@ class StepClock {
   double previous_end_us_ = 0;
 };
 
-/// metrics.jsonl of a run, one JSON object a line, each on the disk when write() returns to the
-/// caller.
+/// metrics.jsonl of a run, one JSON object a line, each handed to the system when write() returns:
+/// a killed run has all its lines, a machine without power may lose the last ones.
 class MetricsFile {
  public:
   /// Appends to the file; lines of steps after `last_step` (of a run that went further before it

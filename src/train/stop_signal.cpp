@@ -2,16 +2,17 @@
 #include "train/stop_signal.hpp"
 
 #include <array>
+#include <atomic>
 #include <csignal>
-#include <cstring>
 
 namespace dos::train {
 namespace {
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGUSR1};
 
-// Handlers may only touch such a variable.
-volatile std::sig_atomic_t received_signal = 0;
+// Any thread may run the handler, and a handler may only use what needs no lock.
+std::atomic<int> received_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void remember(int signal) {
   received_signal = signal;

@@ -64,12 +64,30 @@ void Trainer::start_fresh() {
 }
 
 void Trainer::resume(const CheckpointReader& checkpoint) {
-  io::expect_architecture(checkpoint.folder(), checkpoint.manifest(), to_json(inputs_.model));
+  const io::Manifest& manifest = checkpoint.manifest();
+  io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.model));
+  expect_same_data(checkpoint);
   checkpoint.load_parameters(parameters_);
   checkpoint.load_optimizer(parameters_, optimizer_);
-  start_step_ = checkpoint.manifest().step;
+  start_step_ = manifest.step;
+  start_samples_ = manifest.samples_consumed;
+  // A checkpoint of another run leaves this one without a last and a best of its own.
+  if (!store_.owns(checkpoint.folder())) return;
   saved_step_ = start_step_;
-  result_.best_validation_loss = checkpoint.manifest().best_validation_loss;
+  result_.best_validation_loss = manifest.best_validation_loss;
+}
+
+void Trainer::expect_same_data(const CheckpointReader& checkpoint) const {
+  const io::Manifest& manifest = checkpoint.manifest();
+  const std::string path = (checkpoint.folder() / io::kManifestName).string();
+  const Index seed = inputs_.config.train.seed;
+  expect(manifest.seed == static_cast<std::uint64_t>(seed),
+         "{}: made with train.seed = {}, this run has {}: it orders the data, leave it as it was",
+         path, manifest.seed, seed);
+  const bool comparable = manifest.tokenizer.is_object() && inputs_.tokenizer.is_object();
+  expect(!comparable || manifest.tokenizer == inputs_.tokenizer,
+         "{}: made with tokenizer {}, data.path = {} has {}: use data prepared with that tokenizer",
+         path, manifest.tokenizer.dump(), inputs_.config.data.path, inputs_.tokenizer.dump());
 }
 
 TrainResult Trainer::run() {
@@ -105,24 +123,18 @@ data::BatchShape Trainer::batch_shape() const {
           .ranks = 1};
 }
 
-std::vector<std::int32_t> Trainer::read_micro_batch(const data::Loader& loader,
-                                                    const data::BatchShape& shape, Index step_index,
-                                                    Index micro) const {
-  const auto row = static_cast<std::size_t>(inputs_.model.context + 1);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.batch) * row);
-  const data::BatchPosition position{.step = step_index, .micro_batch = micro, .rank = 0};
-  for (Index sequence = 0; sequence < shape.batch; ++sequence)
-    loader.sample(data::sample_index(shape, position, sequence),
-                  std::span(tokens).subspan(static_cast<std::size_t>(sequence) * row, row));
-  return tokens;
+Index Trainer::samples_after(Index step) const {
+  return start_samples_ + (step - start_step_) * batch_shape().samples_per_step();
 }
 
 void Trainer::submit_gradients(Index step) {
   const data::BatchShape shape = batch_shape();
   const Index tokens = shape.samples_per_step() * inputs_.model.context;
-  for (Index micro = 0; micro < shape.accumulate; ++micro)
-    model_->train(submitter_, read_micro_batch(train_loader_, shape, step - 1, micro),
-                  {.first = micro == 0, .loss_scale = 1.0F / static_cast<float>(tokens)});
+  data::BatchPosition position{.first_sample = samples_after(step - 1)};
+  for (; position.micro_batch < shape.accumulate; ++position.micro_batch)
+    model_->train(
+        submitter_, train_loader_.micro_batch(shape, position),
+        {.first = position.micro_batch == 0, .loss_scale = 1.0F / static_cast<float>(tokens)});
   codelets::submit_mean_loss(submitter_, model_->losses(), tokens, results_.loss(step),
                              {.priority = 0, .label = "loss"});
 }
@@ -146,7 +158,7 @@ void Trainer::finish_oldest() {
   metrics.loss = read_scalar(results_.loss(step));
   metrics.grad_norm = read_scalar(results_.norm(step));
   metrics.lr = learning_rate_.at(step);
-  metrics.tokens = step * batch_shape().samples_per_step() * inputs_.model.context;
+  metrics.tokens = samples_after(step) * inputs_.model.context;
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
   metrics_->write(to_json_line(metrics));
   progress_.step(metrics);
@@ -165,8 +177,8 @@ void Trainer::submit_validation() {
   const data::BatchShape shape{.batch = inputs_.config.train.batch,
                                .accumulate = inputs_.config.train.validate_batches,
                                .ranks = 1};
-  for (Index micro = 0; micro < shape.accumulate; ++micro)
-    model_->evaluate(submitter_, read_micro_batch(validation_loader_, shape, 0, micro));
+  for (data::BatchPosition at; at.micro_batch < shape.accumulate; ++at.micro_batch)
+    model_->evaluate(submitter_, validation_loader_.micro_batch(shape, at));
   codelets::submit_mean_loss(
       submitter_, model_->losses(), shape.samples_per_step() * inputs_.model.context,
       results_.validation_loss(), {.priority = 0, .label = "validation loss"});
@@ -198,8 +210,7 @@ void Trainer::save(Index step, bool best) {
   io::Manifest manifest;
   manifest.step = step;
   manifest.seed = static_cast<std::uint64_t>(inputs_.config.train.seed);
-  manifest.rng_key = manifest.seed;
-  manifest.samples_consumed = step * batch_shape().samples_per_step();
+  manifest.samples_consumed = samples_after(step);
   manifest.best_validation_loss = result_.best_validation_loss;
   manifest.configuration = to_json(inputs_.config);
   manifest.tokenizer = inputs_.tokenizer;

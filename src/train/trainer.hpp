@@ -57,7 +57,8 @@ class Trainer {
 
   /// Random parameters, step 0.
   void start_fresh();
-  /// Parameters, moments and step of a checkpoint.
+  /// Parameters, moments, step and place in the data of a checkpoint. Throws Error when it is of
+  /// another model, seed or tokenizer, or damaged.
   void resume(const CheckpointReader& checkpoint);
 
   /// Runs to train.steps, train.stop_after or a signal, and leaves a checkpoint. Throws Error when
@@ -75,9 +76,9 @@ class Trainer {
 
  private:
   [[nodiscard]] data::BatchShape batch_shape() const;
-  [[nodiscard]] std::vector<std::int32_t> read_micro_batch(const data::Loader& loader,
-                                                           const data::BatchShape& shape,
-                                                           Index step_index, Index micro) const;
+  /// Samples that the run has trained on when `step` is done.
+  [[nodiscard]] Index samples_after(Index step) const;
+  void expect_same_data(const CheckpointReader& checkpoint) const;
   void submit_step(Index step);
   void submit_gradients(Index step);
   void finish_oldest();
@@ -106,6 +107,7 @@ class Trainer {
   std::function<void(Index, std::span<const rt::TaskRecord>)> record_sink_;
   std::deque<Index> in_flight_;
   Index start_step_ = 0;
+  Index start_samples_ = 0;  ///< trained on before start_step_, by the run that was resumed
   Index saved_step_ = -1;
   TrainResult result_;
 };

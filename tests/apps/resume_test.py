@@ -5,12 +5,13 @@
 train.lanes (0: one a worker) and sched.subgroup_params decide the order of sums, so both must be
 the same in all parts; the number of workers need not be."""
 
+import json
 import random
 import signal
 import time
 import unittest
 
-from harness import AppTest
+from harness import AppTest, snapshot
 
 LONG = {"train.steps": 4000, "train.validate_every": 0, "train.log_every": 1000}
 
@@ -70,6 +71,39 @@ class Resume(AppTest):
         self.resumed(first)
         self.expect_same_state(straight, self.out)
         self.assertEqual(self.metrics()[0]["step"], 11)
+
+    def test_from_another_folder_into_a_used_one(self):
+        first = self.folder / "first"
+        self.trained(keys={"train.stop_after": 10}, out=first)
+        self.trained(keys={"train.stop_after": 4})
+        before = snapshot(self.out)
+        self.expect_error(self.resume(first), f"--out {self.out} already holds a run")
+        self.assertEqual(snapshot(self.out), before)
+
+    def test_with_another_batch_the_data_go_on(self):
+        self.trained(keys={"train.stop_after": 10})
+        self.resumed("--set", "train.batch=2", "--set", "train.stop_after=11")
+        tokens = {line["step"]: line["tokens"] for line in self.metrics() if "tokens" in line}
+        self.assertEqual(tokens[10], 10 * 4 * 16)
+        self.assertEqual(tokens[11], tokens[10] + 2 * 16)
+        consumed = json.loads((self.checkpoint() / "manifest.json").read_text())
+        self.assertEqual(consumed["samples_consumed"], 42)
+
+    def test_with_another_seed(self):
+        self.trained(keys={"train.stop_after": 2})
+        before = snapshot(self.out)
+        self.expect_error(self.resume("--set", "train.seed=5"), "manifest.json",
+                          "made with train.seed = 1337, this run has 5")
+        self.assertEqual(snapshot(self.out), before)
+
+    def test_with_another_tokenizer(self):
+        self.trained(keys={"train.stop_after": 2})
+        manifest = self.checkpoint() / "manifest.json"
+        manifest.write_text(manifest.read_text().replace('"kind": "bytes"', '"kind": "other"'))
+        before = snapshot(self.out)
+        self.expect_error(self.resume(), "manifest.json", "made with tokenizer", '"other"',
+                          "use data prepared with that tokenizer")
+        self.assertEqual(snapshot(self.out), before)
 
     def test_auto_starts_afresh_where_there_is_nothing(self):
         self.trained("--resume", "auto", keys={"train.stop_after": 2})

@@ -126,5 +126,30 @@ class Format(Checks):
         self.assertIn("skipped", output)
 
 
+class Shell(Checks):
+    def setUp(self):
+        super().setUp()
+        # Stands in for shellcheck: complains of the files that hold a backtick.
+        self.write("tool", "#!/usr/bin/env python3\nimport sys\n"
+                   "bad = [f for f in sys.argv[2:] if '`' in open(f).read()]\n"
+                   "print(''.join(f'{f}:1:1: note: backtick\\n' for f in bad), end='')\n"
+                   "sys.exit(1 if bad else 0)\n")
+        os.chmod(os.path.join(self.folder.name, "tool"), 0o755)
+        self.write("tools/run", "#!/usr/bin/env bash\necho\n")
+        self.write("tools/notes", "`no script`\n")
+
+    def test_good_tree(self):
+        self.expect_clean("shell.py", "--shellcheck=./tool")
+
+    def test_bad_script(self):
+        self.write("tools/bad", "#!/bin/sh\necho `date`\n")
+        self.expect_fault("shell.py", "tools/bad:1:1: note: backtick", "--shellcheck=./tool")
+
+    def test_no_tool(self):
+        status, output = self.run_check("shell.py", "--shellcheck=DOS_SHELLCHECK-NOTFOUND")
+        self.assertEqual(status, 77)
+        self.assertIn("skipped", output)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -88,29 +88,28 @@ TEST_F(LoaderTest, SampleIndicesTileEveryStepWithoutGaps) {
     for (Index micro_batch = 0; micro_batch < 2; ++micro_batch)
       for (Index rank = 0; rank < 5; ++rank)
         for (Index sequence = 0; sequence < 3; ++sequence)
-          EXPECT_EQ(sample_index(shape, {.step = step, .micro_batch = micro_batch, .rank = rank},
-                                 sequence),
-                    expected++);
+          EXPECT_EQ(
+              sample_index(shape,
+                           {.first_sample = step * 30, .micro_batch = micro_batch, .rank = rank},
+                           sequence),
+              expected++);
 }
 
 TEST_F(LoaderTest, RanksTakeWhatAccumulationTakes) {
   const BatchShape ranks{.batch = 3, .accumulate = 1, .ranks = 4};
   const BatchShape accumulate{.batch = 3, .accumulate = 4, .ranks = 1};
   for (Index i = 0; i < 4; ++i)
-    EXPECT_EQ(sample_index(ranks, {.step = 6, .micro_batch = 0, .rank = i}, 2),
-              sample_index(accumulate, {.step = 6, .micro_batch = i, .rank = 0}, 2));
+    EXPECT_EQ(sample_index(ranks, {.first_sample = 72, .micro_batch = 0, .rank = i}, 2),
+              sample_index(accumulate, {.first_sample = 72, .micro_batch = i, .rank = 0}, 2));
 }
 
 TEST_F(LoaderTest, FillsMicroBatches) {
   const Loader in_order = loader(13, 3, false);
   const BatchShape shape{.batch = 2, .accumulate = 1, .ranks = 2};
-  std::vector<std::int32_t> inputs(6);
-  std::vector<std::int32_t> targets(6);
-  in_order.micro_batch(shape, {.step = 0, .micro_batch = 0, .rank = 1}, inputs, targets);
-  EXPECT_THAT(inputs, ElementsAre(6, 7, 8, 9, 10, 11));
-  EXPECT_THAT(targets, ElementsAre(7, 8, 9, 10, 11, 12));
-  EXPECT_THROW(in_order.micro_batch(shape, {}, std::span(inputs).first(5), targets),
-               ContractViolation);
+  EXPECT_THAT(in_order.micro_batch(shape, {.first_sample = 0, .micro_batch = 0, .rank = 1}),
+              ElementsAre(6, 7, 8, 9, 9, 10, 11, 12));
+  EXPECT_THAT(in_order.micro_batch(shape, {.first_sample = 1, .micro_batch = 0, .rank = 1}),
+              ElementsAre(9, 10, 11, 12, 0, 1, 2, 3));
 }
 
 TEST_F(LoaderTest, RefusesFilesShorterThanASample) {
@@ -137,13 +136,6 @@ TEST_F(LoaderTest, RefusesBadConfigurations) {
   EXPECT_THAT([&] { with(0, 9); }, fails_with({"model.context must be at least 1, is 0"}));
   EXPECT_THAT([&] { with(-3, 9); }, fails_with({"model.context must be at least 1, is -3"}));
   EXPECT_THAT([&] { with(2, 0); }, fails_with({"model.vocab must be at least 1, is 0"}));
-  const auto check = [](Index batch, Index accumulate, Index ranks) {
-    BatchShape{.batch = batch, .accumulate = accumulate, .ranks = ranks}.validate();
-  };
-  check(1, 1, 1);
-  EXPECT_THAT([&] { check(0, 1, 1); }, fails_with({"train.batch must be at least 1, is 0"}));
-  EXPECT_THAT([&] { check(1, -1, 1); }, fails_with({"train.accumulate", "is -1"}));
-  EXPECT_THAT([&] { check(1, 1, 0); }, fails_with({"ranks", "is 0"}));
 }
 
 TEST_F(LoaderTest, RequiresItsContract) {
@@ -152,7 +144,7 @@ TEST_F(LoaderTest, RequiresItsContract) {
   EXPECT_THROW((void)sample(some, 3, 0), ContractViolation);
   const BatchShape shape{.batch = 2, .accumulate = 2, .ranks = 2};
   EXPECT_THROW((void)sample_index(shape, {}, 2), ContractViolation);
-  EXPECT_THROW((void)sample_index(shape, {.step = -1}, 0), ContractViolation);
+  EXPECT_THROW((void)sample_index(shape, {.first_sample = -1}, 0), ContractViolation);
   EXPECT_THROW((void)sample_index(shape, {.micro_batch = 2}, 0), ContractViolation);
   EXPECT_THROW((void)sample_index(shape, {.rank = 2}, 0), ContractViolation);
 }

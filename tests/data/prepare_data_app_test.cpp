@@ -66,6 +66,12 @@ TEST_F(PrepareDataApp, PreparesPiecesWithoutForeignNoise) {
     EXPECT_THAT(line, StartsWith("prepare_data: "));
 }
 
+TEST_F(PrepareDataApp, CreatesTheFolderOfItsOutput) {
+  const Outcome outcome = run("--tokenizer bytes --output new/deep/set in.txt");
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_GT(open_dataset(scratch_ / "new/deep/set").train.size(), 0);
+}
+
 TEST_F(PrepareDataApp, ExplainsItself) {
   const Outcome outcome = run("--help");
   EXPECT_EQ(outcome.status, 0);
@@ -90,7 +96,8 @@ TEST_F(PrepareDataApp, FailsInOneLineAndLeavesNothing) {
       {bytes + "none.txt", "none.txt: cannot open: No such file or directory"},
       {bytes + "in.txt empty.txt", "empty.txt: empty file"},
       {bytes + "out", "out: not a regular file"},
-      {"--tokenizer bytes --output none/set in.txt", "none/set.json.tmp: cannot create"},
+      {"--tokenizer bytes --output in.txt/deep/set in.txt",
+       "--output: cannot create the folder in.txt/deep: Not a directory; choose a writable place"},
       {pieces + "in.txt", "needs --vocab-size N to train a model or --model FILE"},
       {pieces + "--vocab-size 90000 in.txt", "--vocab-size 90000: too large for this text"},
       {pieces + "--vocab-size 12 in.txt", "--vocab-size 12: too small"},

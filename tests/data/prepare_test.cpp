@@ -193,8 +193,10 @@ TEST_F(PrepareTest, RefusesBadOptions) {
 
 TEST_F(PrepareTest, RefusesOutputThatCannotBeWritten) {
   PrepareConfig config = bytes({input("a.txt", test::corpus())});
-  config.output = output_ / "none" / "set";
-  expect_refused(config, {"none/set.json.tmp: cannot create: No such file or directory"});
+  config.output = scratch_ / "a.txt" / "set";
+  expect_refused(config, {"--output: cannot create the folder", "a.txt: "});
+  config.output = "/proc/set";
+  expect_refused(config, {"/proc/set.json.tmp: cannot create: "});
   config.output = output_ / "";
   expect_refused(config, {"is no dataset PREFIX"});
 }

@@ -31,7 +31,6 @@ class Checkpoint : public testing::Test {
     manifest.step = 10;
     manifest.seed = std::numeric_limits<std::uint64_t>::max();
     manifest.samples_consumed = 640;
-    manifest.rng_key = 0xFEDCBA9876543210;
     manifest.best_validation_loss = 0.1 + 0.2;
     manifest.configuration = {{"train", {{"steps", 100}}}};
     manifest.tokenizer = "bytes";
@@ -93,9 +92,6 @@ const Damage kDamages[] = {
     {"/step", 1.5, "field 'step' must be an integer"},
     {"/seed", kRemoved, "field 'seed' is missing"},
     {"/samples_consumed", kRemoved, "field 'samples_consumed' is missing"},
-    {"/rng_key", kRemoved, "field 'rng_key' is missing"},
-    {"/rng_key", "12", "field 'rng_key' must be 16 hexadecimal digits"},
-    {"/rng_key", 12, "field 'rng_key' must be a string"},
     {"/best_validation_loss", kRemoved, "field 'best_validation_loss' is missing"},
     {"/best_validation_loss", "low", "field 'best_validation_loss' must be a number"},
     {"/configuration", kRemoved, "field 'configuration' is missing"},

@@ -257,9 +257,10 @@ TEST_P(BadGradient, WithoutClippingStopsItsOwnSubgroupForGood) {
 TEST(AdamW, UpdatesAreSubmittedInTheOrderOfTheForwardPass) {
   Optimizer optimizer({});
   std::vector<const rt::Handle*> updated;
-  optimizer.submitter().set_observer([&](const rt::TaskCall& call) {
-    if (&call.codelet == &codelets::adamw_codelet()) updated.push_back(call.buffers[0]);
-  });
+  optimizer.submitter().set_observer({.before = {}, .after = [&](const rt::TaskCall& call) {
+                                        if (&call.codelet == &codelets::adamw_codelet())
+                                          updated.push_back(call.buffers[0]);
+                                      }});
   optimizer.set_gradients(1, 1.0F);
   optimizer.step(1);
   ASSERT_EQ(std::ssize(updated), optimizer.subgroups());

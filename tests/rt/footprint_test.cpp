@@ -34,12 +34,12 @@ const Codelet& noting_codelet() {
   return codelet;
 }
 
-std::uint32_t footprint_of(Submitter& submitter, const Handle& buffer, const Work& work,
-                           float hyper_parameter) {
+std::uint32_t footprint_of(const Session& session, Submitter& submitter, const Handle& buffer,
+                           const Work& work, float hyper_parameter) {
   std::uint32_t footprint = 0;
   const std::vector<const Handle*> buffers{&buffer};
   submitter.submit(noting_codelet(), buffers, Args{&footprint, hyper_parameter}, work, {});
-  submitter.session().wait_all();
+  session.wait_all();
   return footprint;
 }
 
@@ -48,13 +48,14 @@ TEST(Footprint, DependsOnTheSizesAlone) {
   const Handle small(session, {.name = "small", .count = 10});
   const Handle large(session, {.name = "large", .count = 1000});
   Submitter submitter(session);
-  const std::uint32_t first = footprint_of(submitter, small, {.flops = 1, .sizes = {4, 5}}, 0.1F);
-  EXPECT_EQ(footprint_of(submitter, small, {.flops = 1, .sizes = {4, 5}}, 0.2F), first);
-  EXPECT_EQ(footprint_of(submitter, large, {.flops = 2, .sizes = {4, 5}}, 0.1F), first);
+  const std::uint32_t first =
+      footprint_of(session, submitter, small, {.flops = 1, .sizes = {4, 5}}, 0.1F);
+  EXPECT_EQ(footprint_of(session, submitter, small, {.flops = 1, .sizes = {4, 5}}, 0.2F), first);
+  EXPECT_EQ(footprint_of(session, submitter, large, {.flops = 2, .sizes = {4, 5}}, 0.1F), first);
   std::set<std::uint32_t> all{first};
   for (const Work& work :
        {Work{1, {5, 4}}, Work{1, {4, 6}}, Work{1, {4, 5, 1}}, Work{1, {4, 5, 0, 1}}, Work{}}) {
-    all.insert(footprint_of(submitter, small, work, 0.1F));
+    all.insert(footprint_of(session, submitter, small, work, 0.1F));
   }
   EXPECT_THAT(all, SizeIs(6));
 }

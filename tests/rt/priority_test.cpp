@@ -43,9 +43,11 @@ TEST(Priority, IsClampedToWhatTheSchedulerSupports) {
 TEST(Priority, LargerRunsEarlier) {
   Session session({.scheduler = "prio", .cpu_workers = 1});
   const Handle gate(session, {.name = "gate", .count = 1});
+  std::atomic<bool> waiting{false};
   std::atomic<bool> open{false};
   std::vector<int> order;
   const test::Body wait = [&](const TaskView&) {
+    waiting = true;
     EXPECT_TRUE(test::eventually([&] { return open.load(); }));
   };
   const test::Body note = [&](const TaskView&) {
@@ -54,6 +56,7 @@ TEST(Priority, LargerRunsEarlier) {
   std::vector<std::unique_ptr<Handle>> buffers;
   Submitter submitter(session);
   test::submit_body(submitter, wait, {&gate});
+  ASSERT_TRUE(test::eventually([&] { return waiting.load(); }));
   for (const int priority : {0, 3, -2, 5}) {
     buffers.push_back(std::make_unique<Handle>(session, HandleSpec{.name = "b", .count = 1}));
     test::submit_body(submitter, note, {buffers.back().get()}, {.priority = priority});

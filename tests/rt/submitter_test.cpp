@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <numeric>
+#include <thread>
 
 #include "rt/tasks.hpp"
 
@@ -162,25 +163,55 @@ TEST(Submitter, CodeletWithoutAnImplementationIsAnErrorAndLeavesNothingBehind) {
   const HostAccess access(buffer, Mode::kReadWrite);
 }
 
-TEST(Submitter, ObserverRunsAfterEachSubmissionUntilItIsTakenAway) {
+TEST(Submitter, ObserversRunAroundEachSubmissionUntilTheyAreTakenAway) {
   Session session(kTwoWorkers);
   const Handle buffer(session, {.name = "b", .type = DType::kI32, .count = 1});
   const test::Body count_up = [](const TaskView& task) { ++*task.pointer<std::int32_t>(0); };
   Submitter submitter(session);
   std::vector<std::int32_t> seen;
-  submitter.set_observer([&](const TaskCall& call) {
+  const auto look = [&](const TaskCall& call) {
     EXPECT_EQ(&call.codelet, &test::body_codelet());
     EXPECT_EQ(call.buffers.size(), 1U);
     EXPECT_EQ(call.arguments.size(), sizeof(void*));
     const HostAccess access(*call.buffers[0], Mode::kRead);
     seen.push_back(access.as<std::int32_t>()[0]);
-  });
+  };
+  submitter.set_observer({.before = look, .after = look});
   for (int i = 0; i < 3; ++i) test::submit_body(submitter, count_up, {&buffer});
   submitter.set_observer({});
   test::submit_body(submitter, count_up, {&buffer});
-  EXPECT_THAT(seen, ElementsAre(1, 2, 3));
+  EXPECT_THAT(seen, ElementsAre(0, 1, 1, 2, 2, 3));
   const HostAccess access(buffer, Mode::kRead);
   EXPECT_EQ(access.as<std::int32_t>()[0], 4);
+}
+
+// Without the bound all would be pending: none can run before the gate opens.
+TEST(Submitter, WaitsWhileTooManyTasksArePending) {
+  constexpr Index kMostPending = 8;
+  Session session(kTwoWorkers);
+  const Handle buffer(session, {.name = "b", .count = 1});
+  std::atomic<bool> open{false};
+  std::atomic<Index> submitted{0};
+  Index ran = 0;
+  const test::Body body = [&](const TaskView&) {
+    EXPECT_TRUE(test::eventually([&] { return open.load(); }));
+    ++ran;
+  };
+  Submitter submitter(session, kMostPending);
+  std::thread opener([&] {
+    EXPECT_TRUE(test::eventually([&] { return submitted == kMostPending; }));
+    test::sleep_ms(20);
+    EXPECT_EQ(submitted, kMostPending);
+    open = true;
+  });
+  for (int i = 0; i < 100; ++i) {
+    test::submit_body(submitter, body, {&buffer});
+    ++submitted;
+    EXPECT_LE(starpu_task_nsubmitted(), kMostPending);
+  }
+  session.wait_all();
+  opener.join();
+  EXPECT_EQ(ran, 100);
 }
 
 // What an exception between two submissions does: the tasks still report to the profile.

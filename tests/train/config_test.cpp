@@ -157,6 +157,21 @@ TEST(Config, NamesTheNumberOutOfRange) {
     }
 }
 
+TEST(Config, RefusesMoreSequencesThanCanBeCounted) {
+  TrainConfig config = valid();
+  config.train.steps = 1'000'000;
+  config.train.batch = config.train.accumulate = 10'000;
+  config.validate();
+  config.train.steps = 1'000'001;
+  EXPECT_THAT(
+      [&] { config.validate(); },
+      fails_with({"train.steps x train.batch x train.accumulate = 1000001 x 10000 x 10000: ",
+                  "more than 1e+14 sequences"}));
+  config = valid();
+  config.train.validate_batches = std::numeric_limits<Index>::max();
+  EXPECT_THAT([&] { config.validate(); }, fails_with({"train.validate_batches x train.batch"}));
+}
+
 TEST(Config, NamesTheUnknownWord) {
   TrainConfig config;
   EXPECT_THAT([&] { config.validate(); }, fails_with({"data.path is not set", "prepare_data"}));

@@ -160,7 +160,7 @@ std::vector<Contents> run_tasks(const Case& c, std::uint32_t poison, Complaints&
   rt::Submitter submitter(session);
   fill_handles(submitter, c, handles, contents, poison);
   Watcher watcher{c, handles, complaints};
-  submitter.set_observer(std::ref(watcher));
+  submitter.set_observer({.before = {}, .after = std::ref(watcher)});
   c.submit(submitter, handles);
   if (watcher.seen.size() != c.buffers.size()) {
     complaints.push_back(fmt::format("submits tasks over {} of the case's {} buffers",
