@@ -15,12 +15,30 @@ namespace {
 /// `conf` as starpu_conf_init left it: its policy name is the environment's STARPU_SCHED, or null.
 std::string chosen_scheduler(const SessionConfig& config, const starpu_conf& conf) {
   const std::string environment = conf.sched_policy_name == nullptr ? "" : conf.sched_policy_name;
-  if (config.scheduler.empty()) return environment.empty() ? kDefaultScheduler : environment;
+  if (config.scheduler.empty() && !environment.empty()) return environment;
+  if (config.scheduler.empty())
+    return config.schedulers.empty() ? kDefaultScheduler : config.schedulers.front()->policy_name;
   // StarPU 1.3 would silently run the environment's.
   expect(environment.empty() || environment == config.scheduler,
          "scheduler '{}' is configured, but the environment has STARPU_SCHED={}: unset one of them",
          config.scheduler, environment);
   return config.scheduler;
+}
+
+starpu_sched_policy* find_scheduler(const Schedulers& schedulers, const std::string& name) {
+  for (starpu_sched_policy* policy : schedulers)
+    if (name == policy->policy_name) return policy;
+  return nullptr;
+}
+
+/// For a scheduler that is not StarPU's own. It would look for the name and say that there is none
+/// (1.4). And it writes changed data of a GPU back until a part of its memory is unchanged, 5 to 10
+/// % by default, again after each task: states that stay on a GPU would travel in every step. Ours
+/// write back what must go.
+void prepare_for_own_scheduler(ScopedEnvironment& environment) {
+  environment.remove("STARPU_SCHED");
+  environment.set_default("STARPU_MINIMUM_CLEAN_BUFFERS", "0");
+  environment.set_default("STARPU_TARGET_CLEAN_BUFFERS", "0");
 }
 
 }  // namespace
@@ -29,11 +47,13 @@ Session::Session(const SessionConfig& config) {
   starpu_conf conf;
   starpu_conf_init(&conf);
   scheduler_ = chosen_scheduler(config, conf);
-  const std::vector<std::string> known = known_schedulers();
+  const std::vector<std::string> known = known_schedulers(config.schedulers);
   expect(std::find(known.begin(), known.end(), scheduler_) != known.end(),
          "unknown scheduler '{}'{}; known: {}", scheduler_, did_you_mean(scheduler_, known),
          fmt::join(known, ", "));
-  conf.sched_policy_name = scheduler_.c_str();
+  conf.sched_policy = find_scheduler(config.schedulers, scheduler_);
+  if (conf.sched_policy != nullptr) prepare_for_own_scheduler(environment_);
+  conf.sched_policy_name = conf.sched_policy == nullptr ? scheduler_.c_str() : nullptr;
   if (config.cpu_workers >= 0) conf.ncpus = static_cast<int>(config.cpu_workers);
   // starpu_conf_init has read the environment; what is set since then must not be read over.
   conf.precedence_over_environment_variables = 1;
@@ -67,8 +87,9 @@ std::string Session::version() {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
-std::vector<std::string> Session::known_schedulers() {
+std::vector<std::string> Session::known_schedulers(const Schedulers& more) {
   std::vector<std::string> names;
+  for (const starpu_sched_policy* policy : more) names.emplace_back(policy->policy_name);
   for (starpu_sched_policy** policy = starpu_sched_get_predefined_policies(); *policy != nullptr;
        ++policy)
     names.emplace_back((*policy)->policy_name);

@@ -6,14 +6,21 @@
 
 #include "base/types.hpp"
 #include "rt/memory_ledger.hpp"
+#include "rt/scoped_environment.hpp"
+
+struct starpu_sched_policy;
 
 namespace dos::rt {
 
+/// Schedulers beside StarPU's own, by the name that they carry.
+using Schedulers = std::vector<starpu_sched_policy*>;
+
 struct SessionConfig {
-  /// StarPU policy name; "" takes the one that STARPU_SCHED names in the environment, or
-  /// kDefaultScheduler.
+  /// Policy name; "" takes the one that STARPU_SCHED names in the environment, or the first of
+  /// `schedulers`, or kDefaultScheduler.
   std::string scheduler;
-  Index cpu_workers = -1;  ///< CPU workers; -1 takes one a core
+  Index cpu_workers = -1;   ///< CPU workers; -1 takes one a core
+  Schedulers schedulers{};  ///< known beside StarPU's own; must outlive the session
 };
 
 /// Greedy, work stealing, honours priorities and data locality: the best of StarPU's own policies
@@ -40,9 +47,10 @@ class Session {
 
   /// "1.3.10".
   static std::string version();
-  static std::vector<std::string> known_schedulers();
+  static std::vector<std::string> known_schedulers(const Schedulers& more = {});
 
  private:
+  ScopedEnvironment environment_;  ///< while StarPU runs
   std::string scheduler_;
   MemoryLedger memory_;
 };

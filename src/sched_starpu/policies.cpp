@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_starpu/policies.hpp"
+
+#include <starpu.h>
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "sched/registry.hpp"
+#include "sched_starpu/scheduler.hpp"
+
+namespace dos::sched_starpu {
+namespace {
+
+std::mutex settings_mutex;
+std::optional<Settings> configured;
+/// Of the running policy; StarPU runs one at a time in its main context.
+Scheduler* running = nullptr;
+
+Scheduler& scheduler_of(unsigned context) {
+  return *static_cast<Scheduler*>(starpu_sched_ctx_get_policy_data(context));
+}
+
+/// StarPU is C: what cannot be done ends the program with its reason.
+template <class Action>
+auto guarded(const char* method, Action&& action) noexcept {
+  try {
+    return action();
+  } catch (const std::exception& error) {
+    log::error("scheduler, {}: {}", method, error.what());
+    std::abort();
+  }
+}
+
+Settings current_settings() {
+  const std::lock_guard lock(settings_mutex);
+  return configured ? *configured : settings_from_environment();
+}
+
+void init(unsigned context, const char* policy) noexcept {
+  guarded("init", [&] {
+    Settings settings = current_settings();
+    settings.policy = policy;
+    settings.adapts = settings.policy == "dos";
+    auto* scheduler = new Scheduler(context, std::move(settings));
+    starpu_sched_ctx_set_policy_data(context, scheduler);
+    const std::lock_guard lock(settings_mutex);
+    running = scheduler;
+  });
+}
+
+void deinit(unsigned context) noexcept {
+  guarded("deinit", [&] {
+    const std::lock_guard lock(settings_mutex);
+    running = nullptr;
+    delete &scheduler_of(context);
+  });
+}
+
+void add_workers(unsigned context, int* workers, unsigned count) noexcept {
+  guarded("add_workers",
+          [&] { scheduler_of(context).add_workers(std::span(workers, std::size_t{count})); });
+}
+
+int push(starpu_task* task) noexcept {
+  return guarded("push", [&] {
+    scheduler_of(task->sched_ctx).push(task);
+    return 0;
+  });
+}
+
+starpu_task* pop(unsigned context) noexcept {
+  return guarded("pop", [&] { return scheduler_of(context).pop(); });
+}
+
+void before(starpu_task* task, unsigned context) noexcept {
+  guarded("before", [&] { scheduler_of(context).before_execution(task); });
+}
+
+void after(starpu_task* task, unsigned context) noexcept {
+  guarded("after", [&] { scheduler_of(context).after_execution(task); });
+}
+
+constexpr std::size_t kMostPolicies = 8;
+
+/// One init function a place in the registry: StarPU hands it no name.
+template <std::size_t kPlace>
+void init_at(unsigned context) noexcept {
+  init(context, sched::policies()[kPlace].name);
+}
+
+template <std::size_t... kPlaces>
+constexpr auto init_functions(std::index_sequence<kPlaces...>) {
+  return std::array{&init_at<kPlaces>...};
+}
+
+std::vector<starpu_sched_policy> make_policies() {
+  constexpr auto kInit = init_functions(std::make_index_sequence<kMostPolicies>());
+  require(sched::policies().size() <= kMostPolicies, "an init function for every policy");
+  std::vector<starpu_sched_policy> result;
+  for (const sched::Policy& each : sched::policies()) {
+    starpu_sched_policy policy{};
+    policy.init_sched = kInit[result.size()];
+    policy.deinit_sched = deinit;
+    policy.push_task = push;
+    policy.pop_task = pop;
+    policy.pre_exec_hook = before;
+    policy.post_exec_hook = after;
+    policy.add_workers = add_workers;
+    policy.policy_name = each.name;
+    policy.policy_description = each.summary;
+    policy.worker_type = STARPU_WORKER_LIST;
+#if STARPU_MAJOR_VERSION > 1 || STARPU_MINOR_VERSION >= 4
+    policy.prefetches = 1;
+#endif
+    result.push_back(policy);
+  }
+  return result;
+}
+
+std::vector<starpu_sched_policy>& starpu_policies() {
+  static std::vector<starpu_sched_policy> policies = make_policies();
+  return policies;
+}
+
+}  // namespace
+
+std::vector<starpu_sched_policy*> policies() {
+  std::vector<starpu_sched_policy*> result;
+  for (starpu_sched_policy& policy : starpu_policies()) result.push_back(&policy);
+  return result;
+}
+
+void configure(const Settings& settings) {
+  const std::lock_guard lock(settings_mutex);
+  configured = settings;
+}
+
+Report report() {
+  const std::lock_guard lock(settings_mutex);
+  return running == nullptr ? Report{} : running->report();
+}
+
+}  // namespace dos::sched_starpu

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "base/types.hpp"
+
+struct starpu_task;
+
+namespace dos::sched_starpu {
+
+/// What the scheduler knows of a task, from its arrival until it has run.
+struct TaskNote {
+  starpu_task* task = nullptr;
+  double seconds = 0;   ///< expected, on the group it waits for; 0: unknown
+  Index group = 0;      ///< whose queue it is in, or whose worker runs it
+  Index subgroup = -1;  ///< of an update
+  Index params = 0;     ///< of an update
+  bool in_window = false;
+  double start_us = 0;
+};
+
+/// Ready tasks by priority, then by arrival. Tasks move from one to another without allocation, so
+/// that a worker that takes one never allocates.
+class ReadyTasks {
+ public:
+  /// The place of a task: the smallest goes first.
+  struct Key {
+    int priority;
+    std::uint64_t arrival;
+    bool operator<(const Key& other) const {
+      return priority != other.priority ? priority > other.priority : arrival < other.arrival;
+    }
+  };
+  using Map = std::map<Key, TaskNote*>;
+  using Node = Map::node_type;
+
+  void add(const Key& key, TaskNote* note) { tasks_.emplace(key, note); }
+  void add(Node&& node) { tasks_.insert(std::move(node)); }
+
+  [[nodiscard]] bool empty() const { return tasks_.empty(); }
+  [[nodiscard]] Index size() const { return static_cast<Index>(tasks_.size()); }
+  /// Pre: not empty.
+  [[nodiscard]] const Key& first_key() const { return tasks_.begin()->first; }
+  [[nodiscard]] const TaskNote& last() const { return *std::prev(tasks_.end())->second; }
+  Node take_first() { return tasks_.extract(tasks_.begin()); }
+  Node take_last() { return tasks_.extract(std::prev(tasks_.end())); }
+
+ private:
+  Map tasks_;
+};
+
+}  // namespace dos::sched_starpu

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_starpu/scheduler.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.hpp"
+#include "sched_starpu/runtime_version.hpp"
+
+namespace dos::sched_starpu {
+namespace {
+
+constexpr double kMicro = 1e-6;
+/// StarPU's bandwidths are in MB/s.
+constexpr double kMega = 1e6;
+constexpr double kReserve = 0.03;
+/// Where StarPU knows no limit.
+constexpr units::Bytes kUnlimited{1e15};
+
+TaskNote& note_of(const starpu_task* task) {
+  return *static_cast<TaskNote*>(task->sched_data);
+}
+
+double bytes_of(starpu_data_handle_t handle) {
+  return static_cast<double>(starpu_data_get_size(handle));
+}
+
+/// What states may use of a GPU: what is free before the first of them arrives, less a reserve. At
+/// the very limit StarPU evicts what it needs next.
+units::Bytes free_memory(unsigned node) {
+  const auto total = static_cast<double>(starpu_memory_get_total(node));
+  const auto free = static_cast<double>(starpu_memory_get_available(node));
+  return total < 0 ? kUnlimited : units::Bytes(std::max(0.0, free - kReserve * total));
+}
+
+/// Buffer 0 holds the FP32 parameters; what a task reads and writes are states, what it only writes
+/// are working parameters, what it only reads is the gradient.
+UpdateTask describe(starpu_task* task) {
+  double states = 0;
+  double written = 0;
+  double read = 0;
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
+    const double bytes = bytes_of(STARPU_TASK_GET_HANDLE(task, i));
+    const int mode = STARPU_TASK_GET_MODE(task, i) & STARPU_RW;
+    (mode == STARPU_RW ? states : mode == STARPU_W ? written : read) += bytes;
+  }
+  starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
+  const double params = bytes_of(parameters) / sizeof(float);
+  UpdateTask update{.subgroup = parameters,
+                    .params = static_cast<Index>(params),
+                    .priority = task->priority,
+                    .cost = {}};
+  if (params < 1) return update;
+  // Without working parameters of its own the model lives in host memory, and so do its gradients:
+  // they travel with the states. Otherwise they are where the model is, on the GPU.
+  const bool on_host = written == 0;
+  update.cost.state = units::BytesPerParam((states + (on_host ? read : 0)) / params);
+  update.cost.weight = units::BytesPerParam(written / params);
+  update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
+  update.cost.cpu_traffic = units::BytesPerParam((2 * states + written + read) / params);
+  return update;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(unsigned context, Settings settings)
+    : context_(context), settings_(std::move(settings)) {
+  starpu_sched_set_min_priority(std::numeric_limits<int>::min());
+  starpu_sched_set_max_priority(std::numeric_limits<int>::max());
+  groups_.push_back({.node = STARPU_MAIN_RAM, .device = {}});
+}
+
+void Scheduler::add_workers(std::span<const int> workers) {
+  const std::lock_guard lock(mutex_);
+  for (const int worker : workers) {
+    const auto id = static_cast<unsigned>(worker);
+    Index place = 0;
+    if (starpu_worker_get_type(worker) != STARPU_CPU_WORKER) {
+      const unsigned node = starpu_worker_get_memory_node(id);
+      for (place = 1; place < std::ssize(groups_) && group(place).node != node; ++place) {
+      }
+      if (place == std::ssize(groups_))
+        groups_.push_back({.node = node, .device = {.gpu = place - 1}});
+    }
+    group(place).workers.push_back(worker);
+    group_of_worker_[id] = place;
+    starpu_sched_ctx_worker_shares_tasks_lists(worker, static_cast<int>(context_));
+  }
+}
+
+bool Scheduler::is_update(const starpu_task* task) const {
+  const starpu_perfmodel* model = task->cl == nullptr ? nullptr : task->cl->model;
+  return model != nullptr && model->symbol != nullptr &&
+         std::strncmp(model->symbol, settings_.update_prefix.c_str(),
+                      settings_.update_prefix.size()) == 0;
+}
+
+Surroundings Scheduler::surroundings() const {
+  Surroundings result;
+  result.cpu_workers = std::max<Index>(1, std::ssize(groups_.front().workers));
+  for (std::size_t g = 1; g < groups_.size(); ++g) {
+    const unsigned node = groups_[g].node;
+    const double in = starpu_transfer_bandwidth(STARPU_MAIN_RAM, node) * kMega;
+    const double out = starpu_transfer_bandwidth(node, STARPU_MAIN_RAM) * kMega;
+    const units::Bytes memory = free_memory(node);
+    result.gpus.push_back({.h2d = units::BytesPerSecond(in),
+                           .d2h = units::BytesPerSecond(out),
+                           .memory = {.update = memory, .resident = memory}});
+    result.transfer_latency = units::Seconds(std::max(
+        result.transfer_latency.value(), starpu_transfer_latency(STARPU_MAIN_RAM, node) * kMicro));
+  }
+  return result;
+}
+
+void Scheduler::push(starpu_task* task) {
+  auto* note = new TaskNote{.task = task};
+  task->sched_data = note;
+  if (is_update(task))
+    place_update(*note);
+  else
+    place_other(*note);
+}
+
+bool Scheduler::can_run(const Group& group, starpu_task* task) const {
+  for (const int worker : group.workers)
+    if (starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task, nullptr) !=
+        0)
+      return true;
+  return false;
+}
+
+Index Scheduler::group_of(const Device& device, starpu_task* task) const {
+  const Index wanted = device.gpu + 1;
+  if (can_run(groups_[static_cast<std::size_t>(wanted)], task)) return wanted;
+  for (Index other = 0; other < std::ssize(groups_); ++other)
+    if (can_run(groups_[static_cast<std::size_t>(other)], task)) return other;
+  return wanted;
+}
+
+void Scheduler::place_update(TaskNote& note) {
+  const UpdateTask update = describe(note.task);
+  note.params = update.params;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!board_)
+      board_ = std::make_unique<UpdateBoard>(settings_.policy, settings_.options, surroundings());
+    note.subgroup = board_->arrive(update);
+    note.group = group_of(board_->planned(note.subgroup), note.task);
+    Group& home = group(note.group);
+    note.seconds = board_->expected(note.params, home.device).value_or(units::Seconds(0)).value();
+    home.queued_seconds += note.seconds;
+    starpu_push_task_end(note.task);
+    home.updates.add({note.task->priority, arrivals_++}, &note);
+    ++waiting_;
+  }
+  if (note.group != 0)
+    admit(note.group);
+  else
+    wake(groups_.front());
+}
+
+std::vector<double> Scheduler::queue_ends() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<double> ends;
+  for (const Group& each : groups_)
+    ends.push_back(each.queued_seconds /
+                   static_cast<double>(std::max<std::size_t>(1, each.workers.size())));
+  return ends;
+}
+
+/// Earliest end over the groups, from history models, transfers and what waits there. A group whose
+/// speed is not known yet gets the task: that is how it becomes known.
+void Scheduler::choose_group(TaskNote& note) const {
+  const std::vector<double> queue_end = queue_ends();
+  double best_end = std::numeric_limits<double>::infinity();
+  for (Index g = 0; g < std::ssize(groups_); ++g) {
+    const Group& each = groups_[static_cast<std::size_t>(g)];
+    unsigned implementation = 0;
+    if (each.workers.empty()) continue;
+    const auto worker = static_cast<unsigned>(each.workers.front());
+    if (starpu_worker_can_execute_task_first_impl(worker, note.task, &implementation) == 0)
+      continue;
+    starpu_perfmodel_arch* arch =
+        starpu_worker_get_perf_archtype(static_cast<int>(worker), context_);
+    const double length = starpu_task_expected_length(note.task, arch, implementation) * kMicro;
+    const double transfer = starpu_task_expected_data_transfer_time_for(note.task, worker) * kMicro;
+    const double end = length > 0 ? queue_end[static_cast<std::size_t>(g)] + transfer + length : 0;
+    if (end >= best_end) continue;
+    best_end = end;
+    note.group = g;
+    note.seconds = length > 0 ? transfer + length : 0;
+  }
+}
+
+void Scheduler::place_other(TaskNote& note) {
+  if (groups_.size() > 1) choose_group(note);
+  // What it reads is on its way while the task waits.
+  if (note.group != 0)
+    starpu_prefetch_task_input_on_node(note.task,
+                                       groups_[static_cast<std::size_t>(note.group)].node);
+  {
+    const std::lock_guard lock(mutex_);
+    Group& home = group(note.group);
+    home.queued_seconds += note.seconds;
+    starpu_push_task_end(note.task);
+    home.ready.add({note.task->priority, arrivals_++}, &note);
+    ++waiting_;
+  }
+  wake(groups_[static_cast<std::size_t>(note.group)]);
+}
+
+void Scheduler::admit(Index index) {
+  Group& gpu = group(index);
+  for (;;) {
+    ReadyTasks::Node node;
+    {
+      const std::lock_guard lock(mutex_);
+      if (gpu.updates.empty() || gpu.in_window >= board_->window(gpu.device.gpu)) return;
+      node = gpu.updates.take_first();
+      node.mapped()->in_window = true;
+      ++gpu.in_window;
+    }
+    starpu_prefetch_task_input_on_node(node.mapped()->task, gpu.node);
+    {
+      const std::lock_guard lock(mutex_);
+      gpu.ready.add(std::move(node));
+    }
+    wake(gpu);
+  }
+}
+
+void Scheduler::wake(const Group& group) const {
+  for (const int worker : group.workers)
+    if (starpu_wake_worker_relax_light(worker) != 0) return;
+}
+
+TaskNote* Scheduler::take(Group& group) {
+  const bool waits = group.device.is_cpu() && !group.updates.empty();
+  if (group.ready.empty() && !waits) return nullptr;
+  const bool from_updates =
+      waits && (group.ready.empty() || group.updates.first_key() < group.ready.first_key());
+  return (from_updates ? group.updates : group.ready).take_first().mapped();
+}
+
+/// Whether a worker of `idle` would end the last update that waits for `owner` before `owner` does.
+/// States that stay on a GPU are never taken from it: they would come back the next step.
+bool Scheduler::would_end_earlier(const Group& idle, const Group& owner) const {
+  if (board_->is_resident(owner.updates.last().subgroup)) return false;
+  const auto mine = board_->expected(owner.updates.last().params, idle.device);
+  const auto theirs = board_->expected(owner.updates.last().params, owner.device);
+  if (!mine || !theirs) return false;
+  const auto waiting = static_cast<double>(owner.updates.size() + owner.in_window);
+  const double rounds =
+      std::ceil(waiting / static_cast<double>(owner.device.is_cpu() ? owner.workers.size() : 1));
+  // States reach a GPU, and leave it, before and after.
+  const double ways = idle.device.is_cpu() ? 1 : 3;
+  return mine->value() * ways < theirs->value() * rounds;
+}
+
+TaskNote* Scheduler::take_elsewhere(Index index) {
+  Group& idle = group(index);
+  if (!settings_.adapts || !board_) return nullptr;
+  const bool has_room = idle.device.is_cpu() || idle.in_window < board_->window(idle.device.gpu);
+  for (Group& owner : groups_) {
+    if (&owner == &idle || owner.updates.empty() || !has_room) continue;
+    if (!can_run(idle, owner.updates.last().task) || !would_end_earlier(idle, owner)) continue;
+    TaskNote* note = owner.updates.take_last().mapped();
+    owner.queued_seconds -= note->seconds;
+    note->group = index;
+    note->seconds = board_->expected(note->params, idle.device).value_or(units::Seconds(0)).value();
+    idle.queued_seconds += note->seconds;
+    if (!idle.device.is_cpu()) {
+      note->in_window = true;
+      ++idle.in_window;
+    }
+    return note;
+  }
+  return nullptr;
+}
+
+starpu_task* Scheduler::pop() {
+  if (waiting_ == 0) return nullptr;
+  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  const Index index = group_of_worker_[worker];
+  const std::lock_guard lock(mutex_);
+  TaskNote* note = take(group(index));
+  if (note == nullptr) note = take_elsewhere(index);
+  if (note == nullptr) return nullptr;
+  --waiting_;
+  unsigned implementation = 0;
+  starpu_worker_can_execute_task_first_impl(worker, note->task, &implementation);
+  starpu_task_set_implementation(note->task, implementation);
+  return note->task;
+}
+
+void Scheduler::before_execution(starpu_task* task) {
+  TaskNote& note = note_of(task);
+  note.start_us = starpu_timing_now();
+  if (note.in_window) admit(note.group);
+}
+
+void Scheduler::after_execution(starpu_task* task) {
+  TaskNote& note = note_of(task);
+  const double now_us = starpu_timing_now();
+  bool goes_home = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Group& here = group(note.group);
+    here.queued_seconds = std::max(0.0, here.queued_seconds - note.seconds);
+    if (note.subgroup >= 0) {
+      // A GPU's worker starts a task while the one before still runs.
+      const double start =
+          here.device.is_cpu() ? note.start_us : std::max(note.start_us, here.last_end_us);
+      board_->executed(note.subgroup, here.device, units::Seconds((now_us - start) * kMicro));
+      goes_home = !here.device.is_cpu() && !board_->is_resident(note.subgroup);
+    }
+    here.last_end_us = now_us;
+    if (note.in_window) --here.in_window;
+  }
+  if (goes_home) write_back(note);
+  if (note.in_window) {
+    admit(note.group);
+    // It may be time for others to help.
+    for (const Group& other : groups_)
+      if (&other != &group(note.group)) wake(other);
+  }
+  task->sched_data = nullptr;
+  delete &note;
+}
+
+void Scheduler::write_back(const TaskNote& note) const {
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(note.task); ++i)
+    if ((STARPU_TASK_GET_MODE(note.task, i) & STARPU_RW) == STARPU_RW)
+      start_write_back(STARPU_TASK_GET_HANDLE(note.task, i));
+}
+
+Report Scheduler::report() const {
+  const std::lock_guard lock(mutex_);
+  if (!board_) return {};
+  return board_->report();
+}
+
+}  // namespace dos::sched_starpu

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sched/plan.hpp"
+#include "sched/policy.hpp"
+
+namespace dos::sched_starpu {
+
+/// One update task as the runtime shows it.
+struct UpdateTask {
+  const void* subgroup = nullptr;  ///< identity: the handle of the parameters
+  Index params = 0;
+  int priority = 0;  ///< larger: the next forward needs it earlier
+  sched::UpdateCost cost;
+};
+
+/// Where an update runs: the CPU workers together, or a GPU.
+struct Device {
+  Index gpu = -1;  ///< -1: the CPU
+  [[nodiscard]] bool is_cpu() const { return gpu < 0; }
+  bool operator==(const Device&) const = default;
+};
+
+/// What a step did, for reports.
+struct StepReport {
+  Index step = 0;  ///< counted from 1
+  units::Params planned_gpu{};
+  units::Params executed_gpu{};
+  units::Params total{};
+  Index moved = 0;  ///< updates that ran elsewhere than planned
+};
+
+/// What the updates of a program did under a policy.
+struct Report {
+  std::string plan;               ///< in words; empty before there is one
+  std::string obstacle;           ///< why the policy cannot plan: the updates stay on the CPU
+  std::vector<StepReport> steps;  ///< those that are over
+};
+
+/// What stays as it is while the program runs.
+struct Surroundings {
+  Index cpu_workers = 1;
+  struct Gpu {
+    units::BytesPerSecond h2d;
+    units::BytesPerSecond d2h;
+    sched::StateMemory memory;
+  };
+  std::vector<Gpu> gpus;
+  units::BytesPerSecond dram{0};  ///< 0: not known, does not limit
+  units::Seconds transfer_latency;
+};
+
+/// Learns the subgroups of a program and the rates of its devices from its update tasks, and
+/// plans: pure bookkeeping without a runtime, and without a lock of its own.
+///
+/// The first step is placed on the CPU, but for two subgroups a GPU that show its rate; from the
+/// second step on the policy's plan holds. A step begins when a subgroup is seen again: between two
+/// updates of a training program lies a forward pass, which needs all of the first. At its
+/// beginning the plan is made again when a rate has changed by more than 5 %, and changed when the
+/// new one is faster by more than 3 %. Where the policy cannot plan, every update is the CPU's.
+class UpdateBoard {
+ public:
+  /// Throws Error for an unknown policy or an option out of range.
+  UpdateBoard(std::string policy, sched::PolicyOptions options, Surroundings surroundings);
+
+  /// An update is ready: its index, the same in every step. The first one of a step begins it.
+  Index arrive(const UpdateTask& task);
+
+  [[nodiscard]] Device planned(Index index) const;
+  /// Whether the states stay on the GPU after the update.
+  [[nodiscard]] bool is_resident(Index index) const;
+  /// Updates that may hold memory of the GPU at once.
+  [[nodiscard]] Index window(Index gpu) const;
+
+  /// An update has run in `time` on one CPU worker or on a GPU, data at hand.
+  void executed(Index index, Device device, units::Seconds time);
+
+  /// How long an update takes: on one CPU worker; on a GPU its kernel or its copies, whichever is
+  /// longer. Nothing before the first one was measured.
+  [[nodiscard]] std::optional<units::Seconds> expected(Index params, Device device) const;
+
+  [[nodiscard]] const std::optional<sched::Plan>& plan() const { return plan_; }
+  [[nodiscard]] Report report() const;
+
+ private:
+  struct Known {
+    UpdateTask task;
+    Index step = 0;       ///< in which it was seen last
+    Index position = -1;  ///< in problem_, once there is a plan
+  };
+  struct Rate {
+    std::optional<units::ParamsPerSecond> value;
+    void see(units::ParamsPerSecond rate);
+  };
+
+  void begin_step();
+  void make_plan();
+  [[nodiscard]] bool rates_are_known() const;
+  [[nodiscard]] bool rates_have_changed() const;
+  [[nodiscard]] sched::Problem describe() const;
+
+  std::string policy_;
+  sched::PolicyOptions options_;
+  Surroundings surroundings_;
+  std::unordered_map<const void*, Index> index_of_;
+  std::vector<Known> known_;
+  Rate cpu_;  ///< of one worker
+  std::vector<Rate> gpus_;
+  std::vector<units::ParamsPerSecond> planned_with_;
+  std::optional<sched::Problem> problem_;
+  std::optional<sched::Plan> plan_;
+  bool learned_ = false;  ///< subgroups appeared since the plan
+  StepReport current_;
+  std::vector<StepReport> reports_;
+  std::string obstacle_;
+};
+
+}  // namespace dos::sched_starpu

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_starpu/update_board.hpp"
+
+#include <gmock/gmock.h>
+
+#include <array>
+
+#include "base/error.hpp"
+
+namespace dos::sched_starpu {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr Index kParams = 1'000'000;
+constexpr Index kSubgroups = 40;
+constexpr double kCpuRate = 1e8;   // parameters/s of one worker
+constexpr double kGpuRate = 25e9;  // parameters/s
+
+Surroundings surroundings(Index gpus, double memory = 1e9) {
+  Surroundings result{.cpu_workers = 8, .gpus = {}, .transfer_latency = units::microseconds(10)};
+  const Surroundings::Gpu gpu{.h2d = units::gigabytes_per_second(20),
+                              .d2h = units::gigabytes_per_second(20),
+                              .memory = {.update = units::Bytes(memory), .resident = {}}};
+  result.gpus.assign(static_cast<std::size_t>(gpus), gpu);
+  return result;
+}
+
+/// A program of equal subgroups, the first of which the next forward needs first.
+class Program {
+ public:
+  Program(const std::string& policy, const Surroundings& around,
+          const sched::PolicyOptions& options = {})
+      : board(policy, options, around) {}
+
+  /// All updates arrive, and run where they are planned, at `cpu_rate` and kGpuRate.
+  void step(double cpu_rate = kCpuRate) {
+    std::vector<Index> indices;
+    for (Index i = 0; i < kSubgroups; ++i) indices.push_back(arrive(i));
+    for (const Index index : indices) {
+      const Device device = board.planned(index);
+      const double rate = device.is_cpu() ? cpu_rate : kGpuRate;
+      board.executed(index, device, units::Seconds(kParams / rate));
+    }
+  }
+  Index arrive(Index i) {
+    return board.arrive({.subgroup = &identities_[static_cast<std::size_t>(i)],
+                         .params = kParams,
+                         .priority = static_cast<int>(kSubgroups - i),
+                         .cost = {}});
+  }
+  double gpu_share() {
+    Index count = 0;
+    for (Index i = 0; i < kSubgroups; ++i) count += board.planned(i).is_cpu() ? 0 : 1;
+    return static_cast<double>(count) / kSubgroups;
+  }
+
+  UpdateBoard board;
+
+ private:
+  std::array<char, kSubgroups> identities_{};
+};
+
+TEST(UpdateBoard, TheFirstStepShowsTheRates) {
+  Program program("dos", surroundings(2));
+  EXPECT_FALSE(program.board.expected(kParams, {}).has_value());
+  program.step();
+  EXPECT_FALSE(program.board.plan().has_value());
+  EXPECT_EQ(program.gpu_share(), 4.0 / kSubgroups);
+  EXPECT_NEAR(program.board.expected(kParams, {})->value(), kParams / kCpuRate, 1e-9);
+  // 12 bytes a parameter at 20 GB/s take longer than the kernel.
+  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 1})->value(), kParams * 12 / 20e9, 1e-9);
+}
+
+TEST(UpdateBoard, FromTheSecondStepOnThePlanHolds) {
+  Program program("dos", surroundings(1));
+  program.step();
+  program.step();
+  ASSERT_TRUE(program.board.plan().has_value());
+  // Eight workers do 0.8 Gparam/s, the link lets 20/12 pass: about two thirds go to the GPU. Whole
+  // rounds of eight workers make 4 of 40 subgroups of difference.
+  EXPECT_NEAR(program.gpu_share(), 0.67, 0.1);
+  EXPECT_GE(program.board.window(0), 2);
+  const Report report = program.board.report();
+  EXPECT_THAT(report.plan, HasSubstr("dos: "));
+  EXPECT_THAT(report.obstacle, IsEmpty());
+  ASSERT_EQ(report.steps.size(), 1U);
+  EXPECT_EQ(report.steps[0].step, 1);
+  EXPECT_EQ(report.steps[0].total.value(), kSubgroups * kParams);
+}
+
+TEST(UpdateBoard, ReportsWhatWasPlannedAndWhatRan) {
+  Program program("gpu-only", surroundings(1));
+  program.step();
+  program.step();
+  const Index first = program.arrive(0);
+  ASSERT_FALSE(program.board.planned(first).is_cpu());
+  program.board.executed(first, {}, units::Seconds(1));
+  for (Index i = 1; i < kSubgroups; ++i) program.arrive(i);
+  program.arrive(0);
+  const StepReport last = program.board.report().steps.back();
+  EXPECT_EQ(last.step, 3);
+  EXPECT_EQ(last.planned_gpu.value(), kSubgroups * kParams);
+  EXPECT_EQ(last.executed_gpu.value(), 0);
+  EXPECT_EQ(last.moved, 1);
+}
+
+TEST(UpdateBoard, IdentityIsTheSubgroupWhateverTheOrderOfArrival) {
+  Program program("dos-stride", surroundings(1), {.stride = 2});
+  program.step();
+  program.step();
+  std::vector<Device> before;
+  for (Index i = 0; i < kSubgroups; ++i) before.push_back(program.board.planned(i));
+  for (Index i = kSubgroups - 1; i >= 0; --i) EXPECT_EQ(program.arrive(i), i);
+  for (Index i = 0; i < kSubgroups; ++i)
+    EXPECT_EQ(program.board.planned(i), before[static_cast<std::size_t>(i)]) << i;
+}
+
+TEST(UpdateBoard, PlansAgainWhenTheCpuHasBecomeSlower) {
+  Program program("dos", surroundings(1));
+  program.step();
+  program.step();
+  const double share = program.gpu_share();
+  for (int i = 0; i < 10; ++i) program.step(kCpuRate / 3);
+  EXPECT_GT(program.gpu_share(), share + 0.1);
+}
+
+TEST(UpdateBoard, NoiseDoesNotChangeThePlan) {
+  Program program("dos", surroundings(1));
+  program.step();
+  program.step();
+  const std::string before = program.board.report().plan;
+  for (const double factor : {1.03, 0.97, 1.02, 0.98, 1.04}) program.step(kCpuRate * factor);
+  EXPECT_EQ(program.board.report().plan, before);
+}
+
+TEST(UpdateBoard, WithoutAGpuEverythingIsTheCpus) {
+  Program program("dos", surroundings(0));
+  program.step();
+  program.step();
+  EXPECT_EQ(program.gpu_share(), 0);
+  EXPECT_TRUE(program.board.plan().has_value());
+}
+
+TEST(UpdateBoard, WhatCannotBePlannedIsSaidAndStaysOnTheCpu) {
+  Program program("gpu-only", surroundings(1, /*memory=*/1e6));
+  program.step();
+  program.step();
+  EXPECT_EQ(program.gpu_share(), 0);
+  EXPECT_THAT(program.board.report().obstacle, HasSubstr("GB free for states"));
+}
+
+TEST(UpdateBoard, SubgroupsThatAppearLaterArePlannedFromTheirNextStep) {
+  Program program("gpu-only", surroundings(1));
+  program.step();
+  program.step();
+  char late = 0;
+  const UpdateTask task{.subgroup = &late, .params = kParams, .priority = 0, .cost = {}};
+  const Index index = program.board.arrive(task);
+  EXPECT_TRUE(program.board.planned(index).is_cpu());
+  program.step();
+  EXPECT_FALSE(program.board.planned(index).is_cpu());
+}
+
+TEST(UpdateBoard, RefusesUnknownPoliciesAndOptionsOutOfRange) {
+  EXPECT_THROW(UpdateBoard("doss", {}, surroundings(1)), Error);
+  EXPECT_THROW(UpdateBoard("dos", {.share = 1.5}, surroundings(1)), Error);
+}
+
+}  // namespace
+}  // namespace dos::sched_starpu
