@@ -23,6 +23,8 @@ dos_require_pkg(SPDLOG MODULES spdlog HINT "Debian: libspdlog-dev.")
 dos_require_pkg(TOMLPLUSPLUS MODULES tomlplusplus HINT "Debian: libtomlplusplus-dev.")
 dos_require_pkg(XXHASH MODULES libxxhash HINT "Debian: libxxhash-dev.")
 dos_require_pkg(SENTENCEPIECE MODULES sentencepiece HINT "Debian: libsentencepiece-dev.")
+# For the OpenCL workers of a StarPU that has them.
+pkg_search_module(OPENCL IMPORTED_TARGET GLOBAL OpenCL)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "base/error.hpp"
+#include "codelets/update/update_opencl.hpp"
 
 namespace dos::codelets {
 namespace {
@@ -56,14 +58,32 @@ void update_task(const rt::TaskView& task) {
       [&]<simd::Isa kIsa>() { update_cpu<kIsa>(args.kind)(args.step.bytes, arrays_of(task)); });
 }
 
+/// The kernel's arguments (update_opencl.hpp) from the task's buffers: p, states, w, g, clip.
+void update_opencl_task(const rt::TaskView& task, rt::OpenclKernel& kernel) {
+  const auto& args = task.args<Args>();
+  kernel.add_bytes(std::span(args.step.bytes).first(rule_of(args.kind).step_size));
+  kernel.add_value(std::int64_t{args.count});
+  const Index states = states_of(args.kind);
+  const bool has_working = args.kind.working != DType::kF32;
+  const Index gradient = 1 + states + (has_working ? 1 : 0);
+  kernel.add_buffer(gradient + 1);
+  kernel.add_buffer(gradient);
+  for (Index i = 0; i < gradient; ++i) kernel.add_buffer(i);
+  kernel.run(args.count);
+}
+
 /// A codelet and the symbol that it refers to.
 struct Named {
   explicit Named(const UpdateKind& of)
       : kind(of),
         symbol(fmt::format("dos.update.{}.{}.{}.v1", rule_of(of).name, name_of(of.gradient),
                            name_of(of.working))),
-        codelet(rt::make_codelet<update_task>(
-            {.symbol = symbol.c_str(), .modes = modes_of(of), .tail = {}})) {}
+        codelet(rt::make_codelet<update_task, update_opencl_task>(
+            {.symbol = symbol.c_str(),
+             .modes = modes_of(of),
+             .tail = {},
+             .opencl = rt::OpenclSource{.text = [of] { return update_opencl_source(of); },
+                                        .kernel = kUpdateOpenclKernel}})) {}
 
   UpdateKind kind;
   std::string symbol;
@@ -105,6 +125,8 @@ void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,
   require(buffers.working == nullptr || kind.working != DType::kF32,
           "FP32 working parameters are the parameters themselves");
   const Index count = buffers.parameters.count();
+  // No device allocates a buffer of nothing.
+  if (count == 0) return;
   std::vector<const rt::Handle*> all{&buffers.parameters};
   all.insert(all.end(), buffers.states.begin(), buffers.states.end());
   if (buffers.working != nullptr) all.push_back(buffers.working);

@@ -26,7 +26,8 @@ struct UpdateBuffers {
   const rt::Handle& clip;
 };
 
-/// Updates parameters and states in place and overwrites the working parameters (update.hpp).
+/// Updates parameters and states in place and overwrites the working parameters (update.hpp). Does
+/// nothing for an empty subgroup.
 void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,
                    const UpdateBuffers& buffers, const rt::TaskOptions& options);
 

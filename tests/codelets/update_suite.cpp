@@ -26,7 +26,9 @@ constexpr float kLearningRate = 1e-3F;
 /// it a question of the order of operations what overflows.
 constexpr float kGradients[] = {0.0F,  -0.0F, kDenormal, -1e-42F, 1e-38F, 1e-30F, 1e-20F, 1.0F,
                                 -1.0F, 3e5F,  1e30F,     -1e30F,  kInf,   -kInf,  kNan};
-constexpr float kParameters[] = {0.0F, 1.0F, -0.75F, 1e-42F, 1e-30F, 1e30F, -kInf, kNan};
+/// Among them ties of the rounding to BF16: to even below and above, and to infinity.
+constexpr float kParameters[] = {0.0F,  1.0F,       -0.75F,      1e-42F,       1e-30F, 1e30F,
+                                 -kInf, 0x1.01p+0F, -0x1.03p+0F, 0x1.FFp+127F, kNan};
 
 enum class Numbers { kNormal, kSpecial, kPattern };
 
