@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "codelets/update/update_cuda.hpp"
 #include "codelets/update/update_opencl.hpp"
 
 namespace dos::codelets {
@@ -72,18 +73,28 @@ void update_opencl_task(const rt::TaskView& task, rt::OpenclKernel& kernel) {
   kernel.run(args.count);
 }
 
+void update_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<Args>();
+  if constexpr (kHasCudaKernels) {
+    const char* fault = update_cuda(args.kind, args.step, arrays_of(task), stream);
+    expect(fault == nullptr, "CUDA refuses the update of {} parameters: {}", args.count, fault);
+  }
+}
+
 /// A codelet and the symbol that it refers to.
 struct Named {
   explicit Named(const UpdateKind& of)
       : kind(of),
         symbol(fmt::format("dos.update.{}.{}.{}.v1", rule_of(of).name, name_of(of.gradient),
                            name_of(of.working))),
-        codelet(rt::make_codelet<update_task, update_opencl_task>(
-            {.symbol = symbol.c_str(),
-             .modes = modes_of(of),
-             .tail = {},
-             .opencl = rt::OpenclSource{.text = [of] { return update_opencl_source(of); },
-                                        .kernel = kUpdateOpenclKernel}})) {}
+        codelet(rt::make_codelet < update_task, update_opencl_task,
+                kHasCudaKernels ? &update_cuda_task
+                                : nullptr > ({.symbol = symbol.c_str(),
+                                              .modes = modes_of(of),
+                                              .tail = {},
+                                              .opencl = rt::OpenclSource{
+                                                  .text = [of] { return update_opencl_source(of); },
+                                                  .kernel = kUpdateOpenclKernel}})) {}
 
   UpdateKind kind;
   std::string symbol;
