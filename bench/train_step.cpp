@@ -18,7 +18,7 @@
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "models/registry.hpp"
 #include "nn/initialise.hpp"
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 #include "optim/subgroups.hpp"
 #include "platform/blas.hpp"
 #include "rt/submitter.hpp"
@@ -192,7 +192,7 @@ class Bench {
   dos::models::ModelConfig config_;
   dos::rt::Submitter submitter_;
   dos::tensor::ParameterSet parameters_;
-  dos::optim::AdamW optimizer_;
+  dos::optim::Optimizer optimizer_;
   dos::train::StepResults results_;
   std::unique_ptr<dos::models::Model> model_;
   dos::train::StepClock clock_;

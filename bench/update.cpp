@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The AdamW kernel beside plain additions over the same arrays, round about, in one process: how
+// An update kernel beside plain additions over the same arrays, round about, in one process: how
 // near the fused update comes to what memory allows.
 #include <pthread.h>
 #include <sched.h>
@@ -11,61 +11,32 @@
 #include <cmath>
 #include <exception>
 #include <iostream>
-#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "codelets/update/adamw.hpp"
-#include "reference/adamw.hpp"
+#include "reference/all.hpp"
 #include "spread.hpp"
+#include "update_arrays.hpp"
 #include "update_stream.hpp"
 
 namespace dos::bench {
 namespace {
 
-constexpr double kBytesPerParameter = 28;
+using codelets::UpdateArrays;
+using codelets::UpdateKind;
+using reference::Tracked;
+
 constexpr Index kSamples = 1000;
-constexpr double kEps = 0x1p-23;
-constexpr reference::AdamW kRule{
-    .lr = 1e-3, .beta1 = 0.9F, .beta2 = 0.999F, .eps = 1e-8F, .weight_decay = 0.1F, .step = 10};
-
-codelets::AdamWStep step_of(const reference::AdamW& rule) {
-  return {.lr = static_cast<float>(rule.lr),
-          .beta1 = static_cast<float>(rule.beta1),
-          .beta2 = static_cast<float>(rule.beta2),
-          .eps = static_cast<float>(rule.eps),
-          .weight_decay = static_cast<float>(rule.weight_decay),
-          .inv_bias1 = static_cast<float>(1 / (1 - std::pow(rule.beta1, rule.step))),
-          .inv_bias2 = static_cast<float>(1 / (1 - std::pow(rule.beta2, rule.step)))};
-}
-
-/// The four arrays, in memory that no thread has touched yet.
-class Arrays {
- public:
-  explicit Arrays(Index count)
-      : g(allocate(0, count)),
-        p(allocate(1, count)),
-        m(allocate(2, count)),
-        v(allocate(3, count)) {}
-
- private:
-  std::array<std::unique_ptr<float[]>, 4> stores_;
-
-  float* allocate(std::size_t store, Index count) {
-    stores_[store].reset(new float[static_cast<std::size_t>(count)]);
-    return stores_[store].get();
-  }
-
- public:
-  float* const g;
-  float* const p;
-  float* const m;
-  float* const v;
-};
+constexpr codelets::Hyperparameters kHyper{
+    .beta1 = 0.9F, .beta2 = 0.999F, .momentum = 0.9F, .eps = 1e-8F, .weight_decay = 0.1F};
+constexpr float kLearningRate = 1e-3F;
+constexpr Index kStep = 10;
 
 /// A thread's share of the parameters.
 struct Part {
@@ -78,14 +49,15 @@ Part part_of(Index params, int threads, int thread) {
   return {first, params * (thread + 1) / threads - first};
 }
 
-/// All values positive, so that the additions of the stream keep v a valid second moment.
-void touch(const Arrays& a, const Part& part) {
+/// All values positive, so that the additions of the stream keep states valid.
+void touch(const Arrays& arrays, const Part& part) {
+  const UpdateArrays& a = arrays.all();
   for (Index i = part.first; i < part.first + part.count; ++i) {
     const auto wave = static_cast<float>(i % 1021) / 1021.0F;
-    a.g[i] = 1e-3F * (wave + 0.5F);
+    arrays.set_gradient(i, 1e-3F * (wave + 0.5F));
     a.p[i] = wave - 0.5F;
-    a.m[i] = 1e-3F * wave;
-    a.v[i] = 1e-6F * wave;
+    for (Index s = 0; s < arrays.states(); ++s) a.states[s][i] = 1e-3F * wave;
+    if (a.w != nullptr) a.w[i] = to_bf16(a.p[i]);
   }
 }
 
@@ -109,39 +81,60 @@ void pin(int processor) {
 
 struct Sample {
   Index index;
-  reference::AdamWState before;
+  Tracked p;
+  std::vector<Tracked> states;
 };
 
-std::vector<Sample> take_samples(const Arrays& a, Index params) {
+std::vector<Sample> take_samples(const Arrays& arrays) {
+  const UpdateArrays& a = arrays.all();
   std::vector<Sample> samples;
-  const Index stride = std::max<Index>(1, params / kSamples);
-  for (Index i = 0; i < params; i += stride) samples.push_back({i, {a.p[i], a.m[i], a.v[i]}});
-  if (params > 0)
-    samples.push_back({params - 1, {a.p[params - 1], a.m[params - 1], a.v[params - 1]}});
+  const auto take = [&](Index i) {
+    Sample& sample = samples.emplace_back(i, Tracked(static_cast<double>(a.p[i])));
+    for (Index s = 0; s < arrays.states(); ++s)
+      sample.states.emplace_back(static_cast<double>(a.states[s][i]));
+  };
+  const Index stride = std::max<Index>(1, a.count / kSamples);
+  for (Index i = 0; i < a.count; i += stride) take(i);
+  if (a.count > 0) take(a.count - 1);
   return samples;
 }
 
-/// Samples that differ from the reference by more than rounding: half an eps for each of m's 4, v's
-/// 6 and the quotient's 16 roundings (no terms cancel: all are positive), decay's 3 and p's 1.
-Index count_wrong(const std::vector<Sample>& samples, const Arrays& a) {
-  const auto differs = [](float got, double expected, double tolerance) {
-    return !(std::abs(static_cast<double>(got) - expected) <= tolerance);
+reference::Hyper reference_hyper() {
+  const auto exact = [](float value) { return Tracked(static_cast<double>(value)); };
+  return {.lr = exact(kLearningRate),
+          .beta1 = exact(kHyper.beta1),
+          .beta2 = exact(kHyper.beta2),
+          .momentum = exact(kHyper.momentum),
+          .eps = exact(kHyper.eps),
+          .weight_decay = exact(kHyper.weight_decay),
+          .step = kStep};
+}
+
+/// Samples that differ from the reference by more than rounding, or whose working parameter is not
+/// the rounded parameter.
+Index count_wrong(std::vector<Sample> samples, const Arrays& arrays) {
+  const UpdateArrays& a = arrays.all();
+  const reference::RuleFormula formula = reference::formula_of(rule_of(arrays.kind()).name);
+  const auto differs = [](float got, const Tracked& expected) {
+    return !(std::abs(static_cast<double>(got) - expected.value) <= expected.error);
   };
   Index wrong = 0;
-  for (const Sample& s : samples) {
-    const auto after = reference::adamw(kRule, s.before, a.g[s.index]);
-    const double decay = kRule.lr * kRule.weight_decay * std::abs(s.before.p);
-    const double moved = std::abs(after.p - s.before.p) + decay;
-    const double tolerance = kEps * (8 * moved + 2 * decay + 0.5 * std::abs(after.p));
-    const bool bad = differs(a.p[s.index], after.p, tolerance) ||
-                     differs(a.m[s.index], after.m, 2 * kEps * after.m) ||
-                     differs(a.v[s.index], after.v, 3 * kEps * after.v);
+  for (Sample& s : samples) {
+    const Tracked g(static_cast<double>(arrays.gradient(s.index)));
+    formula(reference_hyper(), s.p, s.states.data(), g);
+    bool bad = differs(a.p[s.index], s.p);
+    for (std::size_t i = 0; i < s.states.size(); ++i)
+      bad = bad || differs(a.states[i][s.index], s.states[i]);
+    if (a.w != nullptr)
+      bad = bad || static_cast<double>(to_float(a.w[s.index])) !=
+                       reference::nearest_bf16(static_cast<double>(a.p[s.index]));
     wrong += bad ? 1 : 0;
   }
   return wrong;
 }
 
 struct Result {
+  UpdateKind kind;
   Index params;
   int threads;
   int rounds;
@@ -160,31 +153,32 @@ struct Seconds {
 /// What one thread does. Thread 0 holds the clock; round 0 is the warm-up. Before the last update
 /// thread 0 keeps samples of the state.
 template <simd::Isa isa>
-void work(const Arrays& a, Index params, const Part& part, int rounds, std::barrier<>& together,
+void work(const Arrays& arrays, const Part& part, int rounds, std::barrier<>& together,
           Seconds* seconds, std::vector<Sample>* samples) {
-  touch(a, part);
-  const codelets::AdamWStep step = step_of(kRule);
+  touch(arrays, part);
+  const codelets::StepBytes step = rule_of(arrays.kind()).step(kHyper, kLearningRate, kStep);
+  const UpdateArrays mine = arrays.part(part.first, part.count);
+  const UpdateStream stream = update_stream<isa>(arrays.kind(), arrays.states());
+  const codelets::UpdateKernel update = codelets::update_cpu<isa>(arrays.kind());
   const auto timed = [&](std::vector<double>* to, auto kernel) {
     together.arrive_and_wait();
     const auto start = std::chrono::steady_clock::now();
-    kernel(part.count, a.g + part.first, a.p + part.first, a.m + part.first, a.v + part.first);
+    kernel();
     together.arrive_and_wait();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     if (to != nullptr) to->push_back(elapsed.count());
   };
   for (int round = 0; round <= rounds; ++round) {
     const bool clock = seconds != nullptr && round > 0;
-    timed(clock ? &seconds->stream : nullptr, update_stream<isa>);
-    if (samples != nullptr && round == rounds) *samples = take_samples(a, params);
-    timed(clock ? &seconds->update : nullptr,
-          [&](Index count, const float* g, float* p, float* m, float* v) {
-            codelets::adamw_cpu<isa>(step, count, 1.0F, g, p, m, v);
-          });
+    timed(clock ? &seconds->stream : nullptr, [&] { stream(mine); });
+    if (samples != nullptr && round == rounds) *samples = take_samples(arrays);
+    timed(clock ? &seconds->update : nullptr, [&] { update(step.bytes, mine); });
   }
 }
 
-Result summarise(Index params, int threads, int rounds, const Seconds& seconds) {
-  const double gigabytes = kBytesPerParameter * static_cast<double>(params) * 1e-9;
+Result summarise(const UpdateKind& kind, Index params, int threads, int rounds,
+                 const Seconds& seconds) {
+  const double gigabytes = static_cast<double>(bytes_of(kind)) * static_cast<double>(params) * 1e-9;
   std::vector<double> stream;
   std::vector<double> update;
   std::vector<double> ratio;
@@ -193,11 +187,13 @@ Result summarise(Index params, int threads, int rounds, const Seconds& seconds) 
     update.push_back(gigabytes / seconds.update[i]);
     ratio.push_back(seconds.stream[i] / seconds.update[i]);
   }
-  return {params, threads, rounds, spread_of(stream), spread_of(update), spread_of(ratio), 0, 0};
+  return {kind, params, threads, rounds, spread_of(stream), spread_of(update), spread_of(ratio),
+          0,    0};
 }
 
-Result measure(Index params, int threads, int rounds, const std::vector<int>& processors) {
-  const Arrays arrays(params);
+Result measure(const UpdateKind& kind, Index params, int threads, int rounds,
+               const std::vector<int>& processors) {
+  const Arrays arrays(kind, params);
   std::barrier<> together(threads);
   Seconds seconds;
   std::vector<Sample> samples;
@@ -206,15 +202,15 @@ Result measure(Index params, int threads, int rounds, const std::vector<int>& pr
     workers.emplace_back([&, t] {
       pin(processors[static_cast<std::size_t>(t)]);
       simd::dispatch([&]<simd::Isa isa>() {
-        work<isa>(arrays, params, part_of(params, threads, t), rounds, together,
+        work<isa>(arrays, part_of(params, threads, t), rounds, together,
                   t == 0 ? &seconds : nullptr, t == 0 ? &samples : nullptr);
       });
     });
   }
   for (std::thread& worker : workers) worker.join();
-  Result result = summarise(params, threads, rounds, seconds);
+  Result result = summarise(kind, params, threads, rounds, seconds);
   result.samples = std::ssize(samples);
-  result.wrong = count_wrong(samples, arrays);
+  result.wrong = count_wrong(std::move(samples), arrays);
   return result;
 }
 
@@ -222,58 +218,90 @@ nlohmann::json to_json(const Spread& s) {
   return {{"median", s.median}, {"min", s.min}, {"max", s.max}};
 }
 
+double gparams_per_s(const Result& r) {
+  return r.update_gbps.median / static_cast<double>(bytes_of(r.kind));
+}
+
 nlohmann::json to_json(const Result& r) {
-  return {{"params", r.params},
+  return {{"rule", rule_of(r.kind).name},
+          {"gradient", name_of(r.kind.gradient)},
+          {"working", name_of(r.kind.working)},
+          {"bytes_per_param", bytes_of(r.kind)},
+          {"params", r.params},
           {"threads", r.threads},
           {"rounds", r.rounds},
           {"stream_gbps", to_json(r.stream_gbps)},
           {"update_gbps", to_json(r.update_gbps)},
-          {"update_gparams_per_s", r.update_gbps.median / kBytesPerParameter},
+          {"update_gparams_per_s", gparams_per_s(r)},
           {"ratio", to_json(r.ratio)},
           {"samples", r.samples},
           {"wrong", r.wrong}};
 }
 
 void print_table(const std::vector<Result>& results) {
-  fmt::print("AdamW update ({}) and plain additions on the same arrays, GB/s: median (min-max)\n",
+  fmt::print("fused updates ({}) and plain additions on the same arrays, GB/s: median (min-max)\n",
              simd::name_of(simd::active_isa()));
-  fmt::print("{:>11} {:>7} {:>6} {:>22} {:>22} {:>8} {:>18} {:>6}\n", "params", "threads", "rounds",
-             "stream", "update", "Gparam/s", "update/stream", "wrong");
+  fmt::print("{:>8} {:>4} {:>4} {:>11} {:>7} {:>6} {:>22} {:>22} {:>8} {:>18} {:>6}\n", "rule", "g",
+             "w", "params", "threads", "rounds", "stream", "update", "Gparam/s", "update/stream",
+             "wrong");
   const auto show = [](const Spread& s) {
     return fmt::format("{:.2f} ({:.2f}-{:.2f})", s.median, s.min, s.max);
   };
   for (const Result& r : results) {
-    fmt::print("{:>11} {:>7} {:>6} {:>22} {:>22} {:>8.3f} {:>18} {:>6}\n", r.params, r.threads,
-               r.rounds, show(r.stream_gbps), show(r.update_gbps),
-               r.update_gbps.median / kBytesPerParameter, show(r.ratio), r.wrong);
+    fmt::print("{:>8} {:>4} {:>4} {:>11} {:>7} {:>6} {:>22} {:>22} {:>8.3f} {:>18} {:>6}\n",
+               rule_of(r.kind).name, name_of(r.kind.gradient), name_of(r.kind.working), r.params,
+               r.threads, r.rounds, show(r.stream_gbps), show(r.update_gbps), gparams_per_s(r),
+               show(r.ratio), r.wrong);
   }
 }
 
 struct Options {
+  std::vector<std::string> rules{"adamw"};
+  std::vector<std::string> gradients{"f32"};
+  std::vector<std::string> workings{"f32"};
   std::vector<Index> params{10'000'000, 100'000'000};
   std::vector<int> threads{1, 2};
   int rounds = 15;
   bool json = false;
 };
 
+std::vector<std::string> rule_names() {
+  std::vector<std::string> names;
+  for (const codelets::RuleInfo& rule : codelets::all_rules()) names.emplace_back(rule.name);
+  return names;
+}
+
+std::vector<UpdateKind> kinds_of(const Options& options) {
+  const std::vector<std::string> known = rule_names();
+  const auto type_of = [](const std::string& name) {
+    return name == name_of(DType::kBF16) ? DType::kBF16 : DType::kF32;
+  };
+  std::vector<UpdateKind> kinds;
+  for (const std::string& rule : options.rules)
+    for (const std::string& gradient : options.gradients)
+      for (const std::string& working : options.workings)
+        kinds.push_back({std::find(known.begin(), known.end(), rule) - known.begin(),
+                         type_of(gradient), type_of(working)});
+  return kinds;
+}
+
 /// Returns the exit status: 1 when a result was wrong.
 int run(const Options& options) {
   const std::vector<int> processors = usable_processors();
   std::vector<Result> results;
-  for (const Index params : options.params) {
-    for (const int threads : options.threads) {
-      expect(threads <= std::ssize(processors),
-             "--threads {}: only {} processors may be used; pin fewer threads", threads,
-             processors.size());
-      results.push_back(measure(params, threads, options.rounds, processors));
-    }
-  }
+  for (const int threads : options.threads)
+    expect(threads <= std::ssize(processors),
+           "--threads {}: only {} processors may be used; pin fewer threads", threads,
+           processors.size());
+  for (const UpdateKind& kind : kinds_of(options))
+    for (const Index params : options.params)
+      for (const int threads : options.threads)
+        results.push_back(measure(kind, params, threads, options.rounds, processors));
   if (options.json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const Result& r : results) rows.push_back(to_json(r));
     std::cout << nlohmann::json{{"bench", "update"},
                                 {"isa", simd::name_of(simd::active_isa())},
-                                {"bytes_per_param", kBytesPerParameter},
                                 {"results", rows}}
               << '\n';
   } else {
@@ -289,8 +317,22 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    CLI::App app{"Speed of the AdamW kernel beside the memory stream it is bound by"};
+    CLI::App app{"Speed of the update kernels beside the memory stream it is bound by"};
     dos::bench::Options options;
+    app.add_option("--rule", options.rules, "Update rules, one or more")
+        ->delimiter(',')
+        ->check(CLI::IsMember(dos::bench::rule_names()))
+        ->capture_default_str();
+    const CLI::IsMember is_type({"f32", "bf16"});
+    app.add_option("--gradient", options.gradients, "Types of the gradient, one or more")
+        ->delimiter(',')
+        ->check(is_type)
+        ->capture_default_str();
+    app.add_option("--working", options.workings,
+                   "Types of the working parameters, one or more; f32: the parameters themselves")
+        ->delimiter(',')
+        ->check(is_type)
+        ->capture_default_str();
     app.add_option("--params", options.params, "Parameters, one or more sizes")
         ->delimiter(',')
         ->check(CLI::PositiveNumber)

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "base/types.hpp"
-#include "codelets/simd/isa.hpp"
+#include "codelets/update/update.hpp"
 
 namespace dos::bench {
 
-/// The memory traffic of adamw_cpu with next to no arithmetic: adds g to p, m and v. 16 bytes read
-/// and 12 written a parameter.
+/// The memory traffic of an update with next to no arithmetic: adds g to p and to each state, and
+/// cuts p down to w. The same arrays and bytes as the update of that kind.
+using UpdateStream = void (*)(const codelets::UpdateArrays& arrays);
+
+/// The stream of a kind whose rule has `states` states, at least 1 and at most kMostStates.
 template <simd::Isa>
-void update_stream(Index count, const float* g, float* p, float* m, float* v);
+UpdateStream update_stream(const codelets::UpdateKind& kind, Index states);
 
 }  // namespace dos::bench

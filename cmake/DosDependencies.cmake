@@ -23,6 +23,20 @@ dos_require_pkg(SPDLOG MODULES spdlog HINT "Debian: libspdlog-dev.")
 dos_require_pkg(TOMLPLUSPLUS MODULES tomlplusplus HINT "Debian: libtomlplusplus-dev.")
 dos_require_pkg(XXHASH MODULES libxxhash HINT "Debian: libxxhash-dev.")
 dos_require_pkg(SENTENCEPIECE MODULES sentencepiece HINT "Debian: libsentencepiece-dev.")
+
+# What this StarPU was built with: its workers need the same libraries here.
+include(CheckCXXSymbolExists)
+set(CMAKE_REQUIRED_INCLUDES ${STARPU_INCLUDE_DIRS})
+check_cxx_symbol_exists(STARPU_USE_OPENCL starpu_config.h DOS_STARPU_HAS_OPENCL)
+check_cxx_symbol_exists(STARPU_USE_CUDA starpu_config.h DOS_STARPU_HAS_CUDA)
+unset(CMAKE_REQUIRED_INCLUDES)
+if(DOS_STARPU_HAS_OPENCL)
+  dos_require_pkg(OPENCL MODULES OpenCL HINT "Debian: ocl-icd-opencl-dev.")
+endif()
+if(DOS_STARPU_HAS_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()
+
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 

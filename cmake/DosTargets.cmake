@@ -16,11 +16,17 @@ if(DOS_SANITIZE)
 endif()
 
 add_library(dos_options INTERFACE)
-target_compile_options(dos_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -fno-math-errno
-                                             -fno-trapping-math $<$<BOOL:${DOS_WERROR}>:-Werror>)
+set(dos_not_cuda $<NOT:$<COMPILE_LANGUAGE:CUDA>>)
+set(dos_cxx_flags -Wall -Wextra -Wconversion -Wshadow -fno-math-errno -fno-trapping-math
+                  $<$<BOOL:${DOS_WERROR}>:-Werror>)
+target_compile_options(
+  dos_options INTERFACE "$<${dos_not_cuda}:${dos_cxx_flags}>"
+                        "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>"
+                        $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${DOS_WERROR}>>:-Werror=all-warnings>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # fmt's inlined formatting code trips these two at -O3 (GCC PR 105329 and relatives).
-  target_compile_options(dos_options INTERFACE -Wno-restrict -Wno-stringop-overflow)
+  target_compile_options(dos_options
+                         INTERFACE "$<${dos_not_cuda}:-Wno-restrict;-Wno-stringop-overflow>")
 endif()
 target_include_directories(dos_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
 if(DOS_SANITIZE)

@@ -26,12 +26,14 @@ set(DOS_MAY_USE_train base platform perfmodels rt codelets tensor nn models opti
                       dist data io trace)
 
 # Headers of C libraries that only some modules may see: header regex -> modules.
-set(DOS_RESTRICTED_HEADERS starpu mpi cuda hwloc)
+set(DOS_RESTRICTED_HEADERS starpu mpi cuda opencl hwloc)
 set(DOS_HEADER_REGEX_starpu "^starpu.*[.]h$")
 set(DOS_HEADER_MODULES_starpu rt sched_starpu)
 set(DOS_HEADER_REGEX_mpi "^mpi[.]h$")
 set(DOS_HEADER_MODULES_mpi platform)
 set(DOS_HEADER_REGEX_cuda "^(cuda|cublas).*[.]h$")
 set(DOS_HEADER_MODULES_cuda platform rt)
+set(DOS_HEADER_REGEX_opencl "^CL/")
+set(DOS_HEADER_MODULES_opencl rt)
 set(DOS_HEADER_REGEX_hwloc "^hwloc.*[.]h$")
 set(DOS_HEADER_MODULES_hwloc platform)

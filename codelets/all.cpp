@@ -10,12 +10,12 @@
 #include "codelets/linear/linear_codelet.hpp"
 #include "codelets/reduce/reduce_codelet.hpp"
 #include "codelets/tokens/tokens_codelet.hpp"
-#include "codelets/update/adamw_codelet.hpp"
+#include "codelets/update/update_codelet.hpp"
 
 namespace dos::codelets {
 
 std::vector<const rt::Codelet*> all_codelets() {
-  return {
+  std::vector<const rt::Codelet*> all{
       &attention_forward_codelet(),
       &attention_backward_codelet(),
       &cross_entropy_forward_codelet(),
@@ -44,8 +44,9 @@ std::vector<const rt::Codelet*> all_codelets() {
       &sum_of_squares_codelet(),
       &combine_norm_codelet(),
       &load_tokens_codelet(),
-      &adamw_codelet(),
   };
+  for (const UpdateKind& kind : all_update_kinds()) all.push_back(&update_codelet(kind));
+  return all;
 }
 
 }  // namespace dos::codelets

@@ -34,7 +34,7 @@ struct Codelet::Model {
   starpu_perfmodel raw{};
 };
 
-Codelet::Codelet(CodeletSpec spec, Function cpu)
+Codelet::Codelet(CodeletSpec spec, const Implementations& implementations)
     : spec_(std::move(spec)),
       model_(std::make_unique<Model>()),
       raw_(std::make_unique<starpu_codelet>()) {
@@ -42,7 +42,16 @@ Codelet::Codelet(CodeletSpec spec, Function cpu)
   model_->raw.symbol = spec_.symbol;
   model_->raw.footprint = footprint_of;
   starpu_codelet_init(raw_.get());
-  raw_->cpu_funcs[0] = cpu;
+  raw_->cpu_funcs[0] = implementations.cpu;
+  if (implementations.opencl != nullptr && has_opencl()) {
+    require(spec_.opencl.has_value(), "a codelet for OpenCL has a program");
+    raw_->opencl_funcs[0] = implementations.opencl;
+    raw_->opencl_flags[0] = STARPU_OPENCL_ASYNC;
+  }
+  if (implementations.cuda != nullptr && has_cuda()) {
+    raw_->cuda_funcs[0] = implementations.cuda;
+    raw_->cuda_flags[0] = STARPU_CUDA_ASYNC;
+  }
   raw_->name = spec_.symbol;
   raw_->model = &model_->raw;
   if (spec_.tail) {
@@ -78,6 +87,15 @@ void run_guarded(void (*implementation)(const TaskView&), const TaskView& task) 
 
 void* TaskView::address(Index index) const {
   return reinterpret_cast<void*>(STARPU_VECTOR_GET_PTR(buffers_[index]));
+}
+
+void* TaskView::opencl_memory(Index index) const {
+  require(STARPU_VECTOR_GET_OFFSET(buffers_[index]) == 0, "vectors are not cut");
+  return reinterpret_cast<void*>(STARPU_VECTOR_GET_DEV_HANDLE(buffers_[index]));
+}
+
+const TaskHeader& TaskView::header() const {
+  return header_of(argument_);
 }
 
 Index TaskView::count(Index index) const {

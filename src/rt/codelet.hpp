@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "rt/cuda.hpp"
 #include "rt/mode.hpp"
+#include "rt/opencl.hpp"
 #include "rt/task_view.hpp"
 
 struct starpu_codelet;
@@ -22,6 +24,8 @@ struct CodeletSpec {
   std::vector<Mode> modes;
   /// Mode of any number of further buffers (the row blocks of a weight), if the codelet takes them.
   std::optional<Mode> tail;
+  /// The program of the OpenCL implementation, if the codelet has one.
+  std::optional<OpenclSource> opencl = {};
 };
 
 /// One StarPU codelet with its performance model. Lives as long as the program: tasks and StarPU's
@@ -29,8 +33,15 @@ struct CodeletSpec {
 class Codelet {
  public:
   using Function = void (*)(void** buffers, void* argument);
+  /// Null where a codelet has none.
+  struct Implementations {
+    Function cpu = nullptr;
+    Function opencl = nullptr;
+    Function cuda = nullptr;
+  };
 
-  Codelet(CodeletSpec spec, Function cpu);
+  /// Leaves out what this StarPU was built without.
+  Codelet(CodeletSpec spec, const Implementations& implementations);
   Codelet(const Codelet&) = delete;
   Codelet& operator=(const Codelet&) = delete;
   ~Codelet();
@@ -51,17 +62,39 @@ class Codelet {
 /// must not reach StarPU's C code.
 void run_guarded(void (*implementation)(const TaskView&), const TaskView& task) noexcept;
 
+/// Implementations of a codelet. The OpenCL one hands its arguments to the kernel and runs it; the
+/// CUDA one submits to the stream. Both return before the device is done.
+using CpuTask = void (*)(const TaskView&);
+using OpenclTask = void (*)(const TaskView&, OpenclKernel&);
+using CudaTask = void (*)(const TaskView&, CudaStream);
+
 namespace detail {
-template <void (*kCpu)(const TaskView&)>
-void cpu_thunk(void** buffers, void* argument) noexcept {
-  run_guarded(kCpu, TaskView(buffers, argument));
+template <CpuTask kTask>
+void thunk(void** buffers, void* argument) noexcept {
+  run_guarded(kTask, TaskView(buffers, argument));
+}
+
+template <OpenclTask kTask>
+void start_opencl(const TaskView& task) {
+  OpenclKernel kernel(task);
+  kTask(task, kernel);
+}
+
+template <CudaTask kTask>
+void start_cuda(const TaskView& task) {
+  kTask(task, cuda_stream());
 }
 }  // namespace detail
 
-/// A codelet whose CPU implementation is `kCpu`.
-template <void (*kCpu)(const TaskView&)>
+/// A codelet with the given implementations; null where it has none.
+template <CpuTask kCpu, OpenclTask kOpencl = nullptr, CudaTask kCuda = nullptr>
 Codelet make_codelet(CodeletSpec spec) {
-  return Codelet(std::move(spec), &detail::cpu_thunk<kCpu>);
+  Codelet::Implementations functions;
+  functions.cpu = &detail::thunk<kCpu>;
+  if constexpr (kOpencl != nullptr)
+    functions.opencl = &detail::thunk<&detail::start_opencl<kOpencl>>;
+  if constexpr (kCuda != nullptr) functions.cuda = &detail::thunk<&detail::start_cuda<kCuda>>;
+  return Codelet(std::move(spec), functions);
 }
 
 }  // namespace dos::rt

@@ -55,6 +55,8 @@ Session::Session(const SessionConfig& config) {
   if (conf.sched_policy != nullptr) prepare_for_own_scheduler(environment_);
   conf.sched_policy_name = conf.sched_policy == nullptr ? scheduler_.c_str() : nullptr;
   if (config.cpu_workers >= 0) conf.ncpus = static_cast<int>(config.cpu_workers);
+  conf.nopencl = static_cast<int>(config.opencl_workers);
+  conf.ncuda = static_cast<int>(config.cuda_workers);
   // starpu_conf_init has read the environment; what is set since then must not be read over.
   conf.precedence_over_environment_variables = 1;
   // Signals belong to the trainer, which stops cleanly at the end of a step.
@@ -64,10 +66,12 @@ Session::Session(const SessionConfig& config) {
          "StarPU found no worker it may use (error {}): check STARPU_NCPU and the job's cores",
          result);
   starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
+  opencl_ = std::make_unique<OpenclPrograms>();
 }
 
 Session::~Session() {
   starpu_task_wait_for_all();
+  opencl_.reset();
   starpu_shutdown();
 }
 
@@ -77,6 +81,10 @@ void Session::wait_all() const {
 
 Index Session::workers() const {
   return starpu_worker_get_count();
+}
+
+starpu_opencl_program* Session::opencl_program(const Codelet& codelet) {
+  return opencl_->find(codelet);
 }
 
 std::string Session::version() {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/types.hpp"
 #include "rt/memory_ledger.hpp"
+#include "rt/opencl.hpp"
 #include "rt/scoped_environment.hpp"
 
 struct starpu_sched_policy;
@@ -19,7 +21,11 @@ struct SessionConfig {
   /// Policy name; "" takes the one that STARPU_SCHED names in the environment, or the first of
   /// `schedulers`, or kDefaultScheduler.
   std::string scheduler;
-  Index cpu_workers = -1;   ///< CPU workers; -1 takes one a core
+  Index cpu_workers = -1;  ///< CPU workers; -1 takes one a core
+  /// OpenCL devices to use, each with a worker that takes a core; -1 takes all. StarPU counts CPUs
+  /// as OpenCL devices only with STARPU_OPENCL_ON_CPUS=1 in the environment.
+  Index opencl_workers = 0;
+  Index cuda_workers = 0;   ///< CUDA devices to use, as above
   Schedulers schedulers{};  ///< known beside StarPU's own; must outlive the session
 };
 
@@ -41,7 +47,11 @@ class Session {
   /// Blocks until every submitted task is done.
   void wait_all() const;
 
+  /// Workers of every kind.
   [[nodiscard]] Index workers() const;
+  /// The codelet's OpenCL program; null when it has none or the session has no OpenCL worker.
+  /// Built at the first call, for all devices; Throws Error when that fails.
+  starpu_opencl_program* opencl_program(const Codelet& codelet);
   [[nodiscard]] const std::string& scheduler() const { return scheduler_; }
   [[nodiscard]] MemoryLedger& memory() { return memory_; }
 
@@ -53,6 +63,7 @@ class Session {
   ScopedEnvironment environment_;  ///< while StarPU runs
   std::string scheduler_;
   MemoryLedger memory_;
+  std::unique_ptr<OpenclPrograms> opencl_;
 };
 
 }  // namespace dos::rt

@@ -36,6 +36,7 @@ TaskHeader* make_argument_block(const TaskCall& call) {
     std::memcpy(block + payload_offset, call.payload.data(), call.payload.size());
   return new (block) TaskHeader{.task = nullptr,
                                 .profile = nullptr,
+                                .opencl_program = nullptr,
                                 .record = {},
                                 .footprint = footprint_of(call.work),
                                 .buffers = static_cast<std::uint32_t>(call.buffers.size()),
@@ -89,6 +90,7 @@ void Submitter::submit(const TaskCall& call) {
   check_buffer_count(call);
   if (observer_.before) observer_.before(call);
   starpu_task_wait_for_n_submitted(static_cast<unsigned>(most_pending_ - 1));
+  starpu_opencl_program* opencl_program = session_.opencl_program(call.codelet);
   starpu_task* task = starpu_task_create();
   task->cl = call.codelet.raw();
   task->name = call.codelet.symbol();
@@ -96,6 +98,7 @@ void Submitter::submit(const TaskCall& call) {
   TaskHeader* header = make_argument_block(call);
   header->task = task;
   header->profile = &profile_;
+  header->opencl_program = opencl_program;
   header->record.codelet = &call.codelet;
   header->record.label = call.options.label;
   header->record.tag = tag_;

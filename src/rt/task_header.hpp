@@ -8,6 +8,7 @@
 #include "rt/profile.hpp"
 
 struct starpu_task;
+struct starpu_opencl_program;
 
 namespace dos::rt {
 
@@ -16,11 +17,12 @@ namespace dos::rt {
 struct alignas(std::max_align_t) TaskHeader {
   starpu_task* task;
   Profile* profile;
-  TaskRecord record;           ///< completed when the task ends
-  std::uint32_t footprint;     ///< hash of the sizes that determine the cost
-  std::uint32_t buffers;       ///< number of buffers
-  std::size_t payload_offset;  ///< from the start of the block
-  std::size_t bytes;           ///< of the whole block
+  starpu_opencl_program* opencl_program;  ///< null unless the session has OpenCL workers
+  TaskRecord record;                      ///< completed when the task ends
+  std::uint32_t footprint;                ///< hash of the sizes that determine the cost
+  std::uint32_t buffers;                  ///< number of buffers
+  std::size_t payload_offset;             ///< from the start of the block
+  std::size_t bytes;                      ///< of the whole block
 };
 
 }  // namespace dos::rt

@@ -10,6 +10,8 @@
 
 namespace dos::rt {
 
+struct TaskHeader;
+
 /// What the implementation of a task sees: its buffers and its arguments. Valid during the task
 /// only.
 class TaskView {
@@ -40,6 +42,12 @@ class TaskView {
   [[nodiscard]] const Args& args() const {
     return *reinterpret_cast<const Args*>(arguments());
   }
+
+  /// The cl_mem of buffer `index`, for tasks on an OpenCL worker.
+  [[nodiscard]] void* opencl_memory(Index index) const;
+
+  /// For this module.
+  [[nodiscard]] const TaskHeader& header() const;
 
   /// Bytes submitted behind the arguments.
   [[nodiscard]] std::span<const std::byte> payload() const;

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "io/safetensors.hpp"
 #include "io/safetensors_writer.hpp"
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
@@ -20,9 +20,21 @@ struct TensorGroup {
   std::string suffix;
 };
 
-std::vector<TensorGroup> optimizer_groups(const optim::AdamW& optimizer) {
-  return {{optimizer.first_moment(), ".first_moment"},
-          {optimizer.second_moment(), ".second_moment"}};
+std::vector<TensorGroup> optimizer_groups(const optim::Optimizer& optimizer) {
+  std::vector<TensorGroup> groups;
+  for (Index i = 0; i < std::ssize(optimizer.state_names()); ++i)
+    groups.push_back({optimizer.state(i),
+                      std::string(".") + optimizer.state_names()[static_cast<std::size_t>(i)]});
+  return groups;
+}
+
+/// "" when the manifest does not say.
+std::string rule_of(const io::Manifest& manifest) {
+  const nlohmann::json::json_pointer place("/optim/rule");
+  const nlohmann::json& configuration = manifest.configuration;
+  if (!configuration.is_object() || !configuration.contains(place)) return "";
+  const nlohmann::json& rule = configuration.at(place);
+  return rule.is_string() ? rule.get<std::string>() : "";
 }
 
 io::FileRecord write_file(const std::filesystem::path& folder, const std::string& name,
@@ -76,7 +88,7 @@ void read_file(const std::filesystem::path& path, const io::Manifest& manifest,
 
 std::filesystem::path save_checkpoint(io::CheckpointStore& store, io::Manifest manifest,
                                       const tensor::ParameterSet& parameters,
-                                      const optim::AdamW& optimizer, bool mark_best) {
+                                      const optim::Optimizer& optimizer, bool mark_best) {
   io::CheckpointStore::Staging staging = store.begin(manifest.step);
   const tensor::Layout& layout = parameters.layout();
   manifest.files = {
@@ -98,7 +110,12 @@ void CheckpointReader::load_parameters(const tensor::ParameterSet& parameters) c
 }
 
 void CheckpointReader::load_optimizer(const tensor::ParameterSet& parameters,
-                                      const optim::AdamW& optimizer) const {
+                                      const optim::Optimizer& optimizer) const {
+  const std::string rule = rule_of(manifest_);
+  expect(rule.empty() || rule == optimizer.rule(),
+         "{}: the checkpoint holds the states of optim.rule = {}, this run has optim.rule = {}: "
+         "resume with the former, or start anew",
+         folder_.string(), rule, optimizer.rule());
   read_file(folder_ / kOptimizerFile, manifest_, parameters.layout(), optimizer_groups(optimizer));
 }
 

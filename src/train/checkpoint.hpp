@@ -13,14 +13,14 @@
 #include "tensor/parameter_set.hpp"
 
 namespace dos::optim {
-class AdamW;
+class Optimizer;
 }
 
 namespace dos::train {
 
-/// Names of the files of a checkpoint: parameters, and both moments as "<tensor>.first_moment" and
-/// "<tensor>.second_moment". Tensors are stored whole, by name, however they are cut into
-/// subgroups.
+/// Names of the files of a checkpoint: parameters, and the optimizer's states as "<tensor>.<state>"
+/// with the names of its rule, such as first_moment. Tensors are stored whole, by name, however
+/// they are cut into subgroups.
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
@@ -32,7 +32,7 @@ inline constexpr const char* kTokenizerPrefix = "tokenizer";
 /// and the checkpoints before it stay.
 std::filesystem::path save_checkpoint(io::CheckpointStore& store, io::Manifest manifest,
                                       const tensor::ParameterSet& parameters,
-                                      const optim::AdamW& optimizer, bool mark_best);
+                                      const optim::Optimizer& optimizer, bool mark_best);
 
 /// A checkpoint folder whose manifest is read; tensors are checked when they are loaded.
 class CheckpointReader {
@@ -48,8 +48,10 @@ class CheckpointReader {
   /// another model, or damaged: missing, extra, truncated or altered tensors. Checks everything
   /// before it writes.
   void load_parameters(const tensor::ParameterSet& parameters) const;
-  /// Overwrites the optimizer's moments, as above.
-  void load_optimizer(const tensor::ParameterSet& parameters, const optim::AdamW& optimizer) const;
+  /// Overwrites the optimizer's states, as above. Throws Error naming both rules when the
+  /// checkpoint was made with another.
+  void load_optimizer(const tensor::ParameterSet& parameters,
+                      const optim::Optimizer& optimizer) const;
 
  private:
   std::filesystem::path folder_;

@@ -104,20 +104,24 @@ std::vector<Key> keys_of(TrainConfig& c) {
        "steps between checkpoints; 0: at the end and at the best validation"},
       {"train.keep", &c.train.keep, "checkpoints kept besides the best"},
       {"train.log_every", &c.train.log_every, "steps between progress lines in a log file"},
-      {"optim.rule", &c.optim.rule, "adamw"},
+      {"optim.rule", &c.optim.rule, optim::rules_help()},
       {"optim.lr", &c.optim.lr, "peak learning rate"},
       {"optim.final_lr_ratio", &c.optim.final_lr_ratio, "last learning rate over the peak"},
       {"optim.warmup", &c.optim.warmup, "steps of linear warm-up"},
       {"optim.schedule", &c.optim.schedule,
        fmt::format("{}", fmt::join(optim::LearningRate::known_schedules(), ", "))},
-      {"optim.weight_decay", &c.optim.weight_decay, "decoupled weight decay of matrices"},
+      {"optim.weight_decay", &c.optim.weight_decay,
+       "decoupled weight decay of matrices, for every rule"},
       {"optim.decay_vectors", &c.optim.decay_vectors, "decay biases and norm weights too"},
       {"optim.decay_embeddings", &c.optim.decay_embeddings, "decay embeddings too"},
       {"optim.no_decay", &c.optim.no_decay,
        "comma-separated name patterns of further matrices without decay"},
-      {"optim.beta1", &c.optim.beta1, "decay rate of the first moment"},
-      {"optim.beta2", &c.optim.beta2, "decay rate of the second moment"},
-      {"optim.eps", &c.optim.eps, "added to the root of the second moment"},
+      {"optim.beta1", &c.optim.beta1,
+       "decay rate of the first moment; of what lion takes the sign of"},
+      {"optim.beta2", &c.optim.beta2, "decay rate of the second moment; of lion's momentum"},
+      {"optim.momentum", &c.optim.momentum, "decay rate of sgd's momentum"},
+      {"optim.eps", &c.optim.eps,
+       "added to the root of the second moment, or of adagrad's sum of squares"},
       {"optim.clip", &c.optim.clip, "largest global gradient norm; 0: no clipping"},
       {"sched.subgroup_params", &c.sched.subgroup_params,
        "most parameters of a subgroup, the unit of the update"},
@@ -158,8 +162,7 @@ void TrainConfig::validate() const {
   expect_at_least("sched.subgroup_params", sched.subgroup_params, 1);
   expect(train.precision == "fp32", "train.precision = '{}' is not supported; known: fp32",
          train.precision);
-  expect(optim.rule == "adamw", "optim.rule = '{}' is not supported; known: adamw", optim.rule);
-  adamw().validate();
+  optimizer().validate();
   static_cast<void>(learning_rate());
 }
 
@@ -195,9 +198,11 @@ models::RunShape TrainConfig::run_shape(Index workers) const {
   return shape;
 }
 
-optim::AdamWOptions TrainConfig::adamw() const {
-  return {.beta1 = static_cast<float>(optim.beta1),
+optim::OptimizerOptions TrainConfig::optimizer() const {
+  return {.rule = optim.rule,
+          .beta1 = static_cast<float>(optim.beta1),
           .beta2 = static_cast<float>(optim.beta2),
+          .momentum = static_cast<float>(optim.momentum),
           .eps = static_cast<float>(optim.eps),
           .weight_decay = static_cast<float>(optim.weight_decay),
           .clip = static_cast<float>(optim.clip)};

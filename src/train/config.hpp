@@ -9,7 +9,7 @@
 
 #include "base/types.hpp"
 #include "models/config.hpp"
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "optim/subgroups.hpp"
 
@@ -60,6 +60,7 @@ struct TrainConfig {
     std::string no_decay;
     double beta1 = 0.9;
     double beta2 = 0.95;
+    double momentum = 0.9;
     double eps = 1e-8;
     double clip = 1.0;
   } optim;
@@ -81,7 +82,7 @@ struct TrainConfig {
   /// Buffers of a run on `workers` workers: one lane a worker unless train.lanes is set.
   [[nodiscard]] models::RunShape run_shape(Index workers) const;
 
-  [[nodiscard]] optim::AdamWOptions adamw() const;
+  [[nodiscard]] optim::OptimizerOptions optimizer() const;
   [[nodiscard]] optim::LearningRate learning_rate() const;
   [[nodiscard]] optim::DecayGroups decay_groups() const;
 };

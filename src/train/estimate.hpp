@@ -4,7 +4,7 @@
 #include <string>
 
 #include "models/model.hpp"
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 #include "tensor/layout.hpp"
 
 namespace dos::train {
@@ -13,7 +13,7 @@ namespace dos::train {
 /// equal to what the memory ledger counts afterwards.
 rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models::RunShape& shape,
                                   const tensor::Layout& layout,
-                                  const optim::AdamWOptions& optimizer, Index workers,
+                                  const optim::OptimizerOptions& optimizer, Index workers,
                                   Index run_ahead);
 
 /// Throws Error unless every size of the run stays so small that the sums of estimate_training()

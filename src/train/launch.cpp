@@ -145,7 +145,7 @@ void launch(const LaunchOptions& options) {
          "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
          config.train.workers, session.workers());
   const rt::MemoryBytes bytes =
-      estimate_training(model, config.run_shape(session.workers()), layout, config.adamw(),
+      estimate_training(model, config.run_shape(session.workers()), layout, config.optimizer(),
                         session.workers(), config.train.run_ahead);
   if (options.dry_run) {
     fmt::print("host memory of the run:\n{}\n",

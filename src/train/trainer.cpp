@@ -38,7 +38,7 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       inputs_(std::move(inputs)),
       submitter_(session),
       parameters_(session, make_layout(inputs_.config, inputs_.model)),
-      optimizer_(session, parameters_, inputs_.config.adamw()),
+      optimizer_(session, parameters_, inputs_.config.optimizer()),
       results_(session, inputs_.config.train.run_ahead),
       model_(models::find_architecture(inputs_.model.architecture)
                  .build(session, parameters_, inputs_.model,

@@ -16,7 +16,7 @@
 #include "data/loader.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "models/model.hpp"
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 #include "rt/submitter.hpp"
 #include "tensor/parameter_set.hpp"
 #include "train/checkpoint.hpp"
@@ -67,7 +67,7 @@ class Trainer {
   TrainResult run();
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
-  [[nodiscard]] const optim::AdamW& optimizer() const { return optimizer_; }
+  [[nodiscard]] const optim::Optimizer& optimizer() const { return optimizer_; }
 
   /// Receives the task records of each finished step.
   void set_record_sink(std::function<void(Index step, std::span<const rt::TaskRecord>)> sink) {
@@ -94,7 +94,7 @@ class Trainer {
   TrainerInputs inputs_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
-  optim::AdamW optimizer_;
+  optim::Optimizer optimizer_;
   StepResults results_;
   std::unique_ptr<models::Model> model_;
   data::Loader train_loader_;

@@ -33,12 +33,13 @@ class BadConfiguration(AppTest):
         keys += [f"train.{key}" for key in ("stop_after", "lanes", "workers", "seed",
                                             "validate_every", "checkpoint_every")]
         keys += [f"optim.{key}" for key in ("lr", "final_lr_ratio", "warmup", "weight_decay",
-                                            "beta1", "beta2", "eps", "clip")]
+                                            "beta1", "beta2", "momentum", "eps", "clip")]
         for key in keys:
             self.expect_refused({key: -3}, key, "-3")
 
     def test_numbers_that_are_none(self):
-        for key in ("lr", "final_lr_ratio", "weight_decay", "beta1", "beta2", "eps", "clip"):
+        for key in ("lr", "final_lr_ratio", "weight_decay", "beta1", "beta2", "momentum", "eps",
+                    "clip"):
             for value in ("nan", "inf", "1e39"):
                 self.expect_refused({f"optim.{key}": value}, f"optim.{key} must be a finite number")
 
@@ -53,7 +54,8 @@ class BadConfiguration(AppTest):
         self.expect_refused({"model.preset": "tyni"}, "unknown model.preset 'tyni' (did you mean "
                             "'tiny'?); known: tiny, small-3m")
         self.expect_refused({"train.precision": "fp8"}, "train.precision = 'fp8'", "known: fp32")
-        self.expect_refused({"optim.rule": "sgd"}, "optim.rule = 'sgd'", "known: adamw")
+        self.expect_refused({"optim.rule": "adam"}, "unknown optim.rule 'adam' (did you mean "
+                            "'adamw'?); known: adamw, sgd, lion, adagrad")
         self.expect_refused({"optim.schedule": "cosin"}, "optim.schedule 'cosin' (did you mean "
                             "'cosine'?)", "known: constant, linear, cosine")
         self.expect_refused({"train.btach": 3}, "--set train.btach=3: unknown key 'train.btach' "

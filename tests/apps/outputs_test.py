@@ -15,7 +15,7 @@ KEYS = {
     "train": "steps stop_after batch accumulate lanes workers seed precision recompute logits_rows "
              "run_ahead validate_every validate_batches checkpoint_every keep log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
-             "no_decay beta1 beta2 eps clip",
+             "no_decay beta1 beta2 momentum eps clip",
     "sched": "subgroup_params",
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",

@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (auto* group : {&attention_cases, &elementwise_cases, &embedding_cases, &layernorm_cases,
-                      &linear_cases, &loss_cases}) {
+                      &linear_cases, &loss_cases, &update_cases}) {
     std::vector<Case> cases = (*group)();
     std::move(cases.begin(), cases.end(), std::back_inserter(all));
   }
@@ -43,7 +43,8 @@ TEST(Conformance, SymbolsAreDistinctAndVersioned) {
   std::set<std::string> symbols;
   for (const rt::Codelet* codelet : codelets::all_codelets()) {
     EXPECT_TRUE(symbols.insert(codelet->symbol()).second) << codelet->symbol();
-    EXPECT_THAT(codelet->symbol(), ::testing::MatchesRegex("dos\\.[a-z_.]+\\.[a-z0-9]+\\.v[0-9]+"));
+    EXPECT_THAT(codelet->symbol(),
+                ::testing::MatchesRegex("dos(\\.[a-z0-9_]+)+\\.[a-z0-9]+\\.v[0-9]+"));
   }
 }
 
@@ -55,7 +56,7 @@ TEST_P(CodeletConformance, TouchesWhatItSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CodeletConformance, ::testing::ValuesIn(all_cases()),
-                         [](const auto& test) { return std::string(test.param.name); });
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace dos::test

@@ -8,7 +8,8 @@
 #include "codelets/layernorm/layernorm.hpp"
 #include "codelets/linear/linear.hpp"
 #include "codelets/reduce/reduce.hpp"
-#include "codelets/update/adamw.hpp"
+#include "codelets/update/rule_info.hpp"
+#include "codelets/update/update.hpp"
 #include "kernel_test.hpp"
 
 namespace dos::test {
@@ -57,12 +58,28 @@ TEST(KernelDeterminism, RowKernels) {
     expect_same_everywhere(kCount, kWidth, [](const float* x, float* y) {
       codelets::bias_backward_cpu<isa>(kTokens, kWidth, x, false, y);
     });
-    expect_same_everywhere(4 * kCount, 3 * kCount, [](const float* x, float* y) {
-      std::copy(x, x + 3 * kCount, y);
-      for (Index i = 2 * kCount; i < 3 * kCount; ++i) y[i] *= y[i];
-      codelets::adamw_cpu<isa>({1e-3F, 0.9F, 0.999F, 1e-8F, 0.1F, 10.0F, 1000.0F}, kCount, 0.5F,
-                               x + 3 * kCount, y, y + kCount, y + 2 * kCount);
-    });
+  });
+}
+
+// Parameters and states, all of them valid whatever the rule: positive. The gradient comes last.
+TEST(KernelDeterminism, Updates) {
+  constexpr Index kCount = 1015;
+  constexpr Index kArrays = 1 + codelets::kMostStates;
+  static constexpr float kClip = 0.5F;
+  for_each_isa([]<simd::Isa isa>() {
+    for (Index rule = 0; rule < std::ssize(codelets::all_rules()); ++rule) {
+      const codelets::RuleInfo& info = codelets::all_rules()[static_cast<std::size_t>(rule)];
+      SCOPED_TRACE(info.name);
+      const codelets::StepBytes step = info.step({0.9F, 0.95F, 0.9F, 1e-8F, 0.1F}, 1e-3F, 7);
+      expect_same_everywhere(
+          (kArrays + 1) * kCount, kArrays * kCount, [&](const float* x, float* y) {
+            std::transform(x, x + kArrays * kCount, y, [](float value) { return value * value; });
+            codelets::UpdateArrays arrays{kCount, &kClip, x + kArrays * kCount, y, {}, nullptr};
+            for (Index i = 0; i < codelets::kMostStates; ++i)
+              arrays.states[i] = y + (i + 1) * kCount;
+            codelets::update_cpu<isa>({rule, DType::kF32, DType::kF32})(step.bytes, arrays);
+          });
+    }
   });
 }
 

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <vector>
 
+#include "base/bf16.hpp"
 #include "base/random.hpp"
 #include "base/row_blocking.hpp"
 #include "codelets/matrix/row_blocks.hpp"
@@ -66,7 +68,13 @@ class Guarded {
 
  private:
   static constexpr Index kZone = 64;
-  static constexpr T kSentinel = static_cast<T>(-12345678);
+  static constexpr T sentinel() {
+    if constexpr (std::is_same_v<T, BF16>)
+      return {0x5A5A};
+    else
+      return static_cast<T>(-12345678);
+  }
+  static constexpr T kSentinel = sentinel();
   Index count_;
   Index first_;
   std::vector<T> store_;

@@ -29,7 +29,7 @@ RunOptions base_options() {
           .subgroup_params = 1000,
           .workers = 2,
           .scheduler = "lws",
-          .adamw = {.clip = 0.5F},
+          .optimizer = {.clip = 0.5F},
           .decay = {}};
 }
 
@@ -100,7 +100,7 @@ TEST_F(Gpt2Determinism, AnyScheduler) {
 // Without clipping an update may run while backward is still under way.
 TEST_F(Gpt2Determinism, WithoutClipping) {
   RunOptions options = base_options();
-  options.adamw.clip = 0;
+  options.optimizer.clip = 0;
   const Outcome two = outcome_of(options);
   EXPECT_FALSE(two == base());
   options.workers = 1;

@@ -53,7 +53,7 @@ class Gpt2Gradient : public ::testing::Test {
               .subgroup_params = 600,
               .workers = 2,
               .scheduler = "lws",
-              .adamw = {},
+              .optimizer = {},
               .decay = {}}) {
     run_.load(fixture_.weights);
   }

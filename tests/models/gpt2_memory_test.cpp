@@ -66,7 +66,7 @@ TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.what);
     rt::Session session({.scheduler = "", .cpu_workers = c.workers});
-    const optim::AdamWOptions options{.clip = c.clip};
+    const optim::OptimizerOptions options{.clip = c.clip};
     {
       const tensor::ParameterSet parameters(session, layout_of(c));
       const rt::MemoryBytes before_model = session.memory().now();
@@ -77,7 +77,7 @@ TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
         of_model[category] -= before_model[category];
       expect_equal(of_model, models::gpt2::buffers(c.model, c.shape, c.workers));
 
-      const optim::AdamW optimizer(session, parameters, options);
+      const optim::Optimizer optimizer(session, parameters, options);
       const train::StepResults results(session, c.run_ahead);
       expect_equal(session.memory().now(),
                    train::estimate_training(c.model, c.shape, parameters.layout(), options,

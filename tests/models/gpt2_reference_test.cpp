@@ -64,7 +64,7 @@ class Gpt2Reference : public ::testing::TestWithParam<Variant> {
             .subgroup_params = v.subgroup_params,
             .workers = v.workers,
             .scheduler = "lws",
-            .adamw = fixture_.adamw(),
+            .optimizer = fixture_.optimizer(),
             .decay = {}};
   }
 

@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "io/safetensors.hpp"
 #include "models/config.hpp"
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 
 namespace dos::test {
@@ -42,7 +42,7 @@ class Gpt2Tiny {
             .vocabulary = model.at("vocabulary")};
   }
 
-  [[nodiscard]] optim::AdamWOptions adamw() const {
+  [[nodiscard]] optim::OptimizerOptions optimizer() const {
     const nlohmann::json& optimizer = expected.at("optimizer");
     return {.beta1 = optimizer.at("beta1"),
             .beta2 = optimizer.at("beta2"),

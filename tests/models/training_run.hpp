@@ -11,7 +11,7 @@
 #include "io/safetensors.hpp"
 #include "models/registry.hpp"
 #include "nn/initialise.hpp"
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 #include "optim/subgroups.hpp"
 #include "platform/blas.hpp"
 
@@ -29,7 +29,7 @@ struct RunOptions {
   Index subgroup_params = 5'000'000;
   Index workers = 2;
   std::string scheduler = "lws";
-  optim::AdamWOptions adamw;
+  optim::OptimizerOptions optimizer;
   optim::DecayGroups decay;
 };
 
@@ -42,7 +42,7 @@ class TrainingRun {
         submitter_(session_),
         parameters_(session_, optim::cut_into_subgroups(architecture().parameters(options.model),
                                                         options.subgroup_params, options.decay)),
-        optimizer_(session_, parameters_, options.adamw),
+        optimizer_(session_, parameters_, options.optimizer),
         loss_(session_, {.name = "loss", .type = DType::kF64, .count = 1}),
         norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}),
         model_(architecture().build(session_, parameters_, options.model, options.shape)) {
@@ -50,7 +50,7 @@ class TrainingRun {
   }
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
-  [[nodiscard]] const optim::AdamW& optimizer() const { return optimizer_; }
+  [[nodiscard]] const optim::Optimizer& optimizer() const { return optimizer_; }
   [[nodiscard]] const tensor::Layout& layout() const { return parameters_.layout(); }
 
   void initialise(std::uint64_t seed) { nn::submit_initialisation(submitter_, parameters_, seed); }
@@ -105,9 +105,8 @@ class TrainingRun {
   /// Values, gradients and moments of every parameter, one after the other.
   [[nodiscard]] std::vector<float> everything() const {
     std::vector<float> all;
-    for (const tensor::SubgroupHandles* handles :
-         {&parameters_.values(), &parameters_.gradients(), &optimizer_.first_moment(),
-          &optimizer_.second_moment()})
+    for (const tensor::SubgroupHandles* handles : {&parameters_.values(), &parameters_.gradients(),
+                                                   &optimizer_.state(0), &optimizer_.state(1)})
       for (const tensor::PlacedParameter& parameter : layout().parameters) {
         const std::vector<float> values = read(*handles, parameter.spec.name);
         all.insert(all.end(), values.begin(), values.end());
@@ -139,7 +138,7 @@ class TrainingRun {
   rt::Session session_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
-  optim::AdamW optimizer_;
+  optim::Optimizer optimizer_;
   rt::Handle loss_;
   rt::Handle norm_;
   std::unique_ptr<models::Model> model_;

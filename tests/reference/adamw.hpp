@@ -1,34 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cmath>
+#include "reference/rule.hpp"
 
 namespace dos::reference {
 
-/// Hyperparameters of one step of AdamW; step counts from 1.
-struct AdamW {
-  double lr;
-  double beta1;
-  double beta2;
-  double eps;
-  double weight_decay;
-  int step;
-};
-
-struct AdamWState {
-  double p;
-  double m;
-  double v;
-};
-
-/// Loshchilov & Hutter, algorithm 2, with decay lr * weight_decay * p.
-inline AdamWState adamw(const AdamW& a, AdamWState s, double gradient) {
-  s.m = a.beta1 * s.m + (1 - a.beta1) * gradient;
-  s.v = a.beta2 * s.v + (1 - a.beta2) * gradient * gradient;
-  const double m_hat = s.m / (1 - std::pow(a.beta1, a.step));
-  const double v_hat = s.v / (1 - std::pow(a.beta2, a.step));
-  s.p -= a.lr * m_hat / (std::sqrt(v_hat) + a.eps) + a.lr * a.weight_decay * s.p;
-  return s;
+/// Loshchilov & Hutter, algorithm 2, with decay lr * weight_decay * p. States m, v.
+inline void adamw(const Hyper& h, Tracked& p, Tracked* states, Tracked g) {
+  Tracked& m = states[0];
+  Tracked& v = states[1];
+  m = h.beta1 * m + (1 - h.beta1) * g;
+  v = h.beta2 * v + (1 - h.beta2) * g * g;
+  const Tracked m_hat = m / (1 - power(h.beta1, h.step));
+  const Tracked v_hat = v / (1 - power(h.beta2, h.step));
+  p = p - h.lr * m_hat / (sqrt(v_hat) + h.eps) - h.lr * h.weight_decay * p;
 }
 
 }  // namespace dos::reference

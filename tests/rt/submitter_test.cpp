@@ -151,7 +151,7 @@ TEST(Submitter, DemandsTheBuffersOfTheCodelet) {
 
 TEST(Submitter, CodeletWithoutAnImplementationIsAnErrorAndLeavesNothingBehind) {
   static const Codelet nothing(
-      {.symbol = "dos.test_nothing.v1", .modes = {Mode::kReadWrite}, .tail = {}}, nullptr);
+      {.symbol = "dos.test_nothing.v1", .modes = {Mode::kReadWrite}, .tail = {}}, {});
   Session session(kTwoWorkers);
   const Handle buffer(session, {.name = "b", .count = 1});
   const std::vector<const Handle*> buffers{&buffer};

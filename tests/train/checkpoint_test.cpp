@@ -26,8 +26,8 @@ std::vector<std::vector<float>> state_of(const Trainer& trainer) {
   std::vector<std::vector<float>> state;
   for (const tensor::PlacedParameter& parameter : trainer.parameters().layout().parameters) {
     state.push_back(values_of(trainer.parameters().values(), parameter));
-    state.push_back(values_of(trainer.optimizer().first_moment(), parameter));
-    state.push_back(values_of(trainer.optimizer().second_moment(), parameter));
+    for (Index i = 0; i < std::ssize(trainer.optimizer().state_names()); ++i)
+      state.push_back(values_of(trainer.optimizer().state(i), parameter));
   }
   return state;
 }
@@ -78,8 +78,8 @@ TEST_F(CheckpointTest, HoldsEveryTensorWholeByName) {
     };
     const std::string& name = parameter.spec.name;
     expect_tensor(model, name, trainer->parameters().values());
-    expect_tensor(optimizer, name + ".first_moment", trainer->optimizer().first_moment());
-    expect_tensor(optimizer, name + ".second_moment", trainer->optimizer().second_moment());
+    expect_tensor(optimizer, name + ".first_moment", trainer->optimizer().state(0));
+    expect_tensor(optimizer, name + ".second_moment", trainer->optimizer().state(1));
   }
 }
 
@@ -128,6 +128,35 @@ TEST_F(CheckpointTest, AnotherModelIsRefused) {
   const CheckpointReader reader(out_, "last");
   EXPECT_THAT([&] { trainer->resume(reader); }, fails_with({"/layers = 2", "1"}));
   EXPECT_EQ(state_of(*trainer), before);
+}
+
+TEST_F(CheckpointTest, AnotherRuleIsRefused) {
+  train(1);
+  TrainConfig other = config_;
+  other.optim.rule = "lion";
+  const auto trainer = test::make_trainer(session_, other, scratch_ / "other");
+  trainer->start_fresh();
+  const auto before = state_of(*trainer);
+  const CheckpointReader reader(out_, "last");
+  EXPECT_THAT([&] { reader.load_optimizer(trainer->parameters(), trainer->optimizer()); },
+              fails_with({"optim.rule = adamw", "optim.rule = lion"}));
+  EXPECT_EQ(state_of(*trainer), before);
+}
+
+TEST_F(CheckpointTest, EveryRuleResumesToTheSameBits) {
+  for (const std::string& rule : optim::known_rules()) {
+    SCOPED_TRACE(rule);
+    config_.optim.rule = rule;
+    out_ = scratch_ / (rule + "-straight");
+    const auto straight = train(3);
+    out_ = scratch_ / (rule + "-parts");
+    train(2);
+    config_.train.stop_after = 3;
+    const auto trainer = test::make_trainer(session_, config_, out_);
+    trainer->resume(CheckpointReader(out_, "last"));
+    trainer->run();
+    EXPECT_EQ(state_of(*trainer), straight);
+  }
 }
 
 TEST_F(CheckpointTest, AWrongShapeIsRefusedBeforeAnythingIsRead) {

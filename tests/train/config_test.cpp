@@ -60,6 +60,7 @@ TEST(Config, TheKeysAreFrozen) {
                                         "optim.no_decay",
                                         "optim.beta1",
                                         "optim.beta2",
+                                        "optim.momentum",
                                         "optim.eps",
                                         "optim.clip",
                                         "sched.subgroup_params"};
@@ -136,10 +137,10 @@ TEST(Config, NamesTheNumberOutOfRange) {
     double value;
   };
   const Case cases[] = {
-      {"optim.lr", 0},    {"optim.lr", -1},    {"optim.final_lr_ratio", -0.1},
-      {"optim.beta1", 1}, {"optim.beta1", -1}, {"optim.final_lr_ratio", 1.1},
-      {"optim.beta2", 1}, {"optim.eps", 0},    {"optim.weight_decay", -1},
-      {"optim.clip", -1},
+      {"optim.lr", 0},    {"optim.lr", -1},      {"optim.final_lr_ratio", -0.1},
+      {"optim.beta1", 1}, {"optim.beta1", -1},   {"optim.final_lr_ratio", 1.1},
+      {"optim.beta2", 1}, {"optim.eps", 0},      {"optim.weight_decay", -1},
+      {"optim.clip", -1}, {"optim.momentum", 1},
   };
   for (const Case& c : cases) {
     TrainConfig config = valid();
@@ -147,7 +148,7 @@ TEST(Config, NamesTheNumberOutOfRange) {
     EXPECT_THAT([&] { config.validate(); }, fails_with({c.key, fmt::format("got {}", c.value)}));
   }
   for (const char* key : {"optim.lr", "optim.final_lr_ratio", "optim.weight_decay", "optim.beta1",
-                          "optim.beta2", "optim.eps", "optim.clip"})
+                          "optim.beta2", "optim.momentum", "optim.eps", "optim.clip"})
     // 1e39 is finite in double precision alone.
     for (const double value : {std::numeric_limits<double>::quiet_NaN(),
                                std::numeric_limits<double>::infinity(), -1e39}) {

@@ -32,7 +32,7 @@ TEST(Estimate, IsWhatATrainerRegisters) {
         const auto trainer = test::make_trainer(session, config, scratch / "out");
         const rt::MemoryBytes estimated = estimate_training(
             model, config.run_shape(session.workers()), trainer->parameters().layout(),
-            config.adamw(), session.workers(), run_ahead);
+            config.optimizer(), session.workers(), run_ahead);
         const rt::MemoryBytes counted = session.memory().now();
         for (const rt::MemoryCategory category : rt::kMemoryCategories)
           EXPECT_EQ(estimated[category], counted[category]) << rt::name_of(category);

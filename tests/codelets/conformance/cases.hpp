@@ -8,10 +8,11 @@
 namespace dos::test {
 
 std::vector<Case> attention_cases();
-std::vector<Case> elementwise_cases();  ///< gelu, fill, init_normal, load_tokens, adamw
+std::vector<Case> elementwise_cases();  ///< gelu, fill, init_normal, load_tokens
 std::vector<Case> embedding_cases();
 std::vector<Case> layernorm_cases();
 std::vector<Case> linear_cases();
-std::vector<Case> loss_cases();  ///< cross entropy, mean loss, gradient norm
+std::vector<Case> update_cases();  ///< every rule with every type
+std::vector<Case> loss_cases();    ///< cross entropy, mean loss, gradient norm
 
 }  // namespace dos::test

@@ -7,7 +7,6 @@
 #include "codelets/gelu/gelu_codelet.hpp"
 #include "codelets/init/init_codelet.hpp"
 #include "codelets/tokens/tokens_codelet.hpp"
-#include "codelets/update/adamw_codelet.hpp"
 
 namespace dos::test {
 namespace {
@@ -87,37 +86,10 @@ Case load_tokens() {
   };
 }
 
-Case adamw() {
-  static constexpr AdamWStep kStep{.lr = 1e-3F,
-                                   .beta1 = 0.9F,
-                                   .beta2 = 0.95F,
-                                   .eps = 1e-8F,
-                                   .weight_decay = 0.1F,
-                                   .inv_bias1 = 10.0F,
-                                   .inv_bias2 = 20.0F};
-  return {
-      .name = "adamw",
-      .codelet = &adamw_codelet(),
-      .buffers = {updates(kCount), updates(kCount), updates(kCount, Values::kPositive),
-                  reads(kCount), reads(1, Values::kPositive)},
-      .submit =
-          [](rt::Submitter& s, const Handles& h) {
-            submit_adamw(s, kStep, {h[0], h[1], h[2], h[3], h[4]}, {});
-          },
-      .kernel =
-          [](const Memory& m) {
-            simd::dispatch([&]<simd::Isa kIsa>() {
-              adamw_cpu<kIsa>(kStep, kCount, *m.at<float>(4), m.at<float>(3), m.at<float>(0),
-                              m.at<float>(1), m.at<float>(2));
-            });
-          },
-  };
-}
-
 }  // namespace
 
 std::vector<Case> elementwise_cases() {
-  return {gelu_forward(), gelu_backward(), fill(), init_normal(), load_tokens(), adamw()};
+  return {gelu_forward(), gelu_backward(), fill(), init_normal(), load_tokens()};
 }
 
 }  // namespace dos::test

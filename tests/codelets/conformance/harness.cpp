@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "base/bf16.hpp"
 #include "base/random.hpp"
 
 namespace dos::test {
@@ -37,7 +38,8 @@ std::vector<bool> marks(Index count, const std::vector<Range>& ranges) {
 }
 
 void fill_words(std::byte* memory, Index bytes, std::uint32_t word) {
-  for (Index i = 0; i < bytes; i += 4) std::memcpy(memory + i, &word, 4);
+  for (Index i = 0; i < bytes; i += 4)
+    std::memcpy(memory + i, &word, static_cast<std::size_t>(std::min<Index>(4, bytes - i)));
 }
 
 void put_value(const Buffer& buffer, Index index, double uniform, const Contents& contents) {
@@ -50,6 +52,9 @@ void put_value(const Buffer& buffer, Index index, double uniform, const Contents
       return;
     case DType::kF64:
       contents.as<double>()[index] = value;
+      return;
+    case DType::kBF16:
+      contents.as<BF16>()[index] = to_bf16(static_cast<float>(value));
       return;
     case DType::kI32:
       contents.as<std::int32_t>()[index] = static_cast<std::int32_t>(value);
@@ -89,6 +94,7 @@ const rt::Codelet& poison_codelet() {
 
 void* elements_of(const rt::HostAccess& access, DType type) {
   if (size_of(type) == 8) return access.as<std::uint64_t>().data();
+  if (size_of(type) == 2) return access.as<std::uint16_t>().data();
   return access.as<std::uint32_t>().data();
 }
 
@@ -230,8 +236,8 @@ void compare_runs(Index index, const Buffer& buffer, const Contents& first, cons
 
 }  // namespace
 
-Buffer reads(Index count, Values values) {
-  return {.count = count, .inputs = whole(count), .values = values};
+Buffer reads(Index count, Values values, DType type) {
+  return {.type = type, .count = count, .inputs = whole(count), .values = values};
 }
 
 Buffer writes(Index count, DType type) {

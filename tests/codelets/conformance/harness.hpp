@@ -48,7 +48,7 @@ struct Buffer {
 };
 
 /// Buffers of `count` elements that are read, written, updated, or work space, as a whole.
-Buffer reads(Index count, Values values = Values::kUniform);
+Buffer reads(Index count, Values values = Values::kUniform, DType type = DType::kF32);
 Buffer writes(Index count, DType type = DType::kF32);
 Buffer updates(Index count, Values values = Values::kUniform, DType type = DType::kF32);
 Buffer works_in(Index count);
@@ -121,7 +121,7 @@ class Memory {
 };
 
 struct Case {
-  const char* name;
+  std::string name;
   const rt::Codelet* codelet;
   std::vector<Buffer> buffers;
   std::function<void(rt::Submitter&, const Handles&)> submit;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <span>
 
@@ -28,38 +27,27 @@ std::unique_ptr<rt::Handle> make_factor(rt::Session& session, const std::string&
   return factor;
 }
 
-codelets::AdamWStep make_step(const AdamWOptions& options, Index step, double learning_rate) {
-  const auto inverse_bias = [&](float beta) {
-    return static_cast<float>(
-        1.0 / (1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
-  };
-  return {.lr = static_cast<float>(learning_rate),
-          .beta1 = options.beta1,
-          .beta2 = options.beta2,
-          .eps = options.eps,
-          .weight_decay = options.weight_decay,
-          .inv_bias1 = inverse_bias(options.beta1),
-          .inv_bias2 = inverse_bias(options.beta2)};
-}
-
 }  // namespace
 
-void AdamWOptions::validate() const {
+void OptimizerOptions::validate() const {
+  static_cast<void>(find_rule(rule));
   expect(beta1 >= 0 && beta1 < 1, "optim.beta1 must lie in [0, 1), got {}", beta1);
   expect(beta2 >= 0 && beta2 < 1, "optim.beta2 must lie in [0, 1), got {}", beta2);
+  expect(momentum >= 0 && momentum < 1, "optim.momentum must lie in [0, 1), got {}", momentum);
   expect(eps > 0, "optim.eps must be positive, got {}", eps);
   expect(weight_decay >= 0, "optim.weight_decay must not be negative, got {}", weight_decay);
   expect(clip >= 0, "optim.clip must not be negative (0 switches clipping off), got {}", clip);
 }
 
-AdamW::AdamW(rt::Session& session, const tensor::ParameterSet& parameters,
-             const AdamWOptions& options)
+Optimizer::Optimizer(rt::Session& session, const tensor::ParameterSet& parameters,
+                     const OptimizerOptions& options)
     : parameters_(parameters),
       options_(options),
-      first_moment_(session, parameters.layout(), "first_moment", rt::MemoryCategory::kStates),
-      second_moment_(session, parameters.layout(), "second_moment", rt::MemoryCategory::kStates),
+      rule_(find_rule(options.rule)),
       global_factor_(make_factor(session, "clip_factor")) {
   options_.validate();
+  for (const char* name : rule_.info->states)
+    states_.emplace_back(session, parameters.layout(), name, rt::MemoryCategory::kStates);
   const auto& subgroups = parameters.layout().subgroups;
   for (const tensor::Subgroup& subgroup : subgroups) {
     sums_.push_back(make_scalar(session, "sum_of_squares." + subgroup.name, DType::kF64));
@@ -75,19 +63,29 @@ AdamW::AdamW(rt::Session& session, const tensor::ParameterSet& parameters,
   });
 }
 
-Index AdamW::state_bytes(const tensor::Layout& layout, const AdamWOptions& options) {
+Index Optimizer::state_bytes(const tensor::Layout& layout, const OptimizerOptions& options) {
   const auto subgroups = static_cast<Index>(layout.subgroups.size());
   const Index scalar = size_of(DType::kF32);
   const Index wide = size_of(DType::kF64);
-  const Index moments = 2 * scalar * layout.parameter_count();
-  return moments + wide * subgroups + scalar + (options.clip > 0 ? 0 : subgroups * (scalar + wide));
+  const Index states = std::ssize(find_rule(options.rule).info->states);
+  return states * scalar * layout.parameter_count() + wide * subgroups + scalar +
+         (options.clip > 0 ? 0 : subgroups * (scalar + wide));
 }
 
-const rt::Handle& AdamW::factor_of(std::size_t subgroup) const {
+const rt::Handle& Optimizer::factor_of(std::size_t subgroup) const {
   return factors_.empty() ? *global_factor_ : *factors_[subgroup];
 }
 
-void AdamW::submit_norms(rt::Submitter& submitter, const rt::Handle& norm) const {
+codelets::StepBytes Optimizer::step_of(Index step, double learning_rate, bool decay) const {
+  return rule_.info->step({.beta1 = options_.beta1,
+                           .beta2 = options_.beta2,
+                           .momentum = options_.momentum,
+                           .eps = options_.eps,
+                           .weight_decay = decay ? options_.weight_decay : 0},
+                          static_cast<float>(learning_rate), step);
+}
+
+void Optimizer::submit_norms(rt::Submitter& submitter, const rt::Handle& norm) const {
   submitter.set_tag({rt::Phase::kReduce, submitter.tag().step});
   const auto& subgroups = parameters_.layout().subgroups;
   std::vector<const rt::Handle*> sums;
@@ -105,21 +103,22 @@ void AdamW::submit_norms(rt::Submitter& submitter, const rt::Handle& norm) const
                                 {.priority = kNormPriority, .label = "global norm"});
 }
 
-void AdamW::submit_step(rt::Submitter& submitter, Index step, double learning_rate,
-                        const rt::Handle& norm) const {
+void Optimizer::submit_step(rt::Submitter& submitter, Index step, double learning_rate,
+                            const rt::Handle& norm) const {
   submit_norms(submitter, norm);
   submitter.set_tag({rt::Phase::kUpdate, submitter.tag().step});
-  const codelets::AdamWStep decayed = make_step(options_, step, learning_rate);
-  codelets::AdamWStep plain = decayed;
-  plain.weight_decay = 0;
+  const codelets::StepBytes decayed = step_of(step, learning_rate, true);
+  const codelets::StepBytes plain = step_of(step, learning_rate, false);
   for (const std::size_t i : order_) {
     const tensor::Subgroup& subgroup = parameters_.layout().subgroups[i];
     const auto index = static_cast<Index>(i);
-    codelets::submit_adamw(
-        submitter, subgroup.decay ? decayed : plain,
+    std::vector<const rt::Handle*> states;
+    for (const tensor::SubgroupHandles& handles : states_) states.push_back(&handles[index]);
+    codelets::submit_update(
+        submitter, rule_.number, subgroup.decay ? decayed : plain,
         {.parameters = parameters_.values()[index],
-         .first_moment = first_moment_[index],
-         .second_moment = second_moment_[index],
+         .states = states,
+         .working = nullptr,
          .gradient = parameters_.gradients()[index],
          .clip = factor_of(i)},
         {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optim/adamw.hpp"
+#include "optim/optimizer.hpp"
 
 #include <gmock/gmock.h>
 
@@ -8,17 +8,22 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "optim/schedule.hpp"
 #include "optim/subgroups.hpp"
-#include "reference/adamw.hpp"
+#include "reference/all.hpp"
 
 namespace dos::optim {
 namespace {
 
+using reference::Tracked;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+using ::testing::UnorderedElementsAreArray;
 
 /// Distance from 1 to the next FP32 number; one rounding is at most half of it, relative.
 constexpr double kEps = 0x1p-23;
@@ -49,24 +54,26 @@ tensor::Layout make_layout() {
 }
 
 struct State {
-  std::vector<float> p, m, v;
+  std::vector<float> p;
+  std::vector<std::vector<float>> states;
 
   bool operator==(const State& other) const {
     const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
       return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
     };
-    return same(p, other.p) && same(m, other.m) && same(v, other.v);
+    return same(p, other.p) &&
+           std::equal(states.begin(), states.end(), other.states.begin(), other.states.end(), same);
   }
 };
 
 /// Parameters and optimizer in a session of their own; a subgroup is looked at as a whole.
-class Optimizer {
+class OptimizerRun {
  public:
-  explicit Optimizer(const AdamWOptions& options)
+  explicit OptimizerRun(const OptimizerOptions& options)
       : session_({.scheduler = "", .cpu_workers = 2}),
         submitter_(session_),
         parameters_(session_, make_layout()),
-        adamw_(session_, parameters_, options),
+        optimizer_(session_, parameters_, options),
         norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}) {
     for (Index s = 0; s < subgroups(); ++s)
       fill(parameters_.values()[s],
@@ -95,13 +102,15 @@ class Optimizer {
   }
 
   double step(Index step, double learning_rate = 0.125) {
-    adamw_.submit_step(submitter_, step, learning_rate, norm_);
+    optimizer_.submit_step(submitter_, step, learning_rate, norm_);
     return rt::HostAccess(norm_, rt::Mode::kRead).as<const double>()[0];
   }
 
   [[nodiscard]] State state(Index s) const {
-    return {values(parameters_.values()[s]), values(adamw_.first_moment()[s]),
-            values(adamw_.second_moment()[s])};
+    State state{values(parameters_.values()[s]), {}};
+    for (Index i = 0; i < std::ssize(optimizer_.state_names()); ++i)
+      state.states.push_back(values(optimizer_.state(i)[s]));
+    return state;
   }
   [[nodiscard]] std::vector<State> states() const {
     std::vector<State> all;
@@ -113,6 +122,7 @@ class Optimizer {
   }
 
   rt::Submitter& submitter() { return submitter_; }
+  [[nodiscard]] const Optimizer& optimizer() const { return optimizer_; }
 
  private:
   static void fill(const rt::Handle& handle, const std::vector<float>& from) {
@@ -128,28 +138,38 @@ class Optimizer {
   rt::Session session_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
-  AdamW adamw_;
+  Optimizer optimizer_;
   rt::Handle norm_;
 };
 
-/// One step of one subgroup against the formula in double, from the FP32 state before it. Half an
-/// eps a rounding, relative to the terms that are added: m 5 (factor, g factor, two products, sum),
-/// v 8; the update takes m's 5, 1 / (1 - beta1^t) and its product 2, the root (v 8, inv_bias2 2,
-/// halved) 5, root, sum and division 3, lr and its product 2 and two of room: 19; decay 4; the
-/// subtraction 1.
-void expect_step(const State& before, const std::vector<float>& gradient, const State& after,
-                 const reference::AdamW& rule, double factor) {
+reference::Hyper reference_hyper(const OptimizerOptions& options, double learning_rate, bool decay,
+                                 Index step) {
+  const auto exact = [](float value) { return Tracked(static_cast<double>(value)); };
+  return {.lr = exact(static_cast<float>(learning_rate)),
+          .beta1 = exact(options.beta1),
+          .beta2 = exact(options.beta2),
+          .momentum = exact(options.momentum),
+          .eps = exact(options.eps),
+          .weight_decay = exact(decay ? options.weight_decay : 0),
+          .step = step};
+}
+
+/// One step of one subgroup against the formula in double, from the FP32 state before it. The clip
+/// factor is computed in double and rounded once.
+void expect_step(const char* rule, const reference::Hyper& hyper, double factor,
+                 const State& before, const std::vector<float>& gradient, const State& after) {
+  const Tracked clip(factor, factor == 1 ? 0 : factor * kEps / 2);
+  const auto expect_near = [](float got, const Tracked& expected, std::size_t i) {
+    EXPECT_NEAR(static_cast<double>(got), expected.value, expected.error) << i;
+  };
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const double g = gradient[i] * factor;
-    const auto expected = reference::adamw(rule, {before.p[i], before.m[i], before.v[i]}, g);
-    const double m_terms = rule.beta1 * std::abs(before.m[i]) + (1 - rule.beta1) * std::abs(g);
-    const double root = std::sqrt(expected.v / (1 - std::pow(rule.beta2, rule.step))) + rule.eps;
-    const double update = rule.lr * m_terms / (1 - std::pow(rule.beta1, rule.step)) / root;
-    const double decay = rule.lr * rule.weight_decay * std::abs(before.p[i]);
-    EXPECT_NEAR(after.m[i], expected.m, 5 * kEps / 2 * m_terms) << i;
-    EXPECT_NEAR(after.v[i], expected.v, 8 * kEps / 2 * expected.v) << i;
-    EXPECT_NEAR(after.p[i], expected.p, kEps / 2 * (19 * update + 4 * decay + std::abs(expected.p)))
-        << i;
+    Tracked p(static_cast<double>(before.p[i]));
+    std::vector<Tracked> states;
+    for (const auto& state : before.states) states.emplace_back(static_cast<double>(state[i]));
+    reference::formula_of(rule)(hyper, p, states.data(),
+                                Tracked(static_cast<double>(gradient[i])) * clip);
+    expect_near(after.p[i], p, i);
+    for (std::size_t s = 0; s < states.size(); ++s) expect_near(after.states[s][i], states[s], i);
   }
 }
 
@@ -160,50 +180,93 @@ struct Case {
   float weight_decay;
 };
 
-TEST(AdamW, FollowsTheFormulaOverSeveralSteps) {
+class EveryRule : public ::testing::TestWithParam<std::string> {
+ protected:
+  /// The options with the rule of this test.
+  [[nodiscard]] OptimizerOptions with_rule(OptimizerOptions options) const {
+    options.rule = GetParam();
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Rules, EveryRule, ::testing::ValuesIn(known_rules()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(EveryRule, FollowsTheFormulaOverSeveralSteps) {
   // 81 gradients of deviation d have a norm of about 9 d.
   const Case cases[] = {
       {"clipping active", 1.0F, 1.0F, 0.1F},  {"clipping set, not active", 1e6F, 1.0F, 0.1F},
       {"no clipping", 0.0F, 1.0F, 0.1F},      {"no decay", 1.0F, 0.05F, 0.0F},
       {"small gradients", 1.0F, 1e-6F, 0.1F}, {"large gradients", 1.0F, 1e6F, 0.1F}};
+  const LearningRate schedule(
+      {.schedule = "cosine", .peak = 0.125, .final_ratio = 0.1, .warmup = 2, .steps = 6});
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
-    const AdamWOptions options{.weight_decay = c.weight_decay, .clip = c.clip};
-    Optimizer optimizer(options);
+    const OptimizerOptions options = with_rule({.weight_decay = c.weight_decay, .clip = c.clip});
+    OptimizerRun optimizer(options);
     for (Index step = 1; step <= 6; ++step) {
       SCOPED_TRACE(step);
-      const double learning_rate = 0.125 / static_cast<double>(step);
       const double norm = norm_of(optimizer.set_gradients(step, c.deviation));
       const std::vector<State> before = optimizer.states();
       // Sums of squares in double precision.
-      EXPECT_NEAR(optimizer.step(step, learning_rate), norm, 1e-14 * norm);
+      EXPECT_NEAR(optimizer.step(step, schedule.at(step)), norm, 1e-14 * norm);
       const double factor =
           c.clip > 0 ? std::min(1.0, static_cast<double>(c.clip) / (norm + 1e-6)) : 1.0;
       for (Index s = 0; s < optimizer.subgroups(); ++s) {
-        const reference::AdamW rule{
-            .lr = learning_rate,
-            .beta1 = options.beta1,
-            .beta2 = options.beta2,
-            .eps = options.eps,
-            .weight_decay = optimizer.subgroup(s).decay ? c.weight_decay : 0.0F,
-            .step = static_cast<int>(step)};
         SCOPED_TRACE(optimizer.subgroup(s).name);
-        expect_step(before[static_cast<std::size_t>(s)], optimizer.gradient(s), optimizer.state(s),
-                    rule, factor);
+        expect_step(GetParam().c_str(),
+                    reference_hyper(options, schedule.at(step), optimizer.subgroup(s).decay, step),
+                    factor, before[static_cast<std::size_t>(s)], optimizer.gradient(s),
+                    optimizer.state(s));
       }
     }
   }
 }
 
-TEST(AdamW, SomeSubgroupsDecayAndSomeDoNot) {
+TEST_P(EveryRule, StatesHaveTheRulesNamesAndStartAtZero) {
+  const Rule rule = find_rule(GetParam());
+  OptimizerRun optimizer(with_rule({}));
+  EXPECT_EQ(optimizer.optimizer().rule(), GetParam());
+  EXPECT_EQ(optimizer.optimizer().state_names().data(), rule.info->states.data());
+  for (const State& state : optimizer.states()) {
+    EXPECT_EQ(state.states.size(), rule.info->states.size());
+    for (const std::vector<float>& values : state.states)
+      EXPECT_EQ(values, std::vector<float>(values.size(), 0.0F));
+  }
+}
+
+// The names stand in checkpoints.
+TEST(Rules, TheNamesOfStatesStay) {
+  const auto names = [](const char* rule) {
+    const auto states = find_rule(rule).info->states;
+    return std::vector<std::string>(states.begin(), states.end());
+  };
+  EXPECT_THAT(names("adamw"), ElementsAre("first_moment", "second_moment"));
+  EXPECT_THAT(names("sgd"), ElementsAre("momentum"));
+  EXPECT_THAT(names("lion"), ElementsAre("momentum"));
+  EXPECT_THAT(names("adagrad"), ElementsAre("sum_of_squares"));
+}
+
+TEST(Rules, EveryRuleWithAKernelIsRegistered) {
+  std::vector<std::string> names;
+  for (const codelets::RuleInfo& rule : codelets::all_rules()) names.emplace_back(rule.name);
+  EXPECT_THAT(known_rules(), UnorderedElementsAreArray(names));
+}
+
+TEST(Rules, UnknownNamesListTheKnownOnes) {
+  EXPECT_THAT([] { find_rule("adam"); },
+              ThrowsMessage<Error>(HasSubstr("unknown optim.rule 'adam' (did you mean 'adamw'?); "
+                                             "known: adamw, sgd, lion, adagrad")));
+}
+
+TEST(Optimizer, SomeSubgroupsDecayAndSomeDoNot) {
   const tensor::Layout layout = make_layout();
   const auto decays = [](const tensor::Subgroup& s) { return s.decay; };
   EXPECT_TRUE(std::any_of(layout.subgroups.begin(), layout.subgroups.end(), decays));
   EXPECT_FALSE(std::all_of(layout.subgroups.begin(), layout.subgroups.end(), decays));
 }
 
-TEST(AdamW, ZeroGradientMovesNothingButByDecay) {
-  Optimizer optimizer({.weight_decay = 0.0F});
+TEST_P(EveryRule, ZeroGradientMovesNothingButByDecay) {
+  OptimizerRun optimizer(with_rule({.weight_decay = 0.0F}));
   const std::vector<State> before = optimizer.states();
   optimizer.set_gradients(1, 0.0F);
   EXPECT_EQ(optimizer.step(1), 0.0);
@@ -217,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(Values, BadGradient,
                          [](const auto& test) { return "case" + std::to_string(test.index); });
 
 TEST_P(BadGradient, WithClippingStopsEverythingForGood) {
-  Optimizer optimizer({.clip = 1.0F});
+  OptimizerRun optimizer({.clip = 1.0F});
   optimizer.set_gradients(1, 1.0F);
   optimizer.step(1);
   const std::vector<State> before = optimizer.states();
@@ -233,8 +296,8 @@ TEST_P(BadGradient, WithClippingStopsEverythingForGood) {
 
 TEST_P(BadGradient, WithoutClippingStopsItsOwnSubgroupForGood) {
   constexpr Index kBad = 1;
-  Optimizer optimizer({.clip = 0.0F});
-  Optimizer untouched({.clip = 0.0F});
+  OptimizerRun optimizer({.clip = 0.0F});
+  OptimizerRun untouched({.clip = 0.0F});
   std::optional<State> stopped;
   for (Index step = 1; step <= 4; ++step) {
     SCOPED_TRACE(step);
@@ -254,13 +317,14 @@ TEST_P(BadGradient, WithoutClippingStopsItsOwnSubgroupForGood) {
 }
 
 // What the first forward tasks of the next step wait for is updated first.
-TEST(AdamW, UpdatesAreSubmittedInTheOrderOfTheForwardPass) {
-  Optimizer optimizer({});
+TEST(Optimizer, UpdatesAreSubmittedInTheOrderOfTheForwardPass) {
+  OptimizerRun optimizer({});
   std::vector<const rt::Handle*> updated;
-  optimizer.submitter().set_observer({.before = {}, .after = [&](const rt::TaskCall& call) {
-                                        if (&call.codelet == &codelets::adamw_codelet())
-                                          updated.push_back(call.buffers[0]);
-                                      }});
+  optimizer.submitter().set_observer(
+      {.before = {}, .after = [&](const rt::TaskCall& call) {
+         if (std::string_view(call.codelet.symbol()).starts_with("dos.update."))
+           updated.push_back(call.buffers[0]);
+       }});
   optimizer.set_gradients(1, 1.0F);
   optimizer.step(1);
   ASSERT_EQ(std::ssize(updated), optimizer.subgroups());
@@ -276,16 +340,18 @@ TEST(AdamW, UpdatesAreSubmittedInTheOrderOfTheForwardPass) {
 }
 
 struct BadOptions {
-  AdamWOptions options;
+  OptimizerOptions options;
   const char* message;
 };
 
-TEST(AdamWOptions, ValuesOutOfRangeAreNamed) {
+TEST(OptimizerOptions, ValuesOutOfRangeAreNamed) {
   const BadOptions cases[] = {
+      {{.rule = "sgdm"}, "unknown optim.rule 'sgdm' (did you mean 'sgd'?)"},
       {{.beta1 = 1.0F}, "optim.beta1 must lie in [0, 1), got 1"},
       {{.beta1 = -0.1F}, "optim.beta1"},
       {{.beta2 = 1.5F}, "optim.beta2 must lie in [0, 1), got 1.5"},
       {{.beta2 = kNan}, "optim.beta2"},
+      {{.momentum = 1.0F}, "optim.momentum must lie in [0, 1), got 1"},
       {{.eps = 0.0F}, "optim.eps must be positive, got 0"},
       {{.weight_decay = -1.0F}, "optim.weight_decay must not be negative, got -1"},
       {{.clip = -1.0F}, "optim.clip must not be negative"},
@@ -293,7 +359,8 @@ TEST(AdamWOptions, ValuesOutOfRangeAreNamed) {
   };
   for (const BadOptions& c : cases)
     EXPECT_THAT([&] { c.options.validate(); }, ThrowsMessage<Error>(HasSubstr(c.message)));
-  EXPECT_NO_THROW((AdamWOptions{.beta1 = 0, .beta2 = 0, .weight_decay = 0, .clip = 0}.validate()));
+  EXPECT_NO_THROW(
+      (OptimizerOptions{.beta1 = 0, .beta2 = 0, .weight_decay = 0, .clip = 0}.validate()));
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# CUDA kernels are compiled wherever nvcc is, also when neither StarPU nor the machine can run them.
+# DOS_CUDA: ON demands nvcc, OFF does without, AUTO takes it if it is there (not for sanitizers, which
+# do not see device code). Sets DOS_HAS_CUDA to true or false, as C++ spells it.
+include_guard()
+include(CheckLanguage)
+
+set(DOS_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO, ON or OFF")
+set_property(CACHE DOS_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(DOS_HAS_CUDA false)
+if(DOS_CUDA STREQUAL "AUTO" AND NOT DOS_SANITIZE)
+  check_language(CUDA)
+endif()
+if(DOS_CUDA STREQUAL "AUTO" AND CMAKE_CUDA_COMPILER OR NOT DOS_CUDA MATCHES "^(AUTO|OFF)$")
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # A100, RTX 40 and H100; the last one's PTX serves newer GPUs.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90)
+  endif()
+  enable_language(CUDA)
+  # StarPU's runtime library is the shared one, and a program should have one.
+  set(CMAKE_CUDA_RUNTIME_LIBRARY $<IF:$<BOOL:${DOS_STARPU_HAS_CUDA}>,Shared,Static>)
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  # CMake 3.25 does not know how nvcc is asked for C++20.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+  set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -lineinfo")
+  set(DOS_HAS_CUDA true)
+endif()
+
+# dos_cuda_sources(TARGET file...) adds CUDA sources to TARGET, and nothing without nvcc.
+function(dos_cuda_sources target)
+  if(NOT DOS_HAS_CUDA)
+    return()
+  endif()
+  target_sources(${target} PRIVATE ${ARGN})
+  # No contraction: results equal those of the portable CPU and of the OpenCL kernels bit for bit.
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "--fmad=false")
+endfunction()

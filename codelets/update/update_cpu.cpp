@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/update/update.hpp"
+
+#include <utility>
+
+#include "codelets/update/rules/all.hpp"
+
+namespace dos::codelets {
+namespace {
+
+constexpr simd::Isa kIsa = simd::Isa::DOS_ISA;
+constexpr Index kChunk = 64;   // four cache lines of each FP32 array
+constexpr Index kAhead = 512;  // elements between what is fetched and what is computed
+constexpr Index kCacheLine = 64;
+
+// Square root and division hide part of the loads from the out-of-order window: without fetching
+// ahead the loop reaches 0.85 to 0.9 of what plain additions on the same arrays do, with it all.
+template <int kWrites, class T>
+[[gnu::always_inline]] inline void fetch(const T* array) {
+  constexpr Index kElements = kCacheLine / Index{sizeof(T)};
+  for (Index i = 0; i < kChunk; i += kElements) __builtin_prefetch(array + i, kWrites);
+}
+
+[[gnu::always_inline]] inline void store(float* /*w*/, Index /*i*/, float /*p*/) {}
+[[gnu::always_inline]] inline void store(BF16* w, Index i, float p) {
+  w[i] = to_bf16(p);
+}
+
+template <class Rule, class G, class W, class... States>
+void update(const typename Rule::Step& step, Index count, float clip, const G* __restrict g,
+            float* __restrict p, W* __restrict w, States* __restrict... states) {
+  if (clip != clip) {
+#pragma omp simd
+    for (Index i = 0; i < count; ++i) store(w, i, p[i]);
+    return;
+  }
+  const typename Rule::Step s = step;
+  Index first = 0;
+  for (; first + kChunk <= count; first += kChunk) {
+    const Index next = first + kAhead + kChunk <= count ? first + kAhead : first;
+    fetch<0>(g + next);
+    fetch<1>(p + next);
+    (fetch<1>(states + next), ...);
+    if constexpr (sizeof(W) == sizeof(BF16)) fetch<1>(w + next);
+#pragma omp simd
+    for (Index i = first; i < first + kChunk; ++i) {
+      Rule::element(p + i, states + i..., to_float(g[i]) * clip, s);
+      store(w, i, p[i]);
+    }
+  }
+#pragma omp simd
+  for (Index i = first; i < count; ++i) {
+    Rule::element(p + i, states + i..., to_float(g[i]) * clip, s);
+    store(w, i, p[i]);
+  }
+}
+
+template <class W>
+[[gnu::always_inline]] inline W* working(const UpdateArrays& arrays) {
+  if constexpr (sizeof(W) == sizeof(BF16))
+    return arrays.w;
+  else
+    return nullptr;
+}
+
+template <class Rule, class G, class W, int... kStates>
+[[gnu::always_inline]] inline void unpack(const void* step, const UpdateArrays& a,
+                                          std::integer_sequence<int, kStates...> /*states*/) {
+  update<Rule, G, W>(*static_cast<const typename Rule::Step*>(step), a.count, *a.clip,
+                     static_cast<const G*>(a.g), a.p, working<W>(a), a.states[kStates]...);
+}
+
+template <class Rule, class G, class W>
+void kernel(const void* step, const UpdateArrays& arrays) {
+  unpack<Rule, G, W>(step, arrays, std::make_integer_sequence<int, kStatesOf<Rule>>{});
+}
+
+template <class... Rules>
+UpdateKernel kernel_of(const UpdateKind& kind, RuleList<Rules...> /*list*/) {
+  static constexpr UpdateKernel kKernels[][2][2] = {
+      {{&kernel<Rules, float, float>, &kernel<Rules, float, BF16>},
+       {&kernel<Rules, BF16, float>, &kernel<Rules, BF16, BF16>}}...};
+  return kKernels[kind.rule][kind.gradient == DType::kBF16][kind.working == DType::kBF16];
+}
+
+}  // namespace
+
+template <>
+UpdateKernel update_cpu<kIsa>(const UpdateKind& kind) {
+  return kernel_of(kind, AllRules{});
+}
+
+}  // namespace dos::codelets

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codelets/update/update_codelet.hpp"
+
+namespace dos::optim {
+
+/// An update rule and its number in codelets::AllRules.
+struct Rule {
+  const codelets::RuleInfo* info;
+  Index number;
+};
+
+/// Throws Error for an unknown optim.rule, listing the known ones.
+Rule find_rule(const std::string& name);
+
+std::vector<std::string> known_rules();
+
+/// "adamw (optim.beta1, ...), ...": the rules with what they read and what to know about them.
+std::string rules_help();
+
+}  // namespace dos::optim

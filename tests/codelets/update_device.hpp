@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codelets/update_suite.hpp"
+#include "rt/submitter.hpp"
+
+namespace dos::test {
+
+/// Runs an update as a task of the session: its buffers go to whatever worker the session has, and
+/// come back.
+void update_as_task(rt::Submitter& submitter, UpdateData& data);
+
+}  // namespace dos::test

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The update codelets on an OpenCL worker with a memory node of its own: PoCL where there is no
+// OpenCL GPU.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "codelets/update/update_codelet.hpp"
+#include "codelets/update_device.hpp"
+#include "rt/opencl.hpp"
+
+namespace dos::test {
+namespace {
+
+/// OpenCL 1.2, table 7.1: units in the last place, at most 2^-23 relative, doubled as in
+/// reference::Arithmetic.
+constexpr double kDivision = 2 * 2.5 * 0x1p-23;
+constexpr double kRoot = 2 * 3 * 0x1p-23;
+constexpr double kSmallestNormal = 0x1p-126;
+
+class UpdateOpencl : public ::testing::TestWithParam<codelets::UpdateKind> {
+ protected:
+  void SetUp() override {
+    // Before StarPU starts; it takes PoCL's device only then.
+    ::setenv("STARPU_OPENCL_ON_CPUS", "1", 1);
+    if (!rt::has_opencl()) GTEST_SKIP() << "this StarPU was built without OpenCL";
+    // Without CPU workers every task runs on the OpenCL device. StarPU refuses to start with no
+    // worker at all.
+    try {
+      session_.emplace(rt::SessionConfig{.scheduler = "", .cpu_workers = 0, .opencl_workers = 1});
+    } catch (const Error& error) {
+      GTEST_SKIP() << "no OpenCL device: " << error.what();
+    }
+    submitter_.emplace(*session_);
+    device_ = rt::opencl_devices().at(0);
+    arithmetic_.division = device_->correctly_rounded ? arithmetic_.division : kDivision;
+    arithmetic_.root = device_->correctly_rounded ? arithmetic_.root : kRoot;
+    arithmetic_.flushed = device_->denormals ? 0 : kSmallestNormal;
+  }
+
+  std::optional<rt::Session> session_;
+  std::optional<rt::Submitter> submitter_;
+  std::optional<rt::OpenclDevice> device_;
+  reference::Arithmetic arithmetic_;
+};
+INSTANTIATE_TEST_SUITE_P(All, UpdateOpencl, ::testing::ValuesIn(update_kinds()),
+                         [](const auto& test) { return name_of(test.param); });
+
+TEST_P(UpdateOpencl, Conforms) {
+  expect_conforming({.name = device_->name,
+                     .arithmetic = arithmetic_,
+                     .update = [&](UpdateData& data) { update_as_task(*submitter_, data); }},
+                    GetParam());
+  if (!device_->correctly_rounded || !device_->denormals) return;
+#if defined(__x86_64__)
+  // Nothing is contracted in the portable kernels for x86-64 either, so no bit differs.
+  std::vector<UpdateData> on_cpu = update_inputs(GetParam());
+  std::vector<UpdateData> on_device = update_inputs(GetParam());
+  for (std::size_t i = 0; i < on_cpu.size(); ++i) {
+    codelets::update_cpu<simd::Isa::kPortable>(GetParam())(on_cpu[i].step.bytes,
+                                                           on_cpu[i].arrays());
+    update_as_task(*submitter_, on_device[i]);
+    EXPECT_TRUE(same_results(on_cpu[i], on_device[i])) << "input " << i;
+  }
+#endif
+}
+
+}  // namespace
+}  // namespace dos::test
