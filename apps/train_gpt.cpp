@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
   CLI::App app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::train::describe_keys() +
-             "\nSTARPU_SCHED names the scheduling policy. SIGINT, SIGTERM and SIGUSR1 end the run "
+             "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and SIGUSR1 end the run "
              "after the "
              "current step, with a checkpoint.");
   app.set_version_flag("--version",
@@ -76,6 +76,8 @@ int main(int argc, char** argv) {
       ->expected(0, 1)
       ->default_str("last");
   app.add_flag("--dry-run", command.launch.dry_run, "print the memory estimate and stop");
+  app.add_flag("--explain", command.launch.explain,
+               "print at the end what the scheduler planned and what ran where");
   app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
   app.add_flag("--quiet", command.launch.quiet, "no progress lines");
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")

@@ -22,6 +22,7 @@
 #include "optim/subgroups.hpp"
 #include "platform/blas.hpp"
 #include "rt/submitter.hpp"
+#include "sched_starpu/policies.hpp"
 #include "spread.hpp"
 #include "train/metrics.hpp"
 #include "train/step_results.hpp"
@@ -236,7 +237,9 @@ void run(const Options& options) {
   dos::expect(options.steps > 0 && options.warmup >= 0,
               "--steps must be at least 1 and --warmup 0");
   dos::platform::blas::use_one_thread();
-  dos::rt::Session session({.scheduler = options.scheduler, .cpu_workers = options.workers});
+  dos::rt::Session session({.scheduler = options.scheduler,
+                            .cpu_workers = options.workers,
+                            .schedulers = dos::sched_starpu::policies()});
   Bench bench(session, options);
   const Readings readings = bench.run();
   if (options.json)

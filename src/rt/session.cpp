@@ -83,6 +83,10 @@ Index Session::workers() const {
   return starpu_worker_get_count();
 }
 
+Index Session::cpu_workers() const {
+  return starpu_cpu_worker_get_count();
+}
+
 starpu_opencl_program* Session::opencl_program(const Codelet& codelet) {
   return opencl_->find(codelet);
 }

@@ -61,6 +61,7 @@ class Submitter {
 
   void set_tag(const TaskTag& tag) { tag_ = tag; }
   [[nodiscard]] const TaskTag& tag() const { return tag_; }
+  [[nodiscard]] Session& session() const { return session_; }
   [[nodiscard]] Profile& profile() { return profile_; }
 
   /// Blocks while the session has too many pending tasks: they must be able to run, so the caller

@@ -91,6 +91,9 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"train.lanes", &c.train.lanes,
        "slices of a micro-batch that run side by side; they order the sums; 0: one a worker"},
       {"train.workers", &c.train.workers, "CPU workers; 0: one a core"},
+      {"train.opencl_devices", &c.train.opencl_devices,
+       "OpenCL devices that may update, a core each; -1: all; CPUs count with "
+       "STARPU_OPENCL_ON_CPUS=1"},
       {"train.seed", &c.train.seed, "seed of initialisation and of the order of the data"},
       {"train.precision", &c.train.precision, "fp32"},
       {"train.recompute", &c.train.recompute,
@@ -125,6 +128,13 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"optim.clip", &c.optim.clip, "largest global gradient norm; 0: no clipping"},
       {"sched.subgroup_params", &c.sched.subgroup_params,
        "most parameters of a subgroup, the unit of the update"},
+      {"sched.stride", &c.sched.stride,
+       "every stride-th subgroup on the GPU; 0: the policy's choice"},
+      {"sched.share", &c.sched.share,
+       "part of the parameters that GPUs update, 0 to 1; -1: the policy's choice"},
+      {"sched.window", &c.sched.window,
+       "subgroups whose states are on a GPU at once; 0: the policy's choice"},
+      {"sched.residents", &c.sched.residents, "states may stay on a GPU where there is room"},
   };
 }
 
@@ -146,6 +156,7 @@ void TrainConfig::validate() const {
   expect_at_least("train.batch", train.batch, 1);
   expect_at_least("train.accumulate", train.accumulate, 1);
   expect_between("train.lanes", train.lanes, 0, kMostLanes);
+  expect_at_least("train.opencl_devices", train.opencl_devices, -1);
   expect_between("train.workers", train.workers, 0, kMostWorkers);
   expect_at_least("train.seed", train.seed, 0);
   expect_at_least("train.logits_rows", train.logits_rows, 1);
@@ -160,10 +171,15 @@ void TrainConfig::validate() const {
   expect_at_least("train.keep", train.keep, 1);
   expect_at_least("train.log_every", train.log_every, 1);
   expect_at_least("sched.subgroup_params", sched.subgroup_params, 1);
+  expect_at_least("sched.stride", sched.stride, 0);
+  expect(sched.share == -1 || (sched.share >= 0 && sched.share <= 1),
+         "sched.share must lie in [0, 1] (or be -1: the policy's choice), got {}", sched.share);
+  expect_at_least("sched.window", sched.window, 0);
   expect(train.precision == "fp32", "train.precision = '{}' is not supported; known: fp32",
          train.precision);
   optimizer().validate();
   static_cast<void>(learning_rate());
+  static_cast<void>(scheduling());
 }
 
 Index TrainConfig::last_step() const {
@@ -223,6 +239,16 @@ optim::DecayGroups TrainConfig::decay_groups() const {
   for (std::string pattern; std::getline(patterns, pattern, ',');)
     if (!pattern.empty()) groups.excluded.push_back(pattern);
   return groups;
+}
+
+sched_starpu::Settings TrainConfig::scheduling() const {
+  sched_starpu::Settings settings;
+  if (sched.stride != 0) settings.options.stride = sched.stride;
+  if (sched.share != -1) settings.options.share = sched.share;
+  if (sched.window != 0) settings.options.window = sched.window;
+  settings.options.residents = sched.residents;
+  settings.options.validate();
+  return settings;
 }
 
 std::string value_text(const Key& key) {

@@ -12,6 +12,7 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "optim/subgroups.hpp"
+#include "sched_starpu/settings.hpp"
 
 namespace dos::train {
 
@@ -37,6 +38,7 @@ struct TrainConfig {
     Index accumulate = 1;
     Index lanes = 0;
     Index workers = 0;
+    Index opencl_devices = 0;
     Index seed = 1337;
     std::string precision = "fp32";
     bool recompute = false;
@@ -66,6 +68,10 @@ struct TrainConfig {
   } optim;
   struct Sched {
     Index subgroup_params = 5'000'000;
+    Index stride = 0;
+    double share = -1;
+    Index window = 0;
+    bool residents = true;
   } sched;
 
   /// Throws Error naming the first key whose value is out of range or unknown.
@@ -85,6 +91,7 @@ struct TrainConfig {
   [[nodiscard]] optim::OptimizerOptions optimizer() const;
   [[nodiscard]] optim::LearningRate learning_rate() const;
   [[nodiscard]] optim::DecayGroups decay_groups() const;
+  [[nodiscard]] sched_starpu::Settings scheduling() const;
 };
 
 /// One configuration key: where its value lies, and what --help says of it.

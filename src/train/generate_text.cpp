@@ -12,6 +12,7 @@
 #include "data/dataset.hpp"
 #include "data/utf8.hpp"
 #include "platform/blas.hpp"
+#include "sched_starpu/policies.hpp"
 #include "train/checkpoint.hpp"
 #include "train/generator.hpp"
 
@@ -95,7 +96,8 @@ void generate_text(const GenerateOptions& options) {
          tokenizer->kind());
 
   platform::blas::use_one_thread();
-  rt::Session session({.scheduler = options.scheduler, .cpu_workers = -1});
+  rt::Session session(
+      {.scheduler = options.scheduler, .cpu_workers = -1, .schedulers = sched_starpu::policies()});
   Generator generator(session, checkpoint);
   TextPrinter printer;
   printer.show(tokenizer->decode(tokens));

@@ -14,8 +14,10 @@
 #include "models/registry.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
+#include "sched_starpu/policies.hpp"
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
+#include "train/explain.hpp"
 #include "train/run_info.hpp"
 #include "train/trainer.hpp"
 
@@ -102,7 +104,7 @@ void report_start(const models::ModelConfig& model, const tensor::Layout& layout
       model.architecture, model.layers, model.width, model.heads, model.context, model.vocabulary,
       static_cast<double>(layout.parameter_count()) / 1e6, layout.subgroups.size());
   log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
-            session.scheduler(), session.workers(), platform::blas::core_type());
+            session.scheduler(), session.cpu_workers(), platform::blas::core_type());
 }
 
 void report_end(const TrainConfig& config, const TrainResult& result,
@@ -139,13 +141,22 @@ void launch(const LaunchOptions& options) {
                                 config.sched.subgroup_params, config.decay_groups());
 
   platform::blas::use_one_thread();
+  sched_starpu::configure(config.scheduling());
   rt::Session session({.scheduler = options.scheduler,
-                       .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers});
-  expect(config.train.workers == 0 || session.workers() == config.train.workers,
+                       .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
+                       .opencl_workers = config.train.opencl_devices,
+                       .schedulers = sched_starpu::policies()});
+  const Index workers = session.cpu_workers();
+  expect(config.train.workers == 0 || workers == config.train.workers,
          "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
-         config.train.workers, session.workers());
+         config.train.workers, workers);
+  const Index opencl_devices = session.workers() - workers;
+  expect(config.train.opencl_devices <= 0 || opencl_devices == config.train.opencl_devices,
+         "train.opencl_devices = {}, but StarPU finds {} here: lower it, or see clinfo and "
+         "STARPU_OPENCL_ON_CPUS",
+         config.train.opencl_devices, opencl_devices);
   const rt::MemoryBytes bytes =
-      estimate_training(model, config.run_shape(session.workers()), layout, config.optimizer(),
+      estimate_training(model, config.run_shape(workers), layout, config.optimizer(),
                         session.workers(), config.train.run_ahead);
   if (options.dry_run) {
     fmt::print("host memory of the run:\n{}\n",
@@ -170,9 +181,10 @@ void launch(const LaunchOptions& options) {
   create_output(options.out);
   keep_tokenizer(config.data.path, manifest, options.out);
   write_durably(options.out / "run.json",
-                describe_run(config, model, session.scheduler(), session.workers()).dump(2) + "\n");
+                describe_run(config, model, session.scheduler(), workers).dump(2) + "\n");
   report_start(model, layout, session);
   report_end(config, trainer.run(), options.out);
+  if (options.explain) fmt::print("{}", explain(sched_starpu::report()));
 }
 
 }  // namespace dos::train

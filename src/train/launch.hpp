@@ -18,6 +18,7 @@ struct LaunchOptions {
   std::optional<std::string> resume;  ///< last, best, auto, a step or a path
   std::string scheduler;              ///< STARPU_SCHED; "": the default
   bool dry_run = false;
+  bool explain = false;  ///< print at the end what the scheduler planned and did
   bool quiet = false;
 };
 

@@ -42,7 +42,7 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       results_(session, inputs_.config.train.run_ahead),
       model_(models::find_architecture(inputs_.model.architecture)
                  .build(session, parameters_, inputs_.model,
-                        inputs_.config.run_shape(session.workers()))),
+                        inputs_.config.run_shape(session.cpu_workers()))),
       train_loader_(
           std::move(inputs_.dataset.train),
           loader_config(inputs_.model, static_cast<std::uint64_t>(inputs_.config.train.seed))),

@@ -12,11 +12,11 @@ from harness import APPS, TINY, AppTest, program, settings, snapshot
 KEYS = {
     "model": "preset layers width heads context vocab",
     "data": "path",
-    "train": "steps stop_after batch accumulate lanes workers seed precision recompute logits_rows "
-             "run_ahead validate_every validate_batches checkpoint_every keep log_every",
+    "train": "steps stop_after batch accumulate lanes workers opencl_devices seed precision recompute "
+             "logits_rows run_ahead validate_every validate_batches checkpoint_every keep log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay beta1 beta2 momentum eps clip",
-    "sched": "subgroup_params",
+    "sched": "subgroup_params stride share window residents",
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",
                "ms_backward", "ms_update"]
@@ -72,7 +72,7 @@ class Outputs(AppTest):
         self.assertEqual(run["configuration"]["optim"]["lr"], 0.002)
         self.assertEqual(run["model"], {"architecture": "gpt2", "layers": 1, "width": 16,
                                         "heads": 2, "context": 16, "vocabulary": 257})
-        self.assertEqual(run["runtime"], {"scheduler": "lws", "cpu_workers": 2})
+        self.assertEqual(run["runtime"], {"scheduler": "dos", "cpu_workers": 2})
         for library in ("starpu", "hwloc", "mpi", "blas"):
             self.assertRegex(run["versions"][library], r"\d+\.\d+")
         for count in ("packages", "numa_nodes", "cores", "processing_units", "memory_bytes"):

@@ -39,6 +39,7 @@ TEST(Config, TheKeysAreFrozen) {
                                         "train.accumulate",
                                         "train.lanes",
                                         "train.workers",
+                                        "train.opencl_devices",
                                         "train.seed",
                                         "train.precision",
                                         "train.recompute",
@@ -63,7 +64,11 @@ TEST(Config, TheKeysAreFrozen) {
                                         "optim.momentum",
                                         "optim.eps",
                                         "optim.clip",
-                                        "sched.subgroup_params"};
+                                        "sched.subgroup_params",
+                                        "sched.stride",
+                                        "sched.share",
+                                        "sched.window",
+                                        "sched.residents"};
   TrainConfig config;
   std::vector<std::string> names;
   for (const Key& key : keys_of(config)) names.push_back(key.name);
@@ -107,6 +112,10 @@ TEST(Config, NamesTheKeyAndTheValueOutOfRange) {
       {"train.lanes", -1, false},
       {"train.lanes", 1'001, false},
       {"train.workers", -1, false},
+      {"train.opencl_devices", -2, false},
+      {"train.opencl_devices", -1, true},
+      {"sched.stride", -1, false},
+      {"sched.window", -1, false},
       {"train.seed", -1, false},
       {"train.seed", 0, true},
       {"train.logits_rows", 0, false},
@@ -137,10 +146,11 @@ TEST(Config, NamesTheNumberOutOfRange) {
     double value;
   };
   const Case cases[] = {
-      {"optim.lr", 0},    {"optim.lr", -1},      {"optim.final_lr_ratio", -0.1},
-      {"optim.beta1", 1}, {"optim.beta1", -1},   {"optim.final_lr_ratio", 1.1},
-      {"optim.beta2", 1}, {"optim.eps", 0},      {"optim.weight_decay", -1},
-      {"optim.clip", -1}, {"optim.momentum", 1},
+      {"optim.lr", 0},      {"optim.lr", -1},      {"optim.final_lr_ratio", -0.1},
+      {"optim.beta1", 1},   {"optim.beta1", -1},   {"optim.final_lr_ratio", 1.1},
+      {"optim.beta2", 1},   {"optim.eps", 0},      {"optim.weight_decay", -1},
+      {"optim.clip", -1},   {"optim.momentum", 1}, {"sched.share", -0.5},
+      {"sched.share", 1.5},
   };
   for (const Case& c : cases) {
     TrainConfig config = valid();

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trains with updates on an OpenCL device that has a memory of its own (PoCL on the CPU), under every
+policy: the plan is followed, and what is trained is what the CPU alone trains."""
+
+import re
+import struct
+import sys
+import unittest
+
+from harness import AppTest, program
+
+POCL = {"STARPU_OPENCL_ON_CPUS": "1"}
+# Subgroups of at most 1500 parameters: enough of them to divide.
+KEYS = {"train.opencl_devices": 1, "train.workers": 1, "train.lanes": 2, "model.width": 32,
+        "sched.subgroup_params": 1500, "train.validate_every": 0}
+POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
+EPS = 2.0 ** -23
+
+
+def weights(folder):
+    """Every value of model.safetensors, as floats."""
+    data = (folder / "model.safetensors").read_bytes()
+    header = struct.unpack("<Q", data[:8])[0]
+    return struct.unpack(f"<{(len(data) - 8 - header) // 4}f", data[8 + header:])
+
+
+class Heterogeneous(AppTest):
+    def run_policy(self, policy, keys=None, env=None):
+        """The shares (planned, done) in percent of the steps that --explain shows, and the output."""
+        self.out = self.folder / policy
+        result = self.trained("--explain", keys=KEYS | (keys or {}),
+                              env=POCL | {"STARPU_SCHED": policy} | (env or {}))
+        rows = re.findall(r"^  (\d+) +([\d.]+) % +([\d.]+) % +(\d+)$", result.stdout, re.MULTILINE)
+        return [(float(planned), float(done)) for _, planned, done, _ in rows], result.stdout
+
+    def expect_same_training(self, policy):
+        # AdamW moves a parameter by at most lr a step (1e-3 times the quotient of the moments, below
+        # 2 here). A device that rounds in another order differs by some 20 eps of that in each of 20
+        # steps, and a difference of the parameters feeds back through the gradient: a factor of 100
+        # is allowed for it. An update that is lost or done twice differs by lr.
+        tolerance = 20 * 20 * EPS * 2e-3 * 100
+        expected = weights(self.checkpoint(out=self.folder / "zero-offload"))
+        found = weights(self.checkpoint(out=self.folder / policy))
+        self.assertEqual(len(found), len(expected))
+        worst = max(abs(a - b) for a, b in zip(expected, found))
+        self.assertLess(worst, tolerance, policy)
+
+    def test_every_policy_trains_the_same(self):
+        shares, _ = self.run_policy("zero-offload")
+        self.assertEqual(shares, [(0, 0)] * 5)
+        for policy in POLICIES:
+            if policy == "zero-offload":
+                continue
+            shares, output = self.run_policy(policy, keys={"sched.stride": 2} if "stride" in policy
+                                             else {"sched.share": 0.4} if policy == "twinflow" else {})
+            self.assertEqual(len(shares), 5, output)
+            self.expect_same_training(policy)
+            if policy == "dos":
+                continue  # its idle workers may take updates from each other
+            for planned, done in shares:
+                self.assertEqual(planned, done, output)
+            expected = {"dos-stride": (40, 60), "twinflow": (30, 50), "gpu-only": (100, 100)}[policy]
+            self.assertGreaterEqual(shares[-1][0], expected[0], output)
+            self.assertLessEqual(shares[-1][0], expected[1], output)
+
+    def test_a_fixed_share_of_dos(self):
+        shares, output = self.run_policy("dos", keys={"sched.share": 0.5, "sched.residents": "false"})
+        self.assertIn("update plan: dos: ", output)
+        self.assertAlmostEqual(shares[-1][0], 50, delta=10)
+
+    def test_little_device_memory_shrinks_the_window(self):
+        # 1 MiB of device memory, the smallest unit of StarPU's limit.
+        shares, output = self.run_policy("gpu-only", env={"STARPU_LIMIT_OPENCL_MEM": "1"})
+        self.assertEqual(shares[-1], (100, 100), output)
+
+    def test_more_devices_than_there_are(self):
+        self.out = self.folder / "out"
+        result = self.train(keys=KEYS | {"train.opencl_devices": 9}, env=POCL)
+        self.expect_error(result, "train.opencl_devices = 9, but StarPU finds 1 here")
+        self.expect_nothing_written()
+
+
+if __name__ == "__main__":
+    unittest.main()
