@@ -16,7 +16,7 @@
 namespace dos::sched {
 namespace {
 
-constexpr std::uint64_t kProblems = 3000;
+constexpr std::uint64_t kProblems = 2000;
 /// Times are sums of some hundred steps: their rounding stays far below.
 constexpr double kRounding = 1e-6;
 
