@@ -137,6 +137,18 @@ TEST(Memory, GrowsWithTheMicroBatchUntilNothingFits) {
   EXPECT_FALSE(forecast(request).fits());
 }
 
+TEST(Memory, GradientsLeaveDuringBackwardWhereTheyDoNotFit) {
+  // 7B on 24 GB: weights and all gradients are 23.8 GB.
+  Request request = test::request("rtx4090", "llama-7b", 1);
+  const Forecast dos = forecast(request);
+  EXPECT_TRUE(dos.gpu.fits());
+  EXPECT_GT(dos.plan.gpu_share(dos.problem), 0);
+  request.policy = "zero-offload";
+  const Forecast cpu = forecast(request);
+  EXPECT_TRUE(cpu.gpu.fits());
+  EXPECT_LT(dos.plan.time, cpu.plan.time);
+}
+
 TEST(Memory, RecomputeSavesActivations) {
   Request request = test::request("h100-4x", "llama-20b", 4);
   const Forecast with = forecast(request);
