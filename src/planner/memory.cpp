@@ -55,15 +55,17 @@ units::Bytes MemoryUse::total() const {
 }
 
 MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
-                   units::Bytes available) {
+                   units::Bytes available, double gradient_share) {
   const double bytes = value_bytes(settings);
   const double mine = bytes * real(shape.params()) / real(layout.devices);
+  const double flushed = std::min(mine, 2 * bytes * real(largest_layer(shape)));
+  const double gradients = std::max(mine * gradient_share, flushed);
   // The layer at work and the next one; a single device has them anyway.
   const double gathered = layout.devices == 1 ? 0 : 2 * bytes * real(largest_layer(shape));
   const double rows = std::min(layout.tokens, kLogitRows);
   return {.items = {{kWeights, units::Bytes(mine)},
                     {"gathered weights", units::Bytes(gathered)},
-                    {kGradients, units::Bytes(mine)},
+                    {kGradients, units::Bytes(gradients)},
                     {"activations",
                      units::Bytes(bytes * layout.tokens * activation_values(shape, settings))},
                     {"logits", units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))},

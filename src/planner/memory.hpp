@@ -33,9 +33,10 @@ struct MemoryUse {
 };
 
 /// A GPU at the peak of forward and backward, without states: weights, gathered weights,
-/// gradients, activations, logits, reserve.
+/// gradients, activations, logits, reserve. `gradient_share` is the part of the gradients that
+/// waits on the GPU for the update; the others leave during backward, through two layers' buffers.
 MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
-                   units::Bytes available);
+                   units::Bytes available, double gradient_share = 1);
 
 /// What a GPU has left for states: at that peak (resident) and in the update, when activations,
 /// gathered weights and logits are gone.

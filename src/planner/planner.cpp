@@ -71,7 +71,10 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
   return std::clamp(mine / (kRounds * rates.cpu_workers), kSmallest, kLargest);
 }
 
-Forecast forecast(const Request& request) {
+namespace {
+
+/// The forecast when room is kept for this part of the gradients to wait on the GPU.
+Forecast forecast_with(const Request& request, double gradient_share) {
   const Settings& settings = request.settings;
   Forecast result;
   result.layout = layout_of(request);
@@ -84,7 +87,8 @@ Forecast forecast(const Request& request) {
                           ? cut_as_published(request.model, request.ranks, most)
                           : cut_evenly(request.model, request.ranks, most);
   if (problem.gpus() > 0) {
-    result.gpu = gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value);
+    result.gpu =
+        gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value, gradient_share);
     problem.memory.assign(problem.rates.gpus.size(), state_memory(result.gpu));
   }
   result.plan = sched::make_plan(request.policy, problem, settings.policy);
@@ -97,6 +101,30 @@ Forecast forecast(const Request& request) {
   result.phases = phase_times(request.model, request.machine, layout, settings, flushed);
   result.step = result.phases.forward + result.phases.backward + result.plan.time;
   return result;
+}
+
+}  // namespace
+
+Forecast forecast(const Request& request) {
+  const Forecast all = forecast_with(request, 1);
+  const Settings& settings = request.settings;
+  if (all.gpu.fits() || settings.flush_in_update) return all;
+  // Gradients of CPU subgroups leave during backward: less on the GPU needs less memory.
+  const bool free_share =
+      request.policy == "dos" && !settings.policy.share && !settings.policy.stride;
+  for (const double share : {0.75, 0.5, 0.25, 0.0}) {
+    Request less = request;
+    Forecast result = forecast_with(less, share);
+    if (result.plan.gpu_share(result.problem) > share && free_share) {
+      less.settings.policy.share = share;
+      result = forecast_with(less, share);
+    }
+    // Rounding to whole subgroups may add half of one.
+    const double rounding = static_cast<double>(result.problem.largest()) / 2;
+    const double most = share + rounding / result.problem.total().value();
+    if (result.plan.gpu_share(result.problem) <= most && result.gpu.fits()) return result;
+  }
+  return all;
 }
 
 }  // namespace dos::planner

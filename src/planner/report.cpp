@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "planner/timeline.hpp"
@@ -26,6 +27,10 @@ nlohmann::json memory_json(const MemoryUse& use) {
   nlohmann::json items = nlohmann::json::object();
   for (const MemoryItem& item : use.items) items[item.category] = item.bytes.value();
   return {{"items", items}, {"total", use.total().value()}, {"available", use.available.value()}};
+}
+
+Index widest(const sched::Plan& plan) {
+  return plan.window.empty() ? 0 : *std::max_element(plan.window.begin(), plan.window.end());
 }
 
 std::string bound_text(const sched::Plan& plan) {
@@ -83,7 +88,8 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"binding", plan.bound.binding},
       {"share", plan.gpu_share(problem)},
       {"resident_share", plan.share(problem, sched::Placement::kResident)},
-      {"window", plan.window},
+      {"window", widest(plan)},
+      {"windows", plan.window},
       {"subgroups", problem.subgroups.size()},
       {"memory", {{"gpu", memory_json(forecast.gpu)}, {"host", memory_json(forecast.host)}}}};
   return json.dump(2);

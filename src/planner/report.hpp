@@ -13,7 +13,8 @@ std::string report_text(const Request& request, const Forecast& forecast,
                         const sched::Replay& replay);
 
 /// One JSON object: fits update_s step_s bound_s share window binding memory, and machine model
-/// policy ranks reason forward_s backward_s resident_share. `memory` is {"gpu": {"items":
+/// params policy ranks micro_batch reason forward_s backward_s resident_share subgroups windows.
+/// `window` is the widest of the GPUs' `windows`. `memory` is {"gpu": {"items":
 /// {category: bytes}, "total": b, "available": b}, "host": the same}.
 std::string report_json(const Request& request, const Forecast& forecast);
 

@@ -37,6 +37,20 @@ const char* colour_of(sched::Work work) {
   return "#000000";
 }
 
+/// Text as XML wants it: a title may hold the path of a configuration file.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char each : text) {
+    if (each == '&')
+      result += "&amp;";
+    else if (each == '<')
+      result += "&lt;";
+    else
+      result += each;
+  }
+  return result;
+}
+
 class Drawing {
  public:
   Drawing(const sched::Problem& problem, const sched::Replay& replay)
@@ -59,7 +73,7 @@ class Drawing {
                "font-family=\"sans-serif\" font-size=\"11\">\n"
                "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
                "<text x=\"8\" y=\"20\" font-size=\"13\">{}</text>\n",
-               kLeft + kWidth + 20, height, title) +
+               kLeft + kWidth + 20, height, escaped(title)) +
            body_ + legend(height - 10) + "</svg>\n";
   }
 

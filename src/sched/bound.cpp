@@ -96,8 +96,7 @@ class Builder {
     const bool busy = options_.busy_links;
     const double h2d = (busy ? rates.h2d_cpu_busy : rates.h2d).value();
     const double d2h = (busy ? rates.d2h_cpu_busy : rates.d2h).value();
-    const double both = options_.half_duplex ? std::max(h2d, d2h)
-                                             : (busy ? rates.both_cpu_busy : rates.both).value();
+    const double both = (busy ? rates.both_cpu_busy : rates.both).value();
     const double in = cost.weight.value() * part;
     const double out = cost.gradient.value() * part;
     const double state = cost.state.value();
@@ -105,6 +104,8 @@ class Builder {
     add_rate(name + "h2d", row(in, state, 0), h2d);
     add_rate(name + "d2h", row(out, state, 0), d2h);
     add_rate(name + "link", row(in + out, 2 * state, 0), both);
+    if (options_.half_duplex)  // in seconds a parameter: states in and out take turns
+      add_rate(name + "half duplex", row(0, state / h2d + state / d2h, 0), 1);
     const StateMemory& memory = problem_.memory[static_cast<std::size_t>(gpu)];
     const double room =
         options_.residents ? std::min(memory.update, memory.resident).value() / state : 0;

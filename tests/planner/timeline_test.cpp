@@ -16,10 +16,10 @@ TEST(Timeline, DrawsEveryResource) {
   const std::string text = timeline_text(result.problem, replay);
   for (const char* lane : {"cpu", "gpu 0 h2d", "gpu 0 d2h", "gpu 0 update", "gpu 0 states"})
     EXPECT_THAT(text, HasSubstr(lane));
-  const std::string svg = timeline_svg(result.problem, result.plan, replay, "title");
+  const std::string svg = timeline_svg(result.problem, result.plan, replay, "a & <title");
   EXPECT_THAT(svg, testing::StartsWith("<svg "));
   EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
-  EXPECT_THAT(svg, HasSubstr(">title<"));
+  EXPECT_THAT(svg, HasSubstr(">a &amp; &lt;title<"));
   for (const char* work : {"cpu update", "state in", "state out", "weight in", "bound "})
     EXPECT_THAT(svg, HasSubstr(work));
 }

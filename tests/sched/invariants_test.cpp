@@ -16,7 +16,7 @@
 namespace dos::sched {
 namespace {
 
-constexpr std::uint64_t kProblems = 3000;
+constexpr std::uint64_t kProblems = 2000;
 /// Times are sums of some hundred steps: their rounding stays far below.
 constexpr double kRounding = 1e-6;
 
@@ -165,6 +165,40 @@ TEST(Invariants, DosIsNotSlowerThanAnyOther) {
           << stream << ' ' << policy.name;
     }
   }
+}
+
+/// The published code's rules (lockstep, one buffer, separate passes) end on any problem too.
+TEST(Invariants, HoldForThePublishedCode) {
+  const Philox random(7);
+  int planned = 0;
+  for (std::uint64_t stream = 0; stream < kProblems; ++stream) {
+    Problem problem = test::random_problem(random, stream);
+    if (problem.gpus() != 1) continue;
+    problem.rates.published = {.downcast = problem.rates.cpu_update * 2,
+                               .blocking_flush = problem.rates.cpu_update,
+                               .gpu_update = problem.rates.gpus[0].update * 0.5};
+    for (const char* policy : {"dos-stride", "zero-offload", "twinflow"}) {
+      PolicyOptions options{.published = true};
+      options.stride = 2 + static_cast<Index>(stream % 9);
+      std::optional<Plan> plan;
+      try {
+        plan = make_plan(policy, problem, options);
+      } catch (const Error&) {
+        continue;
+      }
+      ++planned;
+      const Replay replayed = replay(problem, *plan, /*record=*/true);
+      SCOPED_TRACE(fmt::format("problem {}, {}", stream, describe(*plan, problem)));
+      expect_each_subgroup_once(problem, *plan, replayed);
+      expect_no_overlap(replayed);
+      expect_order_of_a_subgroup(replayed);
+      expect_memory_kept(problem, *plan, replayed);
+      ASSERT_GE(replayed.makespan.value(), plan->bound.time.value() * (1 - kRounding));
+      ASSERT_LE(replayed.update_end, replayed.makespan);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(planned, 1000);
 }
 
 /// With many small subgroups, no latencies and memory to spare, whole subgroups, fill and drain

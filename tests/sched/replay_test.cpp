@@ -133,6 +133,9 @@ TEST(Replay, PublishedCycle) {
   problem.rates.gpus[0].both_cpu_busy = problem.rates.gpus[0].both;
   problem.cost.weight = units::BytesPerParam(0);
   EXPECT_NEAR(make_plan("dos-stride", problem, options).time.value(), 1 + 2 + 2, kKernels);
+  // The CPU subgroup behind a GPU one waits with the host.
+  problem.subgroups.pop_back();
+  EXPECT_NEAR(make_plan("dos-stride", problem, options).time.value(), 1 + 2 + 1, kKernels);
 }
 
 TEST(Replay, PublishedAllCpuAddsDowncastAndCopy) {
