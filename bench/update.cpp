@@ -89,9 +89,9 @@ std::vector<Sample> take_samples(const Arrays& arrays) {
   const UpdateArrays& a = arrays.all();
   std::vector<Sample> samples;
   const auto take = [&](Index i) {
-    Sample& sample = samples.emplace_back(i, Tracked(static_cast<double>(a.p[i])));
+    samples.push_back({.index = i, .p = Tracked(static_cast<double>(a.p[i])), .states = {}});
     for (Index s = 0; s < arrays.states(); ++s)
-      sample.states.emplace_back(static_cast<double>(a.states[s][i]));
+      samples.back().states.emplace_back(static_cast<double>(a.states[s][i]));
   };
   const Index stride = std::max<Index>(1, a.count / kSamples);
   for (Index i = 0; i < a.count; i += stride) take(i);
@@ -153,12 +153,12 @@ struct Seconds {
 /// What one thread does. Thread 0 holds the clock; round 0 is the warm-up. Before the last update
 /// thread 0 keeps samples of the state.
 template <simd::Isa isa>
-void work(const Arrays& arrays, const Part& part, int rounds, std::barrier<>& together,
-          Seconds* seconds, std::vector<Sample>* samples) {
+void work(const Arrays& arrays, const Part& part, int rounds, bool fetches_ahead,
+          std::barrier<>& together, Seconds* seconds, std::vector<Sample>* samples) {
   touch(arrays, part);
   const codelets::StepBytes step = rule_of(arrays.kind()).step(kHyper, kLearningRate, kStep);
   const UpdateArrays mine = arrays.part(part.first, part.count);
-  const UpdateStream stream = update_stream<isa>(arrays.kind(), arrays.states());
+  const UpdateStream stream = update_stream<isa>(arrays.kind(), arrays.states(), fetches_ahead);
   const codelets::UpdateKernel update = codelets::update_cpu<isa>(arrays.kind());
   const auto timed = [&](std::vector<double>* to, auto kernel) {
     together.arrive_and_wait();
@@ -191,7 +191,7 @@ Result summarise(const UpdateKind& kind, Index params, int threads, int rounds,
           0,    0};
 }
 
-Result measure(const UpdateKind& kind, Index params, int threads, int rounds,
+Result measure(const UpdateKind& kind, Index params, int threads, int rounds, bool fetches_ahead,
                const std::vector<int>& processors) {
   const Arrays arrays(kind, params);
   std::barrier<> together(threads);
@@ -202,7 +202,7 @@ Result measure(const UpdateKind& kind, Index params, int threads, int rounds,
     workers.emplace_back([&, t] {
       pin(processors[static_cast<std::size_t>(t)]);
       simd::dispatch([&]<simd::Isa isa>() {
-        work<isa>(arrays, part_of(params, threads, t), rounds, together,
+        work<isa>(arrays, part_of(params, threads, t), rounds, fetches_ahead, together,
                   t == 0 ? &seconds : nullptr, t == 0 ? &samples : nullptr);
       });
     });
@@ -262,6 +262,7 @@ struct Options {
   std::vector<Index> params{10'000'000, 100'000'000};
   std::vector<int> threads{1, 2};
   int rounds = 15;
+  bool stream_fetches = false;
   bool json = false;
 };
 
@@ -296,7 +297,8 @@ int run(const Options& options) {
   for (const UpdateKind& kind : kinds_of(options))
     for (const Index params : options.params)
       for (const int threads : options.threads)
-        results.push_back(measure(kind, params, threads, options.rounds, processors));
+        results.push_back(
+            measure(kind, params, threads, options.rounds, options.stream_fetches, processors));
   if (options.json) {
     nlohmann::json rows = nlohmann::json::array();
     for (const Result& r : results) rows.push_back(to_json(r));
@@ -344,6 +346,8 @@ int main(int argc, char** argv) {
     app.add_option("--rounds", options.rounds, "Measured rounds, after one that is not")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    app.add_flag("--stream-fetches", options.stream_fetches,
+                 "The additions fetch ahead as the update does: a stricter comparison");
     app.add_flag("--json", options.json, "Print one JSON object instead of the table");
     CLI11_PARSE(app, argc, argv);
     return dos::bench::run(options);

@@ -81,20 +81,19 @@ void update_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
   }
 }
 
+constexpr rt::CudaTask kCudaTask = kHasCudaKernels ? &update_cuda_task : nullptr;
+
 /// A codelet and the symbol that it refers to.
 struct Named {
   explicit Named(const UpdateKind& of)
       : kind(of),
         symbol(fmt::format("dos.update.{}.{}.{}.v1", rule_of(of).name, name_of(of.gradient),
                            name_of(of.working))),
-        codelet(rt::make_codelet < update_task, update_opencl_task,
-                kHasCudaKernels ? &update_cuda_task
-                                : nullptr > ({.symbol = symbol.c_str(),
-                                              .modes = modes_of(of),
-                                              .tail = {},
-                                              .opencl = rt::OpenclSource{
-                                                  .text = [of] { return update_opencl_source(of); },
-                                                  .kernel = kUpdateOpenclKernel}})) {}
+        codelet(rt::make_codelet<update_task, update_opencl_task, kCudaTask>(
+            {.symbol = symbol.c_str(),
+             .modes = modes_of(of),
+             .tail = {},
+             .opencl = {.text = update_opencl_source(of), .kernel = kUpdateOpenclKernel}})) {}
 
   UpdateKind kind;
   std::string symbol;

@@ -44,7 +44,7 @@ Codelet::Codelet(CodeletSpec spec, const Implementations& implementations)
   starpu_codelet_init(raw_.get());
   raw_->cpu_funcs[0] = implementations.cpu;
   if (implementations.opencl != nullptr && has_opencl()) {
-    require(spec_.opencl.has_value(), "a codelet for OpenCL has a program");
+    require(!spec_.opencl.text.empty(), "a codelet for OpenCL has a program");
     raw_->opencl_funcs[0] = implementations.opencl;
     raw_->opencl_flags[0] = STARPU_OPENCL_ASYNC;
   }

@@ -25,7 +25,7 @@ struct CodeletSpec {
   /// Mode of any number of further buffers (the row blocks of a weight), if the codelet takes them.
   std::optional<Mode> tail;
   /// The program of the OpenCL implementation, if the codelet has one.
-  std::optional<OpenclSource> opencl = {};
+  OpenclSource opencl = {};
 };
 
 /// One StarPU codelet with its performance model. Lives as long as the program: tasks and StarPU's

@@ -76,13 +76,12 @@ OpenclPrograms::~OpenclPrograms() {
 }
 
 starpu_opencl_program* OpenclPrograms::find(const Codelet& codelet) {
-  if (!codelet.spec().opencl || starpu_opencl_worker_get_count() == 0) return nullptr;
+  if (codelet.spec().opencl.text.empty() || starpu_opencl_worker_get_count() == 0) return nullptr;
   for (const auto& each : built_)
     if (each->codelet == &codelet) return &each->program;
   auto built = std::make_unique<Built>(Built{&codelet, {}});
-  const std::string text = codelet.spec().opencl->text();
   const int result = starpu_opencl_load_opencl_from_string(
-      text.c_str(), &built->program,
+      codelet.spec().opencl.text.c_str(), &built->program,
       correctly_rounded_ ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
                          : "-cl-std=CL1.2");
   expect(
@@ -96,7 +95,7 @@ starpu_opencl_program* OpenclPrograms::find(const Codelet& codelet) {
 
 OpenclKernel::OpenclKernel(const TaskView& task) : task_(task) {
   starpu_opencl_program* program = task.header().opencl_program;
-  const char* kernel = task.header().record.codelet->spec().opencl->kernel;
+  const char* kernel = task.header().record.codelet->spec().opencl.kernel;
   require(program != nullptr, "the task's OpenCL program was built when it was submitted");
   check(starpu_opencl_load_kernel(&kernel_, &queue_, program, kernel,
                                   starpu_worker_get_devid(starpu_worker_get_id())),

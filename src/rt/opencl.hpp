@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,7 +20,7 @@ class Codelet;
 
 /// An OpenCL C program and the kernel of it that a codelet runs.
 struct OpenclSource {
-  std::function<std::string()> text;  ///< called when a device needs it
+  std::string text;  ///< empty: none
   const char* kernel = nullptr;
 };
 

@@ -35,7 +35,7 @@ CodeletSpec scale_spec(const char* symbol, const char* body) {
   return {.symbol = symbol,
           .modes = {Mode::kReadWrite},
           .tail = {},
-          .opencl = OpenclSource{.text = [text] { return text; }, .kernel = "scale"}};
+          .opencl = {.text = text, .kernel = "scale"}};
 }
 
 const Codelet& scale_codelet() {
