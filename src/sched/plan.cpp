@@ -46,12 +46,15 @@ double Plan::gpu_share(const Problem& problem) const {
 }
 
 std::string describe(const Plan& plan, const Problem& problem) {
-  return fmt::format(
-      "{}: {:.1f} % of {:.3f} Gparam on the GPU ({:.1f} % resident), window {}, {:.1f} ms, bound "
-      "{:.1f} ms ({})",
-      plan.policy, 100 * plan.gpu_share(problem), problem.total().value() / 1e9,
-      100 * plan.share(problem, Placement::kResident), fmt::join(plan.window, "/"),
-      plan.time.value() * 1e3, plan.bound.time.value() * 1e3, plan.bound.binding);
+  const std::string where = problem.gpus() == 0
+                                ? std::string("on the CPU")
+                                : fmt::format("{:.1f} % on the GPU ({:.1f} % resident), window {}",
+                                              100 * plan.gpu_share(problem),
+                                              100 * plan.share(problem, Placement::kResident),
+                                              fmt::join(plan.window, "/"));
+  return fmt::format("{}: {:.4g} M parameters, {}, {:.1f} ms, bound {:.1f} ms ({})", plan.policy,
+                     problem.total().value() / 1e6, where, plan.time.value() * 1e3,
+                     plan.bound.time.value() * 1e3, plan.bound.binding);
 }
 
 }  // namespace dos::sched

@@ -64,7 +64,7 @@ struct Plan {
   [[nodiscard]] double gpu_share(const Problem& problem) const;
 };
 
-/// One line: "dos: 54.6 % of 5.1 Gparam on the GPU (0.0 % resident), window 4, ...".
+/// One line: "dos: 5120 M parameters, 54.6 % on the GPU (0.0 % resident), window 4, ...".
 std::string describe(const Plan& plan, const Problem& problem);
 
 }  // namespace dos::sched

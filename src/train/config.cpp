@@ -134,7 +134,7 @@ std::vector<Key> keys_of(TrainConfig& c) {
        "part of the parameters that GPUs update, 0 to 1; -1: the policy's choice"},
       {"sched.window", &c.sched.window,
        "subgroups whose states are on a GPU at once; 0: the policy's choice"},
-      {"sched.residents", &c.sched.residents, "states may stay on a GPU where there is room"},
+      {"sched.resident", &c.sched.resident, "states may stay on a GPU where there is room"},
   };
 }
 
@@ -246,7 +246,7 @@ sched_starpu::Settings TrainConfig::scheduling() const {
   if (sched.stride != 0) settings.options.stride = sched.stride;
   if (sched.share != -1) settings.options.share = sched.share;
   if (sched.window != 0) settings.options.window = sched.window;
-  settings.options.residents = sched.residents;
+  settings.options.residents = sched.resident;
   settings.options.validate();
   return settings;
 }

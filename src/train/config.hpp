@@ -71,7 +71,7 @@ struct TrainConfig {
     Index stride = 0;
     double share = -1;
     Index window = 0;
-    bool residents = true;
+    bool resident = true;
   } sched;
 
   /// Throws Error naming the first key whose value is out of range or unknown.

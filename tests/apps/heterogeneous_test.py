@@ -65,7 +65,7 @@ class Heterogeneous(AppTest):
             self.assertLessEqual(shares[-1][0], expected[1], output)
 
     def test_a_fixed_share_of_dos(self):
-        shares, output = self.run_policy("dos", keys={"sched.share": 0.5, "sched.residents": "false"})
+        shares, output = self.run_policy("dos", keys={"sched.share": 0.5, "sched.resident": "false"})
         self.assertIn("update plan: dos: ", output)
         self.assertAlmostEqual(shares[-1][0], 50, delta=10)
 

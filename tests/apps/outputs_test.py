@@ -16,7 +16,7 @@ KEYS = {
              "logits_rows run_ahead validate_every validate_batches checkpoint_every keep log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay beta1 beta2 momentum eps clip",
-    "sched": "subgroup_params stride share window residents",
+    "sched": "subgroup_params stride share window resident",
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",
                "ms_backward", "ms_update"]

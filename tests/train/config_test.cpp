@@ -68,7 +68,7 @@ TEST(Config, TheKeysAreFrozen) {
                                         "sched.stride",
                                         "sched.share",
                                         "sched.window",
-                                        "sched.residents"};
+                                        "sched.resident"};
   TrainConfig config;
   std::vector<std::string> names;
   for (const Key& key : keys_of(config)) names.push_back(key.name);
