@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
   CLI::App app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::train::describe_keys() +
-             "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and SIGUSR1 end the run "
+             "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and "
+             "SIGUSR1 end the run "
              "after the "
              "current step, with a checkpoint.");
   app.set_version_flag("--version",
