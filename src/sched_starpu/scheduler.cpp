@@ -141,21 +141,23 @@ Index Scheduler::group_of(const Device& device, starpu_task* task) const {
 void Scheduler::place_update(TaskNote& note) {
   const UpdateTask update = describe(note.task);
   note.params = update.params;
+  Index place = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!board_)
       board_ = std::make_unique<UpdateBoard>(settings_.policy, settings_.options, surroundings());
     note.subgroup = board_->arrive(update);
-    note.group = group_of(board_->planned(note.subgroup), note.task);
-    Group& home = group(note.group);
+    place = note.group = group_of(board_->planned(note.subgroup), note.task);
+    Group& home = group(place);
     note.seconds = board_->expected(note.params, home.device).value_or(units::Seconds(0)).value();
     home.queued_seconds += note.seconds;
     starpu_push_task_end(note.task);
     home.updates.add({note.task->priority, arrivals_++}, &note);
     ++waiting_;
   }
-  if (note.group != 0)
-    admit(note.group);
+  // From here on the task may have run, and the note be gone.
+  if (place != 0)
+    admit(place);
   else
     wake(groups_.front());
 }
@@ -195,19 +197,17 @@ void Scheduler::choose_group(TaskNote& note) const {
 
 void Scheduler::place_other(TaskNote& note) {
   if (groups_.size() > 1) choose_group(note);
+  Group& home = group(note.group);
   // What it reads is on its way while the task waits.
-  if (note.group != 0)
-    starpu_prefetch_task_input_on_node(note.task,
-                                       groups_[static_cast<std::size_t>(note.group)].node);
+  if (note.group != 0) starpu_prefetch_task_input_on_node(note.task, home.node);
   {
     const std::lock_guard lock(mutex_);
-    Group& home = group(note.group);
     home.queued_seconds += note.seconds;
     starpu_push_task_end(note.task);
     home.ready.add({note.task->priority, arrivals_++}, &note);
     ++waiting_;
   }
-  wake(groups_[static_cast<std::size_t>(note.group)]);
+  wake(home);
 }
 
 void Scheduler::admit(Index index) {

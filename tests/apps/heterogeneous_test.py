@@ -8,7 +8,7 @@ import struct
 import sys
 import unittest
 
-from harness import AppTest, program
+from harness import AppTest, TINY, program, settings
 
 POCL = {"STARPU_OPENCL_ON_CPUS": "1"}
 # Subgroups of at most 1500 parameters: enough of them to divide.
@@ -26,6 +26,15 @@ def weights(folder):
 
 
 class Heterogeneous(AppTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        keys = TINY | KEYS | {"data.path": cls.shared / "data"}
+        result = program("train_gpt", *settings(keys), "--dry-run", cwd=cls.shared, env=POCL)
+        if "but StarPU finds 0 here" in result.stderr:
+            print("skipped: no OpenCL device; install pocl-opencl-icd")
+            sys.exit(77)
+
     def run_policy(self, policy, keys=None, env=None):
         """The shares (planned, done) in percent of the steps that --explain shows, and the output."""
         self.out = self.folder / policy
