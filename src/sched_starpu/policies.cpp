@@ -49,6 +49,11 @@ void init(unsigned context, const char* policy) noexcept {
   guarded("init", [&] {
     Settings settings = current_settings();
     settings.policy = policy;
+    {
+      const std::lock_guard lock(settings_mutex);
+      expect(running == nullptr,
+             "policy '{}' runs in one scheduling context, and there is another already", policy);
+    }
     settings.adapts = settings.policy == "dos";
     auto* scheduler = new Scheduler(context, std::move(settings));
     starpu_sched_ctx_set_policy_data(context, scheduler);

@@ -12,14 +12,18 @@ struct starpu_task;
 
 namespace dos::sched_starpu {
 
-/// What the scheduler knows of a task, from its arrival until it has run.
+/// What an update on a GPU occupies while it is prefetched and runs.
+enum class Slot : std::uint8_t { kNone, kStreamed, kResident };
+
+/// What the scheduler knows of a task: of an update until it has run, of another until a worker
+/// takes it.
 struct TaskNote {
   starpu_task* task = nullptr;
   double seconds = 0;   ///< expected, on the group it waits for; 0: unknown
   Index group = 0;      ///< whose queue it is in, or whose worker runs it
   Index subgroup = -1;  ///< of an update
   Index params = 0;     ///< of an update
-  bool in_window = false;
+  Slot slot = Slot::kNone;
   double start_us = 0;
 };
 
@@ -46,7 +50,15 @@ class ReadyTasks {
   /// Pre: not empty.
   [[nodiscard]] const Key& first_key() const { return tasks_.begin()->first; }
   [[nodiscard]] const TaskNote& last() const { return *std::prev(tasks_.end())->second; }
+  [[nodiscard]] const TaskNote& first() const { return *tasks_.begin()->second; }
   Node take_first() { return tasks_.extract(tasks_.begin()); }
+  /// The first that `can_run` accepts, null when there is none.
+  template <class Predicate>
+  TaskNote* take_first_that(Predicate&& can_run) {
+    for (auto each = tasks_.begin(); each != tasks_.end(); ++each)
+      if (can_run(each->second->task)) return tasks_.extract(each).mapped();
+    return nullptr;
+  }
   Node take_last() { return tasks_.extract(std::prev(tasks_.end())); }
 
  private:

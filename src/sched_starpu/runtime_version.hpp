@@ -5,6 +5,15 @@
 
 namespace dos::sched_starpu {
 
+/// Streamed updates that may be prefetched or run on a GPU at once, whatever the plan says; 0: as
+/// the plan says. When what is prefetched and what is written back fill a GPU of limited memory,
+/// the memory reclaim of 1.3 spins for ever.
+#if STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION < 4
+inline constexpr long kMostStreamed = 1;
+#else
+inline constexpr long kMostStreamed = 0;
+#endif
+
 /// Lets the runtime copy a buffer to host memory once the task that writes it has ended, so that
 /// its copy on the GPU can be dropped without a wait.
 inline void start_write_back(starpu_data_handle_t handle) {

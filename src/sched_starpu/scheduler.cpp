@@ -15,11 +15,23 @@ constexpr double kMicro = 1e-6;
 /// StarPU's bandwidths are in MB/s.
 constexpr double kMega = 1e6;
 constexpr double kReserve = 0.03;
+/// Residents move nothing but a gradient: enough of them to hide that.
+constexpr Index kResidentsAtOnce = 16;
 /// Where StarPU knows no limit.
 constexpr units::Bytes kUnlimited{1e15};
 
-TaskNote& note_of(const starpu_task* task) {
-  return *static_cast<TaskNote*>(task->sched_data);
+/// Null for a task that StarPU runs without the scheduler.
+TaskNote* note_of(const starpu_task* task) {
+  return static_cast<TaskNote*>(task->sched_data);
+}
+
+/// Whether only some workers of a kind may run it.
+bool is_restricted(const starpu_task* task) {
+  return task->workerids != nullptr || (task->cl != nullptr && task->cl->can_execute != nullptr);
+}
+
+bool may_run(unsigned worker, starpu_task* task) {
+  return starpu_worker_can_execute_task_first_impl(worker, task, nullptr) != 0;
 }
 
 double bytes_of(starpu_data_handle_t handle) {
@@ -43,6 +55,7 @@ UpdateTask describe(starpu_task* task) {
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
     const double bytes = bytes_of(STARPU_TASK_GET_HANDLE(task, i));
     const int mode = STARPU_TASK_GET_MODE(task, i) & STARPU_RW;
+    if (mode == 0) continue;  // work space
     (mode == STARPU_RW ? states : mode == STARPU_W ? written : read) += bytes;
   }
   starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
@@ -66,8 +79,10 @@ UpdateTask describe(starpu_task* task) {
 
 Scheduler::Scheduler(unsigned context, Settings settings)
     : context_(context), settings_(std::move(settings)) {
-  starpu_sched_set_min_priority(std::numeric_limits<int>::min());
-  starpu_sched_set_max_priority(std::numeric_limits<int>::max());
+  starpu_sched_ctx_set_min_priority(context, std::numeric_limits<int>::min());
+  starpu_sched_ctx_set_max_priority(context, std::numeric_limits<int>::max());
+  // Its elements are referred to without the lock.
+  groups_.reserve(STARPU_MAXNODES);
   groups_.push_back({.node = STARPU_MAIN_RAM, .device = {}});
 }
 
@@ -89,9 +104,10 @@ void Scheduler::add_workers(std::span<const int> workers) {
   }
 }
 
-bool Scheduler::is_update(const starpu_task* task) const {
+bool Scheduler::is_update(starpu_task* task) const {
   const starpu_perfmodel* model = task->cl == nullptr ? nullptr : task->cl->model;
-  return model != nullptr && model->symbol != nullptr &&
+  return model != nullptr && model->symbol != nullptr && STARPU_TASK_GET_NBUFFERS(task) > 0 &&
+         bytes_of(STARPU_TASK_GET_HANDLE(task, 0)) >= sizeof(float) &&
          std::strncmp(model->symbol, settings_.update_prefix.c_str(),
                       settings_.update_prefix.size()) == 0;
 }
@@ -122,25 +138,26 @@ void Scheduler::push(starpu_task* task) {
     place_other(*note);
 }
 
-bool Scheduler::can_run(const Group& group, starpu_task* task) const {
+int Scheduler::runner_of(const Group& group, starpu_task* task, unsigned* implementation) {
   for (const int worker : group.workers)
-    if (starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task, nullptr) !=
-        0)
-      return true;
-  return false;
+    if (starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task,
+                                                  implementation) != 0)
+      return worker;
+  return -1;
 }
 
 Index Scheduler::group_of(const Device& device, starpu_task* task) const {
   const Index wanted = device.gpu + 1;
-  if (can_run(groups_[static_cast<std::size_t>(wanted)], task)) return wanted;
+  if (runner_of(groups_[static_cast<std::size_t>(wanted)], task) >= 0) return wanted;
   for (Index other = 0; other < std::ssize(groups_); ++other)
-    if (can_run(groups_[static_cast<std::size_t>(other)], task)) return other;
+    if (runner_of(groups_[static_cast<std::size_t>(other)], task) >= 0) return other;
   return wanted;
 }
 
 void Scheduler::place_update(TaskNote& note) {
   const UpdateTask update = describe(note.task);
   note.params = update.params;
+  const bool restricted = is_restricted(note.task);
   Index place = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -159,7 +176,7 @@ void Scheduler::place_update(TaskNote& note) {
   if (place != 0)
     admit(place);
   else
-    wake(groups_.front());
+    wake(groups_.front(), restricted);
 }
 
 std::vector<double> Scheduler::queue_ends() const {
@@ -172,19 +189,17 @@ std::vector<double> Scheduler::queue_ends() const {
 }
 
 /// Earliest end over the groups, from history models, transfers and what waits there. A group whose
-/// speed is not known yet gets the task: that is how it becomes known.
+/// speed is not known yet comes first, so that it becomes known.
 void Scheduler::choose_group(TaskNote& note) const {
   const std::vector<double> queue_end = queue_ends();
   double best_end = std::numeric_limits<double>::infinity();
   for (Index g = 0; g < std::ssize(groups_); ++g) {
     const Group& each = groups_[static_cast<std::size_t>(g)];
     unsigned implementation = 0;
-    if (each.workers.empty()) continue;
-    const auto worker = static_cast<unsigned>(each.workers.front());
-    if (starpu_worker_can_execute_task_first_impl(worker, note.task, &implementation) == 0)
-      continue;
-    starpu_perfmodel_arch* arch =
-        starpu_worker_get_perf_archtype(static_cast<int>(worker), context_);
+    const int runner = runner_of(each, note.task, &implementation);
+    if (runner < 0) continue;
+    const auto worker = static_cast<unsigned>(runner);
+    starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(runner, context_);
     const double length = starpu_task_expected_length(note.task, arch, implementation) * kMicro;
     const double transfer = starpu_task_expected_data_transfer_time_for(note.task, worker) * kMicro;
     const double end = length > 0 ? queue_end[static_cast<std::size_t>(g)] + transfer + length : 0;
@@ -197,6 +212,7 @@ void Scheduler::choose_group(TaskNote& note) const {
 
 void Scheduler::place_other(TaskNote& note) {
   if (groups_.size() > 1) choose_group(note);
+  const bool restricted = is_restricted(note.task);
   Group& home = group(note.group);
   // What it reads is on its way while the task waits.
   if (note.group != 0) starpu_prefetch_task_input_on_node(note.task, home.node);
@@ -207,40 +223,65 @@ void Scheduler::place_other(TaskNote& note) {
     home.ready.add({note.task->priority, arrivals_++}, &note);
     ++waiting_;
   }
-  wake(home);
+  wake(home, restricted);
+}
+
+Index Scheduler::window_of(const Group& gpu) const {
+  return kMostStreamed > 0 ? kMostStreamed : board_->window(gpu.device.gpu);
+}
+
+bool Scheduler::has_room(const Group& gpu, const TaskNote& note) const {
+  return board_->is_resident(note.subgroup) ? gpu.residents < kResidentsAtOnce
+                                            : gpu.in_window < window_of(gpu);
+}
+
+void Scheduler::occupy(Group& gpu, TaskNote& note, bool resident) {
+  note.slot = resident ? Slot::kResident : Slot::kStreamed;
+  ++(resident ? gpu.residents : gpu.in_window);
+}
+
+void Scheduler::release(Group& gpu, TaskNote& note) {
+  if (note.slot == Slot::kResident) --gpu.residents;
+  if (note.slot == Slot::kStreamed) --gpu.in_window;
 }
 
 void Scheduler::admit(Index index) {
   Group& gpu = group(index);
   for (;;) {
     ReadyTasks::Node node;
+    bool restricted = false;
     {
       const std::lock_guard lock(mutex_);
-      if (gpu.updates.empty() || gpu.in_window >= board_->window(gpu.device.gpu)) return;
+      if (gpu.updates.empty() || !has_room(gpu, gpu.updates.first())) return;
       node = gpu.updates.take_first();
-      node.mapped()->in_window = true;
-      ++gpu.in_window;
+      TaskNote& note = *node.mapped();
+      occupy(gpu, note, board_->is_resident(note.subgroup));
+      restricted = is_restricted(note.task);
     }
     starpu_prefetch_task_input_on_node(node.mapped()->task, gpu.node);
     {
       const std::lock_guard lock(mutex_);
       gpu.ready.add(std::move(node));
     }
-    wake(gpu);
+    wake(gpu, restricted);
   }
 }
 
-void Scheduler::wake(const Group& group) const {
+void Scheduler::wake(const Group& group, bool all) const {
   for (const int worker : group.workers)
-    if (starpu_wake_worker_relax_light(worker) != 0) return;
+    if (starpu_wake_worker_relax_light(worker) != 0 && !all) return;
 }
 
-TaskNote* Scheduler::take(Group& group) {
+TaskNote* Scheduler::take(Group& group, unsigned worker) {
+  const auto can_run = [worker](starpu_task* task) { return may_run(worker, task); };
   const bool waits = group.device.is_cpu() && !group.updates.empty();
-  if (group.ready.empty() && !waits) return nullptr;
-  const bool from_updates =
+  const bool updates_first =
       waits && (group.ready.empty() || group.updates.first_key() < group.ready.first_key());
-  return (from_updates ? group.updates : group.ready).take_first().mapped();
+  TaskNote* note = nullptr;
+  if (updates_first) note = group.updates.take_first_that(can_run);
+  if (note == nullptr) note = group.ready.take_first_that(can_run);
+  if (note == nullptr && waits) note = group.updates.take_first_that(can_run);
+  return note;
 }
 
 /// Whether a worker of `idle` would end the last update that waits for `owner` before `owner` does.
@@ -258,22 +299,19 @@ bool Scheduler::would_end_earlier(const Group& idle, const Group& owner) const {
   return mine->value() * ways < theirs->value() * rounds;
 }
 
-TaskNote* Scheduler::take_elsewhere(Index index) {
+TaskNote* Scheduler::take_elsewhere(Index index, unsigned worker) {
   Group& idle = group(index);
   if (!settings_.adapts || !board_) return nullptr;
-  const bool has_room = idle.device.is_cpu() || idle.in_window < board_->window(idle.device.gpu);
+  const bool has_room = idle.device.is_cpu() || idle.in_window < window_of(idle);
   for (Group& owner : groups_) {
     if (&owner == &idle || owner.updates.empty() || !has_room) continue;
-    if (!can_run(idle, owner.updates.last().task) || !would_end_earlier(idle, owner)) continue;
+    if (!may_run(worker, owner.updates.last().task) || !would_end_earlier(idle, owner)) continue;
     TaskNote* note = owner.updates.take_last().mapped();
     owner.queued_seconds -= note->seconds;
     note->group = index;
     note->seconds = board_->expected(note->params, idle.device).value_or(units::Seconds(0)).value();
     idle.queued_seconds += note->seconds;
-    if (!idle.device.is_cpu()) {
-      note->in_window = true;
-      ++idle.in_window;
-    }
+    if (!idle.device.is_cpu()) occupy(idle, *note, /*resident=*/false);
     return note;
   }
   return nullptr;
@@ -284,49 +322,54 @@ starpu_task* Scheduler::pop() {
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
   const Index index = group_of_worker_[worker];
   const std::lock_guard lock(mutex_);
-  TaskNote* note = take(group(index));
-  if (note == nullptr) note = take_elsewhere(index);
+  TaskNote* note = take(group(index), worker);
+  if (note == nullptr) note = take_elsewhere(index, worker);
   if (note == nullptr) return nullptr;
   --waiting_;
+  starpu_task* task = note->task;
   unsigned implementation = 0;
-  starpu_worker_can_execute_task_first_impl(worker, note->task, &implementation);
-  starpu_task_set_implementation(note->task, implementation);
-  return note->task;
+  starpu_worker_can_execute_task_first_impl(worker, task, &implementation);
+  starpu_task_set_implementation(task, implementation);
+  if (note->subgroup < 0) forget(*note);
+  return task;
+}
+
+void Scheduler::forget(TaskNote& note) {
+  Group& here = group(note.group);
+  here.queued_seconds = std::max(0.0, here.queued_seconds - note.seconds);
+  release(here, note);
+  note.task->sched_data = nullptr;
+  delete &note;
 }
 
 void Scheduler::before_execution(starpu_task* task) {
-  TaskNote& note = note_of(task);
-  note.start_us = starpu_timing_now();
-  if (note.in_window) admit(note.group);
+  TaskNote* note = note_of(task);
+  if (note == nullptr) return;
+  note->start_us = starpu_timing_now();
+  if (note->slot != Slot::kNone) admit(note->group);
 }
 
 void Scheduler::after_execution(starpu_task* task) {
-  TaskNote& note = note_of(task);
+  TaskNote* note = note_of(task);
+  if (note == nullptr) return;
   const double now_us = starpu_timing_now();
-  bool goes_home = false;
+  const Index index = note->group;
+  const bool on_gpu = !group(index).device.is_cpu();
+  if (on_gpu && note->slot != Slot::kResident) write_back(*note);
   {
     const std::lock_guard lock(mutex_);
-    Group& here = group(note.group);
-    here.queued_seconds = std::max(0.0, here.queued_seconds - note.seconds);
-    if (note.subgroup >= 0) {
-      // A GPU's worker starts a task while the one before still runs.
-      const double start =
-          here.device.is_cpu() ? note.start_us : std::max(note.start_us, here.last_end_us);
-      board_->executed(note.subgroup, here.device, units::Seconds((now_us - start) * kMicro));
-      goes_home = !here.device.is_cpu() && !board_->is_resident(note.subgroup);
-    }
+    Group& here = group(index);
+    // A GPU's worker starts a task while the one before still runs.
+    const double start = on_gpu ? std::max(note->start_us, here.last_end_us) : note->start_us;
+    board_->executed(note->subgroup, here.device, units::Seconds((now_us - start) * kMicro));
     here.last_end_us = now_us;
-    if (note.in_window) --here.in_window;
+    forget(*note);
   }
-  if (goes_home) write_back(note);
-  if (note.in_window) {
-    admit(note.group);
-    // It may be time for others to help.
-    for (const Group& other : groups_)
-      if (&other != &group(note.group)) wake(other);
-  }
-  task->sched_data = nullptr;
-  delete &note;
+  if (!on_gpu) return;
+  admit(index);
+  // It may be time for others to help.
+  for (const Group& other : groups_)
+    if (&other != &group(index)) wake(other);
 }
 
 void Scheduler::write_back(const TaskNote& note) const {

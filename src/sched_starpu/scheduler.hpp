@@ -27,7 +27,8 @@ namespace dos::sched_starpu {
 ///
 /// Locks: one mutex for queues, board and counters. A worker that takes a task holds its scheduling
 /// mutex of StarPU around it (pop); all others take it alone. Under it no function of StarPU is
-/// called that waits for a worker. Thread-safe; nothing throws.
+/// called that waits for a worker. Thread-safe. StarPU runs some tasks without push(), and some
+/// without after_execution(): the former are none of ours, the latter are never updates.
 class Scheduler {
  public:
   Scheduler(unsigned context, Settings settings);
@@ -50,13 +51,14 @@ class Scheduler {
     std::vector<int> workers{};
     ReadyTasks ready{};    ///< may run now
     ReadyTasks updates{};  ///< updates that may run now; of a GPU: that wait for room in its window
-    Index in_window = 0;   ///< updates that hold memory of the GPU
-    double queued_seconds = 0;  ///< waiting and running
+    Index in_window = 0;   ///< streamed updates that are prefetched or run
+    Index residents = 0;   ///< resident ones
+    double queued_seconds = 0;  ///< of what waits, and of the updates that run
     double last_end_us = 0;
   };
 
   Group& group(Index index) { return groups_[static_cast<std::size_t>(index)]; }
-  [[nodiscard]] bool is_update(const starpu_task* task) const;
+  [[nodiscard]] bool is_update(starpu_task* task) const;
   [[nodiscard]] Surroundings surroundings() const;
   void place_update(TaskNote& note);
   void place_other(TaskNote& note);
@@ -64,15 +66,22 @@ class Scheduler {
   /// When each group will have done what waits for it, in seconds from now.
   [[nodiscard]] std::vector<double> queue_ends() const;
   [[nodiscard]] Index group_of(const Device& device, starpu_task* task) const;
-  [[nodiscard]] bool can_run(const Group& group, starpu_task* task) const;
+  /// The first worker of the group that may run the task, -1 if none may.
+  [[nodiscard]] static int runner_of(const Group& group, starpu_task* task,
+                                     unsigned* implementation = nullptr);
   /// Lets updates into the window of a GPU and prefetches them. Without the lock.
   void admit(Index group);
   /// Wakes one worker of the group. Without the lock.
-  void wake(const Group& group) const;
-  TaskNote* take(Group& group);
-  TaskNote* take_elsewhere(Index group);
+  void wake(const Group& group, bool all = false) const;
+  [[nodiscard]] Index window_of(const Group& gpu) const;
+  [[nodiscard]] bool has_room(const Group& gpu, const TaskNote& note) const;
+  static void occupy(Group& gpu, TaskNote& note, bool resident);
+  static void release(Group& gpu, TaskNote& note);
+  TaskNote* take(Group& group, unsigned worker);
+  TaskNote* take_elsewhere(Index group, unsigned worker);
   [[nodiscard]] bool would_end_earlier(const Group& idle, const Group& owner) const;
   void write_back(const TaskNote& note) const;
+  void forget(TaskNote& note);
 
   const unsigned context_;
   const Settings settings_;

@@ -26,7 +26,8 @@ units::Params params_of(Index count) {
 }  // namespace
 
 void UpdateBoard::Rate::see(units::ParamsPerSecond rate) {
-  value = value ? *value * (1 - kNewest) + rate * kNewest : rate;
+  // The first one may have loaded a kernel.
+  value = ++seen > 2 ? *value * (1 - kNewest) + rate * kNewest : rate;
 }
 
 UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
@@ -47,6 +48,7 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
     learned_ = true;
   }
   Known& known = known_[static_cast<std::size_t>(index)];
+  known.task = task;
   if (current_.step == 0 || known.step == current_.step) begin_step();
   known.step = current_.step;
   const units::Params params = params_of(task.params);
@@ -58,8 +60,12 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
 void UpdateBoard::begin_step() {
   if (current_.step > 0) reports_.push_back(current_);
   current_ = {.step = current_.step + 1};
-  const bool complete = current_.step > 1;
-  if (complete && rates_are_known() && (learned_ || !plan_ || rates_have_changed())) make_plan();
+  if (current_.step == 1) return;
+  if (!rates_are_known()) {
+    obstacle_ = "no update has run on every device yet, or its codelet cannot run on all of them";
+    return;
+  }
+  if (learned_ || planned_with_.empty() || rates_have_changed()) make_plan();
 }
 
 bool UpdateBoard::rates_are_known() const {
@@ -86,6 +92,8 @@ void UpdateBoard::make_plan() {
   });
   for (std::size_t i = 0; i < order.size(); ++i)
     known_[static_cast<std::size_t>(order[i])].position = static_cast<Index>(i);
+  planned_with_.assign(1, *cpu_.value);
+  for (const Rate& gpu : gpus_) planned_with_.push_back(*gpu.value);
   sched::Problem problem = describe();
   sched::Plan plan;
   obstacle_.clear();
@@ -93,15 +101,15 @@ void UpdateBoard::make_plan() {
     plan = sched::make_plan(policy_, problem, options_);
   } catch (const Error& error) {
     obstacle_ = error.what();
-    plan = sched::make_plan("zero-offload", problem);
+    plan_.reset();
+    learned_ = false;
+    return;
   }
   const bool keep = plan_ && !learned_ &&
                     plan.time.value() > (1 - kGainWorthChanging) *
                                             sched::replay(problem, *plan_).update_end.value();
   if (!keep) plan_ = std::move(plan);
   problem_ = std::move(problem);
-  planned_with_.assign(1, *cpu_.value);
-  for (const Rate& gpu : gpus_) planned_with_.push_back(*gpu.value);
   learned_ = false;
 }
 
@@ -146,7 +154,8 @@ Report UpdateBoard::report() const {
 Device UpdateBoard::planned(Index index) const {
   const Known& known = known_[static_cast<std::size_t>(index)];
   const Index gpus = std::ssize(gpus_);
-  if (!plan_) return {.gpu = index < kProbesPerGpu * gpus ? index % gpus : -1};
+  if (!plan_)
+    return {.gpu = current_.step <= 1 && index < kProbesPerGpu * gpus ? index % gpus : -1};
   if (known.position < 0) return {};
   const sched::Assignment& assignment =
       plan_->assignments[static_cast<std::size_t>(known.position)];

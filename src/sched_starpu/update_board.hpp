@@ -38,7 +38,7 @@ struct StepReport {
 /// What the updates of a program did under a policy.
 struct Report {
   std::string plan;               ///< in words; empty before there is one
-  std::string obstacle;           ///< why the policy cannot plan: the updates stay on the CPU
+  std::string obstacle;           ///< why there is no plan: the updates stay on the CPU
   std::vector<StepReport> steps;  ///< those that are over
 };
 
@@ -95,6 +95,7 @@ class UpdateBoard {
   };
   struct Rate {
     std::optional<units::ParamsPerSecond> value;
+    Index seen = 0;
     void see(units::ParamsPerSecond rate);
   };
 

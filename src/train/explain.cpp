@@ -29,7 +29,8 @@ std::string line(const std::string& name, std::span<const sched_starpu::StepRepo
 }  // namespace
 
 std::string explain(const sched_starpu::Report& report) {
-  if (report.steps.empty()) return "update plan: none; it is made after the first step\n";
+  if (report.steps.empty())
+    return "update plan: none; one of our policies makes it after the first step\n";
   std::string text = fmt::format("update plan: {}\n", report.plan.empty() ? "none" : report.plan);
   if (!report.obstacle.empty()) text += fmt::format("no other plan: {}\n", report.obstacle);
   text += fmt::format("  {:<12}{:>14}{:>14}{:>14}\n", "step", "GPU, planned", "GPU, done", "moved");

@@ -96,6 +96,7 @@ void generate_text(const GenerateOptions& options) {
          tokenizer->kind());
 
   platform::blas::use_one_thread();
+  sched_starpu::configure({});
   rt::Session session(
       {.scheduler = options.scheduler, .cpu_workers = -1, .schedulers = sched_starpu::policies()});
   Generator generator(session, checkpoint);

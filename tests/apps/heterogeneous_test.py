@@ -35,9 +35,9 @@ class Heterogeneous(AppTest):
             print("skipped: no OpenCL device; install pocl-opencl-icd")
             sys.exit(77)
 
-    def run_policy(self, policy, keys=None, env=None):
+    def run_policy(self, policy, keys=None, env=None, name=None):
         """The shares (planned, done) in percent of the steps that --explain shows, and the output."""
-        self.out = self.folder / policy
+        self.out = self.folder / (name or policy)
         result = self.trained("--explain", keys=KEYS | (keys or {}),
                               env=POCL | {"STARPU_SCHED": policy} | (env or {}))
         rows = re.findall(r"^  (\d+) +([\d.]+) % +([\d.]+) % +(\d+)$", result.stdout, re.MULTILINE)
@@ -49,18 +49,15 @@ class Heterogeneous(AppTest):
         # steps, and a difference of the parameters feeds back through the gradient: a factor of 100
         # is allowed for it. An update that is lost or done twice differs by lr.
         tolerance = 20 * 20 * EPS * 2e-3 * 100
-        expected = weights(self.checkpoint(out=self.folder / "zero-offload"))
+        expected = weights(self.checkpoint(out=self.folder / "cpu"))
         found = weights(self.checkpoint(out=self.folder / policy))
         self.assertEqual(len(found), len(expected))
         worst = max(abs(a - b) for a, b in zip(expected, found))
         self.assertLess(worst, tolerance, policy)
 
     def test_every_policy_trains_the_same(self):
-        shares, _ = self.run_policy("zero-offload")
-        self.assertEqual(shares, [(0, 0)] * 5)
+        self.trained(keys=KEYS | {"train.opencl_devices": 0}, out=self.folder / "cpu")
         for policy in POLICIES:
-            if policy == "zero-offload":
-                continue
             shares, output = self.run_policy(policy, keys={"sched.stride": 2} if "stride" in policy
                                              else {"sched.share": 0.4} if policy == "twinflow" else {})
             self.assertEqual(len(shares), 5, output)
@@ -69,7 +66,8 @@ class Heterogeneous(AppTest):
                 continue  # its idle workers may take updates from each other
             for planned, done in shares:
                 self.assertEqual(planned, done, output)
-            expected = {"dos-stride": (40, 60), "twinflow": (30, 50), "gpu-only": (100, 100)}[policy]
+            expected = {"dos-stride": (40, 60), "twinflow": (30, 50), "gpu-only": (100, 100),
+                        "zero-offload": (0, 0)}[policy]
             self.assertGreaterEqual(shares[-1][0], expected[0], output)
             self.assertLessEqual(shares[-1][0], expected[1], output)
 
@@ -79,9 +77,17 @@ class Heterogeneous(AppTest):
         self.assertAlmostEqual(shares[-1][0], 50, delta=10)
 
     def test_little_device_memory_shrinks_the_window(self):
-        # 1 MiB of device memory, the smallest unit of StarPU's limit.
-        shares, output = self.run_policy("gpu-only", env={"STARPU_LIMIT_OPENCL_MEM": "1"})
+        # 5 MB of states; 1 MiB, the smallest unit of StarPU's limit, holds 3 subgroups at a time.
+        keys = {"model.width": 128, "model.layers": 2, "sched.subgroup_params": 20000,
+                "train.steps": 5}
+        shares, output = self.run_policy("gpu-only", keys=keys)
+        self.assertIn("(100.0 % resident)", output)
+        shares, output = self.run_policy("gpu-only", keys=keys,
+                                         env={"STARPU_LIMIT_OPENCL_MEM": "1"}, name="limited")
         self.assertEqual(shares[-1], (100, 100), output)
+        resident, window = re.search(r"\(([\d.]+) % resident\), window (\d+)", output).groups()
+        self.assertLess(float(resident), 20, output)
+        self.assertIn(int(window), (1, 2, 3), output)
 
     def test_more_devices_than_there_are(self):
         self.out = self.folder / "out"

@@ -126,6 +126,17 @@ TEST(UpdateBoard, PlansAgainWhenTheCpuHasBecomeSlower) {
   EXPECT_GT(program.gpu_share(), share + 0.1);
 }
 
+// Rates that move by more than 5 % are planned with, but a gain below 3 % changes nothing.
+TEST(UpdateBoard, AGainTooSmallDoesNotChangeThePlacement) {
+  Program program("dos", surroundings(1));
+  program.step();
+  program.step();
+  const double share = program.gpu_share();
+  for (int i = 0; i < 5; ++i) program.step(kCpuRate * 1.06);
+  EXPECT_EQ(program.gpu_share(), share);
+  EXPECT_NE(program.board.expected(kParams, {})->value(), kParams / kCpuRate);
+}
+
 TEST(UpdateBoard, NoiseDoesNotChangeThePlan) {
   Program program("dos", surroundings(1));
   program.step();
@@ -149,6 +160,27 @@ TEST(UpdateBoard, WhatCannotBePlannedIsSaidAndStaysOnTheCpu) {
   program.step();
   EXPECT_EQ(program.gpu_share(), 0);
   EXPECT_THAT(program.board.report().obstacle, HasSubstr("GB free for states"));
+}
+
+// Both subgroups show the GPU's rate in the first step, the CPU's is seen in the second.
+TEST(UpdateBoard, FewSubgroupsArePlannedOneStepLater) {
+  UpdateBoard board("dos", {}, surroundings(1));
+  std::array<char, 2> identities{};
+  for (int step = 1; step <= 3; ++step) {
+    EXPECT_FALSE(board.plan().has_value()) << step;
+    for (const char& identity : identities) {
+      const Index index =
+          board.arrive({.subgroup = &identity, .params = kParams, .priority = 0, .cost = {}});
+      const Device device = board.planned(index);
+      board.executed(index, device,
+                     units::Seconds(kParams / (device.is_cpu() ? kCpuRate : kGpuRate)));
+    }
+    if (step == 2) {
+      EXPECT_THAT(board.report().obstacle, HasSubstr("no update has run on every"));
+    }
+  }
+  EXPECT_TRUE(board.plan().has_value());
+  EXPECT_THAT(board.report().obstacle, IsEmpty());
 }
 
 TEST(UpdateBoard, SubgroupsThatAppearLaterArePlannedFromTheirNextStep) {
