@@ -99,17 +99,6 @@ std::vector<Sample> take_samples(const Arrays& arrays) {
   return samples;
 }
 
-reference::Hyper reference_hyper() {
-  const auto exact = [](float value) { return Tracked(static_cast<double>(value)); };
-  return {.lr = exact(kLearningRate),
-          .beta1 = exact(kHyper.beta1),
-          .beta2 = exact(kHyper.beta2),
-          .momentum = exact(kHyper.momentum),
-          .eps = exact(kHyper.eps),
-          .weight_decay = exact(kHyper.weight_decay),
-          .step = kStep};
-}
-
 /// Samples that differ from the reference by more than rounding, or whose working parameter is not
 /// the rounded parameter.
 Index count_wrong(std::vector<Sample> samples, const Arrays& arrays) {
@@ -121,7 +110,7 @@ Index count_wrong(std::vector<Sample> samples, const Arrays& arrays) {
   Index wrong = 0;
   for (Sample& s : samples) {
     const Tracked g(static_cast<double>(arrays.gradient(s.index)));
-    formula(reference_hyper(), s.p, s.states.data(), g);
+    formula(reference::exact_hyper(kHyper, kLearningRate, kStep), s.p, s.states.data(), g);
     bool bad = differs(a.p[s.index], s.p);
     for (std::size_t i = 0; i < s.states.size(); ++i)
       bad = bad || differs(a.states[i][s.index], s.states[i]);

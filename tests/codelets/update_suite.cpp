@@ -71,17 +71,6 @@ constexpr UpdateCase kCases[] = {
     {"more than 2^20", (Index{1} << 20U) + 37, 2, 1.0F, 1.0F, Numbers::kPattern},
 };
 
-reference::Hyper reference_hyper(Index step) {
-  const auto exact = [](float value) { return Tracked(static_cast<double>(value)); };
-  return {.lr = exact(kLearningRate),
-          .beta1 = exact(kHyper.beta1),
-          .beta2 = exact(kHyper.beta2),
-          .momentum = exact(kHyper.momentum),
-          .eps = exact(kHyper.eps),
-          .weight_decay = exact(kHyper.weight_decay),
-          .step = step};
-}
-
 const codelets::RuleInfo& rule_of(const UpdateKind& kind) {
   return codelets::all_rules()[static_cast<std::size_t>(kind.rule)];
 }
@@ -109,7 +98,7 @@ std::vector<float> states_before(const UpdateCase& c, const UpdateKind& kind, In
   for (Index step = 1; step < std::min(c.step, kHistory); ++step) {
     std::vector<Tracked> exact(states.begin(), states.end());
     Tracked p;
-    formula(reference_hyper(step), p, exact.data(),
+    formula(reference::exact_hyper(kHyper, kLearningRate, step), p, exact.data(),
             c.deviation * normal(10 + static_cast<std::uint64_t>(step), element));
     std::transform(exact.begin(), exact.end(), states.begin(),
                    [](const Tracked& state) { return static_cast<float>(state.value); });
@@ -184,7 +173,8 @@ void expect_element(const UpdateData& data, const Values& before, Index step, In
   Tracked p(static_cast<double>((*before.p)[i]));
   const Tracked g =
       Tracked(static_cast<double>(data.gradient(i))) * Tracked(static_cast<double>(data.clip));
-  reference::formula_of(rule_of(data.kind).name)(reference_hyper(step), p, states.data(), g);
+  reference::formula_of(rule_of(data.kind).name)(
+      reference::exact_hyper(kHyper, kLearningRate, step), p, states.data(), g);
   expect_near("p", (*data.p)[i], p);
   for (std::size_t s = 0; s < states.size(); ++s)
     expect_near(rule_of(data.kind).states[s], (*data.states[s])[i], states[s]);
