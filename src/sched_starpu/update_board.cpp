@@ -58,7 +58,7 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
 }
 
 void UpdateBoard::begin_step() {
-  if (current_.step > 0) reports_.push_back(current_);
+  if (current_.step > 0) end_step();
   current_ = {.step = current_.step + 1};
   if (current_.step == 1) return;
   if (!rates_are_known()) {
@@ -66,6 +66,16 @@ void UpdateBoard::begin_step() {
     return;
   }
   if (learned_ || planned_with_.empty() || rates_have_changed()) make_plan();
+}
+
+void UpdateBoard::end_step() {
+  if (std::ssize(last_) == kReportedSteps) last_.erase(last_.begin());
+  last_.push_back(current_);
+  all_.step = current_.step;
+  all_.planned_gpu += current_.planned_gpu;
+  all_.executed_gpu += current_.executed_gpu;
+  all_.total += current_.total;
+  all_.moved += current_.moved;
 }
 
 bool UpdateBoard::rates_are_known() const {
@@ -140,15 +150,16 @@ sched::Problem UpdateBoard::describe() const {
     problem.memory.push_back(gpu.memory);
     links += both;
   }
-  rates.dram = surroundings_.dram.value() > 0 ? surroundings_.dram
-                                              : rates.cpu_update * problem.cost.cpu_traffic + links;
+  // Nobody tells a policy what DRAM can do: enough for all at once, so that it does not limit.
+  rates.dram = rates.cpu_update * problem.cost.cpu_traffic + links;
   return problem;
 }
 
 Report UpdateBoard::report() const {
   return {.plan = plan_ ? sched::describe(*plan_, *problem_) : "",
           .obstacle = obstacle_,
-          .steps = reports_};
+          .steps = last_,
+          .all = all_};
 }
 
 Device UpdateBoard::planned(Index index) const {

@@ -35,11 +35,14 @@ struct StepReport {
   Index moved = 0;  ///< updates that ran elsewhere than planned
 };
 
+inline constexpr Index kReportedSteps = 5;
+
 /// What the updates of a program did under a policy.
 struct Report {
   std::string plan;               ///< in words; empty before there is one
   std::string obstacle;           ///< why there is no plan: the updates stay on the CPU
-  std::vector<StepReport> steps;  ///< those that are over
+  std::vector<StepReport> steps;  ///< the last that are over, at most kReportedSteps
+  StepReport all;                 ///< the sum over all that are over; its step is their number
 };
 
 /// What stays as it is while the program runs.
@@ -51,7 +54,6 @@ struct Surroundings {
     sched::StateMemory memory;
   };
   std::vector<Gpu> gpus;
-  units::BytesPerSecond dram{0};  ///< 0: not known, does not limit
   units::Seconds transfer_latency;
 };
 
@@ -100,6 +102,7 @@ class UpdateBoard {
   };
 
   void begin_step();
+  void end_step();
   void make_plan();
   [[nodiscard]] bool rates_are_known() const;
   [[nodiscard]] bool rates_have_changed() const;
@@ -117,7 +120,8 @@ class UpdateBoard {
   std::optional<sched::Plan> plan_;
   bool learned_ = false;  ///< subgroups appeared since the plan
   StepReport current_;
-  std::vector<StepReport> reports_;
+  std::vector<StepReport> last_;  ///< as in Report
+  StepReport all_;
   std::string obstacle_;
 };
 

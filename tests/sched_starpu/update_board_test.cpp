@@ -106,6 +106,17 @@ TEST(UpdateBoard, ReportsWhatWasPlannedAndWhatRan) {
   EXPECT_EQ(last.moved, 1);
 }
 
+TEST(UpdateBoard, ReportsTheLastStepsAndTheSumOfAll) {
+  Program program("zero-offload", surroundings(0));
+  for (int i = 0; i < 9; ++i) program.step();
+  const Report report = program.board.report();
+  ASSERT_EQ(std::ssize(report.steps), kReportedSteps);
+  EXPECT_EQ(report.steps.front().step, 4);
+  EXPECT_EQ(report.steps.back().step, 8);
+  EXPECT_EQ(report.all.step, 8);
+  EXPECT_EQ(report.all.total.value(), 8 * kSubgroups * kParams);
+}
+
 TEST(UpdateBoard, IdentityIsTheSubgroupWhateverTheOrderOfArrival) {
   Program program("dos-stride", surroundings(1), {.stride = 2});
   program.step();
