@@ -27,6 +27,8 @@ struct Policy {
   const char* name;
   const char* summary;
   Plan (*plan)(const Problem& problem, const PolicyOptions& options);
+  /// Whether a runtime may depart from the plan when a device is late; baselines are kept to.
+  bool adapts = false;
 };
 
 /// Checks problem and options, plans with the named policy (sched/registry.hpp), and adds name,

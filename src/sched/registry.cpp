@@ -18,7 +18,7 @@ namespace dos::sched {
 namespace {
 
 constexpr std::array kPolicies{
-    Policy{"dos", "fractional share from the cost model, evenly interleaved", &plan_dos},
+    Policy{"dos", "fractional share from the cost model, evenly interleaved", &plan_dos, true},
     Policy{"dos-stride", "every k-th subgroup on the GPU", &plan_dos_stride},
     Policy{"zero-offload", "all on the CPU", &plan_zero_offload},
     Policy{"twinflow", "a static share stays on the GPU, the rest on the CPU", &plan_twinflow},

@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "sched/registry.hpp"
+#include "sched_starpu/runtime_version.hpp"
 #include "sched_starpu/scheduler.hpp"
 
 namespace dos::sched_starpu {
@@ -45,17 +46,15 @@ Settings current_settings() {
   return configured ? *configured : settings_from_environment();
 }
 
-void init(unsigned context, const char* policy) noexcept {
+void init(unsigned context, const sched::Policy& policy) noexcept {
   guarded("init", [&] {
-    Settings settings = current_settings();
-    settings.policy = policy;
     {
       const std::lock_guard lock(settings_mutex);
       expect(running == nullptr,
-             "policy '{}' runs in one scheduling context, and there is another already", policy);
+             "policy '{}' runs in one scheduling context, and there is another already",
+             policy.name);
     }
-    settings.adapts = settings.policy == "dos";
-    auto* scheduler = new Scheduler(context, std::move(settings));
+    auto* scheduler = new Scheduler(context, policy, current_settings());
     starpu_sched_ctx_set_policy_data(context, scheduler);
     const std::lock_guard lock(settings_mutex);
     running = scheduler;
@@ -99,7 +98,7 @@ constexpr std::size_t kMostPolicies = 8;
 /// One init function a place in the registry: StarPU hands it no name.
 template <std::size_t kPlace>
 void init_at(unsigned context) noexcept {
-  init(context, sched::policies()[kPlace].name);
+  init(context, sched::policies()[kPlace]);
 }
 
 template <std::size_t... kPlaces>
@@ -123,9 +122,7 @@ std::vector<starpu_sched_policy> make_policies() {
     policy.policy_name = each.name;
     policy.policy_description = each.summary;
     policy.worker_type = STARPU_WORKER_LIST;
-#if STARPU_MAJOR_VERSION > 1 || STARPU_MINOR_VERSION >= 4
-    policy.prefetches = 1;
-#endif
+    announce_prefetches(policy);
     result.push_back(policy);
   }
   return result;

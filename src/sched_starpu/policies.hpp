@@ -15,8 +15,8 @@ namespace dos::sched_starpu {
 /// program.
 std::vector<starpu_sched_policy*> policies();
 
-/// What the policies that are initialised from now on take; Settings::policy is ignored. Without a
-/// call they take settings_from_environment().
+/// What the policies that are initialised from now on take. Without a call they take
+/// settings_from_environment().
 void configure(const Settings& settings);
 
 /// The settings in DOS_SCHED_STRIDE, DOS_SCHED_SHARE, DOS_SCHED_WINDOW, DOS_SCHED_RESIDENTS and

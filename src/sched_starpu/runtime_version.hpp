@@ -25,4 +25,11 @@ inline void start_write_back(starpu_data_handle_t handle) {
 #endif
 }
 
+/// Says that a policy prefetches by itself: StarPU must not do so again.
+inline void announce_prefetches([[maybe_unused]] starpu_sched_policy& policy) {
+#if STARPU_MAJOR_VERSION > 1 || STARPU_MINOR_VERSION >= 4
+  policy.prefetches = 1;
+#endif
+}
+
 }  // namespace dos::sched_starpu

@@ -64,7 +64,6 @@ UpdateTask describe(starpu_task* task) {
                     .params = static_cast<Index>(params),
                     .priority = task->priority,
                     .cost = {}};
-  if (params < 1) return update;
   // Without working parameters of its own the model lives in host memory, and so do its gradients:
   // they travel with the states. Otherwise they are where the model is, on the GPU.
   const bool on_host = written == 0;
@@ -77,8 +76,8 @@ UpdateTask describe(starpu_task* task) {
 
 }  // namespace
 
-Scheduler::Scheduler(unsigned context, Settings settings)
-    : context_(context), settings_(std::move(settings)) {
+Scheduler::Scheduler(unsigned context, const sched::Policy& policy, Settings settings)
+    : context_(context), policy_(policy), settings_(std::move(settings)) {
   starpu_sched_ctx_set_min_priority(context, std::numeric_limits<int>::min());
   starpu_sched_ctx_set_max_priority(context, std::numeric_limits<int>::max());
   // Its elements are referred to without the lock.
@@ -162,7 +161,7 @@ void Scheduler::place_update(TaskNote& note) {
   {
     const std::lock_guard lock(mutex_);
     if (!board_)
-      board_ = std::make_unique<UpdateBoard>(settings_.policy, settings_.options, surroundings());
+      board_ = std::make_unique<UpdateBoard>(policy_.name, settings_.options, surroundings());
     note.subgroup = board_->arrive(update);
     place = note.group = group_of(board_->planned(note.subgroup), note.task);
     Group& home = group(place);
@@ -301,7 +300,7 @@ bool Scheduler::would_end_earlier(const Group& idle, const Group& owner) const {
 
 TaskNote* Scheduler::take_elsewhere(Index index, unsigned worker) {
   Group& idle = group(index);
-  if (!settings_.adapts || !board_) return nullptr;
+  if (!policy_.adapts || !board_) return nullptr;
   const bool has_room = idle.device.is_cpu() || idle.in_window < window_of(idle);
   for (Group& owner : groups_) {
     if (&owner == &idle || owner.updates.empty() || !has_room) continue;

@@ -31,7 +31,7 @@ namespace dos::sched_starpu {
 /// without after_execution(): the former are none of ours, the latter are never updates.
 class Scheduler {
  public:
-  Scheduler(unsigned context, Settings settings);
+  Scheduler(unsigned context, const sched::Policy& policy, Settings settings);
 
   void add_workers(std::span<const int> workers);
   void push(starpu_task* task);
@@ -84,6 +84,7 @@ class Scheduler {
   void forget(TaskNote& note);
 
   const unsigned context_;
+  const sched::Policy& policy_;
   const Settings settings_;
   mutable std::mutex mutex_;
   std::vector<Group> groups_;  ///< the CPU first

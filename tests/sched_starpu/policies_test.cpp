@@ -221,7 +221,7 @@ TEST(Policies, NothingIsReportedWhereAnotherSchedulerRuns) {
 }
 
 TEST(Policies, TakeWhatTheyAreConfiguredWith) {
-  configure({.policy = "", .options = {}, .update_prefix = "other."});
+  configure({.options = {}, .update_prefix = "other."});
   {
     rt::Session session(with("dos", 1));
     rt::Submitter submitter(session);
