@@ -64,12 +64,14 @@ UpdateTask describe(starpu_task* task) {
                     .params = static_cast<Index>(params),
                     .priority = task->priority,
                     .cost = {}};
-  // Without working parameters of its own the model lives in host memory, and so do its gradients:
-  // they travel with the states. Otherwise they are where the model is, on the GPU.
+  // Without working parameters of its own the model lives in host memory, and so do its gradients.
+  // Otherwise they are where the model is, on the GPU.
   const bool on_host = written == 0;
-  update.cost.state = units::BytesPerParam((states + (on_host ? read : 0)) / params);
+  update.cost.state = units::BytesPerParam(states / params);
   update.cost.weight = units::BytesPerParam(written / params);
   update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
+  update.cost.host_gradient = units::BytesPerParam(on_host ? read / params : 0);
+  update.cost.host_parameter = units::BytesPerParam(on_host ? sizeof(float) : 0);
   update.cost.cpu_traffic = units::BytesPerParam((2 * states + written + read) / params);
   return update;
 }

@@ -199,8 +199,9 @@ std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device)
   const units::Seconds kernel = params_of(params) / *rate.value;
   if (device.is_cpu()) return kernel;
   const Surroundings::Gpu& gpu = surroundings_.gpus[static_cast<std::size_t>(device.gpu)];
-  const units::Bytes bytes = params_of(params) * known_.front().task.cost.state;
-  return std::max({kernel, bytes / gpu.h2d, bytes / gpu.d2h});
+  const sched::UpdateCost& cost = known_.front().task.cost;
+  return std::max({kernel, params_of(params) * cost.held() / gpu.h2d,
+                   params_of(params) * cost.state / gpu.d2h});
 }
 
 }  // namespace dos::sched_starpu
