@@ -31,12 +31,24 @@ if(DOS_CUDA STREQUAL "AUTO" AND CMAKE_CUDA_COMPILER OR NOT DOS_CUDA MATCHES "^(A
   set(DOS_HAS_CUDA true)
 endif()
 
-# dos_cuda_sources(TARGET file...) adds CUDA sources to TARGET, and nothing without nvcc.
+# Whether kernels are compiled and StarPU has workers to run them on.
+set(DOS_RUNS_CUDA false)
+if(DOS_HAS_CUDA AND DOS_STARPU_HAS_CUDA)
+  set(DOS_RUNS_CUDA true)
+endif()
+if(DOS_HAS_CUDA OR DOS_STARPU_HAS_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()
+
+# dos_cuda_sources(TARGET [EXACT] file...) adds CUDA sources to TARGET, and nothing without nvcc.
+# EXACT contracts nothing: results equal those of the portable CPU and of the OpenCL kernels bit for bit.
 function(dos_cuda_sources target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "EXACT" "" "")
   if(NOT DOS_HAS_CUDA)
     return()
   endif()
-  target_sources(${target} PRIVATE ${ARGN})
-  # No contraction: results equal those of the portable CPU and of the OpenCL kernels bit for bit.
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "--fmad=false")
+  target_sources(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS})
+  if(arg_EXACT)
+    set_source_files_properties(${arg_UNPARSED_ARGUMENTS} PROPERTIES COMPILE_OPTIONS "--fmad=false")
+  endif()
 endfunction()

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/types.hpp"
+#include "codelets/reduce/clip_factor.hpp"
 #include "codelets/simd/isa.hpp"
 
 namespace dos::codelets {
@@ -11,12 +12,6 @@ namespace dos::codelets {
 /// Sum of x[i]^2, accumulated in FP64. Infinite or NaN when an element is.
 template <simd::Isa>
 double sum_of_squares_cpu(Index count, const float* x);
-
-/// What the updates of one step need to know of the whole gradient.
-struct ClipResult {
-  double norm;   ///< global L2 norm before clipping
-  float factor;  ///< min(1, max_norm / (norm + 1e-6)), or NaN: the update must be skipped
-};
 
 /// Combines the subgroups' sums of squares, in the order given. max_norm <= 0 means no clipping. A
 /// norm that is not finite gives factor NaN, and so does `previous` NaN: once a step is skipped,

@@ -1,32 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdint>
 #include <utility>
 
+#include "codelets/cuda/pack.cuh"
 #include "codelets/update/rules/all.hpp"
 #include "codelets/update/update_cuda.hpp"
 
 namespace dos::codelets {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr Index kPack = 8;  // 16 bytes of BF16, twice 16 of FP32
-constexpr Index kWord = sizeof(uint4);
-
-/// kPack neighbouring elements, read and written 16 bytes at a time.
-template <class T>
-struct alignas(16) Pack {
-  T at[kPack];
-
-  __device__ __forceinline__ void load(const T* from) {
-    static_assert(sizeof(Pack) == kPack * sizeof(T));
-    for (Index i = 0; i < Index{sizeof(Pack)} / kWord; ++i)
-      reinterpret_cast<uint4*>(at)[i] = reinterpret_cast<const uint4*>(from)[i];
-  }
-  __device__ __forceinline__ void store(T* to) const {
-    for (Index i = 0; i < Index{sizeof(Pack)} / kWord; ++i)
-      reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(at)[i];
-  }
-};
+using namespace cuda;
 
 /// What one thread does for a kind; kStates counts the rule's states: 0, 1, ...
 template <class Rule, class G, class W, int... kStates>
@@ -70,41 +52,29 @@ template <class Update>
 __global__ void __launch_bounds__(kThreads)
     kernel(const typename Update::Step step, const UpdateArrays arrays, const Index packed) {
   const float clip = *arrays.clip;
-  const Index thread = Index{blockIdx.x} * blockDim.x + threadIdx.x;
-  const Index threads = Index{gridDim.x} * blockDim.x;
+  const Index thread = global_thread();
+  const Index threads = global_threads();
   for (Index i = thread * kPack; i < packed; i += threads * kPack)
     Update::pack(step, arrays, clip, i);
   for (Index i = packed + thread; i < arrays.count; i += threads)
     Update::element(step, arrays, clip, i);
 }
 
-bool aligned(const void* array) {
-  return reinterpret_cast<std::uintptr_t>(array) % kWord == 0;
-}
-
-Index packed_elements(const UpdateArrays& a) {
+Index packed_of(const UpdateArrays& a) {
   bool all = aligned(a.g) && aligned(a.p) && aligned(a.w);
   for (const float* state : a.states) all = all && aligned(state);
-  return all ? a.count / kPack * kPack : 0;
+  return packed_elements(a.count, all);
 }
 
-/// Blocks that fill the device a few times over; the rest is the grid-stride loop's.
-unsigned blocks_for(Index count) {
-  constexpr Index kBlocksPerProcessor = 16;
-  int device = 0;
-  int processors = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  const Index needed = ceil_div(ceil_div(count, kPack), kThreads);
-  const Index most = kBlocksPerProcessor * processors;
-  return static_cast<unsigned>(needed < most ? needed : most);
+unsigned blocks_of(Index count) {
+  return blocks_for(ceil_div(count, kPack), kThreads);
 }
 
 template <class Rule, class G, class W, int... kStates>
 void launch(const void* step, const UpdateArrays& arrays, cudaStream_t stream,
             std::integer_sequence<int, kStates...> /*states*/) {
-  kernel<Update<Rule, G, W, kStates...>><<<blocks_for(arrays.count), kThreads, 0, stream>>>(
-      *static_cast<const typename Rule::Step*>(step), arrays, packed_elements(arrays));
+  kernel<Update<Rule, G, W, kStates...>><<<blocks_of(arrays.count), kThreads, 0, stream>>>(
+      *static_cast<const typename Rule::Step*>(step), arrays, packed_of(arrays));
 }
 
 using Launch = void (*)(const void* step, const UpdateArrays& arrays, cudaStream_t stream);
@@ -128,8 +98,7 @@ const char* update_cuda(const UpdateKind& kind, const StepBytes& step, const Upd
                         CUstream_st* stream) {
   if (arrays.count == 0) return nullptr;
   launch_of(kind, AllRules{})(step.bytes, arrays, stream);
-  const cudaError_t result = cudaGetLastError();
-  return result == cudaSuccess ? nullptr : cudaGetErrorString(result);
+  return launch_fault();
 }
 
 }  // namespace dos::codelets

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codelets/update/compiled.hpp"
+#include "codelets/cuda/compiled.hpp"
 #include "codelets/update/update.hpp"
 
 struct CUstream_st;

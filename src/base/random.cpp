@@ -6,46 +6,13 @@
 #include <numbers>
 
 #include "base/error.hpp"
+#include "base/philox.hpp"
 
 namespace dos {
-namespace {
-
-struct Product {
-  std::uint32_t high;
-  std::uint32_t low;
-};
-
-constexpr Product multiply(std::uint32_t a, std::uint32_t b) {
-  const std::uint64_t product = std::uint64_t{a} * b;
-  return {static_cast<std::uint32_t>(product >> 32U), static_cast<std::uint32_t>(product)};
-}
-
-/// Two words to a double in [0, 1) with 53 random bits.
-constexpr double to_unit(std::uint32_t high, std::uint32_t low) {
-  const std::uint64_t bits = (std::uint64_t{high} << 32U | low) >> 11U;
-  return static_cast<double>(bits) * 0x1.0p-53;
-}
-
-}  // namespace
 
 std::array<std::uint32_t, 4> Philox::block(std::uint64_t counter, std::uint64_t stream) const {
-  constexpr std::uint32_t kMultiplier0 = 0xD2511F53;
-  constexpr std::uint32_t kMultiplier1 = 0xCD9E8D57;
-  constexpr std::uint32_t kWeyl0 = 0x9E3779B9;
-  constexpr std::uint32_t kWeyl1 = 0xBB67AE85;
-  std::array<std::uint32_t, 4> c{
-      static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U),
-      static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32U)};
-  auto k0 = static_cast<std::uint32_t>(key_);
-  auto k1 = static_cast<std::uint32_t>(key_ >> 32U);
-  for (int round = 0; round < 10; ++round) {
-    const Product p0 = multiply(kMultiplier0, c[0]);
-    const Product p1 = multiply(kMultiplier1, c[2]);
-    c = {p1.high ^ c[1] ^ k0, p1.low, p0.high ^ c[3] ^ k1, p0.low};
-    k0 += kWeyl0;
-    k1 += kWeyl1;
-  }
-  return c;
+  const PhiloxWords words = philox_words(key_, counter, stream);
+  return {words.at[0], words.at[1], words.at[2], words.at[3]};
 }
 
 double Philox::uniform(std::uint64_t index, std::uint64_t stream) const {

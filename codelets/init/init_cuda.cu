@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/init/init_cuda.hpp"
+
+#include "base/philox.hpp"
+#include "codelets/cuda/pack.cuh"
+
+namespace dos::codelets {
+namespace {
+
+using namespace cuda;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) fill(Index count, Index packed, T value, T* out) {
+  const Index thread = global_thread();
+  const Index threads = global_threads();
+  Pack<T> pack;
+#pragma unroll
+  for (Index k = 0; k < kPack; ++k) pack.at[k] = value;
+  for (Index i = thread * kPack; i < packed; i += threads * kPack) pack.store(out + i);
+  for (Index i = packed + thread; i < count; i += threads) out[i] = value;
+}
+
+/// The formula of Philox::normal.
+__device__ float normal(std::uint64_t key, std::uint64_t index, std::uint64_t stream) {
+  constexpr double kTwoPi = 6.283185307179586;
+  const PhiloxWords words = philox_words(key, index / 2, stream);
+  const double radius = sqrt(-2.0 * log(1.0 - to_unit(words.at[0], words.at[1])));
+  const double angle = kTwoPi * to_unit(words.at[2], words.at[3]);
+  return static_cast<float>(radius * (index % 2 == 0 ? cos(angle) : sin(angle)));
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) normals(NormalInit init, Index count, T* out) {
+  for (Index i = global_thread(); i < count; i += global_threads()) {
+    const auto index = static_cast<std::uint64_t>(init.first_index + i);
+    out[i] = from_float<T>(init.deviation * normal(init.seed, index, init.stream));
+  }
+}
+
+}  // namespace
+
+const char* fill_cuda(const CudaContext& context, DType type, Index count, float value, void* out) {
+  if (count == 0) return nullptr;
+  return with_element(type, [&]<class T>(T) {
+    T element{};
+    if constexpr (sizeof(T) == sizeof(BF16))
+      element = to_bf16(value);
+    else
+      element = value;
+    fill<<<blocks_for(ceil_div(count, kPack), kThreads), kThreads, 0, context.stream>>>(
+        count, packed_elements(count, aligned(out)), element, static_cast<T*>(out));
+    return launch_fault();
+  });
+}
+
+const char* init_normal_cuda(const CudaContext& context, DType type, const NormalInit& init,
+                             Index count, void* out) {
+  if (count == 0) return nullptr;
+  return with_element(type, [&]<class T>(T) {
+    normals<<<blocks_for(count, kThreads), kThreads, 0, context.stream>>>(init, count,
+                                                                          static_cast<T*>(out));
+    return launch_fault();
+  });
+}
+
+}  // namespace dos::codelets

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/linear/linear_cuda.hpp"
+
+#include <cstddef>
+
+#include "codelets/cuda/columns.cuh"
+#include "codelets/matrix/gemm_cuda.hpp"
+
+namespace dos::codelets {
+namespace {
+
+using namespace cuda;
+
+const void* at(const void* array, DType type, Index element) {
+  return static_cast<const std::byte*>(array) + element * size_of(type);
+}
+void* at(void* array, DType type, Index element) {
+  return static_cast<std::byte*>(array) + element * size_of(type);
+}
+
+/// y = bias + residual, for a bias that cuBLAS does not take; residual may be null, and y.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    start_with(Index count, Index out, const T* bias, const T* residual, T* y) {
+  for (Index i = global_thread(); i < count; i += global_threads()) {
+    const float before = residual == nullptr ? 0.0F : to_float(residual[i]);
+    y[i] = from_float<T>(to_float(bias[i % out]) + before);
+  }
+}
+
+template <class T>
+struct BiasTerms {
+  static constexpr int kSums = 1;
+  Index width;
+  bool words;
+  const T* dy;
+
+  __device__ __forceinline__ void add(Index row, Index column, Index left,
+                                      float (&sums)[kSums][kPack]) const {
+    Pack<T> g;
+    g.load(dy + row * width + column, left, words);
+#pragma unroll
+    for (Index k = 0; k < kPack; ++k) sums[0][k] += g.get(k);
+  }
+};
+
+}  // namespace
+
+const char* linear_forward_cuda(const CudaContext& context, DType type, Index tokens, const void* x,
+                                const CudaWeight& w, const void* bias, const void* residual,
+                                void* y) {
+  const Index in = w.blocking.columns;
+  const Index out = w.blocking.rows;
+  if (tokens == 0 || out == 0) return nullptr;
+  bool inside = true;
+  for (Index b = 0; b < w.blocking.count(); ++b)
+    inside = inside && aligned(at(bias, type, w.blocking.first_row(b)));
+  const void* start = residual;
+  if (bias != nullptr && !inside) {
+    const char* fault = with_element(type, [&]<class T>(T) {
+      start_with<<<blocks_for(tokens * out, kThreads), kThreads, 0, context.stream>>>(
+          tokens * out, out, static_cast<const T*>(bias), static_cast<const T*>(residual),
+          static_cast<T*>(y));
+      return launch_fault();
+    });
+    if (fault != nullptr) return fault;
+    start = y;
+    bias = nullptr;
+  }
+  for (Index b = 0; b < w.blocking.count(); ++b) {
+    const Index first = w.blocking.first_row(b);
+    const CudaProductOutput result{.elements = at(y, type, first),
+                                   .type = type,
+                                   .stride = out,
+                                   .start = start == nullptr ? nullptr : at(start, type, first),
+                                   .bias = bias == nullptr ? nullptr : at(bias, type, first)};
+    if (const char* fault = product_cuda(context, tokens, w.blocking.rows_of(b), in, {x, type, in},
+                                         {w.blocks[b], type, in, true}, result))
+      return fault;
+  }
+  return nullptr;
+}
+
+const char* linear_backward_data_cuda(const CudaContext& context, DType type, Index tokens,
+                                      const void* dy, const CudaWeight& w, void* dx) {
+  const Index in = w.blocking.columns;
+  const Index out = w.blocking.rows;
+  if (tokens == 0) return nullptr;
+  for (Index b = 0; b < w.blocking.count(); ++b) {
+    const CudaProductOutput result{
+        .elements = dx, .type = type, .stride = in, .start = b == 0 ? nullptr : dx};
+    if (const char* fault = product_cuda(context, tokens, in, w.blocking.rows_of(b),
+                                         {at(dy, type, w.blocking.first_row(b)), type, out},
+                                         {w.blocks[b], type, in}, result))
+      return fault;
+  }
+  return nullptr;
+}
+
+const char* linear_backward_weight_cuda(const CudaContext& context, DType type, DType gradient,
+                                        const LinearWeightBlock& block, const void* dy,
+                                        const void* x, bool accumulate, void* dw) {
+  if (block.rows == 0) return nullptr;
+  if (block.tokens == 0) {
+    const Index bytes = accumulate ? 0 : block.rows * block.in * size_of(gradient);
+    cudaMemsetAsync(dw, 0, static_cast<std::size_t>(bytes), context.stream);
+    return launch_fault();
+  }
+  const CudaProductOutput result{
+      .elements = dw, .type = gradient, .stride = block.in, .start = accumulate ? dw : nullptr};
+  return product_cuda(context, block.rows, block.in, block.tokens,
+                      {at(dy, type, block.first_row), type, block.out, true}, {x, type, block.in},
+                      result);
+}
+
+const char* bias_backward_cuda(const CudaContext& context, DType type, DType gradient, Index tokens,
+                               Index out, const void* dy, bool accumulate, void* dbias) {
+  return with_element(type, [&]<class T>(T) {
+    const bool words = aligned(dy) && rows_stay_aligned(out, Index{sizeof(T)});
+    const BiasTerms<T> terms{out, words, static_cast<const T*>(dy)};
+    return with_element(gradient, [&]<class G>(G) {
+      const ColumnOutputs<1, G> result{{static_cast<G*>(dbias)}};
+      return sum_columns<BiasTerms<T>, G>(context, terms, tokens, out, accumulate, result);
+    });
+  });
+}
+
+}  // namespace dos::codelets

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/matrix/gemm_cuda.hpp"
+
+#include <cublasLt.h>
+
+#include <cstdint>
+
+#include "codelets/cuda/launch.hpp"
+
+namespace dos::codelets {
+namespace {
+
+cudaDataType_t data_type(DType type) {
+  return type == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/// The largest power of two, at most cuBLAS's default of 256, that an address is a multiple of.
+std::uint32_t alignment_of(const void* array) {
+  const auto address = reinterpret_cast<std::uintptr_t>(array);
+  std::uint32_t alignment = 256;
+  while (address % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
+/// Keeps the first thing that went wrong.
+class Status {
+ public:
+  void operator()(cublasStatus_t status) {
+    if (first_ == CUBLAS_STATUS_SUCCESS) first_ = status;
+  }
+  [[nodiscard]] bool good() const { return first_ == CUBLAS_STATUS_SUCCESS; }
+  [[nodiscard]] const char* text() const {
+    return good() ? nullptr : cublasLtGetStatusString(first_);
+  }
+
+ private:
+  cublasStatus_t first_ = CUBLAS_STATUS_SUCCESS;
+};
+
+/// cuBLAS is column-major: a row-major matrix is its transpose there.
+class Layout {
+ public:
+  Layout(Status& status, DType type, Index rows, Index columns, Index stride) {
+    status(cublasLtMatrixLayoutInit(&layout_, data_type(type), static_cast<std::uint64_t>(columns),
+                                    static_cast<std::uint64_t>(rows), stride));
+  }
+  [[nodiscard]] cublasLtMatrixLayout_t get() { return &layout_; }
+
+ private:
+  cublasLtMatrixLayoutOpaque_t layout_;
+};
+
+/// out^T = op(b)^T op(a)^T: the factors change places, their transpositions stay.
+class Product {
+ public:
+  Product(Status& status, const CudaMatrix& a, const CudaMatrix& b, const void* bias) {
+    status(cublasLtMatmulDescInit(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    set(status, CUBLASLT_MATMUL_DESC_TRANSA, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(status, CUBLASLT_MATMUL_DESC_TRANSB, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (bias == nullptr) return;
+    set(status, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(status, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  }
+  [[nodiscard]] cublasLtMatmulDesc_t get() { return &description_; }
+
+ private:
+  template <class V>
+  void set(Status& status, cublasLtMatmulDescAttributes_t attribute, V value) {
+    status(cublasLtMatmulDescSetAttribute(&description_, attribute, &value, sizeof value));
+  }
+  cublasLtMatmulDescOpaque_t description_;
+};
+
+class Preference {
+ public:
+  Preference(Status& status, const CudaContext& context, const CudaMatrix& a, const CudaMatrix& b,
+             const void* start, const void* out) {
+    status(cublasLtMatmulPreferenceInit(&preference_));
+    set(status, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+        static_cast<std::uint64_t>(context.workspace_bytes));
+    set(status, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b.elements));
+    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a.elements));
+    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(start));
+    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(out));
+  }
+  [[nodiscard]] cublasLtMatmulPreference_t get() { return &preference_; }
+
+ private:
+  template <class V>
+  void set(Status& status, cublasLtMatmulPreferenceAttributes_t attribute, V value) {
+    status(cublasLtMatmulPreferenceSetAttribute(&preference_, attribute, &value, sizeof value));
+  }
+  cublasLtMatmulPreferenceOpaque_t preference_;
+};
+
+/// op() of the stored matrix gives rows x columns.
+Layout layout_of(Status& status, const CudaMatrix& m, Index rows, Index columns) {
+  return m.transposed ? Layout(status, m.type, columns, rows, m.stride)
+                      : Layout(status, m.type, rows, columns, m.stride);
+}
+
+}  // namespace
+
+const char* product_cuda(const CudaContext& context, Index rows, Index columns, Index inner,
+                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out) {
+  Status status;
+  const void* start = out.start == nullptr ? out.elements : out.start;
+  const float one = 1;
+  const float beta = out.start == nullptr ? 0 : 1;
+  Product product(status, a, b, out.bias);
+  Layout first = layout_of(status, b, inner, columns);
+  Layout second = layout_of(status, a, rows, inner);
+  Layout result(status, out.type, rows, columns, out.stride);
+  Preference preference(status, context, a, b, start, out.elements);
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  if (status.good())
+    status(cublasLtMatmulAlgoGetHeuristic(context.blas, product.get(), first.get(), second.get(),
+                                          result.get(), result.get(), preference.get(), 1, &best,
+                                          &found));
+  if (status.good() && found == 0) return "cuBLAS has no kernel for this product";
+  if (status.good())
+    status(cublasLtMatmul(context.blas, product.get(), &one, b.elements, first.get(), a.elements,
+                          second.get(), &beta, start, result.get(), out.elements, result.get(),
+                          &best.algo, context.workspace,
+                          static_cast<std::size_t>(context.workspace_bytes), context.stream));
+  return status.text();
+}
+
+}  // namespace dos::codelets

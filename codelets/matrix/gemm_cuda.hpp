@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "codelets/cuda/compiled.hpp"
+#include "codelets/cuda/workspace.hpp"
+
+namespace dos::codelets {
+
+/// A row-major matrix in device memory: `stride` elements lie between its rows.
+struct CudaMatrix {
+  const void* elements;
+  DType type;
+  Index stride;
+  bool transposed = false;
+};
+
+/// What becomes of a product: out = a b + start + bias, each row plus bias[columns].
+struct CudaProductOutput {
+  void* elements;
+  DType type;
+  Index stride;
+  const void* start = nullptr;  ///< of the same type and stride, out itself perhaps; null for none
+  const void* bias = nullptr;   ///< of the same type, aligned to 16 bytes; null for none
+};
+
+/// out[rows, columns] = op(a)[rows, inner] * op(b)[inner, columns] + ... by cuBLAS, accumulated in
+/// FP32 whatever the types, FP32 factors without TF32. Starts on the context's stream; null or what
+/// went wrong. Pre: rows, columns and inner > 0; a and b of one type.
+///
+/// Deterministic: one stream, a workspace of its own, and split sums only through the workspace in
+/// FP32, in fixed order. The bits may differ between GPU models and cuBLAS versions.
+const char* product_cuda(const CudaContext& context, Index rows, Index columns, Index inner,
+                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out);
+
+}  // namespace dos::codelets

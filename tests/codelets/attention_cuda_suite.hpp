@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "codelets/attention/attention.hpp"
+#include "codelets/elements.hpp"
+
+/// What the CUDA kernels of attention must compute, emulated or on a GPU.
+namespace dos::test {
+
+struct AttentionData {
+  AttentionData(const codelets::AttentionShape& of, DType type, Index shift);
+
+  codelets::AttentionShape shape;
+  Elements qkv, dout, out, dqkv;
+  std::vector<float> logsumexp;
+};
+
+/// Fills out, logsumexp and dqkv of its data.
+using AttentionRun = std::function<void(AttentionData&)>;
+
+/// Compares one run with the reference in double precision.
+void expect_attention(const AttentionRun& run, const codelets::AttentionShape& shape, DType type,
+                      Index shift);
+
+}  // namespace dos::test

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "base/bf16.hpp"
+
+/// Runs the program of a CUDA block on the host: every thread is a fiber, and all that threads do
+/// together is done in the order in which a GPU must do it. For the code of
+/// codelets/attention/attention_products.hpp, whose Lane this provides; ldmatrix and mma.sync
+/// follow the PTX ISA's description of who holds what.
+namespace dos::test {
+
+class BlockEmulator;
+
+/// A thread's view of its block.
+class EmulatedLane {
+ public:
+  EmulatedLane(BlockEmulator& block, int thread) : block_(&block), thread_(thread) {}
+
+  [[nodiscard]] int thread() const { return thread_; }
+  [[nodiscard]] int warp() const { return thread_ / 32; }
+  [[nodiscard]] int lane() const { return thread_ % 32; }
+  void barrier() const;
+  void sync_warp() const;
+
+  /// The copy arrives no sooner than wait_copies(): what is read before is not there.
+  void copy_word(void* to, const void* from) const;
+  void wait_copies() const;
+
+  void load_matrices(std::uint32_t (&r)[4], const BF16* from) const;
+  void load_transposed(std::uint32_t (&r)[4], const BF16* from) const;
+  void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                std::uint32_t b1) const;
+  [[nodiscard]] float quad_max(float x) const;
+  [[nodiscard]] float quad_sum(float x) const;
+  [[nodiscard]] bool any(bool condition) const;
+  [[nodiscard]] std::uint32_t pack(float low, float high) const;
+  [[nodiscard]] float exp2(float x) const;
+
+ private:
+  [[nodiscard]] float exchanged(float x, int distance) const;
+
+  BlockEmulator* block_;
+  int thread_;
+};
+
+/// Runs `program` once for each of `threads` threads (whole warps) until all have ended.
+void emulate_block(int threads, const std::function<void(const EmulatedLane&)>& program);
+
+}  // namespace dos::test
