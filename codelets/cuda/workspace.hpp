@@ -17,10 +17,6 @@ struct CudaContext {
   cublasLtContext* blas;  ///< needed by matrix products alone
 };
 
-/// Enough for every kernel at the sizes of this project; what cuBLAS recommends for the GPUs that
-/// want most of it (cuBLAS manual, cublasSetWorkspace: 32 MiB from Hopper on).
-inline constexpr Index kCudaWorkspaceBytes = Index{32} << 20;
-
 /// What a kernel says when the workspace is too small.
 inline constexpr const char* kWorkspaceTooSmall = "the workspace is too small for the sizes";
 

@@ -1,10 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rt/cuda.hpp"
 
+#include <cublasLt.h>
 #include <starpu.h>
 #include <starpu_cuda.h>
 
+#include <array>
+#include <cstdint>
+
+#include "base/error.hpp"
+
 namespace dos::rt {
+namespace {
+
+struct WorkerState {
+  CudaWorkspace workspace;
+  std::uintptr_t allocation = 0;
+  const char* fault = nullptr;
+};
+
+/// By worker number. StarPU calls its workers back with one argument for all of them, and tasks
+/// with none: they find their own here.
+std::array<WorkerState, STARPU_NMAXWORKERS> worker_states;
+
+WorkerState& own_state() {
+  return worker_states[static_cast<std::size_t>(starpu_worker_get_id_check())];
+}
+
+unsigned own_node() {
+  return starpu_worker_get_memory_node(static_cast<unsigned>(starpu_worker_get_id_check()));
+}
+
+// Both run on the worker's thread, with its device current.
+void open_workspace(void* /*unused*/) noexcept {
+  WorkerState& state = own_state();
+  state = {};
+  state.allocation = starpu_malloc_on_node(own_node(), kCudaWorkspaceBytes);
+  if (state.allocation == 0) {
+    state.fault = "there is no room on the device";
+    return;
+  }
+  state.workspace.memory = reinterpret_cast<void*>(state.allocation);
+  state.workspace.bytes = kCudaWorkspaceBytes;
+  const cublasStatus_t status = cublasLtCreate(&state.workspace.blas);
+  if (status != CUBLAS_STATUS_SUCCESS) state.fault = cublasLtGetStatusString(status);
+}
+
+void close_workspace(void* /*unused*/) noexcept {
+  WorkerState& state = own_state();
+  if (state.workspace.blas != nullptr) cublasLtDestroy(state.workspace.blas);
+  if (state.allocation != 0) starpu_free_on_node(own_node(), state.allocation, kCudaWorkspaceBytes);
+  state = {};
+}
+
+void on_each_cuda_worker(void (*function)(void*)) {
+  if (starpu_cuda_worker_get_count() > 0)
+    starpu_execute_on_each_worker(function, nullptr, STARPU_CUDA);
+}
+
+}  // namespace
 
 bool has_cuda() {
   return true;
@@ -12,6 +66,24 @@ bool has_cuda() {
 
 CudaStream cuda_stream() {
   return starpu_cuda_get_local_stream();
+}
+
+CudaWorkspace cuda_workspace() {
+  return own_state().workspace;
+}
+
+CudaWorkspaces::CudaWorkspaces() {
+  on_each_cuda_worker(&open_workspace);
+  for (const WorkerState& state : worker_states) {
+    if (state.fault == nullptr) continue;
+    const char* fault = state.fault;
+    on_each_cuda_worker(&close_workspace);
+    fail("a GPU has no workspace of {} MiB for its kernels: {}", kCudaWorkspaceBytes >> 20, fault);
+  }
+}
+
+CudaWorkspaces::~CudaWorkspaces() {
+  on_each_cuda_worker(&close_workspace);
 }
 
 }  // namespace dos::rt

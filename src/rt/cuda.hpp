@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/types.hpp"
+
 struct CUstream_st;
+struct cublasLtContext;
 
 namespace dos::rt {
 
@@ -13,5 +16,31 @@ bool has_cuda();
 
 /// The stream of the running CUDA worker. Throws Error when StarPU was built without CUDA.
 CudaStream cuda_stream();
+
+/// What a task on a CUDA worker finds there beside its buffers. The worker's tasks run one after
+/// another on its stream: they may all use the same memory, and none finds there what it left.
+struct CudaWorkspace {
+  void* memory = nullptr;  ///< device memory
+  Index bytes = 0;
+  cublasLtContext* blas = nullptr;  ///< cublasLtHandle_t
+};
+
+/// Of the running CUDA worker. Throws Error when StarPU was built without CUDA.
+CudaWorkspace cuda_workspace();
+
+/// Device memory of a workspace: what cuBLAS recommends for the GPUs that want most of it (cuBLAS
+/// manual, cublasSetWorkspace: 32 MiB from Hopper on).
+inline constexpr Index kCudaWorkspaceBytes = Index{32} << 20;
+
+/// The workspaces of all CUDA workers of the running StarPU, counted by it as used device memory:
+/// tasks allocate nothing. Only one may exist at a time.
+class CudaWorkspaces {
+ public:
+  /// Throws Error when a device has no room or cuBLAS does not start.
+  CudaWorkspaces();
+  CudaWorkspaces(const CudaWorkspaces&) = delete;
+  CudaWorkspaces& operator=(const CudaWorkspaces&) = delete;
+  ~CudaWorkspaces();
+};
 
 }  // namespace dos::rt

@@ -4,13 +4,26 @@
 #include "rt/cuda.hpp"
 
 namespace dos::rt {
+namespace {
+
+constexpr const char* kAbsent = "this StarPU was built without CUDA";
+
+}  // namespace
 
 bool has_cuda() {
   return false;
 }
 
 CudaStream cuda_stream() {
-  fail("this StarPU was built without CUDA");
+  fail("{}", kAbsent);
 }
+
+CudaWorkspace cuda_workspace() {
+  fail("{}", kAbsent);
+}
+
+// There are no CUDA workers.
+CudaWorkspaces::CudaWorkspaces() = default;
+CudaWorkspaces::~CudaWorkspaces() = default;
 
 }  // namespace dos::rt

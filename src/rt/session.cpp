@@ -67,10 +67,17 @@ Session::Session(const SessionConfig& config) {
          result);
   starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
   opencl_ = std::make_unique<OpenclPrograms>();
+  try {
+    cuda_ = std::make_unique<CudaWorkspaces>();
+  } catch (...) {
+    starpu_shutdown();
+    throw;
+  }
 }
 
 Session::~Session() {
   starpu_task_wait_for_all();
+  cuda_.reset();
   opencl_.reset();
   starpu_shutdown();
 }

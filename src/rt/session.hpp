@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "rt/cuda.hpp"
 #include "rt/memory_ledger.hpp"
 #include "rt/opencl.hpp"
 #include "rt/scoped_environment.hpp"
@@ -65,6 +66,7 @@ class Session {
   std::string scheduler_;
   MemoryLedger memory_;
   std::unique_ptr<OpenclPrograms> opencl_;
+  std::unique_ptr<CudaWorkspaces> cuda_;
 };
 
 }  // namespace dos::rt
