@@ -37,6 +37,21 @@ __global__ void __launch_bounds__(kThreads) normals(NormalInit init, Index count
   }
 }
 
+__global__ void __launch_bounds__(kThreads)
+    round_all(Index count, Index packed, const float* x, BF16* out) {
+  const Index thread = global_thread();
+  const Index threads = global_threads();
+  for (Index i = thread * kPack; i < packed; i += threads * kPack) {
+    Pack<float> from;
+    Pack<BF16> to;
+    from.load(x + i);
+#pragma unroll
+    for (Index k = 0; k < kPack; ++k) to.at[k] = to_bf16(from.at[k]);
+    to.store(out + i);
+  }
+  for (Index i = packed + thread; i < count; i += threads) out[i] = to_bf16(x[i]);
+}
+
 }  // namespace
 
 const char* fill_cuda(const CudaContext& context, DType type, Index count, float value, void* out) {
@@ -61,6 +76,13 @@ const char* init_normal_cuda(const CudaContext& context, DType type, const Norma
                                                                           static_cast<T*>(out));
     return launch_fault();
   });
+}
+
+const char* round_cuda(const CudaContext& context, Index count, const float* x, BF16* out) {
+  if (count == 0) return nullptr;
+  round_all<<<blocks_for(ceil_div(count, kPack), kThreads), kThreads, 0, context.stream>>>(
+      count, packed_elements(count, aligned(x) && aligned(out)), x, out);
+  return launch_fault();
 }
 
 }  // namespace dos::codelets

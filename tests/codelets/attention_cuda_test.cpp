@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention on an NVIDIA GPU.
+#include "codelets/attention/attention_cuda.hpp"
+#include "codelets/attention_cuda_suite.hpp"
+#include "codelets/cuda_test.hpp"
+
+namespace dos::test {
+namespace {
+
+using namespace codelets;
+
+void run_with(const CudaContext& context, AttentionData& data) {
+  const DType type = data.qkv.type();
+  const OnGpu qkv(data.qkv);
+  const OnGpu dout(data.dout);
+  Both out(data.out);
+  Both dqkv(data.dqkv);
+  const OnGpu logsumexp(data.logsumexp.data(), std::ssize(data.logsumexp) * Index{sizeof(float)});
+  expect_done(attention_forward_cuda(context, type, data.shape, qkv.get(), out.get(),
+                                     logsumexp.as<float>()));
+  expect_done(attention_backward_cuda(context, type, data.shape, qkv.get(), out.get(),
+                                      logsumexp.as<float>(), dout.get(), dqkv.get()));
+  out.bring_back();
+  dqkv.bring_back();
+  logsumexp.copy_to(data.logsumexp.data());
+}
+
+void run_on_gpu(AttentionData& data) {
+  run_with(cuda_context(), data);
+}
+
+constexpr AttentionShape kShapes[] = {
+    {0, 4, 1, 4},    {1, 0, 2, 4},    {1, 1, 1, 1},    {2, 3, 2, 5},    {1, 33, 1, 16},
+    {1, 64, 1, 64},  {1, 65, 2, 8},   {1, 129, 1, 24}, {1, 63, 1, 80},  {1, 97, 1, 128},
+    {2, 200, 3, 64}, {1, 513, 2, 64}, {1, 300, 2, 96}, {1, 257, 1, 128}};
+
+TEST_F(CudaKernel, AttentionMatchesTheReference) {
+  for (const AttentionShape& s : kShapes)
+    for (const DType type : kElementTypes)
+      for (const Index shift : {0, 1}) expect_attention(&run_on_gpu, s, type, shift);
+}
+
+// Room for two heads of three at a time.
+TEST_F(CudaKernel, AttentionGoesOnWithALittleWorkspace) {
+  CudaContext context = cuda_context();
+  context.workspace_bytes = 2 * 70 * 4;
+  for (const DType type : kElementTypes)
+    expect_attention([&](AttentionData& data) { run_with(context, data); }, {1, 70, 3, 16}, type,
+                     0);
+  AttentionData data({1, 70, 1, 16}, DType::kF32, 0);
+  context.workspace_bytes = 4;
+  EXPECT_STREQ(attention_backward_cuda(context, DType::kF32, data.shape, nullptr, nullptr, nullptr,
+                                       nullptr, nullptr),
+               kWorkspaceTooSmall);
+}
+
+TEST_F(CudaKernel, AttentionHasTheSameBitsEveryTime) {
+  const AttentionShape s{2, 1000, 4, 64};
+  for (const DType type : kElementTypes) {
+    AttentionData first(s, type, 0);
+    run_on_gpu(first);
+    for (int run = 0; run < 3; ++run) {
+      AttentionData again(s, type, 0);
+      run_on_gpu(again);
+      EXPECT_EQ(again.out.values(), first.out.values());
+      EXPECT_EQ(again.dqkv.values(), first.dqkv.values());
+    }
+  }
+}
+
+TEST_F(CudaKernel, AttentionRefusesHeadsThatAreTooLarge) {
+  EXPECT_NE(attention_forward_cuda(cuda_context(), DType::kF32, {1, 1, 1, 129}, nullptr, nullptr,
+                                   nullptr),
+            nullptr);
+}
+
+}  // namespace
+}  // namespace dos::test
