@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels_cuda: every CUDA kernel of a model beside the limits of the GPU: its copies and cuBLAS's
+// largest product, measured in the same run.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <exception>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "codelets/init/init_cuda.hpp"
+#include "codelets/matrix/gemm_cuda.hpp"
+#include "codelets/reduce/reduce_cuda.hpp"
+#include "kernels_cuda_cases.hpp"
+#include "spread.hpp"
+
+namespace {
+
+using namespace dos::bench;
+using dos::DType;
+using dos::Index;
+
+struct Options {
+  std::string sizes = "gpt2-124m";
+  Index sequences = 16;
+  Index context = 1024;
+  std::string type = "bf16";
+  Index rounds = 20;
+  bool json = false;
+};
+
+/// GPT-2's smallest, and the layers of a model of 7 G parameters.
+KernelSizes sizes_of(const Options& options) {
+  const bool large = options.sizes == "7b";
+  return {.sequences = options.sequences,
+          .context = options.context,
+          .width = large ? 4096 : 768,
+          .heads = large ? 32 : 12,
+          .vocabulary = large ? 32000 : 50257,
+          .logit_rows = 1024};
+}
+
+/// What the GPU does at best, by its own copies and cuBLAS.
+struct Limits {
+  double bytes_per_s;
+  double flops_per_s;
+};
+
+Spread measure(GpuTimer& timer, Index rounds, const std::function<const char*()>& work) {
+  for (int warm_up = 0; warm_up < 3; ++warm_up) timer.milliseconds(work);
+  std::vector<double> times;
+  for (Index i = 0; i < rounds; ++i) times.push_back(timer.milliseconds(work));
+  return spread_of(times);
+}
+
+double copy_rate(GpuTimer& timer, Index rounds) {
+  const Index bytes = Index{1} << 30;
+  const GpuMemory from(bytes);
+  const GpuMemory to(bytes);
+  const Spread ms = measure(timer, rounds, [&] { return timer.copy(from, to, bytes); });
+  return 2e3 * static_cast<double>(bytes) / ms.median;
+}
+
+double product_rate(GpuTimer& timer, DType type, Index rounds) {
+  constexpr Index kSize = 8192;
+  const GpuMemory a(kSize * kSize * size_of(type));
+  const GpuMemory b(kSize * kSize * size_of(type));
+  const GpuMemory c(kSize * kSize * size_of(type));
+  // A GPU's clock falls with the power that its numbers take: random ones, as a model's are.
+  for (const GpuMemory* each : {&a, &b}) {
+    const char* fault = dos::codelets::init_normal_cuda(
+        timer.context(), type, {.seed = 1, .stream = 2, .first_index = 0, .deviation = 1},
+        kSize * kSize, each->get());
+    dos::expect(fault == nullptr, "random numbers on the GPU: {}", fault == nullptr ? "" : fault);
+  }
+  const Spread ms = measure(timer, rounds, [&] {
+    return dos::codelets::product_cuda(timer.context(), kSize, kSize, kSize, {a.get(), type, kSize},
+                                       {b.get(), type, kSize, true},
+                                       {.elements = c.get(), .type = type, .stride = kSize});
+  });
+  return 2e3 * std::pow(static_cast<double>(kSize), 3) / ms.median;
+}
+
+/// Whether every element of a case's output is a finite number. The tests say whether it is right.
+bool is_finite(GpuTimer& timer, const KernelCase& c, DType type) {
+  if (c.output == nullptr) return true;
+  const GpuMemory sum(sizeof(double));
+  const char* fault = nullptr;
+  timer.milliseconds([&] {
+    return fault = dos::codelets::sum_of_squares_cuda(timer.context(), type,
+                                                      c.output->bytes() / size_of(type),
+                                                      c.output->get(), sum.as<double>());
+  });
+  double value = 0;
+  sum.copy_to(&value);
+  return std::isfinite(value);
+}
+
+nlohmann::json row_of(const KernelCase& c, const Spread& ms, const Limits& limits, bool finite) {
+  const bool memory = c.bytes > 0;
+  const double rate = 1e3 * (memory ? c.bytes : c.flops) / ms.median;
+  return {{"kernel", c.name},
+          {"ms", ms.median},
+          {"ms_least", ms.min},
+          {"ms_most", ms.max},
+          {memory ? "gb_per_s" : "gflop_per_s", rate / 1e9},
+          {"of_limit", rate / (memory ? limits.bytes_per_s : limits.flops_per_s)},
+          {"finite", finite}};
+}
+
+void print(const nlohmann::json& report, bool json) {
+  if (json) {
+    fmt::print("{}\n", report.dump());
+    return;
+  }
+  fmt::print("{}, {}\ncopy {:.0f} GB/s, product of 8192 {:.0f} GFLOP/s\n",
+             report["gpu"].get<std::string>(), report["type"].get<std::string>(),
+             report["copy_gb_per_s"].get<double>(), report["product_gflop_per_s"].get<double>());
+  fmt::print("{:<32} {:>9} {:>22} {:>10} {:>9}\n", "kernel", "ms", "(least to most)", "of limit",
+             "finite");
+  for (const auto& row : report["kernels"])
+    fmt::print("{:<32} {:>9.4f} {:>22} {:>10.2f} {:>9}\n", row["kernel"].get<std::string>(),
+               row["ms"].get<double>(),
+               fmt::format("({:.4f} to {:.4f})", row["ms_least"].get<double>(),
+                           row["ms_most"].get<double>()),
+               row["of_limit"].get<double>(), row["finite"].get<bool>() ? "yes" : "NO");
+}
+
+int run(const Options& options) {
+  const DType type = options.type == "bf16" ? DType::kBF16 : DType::kF32;
+  const std::string gpu = gpu_name();
+  GpuTimer timer;
+  const Limits limits{copy_rate(timer, options.rounds), product_rate(timer, type, options.rounds)};
+  nlohmann::json report{{"gpu", gpu},
+                        {"sizes", options.sizes},
+                        {"sequences", options.sequences},
+                        {"context", options.context},
+                        {"type", options.type},
+                        {"copy_gb_per_s", limits.bytes_per_s / 1e9},
+                        {"product_gflop_per_s", limits.flops_per_s / 1e9},
+                        {"kernels", nlohmann::json::array()}};
+  const KernelCases cases(sizes_of(options), type, timer.context());
+  bool good = true;
+  for (const KernelCase& c : cases.cases()) {
+    const Spread ms = measure(timer, options.rounds, c.run);
+    const bool finite = is_finite(timer, c, type);
+    good = good && finite;
+    report["kernels"].push_back(row_of(c, ms, limits, finite));
+  }
+  print(report, options.json);
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Times every CUDA kernel of a model beside copies and cuBLAS's largest product"};
+  Options options;
+  app.add_option("--sizes", options.sizes, "whose layers")
+      ->check(CLI::IsMember({"gpt2-124m", "7b"}))
+      ->capture_default_str();
+  app.add_option("--batch", options.sequences, "sequences")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--context", options.context, "tokens of a sequence")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--type", options.type, "element type")
+      ->check(CLI::IsMember({"bf16", "f32"}))
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "timed runs of each kernel")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--json", options.json, "one JSON object");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "kernels_cuda: {}\n", error.what());
+    return 1;
+  }
+}

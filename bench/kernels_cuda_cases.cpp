@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels_cuda_cases.hpp"
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "codelets/attention/attention_cuda.hpp"
+#include "codelets/cross_entropy/cross_entropy_cuda.hpp"
+#include "codelets/embedding/embedding_cuda.hpp"
+#include "codelets/gelu/gelu_cuda.hpp"
+#include "codelets/init/init_cuda.hpp"
+#include "codelets/layernorm/layernorm_cuda.hpp"
+#include "codelets/linear/linear_cuda.hpp"
+#include "codelets/reduce/reduce_cuda.hpp"
+
+namespace dos::bench {
+namespace {
+
+using namespace codelets;
+
+double amount(Index a, Index b = 1, Index c = 1) {
+  return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
+}
+
+}  // namespace
+
+KernelCases::KernelCases(const KernelSizes& sizes, DType type, const CudaContext& context)
+    : sizes_(sizes), type_(type), context_(context) {
+  add_elementwise();
+  add_layernorm();
+  add_loss();
+  add_embedding();
+  add_attention();
+  add_products();
+}
+
+const GpuMemory* KernelCases::numbers(Index count, DType of) {
+  arrays_.push_back(std::make_unique<GpuMemory>(count * size_of(of)));
+  const NormalInit init{.seed = 1, .stream = arrays_.size(), .first_index = 0, .deviation = 1};
+  const char* fault = init_normal_cuda(context_, of, init, count, arrays_.back()->get());
+  expect(fault == nullptr, "random numbers on the GPU: {}", fault == nullptr ? "" : fault);
+  return arrays_.back().get();
+}
+
+const GpuMemory* KernelCases::array(Index count) {
+  return numbers(count, type_);
+}
+
+const GpuMemory* KernelCases::random_tokens() {
+  const Index count = sizes_.sequences * (sizes_.context + 1);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  const Philox random(1);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] =
+        static_cast<std::int32_t>(random.uniform(i) * static_cast<double>(sizes_.vocabulary));
+  arrays_.push_back(std::make_unique<GpuMemory>(count * size_of(DType::kI32)));
+  arrays_.back()->copy_from(tokens.data());
+  return arrays_.back().get();
+}
+
+void KernelCases::add_elementwise() {
+  const Index count = sizes_.sequences * sizes_.context * 4 * sizes_.width;
+  const double array_bytes = amount(count, size_of(type_));
+  const GpuMemory* x = array(count);
+  const GpuMemory* y = array(count);
+  const GpuMemory* sum = numbers(2, DType::kF32);
+  cases_.push_back(
+      {.name = "gelu_forward",
+       .bytes = 2 * array_bytes,
+       .run = [=, this] { return gelu_forward_cuda(context_, type_, count, x->get(), y->get()); },
+       .output = y});
+  cases_.push_back(
+      {.name = "gelu_backward",
+       .bytes = 3 * array_bytes,
+       .run = [=, this] { return gelu_backward_cuda(context_, type_, count, x->get(), y->get()); },
+       .output = y});
+  cases_.push_back({.name = "fill",
+                    .bytes = array_bytes,
+                    .run = [=, this] { return fill_cuda(context_, type_, count, 1.0F, y->get()); },
+                    .output = y});
+  cases_.push_back({.name = "sum_of_squares", .bytes = array_bytes, .run = [=, this] {
+                      return sum_of_squares_cuda(context_, type_, count, x->get(),
+                                                 sum->as<double>());
+                    }});
+}
+
+void KernelCases::add_layernorm() {
+  const Index tokens = sizes_.sequences * sizes_.context;
+  const Index count = tokens * sizes_.width;
+  const double array_bytes = amount(count, size_of(type_));
+  const GpuMemory* x = array(count);
+  const GpuMemory* y = array(count);
+  const GpuMemory* dy = array(count);
+  const GpuMemory* residual = array(count);
+  const GpuMemory* weight = array(sizes_.width);
+  const GpuMemory* bias = array(sizes_.width);
+  const GpuMemory* statistics = numbers(2 * tokens, DType::kF32);
+  const LayerNormArrays arrays{tokens, sizes_.width, x->get(), weight->get()};
+  cases_.push_back({.name = "layernorm_forward",
+                    .bytes = 2 * array_bytes,
+                    .run =
+                        [=, this] {
+                          return layernorm_forward_cuda(context_, type_, arrays, bias->get(),
+                                                        y->get(), statistics->as<float>());
+                        },
+                    .output = y});
+  cases_.push_back({.name = "layernorm_backward",
+                    .bytes = 4 * array_bytes,
+                    .run =
+                        [=, this] {
+                          return layernorm_backward_cuda(context_, type_, arrays,
+                                                         statistics->as<float>(), dy->get(),
+                                                         residual->get(), y->get());
+                        },
+                    .output = y});
+  cases_.push_back({.name = "layernorm_backward_weight",
+                    .bytes = 2 * array_bytes,
+                    .run =
+                        [=, this] {
+                          return layernorm_backward_weight_cuda(context_, type_, type_, arrays,
+                                                                statistics->as<float>(), dy->get(),
+                                                                false, weight->get(), bias->get());
+                        },
+                    .output = weight});
+  cases_.push_back({.name = "bias_backward",
+                    .bytes = array_bytes,
+                    .run =
+                        [=, this] {
+                          return bias_backward_cuda(context_, type_, type_, tokens, sizes_.width,
+                                                    dy->get(), false, bias->get());
+                        },
+                    .output = bias});
+}
+
+void KernelCases::add_loss() {
+  const Index count = sizes_.logit_rows * sizes_.vocabulary;
+  const GpuMemory* logits = array(count);
+  const GpuMemory* tokens = random_tokens();
+  const GpuMemory* loss = numbers(2, DType::kF32);
+  const CrossEntropyRows rows{0, sizes_.logit_rows, sizes_.context, sizes_.vocabulary};
+  cases_.push_back({.name = "cross_entropy_forward_backward",
+                    .bytes = 2 * amount(count, size_of(type_)),
+                    .run =
+                        [=, this] {
+                          return cross_entropy_forward_backward_cuda(
+                              context_, type_, rows, 1.0F, logits->get(),
+                              tokens->as<std::int32_t>(), loss->as<double>());
+                        },
+                    .output = logits});
+}
+
+void KernelCases::add_embedding() {
+  const EmbeddingShape shape{sizes_.sequences, sizes_.context, sizes_.width};
+  const Index count = sizes_.sequences * sizes_.context * sizes_.width;
+  const double array_bytes = amount(count, size_of(type_));
+  const RowBlocking words{sizes_.vocabulary, sizes_.width, sizes_.vocabulary};
+  const RowBlocking positions{sizes_.context, sizes_.width, sizes_.context};
+  const GpuMemory* table = array(sizes_.vocabulary * sizes_.width);
+  const GpuMemory* position_table = array(sizes_.context * sizes_.width);
+  const GpuMemory* y = array(count);
+  const GpuMemory* tokens = random_tokens();
+  blocks_.push_back(std::make_unique<const void*>(table->get()));
+  const CudaTable token_blocks{words, blocks_.back().get()};
+  blocks_.push_back(std::make_unique<const void*>(position_table->get()));
+  const CudaTable position_blocks{positions, blocks_.back().get()};
+  cases_.push_back({.name = "embedding_forward",
+                    .bytes = 2 * array_bytes,
+                    .run =
+                        [=, this] {
+                          return embedding_forward_cuda(context_, type_, shape,
+                                                        tokens->as<std::int32_t>(), token_blocks,
+                                                        position_blocks, y->get());
+                        },
+                    .output = y});
+  // Each named row of the table is read and written besides: at most as much again, twice.
+  cases_.push_back({.name = "embedding_backward_token",
+                    .bytes = 3 * array_bytes,
+                    .run =
+                        [=, this] {
+                          return embedding_backward_token_cuda(
+                              context_, type_, type_, shape, {0, sizes_.vocabulary},
+                              tokens->as<std::int32_t>(), y->get(), table->get());
+                        },
+                    .output = table});
+  cases_.push_back({.name = "embedding_backward_position",
+                    .bytes = array_bytes,
+                    .run =
+                        [=, this] {
+                          return embedding_backward_position_cuda(context_, type_, type_, shape,
+                                                                  {0, sizes_.context}, y->get(),
+                                                                  false, position_table->get());
+                        },
+                    .output = position_table});
+}
+
+// Flops of the published algorithm: two products over the causal half forward, five backward.
+void KernelCases::add_attention() {
+  const AttentionShape shape{sizes_.sequences, sizes_.context, sizes_.heads,
+                             sizes_.width / sizes_.heads};
+  const Index count = sizes_.sequences * sizes_.context * sizes_.width;
+  const GpuMemory* qkv = array(3 * count);
+  const GpuMemory* out = array(count);
+  const GpuMemory* dout = array(count);
+  const GpuMemory* dqkv = array(3 * count);
+  const GpuMemory* logsumexp =
+      numbers(sizes_.sequences * sizes_.heads * sizes_.context, DType::kF32);
+  const double product =
+      amount(sizes_.sequences * sizes_.width, sizes_.context, sizes_.context + 1);
+  cases_.push_back({.name = "attention_forward",
+                    .flops = 2 * product,
+                    .run =
+                        [=, this] {
+                          return attention_forward_cuda(context_, type_, shape, qkv->get(),
+                                                        out->get(), logsumexp->as<float>());
+                        },
+                    .output = out});
+  cases_.push_back({.name = "attention_backward",
+                    .flops = 5 * product,
+                    .run =
+                        [=, this] {
+                          return attention_backward_cuda(context_, type_, shape, qkv->get(),
+                                                         out->get(), logsumexp->as<float>(),
+                                                         dout->get(), dqkv->get());
+                        },
+                    .output = dqkv});
+}
+
+void KernelCases::add_products() {
+  add_linear("qkv", sizes_.width, 3 * sizes_.width);
+  add_linear("projection", sizes_.width, sizes_.width);
+  add_linear("up", sizes_.width, 4 * sizes_.width);
+  add_linear("down", 4 * sizes_.width, sizes_.width);
+}
+
+void KernelCases::add_linear(const std::string& name, Index in, Index out) {
+  const Index tokens = sizes_.sequences * sizes_.context;
+  const double flops = 2 * amount(tokens, in, out);
+  const GpuMemory* x = array(tokens * in);
+  const GpuMemory* y = array(tokens * out);
+  const GpuMemory* w = array(in * out);
+  const GpuMemory* bias = array(out);
+  blocks_.push_back(std::make_unique<const void*>(w->get()));
+  const CudaWeight weight{{out, in, out}, blocks_.back().get()};
+  const LinearWeightBlock block{tokens, in, out, 0, out};
+  cases_.push_back({.name = name + " forward",
+                    .flops = flops,
+                    .run =
+                        [=, this] {
+                          return linear_forward_cuda(context_, type_, tokens, x->get(), weight,
+                                                     bias->get(), nullptr, y->get());
+                        },
+                    .output = y});
+  cases_.push_back({.name = name + " backward data",
+                    .flops = flops,
+                    .run =
+                        [=, this] {
+                          return linear_backward_data_cuda(context_, type_, tokens, y->get(),
+                                                           weight, x->get());
+                        },
+                    .output = x});
+  cases_.push_back({.name = name + " backward weight",
+                    .flops = flops,
+                    .run =
+                        [=, this] {
+                          return linear_backward_weight_cuda(context_, type_, type_, block,
+                                                             y->get(), x->get(), false, w->get());
+                        },
+                    .output = w});
+}
+
+}  // namespace dos::bench

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu.hpp"
+
+namespace dos::bench {
+
+/// Sizes of one model's layers and of the tokens that a task works on.
+struct KernelSizes {
+  Index sequences;
+  Index context;
+  Index width;
+  Index heads;
+  Index vocabulary;
+  Index logit_rows;  ///< of a chunk of logits
+};
+
+/// One kernel: what it must move or compute at least, and how it is started.
+struct KernelCase {
+  std::string name;
+  double bytes = 0;  ///< 0: bound by arithmetic
+  double flops = 0;  ///< 0: bound by memory
+  std::function<const char*()> run;
+  const GpuMemory* output = nullptr;  ///< elements of the type measured
+};
+
+/// All kernels of a model, with random arrays, which the cases use and the list owns.
+class KernelCases {
+ public:
+  KernelCases(const KernelSizes& sizes, DType type, const codelets::CudaContext& context);
+  [[nodiscard]] const std::vector<KernelCase>& cases() const { return cases_; }
+
+ private:
+  const GpuMemory* array(Index count);
+  const GpuMemory* numbers(Index count, DType of);
+  const GpuMemory* random_tokens();
+  void add_elementwise();
+  void add_layernorm();
+  void add_loss();
+  void add_embedding();
+  void add_attention();
+  void add_products();
+  void add_linear(const std::string& name, Index in, Index out);
+
+  KernelSizes sizes_;
+  DType type_;
+  codelets::CudaContext context_;
+  std::vector<std::unique_ptr<GpuMemory>> arrays_;
+  std::vector<std::unique_ptr<const void*>> blocks_;
+  std::vector<KernelCase> cases_;
+};
+
+}  // namespace dos::bench
