@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/attention/attention_codelet.hpp"
 
+#include "codelets/attention/attention_cuda.hpp"
+#include "codelets/cuda/tasks.hpp"
 #include "codelets/matrix/refs.hpp"
 
 namespace dos::codelets {
@@ -25,6 +27,25 @@ void backward_task(const rt::TaskView& task) {
   });
 }
 
+template <class T>
+void forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  start_on_cuda(stream, [&](const auto& context) {
+    return attention_forward_cuda(context, kCudaType<T>, task.args<AttentionShape>(),
+                                  task.pointer<const T>(0), task.pointer<T>(1),
+                                  task.pointer<float>(2));
+  });
+}
+
+template <class T>
+void backward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  start_on_cuda(stream, [&](const auto& context) {
+    return attention_backward_cuda(context, kCudaType<T>, task.args<AttentionShape>(),
+                                   task.pointer<const T>(0), task.pointer<const T>(1),
+                                   task.pointer<const float>(2), task.pointer<const T>(3),
+                                   task.pointer<T>(4));
+  });
+}
+
 /// `products`: matrix products over the causal half of the T x T scores of a head.
 rt::Work attention_work(const AttentionShape& shape, double products) {
   const double scores = 0.5 * static_cast<double>(shape.sequences * shape.heads) *
@@ -36,18 +57,21 @@ rt::Work attention_work(const AttentionShape& shape, double products) {
 }  // namespace
 
 const rt::Codelet& attention_forward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<forward_task>(
-      {.symbol = "dos.attention_forward.f32.v1",
-       .modes = {Mode::kRead, Mode::kWrite, Mode::kWrite, Mode::kScratch},
-       .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<forward_task, nullptr, kOnCuda<forward_cuda_task<float>>>(
+          {.symbol = "dos.attention_forward.f32.v1",
+           .modes = {Mode::kRead, Mode::kWrite, Mode::kWrite, Mode::kScratch},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& attention_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_task>(
-      {.symbol = "dos.attention_backward.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite, Mode::kScratch},
-       .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_task, nullptr, kOnCuda<backward_cuda_task<float>>>(
+          {.symbol = "dos.attention_backward.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite,
+                     Mode::kScratch},
+           .tail = {}});
   return codelet;
 }
 

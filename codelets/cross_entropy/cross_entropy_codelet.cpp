@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 
+#include "codelets/cross_entropy/cross_entropy_cuda.hpp"
+#include "codelets/cuda/tasks.hpp"
 #include "codelets/matrix/refs.hpp"
 
 namespace dos::codelets {
@@ -42,6 +44,32 @@ void mean_loss_task(const rt::TaskView& task) {
   *task.pointer<double>(0) = sum / static_cast<double>(task.args<MeanArgs>().tokens);
 }
 
+template <class T>
+void forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  start_on_cuda(stream, [&](const auto& context) {
+    return cross_entropy_forward_cuda(context, kCudaType<T>, task.args<Args>().rows,
+                                      task.pointer<const T>(0), task.pointer<const std::int32_t>(1),
+                                      task.pointer<double>(2));
+  });
+}
+
+template <class T>
+void forward_backward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<Args>();
+  start_on_cuda(stream, [&](const auto& context) {
+    return cross_entropy_forward_backward_cuda(
+        context, kCudaType<T>, args.rows, args.scale, task.pointer<T>(0),
+        task.pointer<const std::int32_t>(1), task.pointer<double>(2));
+  });
+}
+
+void mean_loss_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto losses = task.pointers_from<double>(1);
+  start_on_cuda(stream, [&](const auto& context) {
+    return mean_loss_cuda(context, losses, task.args<MeanArgs>().tokens, task.pointer<double>(0));
+  });
+}
+
 rt::Work rows_work(const CrossEntropyRows& rows, double passes) {
   return {passes * static_cast<double>(rows.rows) * static_cast<double>(rows.vocabulary),
           {rows.rows, rows.vocabulary}};
@@ -51,23 +79,26 @@ rt::Work rows_work(const CrossEntropyRows& rows, double passes) {
 
 const rt::Codelet& cross_entropy_forward_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<forward_task>({.symbol = "dos.cross_entropy_forward.f32.v1",
-                                      .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
-                                      .tail = {}});
+      rt::make_codelet<forward_task, nullptr, kOnCuda<forward_cuda_task<float>>>(
+          {.symbol = "dos.cross_entropy_forward.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& cross_entropy_forward_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<forward_backward_task>(
-      {.symbol = "dos.cross_entropy_forward_backward.f32.v1",
-       .modes = {Mode::kReadWrite, Mode::kRead, Mode::kReadWrite},
-       .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<forward_backward_task, nullptr, kOnCuda<forward_backward_cuda_task<float>>>(
+          {.symbol = "dos.cross_entropy_forward_backward.f32.v1",
+           .modes = {Mode::kReadWrite, Mode::kRead, Mode::kReadWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& mean_loss_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<mean_loss_task>(
-      {.symbol = "dos.mean_loss.f64.v1", .modes = {Mode::kWrite}, .tail = Mode::kReadWrite});
+  static const rt::Codelet codelet =
+      rt::make_codelet<mean_loss_task, nullptr, kOnCuda<mean_loss_cuda_task>>(
+          {.symbol = "dos.mean_loss.f64.v1", .modes = {Mode::kWrite}, .tail = Mode::kReadWrite});
   return codelet;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/embedding/embedding_codelet.hpp"
 
+#include "codelets/cuda/tasks.hpp"
+#include "codelets/embedding/embedding_cuda.hpp"
+
 namespace dos::codelets {
 namespace {
 
@@ -44,6 +47,38 @@ void backward_position_task(const rt::TaskView& task) {
   });
 }
 
+template <class T>
+void forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<ForwardArgs>();
+  const auto blocks = task.pointers_from<const void>(2);
+  start_on_cuda(stream, [&](const auto& context) {
+    return embedding_forward_cuda(
+        context, kCudaType<T>, args.shape, task.pointer<const std::int32_t>(0),
+        {args.token_table, blocks.data()},
+        {args.position_table, blocks.data() + args.token_table.count()}, task.pointer<T>(1));
+  });
+}
+
+template <class T, class G>
+void backward_token_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<BackwardArgs>();
+  start_on_cuda(stream, [&](const auto& context) {
+    return embedding_backward_token_cuda(context, kCudaType<T>, kCudaType<G>, args.shape,
+                                         args.block, task.pointer<const std::int32_t>(0),
+                                         task.pointer<const T>(1), task.pointer<G>(2));
+  });
+}
+
+template <class T, class G>
+void backward_position_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<BackwardArgs>();
+  start_on_cuda(stream, [&](const auto& context) {
+    return embedding_backward_position_cuda(context, kCudaType<T>, kCudaType<G>, args.shape,
+                                            args.block, task.pointer<const T>(0), args.accumulate,
+                                            task.pointer<G>(1));
+  });
+}
+
 rt::Work table_work(const EmbeddingShape& shape, Index rows) {
   const double elements = static_cast<double>(shape.sequences) *
                           static_cast<double>(shape.context) * static_cast<double>(shape.width);
@@ -54,33 +89,40 @@ rt::Work table_work(const EmbeddingShape& shape, Index rows) {
 
 const rt::Codelet& embedding_forward_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<forward_task>({.symbol = "dos.embedding_forward.f32.v1",
-                                      .modes = {Mode::kRead, Mode::kWrite},
-                                      .tail = Mode::kRead});
+      rt::make_codelet<forward_task, nullptr, kOnCuda<forward_cuda_task<float>>>(
+          {.symbol = "dos.embedding_forward.f32.v1",
+           .modes = {Mode::kRead, Mode::kWrite},
+           .tail = Mode::kRead});
   return codelet;
 }
 
 const rt::Codelet& embedding_backward_token_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<backward_token_task>({.symbol = "dos.embedding_backward_token.f32.v1",
-                                             .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
-                                             .tail = {}});
+      rt::make_codelet<backward_token_task, nullptr,
+                       kOnCuda<backward_token_cuda_task<float, float>>>(
+          {.symbol = "dos.embedding_backward_token.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& embedding_backward_position_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<backward_position_task>({.symbol = "dos.embedding_backward_position.f32.v1",
-                                                .modes = {Mode::kRead, Mode::kWrite},
-                                                .tail = {}});
+      rt::make_codelet<backward_position_task, nullptr,
+                       kOnCuda<backward_position_cuda_task<float, float>>>(
+          {.symbol = "dos.embedding_backward_position.f32.v1",
+           .modes = {Mode::kRead, Mode::kWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& embedding_accumulate_position_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_position_task>(
-      {.symbol = "dos.embedding_accumulate_position.f32.v1",
-       .modes = {Mode::kRead, Mode::kReadWrite},
-       .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_position_task, nullptr,
+                       kOnCuda<backward_position_cuda_task<float, float>>>(
+          {.symbol = "dos.embedding_accumulate_position.f32.v1",
+           .modes = {Mode::kRead, Mode::kReadWrite},
+           .tail = {}});
   return codelet;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/gelu/gelu_codelet.hpp"
 
+#include "codelets/cuda/tasks.hpp"
 #include "codelets/gelu/gelu.hpp"
+#include "codelets/gelu/gelu_cuda.hpp"
 #include "codelets/matrix/refs.hpp"
 
 namespace dos::codelets {
@@ -27,17 +29,37 @@ void backward_task(const rt::TaskView& task) {
   });
 }
 
+template <class T>
+void forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  start_on_cuda(stream, [&](const auto& context) {
+    return gelu_forward_cuda(context, kCudaType<T>, task.args<Args>().count,
+                             task.pointer<const T>(0), task.pointer<T>(1));
+  });
+}
+
+template <class T>
+void backward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  start_on_cuda(stream, [&](const auto& context) {
+    return gelu_backward_cuda(context, kCudaType<T>, task.args<Args>().count,
+                              task.pointer<const T>(0), task.pointer<T>(1));
+  });
+}
+
 }  // namespace
 
 const rt::Codelet& gelu_forward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<forward_task>(
-      {.symbol = "dos.gelu_forward.f32.v1", .modes = {Mode::kRead, Mode::kWrite}, .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<forward_task, nullptr, kOnCuda<forward_cuda_task<float>>>(
+          {.symbol = "dos.gelu_forward.f32.v1", .modes = {Mode::kRead, Mode::kWrite}, .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& gelu_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_task>(
-      {.symbol = "dos.gelu_backward.f32.v1", .modes = {Mode::kRead, Mode::kReadWrite}, .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_task, nullptr, kOnCuda<backward_cuda_task<float>>>(
+          {.symbol = "dos.gelu_backward.f32.v1",
+           .modes = {Mode::kRead, Mode::kReadWrite},
+           .tail = {}});
   return codelet;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/init/init_codelet.hpp"
 
+#include "codelets/cuda/tasks.hpp"
+#include "codelets/init/init_cuda.hpp"
 #include "codelets/matrix/refs.hpp"
 
 namespace dos::codelets {
@@ -28,17 +30,34 @@ void init_normal_task(const rt::TaskView& task) {
   init_normal_cpu(args.init, args.range.count, task.pointer<float>(0) + args.range.offset);
 }
 
+void fill_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<FillArgs>();
+  start_on_cuda(stream, [&](const auto& context) {
+    return fill_cuda(context, DType::kF32, args.range.count, args.value,
+                     task.pointer<float>(0) + args.range.offset);
+  });
+}
+
+void init_normal_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<NormalArgs>();
+  start_on_cuda(stream, [&](const auto& context) {
+    return init_normal_cuda(context, DType::kF32, args.init, args.range.count,
+                            task.pointer<float>(0) + args.range.offset);
+  });
+}
+
 }  // namespace
 
 const rt::Codelet& fill_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<fill_task>(
+  static const rt::Codelet codelet = rt::make_codelet<fill_task, nullptr, kOnCuda<fill_cuda_task>>(
       {.symbol = "dos.fill.f32.v1", .modes = {Mode::kReadWrite}, .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& init_normal_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<init_normal_task>(
-      {.symbol = "dos.init_normal.f32.v1", .modes = {Mode::kReadWrite}, .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<init_normal_task, nullptr, kOnCuda<init_normal_cuda_task>>(
+          {.symbol = "dos.init_normal.f32.v1", .modes = {Mode::kReadWrite}, .tail = {}});
   return codelet;
 }
 

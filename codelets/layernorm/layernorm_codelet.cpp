@@ -2,7 +2,9 @@
 #include "codelets/layernorm/layernorm_codelet.hpp"
 
 #include "base/error.hpp"
+#include "codelets/cuda/tasks.hpp"
 #include "codelets/layernorm/layernorm.hpp"
+#include "codelets/layernorm/layernorm_cuda.hpp"
 
 namespace dos::codelets {
 namespace {
@@ -55,6 +57,45 @@ void backward_weight_task(const rt::TaskView& task) {
   });
 }
 
+template <class T>
+void forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<Args>();
+  const T* parameters = task.pointer<const T>(1);
+  start_on_cuda(stream, [&](const auto& context) {
+    return layernorm_forward_cuda(context, kCudaType<T>,
+                                  {args.shape.tokens, args.shape.width, task.pointer<const T>(0),
+                                   parameters + args.weight_offset},
+                                  parameters + args.bias_offset, task.pointer<T>(2),
+                                  task.pointer<float>(3));
+  });
+}
+
+template <class T, bool kResidual>
+void backward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<Args>();
+  const T* residual = kResidual ? task.pointer<const T>(4) : nullptr;
+  start_on_cuda(stream, [&](const auto& context) {
+    return layernorm_backward_cuda(context, kCudaType<T>,
+                                   {args.shape.tokens, args.shape.width, task.pointer<const T>(0),
+                                    task.pointer<const T>(1) + args.weight_offset},
+                                   task.pointer<const float>(2), task.pointer<const T>(3), residual,
+                                   task.pointer<T>(kResidual ? 5 : 4));
+  });
+}
+
+template <class T, class G>
+void backward_weight_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<Args>();
+  G* gradients = task.pointer<G>(3);
+  start_on_cuda(stream, [&](const auto& context) {
+    return layernorm_backward_weight_cuda(
+        context, kCudaType<T>, kCudaType<G>,
+        {args.shape.tokens, args.shape.width, task.pointer<const T>(0), nullptr},
+        task.pointer<const float>(1), task.pointer<const T>(2), args.accumulate,
+        gradients + args.weight_offset, gradients + args.bias_offset);
+  });
+}
+
 /// `passes`: floating-point operations an element, counted in the kernel's formula.
 rt::Work norm_work(const NormShape& shape, double passes) {
   return {passes * static_cast<double>(shape.tokens * shape.width), {shape.tokens, shape.width}};
@@ -63,34 +104,39 @@ rt::Work norm_work(const NormShape& shape, double passes) {
 }  // namespace
 
 const rt::Codelet& layernorm_forward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<forward_task>(
-      {.symbol = "dos.layernorm_forward.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kWrite, Mode::kWrite},
-       .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<forward_task, nullptr, kOnCuda<forward_cuda_task<float>>>(
+          {.symbol = "dos.layernorm_forward.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kWrite, Mode::kWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& layernorm_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_task<true>>(
-      {.symbol = "dos.layernorm_backward.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
-       .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_task<true>, nullptr, kOnCuda<backward_cuda_task<float, true>>>(
+          {.symbol = "dos.layernorm_backward.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& layernorm_backward_last_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_task<false>>(
-      {.symbol = "dos.layernorm_backward_last.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
-       .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_task<false>, nullptr, kOnCuda<backward_cuda_task<float, false>>>(
+          {.symbol = "dos.layernorm_backward_last.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& layernorm_backward_weight_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_weight_task>(
-      {.symbol = "dos.layernorm_backward_weight.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kReadWrite},
-       .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<backward_weight_task, nullptr,
+                       kOnCuda<backward_weight_cuda_task<float, float>>>(
+          {.symbol = "dos.layernorm_backward_weight.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kReadWrite},
+           .tail = {}});
   return codelet;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/linear/linear_codelet.hpp"
 
+#include "codelets/cuda/tasks.hpp"
 #include "codelets/linear/linear.hpp"
+#include "codelets/linear/linear_cuda.hpp"
 #include "rt/codelet.hpp"
 
 namespace dos::codelets {
@@ -87,6 +89,73 @@ void bias_backward_task(const rt::TaskView& task) {
   });
 }
 
+template <class T>
+void forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<MatrixArgs>();
+  const auto blocks = task.pointers_from<const void>(3);
+  start_on_cuda(stream, [&](const auto& context) {
+    return linear_forward_cuda(context, kCudaType<T>, args.rows.count, task.pointer<const T>(0),
+                               {args.weight, blocks.data()},
+                               task.pointer<const T>(1) + args.bias_offset, nullptr,
+                               task.pointer<T>(2));
+  });
+}
+
+template <class T>
+void residual_forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<MatrixArgs>();
+  const auto blocks = task.pointers_from<const void>(4);
+  start_on_cuda(stream, [&](const auto& context) {
+    return linear_forward_cuda(context, kCudaType<T>, args.rows.count, task.pointer<const T>(0),
+                               {args.weight, blocks.data()},
+                               task.pointer<const T>(1) + args.bias_offset,
+                               task.pointer<const T>(2), task.pointer<T>(3));
+  });
+}
+
+template <class T>
+void logits_forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<MatrixArgs>();
+  const auto blocks = task.pointers_from<const void>(2);
+  const T* x = task.pointer<const T>(0) + args.rows.first * args.weight.columns;
+  start_on_cuda(stream, [&](const auto& context) {
+    return linear_forward_cuda(context, kCudaType<T>, args.rows.count, x,
+                               {args.weight, blocks.data()}, nullptr, nullptr, task.pointer<T>(1));
+  });
+}
+
+template <class T>
+void backward_data_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<MatrixArgs>();
+  const auto blocks = task.pointers_from<const void>(2);
+  T* dx = task.pointer<T>(1) + args.rows.first * args.weight.columns;
+  start_on_cuda(stream, [&](const auto& context) {
+    return linear_backward_data_cuda(context, kCudaType<T>, args.rows.count,
+                                     task.pointer<const T>(0), {args.weight, blocks.data()}, dx);
+  });
+}
+
+template <class T, class G>
+void backward_weight_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<WeightGradientArgs>();
+  const T* x = task.pointer<const T>(1) + args.x_first_row * args.block.in;
+  start_on_cuda(stream, [&](const auto& context) {
+    return linear_backward_weight_cuda(context, kCudaType<T>, kCudaType<G>, args.block,
+                                       task.pointer<const T>(0), x, args.accumulate,
+                                       task.pointer<G>(2));
+  });
+}
+
+template <class T, class G>
+void bias_backward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto& args = task.args<BiasArgs>();
+  start_on_cuda(stream, [&](const auto& context) {
+    return bias_backward_cuda(context, kCudaType<T>, kCudaType<G>, args.tokens, args.out,
+                              task.pointer<const T>(0), args.accumulate,
+                              task.pointer<G>(1) + args.offset);
+  });
+}
+
 rt::Work product_work(const RowRange& rows, const RowBlocking& weight) {
   const double flops = 2.0 * static_cast<double>(rows.count) * static_cast<double>(weight.rows) *
                        static_cast<double>(weight.columns);
@@ -97,63 +166,75 @@ rt::Work product_work(const RowRange& rows, const RowBlocking& weight) {
 
 const rt::Codelet& linear_forward_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<forward_task>({.symbol = "dos.linear_forward.f32.v1",
-                                      .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
-                                      .tail = Mode::kRead});
+      rt::make_codelet<forward_task, nullptr, kOnCuda<forward_cuda_task<float>>>(
+          {.symbol = "dos.linear_forward.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
+           .tail = Mode::kRead});
   return codelet;
 }
 
 const rt::Codelet& linear_residual_forward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<residual_forward_task>(
-      {.symbol = "dos.linear_residual_forward.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
-       .tail = Mode::kRead});
+  static const rt::Codelet codelet =
+      rt::make_codelet<residual_forward_task, nullptr, kOnCuda<residual_forward_cuda_task<float>>>(
+          {.symbol = "dos.linear_residual_forward.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
+           .tail = Mode::kRead});
   return codelet;
 }
 
 const rt::Codelet& linear_backward_data_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<backward_data_task>({.symbol = "dos.linear_backward_data.f32.v1",
-                                            .modes = {Mode::kRead, Mode::kWrite},
-                                            .tail = Mode::kRead});
+      rt::make_codelet<backward_data_task, nullptr, kOnCuda<backward_data_cuda_task<float>>>(
+          {.symbol = "dos.linear_backward_data.f32.v1",
+           .modes = {Mode::kRead, Mode::kWrite},
+           .tail = Mode::kRead});
   return codelet;
 }
 
 const rt::Codelet& linear_backward_weight_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<backward_weight_task>({.symbol = "dos.linear_backward_weight.f32.v1",
-                                              .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
-                                              .tail = {}});
+      rt::make_codelet<backward_weight_task, nullptr,
+                       kOnCuda<backward_weight_cuda_task<float, float>>>(
+          {.symbol = "dos.linear_backward_weight.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& linear_accumulate_weight_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<backward_weight_task>({.symbol = "dos.linear_accumulate_weight.f32.v1",
-                                              .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
-                                              .tail = {}});
+      rt::make_codelet<backward_weight_task, nullptr,
+                       kOnCuda<backward_weight_cuda_task<float, float>>>(
+          {.symbol = "dos.linear_accumulate_weight.f32.v1",
+           .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& bias_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<bias_backward_task>(
-      {.symbol = "dos.bias_backward.f32.v1", .modes = {Mode::kRead, Mode::kReadWrite}, .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<bias_backward_task, nullptr, kOnCuda<bias_backward_cuda_task<float, float>>>(
+          {.symbol = "dos.bias_backward.f32.v1",
+           .modes = {Mode::kRead, Mode::kReadWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& logits_forward_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<logits_forward_task>({.symbol = "dos.logits_forward.f32.v1",
-                                             .modes = {Mode::kRead, Mode::kReadWrite},
-                                             .tail = Mode::kRead});
+      rt::make_codelet<logits_forward_task, nullptr, kOnCuda<logits_forward_cuda_task<float>>>(
+          {.symbol = "dos.logits_forward.f32.v1",
+           .modes = {Mode::kRead, Mode::kReadWrite},
+           .tail = Mode::kRead});
   return codelet;
 }
 
 const rt::Codelet& logits_backward_data_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<backward_data_task>({.symbol = "dos.logits_backward_data.f32.v1",
-                                            .modes = {Mode::kRead, Mode::kReadWrite},
-                                            .tail = Mode::kRead});
+      rt::make_codelet<backward_data_task, nullptr, kOnCuda<backward_data_cuda_task<float>>>(
+          {.symbol = "dos.logits_backward_data.f32.v1",
+           .modes = {Mode::kRead, Mode::kReadWrite},
+           .tail = Mode::kRead});
   return codelet;
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/reduce/reduce_codelet.hpp"
 
+#include "codelets/cuda/tasks.hpp"
 #include "codelets/matrix/refs.hpp"
 #include "codelets/reduce/reduce.hpp"
+#include "codelets/reduce/reduce_cuda.hpp"
 
 namespace dos::codelets {
 namespace {
@@ -33,19 +35,39 @@ void combine_norm_task(const rt::TaskView& task) {
   *task.pointer<double>(1) = result.norm;
 }
 
+template <class T>
+void sum_of_squares_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  start_on_cuda(stream, [&](const auto& context) {
+    return sum_of_squares_cuda(context, kCudaType<T>, task.args<SumArgs>().count,
+                               task.pointer<const T>(0), task.pointer<double>(1));
+  });
+}
+
+void combine_norm_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
+  const auto sums = task.pointers_from<double>(2);
+  start_on_cuda(stream, [&](const auto& context) {
+    return combine_norm_cuda(context, sums, task.args<CombineArgs>().max_norm,
+                             task.pointer<float>(0), task.pointer<double>(1));
+  });
+}
+
 }  // namespace
 
 const rt::Codelet& sum_of_squares_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<sum_of_squares_task>(
-      {.symbol = "dos.sum_of_squares.f32.v1", .modes = {Mode::kRead, Mode::kWrite}, .tail = {}});
+  static const rt::Codelet codelet =
+      rt::make_codelet<sum_of_squares_task, nullptr, kOnCuda<sum_of_squares_cuda_task<float>>>(
+          {.symbol = "dos.sum_of_squares.f32.v1",
+           .modes = {Mode::kRead, Mode::kWrite},
+           .tail = {}});
   return codelet;
 }
 
 const rt::Codelet& combine_norm_codelet() {
   static const rt::Codelet codelet =
-      rt::make_codelet<combine_norm_task>({.symbol = "dos.combine_norm.f64.v1",
-                                           .modes = {Mode::kReadWrite, Mode::kWrite},
-                                           .tail = Mode::kRead});
+      rt::make_codelet<combine_norm_task, nullptr, kOnCuda<combine_norm_cuda_task>>(
+          {.symbol = "dos.combine_norm.f64.v1",
+           .modes = {Mode::kReadWrite, Mode::kWrite},
+           .tail = Mode::kRead});
   return codelet;
 }
 
