@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kThreads)
       of_row_lane[row_lane][s][k * kColumnLanes + column_lane] = sums[s][k];
   __syncthreads();
   const Index at = threadIdx.x;  // a column of the block: kThreads == kColumnsOfBlock
-  const Index out = Index{blockIdx.x} * kColumnsOfBlock + at % kColumnLanes * kPack +
-                    at / kColumnLanes;
+  const Index out =
+      Index{blockIdx.x} * kColumnsOfBlock + at % kColumnLanes * kPack + at / kColumnLanes;
   if (out >= width) return;
 #pragma unroll
   for (int s = 0; s < kSums; ++s) {

@@ -36,8 +36,12 @@ struct alignas(16) Pack {
       if (k < left) to[k] = at[k];
   }
 
-  __device__ __forceinline__ float get(Index k) const { return to_float(at[k]); }
-  __device__ __forceinline__ void set(Index k, float value) { at[k] = from_float<T>(value); }
+  __device__ __forceinline__ float get(Index k) const {
+    return to_float(at[k]);
+  }
+  __device__ __forceinline__ void set(Index k, float value) {
+    at[k] = from_float<T>(value);
+  }
 };
 
 }  // namespace dos::codelets::cuda

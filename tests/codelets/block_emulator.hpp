@@ -3,28 +3,24 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <vector>
 
 #include "base/bf16.hpp"
+#include "codelets/host_block.hpp"
 
-/// Runs the program of a CUDA block on the host: every thread is a fiber, and all that threads do
-/// together is done in the order in which a GPU must do it. For the code of
-/// codelets/attention/attention_products.hpp, whose Lane this provides; ldmatrix and mma.sync
-/// follow the PTX ISA's description of who holds what.
 namespace dos::test {
 
-class BlockEmulator;
-
-/// A thread's view of its block.
+/// A thread's view of its block (codelets/attention/attention_products.hpp) on the host. ldmatrix
+/// and mma.sync follow the PTX ISA's description of who holds what.
 class EmulatedLane {
  public:
-  EmulatedLane(BlockEmulator& block, int thread) : block_(&block), thread_(thread) {}
+  explicit EmulatedLane(int thread) : thread_(thread) {}
 
   [[nodiscard]] int thread() const { return thread_; }
-  [[nodiscard]] int warp() const { return thread_ / 32; }
-  [[nodiscard]] int lane() const { return thread_ % 32; }
-  void barrier() const;
-  void sync_warp() const;
+  [[nodiscard]] int warp() const { return thread_ / HostBlock::kWarp; }
+  [[nodiscard]] int lane() const { return thread_ % HostBlock::kWarp; }
+  void barrier() const { HostBlock::barrier(); }
+  void sync_warp() const { HostBlock::sync_warp(); }
 
   /// The copy arrives no sooner than wait_copies(): what is read before is not there.
   void copy_word(void* to, const void* from) const;
@@ -41,10 +37,12 @@ class EmulatedLane {
   [[nodiscard]] float exp2(float x) const;
 
  private:
-  [[nodiscard]] float exchanged(float x, int distance) const;
-
-  BlockEmulator* block_;
+  struct Copy {
+    void* to;
+    const void* from;
+  };
   int thread_;
+  mutable std::vector<Copy> copies_;
 };
 
 /// Runs `program` once for each of `threads` threads (whole warps) until all have ended.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device of cuda_device.hpp where kernels run on the host: its memory is the host's, and cuBLAS
+// a plain loop.
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "codelets/cuda_device.hpp"
+#include "codelets/matrix/gemm_cuda.hpp"
+
+namespace dos::test {
+
+int cuda_devices() {
+  return 1;
+}
+
+const codelets::CudaContext& cuda_context() {
+  constexpr Index kBytes = Index{4} << 20;
+  static void* const workspace = [] {
+    void* memory = std::aligned_alloc(256, kBytes);
+    // What kernels find there must not matter.
+    std::memset(memory, 0xFF, kBytes);
+    return memory;
+  }();
+  static const codelets::CudaContext context{nullptr, workspace, kBytes, nullptr};
+  return context;
+}
+
+const char* wait_for_cuda() {
+  return nullptr;
+}
+
+// Nothing lies around the array but, for its alignment, before it: the address sanitizer sees what
+// is read or written there.
+OnGpu::OnGpu(const void* host, Index bytes, Index offset) : bytes_(bytes), before_(offset) {
+  memory_ = std::aligned_alloc(256, static_cast<std::size_t>(ceil_div(offset + bytes, 256) * 256));
+  data_ = static_cast<std::byte*>(memory_) + offset;
+  std::memcpy(data_, host, static_cast<std::size_t>(bytes));
+}
+
+OnGpu::~OnGpu() {
+  std::free(memory_);
+}
+
+void OnGpu::copy_to(void* host) const {
+  std::memcpy(host, data_, static_cast<std::size_t>(bytes_));
+}
+
+}  // namespace dos::test
+
+namespace dos::codelets {
+namespace {
+
+float element(const CudaMatrix& m, Index row, Index column) {
+  const Index at = m.transposed ? column * m.stride + row : row * m.stride + column;
+  if (m.type == DType::kF32) return static_cast<const float*>(m.elements)[at];
+  return to_float(static_cast<const BF16*>(m.elements)[at]);
+}
+
+}  // namespace
+
+const char* product_cuda(const CudaContext& /*context*/, Index rows, Index columns, Index inner,
+                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out) {
+  const CudaMatrix start{out.start, out.type, out.stride};
+  const CudaMatrix bias{out.bias, out.type, 0};
+  for (Index row = 0; row < rows; ++row)
+    for (Index column = 0; column < columns; ++column) {
+      float sum = 0;
+      for (Index i = 0; i < inner; ++i) sum += element(a, row, i) * element(b, i, column);
+      if (out.start != nullptr) sum += element(start, row, column);
+      if (out.bias != nullptr) sum += element(bias, 0, column);
+      const Index at = row * out.stride + column;
+      if (out.type == DType::kF32)
+        static_cast<float*>(out.elements)[at] = sum;
+      else
+        static_cast<BF16*>(out.elements)[at] = to_bf16(sum);
+    }
+  return nullptr;
+}
+
+}  // namespace dos::codelets
