@@ -33,9 +33,9 @@ const char* wait_for_cuda() {
 // Nothing lies around the array but, for its alignment, before it: the address sanitizer sees what
 // is read or written there.
 OnGpu::OnGpu(const void* host, Index bytes, Index offset) : bytes_(bytes), before_(offset) {
-  memory_ = std::aligned_alloc(256, static_cast<std::size_t>(ceil_div(offset + bytes, 256) * 256));
+  if (::posix_memalign(&memory_, 256, static_cast<std::size_t>(offset + bytes)) != 0) std::abort();
   data_ = static_cast<std::byte*>(memory_) + offset;
-  std::memcpy(data_, host, static_cast<std::size_t>(bytes));
+  if (bytes > 0) std::memcpy(data_, host, static_cast<std::size_t>(bytes));
 }
 
 OnGpu::~OnGpu() {
@@ -43,7 +43,7 @@ OnGpu::~OnGpu() {
 }
 
 void OnGpu::copy_to(void* host) const {
-  std::memcpy(host, data_, static_cast<std::size_t>(bytes_));
+  if (bytes_ > 0) std::memcpy(host, data_, static_cast<std::size_t>(bytes_));
 }
 
 }  // namespace dos::test
