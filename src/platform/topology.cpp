@@ -158,6 +158,10 @@ std::string hwloc_version() {
   return HWLOC_VERSION;
 }
 
+Index physical_memory_bytes() {
+  return Index{::sysconf(_SC_PHYS_PAGES)} * Index{::sysconf(_SC_PAGESIZE)};
+}
+
 Index available_memory_bytes() {
   return std::min(kernel_available_bytes(), control_group_available_bytes());
 }

@@ -4,13 +4,24 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 namespace dos::platform {
 namespace {
 
 using ::testing::MatchesRegex;
 
-Index physical_memory_bytes() {
-  return Index{::sysconf(_SC_PHYS_PAGES)} * Index{::sysconf(_SC_PAGESIZE)};
+Index kernel_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  Index kib = 0;
+  file >> key >> kib;  // MemTotal comes first
+  return kib * 1024;
+}
+
+TEST(PhysicalMemory, IsWhatTheKernelSays) {
+  EXPECT_EQ(physical_memory_bytes(), kernel_memory_bytes());
 }
 
 TEST(Topology, CountsWhatEveryMachineHas) {
