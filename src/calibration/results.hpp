@@ -39,10 +39,10 @@ std::vector<Result> noisy(const std::vector<Result>& results, double most_spread
 
 /// What may make readings unsteady, or steady and wrong.
 struct Conditions {
-  double load = 0;       ///< runnable processes, the last minute's mean before the measurement
-  Index cores = 1;       ///< that this process may use
-  std::string governor;  ///< of the processors' frequency, "" when the system does not tell
-  double taken = 0;      ///< part of the processors' time that others had during the measurement
+  double load = 0;         ///< runnable processes, the last minute's mean before the measurement
+  Index cores = 1;         ///< that this process may use
+  std::string governor{};  ///< of the processors' frequency, "" when the system does not tell
+  double taken = 0;        ///< part of the processors' time that others had during the measurement
 };
 
 /// What is allowed of it: a program that runs all the time slows every reading alike.
