@@ -209,7 +209,7 @@ void calibrate(const Options& options) {
   // Every task of a measurement names its workers: a policy that plans would only be in the way.
   rt::ScopedEnvironment environment;
   environment.remove("STARPU_SCHED");
-  const rt::SessionConfig config{.scheduler = rt::kDefaultScheduler,
+  const rt::SessionConfig config{.scheduler = "eager",
                                  .cpu_workers = options.workers == 0 ? -1 : options.workers,
                                  .opencl_workers = options.opencl_devices,
                                  .cuda_workers = options.cuda_devices};
@@ -239,9 +239,11 @@ void calibrate(const Options& options) {
                             before->calibration ? before->calibration->date : "another hand"));
   prime_histories(config, kind_of(options), options.subgroup_params,
                   platform::available_memory_bytes() / 2);
-  fmt::print("StarPU has history models of {} for subgroups of {} parameters\n",
-             codelets::update_codelet(kind_of(options)).symbol(),
-             fmt::join(options.subgroup_params, ", "));
+  fmt::print(
+      "history models of {} for subgroups of {} parameters: {} runs or more on each kind of "
+      "worker\n",
+      codelets::update_codelet(kind_of(options)).symbol(), fmt::join(options.subgroup_params, ", "),
+      kHistoryRuns);
   file.write(perfmodels::machine_text(machine));
   file.commit();
   fmt::print("wrote {}; use it: plan --machine {}\n", options.output.string(),

@@ -8,8 +8,9 @@
 
 namespace dos::calibration {
 
-/// StarPU trusts a history model of a size after ten measurements; some more, as it drops outliers.
-inline constexpr Index kHistoryRuns = 12;
+/// StarPU trusts a history model of a size after ten measurements, and drops those that are more
+/// than 50 % off the mean: three times as many.
+inline constexpr Index kHistoryRuns = 32;
 
 /// Runs updates of every size in a session of its own, kHistoryRuns times and more on the CPU
 /// workers at once and on each device, so that StarPU has history models of them: in place of what

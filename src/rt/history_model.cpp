@@ -43,7 +43,7 @@ void expect_readable_history(const char* symbol) {
   std::array<char, 4096> path{};
   starpu_perfmodel_get_model_path(symbol, path.data(), path.size());
   if (path.front() == '\0') return;
-  const std::filesystem::path file(path.data());
+  const std::filesystem::path file = std::filesystem::path(path.data()).lexically_normal();
   // StarPU's version of the format is nowhere but in the name of the folder: ".../codelets/45/".
   const std::string folder = file.parent_path().filename().string();
   Index version = 0;

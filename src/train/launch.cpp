@@ -10,10 +10,12 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/units.hpp"
+#include "codelets/all.hpp"
 #include "data/dataset.hpp"
 #include "models/registry.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
+#include "rt/history_model.hpp"
 #include "sched_starpu/policies.hpp"
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
@@ -146,6 +148,8 @@ void launch(const LaunchOptions& options) {
                        .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                        .opencl_workers = config.train.opencl_devices,
                        .schedulers = sched_starpu::policies()});
+  for (const rt::Codelet* codelet : codelets::all_codelets())
+    rt::expect_readable_history(codelet->symbol());
   const Index workers = session.cpu_workers();
   expect(config.train.workers == 0 || workers == config.train.workers,
          "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",

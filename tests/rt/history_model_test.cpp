@@ -48,7 +48,7 @@ const Codelet& kept_codelet() {
 std::filesystem::path model_file() {
   std::array<char, 4096> path{};
   starpu_perfmodel_get_model_path(kept_codelet().symbol(), path.data(), path.size());
-  return path.data();
+  return std::filesystem::path(path.data()).lexically_normal();
 }
 
 void run_one_task(Session& session) {
