@@ -63,12 +63,11 @@ Sizes sizes_of(const Options& options, const platform::Topology& topology) {
             .link_bytes = kMiB / 4};
   // Twice the caches, so that none of it is there when it is used again.
   constexpr Index kLeast = 256 * kMiB;
-  constexpr Index kDeviceParams = 16'000'000;
-  return {.cpu_bytes = std::min(std::max(kLeast, 2 * topology.last_level_cache_bytes),
-                                platform::available_memory_bytes() / 4),
+  const Index memory = platform::available_memory_bytes();
+  return {.cpu_bytes = std::min(std::max(kLeast, 2 * topology.last_level_cache_bytes), memory / 4),
           .cpu_params = subgroup,
-          .device_params = kDeviceParams,
-          .link_bytes = std::min(64 * kMiB, platform::available_memory_bytes() / 256)};
+          .device_params = std::min(Index{16'000'000}, memory / 1024),
+          .link_bytes = std::min(64 * kMiB, memory / 256)};
 }
 
 Conditions conditions_of(const platform::Topology& topology) {

@@ -16,7 +16,7 @@ constexpr Index kWidth = 1024;
 /// One-parameter updates: enough of them to keep a worker busy while they are submitted.
 constexpr Index kSmallTasks = 64;
 /// A latency needs no long readings, and pending tasks should stay few.
-constexpr double kLatencySeconds = 0.02;
+constexpr double kLatencySeconds = 0.05;
 
 /// Forward products of equal size, one a CPU worker.
 class Products {

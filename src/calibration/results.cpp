@@ -38,7 +38,7 @@ void lower(Result* result, double most, const char* why) {
 }
 
 std::string source(const Result& result, const std::string& date) {
-  if (result.rounds == 0) return fmt::format("told to calibrate, {}: {}", date, result.how);
+  if (result.rounds == 0) return fmt::format("read by calibrate, {}: {}", date, result.how);
   return fmt::format("measured by calibrate, median of {}, spread {:.1f} %, {}: {}", result.rounds,
                      result.spread * 100, date, result.how);
 }

@@ -135,7 +135,7 @@ TEST(Assemble, FilesAreReadBackWithSourceAndSpread) {
   EXPECT_EQ(perfmodels::machine_text(back), perfmodels::machine_text(machine));
   EXPECT_EQ(back.h2d.source, "measured by calibrate, median of 9, spread 2.0 %, 2026-11-21: how");
   EXPECT_DOUBLE_EQ(back.h2d.spread.value(), 0.02);
-  EXPECT_EQ(back.gpus.source, "told to calibrate, 2026-11-21: one");
+  EXPECT_EQ(back.gpus.source, "read by calibrate, 2026-11-21: one");
   EXPECT_FALSE(back.gpus.spread.has_value());
   EXPECT_TRUE(changes(machine, back).empty());
 }
