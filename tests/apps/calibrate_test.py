@@ -1,55 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""calibrate measures this machine, with and without a device; plan reads what it writes; what is
-noisy, foreign or damaged is refused with one line and replaces nothing."""
+"""calibrate measures the CPU of this machine; plan reads what it writes; what is noisy, foreign or
+damaged is refused with one line and replaces nothing."""
 
 import re
 import shutil
-import socket
-import tempfile
 import unittest
-from pathlib import Path
 
-from harness import AppTest, program
+from calibration import HOST, QUICK, SIZE, CalibrationTest
+from harness import program
 
-POCL = {"STARPU_OPENCL_ON_CPUS": "1"}
-SIZE = ("--subgroup-params", "1000,2000")
-QUICK = ("--quick", "--allow-noise", *SIZE)
 MODEL = ".starpu/sampling/codelets/*/dos.update.adamw.f32.f32.v1"
-HOST = socket.gethostname()
 
 
-class Calibrate(unittest.TestCase):
-    expect_error = AppTest.expect_error
-
-    @classmethod
-    def setUpClass(cls):
-        cls.shared = Path(tempfile.mkdtemp(prefix="dos-calibrate-"))
-        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
-        # Bus benchmarks and history models of these tests alone.
-        cls.environment = {"STARPU_HOME": str(cls.shared)}
-        result = program("calibrate", *QUICK, "--output", "cpu.toml", cwd=cls.shared,
-                         env=cls.environment)
-        assert result.returncode == 0, result.stderr
-        cls.cpu, cls.output = (cls.shared / "cpu.toml").read_text(), result.stdout
-
-    def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(dir=self.shared))
-        self.file = self.folder / f"{HOST}.toml"
-
-    def calibrate(self, *arguments, env=None):
-        return program("calibrate", *QUICK, "--output", self.file, *arguments, cwd=self.folder,
-                       env=self.environment | (env or {}))
-
-    def plan(self, machine="this"):
-        return program("plan", "--machine", machine, "--machines", self.folder, "--model",
-                       "gpt2-124m", "--json", cwd=self.folder)
-
-    def expect_refused(self, result, *parts):
-        """One line, and the folder is as it was: no machine file, not even a temporary one."""
-        self.expect_error(result, *parts, name="calibrate")
-        self.assertEqual(list(self.folder.iterdir()), [])
-
+class Calibrate(CalibrationTest):
     def test_a_machine_without_gpu(self):
         for key in ("cpu.update_rate", "cpu.worker_rate", "dram.bandwidth", "node.training_rate",
                     "node.task_latency"):
@@ -159,23 +123,6 @@ class Calibrate(unittest.TestCase):
         self.assertFalse(self.file.exists())
         model.unlink()
         self.assertEqual(self.calibrate(env=home).returncode, 0)
-
-    def test_a_device_with_memory_of_its_own(self):
-        result = self.calibrate("--opencl-devices", "1", env=POCL)
-        if "finds 0 devices here" in result.stderr:
-            self.skipTest("no OpenCL device; install pocl-opencl-icd")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        for key in ("gpu.update_rate", "link.h2d", "link.d2h", "link.both", "link.h2d_cpu_busy",
-                    "link.d2h_cpu_busy", "link.both_cpu_busy", "link.latency"):
-            self.assertRegex(result.stdout, rf"\n{key} +[\d.e+-]+ \S+ +[\d.]+ % +3 ")
-        self.assertNotIn("no GPU was measured", result.stdout)
-        planned = self.plan()
-        self.assertEqual(planned.returncode, 0, planned.stderr)
-        self.file.write_text(re.sub(r"(\ngpus = \{ value = )1", r"\g<1>0", self.file.read_text()))
-        self.expect_error(self.plan(), "is given, but node.gpus is 0", name="plan")
-        # The device has gone: so it is told.
-        result = self.calibrate("--force")
-        self.assertEqual(result.returncode, 0, result.stderr)
 
 
 if __name__ == "__main__":
