@@ -115,14 +115,13 @@ void expect_workers(const Options& options, const rt::Session& session) {
   expect(cpus > 0, "StarPU has no CPU worker here: raise STARPU_NCPU, or use fewer devices");
   expect(options.workers == 0 || cpus == options.workers,
          "--workers {}: StarPU can run {} here: lower it, or leave it 0", options.workers, cpus);
-  const Index wanted =
-      std::max<Index>(0, options.opencl_devices) + std::max<Index>(0, options.cuda_devices);
-  const Index devices = session.workers() - cpus;
-  expect(
-      devices >= wanted,
-      "--opencl-devices {} and --cuda-devices {}: StarPU {} finds {} devices here: lower them, or "
-      "see clinfo, nvidia-smi and STARPU_OPENCL_ON_CPUS",
-      options.opencl_devices, options.cuda_devices, rt::Session::version(), devices);
+  expect(options.opencl_devices <= 0 || session.opencl_workers() == options.opencl_devices,
+         "--opencl-devices {}: StarPU finds {} here: lower it, or see clinfo and "
+         "STARPU_OPENCL_ON_CPUS",
+         options.opencl_devices, session.opencl_workers());
+  expect(options.cuda_devices <= 0 || session.cuda_workers() == options.cuda_devices,
+         "--cuda-devices {}: StarPU {} finds {} here: lower it, or see nvidia-smi",
+         options.cuda_devices, rt::Session::version(), session.cuda_workers());
 }
 
 struct Measured {

@@ -103,7 +103,8 @@ class Calibrate(CalibrationTest):
                 (("--workers", "-1"), ("--workers -1: must be at least 0",)),
                 (("--workers", "999"), ("--workers 999: StarPU can run", "lower it")),
                 (("--cuda-devices", "-2"), ("must be at least -1",)),
-                (("--opencl-devices", "77"), ("--opencl-devices 77", "StarPU", "clinfo")),
+                (("--opencl-devices", "77"), ("--opencl-devices 77: StarPU finds", "clinfo")),
+                (("--cuda-devices", "77"), ("--cuda-devices 77: StarPU", "finds", "nvidia-smi")),
                 (("--subgroup-params", "4294967295", "--precision", "fp32"),
                  ("--subgroup-params 4294967295: one such subgroup takes",))):
             with self.subTest(str(arguments)):
