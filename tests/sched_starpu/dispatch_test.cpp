@@ -60,6 +60,7 @@ double latest_end(const SimulatedNode& node, const Slow& slow, double undisturbe
 }
 
 struct Disturbed {
+  const char* name;
   SimulatedNode node;
   Slow slow;
 };
@@ -68,23 +69,28 @@ class ADisturbance : public testing::TestWithParam<Disturbed> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Dispatch, ADisturbance,
-    testing::Values(Disturbed{{}, {.device = {.gpu = 0}, .since = 0}},
-                    Disturbed{{}, {.device = {.gpu = 0}, .since = 0.2}},
-                    Disturbed{{}, {.device = {.gpu = 0}, .since = 0.6}},
-                    Disturbed{{}, {.device = {}, .since = 0}},
-                    Disturbed{{}, {.device = {}, .since = 0.35}},
-                    Disturbed{{}, {.device = {}, .worker = 2, .since = 0}},
-                    Disturbed{{}, {.device = {}, .worker = 0, .since = 0.3}},
-                    Disturbed{{.cpu_workers = 1}, {.device = {.gpu = 0}, .since = 0.3}},
-                    Disturbed{{.cpu_workers = 16}, {.device = {}, .since = 0.1}},
-                    Disturbed{{.cpu_workers = 16}, {.device = {.gpu = 0}, .since = 0.1}},
-                    Disturbed{{.gpus = 2}, {.device = {.gpu = 1}, .since = 0.1}},
-                    Disturbed{{.gpus = 4, .kernel = 0.03, .copy = 0.01},
-                              {.device = {.gpu = 2}, .since = 0.1}},
-                    Disturbed{{.cpu_workers = 3, .copy = 0.1}, {.device = {}, .since = 0.2}}));
+    testing::Values(
+        Disturbed{"GpuFromTheBeginning", {}, {.device = {.gpu = 0}, .since = 0}},
+        Disturbed{"GpuFromAThird", {}, {.device = {.gpu = 0}, .since = 0.2}},
+        Disturbed{"GpuAtTheEnd", {}, {.device = {.gpu = 0}, .since = 0.6}},
+        Disturbed{"CpuFromTheBeginning", {}, {.device = {}, .since = 0}},
+        Disturbed{"CpuFromTheMiddle", {}, {.device = {}, .since = 0.35}},
+        Disturbed{"OneWorker", {}, {.device = {}, .worker = 2, .since = 0}},
+        Disturbed{"OneWorkerFromTheMiddle", {}, {.device = {}, .worker = 0, .since = 0.3}},
+        Disturbed{"GpuWithOneWorker", {.cpu_workers = 1}, {.device = {.gpu = 0}, .since = 0.3}},
+        Disturbed{"SixteenWorkers", {.cpu_workers = 16}, {.device = {}, .since = 0.1}},
+        Disturbed{
+            "GpuWithSixteenWorkers", {.cpu_workers = 16}, {.device = {.gpu = 0}, .since = 0.1}},
+        Disturbed{"OneOfTwoGpus", {.gpus = 2}, {.device = {.gpu = 1}, .since = 0.1}},
+        Disturbed{"OneOfFourGpusWithoutLinkLimit",
+                  {.gpus = 4, .kernel = 0.03, .copy = 0.01},
+                  {.device = {.gpu = 2}, .since = 0.1}},
+        Disturbed{
+            "CpuBesideASlowLink", {.cpu_workers = 3, .copy = 0.1}, {.device = {}, .since = 0.2}}),
+    [](const auto& each) { return each.param.name; });
 
 TEST_P(ADisturbance, DelaysAStepByOneSubgroupAtMost) {
-  const auto& [node, slow] = GetParam();
+  const auto& [name, node, slow] = GetParam();
   SimulatedProgram program("dos", {.residents = false}, node, kSubgroups);
   double undisturbed = 0;
   for (int i = 0; i < 3; ++i) undisturbed = program.step().end;
