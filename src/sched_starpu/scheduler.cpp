@@ -160,12 +160,34 @@ Index Scheduler::group_of(const Device& device, starpu_task* task) const {
   return wanted;
 }
 
+/// By the task's performance model; 0 when it is not calibrated for the size, or not there.
+double Scheduler::expected_seconds(starpu_task* task, int worker, unsigned implementation) const {
+  starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(worker, context_);
+  const double microseconds = starpu_task_expected_length(task, arch, implementation);
+  return microseconds > 0 ? microseconds * kMicro : 0;
+}
+
+std::vector<double> Scheduler::model_times(starpu_task* task) const {
+  std::vector<double> times;
+  if (!lacks_rates_ || nodes_.size() < 2) return times;
+  for (const Node& each : nodes_) {
+    unsigned implementation = 0;
+    const int runner = runner_of(each, task, &implementation);
+    times.push_back(runner < 0 ? 0 : expected_seconds(task, runner, implementation));
+  }
+  return times;
+}
+
 void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
+  const std::vector<double> times = model_times(note.task);
   std::optional<PlanOrder> order;
   {
     const std::lock_guard lock(mutex_);
     if (!board_)
       board_ = std::make_unique<UpdateBoard>(policy_.name, settings_.options, surroundings());
+    for (std::size_t i = 0; i < times.size(); ++i)
+      board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
+    lacks_rates_ = board_->lacks_rates();
     note.subgroup = board_->arrive(update);
     order = board_->order();
   }
@@ -218,8 +240,7 @@ void Scheduler::choose_group(TaskNote& note) const {
     const int runner = runner_of(nodes_[static_cast<std::size_t>(g)], note.task, &implementation);
     if (runner < 0) continue;
     const auto worker = static_cast<unsigned>(runner);
-    starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(runner, context_);
-    const double length = starpu_task_expected_length(note.task, arch, implementation) * kMicro;
+    const double length = expected_seconds(note.task, runner, implementation);
     const double transfer = starpu_task_expected_data_transfer_time_for(note.task, worker) * kMicro;
     const double end = length > 0 ? queue_end[static_cast<std::size_t>(g)] + transfer + length : 0;
     if (end >= best_end) continue;

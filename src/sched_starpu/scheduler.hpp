@@ -59,6 +59,11 @@ class Scheduler {
   [[nodiscard]] Surroundings surroundings() const;
   void place_update(TaskNote& note);
   void place_other(TaskNote& note);
+  [[nodiscard]] double expected_seconds(starpu_task* task, int worker,
+                                        unsigned implementation) const;
+  /// What StarPU's models expect of the task, in seconds by group; 0: they know nothing. Empty once
+  /// the board needs them no more.
+  [[nodiscard]] std::vector<double> model_times(starpu_task* task) const;
   /// Registers the update with the board, and plans if a plan is due.
   void announce(const UpdateTask& update, TaskNote& note);
   void choose_group(TaskNote& note) const;
@@ -85,6 +90,7 @@ class Scheduler {
   std::unique_ptr<UpdateBoard> board_;
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
+  std::atomic<bool> lacks_rates_{true};
 };
 
 }  // namespace dos::sched_starpu

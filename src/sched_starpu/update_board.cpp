@@ -24,8 +24,24 @@ units::Params params_of(Index count) {
 }  // namespace
 
 void UpdateBoard::Rate::see(units::ParamsPerSecond rate) {
-  // The first one may have loaded a kernel.
-  value = ++seen > 2 ? *value * (1 - kNewest) + rate * kNewest : rate;
+  // The first one may have loaded a kernel: what was suggested is better than that.
+  if (++seen == 1 && is_suggested) return;
+  value = seen > 2 ? *value * (1 - kNewest) + rate * kNewest : rate;
+}
+
+UpdateBoard::Rate& UpdateBoard::rate_of(Device device) {
+  return device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)];
+}
+
+const UpdateBoard::Rate& UpdateBoard::rate_of(Device device) const {
+  return device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)];
+}
+
+void UpdateBoard::suggest(Index params, Device device, units::Seconds time) {
+  Rate& rate = rate_of(device);
+  if (rate.value || !(time.value() > 0) || params == 0) return;
+  rate.value = params_of(params) / time;
+  rate.is_suggested = true;
 }
 
 UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
@@ -190,8 +206,9 @@ Place UpdateBoard::planned(Index index) const {
   const Known& known = known_[static_cast<std::size_t>(index)];
   const Index gpus = std::ssize(gpus_);
   if (!plan_) {
-    const bool probes = current_.step <= 1 && index < kProbesPerGpu * gpus;
-    return {.device = {.gpu = probes ? index % gpus : -1}};
+    if (current_.step > 1 || index >= kProbesPerGpu * gpus) return {};
+    const Device gpu{.gpu = index % gpus};
+    return rate_of(gpu).is_suggested ? Place{} : Place{.device = gpu};
   }
   if (known.position < 0) return {};
   const sched::Assignment& assignment =
@@ -221,11 +238,11 @@ void UpdateBoard::executed(Index index, Device device, units::Seconds time) {
   if (!device.is_cpu()) current_.executed_gpu += params;
   if (device != known.placed) ++current_.moved;
   if (!(time.value() > 0) || known.task.params == 0) return;
-  (device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)]).see(params / time);
+  rate_of(device).see(params / time);
 }
 
 std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device) const {
-  const Rate& rate = device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)];
+  const Rate& rate = rate_of(device);
   if (!rate.value) return std::nullopt;
   const units::Seconds kernel = params_of(params) / *rate.value;
   if (device.is_cpu()) return kernel;

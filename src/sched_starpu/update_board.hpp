@@ -67,12 +67,12 @@ struct Surroundings {
 /// Learns the subgroups of a program and the rates of its devices from its update tasks, and
 /// plans: pure bookkeeping without a runtime, and without a lock of its own.
 ///
-/// The first step is placed on the CPU, but for two subgroups a GPU that show its rate; from the
-/// second step on the policy's plan holds. A step begins when a subgroup is seen again: between two
-/// updates of a training program lies a forward pass, which needs all of the first. At its
-/// beginning a plan is ordered when a rate has changed by more than 5 %. Whoever has the order
-/// plans (planning.hpp) while updates are still placed by the plan before, and brings what came
-/// out. Where the policy cannot plan, every update is the CPU's.
+/// The first step is placed on the CPU, but for two subgroups a GPU that show its rate, if nobody
+/// suggests one; from the second step on the policy's plan holds. A step begins when a subgroup is
+/// seen again: between two updates of a training program lies a forward pass, which needs all of
+/// the first. At its beginning a plan is ordered when a rate has changed by more than 5 %. Whoever
+/// has the order plans (planning.hpp) while updates are still placed by the plan before, and brings
+/// what came out. Where the policy cannot plan, every update is the CPU's.
 ///
 /// An update goes through arrive(), then order() and adopt() if a plan is due, place(), executed().
 class UpdateBoard {
@@ -100,6 +100,12 @@ class UpdateBoard {
   /// How long states of a streamed update take back to host memory.
   [[nodiscard]] units::Seconds write_back_time(Index params, Device gpu) const;
 
+  /// Whether the rate of a device is neither measured nor suggested.
+  [[nodiscard]] bool lacks_rates() const { return !rates_are_known(); }
+  /// What a performance model expects of an update with data at hand on one CPU worker or on a GPU.
+  /// Holds until that device is measured.
+  void suggest(Index params, Device device, units::Seconds time);
+
   /// An update has run in `time` on one CPU worker or on a GPU, data at hand.
   void executed(Index index, Device device, units::Seconds time);
 
@@ -120,9 +126,12 @@ class UpdateBoard {
   struct Rate {
     std::optional<units::ParamsPerSecond> value;
     Index seen = 0;
+    bool is_suggested = false;  ///< before it was seen
     void see(units::ParamsPerSecond rate);
   };
 
+  Rate& rate_of(Device device);
+  [[nodiscard]] const Rate& rate_of(Device device) const;
   void begin_step();
   void end_step();
   [[nodiscard]] bool rates_are_known() const;

@@ -215,6 +215,42 @@ TEST(UpdateBoard, SubgroupsThatAppearLaterArePlannedFromTheirNextStep) {
   EXPECT_FALSE(program.board.planned(index).device.is_cpu());
 }
 
+TEST(UpdateBoard, ARateThatAModelKnowsNeedsNoProbe) {
+  Program program("dos", surroundings(2));
+  UpdateBoard& board = program.board;
+  EXPECT_TRUE(board.lacks_rates());
+  board.suggest(kParams, {}, units::Seconds(0));
+  board.suggest(0, {}, units::Seconds(1));
+  EXPECT_FALSE(board.expected(kParams, {}).has_value()) << "of a model that knows nothing";
+  board.suggest(kParams, {.gpu = 0}, units::Seconds(kParams / kGpuRate));
+  // GPU 0 is known, GPU 1 gets its two probes.
+  for (Index i = 0; i < 4; ++i) EXPECT_EQ(program.arrive(i), i);
+  EXPECT_TRUE(board.planned(0).device.is_cpu());
+  EXPECT_EQ(board.planned(1).device, Device{.gpu = 1});
+  EXPECT_TRUE(board.planned(2).device.is_cpu());
+  EXPECT_EQ(board.planned(3).device, Device{.gpu = 1});
+  board.suggest(kParams, {.gpu = 1}, units::Seconds(kParams / kGpuRate));
+  board.suggest(kParams, {}, units::Seconds(kParams / kCpuRate));
+  EXPECT_FALSE(board.lacks_rates());
+  program.arrive(0);
+  EXPECT_TRUE(board.plan().has_value()) << "without one update that has run";
+}
+
+// The first measurement may have loaded a kernel.
+TEST(UpdateBoard, MeasurementsReplaceWhatAModelSaid) {
+  UpdateBoard board("dos", {}, surroundings(0));
+  const char identity = 0;
+  board.suggest(kParams, {}, units::Seconds(1));
+  const Index index =
+      announce(board, {.subgroup = &identity, .params = kParams, .priority = 0, .cost = {}});
+  board.executed(index, {}, units::Seconds(9));
+  EXPECT_EQ(board.expected(kParams, {})->value(), 1);
+  board.executed(index, {}, units::Seconds(2));
+  EXPECT_EQ(board.expected(kParams, {})->value(), 2);
+  board.suggest(kParams, {}, units::Seconds(1));
+  EXPECT_EQ(board.expected(kParams, {})->value(), 2);
+}
+
 // Who plans holds no lock: what arrives meanwhile goes by the plan before, to the end of its
 // update.
 TEST(UpdateBoard, UpdatesThatArriveWhileAPlanIsMadeGoByTheOneBefore) {
