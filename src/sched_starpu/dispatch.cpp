@@ -27,6 +27,7 @@ Index Dispatch::add_group(const Device& device) {
 
 Index Dispatch::add_worker(Index group) {
   at(group).pace.add_worker();
+  at(group).load.add_worker(at(group).device.is_cpu());
   return at(group).pace.workers() - 1;
 }
 
@@ -103,15 +104,18 @@ void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
 void Dispatch::taken(TaskNote& note, Index worker, double now) {
   Group& group = at(note.group);
   note.worker = worker;
-  if (note.subgroup >= 0)
-    group.pace.begin(worker, now);
-  else
-    group.queued_seconds = std::max(0.0, group.queued_seconds - note.seconds);
+  group.queued_seconds = std::max(0.0, group.queued_seconds - note.seconds);
+  group.load.take(worker, now, note.seconds);
+  if (note.subgroup >= 0) group.pace.begin(worker, now);
+}
+
+double Dispatch::start_of(Index index, double now) const {
+  const Group& group = groups_[static_cast<std::size_t>(index)];
+  return group.load.start_after(group.queued_seconds, now);
 }
 
 void Dispatch::ended(TaskNote& note, const UpdateBoard& board, double now) {
   Group& group = at(note.group);
-  group.queued_seconds = std::max(0.0, group.queued_seconds - note.seconds);
   group.pace.end(note.worker, now, note.params);
   group.last_update_end = now;
   if (!note.in_window) return;

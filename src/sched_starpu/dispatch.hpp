@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sched_starpu/gpu_window.hpp"
+#include "sched_starpu/load.hpp"
 #include "sched_starpu/pace.hpp"
 #include "sched_starpu/ready_tasks.hpp"
 #include "sched_starpu/update_board.hpp"
@@ -18,7 +19,8 @@ struct Group {
   ReadyTasks updates{};  ///< updates that may run now; of a GPU: that wait for room in its window
   GpuWindow window{};
   Pace pace{};
-  double queued_seconds = 0;   ///< of what waits, and of the updates that run
+  Load load{};
+  double queued_seconds = 0;   ///< of what waits
   double last_update_end = 0;  ///< seconds
 };
 
@@ -45,6 +47,11 @@ class Dispatch {
   void push(const ReadyTasks::Key& key, TaskNote& note);
   /// An update, planned for the group that the note names.
   void push_update(const ReadyTasks::Key& key, TaskNote& note);
+
+  /// In how many seconds a worker of the group could begin with a task behind all that wait. Also
+  /// with one that goes before them: the others wait longer then, and counting only what goes
+  /// before made schedules of Cholesky 1.6 % longer.
+  [[nodiscard]] double start_of(Index group, double now) const;
 
   /// The next update that the window of a GPU has room for, now in it; when none is left of its
   /// own, one that it would end before those who have it. Empty when there is none.

@@ -31,6 +31,11 @@ bool is_restricted(const starpu_task* task) {
   return task->workerids != nullptr || (task->cl != nullptr && task->cl->can_execute != nullptr);
 }
 
+bool has_model(const starpu_task* task) {
+  return task->cl != nullptr && task->cl->model != nullptr &&
+         task->cl->model->type != STARPU_PERFMODEL_INVALID;
+}
+
 bool may_run(unsigned worker, starpu_task* task) {
   return starpu_worker_can_execute_task_first_impl(worker, task, nullptr) != 0;
 }
@@ -221,19 +226,20 @@ void Scheduler::place_update(TaskNote& note) {
     wake(0, restricted);
 }
 
-std::vector<double> Scheduler::queue_ends() const {
+std::vector<double> Scheduler::starts() const {
+  const double now = now_seconds();
   const std::lock_guard lock(mutex_);
-  std::vector<double> ends;
-  for (const Group& each : dispatch_.groups())
-    ends.push_back(each.queued_seconds /
-                   static_cast<double>(std::max<Index>(1, each.pace.workers())));
-  return ends;
+  std::vector<double> result;
+  for (Index group = 0; group < std::ssize(nodes_); ++group)
+    result.push_back(dispatch_.start_of(group, now));
+  return result;
 }
 
 /// Earliest end over the groups, from history models, transfers and what waits there. A group whose
-/// speed is not known yet comes first, so that it becomes known.
+/// speed is not known yet comes first, so that it becomes known; of a task without a model only
+/// what waits and transfers are known.
 void Scheduler::choose_group(TaskNote& note) const {
-  const std::vector<double> queue_end = queue_ends();
+  const std::vector<double> start = starts();
   double best_end = std::numeric_limits<double>::infinity();
   for (Index g = 0; g < std::ssize(nodes_); ++g) {
     unsigned implementation = 0;
@@ -242,11 +248,13 @@ void Scheduler::choose_group(TaskNote& note) const {
     const auto worker = static_cast<unsigned>(runner);
     const double length = expected_seconds(note.task, runner, implementation);
     const double transfer = starpu_task_expected_data_transfer_time_for(note.task, worker) * kMicro;
-    const double end = length > 0 ? queue_end[static_cast<std::size_t>(g)] + transfer + length : 0;
+    const double begin = start[static_cast<std::size_t>(g)];
+    const double end = length > 0 || !has_model(note.task) ? begin + transfer + length : 0;
     if (end >= best_end) continue;
     best_end = end;
     note.group = g;
-    note.seconds = length > 0 ? transfer + length : 0;
+    // While others run its data come.
+    note.seconds = length > 0 ? std::max(0.0, transfer - begin) + length : 0;
   }
 }
 
@@ -255,7 +263,7 @@ void Scheduler::place_other(TaskNote& note) {
   const bool restricted = is_restricted(note.task);
   const Index group = note.group;
   // What it reads is on its way while the task waits.
-  if (group != 0) starpu_prefetch_task_input_on_node(note.task, node(group).id);
+  if (nodes_.size() > 1) starpu_prefetch_task_input_on_node(note.task, node(group).id);
   {
     const std::lock_guard lock(mutex_);
     starpu_push_task_end(note.task);
@@ -285,24 +293,30 @@ void Scheduler::admit(Index group) {
   }
 }
 
-void Scheduler::wake(Index group, bool all) const {
-  for (const int worker : nodes_[static_cast<std::size_t>(group)].workers)
-    if (starpu_wake_worker_relax_light(worker) != 0 && !all) return;
+void Scheduler::wake(Index group, bool all) {
+  for (const int worker : node(group).workers) {
+    if (!is_idle_[static_cast<std::size_t>(worker)].exchange(false)) continue;
+    starpu_wake_worker_relax_light(worker);
+    if (!all) return;
+  }
 }
 
-void Scheduler::wake_others(Index group) const {
+void Scheduler::wake_others(Index group) {
   for (Index other = 0; other < std::ssize(nodes_); ++other)
     if (other != group) wake(other);
 }
 
 starpu_task* Scheduler::pop() {
-  if (waiting_ == 0) return nullptr;
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  // Before it looks: who pushes first counts its task, then looks for an idle worker.
+  is_idle_[worker] = true;
+  if (waiting_ == 0) return nullptr;
   const WorkerPlace& here = place_of_worker_[worker];
   const std::lock_guard lock(mutex_);
   TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now_seconds(),
                                   [worker](starpu_task* task) { return may_run(worker, task); });
   if (note == nullptr) return nullptr;
+  is_idle_[worker] = false;
   --waiting_;
   starpu_task* task = note->task;
   unsigned implementation = 0;

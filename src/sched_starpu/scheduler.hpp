@@ -67,17 +67,17 @@ class Scheduler {
   /// Registers the update with the board, and plans if a plan is due.
   void announce(const UpdateTask& update, TaskNote& note);
   void choose_group(TaskNote& note) const;
-  /// When each group will have done what waits for it, in seconds from now.
-  [[nodiscard]] std::vector<double> queue_ends() const;
+  /// In how many seconds each group can begin with another task.
+  [[nodiscard]] std::vector<double> starts() const;
   [[nodiscard]] Index group_of(const Device& device, starpu_task* task) const;
   /// The first worker of the group that may run the task, -1 if none may.
   [[nodiscard]] static int runner_of(const Node& node, starpu_task* task,
                                      unsigned* implementation = nullptr);
   /// Lets updates into the window of a GPU and prefetches them. Without the lock.
   void admit(Index group);
-  /// Wakes one worker of the group, or all. Without the lock.
-  void wake(Index group, bool all = false) const;
-  void wake_others(Index group) const;
+  /// Wakes one worker of the group that found nothing to do, or all. Without the lock.
+  void wake(Index group, bool all = false);
+  void wake_others(Index group);
   void write_back(const TaskNote& note) const;
 
   const unsigned context_;
@@ -91,6 +91,9 @@ class Scheduler {
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};
+  /// By worker: found nothing when it asked last, and nobody has woken it since. Two tasks that
+  /// come one after the other wake two workers.
+  std::array<std::atomic<bool>, STARPU_NMAXWORKERS> is_idle_{};
 };
 
 }  // namespace dos::sched_starpu
