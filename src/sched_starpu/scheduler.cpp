@@ -70,12 +70,14 @@ UpdateTask describe(starpu_task* task) {
                     .params = static_cast<Index>(params),
                     .priority = task->priority,
                     .cost = {}};
-  // Without working parameters of its own the model lives in host memory, and so do its gradients:
-  // they travel with the states. Otherwise they are where the model is, on the GPU.
+  // Without working parameters of its own the model lives in host memory, and so do its gradients.
+  // Otherwise they are where the model is, on the GPU.
   const bool on_host = written == 0;
-  update.cost.state = units::BytesPerParam((states + (on_host ? read : 0)) / params);
+  update.cost.state = units::BytesPerParam(states / params);
   update.cost.weight = units::BytesPerParam(written / params);
   update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
+  update.cost.host_gradient = units::BytesPerParam(on_host ? read / params : 0);
+  update.cost.host_parameter = units::BytesPerParam(on_host ? sizeof(float) : 0);
   update.cost.cpu_traffic = units::BytesPerParam((2 * states + written + read) / params);
   return update;
 }
@@ -111,6 +113,7 @@ void Scheduler::add_workers(std::span<const int> workers) {
     }
     node(group).workers.push_back(worker);
     place_of_worker_[id] = {.group = group, .worker = dispatch_.add_worker(group)};
+    clocks_[id] = WorkerClock(/*overlaps=*/group != 0);
     starpu_sched_ctx_worker_shares_tasks_lists(worker, static_cast<int>(context_));
   }
 }
@@ -313,10 +316,16 @@ starpu_task* Scheduler::pop() {
   if (waiting_ == 0) return nullptr;
   const WorkerPlace& here = place_of_worker_[worker];
   const std::lock_guard lock(mutex_);
-  TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now_seconds(),
+  const double now = now_seconds();
+  TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now,
                                   [worker](starpu_task* task) { return may_run(worker, task); });
-  if (note == nullptr) return nullptr;
+  if (note == nullptr) {
+    const Group& group = dispatch_.groups()[static_cast<std::size_t>(here.group)];
+    clocks_[worker].refused(now / kMicro, here.group != 0 && !group.updates.empty());
+    return nullptr;
+  }
   is_idle_[worker] = false;
+  clocks_[worker].took(now / kMicro);
   --waiting_;
   starpu_task* task = note->task;
   unsigned implementation = 0;
@@ -330,22 +339,35 @@ starpu_task* Scheduler::pop() {
 }
 
 void Scheduler::before_execution(starpu_task* task) {
+  const double now_us = starpu_timing_now();
+  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  {
+    const std::lock_guard lock(mutex_);
+    clocks_[worker].started(now_us);
+  }
   TaskNote* note = note_of(task);
   if (note == nullptr) return;
-  note->start = now_seconds();
+  note->start = now_us * kMicro;
   if (note->in_window) admit(note->group);
 }
 
 void Scheduler::after_execution(starpu_task* task) {
+  const double now_us = starpu_timing_now();
+  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
   TaskNote* note = note_of(task);
-  if (note == nullptr) return;
-  const double now = now_seconds();
+  if (note == nullptr) {
+    const std::lock_guard lock(mutex_);
+    clocks_[worker].ended(now_us);
+    return;
+  }
+  const double now = now_us * kMicro;
   const Index group = note->group;
   const Device device = node(group).device;
   if (!device.is_cpu() && !note->is_resident) write_back(*note);
   bool help = false;
   {
     const std::lock_guard lock(mutex_);
+    clocks_[worker].ended(now_us);
     // A GPU's worker starts a task while the one before still runs.
     const double last_end = dispatch_.groups()[static_cast<std::size_t>(group)].last_update_end;
     const double start = device.is_cpu() ? note->start : std::max(note->start, last_end);
@@ -363,12 +385,6 @@ void Scheduler::write_back(const TaskNote& note) const {
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(note.task); ++i)
     if ((STARPU_TASK_GET_MODE(note.task, i) & STARPU_RW) == STARPU_RW)
       start_write_back(STARPU_TASK_GET_HANDLE(note.task, i));
-}
-
-Report Scheduler::report() const {
-  const std::lock_guard lock(mutex_);
-  if (!board_) return {};
-  return board_->report();
 }
 
 }  // namespace dos::sched_starpu

@@ -13,6 +13,7 @@
 
 #include "sched_starpu/dispatch.hpp"
 #include "sched_starpu/settings.hpp"
+#include "sched_starpu/worker_clock.hpp"
 
 namespace dos::sched_starpu {
 
@@ -39,8 +40,9 @@ class Scheduler {
   void before_execution(starpu_task* task);
   void after_execution(starpu_task* task);
 
-  /// What is known of the updates so far.
-  [[nodiscard]] Report report() const;
+  /// What is known of the updates so far. Call while no task runs: StarPU's counters of bytes are
+  /// not protected.
+  [[nodiscard]] Report report();
 
  private:
   /// The workers of one memory node; its tasks are in the Dispatch, under the same number.
@@ -48,6 +50,7 @@ class Scheduler {
     unsigned id = 0;
     Device device{};
     std::vector<int> workers{};
+    Traffic moved{};  ///< as counted by the reports before
   };
   struct WorkerPlace {
     Index group = 0;
@@ -79,6 +82,7 @@ class Scheduler {
   void wake(Index group, bool all = false);
   void wake_others(Index group);
   void write_back(const TaskNote& note) const;
+  void describe_device(Node& node, DeviceReport& device);
 
   const unsigned context_;
   const sched::Policy& policy_;
@@ -87,6 +91,7 @@ class Scheduler {
   std::vector<Node> nodes_;  ///< by group: the CPU first
   std::array<WorkerPlace, STARPU_NMAXWORKERS> place_of_worker_{};
   Dispatch dispatch_;
+  std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue

@@ -9,6 +9,7 @@
 #include "sched/plan.hpp"
 #include "sched/policy.hpp"
 #include "sched_starpu/planning.hpp"
+#include "sched_starpu/report.hpp"
 
 namespace dos::sched_starpu {
 
@@ -31,25 +32,6 @@ struct Device {
 struct Place {
   Device device;
   bool is_resident = false;  ///< whether its states stay on the GPU
-};
-
-/// What a step did, for reports.
-struct StepReport {
-  Index step = 0;  ///< counted from 1
-  units::Params planned_gpu{};
-  units::Params executed_gpu{};
-  units::Params total{};
-  Index moved = 0;  ///< updates that ran elsewhere than planned
-};
-
-inline constexpr Index kReportedSteps = 5;
-
-/// What the updates of a program did under a policy.
-struct Report {
-  std::string plan;               ///< in words; empty before there is one
-  std::string obstacle;           ///< why there is no plan: the updates stay on the CPU
-  std::vector<StepReport> steps;  ///< the last that are over, at most kReportedSteps
-  StepReport all;                 ///< the sum over all that are over; its step is their number
 };
 
 /// What stays as it is while the program runs.
@@ -114,6 +96,7 @@ class UpdateBoard {
   [[nodiscard]] std::optional<units::Seconds> expected(Index params, Device device) const;
 
   [[nodiscard]] const std::optional<sched::Plan>& plan() const { return plan_; }
+  /// Without what only the runtime knows: names, workers, times and bytes of the devices.
   [[nodiscard]] Report report() const;
 
  private:
@@ -122,6 +105,7 @@ class UpdateBoard {
     Index step = 0;       ///< in which it was seen last
     Index position = -1;  ///< in problem_, once there is a plan
     Device placed{};      ///< in that step
+    Index home = -1;      ///< the GPU on which its states stay
   };
   struct Rate {
     std::optional<units::ParamsPerSecond> value;
@@ -134,6 +118,7 @@ class UpdateBoard {
   [[nodiscard]] const Rate& rate_of(Device device) const;
   void begin_step();
   void end_step();
+  void plan_traffic(Known& known, Index index, const Place& place);
   [[nodiscard]] bool rates_are_known() const;
   [[nodiscard]] bool rates_have_changed() const;
   [[nodiscard]] sched::Problem describe(const std::vector<Index>& order) const;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains with updates on an OpenCL device that has a memory of its own (PoCL on the CPU), under every
-policy: the plan is followed, and what is trained is what the CPU alone trains."""
+"""heterogeneous_test.py opencl|cuda: trains with a device that has a memory of its own (OpenCL: PoCL on the
+CPU), under every policy: the plan is followed, and what is trained is what the CPU alone trains."""
 
 import re
 import struct
@@ -10,9 +10,12 @@ import unittest
 
 from harness import AppTest, TINY, program, settings
 
+DEVICE = sys.argv.pop(1)
 POCL = {"STARPU_OPENCL_ON_CPUS": "1"}
+LIMIT = f"STARPU_LIMIT_{DEVICE.upper()}_MEM"
+NAME = {"opencl": "train.opencl_devices", "cuda": "train.cuda_devices"}[DEVICE]
 # Subgroups of at most 1500 parameters: enough of them to divide.
-KEYS = {"train.opencl_devices": 1, "train.workers": 1, "train.lanes": 2, "model.width": 32,
+KEYS = {"train.opencl_devices": 0, "train.cuda_devices": 0, NAME: 1, "train.workers": 1, "train.lanes": 2, "model.width": 32,
         "sched.subgroup_params": 1500, "train.validate_every": 0}
 POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
 EPS = 2.0 ** -23
@@ -31,8 +34,8 @@ class Heterogeneous(AppTest):
         super().setUpClass()
         keys = TINY | KEYS | {"data.path": cls.shared / "data"}
         result = program("train_gpt", *settings(keys), "--dry-run", cwd=cls.shared, env=POCL)
-        if "but StarPU finds 0 here" in result.stderr:
-            print("skipped: no OpenCL device; install pocl-opencl-icd")
+        if NAME in result.stderr:
+            print(f"skipped: {result.stderr.strip()}")
             sys.exit(77)
 
     def run_policy(self, policy, keys=None, env=None, name=None):
@@ -42,6 +45,12 @@ class Heterogeneous(AppTest):
                               env=POCL | {"STARPU_SCHED": policy} | (env or {}))
         rows = re.findall(r"^  (\d+) +([\d.]+) % +([\d.]+) % +(\d+)$", result.stdout, re.MULTILINE)
         return [(float(planned), float(done)) for _, planned, done, _ in rows], result.stdout
+
+    def traffic(self, output):
+        """((planned, moved) to the device, (planned, moved) to the host) in MB, of --explain."""
+        found = re.findall(r"^  .* -> .* +[\d.]+ +([\d.]+) +([\d.]+) +[\d.]+ %$", output, re.MULTILINE)
+        self.assertEqual(len(found), 2, output)
+        return [tuple(map(float, each)) for each in found]
 
     def expect_same_training(self, policy):
         # AdamW moves a parameter by at most lr a step (1e-3 times the quotient of the moments, below
@@ -56,7 +65,7 @@ class Heterogeneous(AppTest):
         self.assertLess(worst, tolerance, policy)
 
     def test_every_policy_trains_the_same(self):
-        self.trained(keys=KEYS | {"train.opencl_devices": 0}, out=self.folder / "cpu")
+        self.trained(keys=KEYS | {NAME: 0}, out=self.folder / "cpu")
         for policy in POLICIES:
             shares, output = self.run_policy(policy, keys={"sched.stride": 2} if "stride" in policy
                                              else {"sched.share": 0.4} if policy == "twinflow" else {})
@@ -66,6 +75,9 @@ class Heterogeneous(AppTest):
                 continue  # its idle workers may take updates from each other
             for planned, done in shares:
                 self.assertEqual(planned, done, output)
+            # Where memory is plenty, streamed states are still on the device in the next step.
+            planned, moved = self.traffic(output)[0]
+            self.assertLessEqual(moved, 1.05 * planned, output)
             expected = {"dos-stride": (40, 60), "twinflow": (30, 50), "gpu-only": (100, 100),
                         "zero-offload": (0, 0)}[policy]
             self.assertGreaterEqual(shares[-1][0], expected[0], output)
@@ -82,17 +94,25 @@ class Heterogeneous(AppTest):
                 "train.steps": 5}
         shares, output = self.run_policy("gpu-only", keys=keys)
         self.assertIn("(100.0 % resident)", output)
+        self.assertAlmostEqual(*self.traffic(output)[0], delta=0.05 * self.traffic(output)[0][0])
+        planned, moved = self.traffic(output)[1]
+        # The checkpoint at the end reads two moments, which no step moves.
+        parameters = float(re.search(r": ([\d.]+) M parameters", output)[1])
+        self.assertAlmostEqual(moved, planned + 8 * parameters, delta=0.05 * planned)
+
         shares, output = self.run_policy("gpu-only", keys=keys,
-                                         env={"STARPU_LIMIT_OPENCL_MEM": "1"}, name="limited")
+                                         env={LIMIT: "1"}, name="limited")
         self.assertEqual(shares[-1], (100, 100), output)
         resident, window = re.search(r"\(([\d.]+) % resident\), window (\d+)", output).groups()
         self.assertLess(float(resident), 20, output)
         self.assertIn(int(window), (1, 2, 3), output)
+        for planned, moved in self.traffic(output):
+            self.assertAlmostEqual(moved, planned, delta=0.05 * planned)
 
     def test_more_devices_than_there_are(self):
         self.out = self.folder / "out"
-        result = self.train(keys=KEYS | {"train.opencl_devices": 9}, env=POCL)
-        self.expect_error(result, "train.opencl_devices = 9, but StarPU finds 1 here")
+        result = self.train(keys=KEYS | {NAME: 99}, env=POCL)
+        self.expect_error(result, f"{NAME} = 99, but StarPU finds")
         self.expect_nothing_written()
 
 
