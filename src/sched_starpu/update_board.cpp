@@ -235,10 +235,11 @@ Report UpdateBoard::report() const {
                 .obstacle = obstacle_,
                 .steps = last_,
                 .all = all_,
-                .devices = {{.rate = cpu_.value}}};
+                .devices = {{.rate = cpu_.value, .rate_is_measured = cpu_.is_measured()}}};
   if (current_.step > 0) add(report.all, current_);
   for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu)
     report.devices.push_back({.rate = gpus_[gpu].value,
+                              .rate_is_measured = gpus_[gpu].is_measured(),
                               .h2d = surroundings_.gpus[gpu].h2d,
                               .d2h = surroundings_.gpus[gpu].d2h});
   return report;

@@ -111,6 +111,7 @@ class UpdateBoard {
     std::optional<units::ParamsPerSecond> value;
     Index seen = 0;
     bool is_suggested = false;  ///< before it was seen
+    [[nodiscard]] bool is_measured() const { return seen > (is_suggested ? 1 : 0); }
     void see(units::ParamsPerSecond rate);
   };
 

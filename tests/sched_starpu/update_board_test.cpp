@@ -279,7 +279,9 @@ TEST(UpdateBoard, MeasurementsReplaceWhatAModelSaid) {
       announce(board, {.subgroup = &identity, .params = kParams, .priority = 0, .cost = {}});
   board.executed(index, {}, units::Seconds(9));
   EXPECT_EQ(board.expected(kParams, {})->value(), 1);
+  EXPECT_FALSE(board.report().devices[0].rate_is_measured);
   board.executed(index, {}, units::Seconds(2));
+  EXPECT_TRUE(board.report().devices[0].rate_is_measured);
   EXPECT_EQ(board.expected(kParams, {})->value(), 2);
   board.suggest(kParams, {}, units::Seconds(1));
   EXPECT_EQ(board.expected(kParams, {})->value(), 2);
