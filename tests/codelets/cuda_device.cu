@@ -49,22 +49,23 @@ const char* wait_for_cuda() {
   return result == cudaSuccess ? nullptr : cudaGetErrorString(result);
 }
 
-OnGpu::OnGpu(const void* host, Index bytes, Index offset) : bytes_(bytes), before_(kZone + offset) {
-  const auto all = static_cast<std::size_t>(before_ + bytes + kZone);
+OnGpu::OnGpu(const void* host, Index bytes, Index offset) : bytes_(bytes) {
+  const auto all = static_cast<std::size_t>(kZone + offset + bytes + kZone);
   demand(cudaMalloc(&memory_, all) == cudaSuccess, "device memory");
   demand(cudaMemset(memory_, kSentinel, all) == cudaSuccess, "device memory");
-  data_ = static_cast<std::byte*>(memory_) + before_;
+  data_ = static_cast<std::byte*>(memory_) + kZone + offset;
   demand(cudaMemcpy(data_, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice) ==
              cudaSuccess,
          "a copy");
 }
 
 OnGpu::~OnGpu() {
-  std::vector<unsigned char> all(static_cast<std::size_t>(before_ + bytes_ + kZone));
+  const Index before = static_cast<std::byte*>(data_) - static_cast<std::byte*>(memory_);
+  std::vector<unsigned char> all(static_cast<std::size_t>(before + bytes_ + kZone));
   demand(cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost) == cudaSuccess,
          "a copy");
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto at = static_cast<Index>(i) - before_;
+    const auto at = static_cast<Index>(i) - before;
     if ((at < 0 || at >= bytes_) && all[i] != kSentinel) {
       std::fprintf(stderr, "byte %ld of an array of %ld in device memory was written\n",
                    static_cast<long>(at), static_cast<long>(bytes_));

@@ -38,7 +38,6 @@ class OnGpu {
 
  private:
   Index bytes_;
-  Index before_;
   void* memory_ = nullptr;
   void* data_ = nullptr;
 };

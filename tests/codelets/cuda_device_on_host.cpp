@@ -32,7 +32,7 @@ const char* wait_for_cuda() {
 
 // Nothing lies around the array but, for its alignment, before it: the address sanitizer sees what
 // is read or written there.
-OnGpu::OnGpu(const void* host, Index bytes, Index offset) : bytes_(bytes), before_(offset) {
+OnGpu::OnGpu(const void* host, Index bytes, Index offset) : bytes_(bytes) {
   if (::posix_memalign(&memory_, 256, static_cast<std::size_t>(offset + bytes)) != 0) std::abort();
   data_ = static_cast<std::byte*>(memory_) + offset;
   if (bytes > 0) std::memcpy(data_, host, static_cast<std::size_t>(bytes));
