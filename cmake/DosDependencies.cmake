@@ -37,6 +37,15 @@ if(DOS_STARPU_HAS_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()
 
+find_package(dnnl CONFIG)
+if(NOT dnnl_FOUND)
+  message(FATAL_ERROR "oneDNN not found. Debian: libdnnl-dev. Clusters: Spack 'onednn', or set dnnl_DIR.")
+endif()
+# Its threads are those of GCC's OpenMP, which codelets/matrix/gemm_bf16.cpp keeps to one. With clang,
+# -lgomp is found where clang finds GCC's other libraries.
+add_library(dos_onednn INTERFACE)
+target_link_libraries(dos_onednn INTERFACE DNNL::dnnl gomp)
+
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 
@@ -55,4 +64,4 @@ if(DOS_BUILD_TESTS)
 endif()
 
 message(STATUS "StarPU ${STARPU_VERSION}, hwloc ${HWLOC_VERSION}, OpenBLAS ${OPENBLAS_VERSION}, "
-               "MPICH ${MPICH_VERSION}")
+               "oneDNN ${dnnl_VERSION}, MPICH ${MPICH_VERSION}")
