@@ -37,14 +37,26 @@ if(DOS_STARPU_HAS_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()
 
-find_package(dnnl CONFIG)
-if(NOT dnnl_FOUND)
+# DOS_ONEDNN: ON demands it, OFF does without, AUTO takes it if it is there. Without it products of BF16
+# matrices on the CPU take FP32's time.
+set(DOS_ONEDNN AUTO CACHE STRING "BF16 products by oneDNN: AUTO, ON or OFF")
+set_property(CACHE DOS_ONEDNN PROPERTY STRINGS AUTO ON OFF)
+if(NOT DOS_ONEDNN MATCHES "^(FALSE|NO|OFF)$")
+  find_package(dnnl CONFIG QUIET)
+endif()
+if(DOS_ONEDNN MATCHES "^(TRUE|YES|ON)$" AND NOT dnnl_FOUND)
   message(FATAL_ERROR "oneDNN not found. Debian: libdnnl-dev. Clusters: Spack 'onednn', or set dnnl_DIR.")
 endif()
-# Its threads are those of GCC's OpenMP, which codelets/matrix/gemm_bf16.cpp keeps to one. With clang,
-# -lgomp is found where clang finds GCC's other libraries.
 add_library(dos_onednn INTERFACE)
-target_link_libraries(dos_onednn INTERFACE DNNL::dnnl gomp)
+if(dnnl_FOUND)
+  set(DOS_ONEDNN_SOURCE onednn.cpp)
+  # Debian builds it with GCC's OpenMP, whose threads codelets/matrix/onednn.cpp keeps to one. clang finds
+  # -lgomp where it finds GCC's other libraries.
+  target_link_libraries(dos_onednn INTERFACE DNNL::dnnl gomp)
+else()
+  set(DOS_ONEDNN_SOURCE onednn_absent.cpp)
+  set(dnnl_VERSION "(none: BF16 products in FP32)")
+endif()
 
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)

@@ -11,8 +11,8 @@ namespace dos::codelets {
 /// instruction set that it found, or that OpenBLAS computes in FP32.
 std::string bf16_products();
 
-/// multiply() where oneDNN has no BF16 kernels for the processor (they need AVX-512): tiles of
-/// both matrices are widened to FP32, exactly, and multiplied by OpenBLAS.
+/// multiply() where oneDNN cannot (onednn.hpp): tiles of both matrices are widened to FP32,
+/// exactly, and multiplied by OpenBLAS.
 void multiply_widened(Index rows, Index columns, Index inner, MatrixView<BF16> a,
                       MatrixView<BF16> b, bool accumulate, float* c, Index c_stride);
 
