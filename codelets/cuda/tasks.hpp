@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <type_traits>
-
-#include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "codelets/cuda/compiled.hpp"
 #include "codelets/cuda/workspace.hpp"
@@ -15,9 +12,6 @@ namespace dos::codelets {
 /// A task for make_codelet, null where CUDA kernels do not run.
 template <rt::CudaTask kTask>
 inline constexpr rt::CudaTask kOnCuda = kRunsCudaKernels ? kTask : nullptr;
-
-template <class T>
-inline constexpr DType kCudaType = std::is_same_v<T, BF16> ? DType::kBF16 : DType::kF32;
 
 /// Calls kernel(context) with what the running CUDA worker has; Throws Error with what the kernel
 /// says.

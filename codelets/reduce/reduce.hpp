@@ -9,9 +9,9 @@
 
 namespace dos::codelets {
 
-/// Sum of x[i]^2, accumulated in FP64. Infinite or NaN when an element is.
-template <simd::Isa>
-double sum_of_squares_cpu(Index count, const float* x);
+/// Sum of x[i]^2, accumulated in FP64; T is float or BF16. Infinite or NaN when an element is.
+template <simd::Isa, class T>
+double sum_of_squares_cpu(Index count, const T* x);
 
 /// Combines the subgroups' sums of squares, in the order given. max_norm <= 0 means no clipping. A
 /// norm that is not finite gives factor NaN, and so does `previous` NaN: once a step is skipped,

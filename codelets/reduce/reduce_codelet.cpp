@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/reduce/reduce_codelet.hpp"
 
+#include "codelets/by_type.hpp"
 #include "codelets/cuda/tasks.hpp"
 #include "codelets/matrix/refs.hpp"
 #include "codelets/reduce/reduce.hpp"
@@ -19,10 +20,11 @@ struct CombineArgs {
   float max_norm;
 };
 
+template <class T>
 void sum_of_squares_task(const rt::TaskView& task) {
   simd::dispatch([&]<simd::Isa kIsa>() {
     *task.pointer<double>(1) =
-        sum_of_squares_cpu<kIsa>(task.args<SumArgs>().count, task.pointer<const float>(0));
+        sum_of_squares_cpu<kIsa>(task.args<SumArgs>().count, task.pointer<const T>(0));
   });
 }
 
@@ -38,7 +40,7 @@ void combine_norm_task(const rt::TaskView& task) {
 template <class T>
 void sum_of_squares_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
   start_on_cuda(stream, [&](const auto& context) {
-    return sum_of_squares_cuda(context, kCudaType<T>, task.args<SumArgs>().count,
+    return sum_of_squares_cuda(context, kTypeOf<T>, task.args<SumArgs>().count,
                                task.pointer<const T>(0), task.pointer<double>(1));
   });
 }
@@ -53,13 +55,14 @@ void combine_norm_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
 
 }  // namespace
 
-const rt::Codelet& sum_of_squares_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<sum_of_squares_task, nullptr, kOnCuda<sum_of_squares_cuda_task<float>>>(
-          {.symbol = "dos.sum_of_squares.f32.v1",
-           .modes = {Mode::kRead, Mode::kWrite},
-           .tail = {}});
-  return codelet;
+const rt::Codelet& sum_of_squares_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<sum_of_squares_task<T>, nullptr, kOnCuda<sum_of_squares_cuda_task<T>>>(
+        {.symbol = symbol_of<T>("sum_of_squares", 1),
+         .modes = {Mode::kRead, Mode::kWrite},
+         .tail = {}});
+  });
+  return codelets[type];
 }
 
 const rt::Codelet& combine_norm_codelet() {
@@ -73,7 +76,7 @@ const rt::Codelet& combine_norm_codelet() {
 
 void submit_sum_of_squares(rt::Submitter& submitter, const rt::Handle& x, const rt::Handle& sum,
                            const rt::TaskOptions& options) {
-  submitter.submit(sum_of_squares_codelet(), buffer_list({&x, &sum}), SumArgs{x.count()},
+  submitter.submit(sum_of_squares_codelet(x.type()), buffer_list({&x, &sum}), SumArgs{x.count()},
                    {2.0 * static_cast<double>(x.count()), {x.count()}}, options);
 }
 
