@@ -37,7 +37,8 @@ inline Elements unwritten(DType type, Index count, Index shift = 0) {
 template <class Bounded>
 void expect_rounded(const Elements& got, const Bounded& reference, double factor,
                     double floor = 0) {
-  expect_close(got.values(), reference, factor + rounding_of(got.type()), floor);
+  const std::vector<float> values = got.values();
+  expect_close(std::span<const float>(values), reference, factor + rounding_of(got.type()), floor);
 }
 
 /// An array of host memory with its double; brings the double back.
