@@ -21,7 +21,7 @@ inline void start_write_back(starpu_data_handle_t handle) {
   // Idle requests and starpu_data_wont_use() never end in 1.3 once the GPU's memory is limited.
   starpu_data_prefetch_on_node(handle, STARPU_MAIN_RAM, 1);
 #else
-  starpu_data_idle_prefetch_on_node(handle, STARPU_MAIN_RAM, 1);
+  starpu_data_prefetch_on_node(handle, STARPU_MAIN_RAM, 1);
 #endif
 }
 
