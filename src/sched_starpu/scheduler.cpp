@@ -300,7 +300,7 @@ bool Scheduler::would_end_earlier(const Group& idle, const Group& owner) const {
 
 TaskNote* Scheduler::take_elsewhere(Index index, unsigned worker) {
   Group& idle = group(index);
-  if (!policy_.adapts || !board_) return nullptr;
+  if (!policy_.adapts || !board_ || !board_->all_arrived()) return nullptr;
   const bool has_room = idle.device.is_cpu() || idle.in_window < window_of(idle);
   for (Group& owner : groups_) {
     if (&owner == &idle || owner.updates.empty() || !has_room) continue;

@@ -51,6 +51,7 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
   known.task = task;
   if (current_.step == 0 || known.step == current_.step) begin_step();
   known.step = current_.step;
+  ++arrived_;
   const units::Params params = params_of(task.params);
   current_.total += params;
   if (!planned(index).is_cpu()) current_.planned_gpu += params;
@@ -59,6 +60,7 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
 
 void UpdateBoard::begin_step() {
   if (current_.step > 0) end_step();
+  expected_ = std::exchange(arrived_, 0);
   current_ = {.step = current_.step + 1};
   if (current_.step == 1) return;
   if (!rates_are_known()) {

@@ -76,6 +76,9 @@ class UpdateBoard {
   [[nodiscard]] Device planned(Index index) const;
   /// Whether the states stay on the GPU after the update.
   [[nodiscard]] bool is_resident(Index index) const;
+  /// Whether as many updates have arrived as in the step before. Until then a device without work
+  /// has work of its own to come.
+  [[nodiscard]] bool all_arrived() const { return arrived_ >= expected_; }
   /// Updates that may hold memory of the GPU at once.
   [[nodiscard]] Index window(Index gpu) const;
 
@@ -120,6 +123,8 @@ class UpdateBoard {
   std::optional<sched::Plan> plan_;
   bool learned_ = false;  ///< subgroups appeared since the plan
   StepReport current_;
+  Index arrived_ = 0;   ///< updates of this step
+  Index expected_ = 0;  ///< updates of the step before
   std::vector<StepReport> last_;  ///< as in Report
   StepReport all_;
   std::string obstacle_;
