@@ -50,7 +50,7 @@ void add_states(const sched::Problem& problem, const sched::Plan& plan, MemoryUs
   const double gpus = static_cast<double>(problem.gpus());
   const units::Bytes resident = problem.total() *
                                 (plan.share(problem, sched::Placement::kResident) / gpus) *
-                                problem.cost.state;
+                                problem.cost.held();
   use.items.push_back({"resident states", resident});
   // The window lives where activations were: it only counts as far as it exceeds them.
   units::Bytes transient{0};

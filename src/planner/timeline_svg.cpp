@@ -32,7 +32,10 @@ const char* colour_of(sched::Work work) {
     case sched::Work::kWeightIn:
       return "#e8c860";
     case sched::Work::kGradientOut:
+    case sched::Work::kGradientIn:
       return "#9c9c9c";
+    case sched::Work::kParameterOut:
+      return "#e09a90";
   }
   return "#000000";
 }
@@ -110,9 +113,11 @@ class Drawing {
         return top_.at(fmt::format("gpu {} update", activity.gpu));
       case sched::Work::kStateIn:
       case sched::Work::kWeightIn:
+      case sched::Work::kGradientIn:
         return top_.at(fmt::format("gpu {} h2d", activity.gpu));
       case sched::Work::kStateOut:
       case sched::Work::kGradientOut:
+      case sched::Work::kParameterOut:
         return top_.at(fmt::format("gpu {} d2h", activity.gpu));
     }
     return 0;
@@ -177,8 +182,8 @@ class Drawing {
     using enum sched::Work;
     std::string text;
     double at = kLeft;
-    for (const sched::Work work :
-         {kCpuUpdate, kDowncast, kGpuUpdate, kStateIn, kStateOut, kWeightIn, kGradientOut}) {
+    for (const sched::Work work : {kCpuUpdate, kDowncast, kGpuUpdate, kStateIn, kStateOut,
+                                   kWeightIn, kGradientOut, kGradientIn, kParameterOut}) {
       const bool seen = std::any_of(replay_.activities.begin(), replay_.activities.end(),
                                     [&](const auto& each) { return each.work == work; });
       if (!seen) continue;

@@ -47,9 +47,11 @@ std::string lane_of(const sched::Activity& activity) {
       return fmt::format("gpu {} update", activity.gpu);
     case sched::Work::kStateIn:
     case sched::Work::kWeightIn:
+    case sched::Work::kGradientIn:
       return fmt::format("gpu {} h2d", activity.gpu);
     case sched::Work::kStateOut:
     case sched::Work::kGradientOut:
+    case sched::Work::kParameterOut:
       return fmt::format("gpu {} d2h", activity.gpu);
   }
   return "?";

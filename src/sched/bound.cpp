@@ -55,7 +55,7 @@ class Builder {
   [[nodiscard]] double smallest_state() const {
     Index least = problem_.largest();
     for (const Subgroup& subgroup : problem_.subgroups) least = std::min(least, subgroup.params);
-    return static_cast<double>(least) * problem_.cost.state.value();
+    return static_cast<double>(least) * problem_.cost.held().value();
   }
 
   /// "work . x <= rate * T"; work in units a parameter, rate in units a second.
@@ -100,15 +100,18 @@ class Builder {
     const double in = cost.weight.value() * part;
     const double out = cost.gradient.value() * part;
     const double state = cost.state.value();
+    const double held = cost.held().value();
+    const double resident_in = cost.host_gradient.value();
+    const double resident_out = cost.host_parameter.value();
     add_rate(name + "update", row(0, 1, 1), rates.update.value());
-    add_rate(name + "h2d", row(in, state, 0), h2d);
-    add_rate(name + "d2h", row(out, state, 0), d2h);
-    add_rate(name + "link", row(in + out, 2 * state, 0), both);
+    add_rate(name + "h2d", row(in, held, resident_in), h2d);
+    add_rate(name + "d2h", row(out, state, resident_out), d2h);
+    add_rate(name + "link", row(in + out, held + state, resident_in + resident_out), both);
     if (options_.half_duplex)  // in seconds a parameter: states in and out take turns
-      add_rate(name + "half duplex", row(0, state / h2d + state / d2h, 0), 1);
+      add_rate(name + "half duplex", row(0, held / h2d + state / d2h, 0), 1);
     const StateMemory& memory = problem_.memory[static_cast<std::size_t>(gpu)];
     const double room =
-        options_.residents ? std::min(memory.update, memory.resident).value() / state : 0;
+        options_.residents ? std::min(memory.update, memory.resident).value() / held : 0;
     program_.constraints.push_back({row(0, 0, 1), room / total_, false});
     names_.push_back(name + "memory");
     // A GPU without room for the smallest subgroup cannot stream anything.
@@ -123,7 +126,10 @@ class Builder {
     const double copies = problem_.gpus() == 0 ? 0 : cost.weight.value() + cost.gradient.value();
     std::vector<double> work(variables(), 0.0);
     work[1] = cost.cpu_traffic.value() + copies;
-    for (Index g = 0; g < problem_.gpus(); ++g) work[streamed(g)] = 2 * cost.state.value();
+    for (Index g = 0; g < problem_.gpus(); ++g) {
+      work[streamed(g)] = (cost.held() + cost.state).value();
+      work[streamed(g) + 1] = (cost.host_gradient + cost.host_parameter).value();
+    }
     add_rate("dram", work, problem_.rates.dram.value());
   }
 

@@ -86,7 +86,7 @@ Shares scaled(const Shares& shares, double factor) {
 Shares shares_of(const Problem& problem, const PolicyOptions& options, const Bound& bound) {
   Shares shares{{}, bound.streamed};
   const units::Bytes slot =
-      units::Params(static_cast<double>(problem.largest())) * problem.cost.state;
+      units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
   for (Index g = 0; g < problem.gpus(); ++g) {
     const auto gpu = static_cast<std::size_t>(g);
     const StateMemory& memory = problem.memory[gpu];
@@ -97,7 +97,7 @@ Shares shares_of(const Problem& problem, const PolicyOptions& options, const Bou
       room = std::min(room, memory.update - slot * static_cast<double>(window));
     }
     // The optimum rounded up by one subgroup: rounding down would leave memory unused.
-    const units::Bytes wanted = bound.resident[gpu] * problem.cost.state + slot;
+    const units::Bytes wanted = bound.resident[gpu] * problem.cost.held() + slot;
     shares.resident.push_back(std::max(units::Bytes{0}, std::min(room, wanted)));
   }
   return shares;
@@ -148,8 +148,8 @@ Plan fixed_share(const Problem& problem, const PolicyOptions& options, double sh
   bound.resident = bound.streamed;
   Shares shares = shares_of(problem, options, bound);
   for (std::size_t g = 0; g < shares.resident.size(); ++g) {
-    shares.resident[g] = std::min(shares.resident[g], bound.streamed[g] * problem.cost.state);
-    shares.streamed[g] -= shares.resident[g] / problem.cost.state;
+    shares.resident[g] = std::min(shares.resident[g], bound.streamed[g] * problem.cost.held());
+    shares.streamed[g] -= shares.resident[g] / problem.cost.held();
   }
   Search search(problem, options);
   search.try_shares(shares.resident, shares.streamed, options.window);

@@ -42,7 +42,7 @@ Plan plan_dos_stride(const Problem& problem, const PolicyOptions& options) {
   }
   deal_weights(problem, plan);
   plan.reason = stride == 0 ? "the GPU cannot help: every update on the CPU"
-                            : fmt::format("policy: every {}-th subgroup on the GPU", stride);
+                            : fmt::format("policy: one of {} subgroups on the GPU", stride);
   if (options.published) {
     set_windows(problem, plan, 1);
     plan.execution = {.half_duplex = true,

@@ -13,7 +13,7 @@ Plan plan_gpu_only(const Problem& problem, const PolicyOptions& options) {
   Plan plan = all_cpu(problem);
   units::Bytes all{0};
   for (std::size_t i = 0; i < plan.assignments.size(); ++i)
-    all += problem.state_bytes(static_cast<Index>(i));
+    all += problem.held_bytes(static_cast<Index>(i));
   std::vector<units::Bytes> room;
   units::Bytes total_room{0};
   for (Index g = 0; g < problem.gpus(); ++g) {
@@ -24,7 +24,7 @@ Plan plan_gpu_only(const Problem& problem, const PolicyOptions& options) {
   if (all > total_room) {
     // What does not stay is streamed and needs its window.
     const units::Bytes slot =
-        units::Params(static_cast<double>(problem.largest())) * problem.cost.state;
+        units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
     for (Index g = 0; g < problem.gpus(); ++g) {
       const auto window = static_cast<double>(
           options.window.value_or(useful_window(problem, g, problem.largest())));

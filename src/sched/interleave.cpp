@@ -32,7 +32,7 @@ void place_residents(const Problem& problem, Plan& plan, const std::vector<units
   std::vector<units::Bytes> left = amount;
   for (std::size_t i = 0; i < plan.assignments.size() && !left.empty(); ++i) {
     const auto roomiest = std::max_element(left.begin(), left.end());
-    const units::Bytes bytes = problem.state_bytes(static_cast<Index>(i));
+    const units::Bytes bytes = problem.held_bytes(static_cast<Index>(i));
     if (bytes > *roomiest) break;
     *roomiest -= bytes;
     plan.assignments[i] = {Placement::kResident, roomiest - left.begin()};
@@ -65,9 +65,9 @@ void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units
 Index useful_window(const Problem& problem, Index gpu, Index params) {
   const perfmodels::GpuRates& rates = problem.rates.gpus[at(gpu)];
   const units::Params size(static_cast<double>(params));
-  const units::Bytes bytes = size * problem.cost.state;
-  const units::Seconds in = problem.rates.transfer_latency + bytes / rates.h2d;
-  const units::Seconds out = problem.rates.transfer_latency + bytes / rates.d2h;
+  const units::Seconds latency = problem.rates.transfer_latency;
+  const units::Seconds in = latency + size * problem.cost.held() / rates.h2d;
+  const units::Seconds out = latency + size * problem.cost.state / rates.d2h;
   const units::Seconds held = in + problem.rates.task_latency + size / rates.update + out;
   return static_cast<Index>(std::ceil(held / std::max(in, out))) + 1;
 }
@@ -78,7 +78,7 @@ void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked)
     units::Bytes resident{0};
     for (const Index i : plan.gpu_order(g)) {
       if (plan.assignments[at(i)].placement == Placement::kResident)
-        resident += problem.state_bytes(i);
+        resident += problem.held_bytes(i);
       else
         largest = std::max(largest, problem.subgroups[at(i)].params);
     }
@@ -86,7 +86,7 @@ void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked)
     plan.window_memory[at(g)] = units::Bytes{0};
     if (largest == 0) continue;
     const units::Bytes room = problem.memory[at(g)].update - resident;
-    const units::Bytes slot = units::Params(static_cast<double>(largest)) * problem.cost.state;
+    const units::Bytes slot = units::Params(static_cast<double>(largest)) * problem.cost.held();
     const auto fitting = static_cast<Index>(std::floor(room / slot * (1 + 1e-12)));
     expect(fitting >= 1,
            "GPU {} has {:.3f} GB free for states during the update, one subgroup of {} parameters "

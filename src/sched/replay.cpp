@@ -22,6 +22,10 @@ const char* name_of(Work work) {
       return "weight in";
     case Work::kGradientOut:
       return "gradient out";
+    case Work::kGradientIn:
+      return "gradient in";
+    case Work::kParameterOut:
+      return "parameter out";
   }
   return "?";
 }
@@ -37,7 +41,7 @@ Replay replay(const Problem& problem, const Plan& plan, bool record) {
             "a subgroup belongs to a GPU that exists");
     if (assignment.placement != Placement::kStreamed) continue;
     const auto gpu = static_cast<std::size_t>(assignment.gpu);
-    const double bytes = problem.state_bytes(static_cast<Index>(i)).value();
+    const double bytes = problem.held_bytes(static_cast<Index>(i)).value();
     const double room = plan.window_memory[gpu].value();
     expect(bytes <= room * (1 + 1e-12) && plan.window[gpu] > 0,
            "GPU {} has {:.3f} GB for streamed states, subgroup {} needs {:.3f} GB: use smaller "

@@ -16,6 +16,8 @@ enum class Work : std::uint8_t {
   kStateOut,
   kWeightIn,
   kGradientOut,
+  kGradientIn,
+  kParameterOut,
 };
 
 /// "cpu update", "downcast", ...

@@ -32,7 +32,7 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
     gpu.order = plan.gpu_order(g);
     for (const Index subgroup : gpu.order)
       if (plan.assignments[at(subgroup)].placement == Placement::kResident)
-        gpu.resident_bytes += problem.state_bytes(subgroup).value();
+        gpu.resident_bytes += problem.held_bytes(subgroup).value();
     gpus_.push_back(std::move(gpu));
   }
   const units::Seconds zero{0};
@@ -103,11 +103,10 @@ void Simulation::request_gradients() {
 void Simulation::start_gpu(Index g) {
   Gpu& gpu = gpus_[at(g)];
   const double latency = problem_.rates.transfer_latency.value();
-  const double state = problem_.cost.state.value();
   if (!gpu.kernel.busy && gpu.next_kernel < gpu.order.size()) {
     const Index subgroup = gpu.order[gpu.next_kernel];
-    const bool here = static_cast<Index>(gpu.next_kernel) < gpu.arrived ||
-                      plan_.assignments[at(subgroup)].placement == Placement::kResident;
+    const bool here =
+        static_cast<Index>(gpu.next_kernel) < gpu.arrived || resident_needs_nothing(subgroup);
     if (here && kernel_may_start(subgroup)) {
       // The host reaches the GPU's turn: what the CPU has finished goes to the downcast thread.
       to_downcast_.insert(to_downcast_.end(), not_submitted_.begin(), not_submitted_.end());
@@ -127,7 +126,10 @@ void Simulation::start_gpu(Index g) {
   } else if (!gpu.out.busy && !gpu.states.empty() && may_go_out) {
     const Index subgroup = gpu.states.front();
     gpu.states.pop_front();
-    start(gpu.out, Work::kStateOut, subgroup, params(subgroup) * state, latency);
+    const bool stays = is_resident(subgroup);
+    const UpdateCost& cost = problem_.cost;
+    start(gpu.out, stays ? Work::kParameterOut : Work::kStateOut, subgroup,
+          params(subgroup) * (stays ? cost.host_parameter : cost.state).value(), latency);
   }
   // Working parameters are small and the next forward waits for them; states have their window.
   if (!gpu.in.busy && !gpu.weights.empty()) {
@@ -141,10 +143,7 @@ void Simulation::start_gpu(Index g) {
 
 void Simulation::start_state_in(Index g) {
   Gpu& gpu = gpus_[at(g)];
-  const auto resident = [&](Index subgroup) {
-    return plan_.assignments[at(subgroup)].placement == Placement::kResident;
-  };
-  while (gpu.next_in < gpu.order.size() && resident(gpu.order[gpu.next_in])) {
+  while (gpu.next_in < gpu.order.size() && resident_needs_nothing(gpu.order[gpu.next_in])) {
     ++gpu.next_in;
     // States arrive in order, so residents count as soon as those before them are there.
     if (gpu.arrived == static_cast<Index>(gpu.next_in) - 1) ++gpu.arrived;
@@ -153,18 +152,24 @@ void Simulation::start_state_in(Index g) {
   const bool goes_out = gpu.out.busy && gpu.out.work == Work::kStateOut;
   if (plan_.execution.half_duplex && goes_out) return;
   const Index subgroup = gpu.order[gpu.next_in];
+  const double latency = problem_.rates.transfer_latency.value();
+  if (is_resident(subgroup)) {
+    ++gpu.next_in;
+    start(gpu.in, Work::kGradientIn, subgroup,
+          params(subgroup) * problem_.cost.host_gradient.value(), latency);
+    return;
+  }
   if (gpu.slots >= plan_.window[at(g)] || !fits(gpu, g, subgroup)) return;
   ++gpu.next_in;
   ++gpu.slots;
-  change_memory(g, problem_.state_bytes(subgroup).value());
-  start(gpu.in, Work::kStateIn, subgroup, params(subgroup) * problem_.cost.state.value(),
-        problem_.rates.transfer_latency.value());
+  change_memory(g, problem_.held_bytes(subgroup).value());
+  start(gpu.in, Work::kStateIn, subgroup, problem_.held_bytes(subgroup).value(), latency);
 }
 
 bool Simulation::fits(const Gpu& gpu, Index g, Index subgroup) const {
   // Sums of whole subgroups' bytes may round.
   const double room = plan_.window_memory[at(g)].value() * (1 + 1e-12);
-  return gpu.window_bytes + problem_.state_bytes(subgroup).value() <= room;
+  return gpu.window_bytes + problem_.held_bytes(subgroup).value() <= room;
 }
 
 /// In lockstep the host waits for the states of every GPU subgroup that it has passed.

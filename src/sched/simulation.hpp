@@ -58,7 +58,7 @@ class Simulation {
     double window_bytes = 0;
     double resident_bytes = 0;
     std::deque<Index> weights;    ///< waiting to go in
-    std::deque<Index> states;     ///< waiting to go out
+    std::deque<Index> states;     ///< waiting to go out; of residents, the parameters
     std::deque<Index> gradients;  ///< waiting to go out
     Lane in, out, kernel;
   };
@@ -92,6 +92,14 @@ class Simulation {
   }
   [[nodiscard]] Index gpu_of(Index subgroup) const {
     return plan_.assignments[static_cast<std::size_t>(subgroup)].gpu;
+  }
+  [[nodiscard]] bool is_resident(Index subgroup) const {
+    return plan_.assignments[static_cast<std::size_t>(subgroup)].placement == Placement::kResident;
+  }
+  /// Forward reads the FP32 parameters in host memory.
+  [[nodiscard]] bool model_on_host() const { return problem_.cost.host_parameter.value() > 0; }
+  [[nodiscard]] bool resident_needs_nothing(Index subgroup) const {
+    return is_resident(subgroup) && problem_.cost.host_gradient.value() == 0;
   }
   [[nodiscard]] bool flowing(const Lane& lane) const {
     return lane.busy && lane.flows_from <= now_;

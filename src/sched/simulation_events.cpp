@@ -71,9 +71,11 @@ void Simulation::finish_lane(Lane& lane, Index g) {
   const UpdateCost& cost = problem_.cost;
   switch (lane.work) {
     case Work::kStateIn:
+    case Work::kGradientIn:
       gpu.arrived = static_cast<Index>(gpu.next_in);
       result_.h2d_busy[at(g)] += time;
-      result_.h2d_bytes[at(g)] += size * cost.state;
+      result_.h2d_bytes[at(g)] +=
+          size * (lane.work == Work::kStateIn ? cost.held() : cost.host_gradient);
       break;
     case Work::kWeightIn:
       result_.h2d_busy[at(g)] += time;
@@ -87,8 +89,8 @@ void Simulation::finish_lane(Lane& lane, Index g) {
     case Work::kGpuUpdate:
       result_.kernel_busy[at(g)] += time;
       host_end_ = now_;
-      weight_is_ready(subgroup);
-      if (plan_.assignments[at(subgroup)].placement == Placement::kResident)
+      if (!model_on_host()) weight_is_ready(subgroup);
+      if (is_resident(subgroup) && !model_on_host())
         --unfinished_;
       else
         gpu.states.push_back(subgroup);
@@ -97,7 +99,14 @@ void Simulation::finish_lane(Lane& lane, Index g) {
       result_.d2h_busy[at(g)] += time;
       result_.d2h_bytes[at(g)] += size * cost.state;
       --gpu.slots;
-      change_memory(g, -(size * cost.state).value());
+      change_memory(g, -(size * cost.held()).value());
+      if (model_on_host()) weight_is_ready(subgroup);
+      --unfinished_;
+      break;
+    case Work::kParameterOut:
+      result_.d2h_busy[at(g)] += time;
+      result_.d2h_bytes[at(g)] += size * cost.host_parameter;
+      weight_is_ready(subgroup);
       --unfinished_;
       break;
     case Work::kGradientOut:

@@ -20,9 +20,9 @@ Index Problem::largest() const {
   return most;
 }
 
-units::Bytes Problem::state_bytes(Index subgroup) const {
+units::Bytes Problem::held_bytes(Index subgroup) const {
   return units::Params(static_cast<double>(subgroups[static_cast<std::size_t>(subgroup)].params)) *
-         cost.state;
+         cost.held();
 }
 
 void Problem::validate() const {

@@ -23,7 +23,14 @@ struct UpdateCost {
   units::BytesPerParam weight{2};
   /// Gradient, GPU to host, of what the CPU updates; 0 when it left during backward.
   units::BytesPerParam gradient{0};
+  /// Where the CPU runs forward and backward: gradient, host to GPU, of what a GPU updates, and
+  /// FP32 parameter, GPU to host, of what stays on one.
+  units::BytesPerParam host_gradient{0};
+  units::BytesPerParam host_parameter{0};
   units::BytesPerParam cpu_traffic = perfmodels::kCpuUpdateTraffic;  ///< DRAM, by a CPU update
+
+  /// GPU memory of what is updated there.
+  [[nodiscard]] units::BytesPerParam held() const { return state + host_gradient; }
 };
 
 /// Memory of one GPU for states.
@@ -42,8 +49,8 @@ struct Problem {
   [[nodiscard]] Index gpus() const { return static_cast<Index>(rates.gpus.size()); }
   [[nodiscard]] units::Params total() const;
   [[nodiscard]] Index largest() const;
-  /// p, m, v of a subgroup.
-  [[nodiscard]] units::Bytes state_bytes(Index subgroup) const;
+  /// GPU memory of a subgroup that is updated there.
+  [[nodiscard]] units::Bytes held_bytes(Index subgroup) const;
 
   /// Throws Error unless every subgroup has parameters, the depths do not fall, the rates are
   /// positive and each GPU has a StateMemory that is not negative.

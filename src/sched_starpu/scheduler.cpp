@@ -64,12 +64,14 @@ UpdateTask describe(starpu_task* task) {
                     .params = static_cast<Index>(params),
                     .priority = task->priority,
                     .cost = {}};
-  // Without working parameters of its own the model lives in host memory, and so do its gradients:
-  // they travel with the states. Otherwise they are where the model is, on the GPU.
+  // Without working parameters of its own the model lives in host memory, and so do its gradients.
+  // Otherwise they are where the model is, on the GPU.
   const bool on_host = written == 0;
-  update.cost.state = units::BytesPerParam((states + (on_host ? read : 0)) / params);
+  update.cost.state = units::BytesPerParam(states / params);
   update.cost.weight = units::BytesPerParam(written / params);
   update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
+  update.cost.host_gradient = units::BytesPerParam(on_host ? read / params : 0);
+  update.cost.host_parameter = units::BytesPerParam(on_host ? sizeof(float) : 0);
   update.cost.cpu_traffic = units::BytesPerParam((2 * states + written + read) / params);
   return update;
 }
@@ -99,6 +101,7 @@ void Scheduler::add_workers(std::span<const int> workers) {
     }
     group(place).workers.push_back(worker);
     group_of_worker_[id] = place;
+    clocks_[id] = WorkerClock(/*overlaps=*/place != 0);
     starpu_sched_ctx_worker_shares_tasks_lists(worker, static_cast<int>(context_));
   }
 }
@@ -323,7 +326,12 @@ starpu_task* Scheduler::pop() {
   const std::lock_guard lock(mutex_);
   TaskNote* note = take(group(index), worker);
   if (note == nullptr) note = take_elsewhere(index, worker);
-  if (note == nullptr) return nullptr;
+  const double now_us = starpu_timing_now();
+  if (note == nullptr) {
+    clocks_[worker].refused(now_us, index != 0 && !group(index).updates.empty());
+    return nullptr;
+  }
+  clocks_[worker].took(now_us);
   --waiting_;
   starpu_task* task = note->task;
   unsigned implementation = 0;
@@ -342,21 +350,33 @@ void Scheduler::forget(TaskNote& note) {
 }
 
 void Scheduler::before_execution(starpu_task* task) {
+  const double now_us = starpu_timing_now();
+  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  {
+    const std::lock_guard lock(mutex_);
+    clocks_[worker].started(now_us);
+  }
   TaskNote* note = note_of(task);
   if (note == nullptr) return;
-  note->start_us = starpu_timing_now();
+  note->start_us = now_us;
   if (note->slot != Slot::kNone) admit(note->group);
 }
 
 void Scheduler::after_execution(starpu_task* task) {
-  TaskNote* note = note_of(task);
-  if (note == nullptr) return;
   const double now_us = starpu_timing_now();
+  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  TaskNote* note = note_of(task);
+  if (note == nullptr) {
+    const std::lock_guard lock(mutex_);
+    clocks_[worker].ended(now_us);
+    return;
+  }
   const Index index = note->group;
   const bool on_gpu = !group(index).device.is_cpu();
   if (on_gpu && note->slot != Slot::kResident) write_back(*note);
   {
     const std::lock_guard lock(mutex_);
+    clocks_[worker].ended(now_us);
     Group& here = group(index);
     // A GPU's worker starts a task while the one before still runs.
     const double start = on_gpu ? std::max(note->start_us, here.last_end_us) : note->start_us;
@@ -375,12 +395,6 @@ void Scheduler::write_back(const TaskNote& note) const {
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(note.task); ++i)
     if ((STARPU_TASK_GET_MODE(note.task, i) & STARPU_RW) == STARPU_RW)
       start_write_back(STARPU_TASK_GET_HANDLE(note.task, i));
-}
-
-Report Scheduler::report() const {
-  const std::lock_guard lock(mutex_);
-  if (!board_) return {};
-  return board_->report();
 }
 
 }  // namespace dos::sched_starpu

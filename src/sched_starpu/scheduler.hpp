@@ -40,8 +40,9 @@ class Scheduler {
   void before_execution(starpu_task* task);
   void after_execution(starpu_task* task);
 
-  /// What is known of the updates so far.
-  [[nodiscard]] Report report() const;
+  /// What is known of the updates so far. Call while no task runs: StarPU's counters of bytes are
+  /// not protected.
+  [[nodiscard]] Report report();
 
  private:
   /// The workers of one memory node.
@@ -55,6 +56,7 @@ class Scheduler {
     Index residents = 0;   ///< resident ones
     double queued_seconds = 0;  ///< of what waits, and of the updates that run
     double last_end_us = 0;
+    Traffic moved{};  ///< as counted by the reports before
   };
 
   Group& group(Index index) { return groups_[static_cast<std::size_t>(index)]; }
@@ -82,6 +84,7 @@ class Scheduler {
   [[nodiscard]] bool would_end_earlier(const Group& idle, const Group& owner) const;
   void write_back(const TaskNote& note) const;
   void forget(TaskNote& note);
+  void describe_device(Group& group, DeviceReport& device);
 
   const unsigned context_;
   const sched::Policy& policy_;
@@ -89,6 +92,7 @@ class Scheduler {
   mutable std::mutex mutex_;
   std::vector<Group> groups_;  ///< the CPU first
   std::array<Index, STARPU_NMAXWORKERS> group_of_worker_{};
+  std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue

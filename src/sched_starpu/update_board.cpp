@@ -23,6 +23,19 @@ units::Params params_of(Index count) {
   return units::Params(static_cast<double>(count));
 }
 
+void add(StepReport& sum, const StepReport& step) {
+  sum.step = step.step;
+  sum.planned_gpu += step.planned_gpu;
+  sum.executed_gpu += step.executed_gpu;
+  sum.total += step.total;
+  sum.moved += step.moved;
+  sum.planned.resize(step.planned.size());
+  for (std::size_t gpu = 0; gpu < step.planned.size(); ++gpu) {
+    sum.planned[gpu].in += step.planned[gpu].in;
+    sum.planned[gpu].out += step.planned[gpu].out;
+  }
+}
+
 }  // namespace
 
 void UpdateBoard::Rate::see(units::ParamsPerSecond rate) {
@@ -55,13 +68,38 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
   const units::Params params = params_of(task.params);
   current_.total += params;
   if (!planned(index).is_cpu()) current_.planned_gpu += params;
+  if (!gpus_.empty()) plan_traffic(known, index);
   return index;
+}
+
+void UpdateBoard::plan_traffic(Known& known, Index index) {
+  const units::Params params = params_of(known.task.params);
+  const sched::UpdateCost& cost = known.task.cost;
+  const auto move = [&](Index gpu, units::BytesPerParam in, units::BytesPerParam out) {
+    Traffic& traffic = current_.planned[static_cast<std::size_t>(gpu)];
+    traffic.in += params * in;
+    traffic.out += params * out;
+  };
+  const Index gpu = planned(index).gpu;
+  const units::BytesPerParam none{0};
+  if (gpu >= 0 && !is_resident(index)) {
+    move(gpu, known.home < 0 ? cost.held() : cost.host_gradient, cost.state);
+    known.home = -1;
+    return;
+  }
+  if (known.home >= 0 && known.home != gpu) move(known.home, none, cost.state);
+  if (gpu < 0)
+    move(index % std::ssize(gpus_), cost.weight, cost.gradient);
+  else
+    move(gpu, cost.host_gradient + (known.home == gpu ? none : cost.state), cost.host_parameter);
+  known.home = gpu;
 }
 
 void UpdateBoard::begin_step() {
   if (current_.step > 0) end_step();
   expected_ = std::exchange(arrived_, 0);
   current_ = {.step = current_.step + 1};
+  current_.planned.resize(gpus_.size());
   if (current_.step == 1) return;
   if (!rates_are_known()) {
     obstacle_ = "no update has run on every device yet, or its codelet cannot run on all of them";
@@ -73,11 +111,7 @@ void UpdateBoard::begin_step() {
 void UpdateBoard::end_step() {
   if (std::ssize(last_) == kReportedSteps) last_.erase(last_.begin());
   last_.push_back(current_);
-  all_.step = current_.step;
-  all_.planned_gpu += current_.planned_gpu;
-  all_.executed_gpu += current_.executed_gpu;
-  all_.total += current_.total;
-  all_.moved += current_.moved;
+  add(all_, current_);
 }
 
 bool UpdateBoard::rates_are_known() const {
@@ -158,10 +192,18 @@ sched::Problem UpdateBoard::describe() const {
 }
 
 Report UpdateBoard::report() const {
-  return {.plan = plan_ ? sched::describe(*plan_, *problem_) : "",
-          .obstacle = obstacle_,
-          .steps = last_,
-          .all = all_};
+  Report report{.plan = plan_ ? sched::describe(*plan_, *problem_) : "",
+                .reason = plan_ ? plan_->reason : "",
+                .obstacle = obstacle_,
+                .steps = last_,
+                .all = all_,
+                .devices = {{.rate = cpu_.value}}};
+  if (current_.step > 0) add(report.all, current_);
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu)
+    report.devices.push_back({.rate = gpus_[gpu].value,
+                              .h2d = surroundings_.gpus[gpu].h2d,
+                              .d2h = surroundings_.gpus[gpu].d2h});
+  return report;
 }
 
 Device UpdateBoard::planned(Index index) const {
@@ -201,8 +243,9 @@ std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device)
   const units::Seconds kernel = params_of(params) / *rate.value;
   if (device.is_cpu()) return kernel;
   const Surroundings::Gpu& gpu = surroundings_.gpus[static_cast<std::size_t>(device.gpu)];
-  const units::Bytes bytes = params_of(params) * known_.front().task.cost.state;
-  return std::max({kernel, bytes / gpu.h2d, bytes / gpu.d2h});
+  const sched::UpdateCost& cost = known_.front().task.cost;
+  return std::max({kernel, params_of(params) * cost.held() / gpu.h2d,
+                   params_of(params) * cost.state / gpu.d2h});
 }
 
 }  // namespace dos::sched_starpu

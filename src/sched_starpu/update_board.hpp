@@ -8,6 +8,7 @@
 
 #include "sched/plan.hpp"
 #include "sched/policy.hpp"
+#include "sched_starpu/report.hpp"
 
 namespace dos::sched_starpu {
 
@@ -24,25 +25,6 @@ struct Device {
   Index gpu = -1;  ///< -1: the CPU
   [[nodiscard]] bool is_cpu() const { return gpu < 0; }
   bool operator==(const Device&) const = default;
-};
-
-/// What a step did, for reports.
-struct StepReport {
-  Index step = 0;  ///< counted from 1
-  units::Params planned_gpu{};
-  units::Params executed_gpu{};
-  units::Params total{};
-  Index moved = 0;  ///< updates that ran elsewhere than planned
-};
-
-inline constexpr Index kReportedSteps = 5;
-
-/// What the updates of a program did under a policy.
-struct Report {
-  std::string plan;               ///< in words; empty before there is one
-  std::string obstacle;           ///< why there is no plan: the updates stay on the CPU
-  std::vector<StepReport> steps;  ///< the last that are over, at most kReportedSteps
-  StepReport all;                 ///< the sum over all that are over; its step is their number
 };
 
 /// What stays as it is while the program runs.
@@ -90,6 +72,7 @@ class UpdateBoard {
   [[nodiscard]] std::optional<units::Seconds> expected(Index params, Device device) const;
 
   [[nodiscard]] const std::optional<sched::Plan>& plan() const { return plan_; }
+  /// Without what only the runtime knows: names, workers, times and bytes of the devices.
   [[nodiscard]] Report report() const;
 
  private:
@@ -97,6 +80,7 @@ class UpdateBoard {
     UpdateTask task;
     Index step = 0;       ///< in which it was seen last
     Index position = -1;  ///< in problem_, once there is a plan
+    Index home = -1;      ///< the GPU on which its states stay
   };
   struct Rate {
     std::optional<units::ParamsPerSecond> value;
@@ -106,6 +90,7 @@ class UpdateBoard {
 
   void begin_step();
   void end_step();
+  void plan_traffic(Known& known, Index index);
   void make_plan();
   [[nodiscard]] bool rates_are_known() const;
   [[nodiscard]] bool rates_have_changed() const;

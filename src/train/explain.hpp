@@ -3,12 +3,14 @@
 
 #include <string>
 
-#include "sched_starpu/update_board.hpp"
+#include "sched_starpu/report.hpp"
 
 namespace dos::train {
 
-/// The report in lines: the plan, why there is none if so, and the share of the parameters that
-/// GPUs were to update and did, for the last steps and on average.
+/// The report in lines: the plan and its reason, or why there is none; the share of the parameters
+/// that GPUs were to update and did, for the last steps and on average; what the workers of each
+/// device did with their time since their first task; and what each link had to move and moved,
+/// with the part of that time that this takes at its rate.
 std::string explain(const sched_starpu::Report& report);
 
 }  // namespace dos::train

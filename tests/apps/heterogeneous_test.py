@@ -43,6 +43,12 @@ class Heterogeneous(AppTest):
         rows = re.findall(r"^  (\d+) +([\d.]+) % +([\d.]+) % +(\d+)$", result.stdout, re.MULTILINE)
         return [(float(planned), float(done)) for _, planned, done, _ in rows], result.stdout
 
+    def traffic(self, output):
+        """((planned, moved) to the device, (planned, moved) to the host) in MB, of --explain."""
+        found = re.findall(r"^  .* -> .* +[\d.]+ +([\d.]+) +([\d.]+) +[\d.]+ %$", output, re.MULTILINE)
+        self.assertEqual(len(found), 2, output)
+        return [tuple(map(float, each)) for each in found]
+
     def expect_same_training(self, policy):
         # AdamW moves a parameter by at most lr a step (1e-3 times the quotient of the moments, below
         # 2 here). A device that rounds in another order differs by some 20 eps of that in each of 20
@@ -66,6 +72,9 @@ class Heterogeneous(AppTest):
                 continue  # its idle workers may take updates from each other
             for planned, done in shares:
                 self.assertEqual(planned, done, output)
+            # Where memory is plenty, streamed states are still on the device in the next step.
+            planned, moved = self.traffic(output)[0]
+            self.assertLessEqual(moved, 1.05 * planned, output)
             expected = {"dos-stride": (40, 60), "twinflow": (30, 50), "gpu-only": (100, 100),
                         "zero-offload": (0, 0)}[policy]
             self.assertGreaterEqual(shares[-1][0], expected[0], output)
@@ -82,12 +91,20 @@ class Heterogeneous(AppTest):
                 "train.steps": 5}
         shares, output = self.run_policy("gpu-only", keys=keys)
         self.assertIn("(100.0 % resident)", output)
+        self.assertAlmostEqual(*self.traffic(output)[0], delta=0.05 * self.traffic(output)[0][0])
+        planned, moved = self.traffic(output)[1]
+        # The checkpoint at the end reads two moments, which no step moves.
+        parameters = float(re.search(r": ([\d.]+) M parameters", output)[1])
+        self.assertAlmostEqual(moved, planned + 8 * parameters, delta=0.05 * planned)
+
         shares, output = self.run_policy("gpu-only", keys=keys,
                                          env={"STARPU_LIMIT_OPENCL_MEM": "1"}, name="limited")
         self.assertEqual(shares[-1], (100, 100), output)
         resident, window = re.search(r"\(([\d.]+) % resident\), window (\d+)", output).groups()
         self.assertLess(float(resident), 20, output)
         self.assertIn(int(window), (1, 2, 3), output)
+        for planned, moved in self.traffic(output):
+            self.assertAlmostEqual(moved, planned, delta=0.05 * planned)
 
     def test_more_devices_than_there_are(self):
         self.out = self.folder / "out"

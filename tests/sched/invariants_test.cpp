@@ -43,12 +43,17 @@ void expect_each_subgroup_once(const Problem& problem, const Plan& plan, const R
     const Index streamed = placement == Placement::kStreamed ? 1 : 0;
     const Index weight = cpu && gpu && problem.cost.weight.value() > 0 ? 1 : 0;
     const Index gradient = cpu && gpu && problem.cost.gradient.value() > 0 ? 1 : 0;
+    const bool stays = placement == Placement::kResident;
+    const Index gradient_in = stays && problem.cost.host_gradient.value() > 0 ? 1 : 0;
+    const Index parameter_out = stays && problem.cost.host_parameter.value() > 0 ? 1 : 0;
     ASSERT_EQ(count_of(replay, Work::kCpuUpdate, subgroup), cpu ? 1 : 0);
     ASSERT_EQ(count_of(replay, Work::kGpuUpdate, subgroup), cpu ? 0 : 1);
     ASSERT_EQ(count_of(replay, Work::kStateIn, subgroup), streamed);
     ASSERT_EQ(count_of(replay, Work::kStateOut, subgroup), streamed);
     ASSERT_EQ(count_of(replay, Work::kWeightIn, subgroup), weight);
     ASSERT_EQ(count_of(replay, Work::kGradientOut, subgroup), gradient);
+    ASSERT_EQ(count_of(replay, Work::kGradientIn, subgroup), gradient_in);
+    ASSERT_EQ(count_of(replay, Work::kParameterOut, subgroup), parameter_out);
   }
 }
 
@@ -63,9 +68,11 @@ std::string resource_of(const Activity& each) {
       return "kernel " + std::to_string(each.gpu);
     case Work::kStateIn:
     case Work::kWeightIn:
+    case Work::kGradientIn:
       return "in " + std::to_string(each.gpu);
     case Work::kStateOut:
     case Work::kGradientOut:
+    case Work::kParameterOut:
       return "out " + std::to_string(each.gpu);
   }
   return "";
@@ -93,7 +100,9 @@ void expect_order_of_a_subgroup(const Replay& replay) {
   };
   for (const auto& [key, activity] : found) {
     before(key.first, Work::kStateIn, Work::kGpuUpdate);
+    before(key.first, Work::kGradientIn, Work::kGpuUpdate);
     before(key.first, Work::kGpuUpdate, Work::kStateOut);
+    before(key.first, Work::kGpuUpdate, Work::kParameterOut);
     before(key.first, Work::kGradientOut, Work::kCpuUpdate);
     before(key.first, Work::kCpuUpdate, Work::kWeightIn);
   }
@@ -105,7 +114,7 @@ void expect_memory_kept(const Problem& problem, const Plan& plan, const Replay& 
     units::Bytes resident{0};
     for (const Index i : plan.gpu_order(g))
       if (plan.assignments[static_cast<std::size_t>(i)].placement == Placement::kResident)
-        resident += problem.state_bytes(i);
+        resident += problem.held_bytes(i);
     const double allowed = problem.memory[gpu].update.value() * (1 + 1e-9);
     ASSERT_LE(resident.value(), problem.memory[gpu].resident.value() * (1 + 1e-9));
     ASSERT_LE(replay.memory_peak[gpu].value(), allowed);

@@ -20,7 +20,7 @@ Plan streamed(const Problem& problem, const std::vector<Index>& subgroups, Index
   for (const Index i : subgroups)
     plan.assignments[static_cast<std::size_t>(i)] = {Placement::kStreamed, 0};
   plan.window = {window};
-  plan.window_memory = {problem.state_bytes(0) * static_cast<double>(window)};
+  plan.window_memory = {problem.held_bytes(0) * static_cast<double>(window)};
   return plan;
 }
 
@@ -96,8 +96,23 @@ TEST(Replay, ResidentsNeedNoCopy) {
   const Replay result = replay(problem, plan);
   EXPECT_NEAR(result.makespan.value(), 1, 1e-9);
   EXPECT_EQ(result.h2d_bytes[0].value(), 0);
-  EXPECT_EQ(result.memory_peak[0], problem.state_bytes(0));
+  EXPECT_EQ(result.memory_peak[0], problem.held_bytes(0));
   EXPECT_NEAR(result.first_ready.value(), 0, kKernels);
+}
+
+TEST(Replay, AModelOnTheHostSendsGradientsAndWantsParameters) {
+  Problem problem = test::simple_problem(2, 1, 4);
+  problem.cost.host_gradient = problem.cost.host_parameter = units::BytesPerParam(4);
+  Plan plan = streamed(problem, {1}, 1);
+  plan.assignments[0] = {Placement::kResident, 0};
+  plan.window_memory[0] = problem.held_bytes(1);
+  const Replay result = replay(problem, plan, true);
+  EXPECT_NEAR(result.h2d_bytes[0].value(), 4e9 + 16e9, 1);
+  EXPECT_NEAR(result.d2h_bytes[0].value(), 4e9 + 12e9, 1);
+  EXPECT_NEAR(result.memory_peak[0].value(), 2 * 16e9, 1);
+  // 1 s for the gradient of 0; its parameters go out beside the 4 s of 1's states, which need 3 s.
+  EXPECT_NEAR(result.first_ready.value(), 2, kKernels);
+  EXPECT_NEAR(result.makespan.value(), 1 + 4 + 3, kKernels);
 }
 
 TEST(Replay, CountsBytesAndBusyTimes) {

@@ -48,7 +48,11 @@ class Program {
     return board.arrive({.subgroup = &identities_[static_cast<std::size_t>(i)],
                          .params = kParams,
                          .priority = static_cast<int>(kSubgroups - i),
-                         .cost = {}});
+                         .cost = cost_});
+  }
+  void model_on_host() {
+    cost_.weight = units::BytesPerParam(0);
+    cost_.host_gradient = cost_.host_parameter = units::BytesPerParam(4);
   }
   double gpu_share() {
     Index count = 0;
@@ -60,6 +64,7 @@ class Program {
 
  private:
   std::array<char, kSubgroups> identities_{};
+  sched::UpdateCost cost_;
 };
 
 TEST(UpdateBoard, TheFirstStepShowsTheRates) {
@@ -113,8 +118,37 @@ TEST(UpdateBoard, ReportsTheLastStepsAndTheSumOfAll) {
   ASSERT_EQ(std::ssize(report.steps), kReportedSteps);
   EXPECT_EQ(report.steps.front().step, 4);
   EXPECT_EQ(report.steps.back().step, 8);
-  EXPECT_EQ(report.all.step, 8);
-  EXPECT_EQ(report.all.total.value(), 8 * kSubgroups * kParams);
+  EXPECT_EQ(report.all.step, 9);
+  EXPECT_EQ(report.all.total.value(), 9 * kSubgroups * kParams);
+}
+
+TEST(UpdateBoard, PlansTheTrafficOfTheCpuAndOfStreamedUpdates) {
+  // Two probes in the first step: 12 bytes each way. The CPU's parameters go to the GPUs in turn.
+  Program program("zero-offload", surroundings(2));
+  program.step();
+  program.step();
+  const StepReport probed = program.board.report().steps.front();
+  const double each_in = 2.0 * (kSubgroups - 4) / 2 * kParams;
+  EXPECT_EQ(probed.planned[0].in.value(), 2 * 12.0 * kParams + each_in);
+  EXPECT_EQ(probed.planned[1].out.value(), 2 * 12.0 * kParams);
+  program.step();
+  const StepReport last = program.board.report().steps.back();
+  EXPECT_EQ(last.planned[0].in.value(), 2.0 * kSubgroups / 2 * kParams);
+  EXPECT_EQ(last.planned[1].out.value(), 0);
+}
+
+TEST(UpdateBoard, PlansTheTrafficOfResidents) {
+  Surroundings around = surroundings(1);
+  around.gpus[0].memory.resident = around.gpus[0].memory.update;
+  Program program("gpu-only", around);
+  program.model_on_host();
+  for (int i = 0; i < 4; ++i) program.step();
+  const Report report = program.board.report();
+  // States come once; gradients come and parameters go in each step.
+  EXPECT_EQ(report.steps[1].planned[0].in.value(), (12.0 + 4) * kSubgroups * kParams);
+  EXPECT_EQ(report.steps[1].planned[0].out.value(), 4.0 * kSubgroups * kParams);
+  EXPECT_EQ(report.steps[2].planned[0].in.value(), 4.0 * kSubgroups * kParams);
+  EXPECT_EQ(report.steps[2].planned[0].out.value(), 4.0 * kSubgroups * kParams);
 }
 
 TEST(UpdateBoard, IdentityIsTheSubgroupWhateverTheOrderOfArrival) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "base/types.hpp"
+#include "sched_starpu/worker_clock.hpp"
+
+namespace dos::sched_starpu {
+
+/// Bytes over the link of a GPU.
+struct Traffic {
+  units::Bytes in;   ///< to the GPU
+  units::Bytes out;  ///< to host memory
+};
+
+/// What a step did.
+struct StepReport {
+  Index step = 0;  ///< counted from 1
+  units::Params planned_gpu{};
+  units::Params executed_gpu{};
+  units::Params total{};
+  Index moved = 0;  ///< updates that ran elsewhere than planned
+  /// By GPU: what the updates have to move when they run as planned, states that move in or out for
+  /// good included.
+  std::vector<Traffic> planned{};
+};
+
+/// What a device did: the CPU workers together, or a GPU.
+struct DeviceReport {
+  std::string name{};
+  Index workers = 0;
+  std::optional<units::ParamsPerSecond> rate{};  ///< of updates on one worker, as measured last
+  WorkerTimes times{};                           ///< sum over its workers
+  // Of a GPU's link:
+  units::BytesPerSecond h2d{};  ///< as the runtime measured it
+  units::BytesPerSecond d2h{};
+  std::optional<Traffic>
+      moved{};  ///< by all tasks so far; nothing where the runtime does not count
+};
+
+inline constexpr Index kReportedSteps = 5;
+
+/// What the updates of a program did under a policy.
+struct Report {
+  std::string plan;                   ///< in words; empty before there is one
+  std::string reason;                 ///< why the plan looks like this
+  std::string obstacle;               ///< why there is no plan: the updates stay on the CPU
+  std::vector<StepReport> steps;      ///< the last that are over, at most kReportedSteps
+  StepReport all;                     ///< the sum over all steps; its step is their number
+  std::vector<DeviceReport> devices;  ///< the CPU first
+};
+
+}  // namespace dos::sched_starpu

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Scheduler says of itself.
+#include <array>
+
+#include "sched_starpu/scheduler.hpp"
+
+namespace dos::sched_starpu {
+
+Report Scheduler::report() {
+  const std::lock_guard lock(mutex_);
+  if (!board_) return {};
+  Report report = board_->report();
+  for (std::size_t g = 0; g < groups_.size(); ++g) describe_device(groups_[g], report.devices[g]);
+  return report;
+}
+
+void Scheduler::describe_device(Group& group, DeviceReport& device) {
+  device.workers = std::ssize(group.workers);
+  for (const int worker : group.workers)
+    device.times += clocks_[static_cast<std::size_t>(worker)].times();
+  if (group.device.is_cpu()) {
+    device.name = "CPU";
+    return;
+  }
+  std::array<char, 64> name{};
+  starpu_memory_node_get_name(group.node, name.data(), name.size());
+  device.name = name.data();
+  if (starpu_profiling_status_get() != STARPU_PROFILING_ENABLE) return;
+  // Reading a counter of StarPU sets it to 0.
+  const auto bytes = [](unsigned from, unsigned to) {
+    starpu_profiling_bus_info info{};
+    starpu_bus_get_profiling_info(starpu_bus_get_id(static_cast<int>(from), static_cast<int>(to)),
+                                  &info);
+    return units::Bytes(static_cast<double>(info.transferred_bytes));
+  };
+  group.moved.in += bytes(STARPU_MAIN_RAM, group.node);
+  group.moved.out += bytes(group.node, STARPU_MAIN_RAM);
+  device.moved = group.moved;
+}
+
+}  // namespace dos::sched_starpu
