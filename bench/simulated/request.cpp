@@ -63,7 +63,7 @@ void check(const Request& request) {
 
 void check_memory(const UpdatePhase& phase) {
   if (!is_own(phase.policy) || phase.policy == "zero-offload") return;
-  const units::Bytes slot = phase.problem.state_bytes(0);
+  const units::Bytes slot = phase.problem.held_bytes(0);
   const units::Bytes room = phase.problem.memory.front().update;
   expect(slot <= room,
          "--gpu-memory: {:.4g} GB a GPU for states, one subgroup of {} parameters needs {:.4g} GB: "
@@ -122,6 +122,7 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
       perfmodels::rates_of(machine, ranks_for(machine, request.gpus)),
       request.busy_links ? perfmodels::Links::kCpuBusy : perfmodels::Links::kAlone);
   problem.cost.gradient = units::BytesPerParam(2);
+  problem.cost.state_buffers = 3;
   const auto gpus = static_cast<std::size_t>(request.gpus);
   const units::Bytes model =
       units::Params(static_cast<double>(params)) * kModelOnGpu / static_cast<double>(gpus);

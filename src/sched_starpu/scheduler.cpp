@@ -52,11 +52,13 @@ UpdateTask describe(starpu_task* task) {
   double states = 0;
   double written = 0;
   double read = 0;
+  Index state_buffers = 0;
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
     const double bytes = bytes_of(STARPU_TASK_GET_HANDLE(task, i));
     const int mode = STARPU_TASK_GET_MODE(task, i) & STARPU_RW;
     if (mode == 0) continue;  // work space
     (mode == STARPU_RW ? states : mode == STARPU_W ? written : read) += bytes;
+    if (mode == STARPU_RW) ++state_buffers;
   }
   starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
   const double params = bytes_of(parameters) / sizeof(float);
@@ -68,6 +70,7 @@ UpdateTask describe(starpu_task* task) {
   // Otherwise they are where the model is, on the GPU.
   const bool on_host = written == 0;
   update.cost.state = units::BytesPerParam(states / params);
+  update.cost.state_buffers = state_buffers;
   update.cost.weight = units::BytesPerParam(written / params);
   update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
   update.cost.host_gradient = units::BytesPerParam(on_host ? read / params : 0);

@@ -108,8 +108,8 @@ class UpdateBoard {
   std::optional<sched::Plan> plan_;
   bool learned_ = false;  ///< subgroups appeared since the plan
   StepReport current_;
-  Index arrived_ = 0;   ///< updates of this step
-  Index expected_ = 0;  ///< updates of the step before
+  Index arrived_ = 0;             ///< updates of this step
+  Index expected_ = 0;            ///< updates of the step before
   std::vector<StepReport> last_;  ///< as in Report
   StepReport all_;
   std::string obstacle_;
