@@ -5,10 +5,13 @@
 #include <starpu.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -45,7 +48,8 @@ double no_time(starpu_task* /*task*/, starpu_perfmodel_arch* /*arch*/, unsigned 
   return 1;
 }
 
-/// A codelet and its model; neither may move, as StarPU refers to both.
+/// A codelet and its model; neither may move, as StarPU refers to both. Without modes its tasks
+/// bring their own.
 struct Kernel {
   starpu_perfmodel model{};
   starpu_codelet codelet{};
@@ -59,7 +63,7 @@ struct Kernel {
     if (on_cpu) codelet.cpu_funcs[0] = do_nothing;
     codelet.cuda_funcs[0] = do_nothing;
     codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
-    codelet.nbuffers = static_cast<int>(modes.size());
+    codelet.nbuffers = modes.empty() ? STARPU_VARIABLE_NBUFFERS : static_cast<int>(modes.size());
     for (std::size_t i = 0; i < modes.size(); ++i) codelet.modes[i] = modes[i];
     codelet.model = &model;
     codelet.name = symbol;
@@ -97,9 +101,10 @@ class Addresses {
   std::size_t taken_ = 0;
 };
 
-struct Buffers {
+struct Subgroup {
   starpu_data_handle_t p = nullptr, m = nullptr, v = nullptr, g = nullptr, w = nullptr;
-  [[nodiscard]] std::vector<starpu_data_handle_t> all() const { return {p, m, v, g, w}; }
+  unsigned gpu = 0;  ///< the worker whose forward and backward use w and g
+  int urgency = 0;   ///< of w: above all updates, the first layers first
 };
 
 /// Bytes over all links so far, by direction.
@@ -115,25 +120,41 @@ NodeStep transferred() {
   return sum;
 }
 
+/// What a trainer does when an update has ended: where a GPU did it, that GPU's forward and
+/// backward use the parameters from now on; otherwise they go to the GPU that used them before.
+void use_result(void* argument) noexcept {
+  Subgroup& subgroup = *static_cast<Subgroup*>(argument);
+  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  if (starpu_worker_get_type(static_cast<int>(worker)) == STARPU_CUDA_WORKER)
+    subgroup.gpu = worker;
+  else
+    starpu_data_prefetch_on_node_prio(subgroup.w, starpu_worker_get_memory_node(subgroup.gpu), 1,
+                                      subgroup.urgency);
+}
+
 /// The training program as far as an update sees it: forward and backward on the GPUs read the
-/// working parameters and leave gradients there.
+/// working parameters and leave gradients there, a layer at a time.
 class Program {
  public:
   explicit Program(const NodeTask& task)
-      : subgroups_(dos::sched::cut_evenly(task.params, task.subgroup_params)),
+      : sizes_(dos::sched::cut_evenly(task.params, task.subgroup_params)),
         addresses_(static_cast<std::size_t>(task.params) * kBytesPerParam),
-        buffers_(subgroups_.size()) {
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      const auto count = static_cast<std::size_t>(subgroups_[i].params);
-      Buffers& b = buffers_[i];
-      for (const auto& [handle, bytes, name] : {std::tuple{&b.p, 4, "p"},
-                                                {&b.m, 4, "m"},
-                                                {&b.v, 4, "v"},
-                                                {&b.g, 2, "g"},
-                                                {&b.w, 2, "w"}}) {
-        const auto size = static_cast<std::size_t>(bytes);
-        starpu_vector_data_register(handle, STARPU_MAIN_RAM, addresses_.take(count * size),
-                                    static_cast<std::uint32_t>(count), size);
+        gpus_(static_cast<std::size_t>(task.gpus)),
+        subgroups_(sizes_.size()) {
+    starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, gpus_.data(),
+                                  static_cast<unsigned>(gpus_.size()));
+    for (std::size_t i = 0; i < subgroups_.size(); ++i) {
+      Subgroup& s = subgroups_[i];
+      s.gpu = static_cast<unsigned>(gpus_[i % gpus_.size()]);
+      s.urgency = static_cast<int>(2 * subgroups_.size() - i);
+      for (const auto& [handle, bytes, name] : {std::tuple{&s.p, 4U, "p"},
+                                                {&s.m, 4U, "m"},
+                                                {&s.v, 4U, "v"},
+                                                {&s.g, 2U, "g"},
+                                                {&s.w, 2U, "w"}}) {
+        const auto count = static_cast<std::uint32_t>(sizes_[i].params);
+        starpu_vector_data_register(handle, STARPU_MAIN_RAM,
+                                    addresses_.take(std::size_t{count} * bytes), count, bytes);
         starpu_data_set_name(*handle, name);
       }
     }
@@ -141,41 +162,25 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   ~Program() {
-    for (const Buffers& each : buffers_)
-      for (starpu_data_handle_t handle : each.all()) starpu_data_unregister_no_coherency(handle);
+    for (const Subgroup& s : subgroups_)
+      for (starpu_data_handle_t handle : {s.p, s.m, s.v, s.g, s.w})
+        starpu_data_unregister_no_coherency(handle);
   }
 
-  /// Working parameters dealt to the GPUs.
   void load() {
-    const auto gpus = static_cast<std::size_t>(starpu_cuda_worker_get_count());
-    std::vector<int> workers(gpus);
-    starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, workers.data(), static_cast<unsigned>(gpus));
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      starpu_task* task = make(load_, {buffers_[i].w}, i);
-      task->execute_on_a_specific_worker = 1;
-      task->workerid = static_cast<unsigned>(workers[i % gpus]);
-      submit(task);
-    }
-    starpu_task_wait_for_all();
+    on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_W}}; });
   }
-
-  /// Gradients, from the last layer to the first.
   void backward() {
-    for (std::size_t i = buffers_.size(); i-- > 0;)
-      submit(make(backward_, {buffers_[i].w, buffers_[i].g}, i));
-    starpu_task_wait_for_all();
+    on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_R}, {s.g, STARPU_W}}; });
   }
 
-  /// Every update, and the working parameters where the next forward needs them.
+  /// Every update, until the next forward has the working parameters.
   NodeStep update() {
     const NodeStep before = transferred();
     const double start = starpu_timing_now();
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      const Buffers& b = buffers_[i];
-      submit(make(update_, {b.p, b.m, b.v, b.g, b.w}, i));
-      submit(make(forward_, {b.w}, i));
-    }
+    for (std::size_t i = 0; i < subgroups_.size(); ++i) submit_update(i);
     starpu_task_wait_for_all();
+    on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_R}}; });
     const double end = starpu_timing_now();
     const NodeStep after = transferred();
     return {.seconds = (end - start) * kMicro,
@@ -184,17 +189,56 @@ class Program {
   }
 
  private:
+  using Access = std::vector<std::pair<starpu_data_handle_t, starpu_data_access_mode>>;
   /// FP32 parameters and two moments, 16-bit gradients and working parameters.
   static constexpr std::size_t kBytesPerParam = 16;
+  /// Of a GPT of some billion parameters.
+  static constexpr std::size_t kLayers = 32;
 
-  starpu_task* make(Kernel& kernel, const std::vector<starpu_data_handle_t>& handles,
-                    std::size_t place) const {
+  void submit_update(std::size_t place) {
+    Subgroup& s = subgroups_[place];
     starpu_task* task = starpu_task_create();
-    task->cl = &kernel.codelet;
-    for (std::size_t i = 0; i < handles.size(); ++i) task->handles[i] = handles[i];
+    task->cl = &update_.codelet;
+    std::size_t buffer = 0;
+    for (starpu_data_handle_t handle : {s.p, s.m, s.v, s.g, s.w}) task->handles[buffer++] = handle;
     // The next forward needs the first subgroups first.
-    task->priority = static_cast<int>(buffers_.size() - place);
-    return task;
+    task->priority = static_cast<int>(subgroups_.size() - place);
+    task->callback_func = use_result;
+    task->callback_arg = &s;
+    submit(task);
+  }
+
+  /// A task a layer on each GPU that uses `access(subgroup)` of its subgroups there, and waits.
+  template <class AccessOf>
+  void on_every_gpu(AccessOf&& access) {
+    const std::size_t layer = (subgroups_.size() + kLayers - 1) / kLayers;
+    for (std::size_t first = 0; first < subgroups_.size(); first += layer)
+      for (const int gpu : gpus_) {
+        Access all;
+        for (std::size_t i = first; i < std::min(first + layer, subgroups_.size()); ++i) {
+          if (static_cast<int>(subgroups_[i].gpu) != gpu) continue;
+          for (const auto& each : access(subgroups_[i])) all.push_back(each);
+        }
+        if (!all.empty()) submit_pass(all, static_cast<unsigned>(gpu));
+      }
+    starpu_task_wait_for_all();
+  }
+
+  void submit_pass(const Access& access, unsigned gpu) {
+    starpu_task* task = starpu_task_create();
+    task->cl = &pass_.codelet;
+    task->nbuffers = static_cast<int>(access.size());
+    // StarPU frees them with the task.
+    task->dyn_handles =
+        static_cast<starpu_data_handle_t*>(std::malloc(access.size() * sizeof *task->dyn_handles));
+    task->dyn_modes =
+        static_cast<starpu_data_access_mode*>(std::malloc(access.size() * sizeof *task->dyn_modes));
+    dos::require(task->dyn_handles != nullptr && task->dyn_modes != nullptr, "some memory");
+    for (std::size_t i = 0; i < access.size(); ++i)
+      std::tie(task->dyn_handles[i], task->dyn_modes[i]) = access[i];
+    task->execute_on_a_specific_worker = 1;
+    task->workerid = gpu;
+    submit(task);
   }
   static void submit(starpu_task* task) {
     dos::require(starpu_task_submit(task) == 0, "a worker for every task");
@@ -204,12 +248,11 @@ class Program {
                  update_time,
                  {STARPU_RW, STARPU_RW, STARPU_RW, STARPU_R, STARPU_W},
                  true};
-  Kernel forward_{"forward", no_time, {STARPU_R}, false};
-  Kernel load_{"load", no_time, {STARPU_W}, false};
-  Kernel backward_{"backward", no_time, {STARPU_R, STARPU_W}, false};
-  std::vector<dos::sched::Subgroup> subgroups_;
+  Kernel pass_{"pass", no_time, {}, false};
+  std::vector<dos::sched::Subgroup> sizes_;
   Addresses addresses_;
-  std::vector<Buffers> buffers_;
+  std::vector<int> gpus_;
+  std::vector<Subgroup> subgroups_;
 };
 
 NodeResult run(const NodeTask& task) {

@@ -13,10 +13,10 @@ namespace {
 /// Below it a task's own cost shows, above it a copy takes the time of many tasks.
 constexpr Index kLeast = 500'000;
 constexpr Index kMost = 256'000'000;
-/// A size of sizes: each is smaller than the one before by a quarter of an octave.
-constexpr double kStep = 1.1892071150027210667;
-constexpr Index kMostSubgroups = 4000;
-constexpr double kWorthSmaller = 0.01;
+/// A size of sizes: each is smaller than the one before by an eighth of an octave.
+constexpr double kStep = 1.0905077326652577;
+constexpr Index kMostSubgroups = 2500;
+constexpr double kWorthSmaller = 0.002;
 
 }  // namespace
 
