@@ -17,6 +17,9 @@ constexpr double kMega = 1e6;
 constexpr double kReserve = 0.03;
 /// Residents move nothing but a gradient: enough of them to hide that.
 constexpr Index kResidentsAtOnce = 16;
+/// Updates of the CPU whose gradients are in host memory or on their way there, a worker: those that
+/// run, and two rounds more, as copies of states may be before them.
+constexpr Index kRoundsAhead = 3;
 /// Where StarPU knows no limit.
 constexpr units::Bytes kUnlimited{1e15};
 
@@ -178,10 +181,8 @@ void Scheduler::place_update(TaskNote& note) {
     ++waiting_;
   }
   // From here on the task may have run, and the note be gone.
-  if (place != 0)
-    admit(place);
-  else
-    wake(groups_.front(), restricted);
+  if (groups_.size() > 1) admit(place);
+  if (place == 0) wake(groups_.front(), restricted);
 }
 
 std::vector<double> Scheduler::queue_ends() const {
@@ -236,6 +237,7 @@ Index Scheduler::window_of(const Group& gpu) const {
 }
 
 bool Scheduler::has_room(const Group& gpu, const TaskNote& note) const {
+  if (gpu.device.is_cpu()) return gpu.in_window < kRoundsAhead * std::ssize(gpu.workers);
   return board_->is_resident(note.subgroup) ? gpu.residents < kResidentsAtOnce
                                             : gpu.in_window < window_of(gpu);
 }
@@ -260,7 +262,7 @@ void Scheduler::admit(Index index) {
       if (gpu.updates.empty() || !has_room(gpu, gpu.updates.first())) return;
       node = gpu.updates.take_first();
       TaskNote& note = *node.mapped();
-      occupy(gpu, note, board_->is_resident(note.subgroup));
+      occupy(gpu, note, index != 0 && board_->is_resident(note.subgroup));
       restricted = is_restricted(note.task);
     }
     starpu_prefetch_task_input_on_node(node.mapped()->task, gpu.node);
