@@ -27,9 +27,9 @@ using dos::bench::NodeResult;
 using dos::bench::NodeStep;
 using dos::bench::NodeTask;
 
-/// Steps before those that count: the first learns the rates, in the second the states that stay on
-/// a GPU arrive there.
-constexpr Index kWarmUps = 2;
+/// Steps before those that count: in the first the policy learns the rates, then it plans and states
+/// that stay on a GPU move there; rates settle within some ten updates, and with them the plan.
+constexpr Index kWarmUps = 4;
 constexpr double kMicro = 1e-6;
 
 // Per worker; StarPU's cost functions have no other way to know.
