@@ -59,7 +59,8 @@ void run(const CommandLine& command) {
               "with 'cmake --preset simgrid' (docs/performance/simulated-nodes.md)");
   const NodeResult result = run_on_node(phase, DOS_NODE_PROGRAM);
   const NodeStep mean = mean_of(result.steps);
-  const dos::sched::Bound bound = dos::sched::lower_bound(phase.problem);
+  const dos::sched::Bound bound =
+      dos::sched::lower_bound(phase.problem, {.residents = phase.options.residents});
   const double giga = phase.problem.total().value() / 1e9;
   const double rate = giga / mean.seconds;
   const double bound_rate = giga / bound.time.value();

@@ -12,16 +12,13 @@ namespace dos::sched_starpu {
 namespace {
 
 constexpr double kMicro = 1e-6;
-/// StarPU's bandwidths are in MB/s.
-constexpr double kMega = 1e6;
+constexpr double kMega = 1e6;  // StarPU's bandwidths are in MB/s
 constexpr double kReserve = 0.03;
 /// Residents move nothing but a gradient: enough of them to hide that.
 constexpr Index kResidentsAtOnce = 16;
-/// Updates of the CPU whose gradients are in host memory or on their way there, a worker: those that
-/// run, and two rounds more, as copies of states may be before them.
+/// Updates a CPU worker that run or fetch their gradients: copies of states may be before those.
 constexpr Index kRoundsAhead = 3;
-/// Where StarPU knows no limit.
-constexpr units::Bytes kUnlimited{1e15};
+constexpr units::Bytes kUnlimited{1e15};  // where StarPU knows no limit
 
 /// Null for a task that StarPU runs without the scheduler.
 TaskNote* note_of(const starpu_task* task) {
@@ -69,8 +66,7 @@ UpdateTask describe(starpu_task* task) {
                     .params = static_cast<Index>(params),
                     .priority = task->priority,
                     .cost = {}};
-  // Without working parameters of its own the model lives in host memory, and so do its gradients.
-  // Otherwise they are where the model is, on the GPU.
+  // Without working parameters of its own the model lives in host memory, with its gradients.
   const bool on_host = written == 0;
   update.cost.state = units::BytesPerParam(states / params);
   update.cost.state_buffers = state_buffers;
@@ -180,7 +176,7 @@ void Scheduler::place_update(TaskNote& note) {
     home.updates.add({note.task->priority, arrivals_++}, &note);
     ++waiting_;
   }
-  // From here on the task may have run, and the note be gone.
+  // From here on the task may have run.
   if (groups_.size() > 1) admit(place);
   if (place == 0) wake(groups_.front(), restricted);
 }
@@ -238,8 +234,8 @@ Index Scheduler::window_of(const Group& gpu) const {
 
 bool Scheduler::has_room(const Group& gpu, const TaskNote& note) const {
   if (gpu.device.is_cpu()) return gpu.in_window < kRoundsAhead * std::ssize(gpu.workers);
-  return board_->is_resident(note.subgroup) ? gpu.residents < kResidentsAtOnce
-                                            : gpu.in_window < window_of(gpu);
+  const bool resident = board_->is_resident(note.subgroup);
+  return resident ? gpu.residents < kResidentsAtOnce : gpu.in_window < window_of(gpu);
 }
 
 void Scheduler::occupy(Group& gpu, TaskNote& note, bool resident) {
@@ -284,8 +280,7 @@ TaskNote* Scheduler::take(Group& group, unsigned worker) {
   const bool waits = group.device.is_cpu() && !group.updates.empty();
   const bool updates_first =
       waits && (group.ready.empty() || group.updates.first_key() < group.ready.first_key());
-  TaskNote* note = nullptr;
-  if (updates_first) note = group.updates.take_first_that(can_run);
+  TaskNote* note = updates_first ? group.updates.take_first_that(can_run) : nullptr;
   if (note == nullptr) note = group.ready.take_first_that(can_run);
   if (note == nullptr && waits) note = group.updates.take_first_that(can_run);
   return note;

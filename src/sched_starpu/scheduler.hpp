@@ -22,8 +22,9 @@ namespace dos::sched_starpu {
 ///
 /// Workers are grouped by memory node: all CPU workers take from one queue, each GPU has its own.
 /// An update for a GPU waits until the window has room for its states, is prefetched, and then is
-/// ready; when it has run, its states go back to host memory while the next is computed. A worker
-/// without work takes the last update that waits elsewhere when it would end it first.
+/// ready; when it has run, its states go back to host memory while the next is computed. Beside
+/// GPUs, gradients of the next CPU updates are fetched the same way. A worker without work takes
+/// the last update that waits elsewhere when it would end it first.
 ///
 /// Locks: one mutex for queues, board and counters. A worker that takes a task holds its scheduling
 /// mutex of StarPU around it (pop); all others take it alone. Under it no function of StarPU is
