@@ -27,8 +27,9 @@ using dos::bench::NodeResult;
 using dos::bench::NodeStep;
 using dos::bench::NodeTask;
 
-/// Steps before those that count: in the first the policy learns the rates, then it plans and states
-/// that stay on a GPU move there; rates settle within some ten updates, and with them the plan.
+/// Steps before those that count: in the first the policy learns the rates, then it plans and
+/// states that stay on a GPU move there; rates settle within some ten updates, and with them the
+/// plan.
 constexpr Index kWarmUps = 4;
 constexpr double kMicro = 1e-6;
 

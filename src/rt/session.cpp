@@ -87,6 +87,14 @@ Index Session::cpu_workers() const {
   return starpu_cpu_worker_get_count();
 }
 
+Index Session::opencl_workers() const {
+  return starpu_opencl_worker_get_count();
+}
+
+Index Session::cuda_workers() const {
+  return starpu_cuda_worker_get_count();
+}
+
 starpu_opencl_program* Session::opencl_program(const Codelet& codelet) {
   return opencl_->find(codelet);
 }

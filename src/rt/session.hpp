@@ -50,6 +50,8 @@ class Session {
   /// Workers of every kind.
   [[nodiscard]] Index workers() const;
   [[nodiscard]] Index cpu_workers() const;
+  [[nodiscard]] Index opencl_workers() const;
+  [[nodiscard]] Index cuda_workers() const;
   /// The codelet's OpenCL program; null when it has none or the session has no OpenCL worker.
   /// Built at the first call, for all devices; Throws Error when that fails.
   starpu_opencl_program* opencl_program(const Codelet& codelet);

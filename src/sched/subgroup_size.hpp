@@ -14,8 +14,8 @@ namespace dos::sched {
 std::vector<Subgroup> cut_evenly(Index params, Index size);
 
 /// The size of subgroups with which the policy's plan has the shortest replay; of sizes within
-/// 0.2 % the largest, which makes the fewest tasks. `problem` is complete but for its subgroups. Throws
-/// Error when no size can be planned.
+/// 0.2 % the largest, which makes the fewest tasks. `problem` is complete but for its subgroups.
+/// Throws Error when no size can be planned.
 Index choose_subgroup_size(const std::string& policy, Problem problem, Index params,
                            const PolicyOptions& options);
 

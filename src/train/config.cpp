@@ -94,6 +94,7 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"train.opencl_devices", &c.train.opencl_devices,
        "OpenCL devices that may update, a core each; -1: all; CPUs count with "
        "STARPU_OPENCL_ON_CPUS=1"},
+      {"train.cuda_devices", &c.train.cuda_devices, "CUDA devices to use, a core each; -1: all"},
       {"train.seed", &c.train.seed, "seed of initialisation and of the order of the data"},
       {"train.precision", &c.train.precision, "fp32"},
       {"train.recompute", &c.train.recompute,
@@ -157,6 +158,7 @@ void TrainConfig::validate() const {
   expect_at_least("train.accumulate", train.accumulate, 1);
   expect_between("train.lanes", train.lanes, 0, kMostLanes);
   expect_at_least("train.opencl_devices", train.opencl_devices, -1);
+  expect_at_least("train.cuda_devices", train.cuda_devices, -1);
   expect_between("train.workers", train.workers, 0, kMostWorkers);
   expect_at_least("train.seed", train.seed, 0);
   expect_at_least("train.logits_rows", train.logits_rows, 1);

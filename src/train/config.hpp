@@ -39,6 +39,7 @@ struct TrainConfig {
     Index lanes = 0;
     Index workers = 0;
     Index opencl_devices = 0;
+    Index cuda_devices = -1;
     Index seed = 1337;
     std::string precision = "fp32";
     bool recompute = false;

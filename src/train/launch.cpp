@@ -14,6 +14,7 @@
 #include "models/registry.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
+#include "rt/cuda.hpp"
 #include "sched_starpu/policies.hpp"
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
@@ -145,16 +146,24 @@ void launch(const LaunchOptions& options) {
   rt::Session session({.scheduler = options.scheduler,
                        .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                        .opencl_workers = config.train.opencl_devices,
+                       .cuda_workers = config.train.cuda_devices,
                        .schedulers = sched_starpu::policies()});
   const Index workers = session.cpu_workers();
   expect(config.train.workers == 0 || workers == config.train.workers,
          "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
          config.train.workers, workers);
-  const Index opencl_devices = session.workers() - workers;
+  const Index opencl_devices = session.opencl_workers();
   expect(config.train.opencl_devices <= 0 || opencl_devices == config.train.opencl_devices,
          "train.opencl_devices = {}, but StarPU finds {} here: lower it, or see clinfo and "
          "STARPU_OPENCL_ON_CPUS",
          config.train.opencl_devices, opencl_devices);
+  const Index cuda_devices = session.cuda_workers();
+  expect(config.train.cuda_devices <= 0 || cuda_devices == config.train.cuda_devices,
+         "train.cuda_devices = {}, but StarPU {} here: lower it, or see nvidia-smi and "
+         "CUDA_VISIBLE_DEVICES",
+         config.train.cuda_devices,
+         rt::has_cuda() ? fmt::format("finds {}", cuda_devices)
+                        : "was built without CUDA and runs none");
   const rt::MemoryBytes bytes =
       estimate_training(model, config.run_shape(workers), layout, config.optimizer(),
                         session.workers(), config.train.run_ahead);

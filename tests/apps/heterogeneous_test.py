@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains with updates on an OpenCL device that has a memory of its own (PoCL on the CPU), under every
-policy: the plan is followed, and what is trained is what the CPU alone trains."""
+"""heterogeneous_test.py opencl|cuda: trains with a device that has a memory of its own (OpenCL: PoCL on the
+CPU), under every policy: the plan is followed, and what is trained is what the CPU alone trains."""
 
 import re
 import struct
@@ -10,9 +10,12 @@ import unittest
 
 from harness import AppTest, TINY, program, settings
 
+DEVICE = sys.argv.pop(1)
 POCL = {"STARPU_OPENCL_ON_CPUS": "1"}
+LIMIT = f"STARPU_LIMIT_{DEVICE.upper()}_MEM"
+NAME = {"opencl": "train.opencl_devices", "cuda": "train.cuda_devices"}[DEVICE]
 # Subgroups of at most 1500 parameters: enough of them to divide.
-KEYS = {"train.opencl_devices": 1, "train.workers": 1, "train.lanes": 2, "model.width": 32,
+KEYS = {"train.opencl_devices": 0, "train.cuda_devices": 0, NAME: 1, "train.workers": 1, "train.lanes": 2, "model.width": 32,
         "sched.subgroup_params": 1500, "train.validate_every": 0}
 POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
 EPS = 2.0 ** -23
@@ -31,8 +34,8 @@ class Heterogeneous(AppTest):
         super().setUpClass()
         keys = TINY | KEYS | {"data.path": cls.shared / "data"}
         result = program("train_gpt", *settings(keys), "--dry-run", cwd=cls.shared, env=POCL)
-        if "but StarPU finds 0 here" in result.stderr:
-            print("skipped: no OpenCL device; install pocl-opencl-icd")
+        if NAME in result.stderr:
+            print(f"skipped: {result.stderr.strip()}")
             sys.exit(77)
 
     def run_policy(self, policy, keys=None, env=None, name=None):
@@ -62,7 +65,7 @@ class Heterogeneous(AppTest):
         self.assertLess(worst, tolerance, policy)
 
     def test_every_policy_trains_the_same(self):
-        self.trained(keys=KEYS | {"train.opencl_devices": 0}, out=self.folder / "cpu")
+        self.trained(keys=KEYS | {NAME: 0}, out=self.folder / "cpu")
         for policy in POLICIES:
             shares, output = self.run_policy(policy, keys={"sched.stride": 2} if "stride" in policy
                                              else {"sched.share": 0.4} if policy == "twinflow" else {})
@@ -98,7 +101,7 @@ class Heterogeneous(AppTest):
         self.assertAlmostEqual(moved, planned + 8 * parameters, delta=0.05 * planned)
 
         shares, output = self.run_policy("gpu-only", keys=keys,
-                                         env={"STARPU_LIMIT_OPENCL_MEM": "1"}, name="limited")
+                                         env={LIMIT: "1"}, name="limited")
         self.assertEqual(shares[-1], (100, 100), output)
         resident, window = re.search(r"\(([\d.]+) % resident\), window (\d+)", output).groups()
         self.assertLess(float(resident), 20, output)
@@ -108,8 +111,8 @@ class Heterogeneous(AppTest):
 
     def test_more_devices_than_there_are(self):
         self.out = self.folder / "out"
-        result = self.train(keys=KEYS | {"train.opencl_devices": 9}, env=POCL)
-        self.expect_error(result, "train.opencl_devices = 9, but StarPU finds 1 here")
+        result = self.train(keys=KEYS | {NAME: 99}, env=POCL)
+        self.expect_error(result, f"{NAME} = 99, but StarPU finds")
         self.expect_nothing_written()
 
 
