@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -105,7 +106,9 @@ class Addresses {
 struct Subgroup {
   starpu_data_handle_t p = nullptr, m = nullptr, v = nullptr, g = nullptr, w = nullptr;
   unsigned gpu = 0;  ///< the worker whose forward and backward use w and g
-  int urgency = 0;   ///< of w: above all updates, the first layers first
+  Index params = 0;
+  std::map<unsigned, Index>* held = nullptr;  ///< parameters that each GPU uses
+  int urgency = 0;                            ///< of w: above all updates, the first layers first
 };
 
 /// Bytes over all links so far, by direction.
@@ -122,14 +125,23 @@ NodeStep transferred() {
 }
 
 /// What a trainer does when an update has ended: where a GPU did it, that GPU's forward and
-/// backward use the parameters from now on; otherwise they go to the GPU that used them before.
+/// backward use the parameters from now on; otherwise they go to the GPU that used them before, or
+/// to the one with the least if that has more than its part, which costs nothing: they come from
+/// the host.
 void use_result(void* argument) noexcept {
   Subgroup& subgroup = *static_cast<Subgroup*>(argument);
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
-  if (starpu_worker_get_type(static_cast<int>(worker)) == STARPU_CUDA_WORKER)
-    subgroup.gpu = worker;
-  else
-    starpu_data_prefetch_on_node_prio(subgroup.w, starpu_worker_get_memory_node(subgroup.gpu), 1,
+  const bool on_gpu = starpu_worker_get_type(static_cast<int>(worker)) == STARPU_CUDA_WORKER;
+  std::map<unsigned, Index>& held = *subgroup.held;
+  const auto least =
+      std::ranges::min_element(held, {}, [](const auto& each) { return each.second; });
+  const bool has_more = held[subgroup.gpu] > least->second + subgroup.params;
+  const unsigned gpu = on_gpu ? worker : has_more ? least->first : subgroup.gpu;
+  held[subgroup.gpu] -= subgroup.params;
+  held[gpu] += subgroup.params;
+  subgroup.gpu = gpu;
+  if (!on_gpu)
+    starpu_data_prefetch_on_node_prio(subgroup.w, starpu_worker_get_memory_node(gpu), 1,
                                       subgroup.urgency);
 }
 
@@ -147,6 +159,9 @@ class Program {
     for (std::size_t i = 0; i < subgroups_.size(); ++i) {
       Subgroup& s = subgroups_[i];
       s.gpu = static_cast<unsigned>(gpus_[i % gpus_.size()]);
+      s.params = sizes_[i].params;
+      s.held = &held_;
+      held_[s.gpu] += s.params;
       s.urgency = static_cast<int>(2 * subgroups_.size() - i);
       for (const auto& [handle, bytes, name] : {std::tuple{&s.p, 4U, "p"},
                                                 {&s.m, 4U, "m"},
@@ -253,6 +268,7 @@ class Program {
   std::vector<dos::sched::Subgroup> sizes_;
   Addresses addresses_;
   std::vector<int> gpus_;
+  std::map<unsigned, Index> held_;
   std::vector<Subgroup> subgroups_;
 };
 
