@@ -2,10 +2,8 @@
 // plan: says before a run whether a model fits a machine, how its update is divided, and how long a
 // step takes.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -15,6 +13,7 @@
 #include "planner/report.hpp"
 #include "planner/timeline.hpp"
 #include "planner/validation.hpp"
+#include "platform/topology.hpp"
 #include "sched/registry.hpp"
 #include "train/plan_model.hpp"
 
@@ -31,10 +30,11 @@ struct CommandLine {
   dos::planner::Request request;
 };
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
+dos::perfmodels::Host this_host() {
+  const dos::platform::Topology topology = dos::platform::read_topology();
+  return {.name = dos::platform::host_name(),
+          .cores = topology.cores,
+          .nvidia_gpus = topology.nvidia_gpus};
 }
 
 std::string policy_footer() {
@@ -52,7 +52,9 @@ void run(CommandLine& command) {
   }
   expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");
   planner::Request& request = command.request;
-  request.machine = perfmodels::find_machine(command.machine, command.machines, host_name());
+  request.machine =
+      perfmodels::find_machine(command.machine, command.machines,
+                               command.machine == "this" ? this_host() : perfmodels::Host{});
   request.model = train::find_planned_model(command.model);
   for (const std::string& assignment : command.assignments)
     planner::set_from_text(assignment, request.settings);
@@ -74,7 +76,8 @@ int main(int argc, char** argv) {
   CommandLine command;
   CLI::App app("Plans a training step: memory, shares of CPU and GPU, times, bound.");
   app.footer(policy_footer());
-  app.add_option("--machine", command.machine, "a machine file's name or path, or 'this'");
+  app.add_option("--machine", command.machine,
+                 "a machine file's name or path, or 'this': what calibrate measured here");
   app.add_option("--model", command.model, "a preset, or a configuration file of train_gpt");
   app.add_option("--ranks", command.request.ranks, "ranks of the run")->capture_default_str();
   app.add_option("--micro-batch", command.request.micro_batch, "sequences on one rank")

@@ -20,16 +20,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "codelets/update/update_stream.hpp"
 #include "reference/all.hpp"
 #include "spread.hpp"
 #include "update_arrays.hpp"
-#include "update_stream.hpp"
 
 namespace dos::bench {
 namespace {
 
 using codelets::UpdateArrays;
 using codelets::UpdateKind;
+using codelets::UpdateStream;
 using reference::Tracked;
 
 constexpr Index kSamples = 1000;
@@ -147,7 +148,8 @@ void work(const Arrays& arrays, const Part& part, int rounds, bool fetches_ahead
   touch(arrays, part);
   const codelets::StepBytes step = rule_of(arrays.kind()).step(kHyper, kLearningRate, kStep);
   const UpdateArrays mine = arrays.part(part.first, part.count);
-  const UpdateStream stream = update_stream<isa>(arrays.kind(), arrays.states(), fetches_ahead);
+  const UpdateStream stream =
+      codelets::update_stream<isa>(arrays.kind(), arrays.states(), fetches_ahead);
   const codelets::UpdateKernel update = codelets::update_cpu<isa>(arrays.kind());
   const auto timed = [&](std::vector<double>* to, auto kernel) {
     together.arrive_and_wait();

@@ -3,8 +3,8 @@
 # nothing else. Checked when CMake configures (DosModules.cmake), and by tests/checks.
 include_guard()
 
-set(DOS_MODULES base platform perfmodels rt codelets tensor nn models optim sched sched_starpu planner dist
-                data io trace train)
+set(DOS_MODULES base platform perfmodels rt codelets tensor nn models optim sched sched_starpu planner
+                calibration dist data io trace train)
 
 set(DOS_MAY_USE_base "")
 set(DOS_MAY_USE_platform base)
@@ -18,6 +18,7 @@ set(DOS_MAY_USE_optim base tensor codelets)
 set(DOS_MAY_USE_sched base perfmodels)
 set(DOS_MAY_USE_sched_starpu base rt sched perfmodels)
 set(DOS_MAY_USE_planner base perfmodels sched)
+set(DOS_MAY_USE_calibration base platform perfmodels rt codelets)
 set(DOS_MAY_USE_dist base platform rt tensor)
 set(DOS_MAY_USE_data base)
 set(DOS_MAY_USE_io base platform rt tensor)

@@ -16,6 +16,22 @@ template <class T>
 struct Sourced {
   T value{};
   std::string source;
+  /// Of what was measured several times: the interquartile range, as a part of the median.
+  std::optional<double> spread{};
+};
+
+/// What tells one machine, or one job's part of it, from another.
+struct Host {
+  std::string name;
+  Index cores = 0;        ///< that a process may use
+  Index nvidia_gpus = 0;  ///< on the PCI bus
+};
+
+/// Who measured a machine, where and when: written by `calibrate` only.
+struct Calibration {
+  Host host;
+  std::string date;    ///< "2026-11-21"
+  std::string starpu;  ///< its version
 };
 
 /// What the separate passes of the published code (arXiv 2410.21316, DeepSpeed fork) reach.
@@ -30,6 +46,7 @@ struct PublishedMachine {
 struct Machine {
   std::string name;
   std::string description;
+  std::optional<Calibration> calibration;
 
   Sourced<Index> gpus;         ///< 0: a machine without GPU
   Sourced<Index> cpu_workers;  ///< threads that update, of the node
@@ -61,18 +78,26 @@ struct Machine {
 /// writes p, m, v (12) and a 16-bit w (2).
 inline constexpr units::BytesPerParam kCpuUpdateTraffic{28};
 
-/// Reads a machine file: TOML, each number `{ value = 52.0, unit = "GB/s", source = "..." }`.
-/// docs/adding/machine.md lists keys and units. Throws Error "FILE:LINE: ..." for a syntax error,
-/// an unknown or missing key, a wrong unit, a number that is not positive, a missing source, a
-/// format of another version, or numbers that contradict each other.
+/// Reads a machine file: TOML, each number `{ value = 52.0, unit = "GB/s", source = "..." }`, with
+/// `spread = 0.03` where it was measured. docs/adding/machine.md lists keys and units. Throws Error
+/// "FILE:LINE: ..." for a syntax error, an unknown or missing key, a wrong unit, a number that is
+/// not positive, a missing source, a format of another version, or numbers that contradict each
+/// other.
 Machine parse_machine(const std::string& text, const std::string& file, const std::string& name);
+
+/// The machine file of a machine: parse_machine() reads it back, numbers with five digits.
+std::string machine_text(const Machine& machine);
 
 /// Names of the machine files in a folder, sorted.
 std::vector<std::string> machine_names(const std::filesystem::path& folder);
 
 /// Reads `<folder>/<name>.toml`, or the file `name` itself when it ends in ".toml". "this" stands
-/// for `host`. Throws Error with the nearest name, or naming the file that is missing for "this".
+/// for `host`. Throws Error with the nearest name, naming the file that is missing for "this", or
+/// when that file was calibrated on another machine than `host`.
 Machine find_machine(const std::string& name, const std::filesystem::path& folder,
-                     const std::string& host);
+                     const Host& host = {});
+
+/// Throws Error unless `machine`, of the given file, was written by hand or calibrated on `host`.
+void expect_measured_on(const Host& host, const Machine& machine, const std::string& file);
 
 }  // namespace dos::perfmodels

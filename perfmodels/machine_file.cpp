@@ -3,102 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "base/error.hpp"
 #include "base/nearest.hpp"
-#include "perfmodels/machine.hpp"
+#include "perfmodels/machine_keys.hpp"
 
 namespace dos::perfmodels {
 namespace {
 
-constexpr Index kFormat = 1;
-
-struct Unit {
-  const char* name;
-  double factor;  ///< to base units
-};
-
-const std::vector<Unit> kCount{{"1", 1}};
-const std::vector<Unit> kUpdateRate{{"Gparam/s", 1e9}, {"Mparam/s", 1e6}};
-const std::vector<Unit> kBandwidth{{"GB/s", 1e9}, {"GiB/s", 0x1p30}};
-const std::vector<Unit> kCapacity{{"GB", 1e9}, {"GiB", 0x1p30}};
-const std::vector<Unit> kTime{{"us", 1e-6}, {"ms", 1e-3}};
-const std::vector<Unit> kSpeed{{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}};
-
-enum class Presence : std::uint8_t { kRequired, kOptional, kWithGpu, kOptionalWithGpu, kPublished };
-
-struct Key {
-  std::string name;  ///< "link.h2d"
-  const std::vector<Unit>* units;
-  Presence presence;
-  std::function<void(Machine&, double, std::string)> set;
-};
-
-template <class T>
-Sourced<T> sourced(double value, std::string source) {
-  if constexpr (std::is_same_v<T, Index>)
-    return {std::llround(value), std::move(source)};
-  else
-    return {T(value), std::move(source)};
-}
-
-template <class T>
-Key key(const char* name, const std::vector<Unit>& units, Presence presence,
-        Sourced<T> Machine::*member) {
-  return {name, &units, presence, [member](Machine& machine, double value, std::string source) {
-            machine.*member = sourced<T>(value, std::move(source));
-          }};
-}
-
-template <class T>
-Key key(const char* name, const std::vector<Unit>& units, Presence presence,
-        std::optional<Sourced<T>> Machine::*member) {
-  return {name, &units, presence, [member](Machine& machine, double value, std::string source) {
-            machine.*member = sourced<T>(value, std::move(source));
-          }};
-}
-
-template <class T>
-Key key(const char* name, const std::vector<Unit>& units, Sourced<T> PublishedMachine::*member) {
-  return {name, &units, Presence::kPublished,
-          [member](Machine& machine, double value, std::string source) {
-            if (!machine.published) machine.published.emplace();
-            (*machine.published).*member = sourced<T>(value, std::move(source));
-          }};
-}
-
-const std::vector<Key>& keys() {
-  using enum Presence;
-  static const std::vector<Key> list{
-      key("node.gpus", kCount, kRequired, &Machine::gpus),
-      key("node.cpu_workers", kCount, kRequired, &Machine::cpu_workers),
-      key("node.training_rate", kSpeed, kRequired, &Machine::training_rate),
-      key("cpu.update_rate", kUpdateRate, kRequired, &Machine::cpu_update_rate),
-      key("cpu.worker_rate", kUpdateRate, kOptional, &Machine::cpu_worker_rate),
-      key("dram.bandwidth", kBandwidth, kRequired, &Machine::dram_bandwidth),
-      key("dram.capacity", kCapacity, kRequired, &Machine::dram_capacity),
-      key("gpu.update_rate", kUpdateRate, kWithGpu, &Machine::gpu_update_rate),
-      key("gpu.memory", kCapacity, kWithGpu, &Machine::gpu_memory),
-      key("gpu.gather", kBandwidth, kOptionalWithGpu, &Machine::gather),
-      key("link.h2d", kBandwidth, kWithGpu, &Machine::h2d),
-      key("link.d2h", kBandwidth, kWithGpu, &Machine::d2h),
-      key("link.both", kBandwidth, kWithGpu, &Machine::both),
-      key("link.h2d_cpu_busy", kBandwidth, kOptionalWithGpu, &Machine::h2d_cpu_busy),
-      key("link.d2h_cpu_busy", kBandwidth, kOptionalWithGpu, &Machine::d2h_cpu_busy),
-      key("link.both_cpu_busy", kBandwidth, kOptionalWithGpu, &Machine::both_cpu_busy),
-      key("link.latency", kTime, kWithGpu, &Machine::transfer_latency),
-      key("node.task_latency", kTime, kRequired, &Machine::task_latency),
-      key("published.downcast_rate", kUpdateRate, &PublishedMachine::downcast_rate),
-      key("published.blocking_flush", kUpdateRate, &PublishedMachine::blocking_flush),
-      key("published.gpu_update_rate", kUpdateRate, &PublishedMachine::gpu_update_rate),
-  };
-  return list;
-}
-
 std::vector<std::string> key_names() {
-  std::vector<std::string> names{"format", "description"};
-  for (const Key& each : keys()) names.push_back(each.name);
+  std::vector<std::string> names{"format", "description", "calibration"};
+  for (const Key& each : machine_keys()) names.push_back(each.name);
   return names;
 }
 
@@ -112,10 +27,14 @@ class Reader {
       if (section == "format" || section == "description") continue;
       const toml::table* members = node.as_table();
       if (members == nullptr) fail_unknown(std::string(section.str()), node);
+      if (section == "calibration") {
+        read_calibration(*members);
+        continue;
+      }
       for (const auto& [member, value] : *members)
         read_number(std::string(section.str()) + "." + std::string(member.str()), value);
     }
-    for (const Key& each : keys()) expect_presence(each);
+    for (const Key& each : machine_keys()) expect_presence(each);
     machine_.validate(file_);
     return std::move(machine_);
   }
@@ -132,40 +51,80 @@ class Reader {
 
   void read_head(const std::string& name) {
     const auto format = table_["format"].value_exact<Index>();
-    expect(format.has_value(), "{}: 'format = {}' is missing", file_, kFormat);
-    expect(*format == kFormat,
-           "{}: format {} belongs to another version, this one reads {}: measure the machine again",
-           file_, *format, kFormat);
+    expect(format.has_value(), "{}: 'format = {}' is missing", file_, kMachineFormat);
+    expect(*format == kMachineFormat,
+           "{}: format {} belongs to another version, this one reads {}: measure the machine again "
+           "(calibrate)",
+           file_, *format, kMachineFormat);
     const auto description = table_["description"].value_exact<std::string>();
     expect(description.has_value(), "{}: 'description = \"...\"' is missing", file_);
     machine_.name = name;
     machine_.description = *description;
   }
 
+  template <class T>
+  T calibration_part(const toml::table& table, const char* part, const char* what) const {
+    const toml::node* node = table.get(part);
+    expect(node != nullptr, "{}: calibration.{} is missing: run calibrate again", place(table),
+           part);
+    const auto value = node->value_exact<T>();
+    expect(value.has_value(), "{}: calibration.{} must be {}: run calibrate again", place(*node),
+           part, what);
+    return *value;
+  }
+
+  void read_calibration(const toml::table& table) {
+    static const std::vector<std::string> known{"host", "date", "starpu", "cores", "nvidia_gpus"};
+    for (const auto& [part, value] : table)
+      if (std::find(known.begin(), known.end(), part.str()) == known.end())
+        fail_unknown("calibration." + std::string(part.str()), value);
+    const auto text = [&](const char* part) {
+      return calibration_part<std::string>(table, part, "a text");
+    };
+    const auto count = [&](const char* part) {
+      return calibration_part<std::int64_t>(table, part, "a whole number");
+    };
+    machine_.calibration = {.host = {.name = text("host"),
+                                     .cores = count("cores"),
+                                     .nvidia_gpus = count("nvidia_gpus")},
+                            .date = text("date"),
+                            .starpu = text("starpu")};
+  }
+
   void read_number(const std::string& name, const toml::node& node) {
-    const auto found = std::find_if(keys().begin(), keys().end(),
+    const auto found = std::find_if(machine_keys().begin(), machine_keys().end(),
                                     [&](const Key& each) { return each.name == name; });
-    if (found == keys().end()) fail_unknown(name, node);
+    if (found == machine_keys().end()) fail_unknown(name, node);
     const toml::table* table = node.as_table();
     expect(table != nullptr, "{}: write {} = {{ value = ..., unit = \"{}\", source = \"...\" }}",
            place(node), name, found->units->front().name);
     for (const auto& [part, value] : *table)
-      expect(part == "value" || part == "unit" || part == "source",
-             "{}: {} has an unknown part '{}'; known: value, unit, source", place(value), name,
-             part.str());
+      expect(part == "value" || part == "unit" || part == "spread" || part == "source",
+             "{}: {} has an unknown part '{}'; known: value, unit, spread, source", place(value),
+             name, part.str());
     const auto number = (*table)["value"].value<double>();
     expect(number.has_value() && std::isfinite(*number), "{}: {}.value must be a number",
            place(node), name);
-    const bool may_be_zero = name == "node.gpus" || found->units == &kTime;
+    const bool may_be_zero = name == "node.gpus" || found->units == &time_units();
     expect(*number > 0 || (*number == 0 && may_be_zero), "{}: {} = {:g} must be {}", place(node),
            name, *number, may_be_zero ? "at least 0" : "above 0");
-    expect(found->units != &kCount || *number == std::floor(*number),
+    expect(found->units != &count_units() || *number == std::floor(*number),
            "{}: {} = {:g} must be a whole number", place(node), name, *number);
     const auto source = (*table)["source"].value_exact<std::string>();
     expect(source.has_value() && !source->empty(), "{}: {} needs source = \"...\"", place(node),
            name);
-    found->set(machine_, *number * factor(*found, *table, node), *source);
+    found->set(machine_, {*number * factor(*found, *table, node), *source, spread(name, *table)});
     seen_.push_back(name);
+  }
+
+  [[nodiscard]] std::optional<double> spread(const std::string& name,
+                                             const toml::table& table) const {
+    const toml::node* node = table.get("spread");
+    if (node == nullptr) return std::nullopt;
+    const auto value = node->value<double>();
+    expect(value && std::isfinite(*value) && *value >= 0,
+           "{}: {}.spread must be a number of at least 0", place(*node), name);
+    return value;
   }
 
   [[nodiscard]] double factor(const Key& each, const toml::table& table,
@@ -181,10 +140,8 @@ class Reader {
 
   void expect_presence(const Key& each) const {
     const bool present = std::find(seen_.begin(), seen_.end(), each.name) != seen_.end();
-    const bool gpu_key =
-        each.presence != Presence::kRequired && each.presence != Presence::kOptional;
     const bool has_gpu = machine_.gpus.value > 0;
-    expect(!present || !gpu_key || has_gpu, "{}: {} is given, but node.gpus is 0", file_,
+    expect(!present || !each.needs_gpu() || has_gpu, "{}: {} is given, but node.gpus is 0", file_,
            each.name);
     const bool required = each.presence == Presence::kRequired ||
                           (each.presence == Presence::kWithGpu && has_gpu) ||

@@ -79,7 +79,7 @@ constexpr std::array kSteps{
 Request published_request(const std::filesystem::path& machines, const char* machine,
                           const char* model, Index ranks, Index stride, Index subgroup) {
   Request request;
-  request.machine = perfmodels::find_machine(machine, machines, "");
+  request.machine = perfmodels::find_machine(machine, machines);
   const auto shape = find_llama(model);
   require(shape.has_value(), "the table names models that exist");
   request.model = *shape;

@@ -2,6 +2,7 @@
 #include "platform/topology.hpp"
 
 #include <hwloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -26,8 +27,34 @@ std::unique_ptr<hwloc_topology, DestroyTopology> load() {
   hwloc_topology_t raw = nullptr;
   expect(hwloc_topology_init(&raw) == 0, "hwloc cannot initialise");
   std::unique_ptr<hwloc_topology, DestroyTopology> topology(raw);
+  // PCI devices; without it hwloc does not look for them.
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   expect(hwloc_topology_load(raw) == 0, "hwloc cannot read the machine's topology");
   return topology;
+}
+
+Index cache_bytes(hwloc_topology_t topology) {
+  for (const hwloc_obj_type_t level : {HWLOC_OBJ_L5CACHE, HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE,
+                                       HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L1CACHE}) {
+    Index bytes = 0;
+    hwloc_obj_t cache = nullptr;
+    while ((cache = hwloc_get_next_obj_by_type(topology, level, cache)) != nullptr)
+      bytes += static_cast<Index>(cache->attr->cache.size);
+    if (bytes > 0) return bytes;
+  }
+  return 0;
+}
+
+Index count_nvidia_gpus(hwloc_topology_t topology) {
+  constexpr unsigned kNvidia = 0x10de;
+  constexpr unsigned kDisplayControllers = 0x03;  // the upper byte of the PCI class
+  Index count = 0;
+  hwloc_obj_t device = nullptr;
+  while ((device = hwloc_get_next_pcidev(topology, device)) != nullptr) {
+    const auto& pci = device->attr->pcidev;
+    count += pci.vendor_id == kNvidia && pci.class_id >> 8U == kDisplayControllers ? 1 : 0;
+  }
+  return count;
 }
 
 /// The first number of a file, if it exists and starts with one ("max" does not).
@@ -116,11 +143,23 @@ Topology read_topology() {
   const char* model =
       package == nullptr ? nullptr : hwloc_obj_get_info_by_name(package, "CPUModel");
   if (model != nullptr) result.processor = model;
+  result.last_level_cache_bytes = cache_bytes(topology.get());
+  result.nvidia_gpus = count_nvidia_gpus(topology.get());
   return result;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
 }
 
 std::string hwloc_version() {
   return HWLOC_VERSION;
+}
+
+Index physical_memory_bytes() {
+  return Index{::sysconf(_SC_PHYS_PAGES)} * Index{::sysconf(_SC_PAGESIZE)};
 }
 
 Index available_memory_bytes() {

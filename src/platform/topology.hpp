@@ -14,14 +14,22 @@ struct Topology {
   Index numa_nodes = 0;
   Index cores = 0;
   Index processing_units = 0;
-  Index memory_bytes = 0;  ///< of the NUMA nodes
+  Index memory_bytes = 0;            ///< of the NUMA nodes
+  Index last_level_cache_bytes = 0;  ///< of all caches of the outermost level together
+  Index nvidia_gpus = 0;             ///< on the PCI bus, whether a driver uses them or not
 };
 
 /// Throws Error when hwloc cannot read the machine.
 Topology read_topology();
 
+/// The name of this machine, without a domain where the system gives none.
+std::string host_name();
+
 /// "2.9.0".
 std::string hwloc_version();
+
+/// Bytes of host memory that the kernel manages, whatever limits this process has.
+Index physical_memory_bytes();
 
 /// Bytes of host memory this process can still take: what the kernel calls available, or less where
 /// a control group limits it.

@@ -57,6 +57,8 @@ Session::Session(const SessionConfig& config) {
   if (config.cpu_workers >= 0) conf.ncpus = static_cast<int>(config.cpu_workers);
   conf.nopencl = static_cast<int>(config.opencl_workers);
   conf.ncuda = static_cast<int>(config.cuda_workers);
+  constexpr int kReplaceHistories = 2;
+  if (config.calibrates) conf.calibrate = kReplaceHistories;
   // starpu_conf_init has read the environment; what is set since then must not be read over.
   conf.precedence_over_environment_variables = 1;
   // Signals belong to the trainer, which stops cleanly at the end of a step.
@@ -77,6 +79,10 @@ Session::~Session() {
 
 void Session::wait_all() const {
   starpu_task_wait_for_all();
+}
+
+Index Session::pending_tasks() const {
+  return starpu_task_nsubmitted();
 }
 
 Index Session::workers() const {

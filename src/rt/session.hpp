@@ -25,7 +25,10 @@ struct SessionConfig {
   /// OpenCL devices to use, each with a worker that takes a core; -1 takes all. StarPU counts CPUs
   /// as OpenCL devices only with STARPU_OPENCL_ON_CPUS=1 in the environment.
   Index opencl_workers = 0;
-  Index cuda_workers = 0;   ///< CUDA devices to use, as above
+  Index cuda_workers = 0;  ///< CUDA devices to use, as above
+  /// StarPU measures its tasks and keeps the history models of their codelets, in place of what it
+  /// had of them, when the session ends.
+  bool calibrates = false;
   Schedulers schedulers{};  ///< known beside StarPU's own; must outlive the session
 };
 
@@ -46,6 +49,9 @@ class Session {
 
   /// Blocks until every submitted task is done.
   void wait_all() const;
+
+  /// Tasks that were submitted and have not ended.
+  [[nodiscard]] Index pending_tasks() const;
 
   /// Workers of every kind.
   [[nodiscard]] Index workers() const;

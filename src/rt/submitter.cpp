@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "rt/history_model.hpp"
 #include "rt/starpu_mode.hpp"
 #include "rt/task_header.hpp"
 
@@ -66,6 +67,13 @@ void attach_buffers(starpu_task* task, const TaskCall& call) {
   task->nbuffers = static_cast<int>(count);
 }
 
+void restrict_to(int worker, starpu_task* task) {
+  if (worker == kAnyCpuWorker) task->where = STARPU_CPU;
+  if (worker < 0) return;
+  task->execute_on_a_specific_worker = 1;
+  task->workerid = static_cast<unsigned>(worker);
+}
+
 double microseconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
 }
@@ -90,6 +98,7 @@ void Submitter::submit(const TaskCall& call) {
   check_buffer_count(call);
   if (observer_.before) observer_.before(call);
   starpu_task_wait_for_n_submitted(static_cast<unsigned>(most_pending_ - 1));
+  if (submitted_.insert(&call.codelet).second) expect_readable_history(call.codelet.symbol());
   starpu_opencl_program* opencl_program = session_.opencl_program(call.codelet);
   starpu_task* task = starpu_task_create();
   task->cl = call.codelet.raw();
@@ -110,6 +119,7 @@ void Submitter::submit(const TaskCall& call) {
   task->flops = call.work.flops;
   task->priority = std::clamp(call.options.priority, starpu_sched_get_min_priority(),
                               starpu_sched_get_max_priority());
+  restrict_to(call.options.worker, task);
   profile_.expect_task(tag_);
   const int result = starpu_task_submit(task);
   if (result != 0) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <type_traits>
+#include <unordered_set>
 #include <vector>
 
 #include "base/types.hpp"
@@ -16,10 +17,15 @@
 
 namespace dos::rt {
 
+/// Values of TaskOptions::worker that name no worker.
+inline constexpr int kAnyWorker = -1;
+inline constexpr int kAnyCpuWorker = -2;
+
 /// What a task costs and how urgent it is.
 struct TaskOptions {
-  int priority = 0;        ///< larger runs earlier; clamped to what the scheduler supports
-  const char* label = "";  ///< what the task works on; must outlive the task
+  int priority = 0;         ///< larger runs earlier; clamped to what the scheduler supports
+  const char* label = "";   ///< what the task works on; must outlive the task
+  int worker = kAnyWorker;  ///< who may run it; for measurements, schedulers know better
 };
 
 /// The size of a task's work: what its duration depends on, never hyper-parameters or step numbers.
@@ -65,7 +71,8 @@ class Submitter {
   [[nodiscard]] Profile& profile() { return profile_; }
 
   /// Blocks while the session has too many pending tasks: they must be able to run, so the caller
-  /// holds no HostAccess. Throws Error when no worker can run the codelet.
+  /// holds no HostAccess. Throws Error when no worker can run the codelet, or when StarPU's
+  /// performance model of it was written by another version, which StarPU would not survive.
   void submit(const TaskCall& call);
 
   template <class Args>
@@ -85,6 +92,7 @@ class Submitter {
   Profile profile_;
   TaskTag tag_;
   TaskObserver observer_;
+  std::unordered_set<const Codelet*> submitted_;
 };
 
 }  // namespace dos::rt

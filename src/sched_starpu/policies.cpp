@@ -4,8 +4,6 @@
 #include <starpu.h>
 
 #include <array>
-#include <cstdlib>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,8 +11,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/log.hpp"
 #include "sched/registry.hpp"
+#include "sched_starpu/guarded.hpp"
 #include "sched_starpu/runtime_version.hpp"
 #include "sched_starpu/scheduler.hpp"
 
@@ -28,17 +26,6 @@ Scheduler* running = nullptr;
 
 Scheduler& scheduler_of(unsigned context) {
   return *static_cast<Scheduler*>(starpu_sched_ctx_get_policy_data(context));
-}
-
-/// StarPU is C: what cannot be done ends the program with its reason.
-template <class Action>
-auto guarded(const char* method, Action&& action) noexcept {
-  try {
-    return action();
-  } catch (const std::exception& error) {
-    log::error("scheduler, {}: {}", method, error.what());
-    std::abort();
-  }
 }
 
 Settings current_settings() {

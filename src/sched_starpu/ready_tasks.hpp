@@ -12,19 +12,18 @@ struct starpu_task;
 
 namespace dos::sched_starpu {
 
-/// What an update on a GPU occupies while it is prefetched and runs.
-enum class Slot : std::uint8_t { kNone, kStreamed, kResident };
-
 /// What the scheduler knows of a task: of an update until it has run, of another until a worker
 /// takes it.
 struct TaskNote {
   starpu_task* task = nullptr;
-  double seconds = 0;   ///< expected, on the group it waits for; 0: unknown
-  Index group = 0;      ///< whose queue it is in, or whose worker runs it
-  Index subgroup = -1;  ///< of an update
-  Index params = 0;     ///< of an update
-  Slot slot = Slot::kNone;
-  double start_us = 0;
+  double seconds = 0;        ///< expected, on the group it waits for; 0: unknown
+  Index group = 0;           ///< whose queue it is in, or whose worker runs it
+  Index subgroup = -1;       ///< of an update
+  Index params = 0;          ///< of an update
+  bool is_resident = false;  ///< an update whose states stay on the GPU
+  bool in_window = false;    ///< an update that a GPU prefetches or runs
+  Index worker = 0;          ///< of the group, once it runs
+  double start = 0;          ///< seconds, data at hand
 };
 
 /// Ready tasks by priority, then by arrival. Tasks move from one to another without allocation, so

@@ -33,7 +33,8 @@ struct StepReport {
 struct DeviceReport {
   std::string name{};
   Index workers = 0;
-  std::optional<units::ParamsPerSecond> rate{};  ///< of updates on one worker, as measured last
+  std::optional<units::ParamsPerSecond> rate{};  ///< of updates on one worker
+  bool rate_is_measured = false;                 ///< else a performance model says so
   WorkerTimes times{};                           ///< sum over its workers
   // Of a GPU's link:
   units::BytesPerSecond h2d{};  ///< as the runtime measured it

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched_starpu/scheduler.hpp"
 
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -12,13 +11,15 @@ namespace dos::sched_starpu {
 namespace {
 
 constexpr double kMicro = 1e-6;
-constexpr double kMega = 1e6;  // StarPU's bandwidths are in MB/s
+/// StarPU's bandwidths are in MB/s.
+constexpr double kMega = 1e6;
 constexpr double kReserve = 0.03;
-/// Residents move nothing but a gradient: enough of them to hide that.
-constexpr Index kResidentsAtOnce = 16;
-/// Updates a CPU worker that run or fetch their gradients: copies of states may be before those.
-constexpr Index kRoundsAhead = 3;
-constexpr units::Bytes kUnlimited{1e15};  // where StarPU knows no limit
+/// Where StarPU knows no limit.
+constexpr units::Bytes kUnlimited{1e15};
+
+double now_seconds() {
+  return starpu_timing_now() * kMicro;
+}
 
 /// Null for a task that StarPU runs without the scheduler.
 TaskNote* note_of(const starpu_task* task) {
@@ -28,6 +29,11 @@ TaskNote* note_of(const starpu_task* task) {
 /// Whether only some workers of a kind may run it.
 bool is_restricted(const starpu_task* task) {
   return task->workerids != nullptr || (task->cl != nullptr && task->cl->can_execute != nullptr);
+}
+
+bool has_model(const starpu_task* task) {
+  return task->cl != nullptr && task->cl->model != nullptr &&
+         task->cl->model->type != STARPU_PERFMODEL_INVALID;
 }
 
 bool may_run(unsigned worker, starpu_task* task) {
@@ -66,7 +72,8 @@ UpdateTask describe(starpu_task* task) {
                     .params = static_cast<Index>(params),
                     .priority = task->priority,
                     .cost = {}};
-  // Without working parameters of its own the model lives in host memory, with its gradients.
+  // Without working parameters of its own the model lives in host memory, and so do its gradients.
+  // Otherwise they are where the model is, on the GPU.
   const bool on_host = written == 0;
   update.cost.state = units::BytesPerParam(states / params);
   update.cost.state_buffers = state_buffers;
@@ -81,29 +88,35 @@ UpdateTask describe(starpu_task* task) {
 }  // namespace
 
 Scheduler::Scheduler(unsigned context, const sched::Policy& policy, Settings settings)
-    : context_(context), policy_(policy), settings_(std::move(settings)) {
+    : context_(context),
+      policy_(policy),
+      settings_(std::move(settings)),
+      dispatch_(policy.adapts, kMostStreamed) {
   starpu_sched_ctx_set_min_priority(context, std::numeric_limits<int>::min());
   starpu_sched_ctx_set_max_priority(context, std::numeric_limits<int>::max());
   // Its elements are referred to without the lock.
-  groups_.reserve(STARPU_MAXNODES);
-  groups_.push_back({.node = STARPU_MAIN_RAM, .device = {}});
+  nodes_.reserve(STARPU_MAXNODES);
+  nodes_.push_back({.id = STARPU_MAIN_RAM, .device = {}});
+  dispatch_.add_group({});
 }
 
 void Scheduler::add_workers(std::span<const int> workers) {
   const std::lock_guard lock(mutex_);
   for (const int worker : workers) {
     const auto id = static_cast<unsigned>(worker);
-    Index place = 0;
+    Index group = 0;
     if (starpu_worker_get_type(worker) != STARPU_CPU_WORKER) {
-      const unsigned node = starpu_worker_get_memory_node(id);
-      for (place = 1; place < std::ssize(groups_) && group(place).node != node; ++place) {
+      const unsigned memory = starpu_worker_get_memory_node(id);
+      for (group = 1; group < std::ssize(nodes_) && node(group).id != memory; ++group) {
       }
-      if (place == std::ssize(groups_))
-        groups_.push_back({.node = node, .device = {.gpu = place - 1}});
+      if (group == std::ssize(nodes_)) {
+        nodes_.push_back({.id = memory, .device = {.gpu = group - 1}});
+        dispatch_.add_group(nodes_.back().device);
+      }
     }
-    group(place).workers.push_back(worker);
-    group_of_worker_[id] = place;
-    clocks_[id] = WorkerClock(/*overlaps=*/place != 0);
+    node(group).workers.push_back(worker);
+    place_of_worker_[id] = {.group = group, .worker = dispatch_.add_worker(group)};
+    clocks_[id] = WorkerClock(/*overlaps=*/group != 0);
     starpu_sched_ctx_worker_shares_tasks_lists(worker, static_cast<int>(context_));
   }
 }
@@ -118,17 +131,17 @@ bool Scheduler::is_update(starpu_task* task) const {
 
 Surroundings Scheduler::surroundings() const {
   Surroundings result;
-  result.cpu_workers = std::max<Index>(1, std::ssize(groups_.front().workers));
-  for (std::size_t g = 1; g < groups_.size(); ++g) {
-    const unsigned node = groups_[g].node;
-    const double in = starpu_transfer_bandwidth(STARPU_MAIN_RAM, node) * kMega;
-    const double out = starpu_transfer_bandwidth(node, STARPU_MAIN_RAM) * kMega;
-    const units::Bytes memory = free_memory(node);
+  result.cpu_workers = std::max<Index>(1, std::ssize(nodes_.front().workers));
+  for (std::size_t g = 1; g < nodes_.size(); ++g) {
+    const unsigned id = nodes_[g].id;
+    const double in = starpu_transfer_bandwidth(STARPU_MAIN_RAM, id) * kMega;
+    const double out = starpu_transfer_bandwidth(id, STARPU_MAIN_RAM) * kMega;
+    const units::Bytes memory = free_memory(id);
     result.gpus.push_back({.h2d = units::BytesPerSecond(in),
                            .d2h = units::BytesPerSecond(out),
                            .memory = {.update = memory, .resident = memory}});
     result.transfer_latency = units::Seconds(std::max(
-        result.transfer_latency.value(), starpu_transfer_latency(STARPU_MAIN_RAM, node) * kMicro));
+        result.transfer_latency.value(), starpu_transfer_latency(STARPU_MAIN_RAM, id) * kMicro));
   }
   return result;
 }
@@ -142,8 +155,8 @@ void Scheduler::push(starpu_task* task) {
     place_other(*note);
 }
 
-int Scheduler::runner_of(const Group& group, starpu_task* task, unsigned* implementation) {
-  for (const int worker : group.workers)
+int Scheduler::runner_of(const Node& node, starpu_task* task, unsigned* implementation) {
+  for (const int worker : node.workers)
     if (starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task,
                                                   implementation) != 0)
       return worker;
@@ -152,201 +165,178 @@ int Scheduler::runner_of(const Group& group, starpu_task* task, unsigned* implem
 
 Index Scheduler::group_of(const Device& device, starpu_task* task) const {
   const Index wanted = device.gpu + 1;
-  if (runner_of(groups_[static_cast<std::size_t>(wanted)], task) >= 0) return wanted;
-  for (Index other = 0; other < std::ssize(groups_); ++other)
-    if (runner_of(groups_[static_cast<std::size_t>(other)], task) >= 0) return other;
+  if (runner_of(nodes_[static_cast<std::size_t>(wanted)], task) >= 0) return wanted;
+  for (Index other = 0; other < std::ssize(nodes_); ++other)
+    if (runner_of(nodes_[static_cast<std::size_t>(other)], task) >= 0) return other;
   return wanted;
+}
+
+/// By the task's performance model; 0 when it is not calibrated for the size, or not there.
+double Scheduler::expected_seconds(starpu_task* task, int worker, unsigned implementation) const {
+  starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(worker, context_);
+  const double microseconds = starpu_task_expected_length(task, arch, implementation);
+  return microseconds > 0 ? microseconds * kMicro : 0;
+}
+
+std::vector<double> Scheduler::model_times(starpu_task* task) const {
+  std::vector<double> times;
+  if (!lacks_rates_ || nodes_.size() < 2) return times;
+  for (const Node& each : nodes_) {
+    unsigned implementation = 0;
+    const int runner = runner_of(each, task, &implementation);
+    times.push_back(runner < 0 ? 0 : expected_seconds(task, runner, implementation));
+  }
+  return times;
+}
+
+void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
+  const std::vector<double> times = model_times(note.task);
+  std::optional<PlanOrder> order;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!board_)
+      board_ = std::make_unique<UpdateBoard>(policy_.name, settings_.options, surroundings());
+    for (std::size_t i = 0; i < times.size(); ++i)
+      board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
+    lacks_rates_ = board_->lacks_rates();
+    note.subgroup = board_->arrive(update);
+    order = board_->order();
+  }
+  if (!order) return;
+  PlanOutcome outcome = carry_out(std::move(*order));
+  const std::lock_guard lock(mutex_);
+  board_->adopt(std::move(outcome));
 }
 
 void Scheduler::place_update(TaskNote& note) {
   const UpdateTask update = describe(note.task);
   note.params = update.params;
   const bool restricted = is_restricted(note.task);
-  Index place = 0;
+  announce(update, note);
+  Index group = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (!board_)
-      board_ = std::make_unique<UpdateBoard>(policy_.name, settings_.options, surroundings());
-    note.subgroup = board_->arrive(update);
-    place = note.group = group_of(board_->planned(note.subgroup), note.task);
-    Group& home = group(place);
-    note.seconds = board_->expected(note.params, home.device).value_or(units::Seconds(0)).value();
-    home.queued_seconds += note.seconds;
+    const Place place = board_->place(note.subgroup);
+    group = note.group = group_of(place.device, note.task);
+    const Device& device = node(group).device;
+    note.is_resident = place.is_resident && device == place.device;
+    note.seconds = board_->expected(note.params, device).value_or(units::Seconds(0)).value();
     starpu_push_task_end(note.task);
-    home.updates.add({note.task->priority, arrivals_++}, &note);
+    dispatch_.push_update({note.task->priority, arrivals_++}, note);
     ++waiting_;
   }
-  // From here on the task may have run.
-  if (groups_.size() > 1) admit(place);
-  if (place == 0) wake(groups_.front(), restricted);
+  // From here on the task may have run, and the note be gone.
+  admit(group);
+  if (group == 0) wake(0, restricted);
 }
 
-std::vector<double> Scheduler::queue_ends() const {
+std::vector<double> Scheduler::starts() const {
+  const double now = now_seconds();
   const std::lock_guard lock(mutex_);
-  std::vector<double> ends;
-  for (const Group& each : groups_)
-    ends.push_back(each.queued_seconds /
-                   static_cast<double>(std::max<std::size_t>(1, each.workers.size())));
-  return ends;
+  std::vector<double> result;
+  for (Index group = 0; group < std::ssize(nodes_); ++group)
+    result.push_back(dispatch_.start_of(group, now));
+  return result;
 }
 
 /// Earliest end over the groups, from history models, transfers and what waits there. A group whose
-/// speed is not known yet comes first, so that it becomes known.
+/// speed is not known yet comes first, so that it becomes known; of a task without a model only
+/// what waits and transfers are known.
 void Scheduler::choose_group(TaskNote& note) const {
-  const std::vector<double> queue_end = queue_ends();
+  const std::vector<double> start = starts();
   double best_end = std::numeric_limits<double>::infinity();
-  for (Index g = 0; g < std::ssize(groups_); ++g) {
-    const Group& each = groups_[static_cast<std::size_t>(g)];
+  for (Index g = 0; g < std::ssize(nodes_); ++g) {
     unsigned implementation = 0;
-    const int runner = runner_of(each, note.task, &implementation);
+    const int runner = runner_of(nodes_[static_cast<std::size_t>(g)], note.task, &implementation);
     if (runner < 0) continue;
     const auto worker = static_cast<unsigned>(runner);
-    starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(runner, context_);
-    const double length = starpu_task_expected_length(note.task, arch, implementation) * kMicro;
+    const double length = expected_seconds(note.task, runner, implementation);
     const double transfer = starpu_task_expected_data_transfer_time_for(note.task, worker) * kMicro;
-    const double end = length > 0 ? queue_end[static_cast<std::size_t>(g)] + transfer + length : 0;
+    const double begin = start[static_cast<std::size_t>(g)];
+    const double end = length > 0 || !has_model(note.task) ? begin + transfer + length : 0;
     if (end >= best_end) continue;
     best_end = end;
     note.group = g;
-    note.seconds = length > 0 ? transfer + length : 0;
+    // While others run its data come.
+    note.seconds = length > 0 ? std::max(0.0, transfer - begin) + length : 0;
   }
 }
 
 void Scheduler::place_other(TaskNote& note) {
-  if (groups_.size() > 1) choose_group(note);
+  if (nodes_.size() > 1) choose_group(note);
   const bool restricted = is_restricted(note.task);
-  Group& home = group(note.group);
+  const Index group = note.group;
   // What it reads is on its way while the task waits.
-  if (note.group != 0) starpu_prefetch_task_input_on_node(note.task, home.node);
+  if (nodes_.size() > 1) starpu_prefetch_task_input_on_node(note.task, node(group).id);
   {
     const std::lock_guard lock(mutex_);
-    home.queued_seconds += note.seconds;
     starpu_push_task_end(note.task);
-    home.ready.add({note.task->priority, arrivals_++}, &note);
+    dispatch_.push({note.task->priority, arrivals_++}, note);
     ++waiting_;
   }
-  wake(home, restricted);
+  wake(group, restricted);
 }
 
-Index Scheduler::window_of(const Group& gpu) const {
-  return kMostStreamed > 0 ? kMostStreamed : board_->window(gpu.device.gpu);
-}
-
-bool Scheduler::has_room(const Group& gpu, const TaskNote& note) const {
-  if (gpu.device.is_cpu()) return gpu.in_window < kRoundsAhead * std::ssize(gpu.workers);
-  const bool resident = board_->is_resident(note.subgroup);
-  return resident ? gpu.residents < kResidentsAtOnce : gpu.in_window < window_of(gpu);
-}
-
-void Scheduler::occupy(Group& gpu, TaskNote& note, bool resident) {
-  note.slot = resident ? Slot::kResident : Slot::kStreamed;
-  ++(resident ? gpu.residents : gpu.in_window);
-}
-
-void Scheduler::release(Group& gpu, TaskNote& note) {
-  if (note.slot == Slot::kResident) --gpu.residents;
-  if (note.slot == Slot::kStreamed) --gpu.in_window;
-}
-
-void Scheduler::admit(Index index) {
-  Group& gpu = group(index);
+void Scheduler::admit(Index group) {
   for (;;) {
-    ReadyTasks::Node node;
+    ReadyTasks::Node next;
     bool restricted = false;
     {
       const std::lock_guard lock(mutex_);
-      if (gpu.updates.empty() || !has_room(gpu, gpu.updates.first())) return;
-      node = gpu.updates.take_first();
-      TaskNote& note = *node.mapped();
-      occupy(gpu, note, index != 0 && board_->is_resident(note.subgroup));
-      restricted = is_restricted(note.task);
+      next = dispatch_.admit(group, *board_, now_seconds(),
+                             [&](starpu_task* task) { return runner_of(node(group), task) >= 0; });
+      if (!next) return;
+      restricted = is_restricted(next.mapped()->task);
     }
-    starpu_prefetch_task_input_on_node(node.mapped()->task, gpu.node);
+    starpu_prefetch_task_input_on_node(next.mapped()->task, node(group).id);
     {
       const std::lock_guard lock(mutex_);
-      gpu.ready.add(std::move(node));
+      dispatch_.admitted(std::move(next));
     }
-    wake(gpu, restricted);
+    wake(group, restricted);
   }
 }
 
-void Scheduler::wake(const Group& group, bool all) const {
-  for (const int worker : group.workers)
-    if (starpu_wake_worker_relax_light(worker) != 0 && !all) return;
-}
-
-TaskNote* Scheduler::take(Group& group, unsigned worker) {
-  const auto can_run = [worker](starpu_task* task) { return may_run(worker, task); };
-  const bool waits = group.device.is_cpu() && !group.updates.empty();
-  const bool updates_first =
-      waits && (group.ready.empty() || group.updates.first_key() < group.ready.first_key());
-  TaskNote* note = updates_first ? group.updates.take_first_that(can_run) : nullptr;
-  if (note == nullptr) note = group.ready.take_first_that(can_run);
-  if (note == nullptr && waits) note = group.updates.take_first_that(can_run);
-  return note;
-}
-
-/// Whether a worker of `idle` would end the last update that waits for `owner` before `owner` does.
-/// States that stay on a GPU are never taken from it: they would come back the next step.
-bool Scheduler::would_end_earlier(const Group& idle, const Group& owner) const {
-  if (board_->is_resident(owner.updates.last().subgroup)) return false;
-  const auto mine = board_->expected(owner.updates.last().params, idle.device);
-  const auto theirs = board_->expected(owner.updates.last().params, owner.device);
-  if (!mine || !theirs) return false;
-  const auto waiting = static_cast<double>(owner.updates.size() + owner.in_window);
-  const double rounds =
-      std::ceil(waiting / static_cast<double>(owner.device.is_cpu() ? owner.workers.size() : 1));
-  // States reach a GPU, and leave it, before and after.
-  const double ways = idle.device.is_cpu() ? 1 : 3;
-  return mine->value() * ways < theirs->value() * rounds;
-}
-
-TaskNote* Scheduler::take_elsewhere(Index index, unsigned worker) {
-  Group& idle = group(index);
-  if (!policy_.adapts || !board_ || !board_->all_arrived()) return nullptr;
-  const bool has_room = idle.device.is_cpu() || idle.in_window < window_of(idle);
-  for (Group& owner : groups_) {
-    if (&owner == &idle || owner.updates.empty() || !has_room) continue;
-    if (!may_run(worker, owner.updates.last().task) || !would_end_earlier(idle, owner)) continue;
-    TaskNote* note = owner.updates.take_last().mapped();
-    owner.queued_seconds -= note->seconds;
-    note->group = index;
-    note->seconds = board_->expected(note->params, idle.device).value_or(units::Seconds(0)).value();
-    idle.queued_seconds += note->seconds;
-    if (!idle.device.is_cpu()) occupy(idle, *note, /*resident=*/false);
-    return note;
+void Scheduler::wake(Index group, bool all) {
+  for (const int worker : node(group).workers) {
+    if (!is_idle_[static_cast<std::size_t>(worker)].exchange(false)) continue;
+    starpu_wake_worker_relax_light(worker);
+    if (!all) return;
   }
-  return nullptr;
+}
+
+void Scheduler::wake_others(Index group) {
+  for (Index other = 0; other < std::ssize(nodes_); ++other)
+    if (other != group) wake(other);
 }
 
 starpu_task* Scheduler::pop() {
-  if (waiting_ == 0) return nullptr;
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
-  const Index index = group_of_worker_[worker];
+  // Before it looks: who pushes first counts its task, then looks for an idle worker.
+  is_idle_[worker] = true;
+  if (waiting_ == 0) return nullptr;
+  const WorkerPlace& here = place_of_worker_[worker];
   const std::lock_guard lock(mutex_);
-  TaskNote* note = take(group(index), worker);
-  if (note == nullptr) note = take_elsewhere(index, worker);
-  const double now_us = starpu_timing_now();
+  const double now = now_seconds();
+  TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now,
+                                  [worker](starpu_task* task) { return may_run(worker, task); });
   if (note == nullptr) {
-    clocks_[worker].refused(now_us, index != 0 && !group(index).updates.empty());
+    const Group& group = dispatch_.groups()[static_cast<std::size_t>(here.group)];
+    clocks_[worker].refused(now / kMicro, here.group != 0 && !group.updates.empty());
     return nullptr;
   }
-  clocks_[worker].took(now_us);
+  is_idle_[worker] = false;
+  clocks_[worker].took(now / kMicro);
   --waiting_;
   starpu_task* task = note->task;
   unsigned implementation = 0;
   starpu_worker_can_execute_task_first_impl(worker, task, &implementation);
   starpu_task_set_implementation(task, implementation);
-  if (note->subgroup < 0) forget(*note);
+  if (note->subgroup < 0) {
+    task->sched_data = nullptr;
+    delete note;
+  }
   return task;
-}
-
-void Scheduler::forget(TaskNote& note) {
-  Group& here = group(note.group);
-  here.queued_seconds = std::max(0.0, here.queued_seconds - note.seconds);
-  release(here, note);
-  note.task->sched_data = nullptr;
-  delete &note;
 }
 
 void Scheduler::before_execution(starpu_task* task) {
@@ -358,8 +348,8 @@ void Scheduler::before_execution(starpu_task* task) {
   }
   TaskNote* note = note_of(task);
   if (note == nullptr) return;
-  note->start_us = now_us;
-  if (note->slot != Slot::kNone) admit(note->group);
+  note->start = now_us * kMicro;
+  if (note->in_window) admit(note->group);
 }
 
 void Scheduler::after_execution(starpu_task* task) {
@@ -371,24 +361,25 @@ void Scheduler::after_execution(starpu_task* task) {
     clocks_[worker].ended(now_us);
     return;
   }
-  const Index index = note->group;
-  const bool on_gpu = !group(index).device.is_cpu();
-  if (on_gpu && note->slot != Slot::kResident) write_back(*note);
+  const double now = now_us * kMicro;
+  const Index group = note->group;
+  const Device device = node(group).device;
+  if (!device.is_cpu() && !note->is_resident) write_back(*note);
+  bool help = false;
   {
     const std::lock_guard lock(mutex_);
     clocks_[worker].ended(now_us);
-    Group& here = group(index);
     // A GPU's worker starts a task while the one before still runs.
-    const double start = on_gpu ? std::max(note->start_us, here.last_end_us) : note->start_us;
-    board_->executed(note->subgroup, here.device, units::Seconds((now_us - start) * kMicro));
-    here.last_end_us = now_us;
-    forget(*note);
+    const double last_end = dispatch_.groups()[static_cast<std::size_t>(group)].last_update_end;
+    const double start = device.is_cpu() ? note->start : std::max(note->start, last_end);
+    board_->executed(note->subgroup, device, units::Seconds(now - start));
+    dispatch_.ended(*note, *board_, now);
+    help = dispatch_.can_be_helped(group);
+    task->sched_data = nullptr;
+    delete note;
   }
-  if (!on_gpu) return;
-  admit(index);
-  // It may be time for others to help.
-  for (const Group& other : groups_)
-    if (&other != &group(index)) wake(other);
+  if (!device.is_cpu()) admit(group);
+  if (help) wake_others(group);
 }
 
 void Scheduler::write_back(const TaskNote& note) const {

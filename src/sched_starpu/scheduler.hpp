@@ -11,25 +11,24 @@
 #include <string>
 #include <vector>
 
-#include "sched_starpu/ready_tasks.hpp"
+#include "sched_starpu/dispatch.hpp"
 #include "sched_starpu/settings.hpp"
-#include "sched_starpu/update_board.hpp"
+#include "sched_starpu/worker_clock.hpp"
 
 namespace dos::sched_starpu {
 
-/// One scheduling context of StarPU: executes the plan of an UpdateBoard for the update tasks, and
-/// gives every other task to the workers that end it first.
+/// One scheduling context of StarPU: tells a Dispatch of tasks and workers, does what it decides,
+/// and gives every task that is no update to the workers that end it first.
 ///
 /// Workers are grouped by memory node: all CPU workers take from one queue, each GPU has its own.
 /// An update for a GPU waits until the window has room for its states, is prefetched, and then is
-/// ready; when it has run, its states go back to host memory while the next is computed. Beside
-/// GPUs, gradients of the next CPU updates are fetched the same way. A worker without work takes
-/// the last update that waits elsewhere when it would end it first.
+/// ready; when it has run, its states go back to host memory while the next is computed.
 ///
-/// Locks: one mutex for queues, board and counters. A worker that takes a task holds its scheduling
-/// mutex of StarPU around it (pop); all others take it alone. Under it no function of StarPU is
-/// called that waits for a worker. Thread-safe. StarPU runs some tasks without push(), and some
-/// without after_execution(): the former are none of ours, the latter are never updates.
+/// Locks: one mutex for dispatch, board and counters. A worker that takes a task holds its
+/// scheduling mutex of StarPU around it (pop); all others take it alone. Under it no function of
+/// StarPU is called that waits for a worker, and nobody plans. Thread-safe. StarPU runs some tasks
+/// without push(), and some without after_execution(): the former are none of ours, the latter are
+/// never updates.
 class Scheduler {
  public:
   Scheduler(unsigned context, const sched::Policy& policy, Settings settings);
@@ -46,57 +45,60 @@ class Scheduler {
   [[nodiscard]] Report report();
 
  private:
-  /// The workers of one memory node.
-  struct Group {
-    unsigned node = 0;
+  /// The workers of one memory node; its tasks are in the Dispatch, under the same number.
+  struct Node {
+    unsigned id = 0;
     Device device{};
     std::vector<int> workers{};
-    ReadyTasks ready{};    ///< may run now
-    ReadyTasks updates{};  ///< updates that may run now; of a GPU: that wait for room in its window
-    Index in_window = 0;   ///< streamed updates that are prefetched or run
-    Index residents = 0;   ///< resident ones
-    double queued_seconds = 0;  ///< of what waits, and of the updates that run
-    double last_end_us = 0;
     Traffic moved{};  ///< as counted by the reports before
   };
+  struct WorkerPlace {
+    Index group = 0;
+    Index worker = 0;  ///< of the group
+  };
 
-  Group& group(Index index) { return groups_[static_cast<std::size_t>(index)]; }
+  Node& node(Index group) { return nodes_[static_cast<std::size_t>(group)]; }
   [[nodiscard]] bool is_update(starpu_task* task) const;
   [[nodiscard]] Surroundings surroundings() const;
   void place_update(TaskNote& note);
   void place_other(TaskNote& note);
+  [[nodiscard]] double expected_seconds(starpu_task* task, int worker,
+                                        unsigned implementation) const;
+  /// What StarPU's models expect of the task, in seconds by group; 0: they know nothing. Empty once
+  /// the board needs them no more.
+  [[nodiscard]] std::vector<double> model_times(starpu_task* task) const;
+  /// Registers the update with the board, and plans if a plan is due.
+  void announce(const UpdateTask& update, TaskNote& note);
   void choose_group(TaskNote& note) const;
-  /// When each group will have done what waits for it, in seconds from now.
-  [[nodiscard]] std::vector<double> queue_ends() const;
+  /// In how many seconds each group can begin with another task.
+  [[nodiscard]] std::vector<double> starts() const;
   [[nodiscard]] Index group_of(const Device& device, starpu_task* task) const;
   /// The first worker of the group that may run the task, -1 if none may.
-  [[nodiscard]] static int runner_of(const Group& group, starpu_task* task,
+  [[nodiscard]] static int runner_of(const Node& node, starpu_task* task,
                                      unsigned* implementation = nullptr);
   /// Lets updates into the window of a GPU and prefetches them. Without the lock.
   void admit(Index group);
-  /// Wakes one worker of the group. Without the lock.
-  void wake(const Group& group, bool all = false) const;
-  [[nodiscard]] Index window_of(const Group& gpu) const;
-  [[nodiscard]] bool has_room(const Group& gpu, const TaskNote& note) const;
-  static void occupy(Group& gpu, TaskNote& note, bool resident);
-  static void release(Group& gpu, TaskNote& note);
-  TaskNote* take(Group& group, unsigned worker);
-  TaskNote* take_elsewhere(Index group, unsigned worker);
-  [[nodiscard]] bool would_end_earlier(const Group& idle, const Group& owner) const;
+  /// Wakes one worker of the group that found nothing to do, or all. Without the lock.
+  void wake(Index group, bool all = false);
+  void wake_others(Index group);
   void write_back(const TaskNote& note) const;
-  void forget(TaskNote& note);
-  void describe_device(Group& group, DeviceReport& device);
+  void describe_device(Node& node, DeviceReport& device);
 
   const unsigned context_;
   const sched::Policy& policy_;
   const Settings settings_;
   mutable std::mutex mutex_;
-  std::vector<Group> groups_;  ///< the CPU first
-  std::array<Index, STARPU_NMAXWORKERS> group_of_worker_{};
+  std::vector<Node> nodes_;  ///< by group: the CPU first
+  std::array<WorkerPlace, STARPU_NMAXWORKERS> place_of_worker_{};
+  Dispatch dispatch_;
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
+  std::atomic<bool> lacks_rates_{true};
+  /// By worker: found nothing when it asked last, and nobody has woken it since. Two tasks that
+  /// come one after the other wake two workers.
+  std::array<std::atomic<bool>, STARPU_NMAXWORKERS> is_idle_{};
 };
 
 }  // namespace dos::sched_starpu

@@ -10,20 +10,20 @@ Report Scheduler::report() {
   const std::lock_guard lock(mutex_);
   if (!board_) return {};
   Report report = board_->report();
-  for (std::size_t g = 0; g < groups_.size(); ++g) describe_device(groups_[g], report.devices[g]);
+  for (std::size_t g = 0; g < nodes_.size(); ++g) describe_device(nodes_[g], report.devices[g]);
   return report;
 }
 
-void Scheduler::describe_device(Group& group, DeviceReport& device) {
-  device.workers = std::ssize(group.workers);
-  for (const int worker : group.workers)
+void Scheduler::describe_device(Node& node, DeviceReport& device) {
+  device.workers = std::ssize(node.workers);
+  for (const int worker : node.workers)
     device.times += clocks_[static_cast<std::size_t>(worker)].times();
-  if (group.device.is_cpu()) {
+  if (node.device.is_cpu()) {
     device.name = "CPU";
     return;
   }
   std::array<char, 64> name{};
-  starpu_memory_node_get_name(group.node, name.data(), name.size());
+  starpu_memory_node_get_name(node.id, name.data(), name.size());
   device.name = name.data();
   if (starpu_profiling_status_get() != STARPU_PROFILING_ENABLE) return;
   // Reading a counter of StarPU sets it to 0.
@@ -33,9 +33,9 @@ void Scheduler::describe_device(Group& group, DeviceReport& device) {
                                   &info);
     return units::Bytes(static_cast<double>(info.transferred_bytes));
   };
-  group.moved.in += bytes(STARPU_MAIN_RAM, group.node);
-  group.moved.out += bytes(group.node, STARPU_MAIN_RAM);
-  device.moved = group.moved;
+  node.moved.in += bytes(STARPU_MAIN_RAM, node.id);
+  node.moved.out += bytes(node.id, STARPU_MAIN_RAM);
+  device.moved = node.moved;
 }
 
 }  // namespace dos::sched_starpu

@@ -8,7 +8,6 @@
 
 #include "base/error.hpp"
 #include "sched/registry.hpp"
-#include "sched/replay.hpp"
 
 namespace dos::sched_starpu {
 namespace {
@@ -17,7 +16,6 @@ constexpr Index kProbesPerGpu = 2;
 /// Weight of the newest measurement: a rate follows a change within some ten updates.
 constexpr double kNewest = 0.1;
 constexpr double kChangeWorthPlanning = 0.05;
-constexpr double kGainWorthChanging = 0.03;
 
 units::Params params_of(Index count) {
   return units::Params(static_cast<double>(count));
@@ -39,8 +37,24 @@ void add(StepReport& sum, const StepReport& step) {
 }  // namespace
 
 void UpdateBoard::Rate::see(units::ParamsPerSecond rate) {
-  // The first one may have loaded a kernel.
-  value = ++seen > 2 ? *value * (1 - kNewest) + rate * kNewest : rate;
+  // The first one may have loaded a kernel: what was suggested is better than that.
+  if (++seen == 1 && is_suggested) return;
+  value = seen > 2 ? *value * (1 - kNewest) + rate * kNewest : rate;
+}
+
+UpdateBoard::Rate& UpdateBoard::rate_of(Device device) {
+  return device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)];
+}
+
+const UpdateBoard::Rate& UpdateBoard::rate_of(Device device) const {
+  return device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)];
+}
+
+void UpdateBoard::suggest(Index params, Device device, units::Seconds time) {
+  Rate& rate = rate_of(device);
+  if (rate.value || !(time.value() > 0) || params == 0) return;
+  rate.value = params_of(params) / time;
+  rate.is_suggested = true;
 }
 
 UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
@@ -56,23 +70,27 @@ UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
 Index UpdateBoard::arrive(const UpdateTask& task) {
   const auto [place, is_new] = index_of_.try_emplace(task.subgroup, std::ssize(known_));
   const Index index = place->second;
-  if (is_new) {
-    known_.push_back({.task = task});
-    learned_ = true;
-  }
+  if (is_new) known_.push_back({.task = task});
   Known& known = known_[static_cast<std::size_t>(index)];
   known.task = task;
   if (current_.step == 0 || known.step == current_.step) begin_step();
   known.step = current_.step;
   ++arrived_;
-  const units::Params params = params_of(task.params);
-  current_.total += params;
-  if (!planned(index).is_cpu()) current_.planned_gpu += params;
-  if (!gpus_.empty()) plan_traffic(known, index);
   return index;
 }
 
-void UpdateBoard::plan_traffic(Known& known, Index index) {
+Place UpdateBoard::place(Index index) {
+  const Place result = planned(index);
+  Known& known = known_[static_cast<std::size_t>(index)];
+  known.placed = result.device;
+  const units::Params params = params_of(known.task.params);
+  current_.total += params;
+  if (!result.device.is_cpu()) current_.planned_gpu += params;
+  if (!gpus_.empty()) plan_traffic(known, index, result);
+  return result;
+}
+
+void UpdateBoard::plan_traffic(Known& known, Index index, const Place& place) {
   const units::Params params = params_of(known.task.params);
   const sched::UpdateCost& cost = known.task.cost;
   const auto move = [&](Index gpu, units::BytesPerParam in, units::BytesPerParam out) {
@@ -80,9 +98,9 @@ void UpdateBoard::plan_traffic(Known& known, Index index) {
     traffic.in += params * in;
     traffic.out += params * out;
   };
-  const Index gpu = planned(index).gpu;
+  const Index gpu = place.device.gpu;
   const units::BytesPerParam none{0};
-  if (gpu >= 0 && !is_resident(index)) {
+  if (gpu >= 0 && !place.is_resident) {
     move(gpu, known.home < 0 ? cost.held() : cost.host_gradient, cost.state);
     known.home = -1;
     return;
@@ -105,7 +123,7 @@ void UpdateBoard::begin_step() {
     obstacle_ = "no update has run on every device yet, or its codelet cannot run on all of them";
     return;
   }
-  if (learned_ || planned_with_.empty() || rates_have_changed()) make_plan();
+  due_ = planned_subgroups_ != std::ssize(known_) || rates_have_changed();
 }
 
 void UpdateBoard::end_step() {
@@ -129,43 +147,65 @@ bool UpdateBoard::rates_have_changed() const {
   return false;
 }
 
-void UpdateBoard::make_plan() {
-  std::vector<Index> order(known_.size());
-  std::iota(order.begin(), order.end(), Index{0});
-  std::ranges::stable_sort(order, [&](Index a, Index b) {
+std::optional<PlanOrder> UpdateBoard::order() {
+  if (!due_ || being_planned_) return std::nullopt;
+  due_ = false;
+  being_planned_ = true;
+  PlanOrder order{.policy = policy_,
+                  .options = options_,
+                  .problem = {},
+                  .subgroups = std::vector<Index>(known_.size()),
+                  .rates = {*cpu_.value},
+                  .current = {}};
+  std::iota(order.subgroups.begin(), order.subgroups.end(), Index{0});
+  std::ranges::stable_sort(order.subgroups, [&](Index a, Index b) {
     return known_[static_cast<std::size_t>(a)].task.priority >
            known_[static_cast<std::size_t>(b)].task.priority;
   });
-  for (std::size_t i = 0; i < order.size(); ++i)
-    known_[static_cast<std::size_t>(order[i])].position = static_cast<Index>(i);
-  planned_with_.assign(1, *cpu_.value);
-  for (const Rate& gpu : gpus_) planned_with_.push_back(*gpu.value);
-  sched::Problem problem = describe();
-  sched::Plan plan;
-  obstacle_.clear();
-  try {
-    plan = sched::make_plan(policy_, problem, options_);
-  } catch (const Error& error) {
-    obstacle_ = error.what();
-    plan_.reset();
-    learned_ = false;
-    return;
-  }
-  const bool keep = plan_ && !learned_ &&
-                    plan.time.value() > (1 - kGainWorthChanging) *
-                                            sched::replay(problem, *plan_).update_end.value();
-  if (!keep) plan_ = std::move(plan);
-  problem_ = std::move(problem);
-  learned_ = false;
+  for (const Rate& gpu : gpus_) order.rates.push_back(*gpu.value);
+  order.problem = describe(order.subgroups);
+  if (planned_subgroups_ == std::ssize(known_)) order.current = plan_;
+  return order;
 }
 
-sched::Problem UpdateBoard::describe() const {
+void UpdateBoard::adopt(PlanOutcome outcome) {
+  being_planned_ = false;
+  const PlanOrder& order = outcome.order;
+  for (std::size_t i = 0; i < order.subgroups.size(); ++i)
+    known_[static_cast<std::size_t>(order.subgroups[i])].position = static_cast<Index>(i);
+  planned_subgroups_ = std::ssize(order.subgroups);
+  planned_with_ = order.rates;
+  plan_ = std::move(outcome.plan);
+  problem_ = std::move(outcome.order.problem);
+  obstacle_ = std::move(outcome.obstacle);
+  count_slots();
+}
+
+void UpdateBoard::count_slots() {
+  slots_.assign(gpus_.size(), 1);
+  for (std::size_t g = 0; plan_ && g < gpus_.size(); ++g) {
+    units::Bytes room = problem_->memory[g].update;
+    units::Bytes largest{0};
+    for (std::size_t i = 0; i < plan_->assignments.size(); ++i) {
+      const sched::Assignment& each = plan_->assignments[i];
+      if (each.placement == sched::Placement::kCpu || each.gpu != static_cast<Index>(g)) continue;
+      const units::Bytes bytes = problem_->held_bytes(static_cast<Index>(i));
+      if (each.placement == sched::Placement::kResident)
+        room -= bytes;
+      else
+        largest = std::max(largest, bytes);
+    }
+    if (largest.value() > 0)
+      slots_[g] = std::max<Index>(1, static_cast<Index>(std::floor(room / largest)));
+  }
+}
+
+sched::Problem UpdateBoard::describe(const std::vector<Index>& order) const {
   sched::Problem problem;
-  problem.subgroups.resize(known_.size());
-  for (const Known& known : known_) {
-    problem.subgroups[static_cast<std::size_t>(known.position)] = {.params = known.task.params,
-                                                                   .depth = known.position};
-    problem.cost = known.task.cost;
+  for (const Index index : order) {
+    const UpdateTask& task = known_[static_cast<std::size_t>(index)].task;
+    problem.subgroups.push_back({.params = task.params, .depth = std::ssize(problem.subgroups)});
+    problem.cost = task.cost;
   }
   perfmodels::Rates& rates = problem.rates;
   rates.cpu_workers = surroundings_.cpu_workers;
@@ -197,48 +237,57 @@ Report UpdateBoard::report() const {
                 .obstacle = obstacle_,
                 .steps = last_,
                 .all = all_,
-                .devices = {{.rate = cpu_.value}}};
+                .devices = {{.rate = cpu_.value, .rate_is_measured = cpu_.is_measured()}}};
   if (current_.step > 0) add(report.all, current_);
   for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu)
     report.devices.push_back({.rate = gpus_[gpu].value,
+                              .rate_is_measured = gpus_[gpu].is_measured(),
                               .h2d = surroundings_.gpus[gpu].h2d,
                               .d2h = surroundings_.gpus[gpu].d2h});
   return report;
 }
 
-Device UpdateBoard::planned(Index index) const {
+Place UpdateBoard::planned(Index index) const {
   const Known& known = known_[static_cast<std::size_t>(index)];
   const Index gpus = std::ssize(gpus_);
-  if (!plan_)
-    return {.gpu = current_.step <= 1 && index < kProbesPerGpu * gpus ? index % gpus : -1};
+  if (!plan_) {
+    if (current_.step > 1 || index >= kProbesPerGpu * gpus) return {};
+    const Device gpu{.gpu = index % gpus};
+    return rate_of(gpu).is_suggested ? Place{} : Place{.device = gpu};
+  }
   if (known.position < 0) return {};
   const sched::Assignment& assignment =
       plan_->assignments[static_cast<std::size_t>(known.position)];
-  return {.gpu = assignment.placement == sched::Placement::kCpu ? -1 : assignment.gpu};
-}
-
-bool UpdateBoard::is_resident(Index index) const {
-  const Index position = known_[static_cast<std::size_t>(index)].position;
-  return plan_ && position >= 0 &&
-         plan_->assignments[static_cast<std::size_t>(position)].placement ==
-             sched::Placement::kResident;
+  if (assignment.placement == sched::Placement::kCpu) return {};
+  return {.device = {.gpu = assignment.gpu},
+          .is_resident = assignment.placement == sched::Placement::kResident};
 }
 
 Index UpdateBoard::window(Index gpu) const {
   return plan_ ? std::max<Index>(1, plan_->window[static_cast<std::size_t>(gpu)]) : 1;
 }
 
+Index UpdateBoard::slots(Index gpu) const {
+  return slots_.empty() ? 1 : slots_[static_cast<std::size_t>(gpu)];
+}
+
+units::Seconds UpdateBoard::write_back_time(Index params, Device gpu) const {
+  const Surroundings::Gpu& link = surroundings_.gpus[static_cast<std::size_t>(gpu.gpu)];
+  return surroundings_.transfer_latency +
+         params_of(params) * known_.front().task.cost.state / link.d2h;
+}
+
 void UpdateBoard::executed(Index index, Device device, units::Seconds time) {
   const Known& known = known_[static_cast<std::size_t>(index)];
   const units::Params params = params_of(known.task.params);
   if (!device.is_cpu()) current_.executed_gpu += params;
-  if (device != planned(index)) ++current_.moved;
+  if (device != known.placed) ++current_.moved;
   if (!(time.value() > 0) || known.task.params == 0) return;
-  (device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)]).see(params / time);
+  rate_of(device).see(params / time);
 }
 
 std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device) const {
-  const Rate& rate = device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)];
+  const Rate& rate = rate_of(device);
   if (!rate.value) return std::nullopt;
   const units::Seconds kernel = params_of(params) / *rate.value;
   if (device.is_cpu()) return kernel;

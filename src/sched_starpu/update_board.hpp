@@ -8,6 +8,7 @@
 
 #include "sched/plan.hpp"
 #include "sched/policy.hpp"
+#include "sched_starpu/planning.hpp"
 #include "sched_starpu/report.hpp"
 
 namespace dos::sched_starpu {
@@ -27,6 +28,12 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+/// Where an update goes.
+struct Place {
+  Device device;
+  bool is_resident = false;  ///< whether its states stay on the GPU
+};
+
 /// What stays as it is while the program runs.
 struct Surroundings {
   Index cpu_workers = 1;
@@ -42,11 +49,14 @@ struct Surroundings {
 /// Learns the subgroups of a program and the rates of its devices from its update tasks, and
 /// plans: pure bookkeeping without a runtime, and without a lock of its own.
 ///
-/// The first step is placed on the CPU, but for two subgroups a GPU that show its rate; from the
-/// second step on the policy's plan holds. A step begins when a subgroup is seen again: between two
-/// updates of a training program lies a forward pass, which needs all of the first. At its
-/// beginning the plan is made again when a rate has changed by more than 5 %, and changed when the
-/// new one is faster by more than 3 %. Where the policy cannot plan, every update is the CPU's.
+/// The first step is placed on the CPU, but for two subgroups a GPU that show its rate, if nobody
+/// suggests one; from the second step on the policy's plan holds. A step begins when a subgroup is
+/// seen again: between two updates of a training program lies a forward pass, which needs all of
+/// the first. At its beginning a plan is ordered when a rate has changed by more than 5 %. Whoever
+/// has the order plans (planning.hpp) while updates are still placed by the plan before, and brings
+/// what came out. Where the policy cannot plan, every update is the CPU's.
+///
+/// An update goes through arrive(), then order() and adopt() if a plan is due, place(), executed().
 class UpdateBoard {
  public:
   /// Throws Error for an unknown policy or an option out of range.
@@ -55,14 +65,31 @@ class UpdateBoard {
   /// An update is ready: its index, the same in every step. The first one of a step begins it.
   Index arrive(const UpdateTask& task);
 
-  [[nodiscard]] Device planned(Index index) const;
-  /// Whether the states stay on the GPU after the update.
-  [[nodiscard]] bool is_resident(Index index) const;
+  /// What is to be planned; nothing while no plan is due, or somebody else plans.
+  std::optional<PlanOrder> order();
+  /// The plan that holds from now on.
+  void adopt(PlanOutcome outcome);
+
   /// Whether as many updates have arrived as in the step before. Until then a device without work
   /// has work of its own to come.
   [[nodiscard]] bool all_arrived() const { return arrived_ >= expected_; }
-  /// Updates that may hold memory of the GPU at once.
+  /// Where an update that has arrived goes: decided once a step, by the plan that holds now.
+  Place place(Index index);
+
+  /// What the plan that holds says.
+  [[nodiscard]] Place planned(Index index) const;
+  /// Streamed updates that may be prefetched or run on a GPU at once.
   [[nodiscard]] Index window(Index gpu) const;
+  /// Streamed updates whose states fit in the memory that residents leave, at least 1.
+  [[nodiscard]] Index slots(Index gpu) const;
+  /// How long states of a streamed update take back to host memory.
+  [[nodiscard]] units::Seconds write_back_time(Index params, Device gpu) const;
+
+  /// Whether the rate of a device is neither measured nor suggested.
+  [[nodiscard]] bool lacks_rates() const { return !rates_are_known(); }
+  /// What a performance model expects of an update with data at hand on one CPU worker or on a GPU.
+  /// Holds until that device is measured.
+  void suggest(Index params, Device device, units::Seconds time);
 
   /// An update has run in `time` on one CPU worker or on a GPU, data at hand.
   void executed(Index index, Device device, units::Seconds time);
@@ -80,21 +107,26 @@ class UpdateBoard {
     UpdateTask task;
     Index step = 0;       ///< in which it was seen last
     Index position = -1;  ///< in problem_, once there is a plan
+    Device placed{};      ///< in that step
     Index home = -1;      ///< the GPU on which its states stay
   };
   struct Rate {
     std::optional<units::ParamsPerSecond> value;
     Index seen = 0;
+    bool is_suggested = false;  ///< before it was seen
+    [[nodiscard]] bool is_measured() const { return seen > (is_suggested ? 1 : 0); }
     void see(units::ParamsPerSecond rate);
   };
 
+  Rate& rate_of(Device device);
+  [[nodiscard]] const Rate& rate_of(Device device) const;
   void begin_step();
   void end_step();
-  void plan_traffic(Known& known, Index index);
-  void make_plan();
+  void plan_traffic(Known& known, Index index, const Place& place);
   [[nodiscard]] bool rates_are_known() const;
   [[nodiscard]] bool rates_have_changed() const;
-  [[nodiscard]] sched::Problem describe() const;
+  [[nodiscard]] sched::Problem describe(const std::vector<Index>& order) const;
+  void count_slots();
 
   std::string policy_;
   sched::PolicyOptions options_;
@@ -106,7 +138,10 @@ class UpdateBoard {
   std::vector<units::ParamsPerSecond> planned_with_;
   std::optional<sched::Problem> problem_;
   std::optional<sched::Plan> plan_;
-  bool learned_ = false;  ///< subgroups appeared since the plan
+  std::vector<Index> slots_;     ///< by GPU
+  Index planned_subgroups_ = 0;  ///< what planned_with_ is for
+  bool due_ = false;
+  bool being_planned_ = false;
   StepReport current_;
   Index arrived_ = 0;             ///< updates of this step
   Index expected_ = 0;            ///< updates of the step before

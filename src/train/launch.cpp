@@ -10,11 +10,13 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/units.hpp"
+#include "codelets/all.hpp"
 #include "data/dataset.hpp"
 #include "models/registry.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
 #include "rt/cuda.hpp"
+#include "rt/history_model.hpp"
 #include "sched_starpu/policies.hpp"
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
@@ -148,6 +150,8 @@ void launch(const LaunchOptions& options) {
                        .opencl_workers = config.train.opencl_devices,
                        .cuda_workers = config.train.cuda_devices,
                        .schedulers = sched_starpu::policies()});
+  for (const rt::Codelet* codelet : codelets::all_codelets())
+    rt::expect_readable_history(codelet->symbol());
   const Index workers = session.cpu_workers();
   expect(config.train.workers == 0 || workers == config.train.workers,
          "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",

@@ -127,6 +127,18 @@ class BadConfiguration(AppTest):
         self.expect_nothing_written()
 
 
+class BadHistory(AppTest):
+    def test_a_performance_model_of_another_version(self):
+        home = {"STARPU_HOME": str(self.folder), "STARPU_CALIBRATE": "1"}
+        self.trained(keys={"train.steps": 2}, env=home)
+        shutil.rmtree(self.out)
+        model, = self.folder.glob(".starpu/sampling/codelets/*/dos.update.adamw.f32.f32.v1")
+        model.write_text("# Performance Model Version\n12\n")
+        self.expect_error(self.train(env=home), f"{model}: a performance model of version 12",
+                          "delete it and run calibrate")
+        self.expect_nothing_written()
+
+
 class BadData(AppTest):
     def expect_refused(self, *parts, **keys):
         self.expect_error(self.train(keys={"data.path": self.folder / "d"} | keys), *parts)

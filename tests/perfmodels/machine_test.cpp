@@ -82,6 +82,8 @@ TEST(MachineFile, ErrorsNameFileLineAndRemedy) {
               HasSubstr("link.h2d has unit 'Gb/s', known: GB/s, GiB/s"));
   EXPECT_THAT(error_of(replaced("source = \"bench\"", "note = \"bench\"")),
               HasSubstr("unknown part 'note'"));
+  EXPECT_THAT(error_of(replaced("value = 25,", "value = 25, spread = -1,")),
+              HasSubstr("m.toml:17: link.h2d.spread must be a number of at least 0"));
   EXPECT_THAT(error_of(replaced(", source = \"bench\"", "")),
               HasSubstr("cpu.update_rate needs source"));
   EXPECT_THAT(error_of(replaced("h2d =", "h2 =")),
@@ -112,7 +114,7 @@ TEST(MachineFile, UnknownNamesSuggestTheNearest) {
   const test::ScratchDirectory folder;
   const auto error = [&](const std::string& name) -> std::string {
     try {
-      find_machine(name, folder.path(), "myhost");
+      find_machine(name, folder.path(), {.name = "myhost"});
     } catch (const Error& e) {
       return e.what();
     }
@@ -120,11 +122,85 @@ TEST(MachineFile, UnknownNamesSuggestTheNearest) {
   };
   std::ofstream(folder / "h100-4x.toml") << kGood;
   EXPECT_THAT(error("h100-x4"), HasSubstr("unknown machine 'h100-x4' (did you mean 'h100-4x'?)"));
-  EXPECT_THAT(error("this"), AllOf(HasSubstr("myhost.toml"), HasSubstr("does not exist")));
-  EXPECT_EQ(find_machine("h100-4x", folder.path(), "").name, "h100-4x");
-  EXPECT_EQ(find_machine(folder / "h100-4x.toml", "/nowhere", "").name, "h100-4x");
+  EXPECT_THAT(error("this"),
+              AllOf(HasSubstr("myhost.toml"), HasSubstr("does not exist: run calibrate")));
+  EXPECT_EQ(find_machine("h100-4x", folder.path()).name, "h100-4x");
+  EXPECT_EQ(find_machine(folder / "h100-4x.toml", "/nowhere").name, "h100-4x");
   std::ofstream(folder / "myhost.toml") << kGood;
-  EXPECT_EQ(find_machine("this", folder.path(), "myhost").name, "myhost");
+  EXPECT_EQ(find_machine("this", folder.path(), {.name = "myhost"}).name, "myhost");
+}
+
+const std::string kCalibration = R"([calibration]
+host = "node7"
+date = "2026-11-21"
+starpu = "1.3.10"
+cores = 8
+nvidia_gpus = 2
+)";
+
+TEST(Calibration, OfAnotherMachineIsStale) {
+  const test::ScratchDirectory folder;
+  std::ofstream(folder / "node7.toml") << kGood << kCalibration;
+  std::ofstream(folder / "node8.toml") << kGood << kCalibration;
+  const auto error = [&](const Host& host) -> std::string {
+    try {
+      find_machine("this", folder.path(), host);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error({.name = "node7", .cores = 8, .nvidia_gpus = 2}), "no error");
+  EXPECT_THAT(error({.name = "node8", .cores = 8, .nvidia_gpus = 2}),
+              AllOf(HasSubstr("node8.toml: calibrated on host 'node7', this is 'node8'"),
+                    HasSubstr("run calibrate again")));
+  EXPECT_THAT(error({.name = "node7", .cores = 4, .nvidia_gpus = 2}),
+              HasSubstr("calibrated with 8 cores, this process may use 4"));
+  EXPECT_THAT(error({.name = "node7", .cores = 8, .nvidia_gpus = 1}),
+              HasSubstr("calibrated with 2 NVIDIA GPUs in the machine, now it has 1"));
+  // By its name or path a file is used as it is.
+  EXPECT_EQ(find_machine("node8", folder.path()).calibration->host.name, "node7");
+}
+
+TEST(Calibration, IsReadWholeOrNotAtAll) {
+  const Machine machine = parse(kGood + kCalibration);
+  ASSERT_TRUE(machine.calibration.has_value());
+  EXPECT_EQ(machine.calibration->host.cores, 8);
+  EXPECT_EQ(machine.calibration->date, "2026-11-21");
+  EXPECT_THAT(error_of(kGood + "[calibration]\nhost = \"a\"\n"),
+              AllOf(HasSubstr("is missing"), HasSubstr("run calibrate again")));
+  EXPECT_THAT(error_of(kGood + kCalibration + "core = 8\n"),
+              HasSubstr("unknown key 'calibration.core'"));
+  std::string text = kGood + kCalibration;
+  text.replace(text.find("cores = 8"), 9, "cores = \"8\"");
+  EXPECT_THAT(error_of(text), HasSubstr("calibration.cores must be a whole number"));
+}
+
+TEST(MachineText, IsReadBack) {
+  Machine machine = parse(kGood + kCalibration);
+  machine.h2d.spread = 0.031;
+  machine.h2d.source = "a \"b\" \\ c";
+  machine.gather = {{units::gigabytes_per_second(3)}, "assumed"};
+  machine.published = {.downcast_rate = {units::gparams_per_second(2), "d"},
+                       .blocking_flush = {units::gparams_per_second(1), "b"},
+                       .gpu_update_rate = {units::gparams_per_second(9), "g"}};
+  const std::string text = machine_text(machine);
+  const Machine back = parse(text);
+  EXPECT_EQ(machine_text(back), text);
+  EXPECT_EQ(back.h2d.source, machine.h2d.source);
+  EXPECT_DOUBLE_EQ(back.h2d.spread.value(), 0.031);
+  EXPECT_FALSE(back.d2h.spread.has_value());
+  EXPECT_DOUBLE_EQ(back.gather->value.value(), 3e9);
+  EXPECT_EQ(back.gpus.value, 2);
+  EXPECT_EQ(back.calibration->host.name, "node7");
+  // Five digits.
+  EXPECT_NEAR(back.dram_capacity.value.value(), machine.dram_capacity.value.value(), 0.5e-4 * 64e9);
+
+  machine.gpus.value = 0;
+  machine.gather.reset();
+  machine.published.reset();
+  const Machine cpu_only = parse(machine_text(machine));
+  EXPECT_EQ(cpu_only.gpus.value, 0);
 }
 
 TEST(Machines, OfTheRepositoryAreReadable) {
@@ -134,7 +210,7 @@ TEST(Machines, OfTheRepositoryAreReadable) {
   EXPECT_THAT(names, testing::IsSupersetOf({"a100", "a100-4x", "cpu-2core", "gh200", "h100",
                                             "h100-4x", "h200", "rtx4090"}));
   for (const std::string& name : names) {
-    const Machine machine = find_machine(name, folder, "");
+    const Machine machine = find_machine(name, folder);
     EXPECT_NO_THROW(rates_of(machine, 1)) << name;
   }
 }

@@ -14,7 +14,7 @@ inline std::filesystem::path machine_folder() {
 
 inline planner::Request request(const std::string& machine, const std::string& model, Index ranks) {
   planner::Request result;
-  result.machine = perfmodels::find_machine(machine, machine_folder(), "");
+  result.machine = perfmodels::find_machine(machine, machine_folder());
   result.model = planner::find_llama(model).value();
   result.ranks = ranks;
   return result;

@@ -4,13 +4,24 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 namespace dos::platform {
 namespace {
 
 using ::testing::MatchesRegex;
 
-Index physical_memory_bytes() {
-  return Index{::sysconf(_SC_PHYS_PAGES)} * Index{::sysconf(_SC_PAGESIZE)};
+Index kernel_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  Index kib = 0;
+  file >> key >> kib;  // MemTotal comes first
+  return kib * 1024;
+}
+
+TEST(PhysicalMemory, IsWhatTheKernelSays) {
+  EXPECT_EQ(physical_memory_bytes(), kernel_memory_bytes());
 }
 
 TEST(Topology, CountsWhatEveryMachineHas) {
@@ -20,6 +31,10 @@ TEST(Topology, CountsWhatEveryMachineHas) {
   EXPECT_GE(machine.cores, machine.packages);
   EXPECT_GE(machine.processing_units, machine.cores);
   EXPECT_LE(machine.processing_units, Index{::sysconf(_SC_NPROCESSORS_CONF)});
+  EXPECT_GE(machine.last_level_cache_bytes, 16 * 1024);
+  EXPECT_LT(machine.last_level_cache_bytes, machine.memory_bytes);
+  EXPECT_GE(machine.nvidia_gpus, 0);
+  EXPECT_FALSE(host_name().empty());
 }
 
 // The two numbers need not be equal: the kernel keeps a part of the nodes' memory for itself, and

@@ -141,6 +141,26 @@ TEST_P(EveryPolicy, NoTaskIsForgotten) {
   EXPECT_EQ(ran, 1000);
 }
 
+// Each of the two ends when both run: a worker that sleeps on would be seen.
+TEST_P(EveryPolicy, TwoTasksThatComeTogetherWakeTwoWorkers) {
+  rt::Session session(with(GetParam(), 2));
+  const Handle first(session, {.name = "first", .count = 1});
+  const Handle second(session, {.name = "second", .count = 1});
+  std::atomic<int> running{0};
+  std::atomic<int> wanted{0};
+  const test::Body meet = [&](const rt::TaskView&) {
+    ++running;
+    EXPECT_TRUE(test::eventually([&] { return running >= wanted; }));
+  };
+  rt::Submitter submitter(session);
+  for (int round = 0; round < 100 && !HasFailure(); ++round) {
+    wanted += 2;
+    test::submit_body(submitter, meet, {&first});
+    test::submit_body(submitter, meet, {&second});
+    session.wait_all();
+  }
+}
+
 // What StarPU runs without asking the scheduler, or without telling it of the end.
 TEST_P(EveryPolicy, TasksThatPassTheSchedulerByDoNoHarm) {
   rt::Session session(with(GetParam(), 2));

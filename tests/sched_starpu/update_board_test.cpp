@@ -27,6 +27,14 @@ Surroundings surroundings(Index gpus, double memory = 1e9) {
   return result;
 }
 
+/// As the scheduler does: an update arrives, a plan that is due is made, the update is placed.
+Index announce(UpdateBoard& board, const UpdateTask& task) {
+  const Index index = board.arrive(task);
+  if (std::optional<PlanOrder> order = board.order()) board.adopt(carry_out(std::move(*order)));
+  board.place(index);
+  return index;
+}
+
 /// A program of equal subgroups, the first of which the next forward needs first.
 class Program {
  public:
@@ -39,24 +47,25 @@ class Program {
     std::vector<Index> indices;
     for (Index i = 0; i < kSubgroups; ++i) indices.push_back(arrive(i));
     for (const Index index : indices) {
-      const Device device = board.planned(index);
+      const Device device = board.planned(index).device;
       const double rate = device.is_cpu() ? cpu_rate : kGpuRate;
       board.executed(index, device, units::Seconds(kParams / rate));
     }
   }
-  Index arrive(Index i) {
-    return board.arrive({.subgroup = &identities_[static_cast<std::size_t>(i)],
-                         .params = kParams,
-                         .priority = static_cast<int>(kSubgroups - i),
-                         .cost = cost_});
+  UpdateTask task(Index i) const {
+    return {.subgroup = &identities_[static_cast<std::size_t>(i)],
+            .params = kParams,
+            .priority = static_cast<int>(kSubgroups - i),
+            .cost = cost_};
   }
   void model_on_host() {
     cost_.weight = units::BytesPerParam(0);
     cost_.host_gradient = cost_.host_parameter = units::BytesPerParam(4);
   }
+  Index arrive(Index i) { return announce(board, task(i)); }
   double gpu_share() {
     Index count = 0;
-    for (Index i = 0; i < kSubgroups; ++i) count += board.planned(i).is_cpu() ? 0 : 1;
+    for (Index i = 0; i < kSubgroups; ++i) count += board.planned(i).device.is_cpu() ? 0 : 1;
     return static_cast<double>(count) / kSubgroups;
   }
 
@@ -115,7 +124,7 @@ TEST(UpdateBoard, ReportsWhatWasPlannedAndWhatRan) {
   program.step();
   program.step();
   const Index first = program.arrive(0);
-  ASSERT_FALSE(program.board.planned(first).is_cpu());
+  ASSERT_FALSE(program.board.planned(first).device.is_cpu());
   program.board.executed(first, {}, units::Seconds(1));
   for (Index i = 1; i < kSubgroups; ++i) program.arrive(i);
   program.arrive(0);
@@ -171,10 +180,10 @@ TEST(UpdateBoard, IdentityIsTheSubgroupWhateverTheOrderOfArrival) {
   program.step();
   program.step();
   std::vector<Device> before;
-  for (Index i = 0; i < kSubgroups; ++i) before.push_back(program.board.planned(i));
+  for (Index i = 0; i < kSubgroups; ++i) before.push_back(program.board.planned(i).device);
   for (Index i = kSubgroups - 1; i >= 0; --i) EXPECT_EQ(program.arrive(i), i);
   for (Index i = 0; i < kSubgroups; ++i)
-    EXPECT_EQ(program.board.planned(i), before[static_cast<std::size_t>(i)]) << i;
+    EXPECT_EQ(program.board.planned(i).device, before[static_cast<std::size_t>(i)]) << i;
 }
 
 TEST(UpdateBoard, PlansAgainWhenTheCpuHasBecomeSlower) {
@@ -230,8 +239,8 @@ TEST(UpdateBoard, FewSubgroupsArePlannedOneStepLater) {
     EXPECT_FALSE(board.plan().has_value()) << step;
     for (const char& identity : identities) {
       const Index index =
-          board.arrive({.subgroup = &identity, .params = kParams, .priority = 0, .cost = {}});
-      const Device device = board.planned(index);
+          announce(board, {.subgroup = &identity, .params = kParams, .priority = 0, .cost = {}});
+      const Device device = board.planned(index).device;
       board.executed(index, device,
                      units::Seconds(kParams / (device.is_cpu() ? kCpuRate : kGpuRate)));
     }
@@ -249,10 +258,94 @@ TEST(UpdateBoard, SubgroupsThatAppearLaterArePlannedFromTheirNextStep) {
   program.step();
   char late = 0;
   const UpdateTask task{.subgroup = &late, .params = kParams, .priority = 0, .cost = {}};
-  const Index index = program.board.arrive(task);
-  EXPECT_TRUE(program.board.planned(index).is_cpu());
+  const Index index = announce(program.board, task);
+  EXPECT_TRUE(program.board.planned(index).device.is_cpu());
   program.step();
-  EXPECT_FALSE(program.board.planned(index).is_cpu());
+  EXPECT_FALSE(program.board.planned(index).device.is_cpu());
+}
+
+TEST(UpdateBoard, ARateThatAModelKnowsNeedsNoProbe) {
+  Program program("dos", surroundings(2));
+  UpdateBoard& board = program.board;
+  EXPECT_TRUE(board.lacks_rates());
+  board.suggest(kParams, {}, units::Seconds(0));
+  board.suggest(0, {}, units::Seconds(1));
+  EXPECT_FALSE(board.expected(kParams, {}).has_value()) << "of a model that knows nothing";
+  board.suggest(kParams, {.gpu = 0}, units::Seconds(kParams / kGpuRate));
+  // GPU 0 is known, GPU 1 gets its two probes.
+  for (Index i = 0; i < 4; ++i) EXPECT_EQ(program.arrive(i), i);
+  EXPECT_TRUE(board.planned(0).device.is_cpu());
+  EXPECT_EQ(board.planned(1).device, Device{.gpu = 1});
+  EXPECT_TRUE(board.planned(2).device.is_cpu());
+  EXPECT_EQ(board.planned(3).device, Device{.gpu = 1});
+  board.suggest(kParams, {.gpu = 1}, units::Seconds(kParams / kGpuRate));
+  board.suggest(kParams, {}, units::Seconds(kParams / kCpuRate));
+  EXPECT_FALSE(board.lacks_rates());
+  program.arrive(0);
+  EXPECT_TRUE(board.plan().has_value()) << "without one update that has run";
+}
+
+// The first measurement may have loaded a kernel.
+TEST(UpdateBoard, MeasurementsReplaceWhatAModelSaid) {
+  UpdateBoard board("dos", {}, surroundings(0));
+  const char identity = 0;
+  board.suggest(kParams, {}, units::Seconds(1));
+  const Index index =
+      announce(board, {.subgroup = &identity, .params = kParams, .priority = 0, .cost = {}});
+  board.executed(index, {}, units::Seconds(9));
+  EXPECT_EQ(board.expected(kParams, {})->value(), 1);
+  EXPECT_FALSE(board.report().devices[0].rate_is_measured);
+  board.executed(index, {}, units::Seconds(2));
+  EXPECT_TRUE(board.report().devices[0].rate_is_measured);
+  EXPECT_EQ(board.expected(kParams, {})->value(), 2);
+  board.suggest(kParams, {}, units::Seconds(1));
+  EXPECT_EQ(board.expected(kParams, {})->value(), 2);
+}
+
+// Who plans holds no lock: what arrives meanwhile goes by the plan before, to the end of its
+// update.
+TEST(UpdateBoard, UpdatesThatArriveWhileAPlanIsMadeGoByTheOneBefore) {
+  Program program("gpu-only", surroundings(1));
+  program.step();
+  UpdateBoard& board = program.board;
+  std::vector<Index> early;
+  early.push_back(board.arrive(program.task(0)));
+  std::optional<PlanOrder> order = board.order();
+  ASSERT_TRUE(order.has_value());
+  early.push_back(board.arrive(program.task(1)));
+  EXPECT_FALSE(board.order().has_value()) << "two would plan";
+  EXPECT_TRUE(board.place(early[1]).device.is_cpu());
+  board.adopt(carry_out(std::move(*order)));
+  EXPECT_FALSE(board.order().has_value());
+  EXPECT_FALSE(board.place(early[0]).device.is_cpu());
+  EXPECT_FALSE(board.planned(early[1]).device.is_cpu());
+  board.executed(early[0], {.gpu = 0}, units::Seconds(1));
+  board.executed(early[1], {}, units::Seconds(1));
+  program.arrive(0);
+  const StepReport last = board.report().steps.back();
+  EXPECT_EQ(last.step, 2);
+  EXPECT_EQ(last.moved, 0) << "both ran where they were placed";
+  EXPECT_EQ(last.planned_gpu.value(), kParams);
+}
+
+TEST(UpdateBoard, SlotsAreWhatResidentsLeave) {
+  // 1 M parameters are 12 MB of states: 5 in 61 MB.
+  Program streamed("gpu-only", surroundings(1, 61e6), {.residents = false});
+  streamed.step();
+  EXPECT_EQ(streamed.board.slots(0), 1) << "before there is a plan";
+  streamed.step();
+  EXPECT_EQ(streamed.board.slots(0), 5);
+  Surroundings around = surroundings(1, 61e6);
+  around.gpus[0].memory.resident = units::Bytes(25e6);
+  Program resident("gpu-only", around);
+  resident.step();
+  resident.step();
+  Index residents = 0;
+  for (Index i = 0; i < kSubgroups; ++i) residents += resident.board.planned(i).is_resident ? 1 : 0;
+  EXPECT_GT(residents, 0);
+  EXPECT_EQ(resident.board.slots(0), 5 - residents);
+  // 12 MB at 20 GB/s, and 10 us of latency.
+  EXPECT_NEAR(resident.board.write_back_time(kParams, {.gpu = 0}).value(), 0.61e-3, 1e-9);
 }
 
 TEST(UpdateBoard, RefusesUnknownPoliciesAndOptionsOutOfRange) {

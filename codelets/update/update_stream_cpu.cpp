@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "update_stream.hpp"
+#include "codelets/update/update_stream.hpp"
 
 #include <utility>
 
-namespace dos::bench {
+namespace dos::codelets {
 namespace {
-
-using codelets::UpdateArrays;
 
 // As the update fetches ahead.
 constexpr Index kChunk = 64;
@@ -62,7 +60,7 @@ void stream(const UpdateArrays& arrays) {
 }
 
 template <bool kFetches, int... kLess>
-UpdateStream stream_of(const codelets::UpdateKind& kind, Index states,
+UpdateStream stream_of(const UpdateKind& kind, Index states,
                        std::integer_sequence<int, kLess...> /*less*/) {
   static constexpr UpdateStream kStreams[][2][2] = {
       {{&stream<kFetches, float, float, kLess + 1>, &stream<kFetches, float, BF16, kLess + 1>},
@@ -73,10 +71,10 @@ UpdateStream stream_of(const codelets::UpdateKind& kind, Index states,
 }  // namespace
 
 template <>
-UpdateStream update_stream<simd::Isa::DOS_ISA>(const codelets::UpdateKind& kind, Index states,
+UpdateStream update_stream<simd::Isa::DOS_ISA>(const UpdateKind& kind, Index states,
                                                bool fetches_ahead) {
-  const std::make_integer_sequence<int, codelets::kMostStates> less;
+  const std::make_integer_sequence<int, kMostStates> less;
   return fetches_ahead ? stream_of<true>(kind, states, less) : stream_of<false>(kind, states, less);
 }
 
-}  // namespace dos::bench
+}  // namespace dos::codelets

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// calibrate: measures the rates of this machine that plans are made from.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "calibration/calibrate.hpp"
+#include "platform/blas.hpp"
+#include "platform/topology.hpp"
+
+int main(int argc, char** argv) {
+  dos::platform::blas::restart_with_better_kernels(argv);
+  dos::calibration::Options options;
+  options.output = fmt::format("{}/{}.toml", DOS_MACHINE_FOLDER, dos::platform::host_name());
+  CLI::App app(
+      "Measures this machine: rates of updates, memory and links, for plan --machine this.");
+  app.footer(
+      "Prints every rate with its spread, and what has changed since the last calibration. Writes\n"
+      "nothing when readings are too noisy. docs/calibration.md says how each rate is measured.");
+  app.add_option("--output", options.output, "the machine file to write")->capture_default_str();
+  app.add_option("--subgroup-params", options.subgroup_params,
+                 "sizes of which StarPU gets history models, as sched.subgroup_params; a list")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--rule", options.rule, "update rule, as optim.rule")->capture_default_str();
+  app.add_option("--precision", options.precision,
+                 "fp32, or bf16: gradients and working parameters in BF16")
+      ->capture_default_str();
+  app.add_option("--workers", options.workers, "CPU workers, 0: as many as StarPU takes")
+      ->capture_default_str();
+  app.add_option("--cuda-devices", options.cuda_devices, "CUDA devices, -1: all")
+      ->capture_default_str();
+  app.add_option("--opencl-devices", options.opencl_devices,
+                 "OpenCL devices, as train.opencl_devices, -1: all")
+      ->capture_default_str();
+  app.add_option("--max-spread", options.most_spread,
+                 "refuse rates whose interquartile range is a larger part of the median")
+      ->capture_default_str();
+  app.add_flag("--allow-noise", options.allow_noise, "accept noisy rates; the file says how noisy");
+  app.add_flag("--force", options.force, "replace a file that is not this machine's calibration");
+  app.add_flag("--quick", options.quick, "seconds instead of a minute: rates are rough");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    dos::calibration::calibrate(options);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "calibrate: error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "perfmodels/machine_keys.hpp"
+
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+namespace dos::perfmodels {
+namespace {
+
+const std::vector<Unit> kCount{{"1", 1}};
+const std::vector<Unit> kUpdateRate{{"Gparam/s", 1e9}, {"Mparam/s", 1e6}};
+const std::vector<Unit> kBandwidth{{"GB/s", 1e9}, {"GiB/s", 0x1p30}};
+const std::vector<Unit> kCapacity{{"GB", 1e9}, {"GiB", 0x1p30}};
+const std::vector<Unit> kTime{{"us", 1e-6}, {"ms", 1e-3}};
+const std::vector<Unit> kSpeed{{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}};
+
+template <class T>
+Sourced<T> from_base(Sourced<double> number) {
+  if constexpr (std::is_same_v<T, Index>)
+    return {std::llround(number.value), std::move(number.source), number.spread};
+  else
+    return {T(number.value), std::move(number.source), number.spread};
+}
+
+template <class T>
+Sourced<double> to_base(const Sourced<T>& number) {
+  if constexpr (std::is_same_v<T, Index>)
+    return {static_cast<double>(number.value), number.source, number.spread};
+  else
+    return {number.value.value(), number.source, number.spread};
+}
+
+template <class T>
+Key key(const char* name, const std::vector<Unit>& units, Presence presence,
+        Sourced<T> Machine::*member) {
+  return {name, &units, presence,
+          [member](Machine& machine, Sourced<double> number) {
+            machine.*member = from_base<T>(std::move(number));
+          },
+          [member](const Machine& machine) -> std::optional<Sourced<double>> {
+            return to_base(machine.*member);
+          }};
+}
+
+template <class T>
+Key key(const char* name, const std::vector<Unit>& units, Presence presence,
+        std::optional<Sourced<T>> Machine::*member) {
+  return {name, &units, presence,
+          [member](Machine& machine, Sourced<double> number) {
+            machine.*member = from_base<T>(std::move(number));
+          },
+          [member](const Machine& machine) -> std::optional<Sourced<double>> {
+            if (!(machine.*member)) return std::nullopt;
+            return to_base(*(machine.*member));
+          }};
+}
+
+template <class T>
+Key key(const char* name, const std::vector<Unit>& units, Sourced<T> PublishedMachine::*member) {
+  return {name, &units, Presence::kPublished,
+          [member](Machine& machine, Sourced<double> number) {
+            if (!machine.published) machine.published.emplace();
+            (*machine.published).*member = from_base<T>(std::move(number));
+          },
+          [member](const Machine& machine) -> std::optional<Sourced<double>> {
+            if (!machine.published) return std::nullopt;
+            return to_base((*machine.published).*member);
+          }};
+}
+
+}  // namespace
+
+const std::vector<Unit>& count_units() {
+  return kCount;
+}
+
+const std::vector<Unit>& time_units() {
+  return kTime;
+}
+
+const std::vector<Key>& machine_keys() {
+  using enum Presence;
+  static const std::vector<Key> list{
+      key("node.gpus", kCount, kRequired, &Machine::gpus),
+      key("node.cpu_workers", kCount, kRequired, &Machine::cpu_workers),
+      key("node.training_rate", kSpeed, kRequired, &Machine::training_rate),
+      key("node.task_latency", kTime, kRequired, &Machine::task_latency),
+      key("cpu.update_rate", kUpdateRate, kRequired, &Machine::cpu_update_rate),
+      key("cpu.worker_rate", kUpdateRate, kOptional, &Machine::cpu_worker_rate),
+      key("dram.bandwidth", kBandwidth, kRequired, &Machine::dram_bandwidth),
+      key("dram.capacity", kCapacity, kRequired, &Machine::dram_capacity),
+      key("gpu.update_rate", kUpdateRate, kWithGpu, &Machine::gpu_update_rate),
+      key("gpu.memory", kCapacity, kWithGpu, &Machine::gpu_memory),
+      key("gpu.gather", kBandwidth, kOptionalWithGpu, &Machine::gather),
+      key("link.h2d", kBandwidth, kWithGpu, &Machine::h2d),
+      key("link.d2h", kBandwidth, kWithGpu, &Machine::d2h),
+      key("link.both", kBandwidth, kWithGpu, &Machine::both),
+      key("link.h2d_cpu_busy", kBandwidth, kOptionalWithGpu, &Machine::h2d_cpu_busy),
+      key("link.d2h_cpu_busy", kBandwidth, kOptionalWithGpu, &Machine::d2h_cpu_busy),
+      key("link.both_cpu_busy", kBandwidth, kOptionalWithGpu, &Machine::both_cpu_busy),
+      key("link.latency", kTime, kWithGpu, &Machine::transfer_latency),
+      key("published.downcast_rate", kUpdateRate, &PublishedMachine::downcast_rate),
+      key("published.blocking_flush", kUpdateRate, &PublishedMachine::blocking_flush),
+      key("published.gpu_update_rate", kUpdateRate, &PublishedMachine::gpu_update_rate),
+  };
+  return list;
+}
+
+}  // namespace dos::perfmodels

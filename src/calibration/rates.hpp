@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "calibration/meter.hpp"
+#include "calibration/results.hpp"
+#include "calibration/update_set.hpp"
+#include "rt/device.hpp"
+
+/// The measurements. docs/calibration.md says what each number is and why it is measured like this.
+namespace dos::calibration {
+
+/// How much data the measurements use.
+struct Sizes {
+  Index cpu_bytes = 0;      ///< of buffers that CPU updates go through
+  Index cpu_params = 0;     ///< of a subgroup, at most
+  Index device_params = 0;  ///< of a subgroup, at most
+  Index link_bytes = 0;     ///< of a copy
+};
+
+/// cpu.*, dram.bandwidth, node.task_latency, node.training_rate.
+std::vector<Result> measure_cpu(const Meter& meter, const codelets::UpdateKind& kind,
+                                const UpdateSet& set);
+
+/// gpu.* and link.* of all devices together, a device's share of it; gpu.update_rate of each, if
+/// there are several. `load` is what the CPU updates where a rate is that beside a busy CPU.
+/// Pre: at least one device.
+std::vector<Result> measure_devices(const Meter& meter, const codelets::UpdateKind& kind,
+                                    const std::vector<rt::Device>& devices, const Sizes& sizes,
+                                    const UpdateSet& load);
+
+/// The subgroups that CPU rates are measured with: several a worker.
+UpdateSet make_cpu_set(rt::Submitter& submitter, const codelets::UpdateKind& kind,
+                       const Sizes& sizes);
+
+/// "adamw f32.f32": rule, gradient, working parameters.
+std::string name_of(const codelets::UpdateKind& kind);
+
+}  // namespace dos::calibration

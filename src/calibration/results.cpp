@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/results.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.hpp"
+#include "calibration/report.hpp"
+#include "perfmodels/machine_keys.hpp"
+
+namespace dos::calibration {
+namespace {
+
+using perfmodels::Key;
+using perfmodels::Machine;
+
+/// Numbers are written with five digits.
+constexpr double kRounding = 1e-4;
+
+Result* find(std::vector<Result>& results, const char* key) {
+  const auto found = std::find_if(results.begin(), results.end(), [&](const Result& result) {
+    return result.key == key && result.device.empty();
+  });
+  return found == results.end() ? nullptr : &*found;
+}
+
+void raise(Result* result, double least, const char* why) {
+  if (result == nullptr || result->value >= least) return;
+  result->value = least;
+  result->how += fmt::format("; raised to {}", why);
+}
+
+void lower(Result* result, double most, const char* why) {
+  if (result == nullptr || result->value <= most) return;
+  result->value = most;
+  result->how += fmt::format("; lowered to {}", why);
+}
+
+std::string source(const Result& result, const std::string& date) {
+  if (result.rounds == 0) return fmt::format("read by calibrate, {}: {}", date, result.how);
+  return fmt::format("measured by calibrate, median of {}, spread {:.1f} %, {}: {}", result.rounds,
+                     result.spread * 100, date, result.how);
+}
+
+std::vector<std::string> likely_reasons(const Conditions& conditions) {
+  std::vector<std::string> reasons;
+  // A process of its own takes one core for a part of the minute.
+  constexpr double kQuiet = 0.3;
+  if (conditions.load > kQuiet || conditions.taken > kMostTaken)
+    reasons.push_back(
+        fmt::format("other programs (load average {:.2f} on {} cores before it began)",
+                    conditions.load, conditions.cores));
+  if (!conditions.governor.empty() && conditions.governor != "performance")
+    reasons.push_back(fmt::format("a changing frequency (governor '{}')", conditions.governor));
+  if (reasons.empty()) reasons.emplace_back("neighbours on the same hardware, or its temperature");
+  return reasons;
+}
+
+bool differs(double before, double after, double noise) {
+  if (before == 0) return after != 0;
+  return std::abs(after / before - 1) > std::max(noise, kRounding);
+}
+
+}  // namespace
+
+Result measured(std::string key, const Summary& summary, std::string how) {
+  return {.key = std::move(key),
+          .value = summary.median,
+          .spread = summary.spread,
+          .rounds = summary.rounds,
+          .how = std::move(how),
+          .device = ""};
+}
+
+Result counted(std::string key, Index value, std::string how) {
+  return {.key = std::move(key),
+          .value = static_cast<double>(value),
+          .spread = 0,
+          .rounds = 0,
+          .how = std::move(how),
+          .device = ""};
+}
+
+void reconcile(std::vector<Result>& results) {
+  if (const Result* update = find(results, "cpu.update_rate"))
+    raise(find(results, "dram.bandwidth"), update->value * perfmodels::kCpuUpdateTraffic.value(),
+          "what the update moved");
+  const Result* in = find(results, "link.h2d");
+  const Result* out = find(results, "link.d2h");
+  Result* both = find(results, "link.both");
+  if (in == nullptr || out == nullptr || both == nullptr) return;
+  raise(both, std::max(in->value, out->value), "the faster direction");
+  lower(both, in->value + out->value, "the sum of the directions");
+  lower(find(results, "link.h2d_cpu_busy"), in->value, "link.h2d");
+  lower(find(results, "link.d2h_cpu_busy"), out->value, "link.d2h");
+  lower(find(results, "link.both_cpu_busy"), both->value, "link.both");
+}
+
+std::vector<Result> noisy(const std::vector<Result>& results, double most_spread) {
+  std::vector<Result> found;
+  std::copy_if(results.begin(), results.end(), std::back_inserter(found),
+               [&](const Result& result) { return result.spread > most_spread; });
+  return found;
+}
+
+double taken_by_others(const platform::ProcessorTime& before, const platform::ProcessorTime& after,
+                       double own) {
+  const double busy = after.busy - before.busy;
+  const double stolen = after.stolen - before.stolen;
+  const double all = busy + stolen + after.idle - before.idle;
+  return all > 0 ? std::max(0.0, busy - own + stolen) / all : 0;
+}
+
+std::string objection(const std::vector<Result>& results, const Effort& effort,
+                      const Conditions& conditions) {
+  const std::vector<Result> unsteady = noisy(results, effort.most_spread);
+  const bool is_disturbed = conditions.taken > kMostTaken;
+  if (unsteady.empty() && !is_disturbed) return "";
+  std::vector<std::string> faults;
+  for (const Result& result : unsteady)
+    faults.push_back(fmt::format("{} = {}, spread {:.1f} %", result.key,
+                                 in_unit(result.key, result.value), result.spread * 100));
+  std::string text = "too noisy to be used: ";
+  if (!unsteady.empty())
+    text += fmt::format("{}; at most {:g} % is allowed ({} attempts of {} rounds); ",
+                        fmt::join(faults, "; "), effort.most_spread * 100, effort.attempts,
+                        effort.rounds);
+  if (is_disturbed)
+    text += fmt::format("others had {:.0f} % of the processors' time, at most {:g} % is allowed; ",
+                        conditions.taken * 100, kMostTaken * 100);
+  return text + fmt::format(
+                    "likely reasons: {}; remove them and run again, or accept the noise with "
+                    "--allow-noise; nothing was written",
+                    fmt::join(likely_reasons(conditions), ", "));
+}
+
+Machine assemble(const std::vector<Result>& results, const perfmodels::Calibration& calibration,
+                 const std::string& description, const std::optional<Machine>& before) {
+  Machine machine;
+  machine.description = description;
+  machine.calibration = calibration;
+  for (const Result& result : results)
+    if (result.device.empty())
+      key_of(result.key)
+          .set(machine, {result.value, source(result, calibration.date),
+                         result.rounds == 0 ? std::nullopt : std::optional(result.spread)});
+  if (before && machine.gpus.value > 0) {
+    machine.gather = before->gather;
+    machine.published = before->published;
+  }
+  return perfmodels::parse_machine(perfmodels::machine_text(machine), "this measurement",
+                                   calibration.host.name);
+}
+
+std::vector<Change> changes(const Machine& before, const Machine& after) {
+  std::vector<Change> found;
+  const auto number = [](const Key& key, const Machine& machine) {
+    const bool absent = key.needs_gpu() && machine.gpus.value == 0;
+    return absent ? std::nullopt : key.get(machine);
+  };
+  for (const Key& key : perfmodels::machine_keys()) {
+    const auto old = number(key, before);
+    const auto now = number(key, after);
+    if (!old && !now) continue;
+    Change change{.key = key.name, .before = std::nullopt, .after = std::nullopt, .noise = 0};
+    if (old) change.before = old->value;
+    if (now) change.after = now->value;
+    if (old && now) change.noise = old->spread.value_or(0) + now->spread.value_or(0);
+    if (!old || !now || differs(old->value, now->value, change.noise)) found.push_back(change);
+  }
+  return found;
+}
+
+}  // namespace dos::calibration

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibration/update_set.hpp"
+
+#include <algorithm>
+
+#include "base/bf16.hpp"
+#include "codelets/update/update_stream.hpp"
+
+namespace dos::calibration {
+namespace {
+
+using codelets::UpdateArrays;
+using codelets::UpdateKind;
+using rt::Mode;
+
+/// Of the middle of a training run: no denormal numbers, a second moment that is positive.
+constexpr float kValue = 1e-3F;
+constexpr codelets::Hyperparameters kHyper{
+    .beta1 = 0.9F, .beta2 = 0.95F, .momentum = 0.9F, .eps = 1e-8F, .weight_decay = 0.1F};
+constexpr float kLearningRate = 1e-4F;
+constexpr Index kStep = 1000;
+
+const codelets::RuleInfo& rule_of(const UpdateKind& kind) {
+  return codelets::all_rules()[static_cast<std::size_t>(kind.rule)];
+}
+
+Index states_of(const UpdateKind& kind) {
+  return std::ssize(rule_of(kind).states);
+}
+
+bool has_working(const UpdateKind& kind) {
+  return kind.working != DType::kF32;
+}
+
+struct Args {
+  UpdateKind kind;
+  Index count;
+};
+
+/// Buffers: p, the states, w unless p is the working parameters, g.
+void touch_task(const rt::TaskView& task) {
+  const auto& args = task.args<Args>();
+  Index buffer = 0;
+  const auto fill = [&](DType type) {
+    if (type == DType::kBF16)
+      std::fill_n(task.pointer<BF16>(buffer++), args.count, to_bf16(kValue));
+    else
+      std::fill_n(task.pointer<float>(buffer++), args.count, kValue);
+  };
+  for (Index i = 0; i < 1 + states_of(args.kind); ++i) fill(DType::kF32);
+  if (has_working(args.kind)) fill(args.kind.working);
+  fill(args.kind.gradient);
+}
+
+void stream_task(const rt::TaskView& task) {
+  const auto& args = task.args<Args>();
+  UpdateArrays arrays{};
+  arrays.count = args.count;
+  Index buffer = 0;
+  arrays.p = task.pointer<float>(buffer++);
+  for (Index i = 0; i < states_of(args.kind); ++i) arrays.states[i] = task.pointer<float>(buffer++);
+  if (has_working(args.kind)) arrays.w = task.pointer<BF16>(buffer++);
+  arrays.g = task.pointer<const void>(buffer);
+  simd::dispatch([&]<simd::Isa kIsa>() {
+    codelets::update_stream<kIsa>(args.kind, states_of(args.kind), /*fetches_ahead=*/true)(arrays);
+  });
+}
+
+const rt::Codelet& touch_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<touch_task>(
+      {.symbol = "dos.calibration.touch.v1", .modes = {}, .tail = Mode::kWrite});
+  return codelet;
+}
+
+const rt::Codelet& stream_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<stream_task>(
+      {.symbol = "dos.calibration.stream.v1", .modes = {}, .tail = Mode::kReadWrite});
+  return codelet;
+}
+
+std::vector<const rt::Handle*> addresses(const std::vector<std::unique_ptr<rt::Handle>>& handles) {
+  std::vector<const rt::Handle*> result;
+  for (const auto& handle : handles) result.push_back(handle.get());
+  return result;
+}
+
+}  // namespace
+
+Index stored_bytes_per_parameter(const UpdateKind& kind) {
+  return size_of(DType::kF32) * (1 + states_of(kind)) + size_of(kind.gradient) +
+         (has_working(kind) ? size_of(kind.working) : 0);
+}
+
+UpdateSet::UpdateSet(rt::Submitter& submitter, const UpdateKind& kind, Index subgroups,
+                     Index params_each)
+    : submitter_(submitter),
+      kind_(kind),
+      params_each_(params_each),
+      clip_(std::make_unique<rt::Handle>(submitter.session(),
+                                         rt::HandleSpec{.name = "clip", .count = 1})) {
+  rt::HostAccess(*clip_, Mode::kReadWrite).as<float>()[0] = 1.0F;
+  for (Index i = 0; i < subgroups; ++i) {
+    subgroups_.push_back(make_subgroup());
+    submitter_.submit(touch_codelet(), addresses(subgroups_.back().buffers),
+                      Args{kind_, params_each_}, {.flops = 0, .sizes = {params_each_}},
+                      {.worker = rt::kAnyCpuWorker});
+  }
+  submitter_.session().wait_all();
+}
+
+UpdateSet::Subgroup UpdateSet::make_subgroup() const {
+  Subgroup subgroup;
+  const auto add = [&](const char* name, DType type, rt::MemoryCategory category) {
+    subgroup.buffers.push_back(std::make_unique<rt::Handle>(
+        submitter_.session(),
+        rt::HandleSpec{.name = name, .type = type, .count = params_each_, .category = category}));
+    return subgroup.buffers.back().get();
+  };
+  add("p", DType::kF32, rt::MemoryCategory::kParameters);
+  for (const char* state : rule_of(kind_).states)
+    subgroup.states.push_back(add(state, DType::kF32, rt::MemoryCategory::kStates));
+  if (has_working(kind_))
+    subgroup.working = add("w", kind_.working, rt::MemoryCategory::kParameters);
+  add("g", kind_.gradient, rt::MemoryCategory::kGradients);
+  return subgroup;
+}
+
+void UpdateSet::submit_updates(int worker) const {
+  const codelets::StepBytes step = rule_of(kind_).step(kHyper, kLearningRate, kStep);
+  for (const Subgroup& subgroup : subgroups_)
+    codelets::submit_update(submitter_, kind_.rule, step,
+                            {.parameters = *subgroup.buffers.front(),
+                             .states = subgroup.states,
+                             .working = subgroup.working,
+                             .gradient = *subgroup.buffers.back(),
+                             .clip = *clip_},
+                            {.worker = worker});
+}
+
+void UpdateSet::submit_streams() const {
+  for (const Subgroup& subgroup : subgroups_)
+    submitter_.submit(stream_codelet(), addresses(subgroup.buffers), Args{kind_, params_each_},
+                      {.flops = 0, .sizes = {params_each_}}, {.worker = rt::kAnyCpuWorker});
+}
+
+double UpdateSet::params() const {
+  return static_cast<double>(subgroups() * params_each_);
+}
+
+double UpdateSet::traffic_bytes() const {
+  return params() * static_cast<double>(codelets::bytes_per_parameter(kind_, states_of(kind_)));
+}
+
+}  // namespace dos::calibration

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/types.hpp"
+#include "rt/handle.hpp"
+#include "rt/mode.hpp"
+
+namespace dos::rt {
+
+inline constexpr int kHostNode = 0;
+
+/// A worker of the running session that has a memory of its own: a CUDA or an OpenCL device.
+struct Device {
+  std::string name;
+  int worker = -1;
+  int node = -1;                      ///< of memory
+  std::optional<Index> memory_bytes;  ///< that StarPU may use; nothing where it knows no limit
+};
+
+/// In the order of the workers.
+std::vector<Device> devices();
+
+/// The workers of the running session that are CPUs.
+std::vector<int> cpu_workers();
+
+/// Starts to copy the contents of the buffer to a node, unless they are there, and returns.
+void prefetch(const Handle& handle, int node);
+
+/// Blocks until the contents of the buffer are on the node. With kReadWrite every other copy then
+/// counts as outdated.
+void fetch(const Handle& handle, int node, Mode mode);
+
+}  // namespace dos::rt

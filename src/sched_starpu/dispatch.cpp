@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_starpu/dispatch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dos::sched_starpu {
+namespace {
+
+/// A GPU that is slower than expected by more than this is late: the first update of a step takes
+/// up to three times as long as the next, since its states come and go alone.
+constexpr double kLate = 4;
+/// Updates a CPU worker that run or fetch their gradients: copies of states may be before those.
+constexpr Index kRoundsAhead = 3;
+
+double value_of(const std::optional<units::Seconds>& time) {
+  return time.value_or(units::Seconds(0)).value();
+}
+
+}  // namespace
+
+Dispatch::Dispatch(bool adapts, Index most_streamed)
+    : adapts_(adapts), most_streamed_(most_streamed) {}
+
+Index Dispatch::add_group(const Device& device) {
+  groups_.push_back({.device = device});
+  return std::ssize(groups_) - 1;
+}
+
+Index Dispatch::add_worker(Index group) {
+  at(group).pace.add_worker();
+  at(group).load.add_worker(at(group).device.is_cpu());
+  return at(group).pace.workers() - 1;
+}
+
+void Dispatch::push(const ReadyTasks::Key& key, TaskNote& note) {
+  at(note.group).queued_seconds += note.seconds;
+  at(note.group).ready.add(key, &note);
+}
+
+void Dispatch::push_update(const ReadyTasks::Key& key, TaskNote& note) {
+  at(note.group).queued_seconds += note.seconds;
+  at(note.group).updates.add(key, &note);
+}
+
+bool Dispatch::is_late(const Group& gpu, const UpdateBoard& board, Index params, double now) {
+  const auto expected = board.expected(params, gpu.device);
+  return expected && gpu.pace.seconds(expected->value(), params, now) > kLate * expected->value();
+}
+
+GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, Index params,
+                                   double now) const {
+  Index window = board.window(gpu.device.gpu);
+  if (most_streamed_ > 0) window = std::min(most_streamed_, window);
+  // What a late GPU does not hold others may take.
+  if (adapts_ && is_late(gpu, board, params, now)) window = 1;
+  return {.window = window, .slots = board.slots(gpu.device.gpu)};
+}
+
+bool Dispatch::has_room(const Group& gpu, const TaskNote& note, const UpdateBoard& board,
+                        double now) const {
+  return gpu.window.has_room(note.is_resident, limits(gpu, board, note.params, now), now);
+}
+
+TaskNote* Dispatch::enter(Group& gpu, TaskNote& note) {
+  gpu.window.enter(note.is_resident);
+  note.in_window = true;
+  return &note;
+}
+
+ReadyTasks::Node Dispatch::next_ahead(Group& cpu) const {
+  const bool enough = cpu.ahead >= kRoundsAhead * cpu.pace.workers();
+  if (groups_.size() == 1 || cpu.updates.empty() || enough) return {};
+  ReadyTasks::Node node = cpu.updates.take_first();
+  ++cpu.ahead;
+  node.mapped()->in_window = true;
+  return node;
+}
+
+void Dispatch::admitted(ReadyTasks::Node&& node) {
+  const Index group = node.mapped()->group;
+  at(group).ready.add(std::move(node));
+}
+
+bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const UpdateBoard& board,
+                                 double now) {
+  const TaskNote& last = owner.updates.last();
+  const auto mine = board.expected(last.params, idle.device);
+  const auto theirs = board.expected(last.params, owner.device);
+  if (!mine || !theirs) return false;
+  const double my_time = idle.pace.seconds(mine->value(), last.params, now);
+  const double their_time = owner.pace.seconds(theirs->value(), last.params, now);
+  const auto waiting =
+      static_cast<double>(owner.updates.size() + owner.window.at_work() + owner.ahead);
+  const double rounds =
+      std::ceil(waiting / static_cast<double>(std::max<Index>(1, owner.pace.workers())));
+  // On a GPU it is the turn of those in the window first, and states come and go.
+  double cost =
+      my_time * (idle.device.is_cpu() ? 1 : 3 + static_cast<double>(idle.window.at_work()));
+  if (last.is_resident) {
+    // What stays on a GPU would leave it now and come back in the next step: only if it is late.
+    if (!is_late(owner, board, last.params, now)) return false;
+    cost += 2 * theirs->value();
+  }
+  return cost < their_time * rounds;
+}
+
+void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
+  at(note.group).queued_seconds -= note.seconds;
+  note.group = to;
+  note.is_resident = false;
+  note.seconds = value_of(board.expected(note.params, at(to).device));
+  at(to).queued_seconds += note.seconds;
+}
+
+void Dispatch::taken(TaskNote& note, Index worker, double now) {
+  Group& group = at(note.group);
+  note.worker = worker;
+  group.queued_seconds = std::max(0.0, group.queued_seconds - note.seconds);
+  group.load.take(worker, now, note.seconds);
+  if (note.subgroup >= 0) group.pace.begin(worker, now);
+}
+
+double Dispatch::start_of(Index index, double now) const {
+  const Group& group = groups_[static_cast<std::size_t>(index)];
+  return group.load.start_after(group.queued_seconds, now);
+}
+
+void Dispatch::ended(TaskNote& note, const UpdateBoard& board, double now) {
+  Group& group = at(note.group);
+  group.pace.end(note.worker, now, note.params);
+  group.last_update_end = now;
+  if (!note.in_window) return;
+  if (group.device.is_cpu()) {
+    --group.ahead;
+    note.in_window = false;
+    return;
+  }
+  group.window.leave(note.is_resident);
+  note.in_window = false;
+  if (!note.is_resident)
+    group.window.send_back(now, board.write_back_time(note.params, group.device).value());
+}
+
+}  // namespace dos::sched_starpu

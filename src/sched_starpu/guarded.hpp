@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+namespace dos::sched_starpu {
+
+/// Runs what StarPU called. It is C, and has no way to be told: what cannot be done ends the
+/// program with its reason on standard error, where the log of a foreign program may not go.
+template <class Action>
+auto guarded(const char* method, Action&& action) noexcept {
+  try {
+    return action();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: scheduler, {}: {}\n", method, error.what());
+    std::abort();
+  }
+}
+
+}  // namespace dos::sched_starpu

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sched/plan.hpp"
+#include "sched/policy.hpp"
+
+namespace dos::sched_starpu {
+
+/// Everything that a plan depends on, as a copy: planning takes milliseconds, and nobody has to
+/// wait for it.
+struct PlanOrder {
+  std::string policy;
+  sched::PolicyOptions options;
+  sched::Problem problem;
+  std::vector<Index> subgroups;               ///< of the board, in the order of the problem
+  std::vector<units::ParamsPerSecond> rates;  ///< of a CPU worker, then of each GPU
+  /// The plan that holds, if it is for the same subgroups.
+  std::optional<sched::Plan> current;
+};
+
+struct PlanOutcome {
+  PlanOrder order;
+  std::optional<sched::Plan> plan;  ///< nothing when the policy cannot plan
+  std::string obstacle;             ///< why it cannot
+};
+
+/// Plans; the plan that holds stays unless the new one is faster by more than 3 %.
+PlanOutcome carry_out(PlanOrder order);
+
+}  // namespace dos::sched_starpu

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers, nodes and copies without a task, on a device with its own memory: PoCL where there is no
+// GPU.
+#include "rt/device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <set>
+
+#include "rt/tasks.hpp"
+
+namespace dos::rt {
+namespace {
+
+class Devices : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // Before StarPU starts; it takes PoCL's device only then.
+    ::setenv("STARPU_OPENCL_ON_CPUS", "1", 1);
+    if (!has_opencl()) GTEST_SKIP() << "this StarPU was built without OpenCL";
+    session_.emplace(SessionConfig{.scheduler = "eager", .cpu_workers = 1, .opencl_workers = 1});
+    if (devices().empty()) GTEST_SKIP() << "no OpenCL device";
+  }
+
+  std::optional<Session> session_;
+};
+
+TEST_F(Devices, AreTheWorkersThatAreNoCpus) {
+  ASSERT_EQ(devices().size(), 1U);
+  const Device device = devices().front();
+  EXPECT_FALSE(device.name.empty());
+  EXPECT_NE(device.node, kHostNode);
+  EXPECT_GT(device.memory_bytes.value_or(1), 0);
+  EXPECT_EQ(cpu_workers().size(), 1U);
+  EXPECT_NE(cpu_workers().front(), device.worker);
+}
+
+TEST_F(Devices, BuffersTravelWithoutATask) {
+  const Device device = devices().front();
+  for (const Index count : {1, 1001}) {
+    const Handle x(*session_, {.name = "x", .count = count});
+    std::ranges::fill(HostAccess(x, Mode::kReadWrite).as<float>(), 7.0F);
+    fetch(x, device.node, Mode::kReadWrite);
+    prefetch(x, kHostNode);
+    fetch(x, kHostNode, Mode::kRead);
+    prefetch(x, device.node);
+    fetch(x, device.node, Mode::kRead);
+    fetch(x, device.node, Mode::kReadWrite);
+    // The host's copy is outdated now, so what is read has come back.
+    const HostAccess access(x, Mode::kRead);
+    for (const float value : access.as<float>()) ASSERT_EQ(value, 7.0F);
+  }
+}
+
+TEST_F(Devices, TasksForTheCpuStayThere) {
+  std::set<int> workers;
+  const test::Body body = [](const TaskView&) {};
+  const Handle x(*session_, {.name = "x", .count = 1});
+  Submitter submitter(*session_);
+  for (int i = 0; i < 20; ++i) test::submit_body(submitter, body, {&x}, {.worker = kAnyCpuWorker});
+  for (const TaskRecord& record : submitter.profile().take(0)) workers.insert(record.worker);
+  EXPECT_EQ(workers, std::set<int>{cpu_workers().front()});
+  EXPECT_EQ(session_->pending_tasks(), 0);
+}
+
+TEST(Workers, ATaskRunsOnTheOneThatItNames) {
+  Session session({.scheduler = "eager", .cpu_workers = 2});
+  EXPECT_TRUE(devices().empty());
+  const Handle x(session, {.name = "x", .count = 1});
+  const test::Body body = [](const TaskView&) {};
+  Submitter submitter(session);
+  for (const int worker : cpu_workers()) {
+    for (int i = 0; i < 10; ++i) test::submit_body(submitter, body, {&x}, {.worker = worker});
+    for (const TaskRecord& record : submitter.profile().take(0)) EXPECT_EQ(record.worker, worker);
+  }
+}
+
+}  // namespace
+}  // namespace dos::rt

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who runs what, in virtual time: plans that hold, plans that go wrong, and windows.
+#include "sched_starpu/dispatch.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "sched/registry.hpp"
+#include "sched_starpu/simulated_step.hpp"
+
+namespace dos::sched_starpu {
+namespace {
+
+constexpr Index kSubgroups = 60;
+/// Of sums of some hundred durations.
+constexpr double kRounding = 1e-9;
+
+/// A device, or one worker of it, takes `factor` times as long for a subgroup as planned from
+/// `since` seconds of the step on. A GPU is planned by its copies, so its kernels take that.
+struct Slow {
+  Device device;
+  Index worker = -1;  ///< -1: all
+  double since = 0;
+  double factor = 10;
+};
+
+double planned_seconds(const SimulatedNode& node, Device device) {
+  return device.is_cpu() ? node.cpu_update : std::max(node.kernel, node.copy);
+}
+
+SimulatedProgram::Disturbance slow_down(const SimulatedNode& node, const Slow& slow) {
+  return [=](Device device, Index worker, double at, double seconds) {
+    const bool hit = device == slow.device && (slow.worker < 0 || worker == slow.worker);
+    return hit && at >= slow.since ? slow.factor * planned_seconds(node, device) : seconds;
+  };
+}
+
+/// Subgroups a second of the whole node while a device is slow.
+double rate_with(const SimulatedNode& node, const Slow& slow) {
+  double rate = 0;
+  for (Index worker = 0; worker < node.cpu_workers; ++worker) {
+    const bool hit = slow.device.is_cpu() && (slow.worker < 0 || worker == slow.worker);
+    rate += 1 / (node.cpu_update * (hit ? slow.factor : 1));
+  }
+  for (Index gpu = 0; gpu < node.gpus; ++gpu)
+    rate += 1 / (planned_seconds(node, {.gpu = gpu}) * (slow.device.gpu == gpu ? slow.factor : 1));
+  return rate;
+}
+
+/// The latest end: what is left when the device becomes slow is done at the rates that hold then,
+/// but for one subgroup, the slowest there is, with its copies. What a GPU has prefetched stays
+/// with it.
+double latest_end(const SimulatedNode& node, const Slow& slow, double undisturbed, Index window) {
+  const double before = kSubgroups / undisturbed;
+  const double left = std::max(0.0, kSubgroups - before * slow.since);
+  const double one = slow.factor * planned_seconds(node, slow.device);
+  const double held = slow.device.is_cpu() ? 0 : static_cast<double>(window) * one;
+  return slow.since + std::max(left / rate_with(node, slow), held) + one + 2 * node.copy;
+}
+
+struct Disturbed {
+  const char* name;
+  SimulatedNode node;
+  Slow slow;
+};
+
+class ADisturbance : public testing::TestWithParam<Disturbed> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Dispatch, ADisturbance,
+    testing::Values(
+        Disturbed{"GpuFromTheBeginning", {}, {.device = {.gpu = 0}, .since = 0}},
+        Disturbed{"GpuFromAThird", {}, {.device = {.gpu = 0}, .since = 0.2}},
+        Disturbed{"GpuAtTheEnd", {}, {.device = {.gpu = 0}, .since = 0.6}},
+        Disturbed{"CpuFromTheBeginning", {}, {.device = {}, .since = 0}},
+        Disturbed{"CpuFromTheMiddle", {}, {.device = {}, .since = 0.35}},
+        Disturbed{"OneWorker", {}, {.device = {}, .worker = 2, .since = 0}},
+        Disturbed{"OneWorkerFromTheMiddle", {}, {.device = {}, .worker = 0, .since = 0.3}},
+        Disturbed{"GpuWithOneWorker", {.cpu_workers = 1}, {.device = {.gpu = 0}, .since = 0.3}},
+        Disturbed{"SixteenWorkers", {.cpu_workers = 16}, {.device = {}, .since = 0.1}},
+        Disturbed{
+            "GpuWithSixteenWorkers", {.cpu_workers = 16}, {.device = {.gpu = 0}, .since = 0.1}},
+        Disturbed{"OneOfTwoGpus", {.gpus = 2}, {.device = {.gpu = 1}, .since = 0.1}},
+        Disturbed{"OneOfFourGpusWithoutLinkLimit",
+                  {.gpus = 4, .kernel = 0.03, .copy = 0.01},
+                  {.device = {.gpu = 2}, .since = 0.1}},
+        Disturbed{
+            "CpuBesideASlowLink", {.cpu_workers = 3, .copy = 0.1}, {.device = {}, .since = 0.2}}),
+    [](const auto& each) { return each.param.name; });
+
+TEST_P(ADisturbance, DelaysAStepByOneSubgroupAtMost) {
+  const auto& [name, node, slow] = GetParam();
+  SimulatedProgram program("dos", {.residents = false}, node, kSubgroups);
+  double undisturbed = 0;
+  for (int i = 0; i < 3; ++i) undisturbed = program.step().end;
+  Index window = 0;
+  for (Index gpu = 0; gpu < node.gpus; ++gpu)
+    window = std::max(window, program.board().window(gpu));
+  const SimulatedStep step = program.step(slow_down(node, slow));
+  EXPECT_EQ(step.updates, kSubgroups);
+  EXPECT_LE(step.end, latest_end(node, slow, undisturbed, window) * (1 + kRounding));
+}
+
+TEST(Dispatch, AGpuThatIsLateGivesResidentsAway) {
+  const SimulatedNode node{.kernel = 0.02};
+  const Slow slow{.device = {.gpu = 0}, .since = 0.1, .factor = 20};
+  SimulatedProgram program("dos", {}, node, kSubgroups);
+  double undisturbed = 0;
+  for (int i = 0; i < 3; ++i) undisturbed = program.step().end;
+  ASSERT_TRUE(program.board().planned(0).is_resident);
+  const SimulatedStep step = program.step(slow_down(node, slow));
+  EXPECT_EQ(step.updates, kSubgroups);
+  // Residents wait for their turn in the window, up to kResidentsAtOnce of them.
+  EXPECT_LE(step.end, latest_end(node, slow, undisturbed, kResidentsAtOnce));
+  // Without help two thirds of all would be the GPU's.
+  EXPECT_LT(step.end, 0.8 * kSubgroups * 2 / 3 * 0.02 * 20);
+}
+
+TEST(Dispatch, ResidentsStayWithAGpuThatIsInTime) {
+  SimulatedProgram program("dos", {}, {.kernel = 0.02}, kSubgroups);
+  for (int i = 0; i < 5; ++i) program.step();
+  EXPECT_EQ(program.board().report().steps.back().moved, 0);
+}
+
+class EveryPolicy : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Dispatch, EveryPolicy, testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const sched::Policy& policy : sched::policies())
+                             names.emplace_back(policy.name);
+                           return names;
+                         }()),
+                         [](const auto& name) {
+                           std::string text = name.param;
+                           std::ranges::replace(text, '-', '_');
+                           return text;
+                         });
+
+TEST_P(EveryPolicy, OnlyDosDepartsFromItsPlan) {
+  for (const bool residents : {false, true}) {
+    const SimulatedNode node{.gpus = 2};
+    SimulatedProgram program(GetParam(), {.stride = 2, .residents = residents}, node, kSubgroups);
+    for (int i = 0; i < 3; ++i) program.step();
+    program.step(slow_down(node, {.device = {.gpu = 0}, .since = 0.05, .factor = 50}));
+    EXPECT_EQ(program.step().updates, kSubgroups);
+    const StepReport disturbed = program.board().report().steps.back();
+    if (GetParam() != "dos") {
+      EXPECT_EQ(disturbed.moved, 0) << residents;
+      EXPECT_EQ(disturbed.executed_gpu.value(), disturbed.planned_gpu.value());
+    } else {
+      EXPECT_GT(disturbed.moved, 0) << residents;
+    }
+  }
+}
+
+TEST_P(EveryPolicy, WindowAndMemoryAreNeverExceeded) {
+  // A subgroup has 12 MB of states.
+  for (const double slots : {1.0, 2.0, 3.0, 5.0, 100.0})
+    for (const bool residents : {false, true})
+      for (const double copy : {0.002, 0.02, 0.2}) {
+        const SimulatedNode node{.copy = copy, .memory = slots * 12.5e6};
+        SimulatedProgram program(GetParam(), {.stride = 2, .residents = residents}, node,
+                                 kSubgroups);
+        for (int i = 0; i < 4; ++i) {
+          const SimulatedStep step = program.step();
+          EXPECT_EQ(step.updates, kSubgroups);
+          if (i == 0) continue;
+          EXPECT_LE(step.most_streamed, program.board().window(0));
+          EXPECT_LE(step.most_slots, program.board().slots(0));
+          EXPECT_LE(step.most_residents, kResidentsAtOnce);
+        }
+      }
+}
+
+TEST(Dispatch, OtherTasksAndUpdatesOfTheCpuGoByPriority) {
+  UpdateBoard board("dos", {}, {});
+  Dispatch dispatch(/*adapts=*/true, 0);
+  dispatch.add_group({});
+  dispatch.add_worker(0);
+  TaskNote low;
+  TaskNote update{.subgroup = 0, .params = 1};
+  TaskNote high;
+  dispatch.push({1, 0}, low);
+  dispatch.push_update({2, 1}, update);
+  dispatch.push({3, 2}, high);
+  const auto yes = [](starpu_task* /*task*/) { return true; };
+  EXPECT_EQ(dispatch.take(0, 0, &board, 0, yes), &high);
+  EXPECT_EQ(dispatch.take(0, 0, &board, 0, yes), &update);
+  EXPECT_EQ(dispatch.take(0, 0, &board, 0, yes), &low);
+  EXPECT_EQ(dispatch.take(0, 0, &board, 0, yes), nullptr);
+}
+
+TEST(Dispatch, TasksThatAWorkerCannotRunStay) {
+  Dispatch dispatch(/*adapts=*/true, 0);
+  dispatch.add_group({});
+  dispatch.add_worker(0);
+  TaskNote note;
+  dispatch.push({1, 0}, note);
+  EXPECT_EQ(dispatch.take(0, 0, nullptr, 0, [](starpu_task*) { return false; }), nullptr);
+  EXPECT_EQ(dispatch.take(0, 0, nullptr, 0, [](starpu_task*) { return true; }), &note);
+}
+
+}  // namespace
+}  // namespace dos::sched_starpu
