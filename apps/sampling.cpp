@@ -34,7 +34,7 @@ void write_machine(const perfmodels::Machine& machine, const std::filesystem::pa
 void run(const std::vector<std::string>& names, const std::string& machines,
          const std::string& output) {
   for (const std::string& name : names.empty() ? perfmodels::machine_names(machines) : names) {
-    const perfmodels::Machine machine = perfmodels::find_machine(name, machines, "this");
+    const perfmodels::Machine machine = perfmodels::find_machine(name, machines);
     if (machine.gpus.value > 0)
       write_machine(machine, output);
     else

@@ -98,7 +98,7 @@ perfmodels::Machine machine_of(const std::string& name, Index gpus,
                        std::filesystem::exists(folder / (name + ".toml"));
   std::vector<std::string> offers;
   for (std::size_t i = has_own ? 0 : 1; i < tried.size(); ++i) {
-    const perfmodels::Machine machine = perfmodels::find_machine(tried[i], folder, "this");
+    const perfmodels::Machine machine = perfmodels::find_machine(tried[i], folder);
     if (ranks_for(machine, gpus) > 0) return machine;
     offers.push_back(fmt::format("{} has {}", machine.name, machine.gpus.value));
   }

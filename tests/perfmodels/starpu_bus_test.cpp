@@ -108,7 +108,7 @@ std::vector<std::string> machines_with_gpus() {
   if (std::getenv("DOS_SOURCE_DIR") == nullptr) return {};
   std::vector<std::string> names;
   for (const std::string& name : machine_names(folder() / "machines"))
-    if (find_machine(name, folder() / "machines", "this").gpus.value > 0) names.push_back(name);
+    if (find_machine(name, folder() / "machines").gpus.value > 0) names.push_back(name);
   return names;
 }
 
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Machines, Committed, testing::ValuesIn(machines_with_gp
                          });
 
 TEST_P(Committed, IsWhatTheProgramWrites) {
-  const Machine machine = find_machine(GetParam(), folder() / "machines", "this");
+  const Machine machine = find_machine(GetParam(), folder() / "machines");
   const Rates rates = simulated_rates(rates_of(machine, 1), Links::kAlone);
   for (const BusFile& file : starpu_bus(machine.name, rates, machine.gpu_memory.value))
     EXPECT_EQ(file.text, read_text(folder() / "sampling" / machine.name / file.name))

@@ -46,7 +46,7 @@ Problem node(double memory) {
   return problem;
 }
 
-constexpr Index kParams = 1'280'000'000;
+constexpr Index kParams = 320'000'000;
 
 double time_with(Problem problem, Index size) {
   problem.subgroups = cut_evenly(kParams, size);
