@@ -27,7 +27,7 @@ CASES = {
     "h100-busy-2.5": ("h100 with the links of a busy CPU, 2.5 GB for states",
                       ["--machine", "h100", "--gpu-memory", 2.5, "--busy-links"]),
     "h100-4x-2.5": ("4 GPUs of h100-4x, 20.48 G parameters, 2.5 GB a GPU for states",
-                    ["--machine", "h100", "--gpus", 4, "--params", "20.48G", "--subgroup", "16M",
+                    ["--machine", "h100", "--gpus", 4, "--params", "20.48G", "--subgroup", "8M",
                      "--gpu-memory", 2.5]),
     "h100-4x-64": ("4 GPUs of h100-4x, 20.48 G parameters, 64 GB a GPU for states",
                    ["--machine", "h100", "--gpus", 4, "--params", "20.48G", "--subgroup", "16M",
