@@ -24,6 +24,7 @@
 #include "rt/submitter.hpp"
 #include "sched_starpu/policies.hpp"
 #include "spread.hpp"
+#include "train/config.hpp"
 #include "train/metrics.hpp"
 #include "train/step_results.hpp"
 
@@ -44,6 +45,7 @@ struct Options {
   Index warmup = 2;
   Index subgroup_params = 5'000'000;
   std::string precision = "fp32";
+  std::string gradient_precision = "fp32";
   std::string scheduler;
   bool recompute = false;
   bool json = false;
@@ -63,11 +65,19 @@ dos::models::ModelConfig model_config(const Options& options) {
   return config;
 }
 
+dos::tensor::ParameterTypes parameter_types(const Options& options) {
+  dos::train::TrainConfig config;
+  config.train.precision = options.precision;
+  config.train.gradient_precision = options.gradient_precision;
+  return config.parameter_types();
+}
+
 dos::models::RunShape run_shape(const Options& options, Index workers) {
   dos::models::RunShape shape;
   shape.batch = options.batch;
   shape.lanes = options.lanes > 0 ? options.lanes : std::min(options.batch, workers);
   shape.recompute = options.recompute;
+  shape.type = parameter_types(options).working;
   shape.validate();
   return shape;
 }
@@ -143,7 +153,8 @@ class Bench {
         parameters_(session,
                     dos::optim::cut_into_subgroups(
                         dos::models::find_architecture(config_.architecture).parameters(config_),
-                        options.subgroup_params, {})),
+                        options.subgroup_params, {}),
+                    parameter_types(options)),
         optimizer_(session, parameters_, {}),
         results_(session, kRunAhead),
         model_(dos::models::find_architecture(config_.architecture)
@@ -201,11 +212,15 @@ class Bench {
 };
 
 void print_json(const Options& options, const Readings& readings, Index workers) {
-  nlohmann::json json{
-      {"model", options.model},         {"batch", options.batch},
-      {"context", options.context},     {"precision", options.precision},
-      {"steps", options.steps},         {"workers", workers},
-      {"peak_rss_mib", peak_rss_mib()}, {"worker_idle", readings.idle_share(workers)}};
+  nlohmann::json json{{"model", options.model},
+                      {"batch", options.batch},
+                      {"context", options.context},
+                      {"precision", options.precision},
+                      {"gradient_precision", options.gradient_precision},
+                      {"steps", options.steps},
+                      {"workers", workers},
+                      {"peak_rss_mib", peak_rss_mib()},
+                      {"worker_idle", readings.idle_share(workers)}};
   for (const char* name : {"ms_step", "ms_forward", "ms_backward", "ms_update"}) {
     const Spread spread = readings.time(name);
     json[name] = spread.median;
@@ -217,8 +232,9 @@ void print_json(const Options& options, const Readings& readings, Index workers)
 }
 
 void print_table(const Options& options, const Readings& readings, Index workers, double millions) {
-  fmt::print("{} ({:.1f} M parameters), batch {}, context {}, {} steps, {} workers\n",
-             options.model, millions, options.batch, options.context, options.steps, workers);
+  fmt::print("{} ({:.1f} M parameters), {}, batch {}, context {}, {} steps, {} workers\n",
+             options.model, millions, options.precision, options.batch, options.context,
+             options.steps, workers);
   for (const char* name : {"ms_step", "ms_forward", "ms_backward", "ms_update"}) {
     const Spread spread = readings.time(name);
     fmt::print("  {:<12} {:9.1f}  ({:.1f} to {:.1f})\n", name, spread.median, spread.min,
@@ -232,8 +248,6 @@ void print_table(const Options& options, const Readings& readings, Index workers
 }
 
 void run(const Options& options) {
-  dos::expect(options.precision == "fp32", "--precision {} is not supported; known: fp32",
-              options.precision);
   dos::expect(options.steps > 0 && options.warmup >= 0,
               "--steps must be at least 1 and --warmup 0");
   dos::platform::blas::use_one_thread();
@@ -267,7 +281,10 @@ int main(int argc, char** argv) {
   app.add_option("--warmup", options.warmup, "steps before them")->capture_default_str();
   app.add_option("--subgroup-params", options.subgroup_params, "parameters of a subgroup")
       ->capture_default_str();
-  app.add_option("--precision", options.precision, "fp32")->capture_default_str();
+  app.add_option("--precision", options.precision, "fp32 or bf16")->capture_default_str();
+  app.add_option("--gradient-precision", options.gradient_precision,
+                 "of gradients of parameters: fp32 or bf16")
+      ->capture_default_str();
   app.add_flag("--recompute", options.recompute, "compute activations again in backward");
   app.add_flag("--json", options.json, "one JSON object instead of a table");
   CLI11_PARSE(app, argc, argv);

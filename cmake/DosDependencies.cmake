@@ -42,6 +42,27 @@ if(DOS_STARPU_HAS_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()
 
+# DOS_ONEDNN: ON demands it, OFF does without, AUTO takes it if it is there. Without it products of BF16
+# matrices on the CPU take FP32's time.
+set(DOS_ONEDNN AUTO CACHE STRING "BF16 products by oneDNN: AUTO, ON or OFF")
+set_property(CACHE DOS_ONEDNN PROPERTY STRINGS AUTO ON OFF)
+if(NOT DOS_ONEDNN MATCHES "^(FALSE|NO|OFF)$")
+  find_package(dnnl CONFIG QUIET)
+endif()
+if(DOS_ONEDNN MATCHES "^(TRUE|YES|ON)$" AND NOT dnnl_FOUND)
+  message(FATAL_ERROR "oneDNN not found. Debian: libdnnl-dev. Clusters: Spack 'onednn', or set dnnl_DIR.")
+endif()
+add_library(dos_onednn INTERFACE)
+if(dnnl_FOUND)
+  set(DOS_ONEDNN_SOURCE onednn.cpp)
+  # Debian builds it with GCC's OpenMP, whose threads codelets/matrix/onednn.cpp keeps to one. clang finds
+  # -lgomp where it finds GCC's other libraries.
+  target_link_libraries(dos_onednn INTERFACE DNNL::dnnl gomp)
+else()
+  set(DOS_ONEDNN_SOURCE onednn_absent.cpp)
+  set(dnnl_VERSION "(none: BF16 products in FP32)")
+endif()
+
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 
@@ -60,4 +81,4 @@ if(DOS_BUILD_TESTS)
 endif()
 
 message(STATUS "StarPU ${STARPU_VERSION}, hwloc ${HWLOC_VERSION}, OpenBLAS ${OPENBLAS_VERSION}, "
-               "MPICH ${MPICH_VERSION}")
+               "oneDNN ${dnnl_VERSION}, MPICH ${MPICH_VERSION}")

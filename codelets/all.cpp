@@ -15,36 +15,26 @@
 namespace dos::codelets {
 
 std::vector<const rt::Codelet*> all_codelets() {
-  std::vector<const rt::Codelet*> all{
-      &attention_forward_codelet(),
-      &attention_backward_codelet(),
-      &cross_entropy_forward_codelet(),
-      &cross_entropy_forward_backward_codelet(),
-      &mean_loss_codelet(),
-      &embedding_forward_codelet(),
-      &embedding_backward_token_codelet(),
-      &embedding_backward_position_codelet(),
-      &embedding_accumulate_position_codelet(),
-      &gelu_forward_codelet(),
-      &gelu_backward_codelet(),
-      &fill_codelet(),
-      &init_normal_codelet(),
-      &layernorm_forward_codelet(),
-      &layernorm_backward_codelet(),
-      &layernorm_backward_last_codelet(),
-      &layernorm_backward_weight_codelet(),
-      &linear_forward_codelet(),
-      &linear_residual_forward_codelet(),
-      &linear_backward_data_codelet(),
-      &linear_backward_weight_codelet(),
-      &linear_accumulate_weight_codelet(),
-      &bias_backward_codelet(),
-      &logits_forward_codelet(),
-      &logits_backward_data_codelet(),
-      &sum_of_squares_codelet(),
-      &combine_norm_codelet(),
-      &load_tokens_codelet(),
-  };
+  std::vector<const rt::Codelet*> all{&mean_loss_codelet(),    &fill_codelet(),
+                                      &init_normal_codelet(),  &round_codelet(),
+                                      &combine_norm_codelet(), &load_tokens_codelet()};
+  for (const DType type : kActivationTypes)
+    all.insert(all.end(),
+               {&attention_forward_codelet(type), &attention_backward_codelet(type),
+                &cross_entropy_forward_codelet(type), &cross_entropy_forward_backward_codelet(type),
+                &embedding_forward_codelet(type), &gelu_forward_codelet(type),
+                &gelu_backward_codelet(type), &layernorm_forward_codelet(type),
+                &layernorm_backward_codelet(type), &layernorm_backward_last_codelet(type),
+                &linear_forward_codelet(type), &linear_residual_forward_codelet(type),
+                &linear_backward_data_codelet(type), &logits_forward_codelet(type),
+                &logits_backward_data_codelet(type), &sum_of_squares_codelet(type)});
+  for (const GradientTypes& types : kGradientTypes)
+    all.insert(
+        all.end(),
+        {&embedding_backward_token_codelet(types), &embedding_backward_position_codelet(types),
+         &embedding_accumulate_position_codelet(types), &layernorm_backward_weight_codelet(types),
+         &linear_backward_weight_codelet(types), &linear_accumulate_weight_codelet(types),
+         &bias_backward_codelet(types)});
   for (const UpdateKind& kind : all_update_kinds()) all.push_back(&update_codelet(kind));
   return all;
 }

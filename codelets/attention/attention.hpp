@@ -29,9 +29,10 @@ inline constexpr Index kAttentionPadding = 16;
 }
 
 /// Floats of work space: forward one, backward two [kAttentionRows, padded tokens] tiles and one
-/// row vector.
-[[gnu::always_inline]] constexpr Index attention_workspace(const AttentionShape& s) {
-  return 2 * kAttentionRows * attention_row_stride(s.tokens) + kAttentionRows;
+/// row vector; for BF16, one head in FP32 besides: q, k, v, their gradients, out and dout.
+[[gnu::always_inline]] constexpr Index attention_workspace(const AttentionShape& s, DType type) {
+  const Index tiles = 2 * kAttentionRows * attention_row_stride(s.tokens) + kAttentionRows;
+  return tiles + (type == DType::kBF16 ? 8 * s.tokens * s.head_size : 0);
 }
 
 /// A value that is not finite spoils the tokens that see it, and may spoil up to kAttentionRows - 1
@@ -40,15 +41,14 @@ inline constexpr Index kAttentionPadding = 16;
 /// qkv[sequences * tokens, 3 * width], each row q then k then v, heads contiguous inside each;
 /// out[sequences * tokens, width]; logsumexp[sequences, heads, tokens] receives the natural
 /// logarithm of each softmax denominator (of scaled scores), all that backward needs to rebuild a
-/// row.
-template <simd::Isa>
-void attention_forward_cpu(const AttentionShape& shape, const float* qkv, float* out,
-                           float* logsumexp, float* workspace);
+/// row. T is float or BF16; scores, weights and sums are FP32, results are rounded once.
+template <simd::Isa, class T>
+void attention_forward_cpu(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
+                           float* workspace);
 
 /// dqkv (same layout as qkv, overwritten) from dout[sequences * tokens, width].
-template <simd::Isa>
-void attention_backward_cpu(const AttentionShape& shape, const float* qkv, const float* out,
-                            const float* logsumexp, const float* dout, float* dqkv,
-                            float* workspace);
+template <simd::Isa, class T>
+void attention_backward_cpu(const AttentionShape& shape, const T* qkv, const T* out,
+                            const float* logsumexp, const T* dout, T* dqkv, float* workspace);
 
 }  // namespace dos::codelets

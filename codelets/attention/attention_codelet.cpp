@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/attention/attention_codelet.hpp"
 
+#include "codelets/by_type.hpp"
 #include "codelets/matrix/refs.hpp"
 
 namespace dos::codelets {
@@ -8,19 +9,20 @@ namespace {
 
 using rt::Mode;
 
+template <class T>
 void forward_task(const rt::TaskView& task) {
   simd::dispatch([&]<simd::Isa kIsa>() {
-    attention_forward_cpu<kIsa>(task.args<AttentionShape>(), task.pointer<const float>(0),
-                                task.pointer<float>(1), task.pointer<float>(2),
-                                task.pointer<float>(3));
+    attention_forward_cpu<kIsa>(task.args<AttentionShape>(), task.pointer<const T>(0),
+                                task.pointer<T>(1), task.pointer<float>(2), task.pointer<float>(3));
   });
 }
 
+template <class T>
 void backward_task(const rt::TaskView& task) {
   simd::dispatch([&]<simd::Isa kIsa>() {
-    attention_backward_cpu<kIsa>(task.args<AttentionShape>(), task.pointer<const float>(0),
-                                 task.pointer<const float>(1), task.pointer<const float>(2),
-                                 task.pointer<const float>(3), task.pointer<float>(4),
+    attention_backward_cpu<kIsa>(task.args<AttentionShape>(), task.pointer<const T>(0),
+                                 task.pointer<const T>(1), task.pointer<const float>(2),
+                                 task.pointer<const T>(3), task.pointer<T>(4),
                                  task.pointer<float>(5));
   });
 }
@@ -35,28 +37,33 @@ rt::Work attention_work(const AttentionShape& shape, double products) {
 
 }  // namespace
 
-const rt::Codelet& attention_forward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<forward_task>(
-      {.symbol = "dos.attention_forward.f32.v1",
-       .modes = {Mode::kRead, Mode::kWrite, Mode::kWrite, Mode::kScratch},
-       .tail = {}});
-  return codelet;
+const rt::Codelet& attention_forward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<forward_task<T>>(
+        {.symbol = symbol_of<T>("attention_forward", 1),
+         .modes = {Mode::kRead, Mode::kWrite, Mode::kWrite, Mode::kScratch},
+         .tail = {}});
+  });
+  return codelets[type];
 }
 
-const rt::Codelet& attention_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_task>(
-      {.symbol = "dos.attention_backward.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite, Mode::kScratch},
-       .tail = {}});
-  return codelet;
+const rt::Codelet& attention_backward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<backward_task<T>>({.symbol = symbol_of<T>("attention_backward", 1),
+                                               .modes = {Mode::kRead, Mode::kRead, Mode::kRead,
+                                                         Mode::kRead, Mode::kWrite, Mode::kScratch},
+                                               .tail = {}});
+  });
+  return codelets[type];
 }
 
 void submit_attention_forward(rt::Submitter& submitter, const AttentionShape& shape,
                               const rt::Handle& qkv, const rt::Handle& out,
                               const rt::Handle& logsumexp, const rt::Handle& workspace,
                               const rt::TaskOptions& options) {
-  submitter.submit(attention_forward_codelet(), buffer_list({&qkv, &out, &logsumexp, &workspace}),
-                   shape, attention_work(shape, 2), options);
+  submitter.submit(attention_forward_codelet(qkv.type()),
+                   buffer_list({&qkv, &out, &logsumexp, &workspace}), shape,
+                   attention_work(shape, 2), options);
 }
 
 void submit_attention_backward(rt::Submitter& submitter, const AttentionShape& shape,
@@ -64,7 +71,7 @@ void submit_attention_backward(rt::Submitter& submitter, const AttentionShape& s
                                const rt::Handle& logsumexp, const rt::Handle& dout,
                                const rt::Handle& dqkv, const rt::Handle& workspace,
                                const rt::TaskOptions& options) {
-  submitter.submit(attention_backward_codelet(),
+  submitter.submit(attention_backward_codelet(qkv.type()),
                    buffer_list({&qkv, &out, &logsumexp, &dout, &dqkv, &workspace}), shape,
                    attention_work(shape, 5), options);
 }

@@ -7,8 +7,8 @@
 /// Causal attention of one lane; layout of the buffers in attention.hpp.
 namespace dos::codelets {
 
-const rt::Codelet& attention_forward_codelet();
-const rt::Codelet& attention_backward_codelet();
+const rt::Codelet& attention_forward_codelet(DType type);
+const rt::Codelet& attention_backward_codelet(DType type);
 
 void submit_attention_forward(rt::Submitter& submitter, const AttentionShape& shape,
                               const rt::Handle& qkv, const rt::Handle& out,

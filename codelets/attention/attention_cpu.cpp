@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "codelets/matrix/gemm.hpp"
+#include "codelets/simd/elements.hpp"
 #include "codelets/simd/math.hpp"
 
 namespace dos::codelets {
@@ -29,36 +30,62 @@ Tile tile_at(Index first, Index tokens) {
   return {first, rows, first + rows, attention_row_stride(first + rows)};
 }
 
-/// One head of one sequence inside [tokens, 3 * width] (q, k, v) and [tokens, width] (out) arrays.
+/// Rows of a matrix inside a wider one.
+template <class T>
+struct Rows {
+  T* first;
+  Index stride;
+
+  [[nodiscard]] T* operator[](Index row) const { return first + row * stride; }
+};
+
+/// q, k and v of one head, or their gradients: [tokens, size] each, `part` elements apart in a row.
+template <class T>
+struct Triple {
+  T* first;
+  Index part;
+  Index stride;
+
+  [[nodiscard]] Rows<T> query() const { return {first, stride}; }
+  [[nodiscard]] Rows<T> key() const { return {first + part, stride}; }
+  [[nodiscard]] Rows<T> value() const { return {first + 2 * part, stride}; }
+};
+
+/// One head of one sequence.
 struct Head {
   Index tokens;
   Index size;
+  float scale;
+};
+
+/// One head in the arrays of the whole model.
+struct Place {
   Index width;
   Index qkv_offset;
   Index out_offset;
   Index row_offset;
-  float scale;
 
-  Head(const AttentionShape& shape, Index sequence, Index head)
-      : tokens(shape.tokens),
-        size(shape.head_size),
-        width(shape.heads * shape.head_size),
-        qkv_offset(sequence * tokens * 3 * width + head * size),
-        out_offset(sequence * tokens * width + head * size),
-        row_offset((sequence * shape.heads + head) * tokens),
-        scale(1.0F / __builtin_sqrtf(static_cast<float>(size))) {}
+  Place(const AttentionShape& shape, Index sequence, Index head)
+      : width(shape.width()),
+        qkv_offset(sequence * shape.tokens * 3 * width + head * shape.head_size),
+        out_offset(sequence * shape.tokens * width + head * shape.head_size),
+        row_offset((sequence * shape.heads + head) * shape.tokens) {}
 
-  [[nodiscard]] Index query(Index row) const { return qkv_offset + row * 3 * width; }
-  [[nodiscard]] Index key(Index row) const { return query(row) + width; }
-  [[nodiscard]] Index value(Index row) const { return query(row) + 2 * width; }
-  [[nodiscard]] Index output(Index row) const { return out_offset + row * width; }
-  [[nodiscard]] Index stride() const { return 3 * width; }
+  template <class T>
+  [[nodiscard]] Triple<T> triple(T* qkv) const {
+    return {qkv + qkv_offset, width, 3 * width};
+  }
+  template <class T>
+  [[nodiscard]] Rows<T> rows(T* out) const {
+    return {out + out_offset, width};
+  }
 };
 
 /// scores[tile.rows, tile.stride] = scale * q k^T, masked part included, padding untouched.
-void scaled_scores(const Head& head, const Tile& tile, const float* qkv, float* scores) {
-  gemm(tile.rows, tile.keys, head.size, head.scale, {qkv + head.query(tile.first), head.stride()},
-       {qkv + head.key(0), head.stride(), CblasTrans}, 0.0F, scores, tile.stride);
+void scaled_scores(const Head& head, const Tile& tile, const Triple<const float>& qkv,
+                   float* scores) {
+  gemm(tile.rows, tile.keys, head.size, head.scale, {qkv.query()[tile.first], qkv.stride},
+       {qkv.key()[0], qkv.stride, CblasTrans}, 0.0F, scores, tile.stride);
 }
 
 void fill(float* first, float* last, float value) {
@@ -90,17 +117,23 @@ void softmax_numerators(const Tile& tile, float* scores, float* sums, float* log
   }
 }
 
-void forward_tile(const Head& head, const Tile& tile, const float* qkv, float* out,
-                  float* logsumexp, float* workspace) {
+/// logsumexp of the head's rows.
+void forward_tile(const Head& head, const Tile& tile, const Triple<const float>& qkv,
+                  const Rows<float>& out, float* logsumexp, float* workspace) {
   float* scores = workspace;
   float* sums = workspace + kAttentionRows * tile.stride;
   scaled_scores(head, tile, qkv, scores);
-  softmax_numerators(tile, scores, sums, logsumexp + head.row_offset);
-  gemm(tile.rows, head.size, tile.keys, 1.0F, {scores, tile.stride},
-       {qkv + head.value(0), head.stride()}, 0.0F, out + head.output(tile.first), head.width);
-  for (Index row = 0; row < tile.rows; ++row) {
-    scale_row(head.size, 1.0F / sums[row], out + head.output(tile.first + row));
-  }
+  softmax_numerators(tile, scores, sums, logsumexp);
+  gemm(tile.rows, head.size, tile.keys, 1.0F, {scores, tile.stride}, {qkv.value()[0], qkv.stride},
+       0.0F, out[tile.first], out.stride);
+  for (Index row = 0; row < tile.rows; ++row)
+    scale_row(head.size, 1.0F / sums[row], out[tile.first + row]);
+}
+
+void forward_head(const Head& head, const Triple<const float>& qkv, const Rows<float>& out,
+                  float* logsumexp, float* workspace) {
+  for (Index first = 0; first < head.tokens; first += kAttentionRows)
+    forward_tile(head, tile_at(first, head.tokens), qkv, out, logsumexp, workspace);
 }
 
 /// scores -> p = e^(score - logsumexp); dp -> scale * p * (dp - delta): the gradient of q k^T.
@@ -114,8 +147,15 @@ void softmax_backward_row(Index count, float logsumexp, float delta, float scale
   }
 }
 
-void softmax_backward(const Head& head, const Tile& tile, const float* out, const float* logsumexp,
-                      const float* dout, float* scores, float* dp) {
+/// What backward reads and writes of a head, in FP32.
+struct HeadGradients {
+  Rows<const float> out;
+  Rows<const float> dout;
+  Triple<float> dqkv;
+};
+
+void softmax_backward(const Head& head, const Tile& tile, const HeadGradients& g,
+                      const float* logsumexp, float* scores, float* dp) {
   for (Index row = 0; row < tile.rows; ++row) {
     const Index token = tile.first + row;
     const Index padded = tile.padded(row);
@@ -123,62 +163,134 @@ void softmax_backward(const Head& head, const Tile& tile, const float* out, cons
     float* ds = dp + row * tile.stride;
     fill(p + tile.visible(row), p + padded, -__builtin_inff());
     fill(ds + tile.keys, ds + tile.stride, 0);
-    const float delta = dot(head.size, dout + head.output(token), out + head.output(token));
-    softmax_backward_row(padded, logsumexp[head.row_offset + token], delta, head.scale, p, ds);
+    const float delta = dot(head.size, g.dout[token], g.out[token]);
+    softmax_backward_row(padded, logsumexp[token], delta, head.scale, p, ds);
     fill(p + padded, p + tile.stride, 0);
     fill(ds + padded, ds + tile.stride, 0);
   }
 }
 
-void backward_tile(const Head& head, const Tile& tile, const float* qkv, const float* out,
-                   const float* logsumexp, const float* dout, float* dqkv, float* workspace) {
+void backward_tile(const Head& head, const Tile& tile, const Triple<const float>& qkv,
+                   const float* logsumexp, const HeadGradients& g, float* workspace) {
   float* p = workspace;
   float* ds = workspace + kAttentionRows * tile.stride;
-  const Index stride = head.stride();
-  const float* tile_dout = dout + head.output(tile.first);
+  const Rows<float> dkey = g.dqkv.key();
+  const Rows<float> dvalue = g.dqkv.value();
+  const Rows<float> dquery = g.dqkv.query();
   scaled_scores(head, tile, qkv, p);
-  gemm(tile.rows, tile.keys, head.size, 1.0F, {tile_dout, head.width},
-       {qkv + head.value(0), stride, CblasTrans}, 0.0F, ds, tile.stride);
-  softmax_backward(head, tile, out, logsumexp, dout, p, ds);
+  gemm(tile.rows, tile.keys, head.size, 1.0F, {g.dout[tile.first], g.dout.stride},
+       {qkv.value()[0], qkv.stride, CblasTrans}, 0.0F, ds, tile.stride);
+  softmax_backward(head, tile, g, logsumexp, p, ds);
   // The last tile comes first: it covers every key and overwrites what dqkv held.
   const float beta = tile.keys == head.tokens ? 0.0F : 1.0F;
-  gemm(tile.keys, head.size, tile.rows, 1.0F, {p, tile.stride, CblasTrans}, {tile_dout, head.width},
-       beta, dqkv + head.value(0), stride);
+  gemm(tile.keys, head.size, tile.rows, 1.0F, {p, tile.stride, CblasTrans},
+       {g.dout[tile.first], g.dout.stride}, beta, dvalue[0], dvalue.stride);
   gemm(tile.keys, head.size, tile.rows, 1.0F, {ds, tile.stride, CblasTrans},
-       {qkv + head.query(tile.first), stride}, beta, dqkv + head.key(0), stride);
-  gemm(tile.rows, head.size, tile.keys, 1.0F, {ds, tile.stride}, {qkv + head.key(0), stride}, 0.0F,
-       dqkv + head.query(tile.first), stride);
+       {qkv.query()[tile.first], qkv.stride}, beta, dkey[0], dkey.stride);
+  gemm(tile.rows, head.size, tile.keys, 1.0F, {ds, tile.stride}, {qkv.key()[0], qkv.stride}, 0.0F,
+       dquery[tile.first], dquery.stride);
+}
+
+void backward_head(const Head& head, const Triple<const float>& qkv, const float* logsumexp,
+                   const HeadGradients& g, float* workspace) {
+  const Index tiles = (head.tokens + kAttentionRows - 1) / kAttentionRows;
+  for (Index tile = tiles - 1; tile >= 0; --tile)
+    backward_tile(head, tile_at(tile * kAttentionRows, head.tokens), qkv, logsumexp, g, workspace);
+}
+
+/// A head's copies in FP32, behind the tiles of the work space: rows without gaps.
+struct Widened {
+  Triple<float> qkv;
+  Triple<float> dqkv;
+  Rows<float> out;
+  Rows<float> dout;
+
+  Widened(const AttentionShape& shape, float* workspace)
+      : qkv{workspace + attention_workspace(shape, DType::kF32), shape.head_size,
+            3 * shape.head_size},
+        dqkv{qkv.first + 3 * shape.tokens * shape.head_size, shape.head_size, 3 * shape.head_size},
+        out{dqkv.first + 3 * shape.tokens * shape.head_size, shape.head_size},
+        dout{out.first + shape.tokens * shape.head_size, shape.head_size} {}
+};
+
+template <class From, class To>
+void copy(const Head& head, const Rows<From>& from, const Rows<To>& to) {
+  for (Index row = 0; row < head.tokens; ++row) {
+    const From* __restrict in = from[row];
+    To* __restrict out = to[row];
+#pragma omp simd
+    for (Index i = 0; i < head.size; ++i) simd::put(out + i, to_float(in[i]));
+  }
+}
+
+template <class From, class To>
+void copy(const Head& head, const Triple<From>& from, const Triple<To>& to) {
+  copy(head, from.query(), to.query());
+  copy(head, from.key(), to.key());
+  copy(head, from.value(), to.value());
+}
+
+Triple<const float> as_const(const Triple<float>& t) {
+  return {t.first, t.part, t.stride};
+}
+Rows<const float> as_const(const Rows<float>& rows) {
+  return {rows.first, rows.stride};
+}
+
+/// Calls compute(head, place) for every head of every sequence.
+template <class Compute>
+void for_each_head(const AttentionShape& shape, const Compute& compute) {
+  const Head head{shape.tokens, shape.head_size,
+                  1.0F / __builtin_sqrtf(static_cast<float>(shape.head_size))};
+  for (Index sequence = 0; sequence < shape.sequences; ++sequence)
+    for (Index h = 0; h < shape.heads; ++h) compute(head, Place(shape, sequence, h));
 }
 
 }  // namespace
 
-template <>
-void attention_forward_cpu<kIsa>(const AttentionShape& shape, const float* qkv, float* out,
-                                 float* logsumexp, float* workspace) {
-  for (Index sequence = 0; sequence < shape.sequences; ++sequence) {
-    for (Index h = 0; h < shape.heads; ++h) {
-      const Head head(shape, sequence, h);
-      for (Index first = 0; first < shape.tokens; first += kAttentionRows) {
-        forward_tile(head, tile_at(first, shape.tokens), qkv, out, logsumexp, workspace);
-      }
+template <simd::Isa, class T>
+void attention_forward_cpu(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
+                           float* workspace) {
+  for_each_head(shape, [&](const Head& head, const Place& place) {
+    float* row_sums = logsumexp + place.row_offset;
+    if constexpr (!simd::kIsRounded<T>) {
+      forward_head(head, place.triple(qkv), place.rows(out), row_sums, workspace);
+    } else {
+      const Widened fp32(shape, workspace);
+      copy(head, place.triple(qkv), fp32.qkv);
+      forward_head(head, as_const(fp32.qkv), fp32.out, row_sums, workspace);
+      copy(head, fp32.out, place.rows(out));
     }
-  }
+  });
 }
 
-template <>
-void attention_backward_cpu<kIsa>(const AttentionShape& shape, const float* qkv, const float* out,
-                                  const float* logsumexp, const float* dout, float* dqkv,
-                                  float* workspace) {
-  const Index tiles = (shape.tokens + kAttentionRows - 1) / kAttentionRows;
-  for (Index sequence = 0; sequence < shape.sequences; ++sequence) {
-    for (Index h = 0; h < shape.heads; ++h) {
-      const Head head(shape, sequence, h);
-      for (Index tile = tiles - 1; tile >= 0; --tile) {
-        backward_tile(head, tile_at(tile * kAttentionRows, shape.tokens), qkv, out, logsumexp, dout,
-                      dqkv, workspace);
-      }
+template <simd::Isa, class T>
+void attention_backward_cpu(const AttentionShape& shape, const T* qkv, const T* out,
+                            const float* logsumexp, const T* dout, T* dqkv, float* workspace) {
+  for_each_head(shape, [&](const Head& head, const Place& place) {
+    const float* row_sums = logsumexp + place.row_offset;
+    if constexpr (!simd::kIsRounded<T>) {
+      backward_head(head, place.triple(qkv), row_sums,
+                    {place.rows(out), place.rows(dout), place.triple(dqkv)}, workspace);
+    } else {
+      const Widened fp32(shape, workspace);
+      copy(head, place.triple(qkv), fp32.qkv);
+      copy(head, place.rows(out), fp32.out);
+      copy(head, place.rows(dout), fp32.dout);
+      backward_head(head, as_const(fp32.qkv), row_sums,
+                    {as_const(fp32.out), as_const(fp32.dout), fp32.dqkv}, workspace);
+      copy(head, fp32.dqkv, place.triple(dqkv));
     }
-  }
+  });
 }
+
+template void attention_forward_cpu<kIsa>(const AttentionShape&, const float*, float*, float*,
+                                          float*);
+template void attention_forward_cpu<kIsa>(const AttentionShape&, const BF16*, BF16*, float*,
+                                          float*);
+template void attention_backward_cpu<kIsa>(const AttentionShape&, const float*, const float*,
+                                           const float*, const float*, float*, float*);
+template void attention_backward_cpu<kIsa>(const AttentionShape&, const BF16*, const BF16*,
+                                           const float*, const BF16*, BF16*, float*);
 
 }  // namespace dos::codelets

@@ -18,15 +18,16 @@ struct CrossEntropyRows {
   Index vocabulary;
 };
 
-/// Adds the rows' summed negative log-likelihood (nats) to *loss. `logits` points to first_row.
-template <simd::Isa>
-void cross_entropy_forward_cpu(const CrossEntropyRows& shape, const float* logits,
+/// Adds the rows' summed negative log-likelihood (nats) to *loss. `logits` points to first_row; T
+/// is float or BF16.
+template <simd::Isa, class T>
+void cross_entropy_forward_cpu(const CrossEntropyRows& shape, const T* logits,
                                const std::int32_t* tokens, double* loss);
 
 /// The same, and replaces logits by scale * d(sum of losses)/d(logits) = scale * (softmax -
 /// onehot).
-template <simd::Isa>
-void cross_entropy_forward_backward_cpu(const CrossEntropyRows& shape, float scale, float* logits,
+template <simd::Isa, class T>
+void cross_entropy_forward_backward_cpu(const CrossEntropyRows& shape, float scale, T* logits,
                                         const std::int32_t* tokens, double* loss);
 
 }  // namespace dos::codelets

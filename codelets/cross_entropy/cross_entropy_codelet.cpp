@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 
+#include "codelets/by_type.hpp"
 #include "codelets/matrix/refs.hpp"
 
 namespace dos::codelets {
@@ -17,17 +18,19 @@ struct MeanArgs {
   Index tokens;
 };
 
+template <class T>
 void forward_task(const rt::TaskView& task) {
   simd::dispatch([&]<simd::Isa kIsa>() {
-    cross_entropy_forward_cpu<kIsa>(task.args<Args>().rows, task.pointer<const float>(0),
+    cross_entropy_forward_cpu<kIsa>(task.args<Args>().rows, task.pointer<const T>(0),
                                     task.pointer<const std::int32_t>(1), task.pointer<double>(2));
   });
 }
 
+template <class T>
 void forward_backward_task(const rt::TaskView& task) {
   const auto& args = task.args<Args>();
   simd::dispatch([&]<simd::Isa kIsa>() {
-    cross_entropy_forward_backward_cpu<kIsa>(args.rows, args.scale, task.pointer<float>(0),
+    cross_entropy_forward_backward_cpu<kIsa>(args.rows, args.scale, task.pointer<T>(0),
                                              task.pointer<const std::int32_t>(1),
                                              task.pointer<double>(2));
   });
@@ -49,20 +52,23 @@ rt::Work rows_work(const CrossEntropyRows& rows, double passes) {
 
 }  // namespace
 
-const rt::Codelet& cross_entropy_forward_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<forward_task>({.symbol = "dos.cross_entropy_forward.f32.v1",
-                                      .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
-                                      .tail = {}});
-  return codelet;
+const rt::Codelet& cross_entropy_forward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<forward_task<T>>({.symbol = symbol_of<T>("cross_entropy_forward", 1),
+                                              .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
+                                              .tail = {}});
+  });
+  return codelets[type];
 }
 
-const rt::Codelet& cross_entropy_forward_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<forward_backward_task>(
-      {.symbol = "dos.cross_entropy_forward_backward.f32.v1",
-       .modes = {Mode::kReadWrite, Mode::kRead, Mode::kReadWrite},
-       .tail = {}});
-  return codelet;
+const rt::Codelet& cross_entropy_forward_backward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<forward_backward_task<T>>(
+        {.symbol = symbol_of<T>("cross_entropy_forward_backward", 1),
+         .modes = {Mode::kReadWrite, Mode::kRead, Mode::kReadWrite},
+         .tail = {}});
+  });
+  return codelets[type];
 }
 
 const rt::Codelet& mean_loss_codelet() {
@@ -74,16 +80,18 @@ const rt::Codelet& mean_loss_codelet() {
 void submit_cross_entropy_forward(rt::Submitter& submitter, const CrossEntropyRows& rows,
                                   const rt::Handle& logits, const rt::Handle& tokens,
                                   const rt::Handle& loss, const rt::TaskOptions& options) {
-  submitter.submit(cross_entropy_forward_codelet(), buffer_list({&logits, &tokens, &loss}),
-                   Args{rows, 0}, rows_work(rows, 4), options);
+  submitter.submit(cross_entropy_forward_codelet(logits.type()),
+                   buffer_list({&logits, &tokens, &loss}), Args{rows, 0}, rows_work(rows, 4),
+                   options);
 }
 
 void submit_cross_entropy_forward_backward(rt::Submitter& submitter, const CrossEntropyRows& rows,
                                            float scale, const rt::Handle& logits,
                                            const rt::Handle& tokens, const rt::Handle& loss,
                                            const rt::TaskOptions& options) {
-  submitter.submit(cross_entropy_forward_backward_codelet(), buffer_list({&logits, &tokens, &loss}),
-                   Args{rows, scale}, rows_work(rows, 6), options);
+  submitter.submit(cross_entropy_forward_backward_codelet(logits.type()),
+                   buffer_list({&logits, &tokens, &loss}), Args{rows, scale}, rows_work(rows, 6),
+                   options);
 }
 
 void submit_mean_loss(rt::Submitter& submitter, std::span<const rt::Handle* const> lane_losses,

@@ -6,8 +6,8 @@
 
 namespace dos::codelets {
 
-const rt::Codelet& cross_entropy_forward_codelet();
-const rt::Codelet& cross_entropy_forward_backward_codelet();
+const rt::Codelet& cross_entropy_forward_codelet(DType type);
+const rt::Codelet& cross_entropy_forward_backward_codelet(DType type);
 const rt::Codelet& mean_loss_codelet();
 
 /// loss[0] += summed negative log-likelihood of the rows; FP64, one element.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "codelets/simd/elements.hpp"
 #include "codelets/simd/math.hpp"
 
 namespace dos::codelets {
@@ -22,13 +23,14 @@ Index block_size(Index count, Index first) {
   return count - first < kBlock ? count - first : kBlock;
 }
 
-double sum_of_exponentials(Index count, float shift, const float* __restrict x) {
+template <class T>
+double sum_of_exponentials(Index count, float shift, const T* __restrict x) {
   double total = 0;
   for (Index first = 0; first < count; first += kBlock) {
     const Index last = first + block_size(count, first);
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (Index i = first; i < last; ++i) sum += simd::exponential(x[i] - shift);
+    for (Index i = first; i < last; ++i) sum += simd::exponential(to_float(x[i]) - shift);
     total += static_cast<double>(sum);
   }
   return total;
@@ -47,35 +49,61 @@ double loss_of(float logit, float largest, double sum) {
   return ::log(sum) - (static_cast<double>(logit) - static_cast<double>(largest));
 }
 
+/// x[i] = scale * softmax(x)[i], less scale where i is the target. The exponentials are kept in x.
+void put_gradient(Index count, Index target, float scale, float largest, double& loss,
+                  float* __restrict x) {
+  const float logit = x[target];
+  const double sum = replace_by_exponentials(count, largest, x);
+  loss += loss_of(logit, largest, sum);
+  const auto factor = static_cast<float>(static_cast<double>(scale) / sum);
+#pragma omp simd
+  for (Index i = 0; i < count; ++i) x[i] *= factor;
+  x[target] -= scale;
+}
+
+/// The same; x has no room for exponentials in FP32, so they are computed twice.
+void put_gradient(Index count, Index target, float scale, float largest, double& loss,
+                  BF16* __restrict x) {
+  const float logit = to_float(x[target]);
+  const double sum = sum_of_exponentials(count, largest, x);
+  loss += loss_of(logit, largest, sum);
+  const auto factor = static_cast<float>(static_cast<double>(scale) / sum);
+#pragma omp simd
+  for (Index i = 0; i < count; ++i)
+    simd::put(x + i, simd::exponential(to_float(x[i]) - largest) * factor);
+  simd::put(x + target, simd::exponential(logit - largest) * factor - scale);
+}
+
 }  // namespace
 
-template <>
-void cross_entropy_forward_cpu<kIsa>(const CrossEntropyRows& shape, const float* logits,
-                                     const std::int32_t* tokens, double* loss) {
+template <simd::Isa, class T>
+void cross_entropy_forward_cpu(const CrossEntropyRows& shape, const T* logits,
+                               const std::int32_t* tokens, double* loss) {
   for (Index row = 0; row < shape.rows; ++row) {
-    const float* x = logits + row * shape.vocabulary;
+    const T* x = logits + row * shape.vocabulary;
     const float largest = simd::maximum(shape.vocabulary, x);
     const double sum = sum_of_exponentials(shape.vocabulary, largest, x);
-    *loss += loss_of(x[target_of(shape, row, tokens)], largest, sum);
+    *loss += loss_of(to_float(x[target_of(shape, row, tokens)]), largest, sum);
   }
 }
 
-template <>
-void cross_entropy_forward_backward_cpu<kIsa>(const CrossEntropyRows& shape, float scale,
-                                              float* logits, const std::int32_t* tokens,
-                                              double* loss) {
+template <simd::Isa, class T>
+void cross_entropy_forward_backward_cpu(const CrossEntropyRows& shape, float scale, T* logits,
+                                        const std::int32_t* tokens, double* loss) {
   for (Index row = 0; row < shape.rows; ++row) {
-    float* __restrict x = logits + row * shape.vocabulary;
-    const Index target = target_of(shape, row, tokens);
-    const float logit = x[target];
+    T* x = logits + row * shape.vocabulary;
     const float largest = simd::maximum(shape.vocabulary, x);
-    const double sum = replace_by_exponentials(shape.vocabulary, largest, x);
-    *loss += loss_of(logit, largest, sum);
-    const auto factor = static_cast<float>(static_cast<double>(scale) / sum);
-#pragma omp simd
-    for (Index i = 0; i < shape.vocabulary; ++i) x[i] *= factor;
-    x[target] -= scale;
+    put_gradient(shape.vocabulary, target_of(shape, row, tokens), scale, largest, *loss, x);
   }
 }
+
+template void cross_entropy_forward_cpu<kIsa>(const CrossEntropyRows&, const float*,
+                                              const std::int32_t*, double*);
+template void cross_entropy_forward_cpu<kIsa>(const CrossEntropyRows&, const BF16*,
+                                              const std::int32_t*, double*);
+template void cross_entropy_forward_backward_cpu<kIsa>(const CrossEntropyRows&, float, float*,
+                                                       const std::int32_t*, double*);
+template void cross_entropy_forward_backward_cpu<kIsa>(const CrossEntropyRows&, float, BF16*,
+                                                       const std::int32_t*, double*);
 
 }  // namespace dos::codelets

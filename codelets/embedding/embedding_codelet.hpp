@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codelets/by_type.hpp"
 #include "codelets/embedding/embedding.hpp"
 #include "codelets/matrix/refs.hpp"
 #include "rt/submitter.hpp"
@@ -8,10 +9,10 @@
 /// Token and position tables, [rows, width] in row blocks; tokens are I32 [sequences, context + 1].
 namespace dos::codelets {
 
-const rt::Codelet& embedding_forward_codelet();
-const rt::Codelet& embedding_backward_token_codelet();
-const rt::Codelet& embedding_backward_position_codelet();
-const rt::Codelet& embedding_accumulate_position_codelet();
+const rt::Codelet& embedding_forward_codelet(DType type);
+const rt::Codelet& embedding_backward_token_codelet(const GradientTypes& types);
+const rt::Codelet& embedding_backward_position_codelet(const GradientTypes& types);
+const rt::Codelet& embedding_accumulate_position_codelet(const GradientTypes& types);
 
 void submit_embedding_forward(rt::Submitter& submitter, const EmbeddingShape& shape,
                               const rt::Handle& tokens, const MatrixRef& token_table,

@@ -1,62 +1,143 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/embedding/embedding.hpp"
 
+#include "codelets/simd/elements.hpp"
+
 namespace dos::codelets {
 namespace {
 
 constexpr simd::Isa kIsa = simd::Isa::DOS_ISA;
+// Columns of a rounded table's row that are summed at a time.
+constexpr Index kStrip = 1024;
 
-void add(Index count, const float* __restrict from, float* __restrict to) {
+template <class T>
+void add(Index count, const T* __restrict from, float* __restrict to) {
 #pragma omp simd
-  for (Index i = 0; i < count; ++i) to[i] += from[i];
+  for (Index i = 0; i < count; ++i) to[i] += to_float(from[i]);
 }
+
+/// Calls compute(first column, columns, sums) for the strips of a table's row. The sums start at
+/// what the row holds, or at zero, and become the row: in FP32 they are it.
+template <class G, class Compute>
+void for_each_strip(Index width, bool accumulate, G* row, const Compute& compute) {
+  if constexpr (!simd::kIsRounded<G>) {
+    if (!accumulate) {
+      for (Index i = 0; i < width; ++i) row[i] = 0;
+    }
+    compute(0, width, row);
+  } else {
+    for (Index first = 0; first < width; first += kStrip) {
+      const Index columns = width - first < kStrip ? width - first : kStrip;
+      float sums[kStrip] = {};
+      if (accumulate) add(columns, row + first, sums);
+      compute(first, columns, sums);
+#pragma omp simd
+      for (Index i = 0; i < columns; ++i) simd::put(row + first + i, sums[i]);
+    }
+  }
+}
+
+/// The rows of dy that belong to each row of a block, in order: first(row), then after(it); none is
+/// negative.
+class Chains {
+ public:
+  Chains(const EmbeddingShape& shape, const TableBlock& block, const std::int32_t* tokens)
+      : rows_(block.rows), links_(new Index[static_cast<std::size_t>(rows_ + count_of(shape))]) {
+    for (Index row = 0; row < rows_; ++row) links_[row] = -1;
+    for (Index at = count_of(shape) - 1; at >= 0; --at) {
+      const Index row = tokens[at + at / shape.context] - block.first_row;
+      if (row < 0 || row >= rows_) continue;
+      links_[rows_ + at] = links_[row];
+      links_[row] = at;
+    }
+  }
+  Chains(const Chains&) = delete;
+  Chains& operator=(const Chains&) = delete;
+  ~Chains() { delete[] links_; }
+
+  [[nodiscard]] Index first(Index row) const { return links_[row]; }
+  [[nodiscard]] Index after(Index at) const { return links_[rows_ + at]; }
+
+ private:
+  static Index count_of(const EmbeddingShape& shape) { return shape.sequences * shape.context; }
+
+  Index rows_;
+  Index* links_;  // no std::vector: its functions would be compiled for one instruction set
+};
 
 }  // namespace
 
-template <>
-void embedding_forward_cpu<kIsa>(const EmbeddingShape& shape, const std::int32_t* tokens,
-                                 RowBlocks<const float> token_table,
-                                 RowBlocks<const float> position_table, float* y) {
+template <simd::Isa, class T>
+void embedding_forward_cpu(const EmbeddingShape& shape, const std::int32_t* tokens,
+                           RowBlocks<const std::type_identity_t<T>> token_table,
+                           RowBlocks<const std::type_identity_t<T>> position_table, T* y) {
   for (Index sequence = 0; sequence < shape.sequences; ++sequence) {
     for (Index position = 0; position < shape.context; ++position) {
       const Index token = tokens[sequence * (shape.context + 1) + position];
-      const float* __restrict a = token_table.row(token);
-      const float* __restrict b = position_table.row(position);
-      float* __restrict out = y + (sequence * shape.context + position) * shape.width;
+      const T* __restrict a = token_table.row(token);
+      const T* __restrict b = position_table.row(position);
+      T* __restrict out = y + (sequence * shape.context + position) * shape.width;
 #pragma omp simd
-      for (Index i = 0; i < shape.width; ++i) out[i] = a[i] + b[i];
+      for (Index i = 0; i < shape.width; ++i) simd::put(out + i, to_float(a[i]) + to_float(b[i]));
     }
   }
 }
 
-template <>
-void embedding_backward_token_cpu<kIsa>(const EmbeddingShape& shape, const TableBlock& block,
-                                        const std::int32_t* tokens, const float* dy,
-                                        float* dtable) {
-  for (Index sequence = 0; sequence < shape.sequences; ++sequence) {
-    for (Index position = 0; position < shape.context; ++position) {
-      const Index row = tokens[sequence * (shape.context + 1) + position] - block.first_row;
+template <simd::Isa, class T, class G>
+void embedding_backward_token_cpu(const EmbeddingShape& shape, const TableBlock& block,
+                                  const std::int32_t* tokens, const T* dy, G* dtable) {
+  if constexpr (!simd::kIsRounded<G>) {
+    for (Index at = 0; at < shape.sequences * shape.context; ++at) {
+      const Index row = tokens[at + at / shape.context] - block.first_row;
       if (row < 0 || row >= block.rows) continue;
-      add(shape.width, dy + (sequence * shape.context + position) * shape.width,
-          dtable + row * shape.width);
+      add(shape.width, dy + at * shape.width, dtable + row * shape.width);
+    }
+  } else {
+    const Chains chains(shape, block, tokens);
+    for (Index row = 0; row < block.rows; ++row) {
+      if (chains.first(row) < 0) continue;
+      for_each_strip(shape.width, true, dtable + row * shape.width,
+                     [&](Index first, Index columns, float* sums) {
+                       for (Index at = chains.first(row); at >= 0; at = chains.after(at))
+                         add(columns, dy + at * shape.width + first, sums);
+                     });
     }
   }
 }
 
-template <>
-void embedding_backward_position_cpu<kIsa>(const EmbeddingShape& shape, const TableBlock& block,
-                                           const float* dy, bool accumulate, float* dtable) {
+template <simd::Isa, class T, class G>
+void embedding_backward_position_cpu(const EmbeddingShape& shape, const TableBlock& block,
+                                     const T* dy, bool accumulate, G* dtable) {
   for (Index row = 0; row < block.rows; ++row) {
     const Index position = block.first_row + row;
-    float* out = dtable + row * shape.width;
-    if (!accumulate) {
-      for (Index i = 0; i < shape.width; ++i) out[i] = 0;
-    }
-    if (position >= shape.context) continue;
-    for (Index sequence = 0; sequence < shape.sequences; ++sequence) {
-      add(shape.width, dy + (sequence * shape.context + position) * shape.width, out);
-    }
+    for_each_strip(shape.width, accumulate, dtable + row * shape.width,
+                   [&](Index first, Index columns, float* sums) {
+                     if (position >= shape.context) return;
+                     for (Index sequence = 0; sequence < shape.sequences; ++sequence) {
+                       const Index at = sequence * shape.context + position;
+                       add(columns, dy + at * shape.width + first, sums);
+                     }
+                   });
   }
 }
+
+template void embedding_forward_cpu<kIsa, float>(const EmbeddingShape&, const std::int32_t*,
+                                                 RowBlocks<const float>, RowBlocks<const float>,
+                                                 float*);
+template void embedding_forward_cpu<kIsa, BF16>(const EmbeddingShape&, const std::int32_t*,
+                                                RowBlocks<const BF16>, RowBlocks<const BF16>,
+                                                BF16*);
+template void embedding_backward_token_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
+                                                 const std::int32_t*, const float*, float*);
+template void embedding_backward_token_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
+                                                 const std::int32_t*, const BF16*, float*);
+template void embedding_backward_token_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
+                                                 const std::int32_t*, const BF16*, BF16*);
+template void embedding_backward_position_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
+                                                    const float*, bool, float*);
+template void embedding_backward_position_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
+                                                    const BF16*, bool, float*);
+template void embedding_backward_position_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
+                                                    const BF16*, bool, BF16*);
 
 }  // namespace dos::codelets

@@ -7,11 +7,12 @@
 namespace dos::codelets {
 
 /// y = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), the tanh form of GELU (Hendrycks & Gimpel).
-template <simd::Isa>
-void gelu_forward_cpu(Index count, const float* x, float* y);
+/// T is float or BF16; computed in FP32 and rounded once.
+template <simd::Isa, class T>
+void gelu_forward_cpu(Index count, const T* x, T* y);
 
 /// dy *= gelu'(x), in place.
-template <simd::Isa>
-void gelu_backward_cpu(Index count, const float* x, float* dy);
+template <simd::Isa, class T>
+void gelu_backward_cpu(Index count, const T* x, T* dy);
 
 }  // namespace dos::codelets

@@ -6,10 +6,11 @@
 
 namespace dos::codelets {
 
-const rt::Codelet& gelu_forward_codelet();
-const rt::Codelet& gelu_backward_codelet();
+/// For elements of the given type, f32 or bf16; so are the codelets below and their neighbours'.
+const rt::Codelet& gelu_forward_codelet(DType type);
+const rt::Codelet& gelu_backward_codelet(DType type);
 
-/// y = gelu(x) over the whole of two buffers of one size.
+/// y = gelu(x) over the whole of two buffers of one size and type.
 void submit_gelu_forward(rt::Submitter& submitter, const rt::Handle& x, const rt::Handle& y,
                          const rt::TaskOptions& options);
 

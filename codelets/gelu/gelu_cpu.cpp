@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/gelu/gelu.hpp"
 
+#include "codelets/simd/elements.hpp"
 #include "codelets/simd/math.hpp"
 
 namespace dos::codelets {
@@ -15,29 +16,36 @@ constexpr float kFlat = 10.0F;
 }  // namespace
 
 // 0.5 (1 + tanh(u)) = 1 / (1 + e^(-2u)): no cancellation for negative u.
-template <>
-void gelu_forward_cpu<kIsa>(Index count, const float* __restrict x, float* __restrict y) {
+template <simd::Isa, class T>
+void gelu_forward_cpu(Index count, const T* __restrict x, T* __restrict y) {
 #pragma omp simd
   for (Index i = 0; i < count; ++i) {
-    const float twice_u = kTwiceRootTwoOverPi * (x[i] + kCubic * x[i] * x[i] * x[i]);
-    y[i] = x[i] / (1.0F + simd::exponential(-twice_u));
+    const float in = to_float(x[i]);
+    const float twice_u = kTwiceRootTwoOverPi * (in + kCubic * in * in * in);
+    simd::put(y + i, in / (1.0F + simd::exponential(-twice_u)));
   }
 }
 
 // With s the sigmoid of 2u: gelu' = s + x s (1 - s) (2u)', and 1 - s = e^(-2u) s.
-template <>
-void gelu_backward_cpu<kIsa>(Index count, const float* __restrict x, float* __restrict dy) {
+template <simd::Isa, class T>
+void gelu_backward_cpu(Index count, const T* __restrict x, T* __restrict dy) {
 #pragma omp simd
   for (Index i = 0; i < count; ++i) {
-    const float above = x[i] < -kFlat ? -kFlat : x[i];
+    const float in = to_float(x[i]);
+    const float above = in < -kFlat ? -kFlat : in;
     const float z = kFlat < above ? kFlat : above;
     const float twice_u = kTwiceRootTwoOverPi * (z + kCubic * z * z * z);
     const float slope = kTwiceRootTwoOverPi * (1.0F + 3.0F * kCubic * z * z);
     const float e = simd::exponential(-twice_u);
     const float s = 1.0F / (1.0F + e);
-    // x - x is 0, or NaN where the forward pass met an infinite x.
-    dy[i] *= s + z * s * (e * s) * slope + (x[i] - x[i]);
+    // in - in is 0, or NaN where the forward pass met an infinite x.
+    simd::put(dy + i, to_float(dy[i]) * (s + z * s * (e * s) * slope + (in - in)));
   }
 }
+
+template void gelu_forward_cpu<kIsa>(Index, const float*, float*);
+template void gelu_forward_cpu<kIsa>(Index, const BF16*, BF16*);
+template void gelu_backward_cpu<kIsa>(Index, const float*, float*);
+template void gelu_backward_cpu<kIsa>(Index, const BF16*, BF16*);
 
 }  // namespace dos::codelets

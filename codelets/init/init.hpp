@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/bf16.hpp"
 #include "base/types.hpp"
 
 namespace dos::codelets {
@@ -19,5 +20,8 @@ struct NormalInit {
   float deviation;
 };
 void init_normal_cpu(const NormalInit& init, Index count, float* out);
+
+/// out[i] = x[i] rounded to nearest, ties to even: working parameters from the master ones.
+void round_cpu(Index count, const float* x, BF16* out);
 
 }  // namespace dos::codelets

@@ -28,6 +28,10 @@ void init_normal_task(const rt::TaskView& task) {
   init_normal_cpu(args.init, args.range.count, task.pointer<float>(0) + args.range.offset);
 }
 
+void round_task(const rt::TaskView& task) {
+  round_cpu(task.count(0), task.pointer<const float>(0), task.pointer<BF16>(1));
+}
+
 }  // namespace
 
 const rt::Codelet& fill_codelet() {
@@ -39,6 +43,12 @@ const rt::Codelet& fill_codelet() {
 const rt::Codelet& init_normal_codelet() {
   static const rt::Codelet codelet = rt::make_codelet<init_normal_task>(
       {.symbol = "dos.init_normal.f32.v1", .modes = {Mode::kReadWrite}, .tail = {}});
+  return codelet;
+}
+
+const rt::Codelet& round_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<round_task>(
+      {.symbol = "dos.round.bf16.v1", .modes = {Mode::kRead, Mode::kWrite}, .tail = {}});
   return codelet;
 }
 
@@ -54,6 +64,15 @@ void submit_init_normal(rt::Submitter& submitter, const rt::Handle& handle,
   // Ten rounds of about 14 operations for two numbers, then logarithm, root and cosine.
   submitter.submit(init_normal_codelet(), buffer_list({&handle}), NormalArgs{range, init},
                    {100.0 * static_cast<double>(range.count), {range.count}}, options);
+}
+
+void submit_round(rt::Submitter& submitter, const rt::Handle& x, const rt::Handle& out,
+                  const rt::TaskOptions& options) {
+  struct NoArgs {};
+  require(x.type() == DType::kF32 && out.type() == DType::kBF16 && x.count() == out.count(),
+          "as many BF16 elements as FP32 ones");
+  submitter.submit(round_codelet(), buffer_list({&x, &out}), NoArgs{},
+                   {static_cast<double>(x.count()), {x.count()}}, options);
 }
 
 }  // namespace dos::codelets

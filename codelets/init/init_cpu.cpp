@@ -19,4 +19,8 @@ void init_normal_cpu(const NormalInit& init, Index count, float* out) {
   }
 }
 
+void round_cpu(Index count, const float* x, BF16* out) {
+  std::transform(x, x + count, out, [](float value) { return to_bf16(value); });
+}
+
 }  // namespace dos::codelets

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "base/types.hpp"
 #include "codelets/simd/isa.hpp"
 
@@ -11,22 +13,23 @@ inline constexpr float kLayerNormEpsilon = 1e-5F;
 
 /// Layer normalisation over the last dimension of x[tokens, width]:
 /// y = (x - mean) * rstd * weight + bias, rstd = 1 / sqrt(var + kLayerNormEpsilon), biased
-/// variance. statistics[tokens, 2] receives (mean, rstd) of each token.
-template <simd::Isa>
-void layernorm_forward_cpu(Index tokens, Index width, const float* x, const float* weight,
-                           const float* bias, float* y, float* statistics);
+/// variance. statistics[tokens, 2] receives (mean, rstd) of each token. T is the type of
+/// activations and working parameters, float or BF16; everything is computed in FP32.
+template <simd::Isa, class T>
+void layernorm_forward_cpu(Index tokens, Index width, const T* x, const T* weight, const T* bias,
+                           T* y, float* statistics);
 
 /// dx = d(layernorm)/dx applied to dy, plus `residual` (the gradient that by-passes the norm; may
 /// be null). All [tokens, width]; dx must not overlap the inputs.
-template <simd::Isa>
-void layernorm_backward_cpu(Index tokens, Index width, const float* x, const float* weight,
-                            const float* statistics, const float* dy, const float* residual,
-                            float* dx);
+template <simd::Isa, class T>
+void layernorm_backward_cpu(Index tokens, Index width, const T* x, const T* weight,
+                            const float* statistics, const T* dy,
+                            const std::type_identity_t<T>* residual, T* dx);
 
-/// dweight[width] (+)= sum over tokens of dy * normalised x; dbias[width] (+)= sum of dy.
-template <simd::Isa>
-void layernorm_backward_weight_cpu(Index tokens, Index width, const float* x,
-                                   const float* statistics, const float* dy, bool accumulate,
-                                   float* dweight, float* dbias);
+/// dweight[width] (+)= sum over tokens of dy * normalised x; dbias[width] (+)= sum of dy. G is
+/// the type of the gradients of parameters, float or BF16; the sums are FP32.
+template <simd::Isa, class T, class G>
+void layernorm_backward_weight_cpu(Index tokens, Index width, const T* x, const float* statistics,
+                                   const T* dy, bool accumulate, G* dweight, G* dbias);
 
 }  // namespace dos::codelets

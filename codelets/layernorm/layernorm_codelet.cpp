@@ -2,6 +2,7 @@
 #include "codelets/layernorm/layernorm_codelet.hpp"
 
 #include "base/error.hpp"
+#include "codelets/by_type.hpp"
 #include "codelets/layernorm/layernorm.hpp"
 
 namespace dos::codelets {
@@ -21,37 +22,39 @@ Args make_args(const NormShape& shape, const NormRef& norm, bool accumulate = fa
   return {shape, norm.weight.offset, norm.bias.offset, accumulate};
 }
 
+template <class T>
 void forward_task(const rt::TaskView& task) {
   const auto& args = task.args<Args>();
-  const float* parameters = task.pointer<const float>(1);
+  const T* parameters = task.pointer<const T>(1);
   simd::dispatch([&]<simd::Isa kIsa>() {
-    layernorm_forward_cpu<kIsa>(args.shape.tokens, args.shape.width, task.pointer<const float>(0),
+    layernorm_forward_cpu<kIsa>(args.shape.tokens, args.shape.width, task.pointer<const T>(0),
                                 parameters + args.weight_offset, parameters + args.bias_offset,
-                                task.pointer<float>(2), task.pointer<float>(3));
+                                task.pointer<T>(2), task.pointer<float>(3));
   });
 }
 
 /// Buffers: x, parameters, statistics, dy, [residual,] dx.
-template <bool kResidual>
+template <class T, bool kResidual>
 void backward_task(const rt::TaskView& task) {
   const auto& args = task.args<Args>();
-  const float* residual = kResidual ? task.pointer<const float>(4) : nullptr;
+  const T* residual = kResidual ? task.pointer<const T>(4) : nullptr;
   simd::dispatch([&]<simd::Isa kIsa>() {
-    layernorm_backward_cpu<kIsa>(args.shape.tokens, args.shape.width, task.pointer<const float>(0),
-                                 task.pointer<const float>(1) + args.weight_offset,
-                                 task.pointer<const float>(2), task.pointer<const float>(3),
-                                 residual, task.pointer<float>(kResidual ? 5 : 4));
+    layernorm_backward_cpu<kIsa>(args.shape.tokens, args.shape.width, task.pointer<const T>(0),
+                                 task.pointer<const T>(1) + args.weight_offset,
+                                 task.pointer<const float>(2), task.pointer<const T>(3), residual,
+                                 task.pointer<T>(kResidual ? 5 : 4));
   });
 }
 
+template <class T, class G>
 void backward_weight_task(const rt::TaskView& task) {
   const auto& args = task.args<Args>();
-  float* gradients = task.pointer<float>(3);
+  G* gradients = task.pointer<G>(3);
   simd::dispatch([&]<simd::Isa kIsa>() {
     layernorm_backward_weight_cpu<kIsa>(
-        args.shape.tokens, args.shape.width, task.pointer<const float>(0),
-        task.pointer<const float>(1), task.pointer<const float>(2), args.accumulate,
-        gradients + args.weight_offset, gradients + args.bias_offset);
+        args.shape.tokens, args.shape.width, task.pointer<const T>(0), task.pointer<const float>(1),
+        task.pointer<const T>(2), args.accumulate, gradients + args.weight_offset,
+        gradients + args.bias_offset);
   });
 }
 
@@ -62,42 +65,50 @@ rt::Work norm_work(const NormShape& shape, double passes) {
 
 }  // namespace
 
-const rt::Codelet& layernorm_forward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<forward_task>(
-      {.symbol = "dos.layernorm_forward.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kWrite, Mode::kWrite},
-       .tail = {}});
-  return codelet;
+const rt::Codelet& layernorm_forward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<forward_task<T>>(
+        {.symbol = symbol_of<T>("layernorm_forward", 1),
+         .modes = {Mode::kRead, Mode::kRead, Mode::kWrite, Mode::kWrite},
+         .tail = {}});
+  });
+  return codelets[type];
 }
 
-const rt::Codelet& layernorm_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_task<true>>(
-      {.symbol = "dos.layernorm_backward.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
-       .tail = {}});
-  return codelet;
+const rt::Codelet& layernorm_backward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<backward_task<T, true>>(
+        {.symbol = symbol_of<T>("layernorm_backward", 1),
+         .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
+         .tail = {}});
+  });
+  return codelets[type];
 }
 
-const rt::Codelet& layernorm_backward_last_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_task<false>>(
-      {.symbol = "dos.layernorm_backward_last.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
-       .tail = {}});
-  return codelet;
+const rt::Codelet& layernorm_backward_last_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<backward_task<T, false>>(
+        {.symbol = symbol_of<T>("layernorm_backward_last", 1),
+         .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
+         .tail = {}});
+  });
+  return codelets[type];
 }
 
-const rt::Codelet& layernorm_backward_weight_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<backward_weight_task>(
-      {.symbol = "dos.layernorm_backward_weight.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kReadWrite},
-       .tail = {}});
-  return codelet;
+const rt::Codelet& layernorm_backward_weight_codelet(const GradientTypes& types) {
+  static const ByGradientTypes codelets([]<class T, class G>() {
+    return rt::make_codelet<backward_weight_task<T, G>>(
+        {.symbol = symbol_of<T, G>("layernorm_backward_weight", 1),
+         .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kReadWrite},
+         .tail = {}});
+  });
+  return codelets[types];
 }
 
 void submit_layernorm_forward(rt::Submitter& submitter, const NormShape& shape, const rt::Handle& x,
                               const NormRef& norm, const rt::Handle& y,
                               const rt::Handle& statistics, const rt::TaskOptions& options) {
-  submitter.submit(layernorm_forward_codelet(),
+  submitter.submit(layernorm_forward_codelet(x.type()),
                    buffer_list({&x, norm.weight.handle, &y, &statistics}), make_args(shape, norm),
                    norm_work(shape, 8), options);
 }
@@ -107,7 +118,7 @@ void submit_layernorm_backward(rt::Submitter& submitter, const NormShape& shape,
                                const rt::Handle& statistics, const rt::Handle& dy,
                                const rt::Handle& residual, const rt::Handle& dx,
                                const rt::TaskOptions& options) {
-  submitter.submit(layernorm_backward_codelet(),
+  submitter.submit(layernorm_backward_codelet(x.type()),
                    buffer_list({&x, norm.weight.handle, &statistics, &dy, &residual, &dx}),
                    make_args(shape, norm), norm_work(shape, 13), options);
 }
@@ -116,7 +127,7 @@ void submit_layernorm_backward_last(rt::Submitter& submitter, const NormShape& s
                                     const rt::Handle& x, const NormRef& norm,
                                     const rt::Handle& statistics, const rt::Handle& dy,
                                     const rt::Handle& dx, const rt::TaskOptions& options) {
-  submitter.submit(layernorm_backward_last_codelet(),
+  submitter.submit(layernorm_backward_last_codelet(x.type()),
                    buffer_list({&x, norm.weight.handle, &statistics, &dy, &dx}),
                    make_args(shape, norm), norm_work(shape, 12), options);
 }
@@ -125,7 +136,7 @@ void submit_layernorm_backward_weight(rt::Submitter& submitter, const NormShape&
                                       const rt::Handle& x, const rt::Handle& statistics,
                                       const rt::Handle& dy, bool accumulate,
                                       const NormRef& gradient, const rt::TaskOptions& options) {
-  submitter.submit(layernorm_backward_weight_codelet(),
+  submitter.submit(layernorm_backward_weight_codelet({x.type(), gradient.weight.handle->type()}),
                    buffer_list({&x, &statistics, &dy, gradient.weight.handle}),
                    make_args(shape, gradient, accumulate), norm_work(shape, 5), options);
 }

@@ -2,15 +2,16 @@
 #pragma once
 
 #include "base/types.hpp"
+#include "codelets/by_type.hpp"
 #include "codelets/matrix/refs.hpp"
 #include "rt/submitter.hpp"
 
 /// Layer normalisation of [tokens, width] activations; contract of the buffers in layernorm.hpp.
 namespace dos::codelets {
 
-const rt::Codelet& layernorm_forward_codelet();
-const rt::Codelet& layernorm_backward_codelet();
-const rt::Codelet& layernorm_backward_weight_codelet();
+const rt::Codelet& layernorm_forward_codelet(DType type);
+const rt::Codelet& layernorm_backward_codelet(DType type);
+const rt::Codelet& layernorm_backward_weight_codelet(const GradientTypes& types);
 
 /// Learned scale and shift, or their gradients.
 struct NormRef {
@@ -42,7 +43,7 @@ void submit_layernorm_backward_last(rt::Submitter& submitter, const NormShape& s
                                     const rt::Handle& x, const NormRef& norm,
                                     const rt::Handle& statistics, const rt::Handle& dy,
                                     const rt::Handle& dx, const rt::TaskOptions& options);
-const rt::Codelet& layernorm_backward_last_codelet();
+const rt::Codelet& layernorm_backward_last_codelet(DType type);
 
 /// Gradients of scale and shift, (+)=.
 void submit_layernorm_backward_weight(rt::Submitter& submitter, const NormShape& shape,

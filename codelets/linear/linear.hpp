@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "base/types.hpp"
 #include "codelets/matrix/row_blocks.hpp"
 #include "codelets/simd/isa.hpp"
 
 namespace dos::codelets {
 
-/// y[tokens, out] = x[tokens, in] * w[out, in]^T + bias[out] + residual[tokens, out], row-major
-/// FP32. `bias` and `residual` may be null. y must not overlap the inputs. One BLAS call a weight
-/// block; runs on the calling thread alone. Pre: in > 0, and every size fits a BLAS integer (32
-/// bits).
-template <simd::Isa>
-void linear_forward_cpu(Index tokens, const float* x, RowBlocks<const float> w, const float* bias,
-                        const float* residual, float* y);
+/// y[tokens, out] = x[tokens, in] * w[out, in]^T + bias[out] + residual[tokens, out], row-major.
+/// `bias` and `residual` may be null. y must not overlap the inputs. Runs on the calling thread
+/// alone. T is the type of activations and working parameters, float or BF16; products and sums are
+/// FP32, rounded once. Pre: in > 0, and every size fits a BLAS integer (32 bits).
+template <simd::Isa, class T>
+void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
+                        const std::type_identity_t<T>* bias,
+                        const std::type_identity_t<T>* residual, T* y);
 
 /// dx[tokens, in] = dy[tokens, out] * w[out, in].
-template <simd::Isa>
-void linear_backward_data_cpu(Index tokens, const float* dy, RowBlocks<const float> w, float* dx);
+template <simd::Isa, class T>
+void linear_backward_data_cpu(Index tokens, const T* dy, RowBlocks<const T> w, T* dx);
 
 /// One row block of the weight gradient: dw[block rows, in] (+)= dy[:, block]^T * x.
 /// `dy` is the whole [tokens, out] gradient; the block is named by its first row and row count.
@@ -28,12 +31,13 @@ struct LinearWeightBlock {
   Index first_row;
   Index rows;
 };
-template <simd::Isa>
-void linear_backward_weight_cpu(const LinearWeightBlock& block, const float* dy, const float* x,
-                                bool accumulate, float* dw);
+/// G is the type of the gradients of parameters, float or BF16; the sums are FP32.
+template <simd::Isa, class T, class G>
+void linear_backward_weight_cpu(const LinearWeightBlock& block, const T* dy, const T* x,
+                                bool accumulate, G* dw);
 
 /// dbias[out] (+)= sum over tokens of dy[tokens, out].
-template <simd::Isa>
-void bias_backward_cpu(Index tokens, Index out, const float* dy, bool accumulate, float* dbias);
+template <simd::Isa, class T, class G>
+void bias_backward_cpu(Index tokens, Index out, const T* dy, bool accumulate, G* dbias);
 
 }  // namespace dos::codelets

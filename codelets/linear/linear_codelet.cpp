@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/linear/linear_codelet.hpp"
 
+#include "codelets/by_type.hpp"
 #include "codelets/linear/linear.hpp"
-#include "rt/codelet.hpp"
 
 namespace dos::codelets {
 namespace {
@@ -28,62 +28,67 @@ struct BiasArgs {
   bool accumulate;
 };
 
+template <class T>
 void forward_task(const rt::TaskView& task) {
   const auto& args = task.args<MatrixArgs>();
-  const auto blocks = task.pointers_from<const float>(3);
+  const auto blocks = task.pointers_from<const T>(3);
   simd::dispatch([&]<simd::Isa kIsa>() {
     linear_forward_cpu<kIsa>(
-        args.rows.count, task.pointer<const float>(0), {args.weight, blocks.data()},
-        task.pointer<const float>(1) + args.bias_offset, nullptr, task.pointer<float>(2));
+        args.rows.count, task.pointer<const T>(0), {args.weight, blocks.data()},
+        task.pointer<const T>(1) + args.bias_offset, nullptr, task.pointer<T>(2));
   });
 }
 
+template <class T>
 void residual_forward_task(const rt::TaskView& task) {
   const auto& args = task.args<MatrixArgs>();
-  const auto blocks = task.pointers_from<const float>(4);
+  const auto blocks = task.pointers_from<const T>(4);
   simd::dispatch([&]<simd::Isa kIsa>() {
-    linear_forward_cpu<kIsa>(args.rows.count, task.pointer<const float>(0),
-                             {args.weight, blocks.data()},
-                             task.pointer<const float>(1) + args.bias_offset,
-                             task.pointer<const float>(2), task.pointer<float>(3));
+    linear_forward_cpu<kIsa>(
+        args.rows.count, task.pointer<const T>(0), {args.weight, blocks.data()},
+        task.pointer<const T>(1) + args.bias_offset, task.pointer<const T>(2), task.pointer<T>(3));
   });
 }
 
+template <class T>
 void logits_forward_task(const rt::TaskView& task) {
   const auto& args = task.args<MatrixArgs>();
-  const auto blocks = task.pointers_from<const float>(2);
-  const float* x = task.pointer<const float>(0) + args.rows.first * args.weight.columns;
+  const auto blocks = task.pointers_from<const T>(2);
+  const T* x = task.pointer<const T>(0) + args.rows.first * args.weight.columns;
   simd::dispatch([&]<simd::Isa kIsa>() {
     linear_forward_cpu<kIsa>(args.rows.count, x, {args.weight, blocks.data()}, nullptr, nullptr,
-                             task.pointer<float>(1));
+                             task.pointer<T>(1));
   });
 }
 
 /// Buffers: dy, dx, then the weight's blocks. Writes rows.count rows of dx from rows.first on.
+template <class T>
 void backward_data_task(const rt::TaskView& task) {
   const auto& args = task.args<MatrixArgs>();
-  const auto blocks = task.pointers_from<const float>(2);
-  float* dx = task.pointer<float>(1) + args.rows.first * args.weight.columns;
+  const auto blocks = task.pointers_from<const T>(2);
+  T* dx = task.pointer<T>(1) + args.rows.first * args.weight.columns;
   simd::dispatch([&]<simd::Isa kIsa>() {
-    linear_backward_data_cpu<kIsa>(args.rows.count, task.pointer<const float>(0),
+    linear_backward_data_cpu<kIsa>(args.rows.count, task.pointer<const T>(0),
                                    {args.weight, blocks.data()}, dx);
   });
 }
 
+template <class T, class G>
 void backward_weight_task(const rt::TaskView& task) {
   const auto& args = task.args<WeightGradientArgs>();
-  const float* x = task.pointer<const float>(1) + args.x_first_row * args.block.in;
+  const T* x = task.pointer<const T>(1) + args.x_first_row * args.block.in;
   simd::dispatch([&]<simd::Isa kIsa>() {
-    linear_backward_weight_cpu<kIsa>(args.block, task.pointer<const float>(0), x, args.accumulate,
-                                     task.pointer<float>(2));
+    linear_backward_weight_cpu<kIsa>(args.block, task.pointer<const T>(0), x, args.accumulate,
+                                     task.pointer<G>(2));
   });
 }
 
+template <class T, class G>
 void bias_backward_task(const rt::TaskView& task) {
   const auto& args = task.args<BiasArgs>();
   simd::dispatch([&]<simd::Isa kIsa>() {
-    bias_backward_cpu<kIsa>(args.tokens, args.out, task.pointer<const float>(0), args.accumulate,
-                            task.pointer<float>(1) + args.offset);
+    bias_backward_cpu<kIsa>(args.tokens, args.out, task.pointer<const T>(0), args.accumulate,
+                            task.pointer<G>(1) + args.offset);
   });
 }
 
@@ -95,73 +100,89 @@ rt::Work product_work(const RowRange& rows, const RowBlocking& weight) {
 
 }  // namespace
 
-const rt::Codelet& linear_forward_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<forward_task>({.symbol = "dos.linear_forward.f32.v1",
-                                      .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
-                                      .tail = Mode::kRead});
-  return codelet;
-}
-
-const rt::Codelet& linear_residual_forward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<residual_forward_task>(
-      {.symbol = "dos.linear_residual_forward.f32.v1",
-       .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
-       .tail = Mode::kRead});
-  return codelet;
-}
-
-const rt::Codelet& linear_backward_data_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<backward_data_task>({.symbol = "dos.linear_backward_data.f32.v1",
-                                            .modes = {Mode::kRead, Mode::kWrite},
-                                            .tail = Mode::kRead});
-  return codelet;
-}
-
-const rt::Codelet& linear_backward_weight_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<backward_weight_task>({.symbol = "dos.linear_backward_weight.f32.v1",
+const rt::Codelet& linear_forward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<forward_task<T>>({.symbol = symbol_of<T>("linear_forward", 1),
                                               .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
-                                              .tail = {}});
-  return codelet;
+                                              .tail = Mode::kRead});
+  });
+  return codelets[type];
 }
 
-const rt::Codelet& linear_accumulate_weight_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<backward_weight_task>({.symbol = "dos.linear_accumulate_weight.f32.v1",
-                                              .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
-                                              .tail = {}});
-  return codelet;
+const rt::Codelet& linear_residual_forward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<residual_forward_task<T>>(
+        {.symbol = symbol_of<T>("linear_residual_forward", 1),
+         .modes = {Mode::kRead, Mode::kRead, Mode::kRead, Mode::kWrite},
+         .tail = Mode::kRead});
+  });
+  return codelets[type];
 }
 
-const rt::Codelet& bias_backward_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<bias_backward_task>(
-      {.symbol = "dos.bias_backward.f32.v1", .modes = {Mode::kRead, Mode::kReadWrite}, .tail = {}});
-  return codelet;
+const rt::Codelet& linear_backward_data_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<backward_data_task<T>>(
+        {.symbol = symbol_of<T>("linear_backward_data", 1),
+         .modes = {Mode::kRead, Mode::kWrite},
+         .tail = Mode::kRead});
+  });
+  return codelets[type];
 }
 
-const rt::Codelet& logits_forward_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<logits_forward_task>({.symbol = "dos.logits_forward.f32.v1",
-                                             .modes = {Mode::kRead, Mode::kReadWrite},
-                                             .tail = Mode::kRead});
-  return codelet;
+const rt::Codelet& linear_backward_weight_codelet(const GradientTypes& types) {
+  static const ByGradientTypes codelets([]<class T, class G>() {
+    return rt::make_codelet<backward_weight_task<T, G>>(
+        {.symbol = symbol_of<T, G>("linear_backward_weight", 1),
+         .modes = {Mode::kRead, Mode::kRead, Mode::kWrite},
+         .tail = {}});
+  });
+  return codelets[types];
 }
 
-const rt::Codelet& logits_backward_data_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<backward_data_task>({.symbol = "dos.logits_backward_data.f32.v1",
-                                            .modes = {Mode::kRead, Mode::kReadWrite},
-                                            .tail = Mode::kRead});
-  return codelet;
+const rt::Codelet& linear_accumulate_weight_codelet(const GradientTypes& types) {
+  static const ByGradientTypes codelets([]<class T, class G>() {
+    return rt::make_codelet<backward_weight_task<T, G>>(
+        {.symbol = symbol_of<T, G>("linear_accumulate_weight", 1),
+         .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
+         .tail = {}});
+  });
+  return codelets[types];
+}
+
+const rt::Codelet& bias_backward_codelet(const GradientTypes& types) {
+  static const ByGradientTypes codelets([]<class T, class G>() {
+    return rt::make_codelet<bias_backward_task<T, G>>(
+        {.symbol = symbol_of<T, G>("bias_backward", 1),
+         .modes = {Mode::kRead, Mode::kReadWrite},
+         .tail = {}});
+  });
+  return codelets[types];
+}
+
+const rt::Codelet& logits_forward_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<logits_forward_task<T>>({.symbol = symbol_of<T>("logits_forward", 1),
+                                                     .modes = {Mode::kRead, Mode::kReadWrite},
+                                                     .tail = Mode::kRead});
+  });
+  return codelets[type];
+}
+
+const rt::Codelet& logits_backward_data_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<backward_data_task<T>>(
+        {.symbol = symbol_of<T>("logits_backward_data", 1),
+         .modes = {Mode::kRead, Mode::kReadWrite},
+         .tail = Mode::kRead});
+  });
+  return codelets[type];
 }
 
 void submit_linear_forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                            const MatrixRef& w, const SliceRef& bias, const rt::Handle& y,
                            const rt::TaskOptions& options) {
   const MatrixArgs args{{0, tokens}, w.blocking, bias.offset};
-  submitter.submit(linear_forward_codelet(), buffer_list({&x, bias.handle, &y}, w), args,
+  submitter.submit(linear_forward_codelet(x.type()), buffer_list({&x, bias.handle, &y}, w), args,
                    product_work(args.rows, w.blocking), options);
 }
 
@@ -170,7 +191,7 @@ void submit_linear_residual_forward(rt::Submitter& submitter, Index tokens, cons
                                     const rt::Handle& residual, const rt::Handle& y,
                                     const rt::TaskOptions& options) {
   const MatrixArgs args{{0, tokens}, w.blocking, bias.offset};
-  submitter.submit(linear_residual_forward_codelet(),
+  submitter.submit(linear_residual_forward_codelet(x.type()),
                    buffer_list({&x, bias.handle, &residual, &y}, w), args,
                    product_work(args.rows, w.blocking), options);
 }
@@ -179,16 +200,18 @@ void submit_linear_backward_data(rt::Submitter& submitter, Index tokens, const r
                                  const MatrixRef& w, const rt::Handle& dx,
                                  const rt::TaskOptions& options) {
   const MatrixArgs args{{0, tokens}, w.blocking, 0};
-  submitter.submit(linear_backward_data_codelet(), buffer_list({&dy, &dx}, w), args,
+  submitter.submit(linear_backward_data_codelet(dy.type()), buffer_list({&dy, &dx}, w), args,
                    product_work(args.rows, w.blocking), options);
 }
 
 void submit_linear_backward_weight(rt::Submitter& submitter, const RowRange& rows,
                                    const rt::Handle& dy, const rt::Handle& x, bool accumulate,
                                    const MatrixRef& dw, const rt::TaskOptions& options) {
-  const rt::Codelet& codelet =
-      accumulate ? linear_accumulate_weight_codelet() : linear_backward_weight_codelet();
   const RowBlocking& blocking = dw.blocking;
+  if (blocking.count() == 0) return;
+  const GradientTypes types{dy.type(), dw.blocks.front()->type()};
+  const rt::Codelet& codelet =
+      accumulate ? linear_accumulate_weight_codelet(types) : linear_backward_weight_codelet(types);
   for (Index b = 0; b < blocking.count(); ++b) {
     const WeightGradientArgs args{.block = {.tokens = rows.count,
                                             .in = blocking.columns,
@@ -207,7 +230,8 @@ void submit_linear_backward_weight(rt::Submitter& submitter, const RowRange& row
 void submit_bias_backward(rt::Submitter& submitter, Index tokens, Index out, const rt::Handle& dy,
                           bool accumulate, const SliceRef& dbias, const rt::TaskOptions& options) {
   const BiasArgs args{tokens, out, dbias.offset, accumulate};
-  submitter.submit(bias_backward_codelet(), buffer_list({&dy, dbias.handle}), args,
+  submitter.submit(bias_backward_codelet({dy.type(), dbias.handle->type()}),
+                   buffer_list({&dy, dbias.handle}), args,
                    {static_cast<double>(tokens * out), {tokens, out}}, options);
 }
 
@@ -215,7 +239,7 @@ void submit_logits_forward(rt::Submitter& submitter, const RowRange& rows, const
                            const MatrixRef& w, const rt::Handle& logits,
                            const rt::TaskOptions& options) {
   const MatrixArgs args{rows, w.blocking, 0};
-  submitter.submit(logits_forward_codelet(), buffer_list({&x, &logits}, w), args,
+  submitter.submit(logits_forward_codelet(x.type()), buffer_list({&x, &logits}, w), args,
                    product_work(rows, w.blocking), options);
 }
 
@@ -223,7 +247,7 @@ void submit_logits_backward_data(rt::Submitter& submitter, const RowRange& rows,
                                  const rt::Handle& dlogits, const MatrixRef& w,
                                  const rt::Handle& dx, const rt::TaskOptions& options) {
   const MatrixArgs args{rows, w.blocking, 0};
-  submitter.submit(logits_backward_data_codelet(), buffer_list({&dlogits, &dx}, w), args,
+  submitter.submit(logits_backward_data_codelet(dx.type()), buffer_list({&dlogits, &dx}, w), args,
                    product_work(rows, w.blocking), options);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/types.hpp"
+#include "codelets/by_type.hpp"
 #include "codelets/matrix/refs.hpp"
 #include "rt/submitter.hpp"
 
@@ -9,14 +10,14 @@
 /// row-major.
 namespace dos::codelets {
 
-const rt::Codelet& linear_forward_codelet();
-const rt::Codelet& linear_residual_forward_codelet();
-const rt::Codelet& linear_backward_data_codelet();
-const rt::Codelet& linear_backward_weight_codelet();
-const rt::Codelet& linear_accumulate_weight_codelet();
-const rt::Codelet& bias_backward_codelet();
-const rt::Codelet& logits_forward_codelet();
-const rt::Codelet& logits_backward_data_codelet();
+const rt::Codelet& linear_forward_codelet(DType type);
+const rt::Codelet& linear_residual_forward_codelet(DType type);
+const rt::Codelet& linear_backward_data_codelet(DType type);
+const rt::Codelet& linear_backward_weight_codelet(const GradientTypes& types);
+const rt::Codelet& linear_accumulate_weight_codelet(const GradientTypes& types);
+const rt::Codelet& bias_backward_codelet(const GradientTypes& types);
+const rt::Codelet& logits_forward_codelet(DType type);
+const rt::Codelet& logits_backward_data_codelet(DType type);
 
 /// y = x w^T + bias.
 void submit_linear_forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,

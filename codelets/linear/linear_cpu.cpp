@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/linear/linear.hpp"
 
-#include "codelets/matrix/gemm.hpp"
+#include "codelets/matrix/gemm_bf16.hpp"
+#include "codelets/simd/elements.hpp"
 
 namespace dos::codelets {
 namespace {
@@ -10,82 +11,152 @@ constexpr simd::Isa kIsa = simd::Isa::DOS_ISA;
 // Columns summed at a time: the accumulator and the rows being read stay in the first-level cache.
 constexpr Index kStrip = 1024;
 
-/// y = bias + residual, either of which may be null.
-void start_with(Index tokens, Index out, const float* __restrict bias,
-                const float* __restrict residual, float* __restrict y) {
-  for (Index t = 0; t < tokens; ++t) {
-    const float* __restrict from = residual + (residual == nullptr ? 0 : t * out);
-    float* __restrict to = y + t * out;
-    if (bias == nullptr) {
+/// Part of a result: its rows and columns, and where they take shape, in FP32.
+struct Part {
+  Index first_row;
+  Index rows;
+  Index first_column;
+  Index columns;
+  float* sums;
+  Index stride;
+};
+
+template <class T>
+void load(const T* c, Index c_stride, const Part& part) {
+  for (Index row = 0; row < part.rows; ++row) {
+    const T* __restrict from = c + row * c_stride;
+    float* __restrict to = part.sums + row * part.stride;
 #pragma omp simd
-      for (Index i = 0; i < out; ++i) to[i] = from[i];
-    } else if (residual == nullptr) {
+    for (Index i = 0; i < part.columns; ++i) to[i] = to_float(from[i]);
+  }
+}
+
+template <class T>
+void store(const Part& part, T* c, Index c_stride) {
+  for (Index row = 0; row < part.rows; ++row) {
+    const float* __restrict from = part.sums + row * part.stride;
+    T* __restrict to = c + row * c_stride;
 #pragma omp simd
-      for (Index i = 0; i < out; ++i) to[i] = bias[i];
-    } else {
-#pragma omp simd
-      for (Index i = 0; i < out; ++i) to[i] = bias[i] + from[i];
+    for (Index i = 0; i < part.columns; ++i) simd::put(to + i, from[i]);
+  }
+}
+
+/// Calls compute(part) for parts that together are c[rows, columns]. In FP32 that is all of c at
+/// once; results that are rounded take shape in strips, which start from c if `accumulate`.
+template <class T, class Compute>
+void for_each_part(Index rows, Index columns, T* c, Index c_stride, bool accumulate,
+                   const Compute& compute) {
+  if constexpr (!simd::kIsRounded<T>) {
+    compute(Part{0, rows, 0, columns, c, c_stride});
+  } else {
+    for (Index column = 0; column < columns; column += kStripColumns) {
+      const Index left = columns - column;
+      const Index wide = left < kStripColumns ? left : kStripColumns;
+      for (Index row = 0; row < rows; row += kStripRows) {
+        const Index high = rows - row < kStripRows ? rows - row : kStripRows;
+        const Part part{row, high, column, wide, product_strip(), wide};
+        T* corner = c + row * c_stride + column;
+        if (accumulate) load(corner, c_stride, part);
+        compute(part);
+        store(part, corner, c_stride);
+      }
     }
   }
 }
 
-void add_four_rows(Index columns, Index width, const float* __restrict rows,
-                   float* __restrict sum) {
+/// sums = bias + residual, either of which may be null; both point to the part's first element.
+template <class T>
+void start_with(const Part& part, const T* __restrict bias, const T* __restrict residual,
+                Index stride) {
+  for (Index t = 0; t < part.rows; ++t) {
+    const T* __restrict from = residual + (residual == nullptr ? 0 : t * stride);
+    float* __restrict to = part.sums + t * part.stride;
+    if (bias == nullptr) {
 #pragma omp simd
-  for (Index i = 0; i < columns; ++i) {
-    sum[i] += (rows[i] + rows[width + i]) + (rows[2 * width + i] + rows[3 * width + i]);
+      for (Index i = 0; i < part.columns; ++i) to[i] = to_float(from[i]);
+    } else if (residual == nullptr) {
+#pragma omp simd
+      for (Index i = 0; i < part.columns; ++i) to[i] = to_float(bias[i]);
+    } else {
+#pragma omp simd
+      for (Index i = 0; i < part.columns; ++i) to[i] = to_float(bias[i]) + to_float(from[i]);
+    }
   }
 }
 
-void add_row(Index columns, const float* __restrict row, float* __restrict sum) {
+template <class T>
+void add_four_rows(Index columns, Index width, const T* __restrict rows, float* __restrict sum) {
 #pragma omp simd
-  for (Index i = 0; i < columns; ++i) sum[i] += row[i];
+  for (Index i = 0; i < columns; ++i) {
+    sum[i] += (to_float(rows[i]) + to_float(rows[width + i])) +
+              (to_float(rows[2 * width + i]) + to_float(rows[3 * width + i]));
+  }
+}
+
+template <class T>
+void add_row(Index columns, const T* __restrict row, float* __restrict sum) {
+#pragma omp simd
+  for (Index i = 0; i < columns; ++i) sum[i] += to_float(row[i]);
 }
 
 }  // namespace
 
-template <>
-void linear_forward_cpu<kIsa>(Index tokens, const float* x, RowBlocks<const float> w,
-                              const float* bias, const float* residual, float* y) {
+template <simd::Isa, class T>
+void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
+                        const std::type_identity_t<T>* bias,
+                        const std::type_identity_t<T>* residual, T* y) {
   const Index in = w.blocking.columns;
   const Index out = w.blocking.rows;
   if (tokens == 0 || out == 0) return;
   const bool starts_full = bias != nullptr || residual != nullptr;
-  if (starts_full) start_with(tokens, out, bias, residual, y);
   for (Index block = 0; block < w.blocking.count(); ++block) {
-    gemm(tokens, w.blocking.rows_of(block), in, 1.0F, {x, in}, {w.blocks[block], in, CblasTrans},
-         starts_full ? 1.0F : 0.0F, y + w.blocking.first_row(block), out);
+    const Index first = w.blocking.first_row(block);
+    const auto compute = [&](const Part& part) {
+      const Index column = first + part.first_column;
+      if (starts_full)
+        start_with<T>(part, bias == nullptr ? nullptr : bias + column,
+                      residual == nullptr ? nullptr : residual + part.first_row * out + column,
+                      out);
+      multiply(part.rows, part.columns, in, {x + part.first_row * in, in},
+               {w.blocks[block] + part.first_column * in, in, CblasTrans}, starts_full, part.sums,
+               part.stride);
+    };
+    for_each_part(tokens, w.blocking.rows_of(block), y + first, out, false, compute);
   }
 }
 
-template <>
-void linear_backward_data_cpu<kIsa>(Index tokens, const float* dy, RowBlocks<const float> w,
-                                    float* dx) {
+template <simd::Isa, class T>
+void linear_backward_data_cpu(Index tokens, const T* dy, RowBlocks<const T> w, T* dx) {
   const Index in = w.blocking.columns;
   const Index out = w.blocking.rows;
   if (tokens == 0) return;
-  for (Index block = 0; block < w.blocking.count(); ++block) {
-    gemm(tokens, in, w.blocking.rows_of(block), 1.0F, {dy + w.blocking.first_row(block), out},
-         {w.blocks[block], in}, block == 0 ? 0.0F : 1.0F, dx, in);
-  }
+  for_each_part(tokens, in, dx, in, false, [&](const Part& part) {
+    for (Index block = 0; block < w.blocking.count(); ++block) {
+      multiply(part.rows, part.columns, w.blocking.rows_of(block),
+               {dy + part.first_row * out + w.blocking.first_row(block), out},
+               {w.blocks[block] + part.first_column, in}, block > 0, part.sums, part.stride);
+    }
+  });
 }
 
-template <>
-void linear_backward_weight_cpu<kIsa>(const LinearWeightBlock& block, const float* dy,
-                                      const float* x, bool accumulate, float* dw) {
+template <simd::Isa, class T, class G>
+void linear_backward_weight_cpu(const LinearWeightBlock& block, const T* dy, const T* x,
+                                bool accumulate, G* dw) {
   if (block.rows == 0) return;
   if (block.tokens == 0) {
     if (!accumulate)
-      __builtin_memset(dw, 0, sizeof(float) * static_cast<std::size_t>(block.rows * block.in));
+      __builtin_memset(dw, 0, sizeof(G) * static_cast<std::size_t>(block.rows * block.in));
     return;
   }
-  gemm(block.rows, block.in, block.tokens, 1.0F, {dy + block.first_row, block.out, CblasTrans},
-       {x, block.in}, accumulate ? 1.0F : 0.0F, dw, block.in);
+  for_each_part(block.rows, block.in, dw, block.in, accumulate, [&](const Part& part) {
+    multiply(part.rows, part.columns, block.tokens,
+             {dy + block.first_row + part.first_row, block.out, CblasTrans},
+             {x + part.first_column, block.in}, accumulate, part.sums, part.stride);
+  });
 }
 
-template <>
-void bias_backward_cpu<kIsa>(Index tokens, Index out, const float* dy, bool accumulate,
-                             float* dbias) {
+template <simd::Isa, class T, class G>
+void bias_backward_cpu(Index tokens, Index out, const T* dy, bool accumulate, G* dbias) {
   for (Index first = 0; first < out; first += kStrip) {
     const Index columns = out - first < kStrip ? out - first : kStrip;
     float sum[kStrip] = {};
@@ -93,9 +164,26 @@ void bias_backward_cpu<kIsa>(Index tokens, Index out, const float* dy, bool accu
     for (; t + 4 <= tokens; t += 4) add_four_rows(columns, out, dy + t * out + first, sum);
     for (; t < tokens; ++t) add_row(columns, dy + t * out + first, sum);
     for (Index i = 0; i < columns; ++i) {
-      dbias[first + i] = accumulate ? dbias[first + i] + sum[i] : sum[i];
+      G* to = dbias + first + i;
+      simd::put(to, accumulate ? to_float(*to) + sum[i] : sum[i]);
     }
   }
 }
+
+template void linear_forward_cpu<kIsa>(Index, const float*, RowBlocks<const float>, const float*,
+                                       const float*, float*);
+template void linear_forward_cpu<kIsa>(Index, const BF16*, RowBlocks<const BF16>, const BF16*,
+                                       const BF16*, BF16*);
+template void linear_backward_data_cpu<kIsa>(Index, const float*, RowBlocks<const float>, float*);
+template void linear_backward_data_cpu<kIsa>(Index, const BF16*, RowBlocks<const BF16>, BF16*);
+template void linear_backward_weight_cpu<kIsa>(const LinearWeightBlock&, const float*, const float*,
+                                               bool, float*);
+template void linear_backward_weight_cpu<kIsa>(const LinearWeightBlock&, const BF16*, const BF16*,
+                                               bool, float*);
+template void linear_backward_weight_cpu<kIsa>(const LinearWeightBlock&, const BF16*, const BF16*,
+                                               bool, BF16*);
+template void bias_backward_cpu<kIsa>(Index, Index, const float*, bool, float*);
+template void bias_backward_cpu<kIsa>(Index, Index, const BF16*, bool, float*);
+template void bias_backward_cpu<kIsa>(Index, Index, const BF16*, bool, BF16*);
 
 }  // namespace dos::codelets

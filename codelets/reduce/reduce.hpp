@@ -8,9 +8,9 @@
 
 namespace dos::codelets {
 
-/// Sum of x[i]^2, accumulated in FP64. Infinite or NaN when an element is.
-template <simd::Isa>
-double sum_of_squares_cpu(Index count, const float* x);
+/// Sum of x[i]^2, accumulated in FP64; T is float or BF16. Infinite or NaN when an element is.
+template <simd::Isa, class T>
+double sum_of_squares_cpu(Index count, const T* x);
 
 /// What the updates of one step need to know of the whole gradient.
 struct ClipResult {

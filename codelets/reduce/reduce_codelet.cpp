@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/reduce/reduce_codelet.hpp"
 
+#include "codelets/by_type.hpp"
 #include "codelets/matrix/refs.hpp"
 #include "codelets/reduce/reduce.hpp"
 
@@ -17,10 +18,11 @@ struct CombineArgs {
   float max_norm;
 };
 
+template <class T>
 void sum_of_squares_task(const rt::TaskView& task) {
   simd::dispatch([&]<simd::Isa kIsa>() {
     *task.pointer<double>(1) =
-        sum_of_squares_cpu<kIsa>(task.args<SumArgs>().count, task.pointer<const float>(0));
+        sum_of_squares_cpu<kIsa>(task.args<SumArgs>().count, task.pointer<const T>(0));
   });
 }
 
@@ -35,10 +37,13 @@ void combine_norm_task(const rt::TaskView& task) {
 
 }  // namespace
 
-const rt::Codelet& sum_of_squares_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<sum_of_squares_task>(
-      {.symbol = "dos.sum_of_squares.f32.v1", .modes = {Mode::kRead, Mode::kWrite}, .tail = {}});
-  return codelet;
+const rt::Codelet& sum_of_squares_codelet(DType type) {
+  static const ByType codelets([]<class T>() {
+    return rt::make_codelet<sum_of_squares_task<T>>({.symbol = symbol_of<T>("sum_of_squares", 1),
+                                                     .modes = {Mode::kRead, Mode::kWrite},
+                                                     .tail = {}});
+  });
+  return codelets[type];
 }
 
 const rt::Codelet& combine_norm_codelet() {
@@ -51,7 +56,7 @@ const rt::Codelet& combine_norm_codelet() {
 
 void submit_sum_of_squares(rt::Submitter& submitter, const rt::Handle& x, const rt::Handle& sum,
                            const rt::TaskOptions& options) {
-  submitter.submit(sum_of_squares_codelet(), buffer_list({&x, &sum}), SumArgs{x.count()},
+  submitter.submit(sum_of_squares_codelet(x.type()), buffer_list({&x, &sum}), SumArgs{x.count()},
                    {2.0 * static_cast<double>(x.count()), {x.count()}}, options);
 }
 

@@ -7,7 +7,7 @@
 
 namespace dos::codelets {
 
-const rt::Codelet& sum_of_squares_codelet();
+const rt::Codelet& sum_of_squares_codelet(DType type);
 const rt::Codelet& combine_norm_codelet();
 
 /// sum[0] = sum of x[i]^2; FP64, one element.

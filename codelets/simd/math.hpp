@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/bf16.hpp"
 #include "base/types.hpp"
 
 /// Mathematics for the kernels that are compiled once per instruction set. Everything is `static`:
@@ -47,7 +48,8 @@ namespace dos::simd {
 }
 
 /// The largest of x[0 .. count-1], -inf for none. NaNs may be passed over.
-[[gnu::always_inline]] static inline float maximum(Index count, const float* x) {
+template <class T>
+[[gnu::always_inline]] static inline float maximum(Index count, const T* x) {
   // Lanes by hand: clang 14 does not vectorise a maximum that respects NaN as a reduction.
   constexpr Index kLanes = 16;
   float lanes[kLanes];
@@ -56,11 +58,13 @@ namespace dos::simd {
   for (; first + kLanes <= count; first += kLanes) {
 #pragma omp simd
     for (Index lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = x[first + lane] > lanes[lane] ? x[first + lane] : lanes[lane];
+      const float value = to_float(x[first + lane]);
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
     }
   }
   for (Index lane = 0; first + lane < count; ++lane) {
-    lanes[lane] = x[first + lane] > lanes[lane] ? x[first + lane] : lanes[lane];
+    const float value = to_float(x[first + lane]);
+    lanes[lane] = value > lanes[lane] ? value : lanes[lane];
   }
   for (Index half = kLanes / 2; half > 0; half /= 2) {
     for (Index lane = 0; lane < half; ++lane) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -83,27 +84,20 @@ void update_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
 
 constexpr rt::CudaTask kCudaTask = kHasCudaKernels ? &update_cuda_task : nullptr;
 
-/// A codelet and the symbol that it refers to.
-struct Named {
-  explicit Named(const UpdateKind& of)
-      : kind(of),
-        symbol(fmt::format("dos.update.{}.{}.{}.v1", rule_of(of).name, name_of(of.gradient),
-                           name_of(of.working))),
-        codelet(rt::make_codelet<update_task, update_opencl_task, kCudaTask>(
-            {.symbol = symbol.c_str(),
-             .modes = modes_of(of),
-             .tail = {},
-             .opencl = {.text = update_opencl_source(of), .kernel = kUpdateOpenclKernel}})) {}
+rt::Codelet make_codelet(const UpdateKind& kind) {
+  return rt::make_codelet<update_task, update_opencl_task, kCudaTask>(
+      {.symbol = fmt::format("dos.update.{}.{}.{}.v1", rule_of(kind).name, name_of(kind.gradient),
+                             name_of(kind.working)),
+       .modes = modes_of(kind),
+       .tail = {},
+       .opencl = {.text = update_opencl_source(kind), .kernel = kUpdateOpenclKernel}});
+}
 
-  UpdateKind kind;
-  std::string symbol;
-  rt::Codelet codelet;
-};
-
-std::vector<std::unique_ptr<const Named>> make_codelets() {
-  std::vector<std::unique_ptr<const Named>> result;
+/// In the order of all_update_kinds().
+std::vector<std::unique_ptr<const rt::Codelet>> make_codelets() {
+  std::vector<std::unique_ptr<const rt::Codelet>> result;
   for (const UpdateKind& kind : all_update_kinds())
-    result.push_back(std::make_unique<const Named>(kind));
+    result.push_back(std::unique_ptr<const rt::Codelet>(new rt::Codelet(make_codelet(kind))));
   return result;
 }
 
@@ -118,11 +112,12 @@ std::vector<UpdateKind> all_update_kinds() {
 }
 
 const rt::Codelet& update_codelet(const UpdateKind& kind) {
-  static const std::vector<std::unique_ptr<const Named>> codelets = make_codelets();
-  for (const auto& each : codelets)
-    if (each->kind == kind) return each->codelet;
-  fail("no update of rule {} has {} gradients and {} working parameters", kind.rule,
-       name_of(kind.gradient), name_of(kind.working));
+  static const std::vector<UpdateKind> kinds = all_update_kinds();
+  static const std::vector<std::unique_ptr<const rt::Codelet>> codelets = make_codelets();
+  const auto found = std::find(kinds.begin(), kinds.end(), kind);
+  expect(found != kinds.end(), "no update of rule {} has {} gradients and {} working parameters",
+         kind.rule, name_of(kind.gradient), name_of(kind.working));
+  return *codelets[static_cast<std::size_t>(found - kinds.begin())];
 }
 
 void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,

@@ -26,6 +26,14 @@ void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet&
       first_index += piece.count;
     }
   }
+  submit_working_parameters(submitter, parameters);
+}
+
+void submit_working_parameters(rt::Submitter& submitter, const tensor::ParameterSet& parameters) {
+  if (!parameters.has_working()) return;
+  for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
+    codelets::submit_round(submitter, parameters.values()[i], parameters.working()[i],
+                           {.priority = 0, .label = "round"});
 }
 
 }  // namespace dos::nn

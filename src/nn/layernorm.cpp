@@ -16,7 +16,7 @@ codelets::NormRef norm_ref(const tensor::Layout& layout, const tensor::SubgroupH
 
 LayerNorm::LayerNorm(const tensor::ParameterSet& set, std::string name)
     : name_(std::move(name)),
-      value_(norm_ref(set.layout(), set.values(), name_)),
+      value_(norm_ref(set.layout(), set.working(), name_)),
       gradient_(norm_ref(set.layout(), set.gradients(), name_)) {}
 
 void LayerNorm::forward(rt::Submitter& submitter, const codelets::NormShape& shape,

@@ -21,11 +21,11 @@ codelets::SliceRef slice_ref(const tensor::PlacedParameter& parameter,
 }
 
 MatrixParameter::MatrixParameter(const tensor::ParameterSet& set, const std::string& name)
-    : value(matrix_ref(set.layout().find(name), set.values())),
+    : value(matrix_ref(set.layout().find(name), set.working())),
       gradient(matrix_ref(set.layout().find(name), set.gradients())) {}
 
 VectorParameter::VectorParameter(const tensor::ParameterSet& set, const std::string& name)
-    : value(slice_ref(set.layout().find(name), set.values())),
+    : value(slice_ref(set.layout().find(name), set.working())),
       gradient(slice_ref(set.layout().find(name), set.gradients())) {}
 
 }  // namespace dos::nn

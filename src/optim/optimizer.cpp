@@ -118,7 +118,7 @@ void Optimizer::submit_step(rt::Submitter& submitter, Index step, double learnin
         submitter, rule_.number, subgroup.decay ? decayed : plain,
         {.parameters = parameters_.values()[index],
          .states = states,
-         .working = nullptr,
+         .working = parameters_.has_working() ? &parameters_.working()[index] : nullptr,
          .gradient = parameters_.gradients()[index],
          .clip = factor_of(i)},
         {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});

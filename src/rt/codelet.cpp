@@ -39,7 +39,7 @@ Codelet::Codelet(CodeletSpec spec, const Implementations& implementations)
       model_(std::make_unique<Model>()),
       raw_(std::make_unique<starpu_codelet>()) {
   model_->raw.type = STARPU_HISTORY_BASED;
-  model_->raw.symbol = spec_.symbol;
+  model_->raw.symbol = symbol();
   model_->raw.footprint = footprint_of;
   starpu_codelet_init(raw_.get());
   raw_->cpu_funcs[0] = implementations.cpu;
@@ -52,7 +52,7 @@ Codelet::Codelet(CodeletSpec spec, const Implementations& implementations)
     raw_->cuda_funcs[0] = implementations.cuda;
     raw_->cuda_flags[0] = STARPU_CUDA_ASYNC;
   }
-  raw_->name = spec_.symbol;
+  raw_->name = symbol();
   raw_->model = &model_->raw;
   if (spec_.tail) {
     raw_->nbuffers = STARPU_VARIABLE_NBUFFERS;

@@ -19,7 +19,7 @@ namespace dos::rt {
 struct CodeletSpec {
   /// "dos.<op>.<dtype>.v<N>": name in traces and of the history-based performance model. N grows
   /// when the kernel's cost changes, so that old measurements are not reused.
-  const char* symbol = nullptr;
+  std::string symbol;
   /// Access modes of the buffers, in order.
   std::vector<Mode> modes;
   /// Mode of any number of further buffers (the row blocks of a weight), if the codelet takes them.
@@ -46,7 +46,7 @@ class Codelet {
   Codelet& operator=(const Codelet&) = delete;
   ~Codelet();
 
-  [[nodiscard]] const char* symbol() const { return spec_.symbol; }
+  [[nodiscard]] const char* symbol() const { return spec_.symbol.c_str(); }
   [[nodiscard]] const CodeletSpec& spec() const { return spec_; }
   [[nodiscard]] Mode mode(Index buffer) const;
   [[nodiscard]] starpu_codelet* raw() const { return raw_.get(); }

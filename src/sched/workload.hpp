@@ -24,7 +24,7 @@ struct UpdateCost {
   /// Gradient, GPU to host, of what the CPU updates; 0 when it left during backward.
   units::BytesPerParam gradient{0};
   /// Where the CPU runs forward and backward: gradient, host to GPU, of what a GPU updates, and
-  /// FP32 parameter, GPU to host, of what stays on one.
+  /// working parameter, GPU to host, of what stays on one.
   units::BytesPerParam host_gradient{0};
   units::BytesPerParam host_parameter{0};
   units::BytesPerParam cpu_traffic = perfmodels::kCpuUpdateTraffic;  ///< DRAM, by a CPU update

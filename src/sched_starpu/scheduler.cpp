@@ -54,7 +54,7 @@ units::Bytes free_memory(unsigned node) {
 
 /// Buffer 0 holds the FP32 parameters; what a task reads and writes are states, what it only writes
 /// are working parameters, what it only reads is the gradient.
-UpdateTask describe(starpu_task* task) {
+UpdateTask describe(starpu_task* task, bool model_on_host) {
   double states = 0;
   double written = 0;
   double read = 0;
@@ -73,14 +73,16 @@ UpdateTask describe(starpu_task* task) {
                     .priority = task->priority,
                     .cost = {}};
   // Without working parameters of its own the model lives in host memory, and so do its gradients.
-  // Otherwise they are where the model is, on the GPU.
-  const bool on_host = written == 0;
+  // Otherwise they are where the model is, on the GPU unless the settings say that it is not.
+  const bool on_host = written == 0 || model_on_host;
   update.cost.state = units::BytesPerParam(states / params);
   update.cost.state_buffers = state_buffers;
-  update.cost.weight = units::BytesPerParam(written / params);
+  update.cost.weight = units::BytesPerParam(on_host ? 0 : written / params);
   update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
   update.cost.host_gradient = units::BytesPerParam(on_host ? read / params : 0);
-  update.cost.host_parameter = units::BytesPerParam(on_host ? sizeof(float) : 0);
+  update.cost.host_parameter = units::BytesPerParam(!on_host       ? 0
+                                                    : written == 0 ? sizeof(float)
+                                                                   : written / params);
   update.cost.cpu_traffic = units::BytesPerParam((2 * states + written + read) / params);
   return update;
 }
@@ -209,7 +211,7 @@ void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
 }
 
 void Scheduler::place_update(TaskNote& note) {
-  const UpdateTask update = describe(note.task);
+  const UpdateTask update = describe(note.task, settings_.model_on_host);
   note.params = update.params;
   const bool restricted = is_restricted(note.task);
   announce(update, note);

@@ -44,6 +44,12 @@ void expect_model_size(const char* key, Index value) {
   expect(value >= 0, "{} must be at least 1 (or 0: the preset's), got {}", key, value);
 }
 
+DType precision_of(const char* key, const std::string& name) {
+  if (name == "fp32") return DType::kF32;
+  expect(name == "bf16", "{} = '{}' is not supported; known: fp32, bf16", key, name);
+  return DType::kBF16;
+}
+
 /// Whether the JSON value is of the member's type; whole numbers are fine where fractions are.
 template <class T>
 bool holds(const nlohmann::json& value) {
@@ -96,7 +102,12 @@ std::vector<Key> keys_of(TrainConfig& c) {
        "STARPU_OPENCL_ON_CPUS=1"},
       {"train.cuda_devices", &c.train.cuda_devices, "CUDA devices to use, a core each; -1: all"},
       {"train.seed", &c.train.seed, "seed of initialisation and of the order of the data"},
-      {"train.precision", &c.train.precision, "fp32"},
+      {"train.precision", &c.train.precision,
+       "type of working parameters, activations and their gradients: fp32, bf16; master parameters "
+       "and states are fp32"},
+      {"train.gradient_precision", &c.train.gradient_precision,
+       "type in which gradients of parameters are summed over lanes and micro-batches: fp32, or "
+       "bf16 with train.precision=bf16"},
       {"train.recompute", &c.train.recompute,
        "keep only block inputs, compute activations again in backward"},
       {"train.logits_rows", &c.train.logits_rows, "tokens of a lane whose logits exist at a time"},
@@ -177,8 +188,7 @@ void TrainConfig::validate() const {
   expect(sched.share == -1 || (sched.share >= 0 && sched.share <= 1),
          "sched.share must lie in [0, 1] (or be -1: the policy's choice), got {}", sched.share);
   expect_at_least("sched.window", sched.window, 0);
-  expect(train.precision == "fp32", "train.precision = '{}' is not supported; known: fp32",
-         train.precision);
+  static_cast<void>(parameter_types());
   optimizer().validate();
   static_cast<void>(learning_rate());
   static_cast<void>(scheduling());
@@ -206,12 +216,23 @@ models::ModelConfig TrainConfig::resolve_model(Index dataset_vocabulary) const {
   return config;
 }
 
+tensor::ParameterTypes TrainConfig::parameter_types() const {
+  const tensor::ParameterTypes types{
+      .working = precision_of("train.precision", train.precision),
+      .gradient = precision_of("train.gradient_precision", train.gradient_precision)};
+  expect(types.gradient == DType::kF32 || types.working == DType::kBF16,
+         "train.gradient_precision = 'bf16' needs train.precision = 'bf16', got '{}'",
+         train.precision);
+  return types;
+}
+
 models::RunShape TrainConfig::run_shape(Index workers) const {
   models::RunShape shape;
   shape.batch = train.batch;
   shape.lanes = train.lanes != 0 ? train.lanes : std::min(train.batch, workers);
   shape.recompute = train.recompute;
   shape.logits_rows = train.logits_rows;
+  shape.type = parameter_types().working;
   shape.validate();
   return shape;
 }
@@ -249,6 +270,7 @@ sched_starpu::Settings TrainConfig::scheduling() const {
   if (sched.share != -1) settings.options.share = sched.share;
   if (sched.window != 0) settings.options.window = sched.window;
   settings.options.residents = sched.resident;
+  settings.model_on_host = true;
   settings.options.validate();
   return settings;
 }

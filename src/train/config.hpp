@@ -13,6 +13,7 @@
 #include "optim/schedule.hpp"
 #include "optim/subgroups.hpp"
 #include "sched_starpu/settings.hpp"
+#include "tensor/parameter_set.hpp"
 
 namespace dos::train {
 
@@ -42,6 +43,7 @@ struct TrainConfig {
     Index cuda_devices = -1;
     Index seed = 1337;
     std::string precision = "fp32";
+    std::string gradient_precision = "fp32";
     bool recompute = false;
     Index logits_rows = 512;
     Index run_ahead = 2;
@@ -88,6 +90,9 @@ struct TrainConfig {
 
   /// Buffers of a run on `workers` workers: one lane a worker unless train.lanes is set.
   [[nodiscard]] models::RunShape run_shape(Index workers) const;
+
+  /// Types of working parameters (and activations) and of the parameters' gradients.
+  [[nodiscard]] tensor::ParameterTypes parameter_types() const;
 
   [[nodiscard]] optim::OptimizerOptions optimizer() const;
   [[nodiscard]] optim::LearningRate learning_rate() const;

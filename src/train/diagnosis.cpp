@@ -7,18 +7,29 @@
 #include <cmath>
 #include <set>
 
+#include "base/bf16.hpp"
+
 namespace dos::train {
 namespace {
+
+double to_real(double value) {
+  return value;
+}
+double to_real(BF16 value) {
+  return to_float(value);
+}
 
 template <class T>
 bool all_finite(const rt::Handle& handle) {
   const rt::HostAccess access(handle, rt::Mode::kRead);
   const auto values = access.as<const T>();
-  return std::all_of(values.begin(), values.end(), [](T value) { return std::isfinite(value); });
+  return std::all_of(values.begin(), values.end(),
+                     [](T value) { return std::isfinite(to_real(value)); });
 }
 
 bool is_finite(const rt::Handle& handle) {
   if (handle.type() == DType::kF32) return all_finite<float>(handle);
+  if (handle.type() == DType::kBF16) return all_finite<BF16>(handle);
   if (handle.type() == DType::kF64) return all_finite<double>(handle);
   return true;
 }
@@ -31,7 +42,10 @@ bool is_output(rt::Mode mode) {
 void clear(const tensor::SubgroupHandles& handles, const tensor::Layout& layout) {
   for (Index i = 0; i < std::ssize(layout.subgroups); ++i) {
     const rt::HostAccess access(handles[i], rt::Mode::kWrite);
-    std::ranges::fill(access.as<float>(), 0.0F);
+    if (handles[i].type() == DType::kBF16)
+      std::ranges::fill(access.as<BF16>(), BF16{});
+    else
+      std::ranges::fill(access.as<float>(), 0.0F);
   }
 }
 

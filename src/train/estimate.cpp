@@ -13,14 +13,14 @@
 namespace dos::train {
 
 rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models::RunShape& shape,
-                                  const tensor::Layout& layout,
+                                  const tensor::Layout& layout, const tensor::ParameterTypes& types,
                                   const optim::OptimizerOptions& optimizer, Index workers,
                                   Index run_ahead) {
   rt::MemoryBytes bytes =
       models::find_architecture(model.architecture).buffers(model, shape, workers);
-  const Index values = size_of(DType::kF32) * layout.parameter_count();
-  bytes[rt::MemoryCategory::kParameters] += values;
-  bytes[rt::MemoryCategory::kGradients] += values;
+  const rt::MemoryBytes parameters = tensor::ParameterSet::bytes(layout, types);
+  for (const rt::MemoryCategory category : rt::kMemoryCategories)
+    bytes[category] += parameters[category];
   bytes[rt::MemoryCategory::kStates] += optim::Optimizer::state_bytes(layout, optimizer);
   bytes[rt::MemoryCategory::kData] += StepResults::bytes(run_ahead);
   return bytes;

@@ -5,14 +5,14 @@
 
 #include "models/model.hpp"
 #include "optim/optimizer.hpp"
-#include "tensor/layout.hpp"
+#include "tensor/parameter_set.hpp"
 
 namespace dos::train {
 
 /// Bytes of host memory that a training run registers, by category, before anything is allocated:
 /// equal to what the memory ledger counts afterwards.
 rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models::RunShape& shape,
-                                  const tensor::Layout& layout,
+                                  const tensor::Layout& layout, const tensor::ParameterTypes& types,
                                   const optim::OptimizerOptions& optimizer, Index workers,
                                   Index run_ahead);
 

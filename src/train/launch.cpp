@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "base/units.hpp"
 #include "codelets/all.hpp"
+#include "codelets/matrix/gemm_bf16.hpp"
 #include "data/dataset.hpp"
 #include "models/registry.hpp"
 #include "platform/blas.hpp"
@@ -99,15 +100,25 @@ void keep_tokenizer(const std::string& prefix, const std::optional<data::Manifes
   write_durably(target.manifest, data::to_text(manifest));
 }
 
-void report_start(const models::ModelConfig& model, const tensor::Layout& layout,
-                  const rt::Session& session) {
+/// "fp32", "bf16 with fp32 gradients" or "bf16 with bf16 gradients".
+std::string describe_precision(const TrainConfig& config) {
+  const TrainConfig::Train& train = config.train;
+  if (config.parameter_types().working == DType::kF32) return train.precision;
+  return fmt::format("{} with {} gradients", train.precision, train.gradient_precision);
+}
+
+void report_start(const TrainConfig& config, const models::ModelConfig& model,
+                  const tensor::Layout& layout, const rt::Session& session) {
   log::info(
       "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters in "
-      "{} subgroups",
+      "{} subgroups, {}",
       model.architecture, model.layers, model.width, model.heads, model.context, model.vocabulary,
-      static_cast<double>(layout.parameter_count()) / 1e6, layout.subgroups.size());
+      static_cast<double>(layout.parameter_count()) / 1e6, layout.subgroups.size(),
+      describe_precision(config));
   log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
             session.scheduler(), session.cpu_workers(), platform::blas::core_type());
+  if (config.parameter_types().working == DType::kBF16)
+    log::info("BF16 products: {}", codelets::bf16_products());
 }
 
 void report_end(const TrainConfig& config, const TrainResult& result,
@@ -169,10 +180,10 @@ void launch(const LaunchOptions& options) {
          rt::has_cuda() ? fmt::format("finds {}", cuda_devices)
                         : "was built without CUDA and runs none");
   const rt::MemoryBytes bytes =
-      estimate_training(model, config.run_shape(workers), layout, config.optimizer(),
-                        session.workers(), config.train.run_ahead);
+      estimate_training(model, config.run_shape(workers), layout, config.parameter_types(),
+                        config.optimizer(), session.workers(), config.train.run_ahead);
   if (options.dry_run) {
-    fmt::print("host memory of the run:\n{}\n",
+    fmt::print("precision: {}\nhost memory of the run:\n{}\n", describe_precision(config),
                memory_table(bytes, platform::available_memory_bytes()));
     return;
   }
@@ -195,7 +206,7 @@ void launch(const LaunchOptions& options) {
   keep_tokenizer(config.data.path, manifest, options.out);
   write_durably(options.out / "run.json",
                 describe_run(config, model, session.scheduler(), workers).dump(2) + "\n");
-  report_start(model, layout, session);
+  report_start(config, model, layout, session);
   report_end(config, trainer.run(), options.out);
   if (options.explain) fmt::print("{}", explain(sched_starpu::report()));
 }

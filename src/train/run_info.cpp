@@ -2,6 +2,7 @@
 #include "train/run_info.hpp"
 
 #include "base/error.hpp"
+#include "codelets/matrix/gemm_bf16.hpp"
 #include "codelets/simd/isa.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
@@ -33,6 +34,7 @@ nlohmann::json describe_run(const TrainConfig& config, const models::ModelConfig
             {"blas", platform::blas::description()}}},
           {"blas_core_type", platform::blas::core_type()},
           {"simd", simd::name_of(simd::active_isa())},
+          {"bf16_products", codelets::bf16_products()},
           {"topology",
            {{"processor", topology.processor},
             {"packages", topology.packages},

@@ -37,7 +37,8 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
     : session_(session),
       inputs_(std::move(inputs)),
       submitter_(session),
-      parameters_(session, make_layout(inputs_.config, inputs_.model)),
+      parameters_(session, make_layout(inputs_.config, inputs_.model),
+                  inputs_.config.parameter_types()),
       optimizer_(session, parameters_, inputs_.config.optimizer()),
       results_(session, inputs_.config.train.run_ahead),
       model_(models::find_architecture(inputs_.model.architecture)
@@ -69,6 +70,9 @@ void Trainer::resume(const CheckpointReader& checkpoint) {
   expect_same_data(checkpoint);
   checkpoint.load_parameters(parameters_);
   checkpoint.load_optimizer(parameters_, optimizer_);
+  submitter_.set_tag({rt::Phase::kInit, kNoStep});
+  nn::submit_working_parameters(submitter_, parameters_);
+  submitter_.profile().take(kNoStep);
   start_step_ = manifest.step;
   start_samples_ = manifest.samples_consumed;
   // A checkpoint of another run leaves this one without a last and a best of its own.

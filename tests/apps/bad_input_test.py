@@ -53,7 +53,7 @@ class BadConfiguration(AppTest):
     def test_unknown_names(self):
         self.expect_refused({"model.preset": "tyni"}, "unknown model.preset 'tyni' (did you mean "
                             "'tiny'?); known: tiny, small-3m")
-        self.expect_refused({"train.precision": "fp8"}, "train.precision = 'fp8'", "known: fp32")
+        self.expect_refused({"train.precision": "fp8"}, "train.precision = 'fp8'", "known: fp32, bf16")
         self.expect_refused({"optim.rule": "adam"}, "unknown optim.rule 'adam' (did you mean "
                             "'adamw'?); known: adamw, sgd, lion, adagrad")
         self.expect_refused({"optim.schedule": "cosin"}, "optim.schedule 'cosin' (did you mean "

@@ -37,6 +37,11 @@ class Generate(AppTest):
         self.assertTrue(text.endswith("\n"))
         self.assertGreater(len(text), len("to be\n"))
 
+    def test_a_model_trained_in_bf16(self):
+        self.trained(keys={"train.precision": "bf16", "train.validate_every": 0})
+        text = self.text("--prompt", "to be", run=self.out)
+        self.assertTrue(text.startswith("to be"))
+
     def test_a_seed_names_a_text(self):
         texts = [self.text("--prompt", "that", "--seed", seed) for seed in (1, 1, 2)]
         self.assertEqual(texts[0], texts[1])

@@ -39,6 +39,26 @@ class Resume(AppTest):
     def test_in_small_subgroups_without_clipping(self):
         self.expect_resume_keeps_bits({"sched.subgroup_params": 100, "optim.clip": 0})
 
+    def test_in_bf16(self):
+        self.expect_resume_keeps_bits({"train.precision": "bf16", "sched.subgroup_params": 1000})
+
+    def test_in_bf16_with_bf16_gradients(self):
+        self.expect_resume_keeps_bits({"train.precision": "bf16", "train.accumulate": 2,
+                                       "train.gradient_precision": "bf16"})
+
+    def test_in_another_precision(self):
+        for start, then in (("fp32", "bf16"), ("bf16", "fp32")):
+            first, second = self.folder / f"{start}-first", self.folder / f"{start}-second"
+            self.trained(keys={"train.stop_after": 10, "train.precision": start}, out=first)
+            self.resumed(first, "--set", f"train.precision={then}", out=second)
+            manifest = json.loads((self.checkpoint(out=second) / "manifest.json").read_text())
+            self.assertEqual(manifest["configuration"]["train"]["precision"], then)
+            losses = [line["loss"] for out in (first, second) for line in self.metrics(out)
+                      if "loss" in line]
+            self.assertEqual(len(losses), 20)
+            # No jump: a loss of these sequences moves by less from step to step.
+            self.assertLess(abs(losses[10] - losses[9]), 0.5)
+
     def test_with_another_number_of_workers(self):
         self.expect_resume_keeps_bits({}, "--set", "train.workers=1")
 

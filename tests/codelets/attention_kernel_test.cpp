@@ -20,22 +20,29 @@ constexpr AttentionShape kShapes[] = {
     {1, kRows, 1, 33},     {1, kRows + 1, 2, 8}, {2, 2 * kRows, 1, 16}, {1, 2 * kRows + 19, 2, 9},
     {1, kRows + 40, 1, 64}};
 
+template <class T>
 struct Result {
   explicit Result(const AttentionShape& s)
-      : out(s.sequences * s.tokens * s.width(), kNan),
+      : out(s.sequences * s.tokens * s.width(), element<T>(kNan)),
         logsumexp(s.sequences * s.heads * s.tokens, kNan),
-        dqkv(s.sequences * s.tokens * 3 * s.width(), kNan),
-        workspace(codelets::attention_workspace(s), kNan) {}
+        dqkv(s.sequences * s.tokens * 3 * s.width(), element<T>(kNan)),
+        workspace(
+            codelets::attention_workspace(s, std::is_same_v<T, BF16> ? DType::kBF16 : DType::kF32),
+            kNan) {}
   // What the outputs and the work space held must not matter.
   static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  Guarded<float> out, logsumexp, dqkv, workspace;
+  Guarded<T> out;
+  Guarded<float> logsumexp;
+  Guarded<T> dqkv;
+  Guarded<float> workspace;
 };
 
-template <simd::Isa isa>
-void run(const AttentionShape& s, const float* qkv, const float* dout, Result& r) {
-  codelets::attention_forward_cpu<isa>(s, qkv, r.out.get(), r.logsumexp.get(), r.workspace.get());
-  codelets::attention_backward_cpu<isa>(s, qkv, r.out.get(), r.logsumexp.get(), dout, r.dqkv.get(),
-                                        r.workspace.get());
+template <simd::Isa isa, class T>
+void run(const AttentionShape& s, const Input<T>& qkv, const Input<T>& dout, Result<T>& r) {
+  codelets::attention_forward_cpu<isa>(s, qkv.elements(), r.out.get(), r.logsumexp.get(),
+                                       r.workspace.get());
+  codelets::attention_backward_cpu<isa>(s, qkv.elements(), r.out.get(), r.logsumexp.get(),
+                                        dout.elements(), r.dqkv.get(), r.workspace.get());
 }
 
 /// Error bound of one sequence, in eps relative to the magnitudes of the reference. With d = head
@@ -49,10 +56,14 @@ double forward_factor(const AttentionShape& s, double score) {
   return ((d + 6) * score + std::log(t) + t / 8 + t / 2 + 8) * kEps;
 }
 /// Backward: the same for the rebuilt probabilities, again for `out` inside delta, d / 2 for dp and
-/// for delta each, T / 2 for the sums and one addition a tile.
+/// for delta each, T / 2 for the sums and one addition a tile. The `out` inside delta is the one in
+/// memory: rounded, in BF16.
+template <class T>
 double backward_factor(const AttentionShape& s, double score) {
   const auto d = static_cast<double>(s.head_size);
-  return 2 * forward_factor(s, score) + (d + static_cast<double>(s.tokens) / kRows + 8) * kEps;
+  const double out_rounding = std::is_same_v<T, BF16> ? 0x1p-8 : 0;
+  return 2 * forward_factor(s, score) + (d + static_cast<double>(s.tokens) / kRows + 8) * kEps +
+         out_rounding;
 }
 
 double largest_score(const AttentionShape& s, const reference::Attention& expected) {
@@ -65,16 +76,17 @@ double largest_score(const AttentionShape& s, const reference::Attention& expect
   return largest;
 }
 
+template <class T>
 void expect_sequence(const AttentionShape& s, Index sequence, const float* qkv, const float* dout,
-                     const Result& r) {
+                     const Result<T>& r) {
   const Index values = s.tokens * s.width();
   const auto count = static_cast<std::size_t>(values);
   const auto from = static_cast<std::size_t>(sequence * values);
   const reference::Attention expected(s.tokens, s.heads, s.head_size, qkv + sequence * 3 * values);
   const double score = largest_score(s, expected);
-  expect_close(r.out.view().subspan(from, count), expected.forward(), forward_factor(s, score));
-  expect_close(r.dqkv.view().subspan(3 * from, 3 * count),
-               expected.backward(dout + sequence * values), backward_factor(s, score));
+  expect_close<T>(r.out.view().subspan(from, count), expected.forward(), forward_factor(s, score));
+  expect_close<T>(r.dqkv.view().subspan(3 * from, 3 * count),
+                  expected.backward(dout + sequence * values), backward_factor<T>(s, score));
   for (Index h = 0; h < s.heads; ++h) {
     for (Index t = 0; t < s.tokens; ++t) {
       const auto at = static_cast<std::size_t>((sequence * s.heads + h) * s.tokens + t);
@@ -83,13 +95,14 @@ void expect_sequence(const AttentionShape& s, Index sequence, const float* qkv, 
   }
 }
 
-void check(const AttentionShape& s, const std::vector<float>& qkv) {
+void check(const AttentionShape& s, const std::vector<float>& values) {
   SCOPED_TRACE(testing::Message() << s.sequences << " sequences of " << s.tokens << ", " << s.heads
                                   << " heads of " << s.head_size);
-  const auto dout = random_values(s.sequences * s.tokens * s.width(), 2);
-  for_each_isa([&]<simd::Isa isa>() {
-    Result r(s);
-    run<isa>(s, qkv.data(), dout.data(), r);
+  for_each_kernel([&]<simd::Isa isa, class T>() {
+    const Input<T> qkv(values);
+    const Input<T> dout(random_values(s.sequences * s.tokens * s.width(), 2));
+    Result<T> r(s);
+    run<isa>(s, qkv, dout, r);
     for (Index i = 0; i < s.sequences; ++i) expect_sequence(s, i, qkv.data(), dout.data(), r);
   });
 }
@@ -111,30 +124,23 @@ TEST(AttentionKernel, ExtremeScoresStayFinite) {
       each = 64.0F * std::round(each);
     }
   }
-  const auto dout = random_values(21 * 4, 2);
-  for_each_isa([&]<simd::Isa isa>() {
-    Result r(s);
-    run<isa>(s, qkv.data(), dout.data(), r);
-    expect_sequence(s, 0, qkv.data(), dout.data(), r);
-  });
+  check(s, qkv);
 }
 
 TEST(AttentionKernel, LaterTokensDoNotMatter) {
   const AttentionShape s{1, kRows + 9, 2, 8};
   const Index values = s.tokens * s.width();
-  auto qkv = random_values(3 * values, 1);
-  const auto dout = random_values(values, 2);
-  for_each_isa([&]<simd::Isa isa>() {
-    Result before(s);
-    run<isa>(s, qkv.data(), dout.data(), before);
+  for_each_kernel([&]<simd::Isa isa, class T>() {
+    const Input<T> qkv(random_values(3 * values, 1));
+    const Input<T> dout(random_values(values, 2));
+    Result<T> before(s);
+    run<isa>(s, qkv, dout, before);
     const Index first_changed = s.tokens - 3;
-    auto changed = qkv;
-    for (auto i = static_cast<std::size_t>(first_changed * 3 * s.width()); i < changed.size();
-         ++i) {
-      changed[i] = -changed[i];
-    }
-    Result after(s);
-    run<isa>(s, changed.data(), dout.data(), after);
+    Input<T> changed = qkv;
+    for (auto i = static_cast<std::size_t>(first_changed * 3 * s.width()); i < changed.size(); ++i)
+      changed.set(i, -changed[i]);
+    Result<T> after(s);
+    run<isa>(s, changed, dout, after);
     const auto same = static_cast<std::size_t>(first_changed * s.width());
     EXPECT_TRUE(same_bits(before.out.view().first(same), after.out.view().first(same)));
     EXPECT_FALSE(same_bits(before.out.view(), after.out.view()));
@@ -143,23 +149,23 @@ TEST(AttentionKernel, LaterTokensDoNotMatter) {
 
 TEST(AttentionKernel, BadInputsGiveBadOutputs) {
   const AttentionShape s{1, 20, 1, 4};
-  const auto dout = random_values(20 * 4, 2);
   for (const Index part : {0, 1, 2}) {
-    for_each_isa([&]<simd::Isa isa>() {
-      auto qkv = random_values(20 * 12, 1);
-      qkv[static_cast<std::size_t>(7 * 12 + part * 4 + 1)] =
-          std::numeric_limits<float>::quiet_NaN();
-      Result r(s);
-      run<isa>(s, qkv.data(), dout.data(), r);
+    for_each_kernel([&]<simd::Isa isa, class T>() {
+      const Input<T> dout(random_values(20 * 4, 2));
+      Input<T> qkv(random_values(20 * 12, 1));
+      qkv.set(static_cast<std::size_t>(7 * 12 + part * 4 + 1),
+              std::numeric_limits<float>::quiet_NaN());
+      Result<T> r(s);
+      run<isa>(s, qkv, dout, r);
       // Token 7 and, but for its query, all later ones. Earlier tokens of the tile may be spoiled
       // too: a masked weight is 0, and 0 times NaN is NaN.
       for (Index t = 7; t < 20; ++t) {
         bool bad = false;
-        for (Index i = 0; i < 4; ++i) bad = bad || std::isnan(r.out[t * 4 + i]);
+        for (Index i = 0; i < 4; ++i) bad = bad || std::isnan(to_float(r.out[t * 4 + i]));
         EXPECT_EQ(bad, t == 7 || part != 0) << "part " << part << " token " << t;
       }
       bool bad_gradient = false;
-      for (const float each : r.dqkv.view()) bad_gradient = bad_gradient || std::isnan(each);
+      for (const T each : r.dqkv.view()) bad_gradient = bad_gradient || std::isnan(to_float(each));
       EXPECT_TRUE(bad_gradient);
     });
   }

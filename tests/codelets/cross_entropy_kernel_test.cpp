@@ -18,12 +18,13 @@ constexpr CrossEntropyRows kShapes[] = {{0, 0, 4, 5},    {0, 1, 1, 1},    {0, 3,
                                         {1, 4, 3, 2},    {5, 7, 4, 17},   {0, 8, 8, 64},
                                         {3, 2, 5, 1023}, {0, 2, 2, 1025}, {1, 2, 3, 50257}};
 
+template <class T>
 struct Inputs {
   explicit Inputs(const CrossEntropyRows& s)
       : logits(random_values(s.rows * s.vocabulary, 1, 4.0F)),
         tokens(random_tokens(((s.first_row + s.rows) / s.context + 1) * (s.context + 1),
                              s.vocabulary, 2)) {}
-  std::vector<float> logits;
+  Input<T> logits;
   std::vector<std::int32_t> tokens;
 };
 
@@ -41,7 +42,8 @@ double sum_error(Index vocabulary) {
   return std::min(v, 1024.0) / 8 + 4 + std::log(v);
 }
 
-double expected_loss(const CrossEntropyRows& s, const Inputs& in) {
+template <class T>
+double expected_loss(const CrossEntropyRows& s, const Inputs<T>& in) {
   double loss = 0;
   for (Index row = 0; row < s.rows; ++row) {
     loss += reference::negative_log_likelihood(s.vocabulary, in.logits.data() + row * s.vocabulary,
@@ -50,8 +52,9 @@ double expected_loss(const CrossEntropyRows& s, const Inputs& in) {
   return loss;
 }
 
-void expect_gradient(const CrossEntropyRows& s, float scale, const Inputs& in,
-                     std::span<const float> got) {
+template <class T>
+void expect_gradient(const CrossEntropyRows& s, float scale, const Inputs<T>& in,
+                     std::span<const T> got) {
   std::vector<double> value;
   std::vector<double> tolerance;
   for (Index row = 0; row < s.rows; ++row) {
@@ -68,61 +71,65 @@ void expect_gradient(const CrossEntropyRows& s, float scale, const Inputs& in,
                            (hit ? kEps : 0) + 0x1p-124));
     }
   }
-  expect_within(got, value, tolerance);
+  expect_within<T>(got, value, tolerance);
 }
 
-void check(const CrossEntropyRows& s, const Inputs& in) {
+/// `change` makes the inputs special.
+template <class Change>
+void check(const CrossEntropyRows& s, const Change& change) {
   SCOPED_TRACE(testing::Message() << s.rows << " rows of " << s.vocabulary);
-  const double expected = expected_loss(s, in);
   const double tolerance = static_cast<double>(s.rows) * sum_error(s.vocabulary) * kEps;
-  for_each_isa([&]<simd::Isa isa>() {
+  for_each_kernel([&]<simd::Isa isa, class T>() {
+    Inputs<T> in(s);
+    change(in);
+    const double expected = expected_loss(s, in);
     Guarded<double> loss(1, 2.0);
-    Guarded<float> logits{std::span<const float>(in.logits)};
+    Guarded<T> logits(in.logits.view());
     codelets::cross_entropy_forward_cpu<isa>(s, logits.get(), in.tokens.data(), loss.get());
     EXPECT_NEAR(loss[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
-    EXPECT_TRUE(same_bits(logits.view(), std::span<const float>(in.logits)));
+    EXPECT_TRUE(same_bits(logits.view(), in.logits.view()));
     const float scale = 0.125F;
     Guarded<double> again(1, 2.0);
     codelets::cross_entropy_forward_backward_cpu<isa>(s, scale, logits.get(), in.tokens.data(),
                                                       again.get());
     EXPECT_NEAR(again[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
-    expect_gradient(s, scale, in, logits.view());
+    expect_gradient<T>(s, scale, in, logits.view());
   });
 }
 
 TEST(CrossEntropyKernel, MatchesTheReference) {
-  for (const CrossEntropyRows& s : kShapes) check(s, Inputs(s));
+  for (const CrossEntropyRows& s : kShapes) check(s, [](const auto& /*inputs*/) {});
 }
 
 TEST(CrossEntropyKernel, ExtremeLogitsStayFinite) {
-  const CrossEntropyRows s{0, 4, 4, 33};
-  Inputs in(s);
-  for (std::size_t i = 0; i < 33; ++i) {
-    in.logits[i] = 1e4F;
-    in.logits[33 + i] = -1e4F;
-    in.logits[66 + i] = i % 2 == 0 ? 1e4F : -1e4F;
-    in.logits[99 + i] = i == 5 ? 88.0F : -88.0F;
-  }
-  in.tokens = {0, 3, 32, 1, 7};
-  check(s, in);
+  check({0, 4, 4, 33}, [](auto& in) {
+    for (std::size_t i = 0; i < 33; ++i) {
+      in.logits.set(i, 1e4F);
+      in.logits.set(33 + i, -1e4F);
+      in.logits.set(66 + i, i % 2 == 0 ? 1e4F : -1e4F);
+      in.logits.set(99 + i, i == 5 ? 88.0F : -88.0F);
+    }
+    in.tokens = {0, 3, 32, 1, 7};
+  });
 }
 
 TEST(CrossEntropyKernel, BadLogitsGiveBadLossAndGradient) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const Index place : {0, 5, 36}) {
-      for_each_isa([&]<simd::Isa isa>() {
+      for_each_kernel([&]<simd::Isa isa, class T>() {
         const CrossEntropyRows s{0, 2, 2, 37};
-        Inputs in(s);
-        in.logits[static_cast<std::size_t>(37 + place)] = bad;
+        Inputs<T> in(s);
+        in.logits.set(static_cast<std::size_t>(37 + place), bad);
         double loss = 0;
-        codelets::cross_entropy_forward_cpu<isa>(s, in.logits.data(), in.tokens.data(), &loss);
+        codelets::cross_entropy_forward_cpu<isa>(s, in.logits.elements(), in.tokens.data(), &loss);
         EXPECT_TRUE(std::isnan(loss));
         loss = 0;
-        codelets::cross_entropy_forward_backward_cpu<isa>(s, 1.0F, in.logits.data(),
+        codelets::cross_entropy_forward_backward_cpu<isa>(s, 1.0F, in.logits.elements(),
                                                           in.tokens.data(), &loss);
         EXPECT_TRUE(std::isnan(loss));
-        for (std::size_t i = 0; i < 74; ++i) EXPECT_EQ(std::isnan(in.logits[i]), i >= 37) << i;
+        for (std::size_t i = 0; i < 74; ++i)
+          EXPECT_EQ(std::isnan(to_float(in.logits.elements()[i])), i >= 37) << i;
       });
     }
   }

@@ -22,17 +22,17 @@ constexpr codelets::AttentionShape kAttention{2, 83, 2, 12};
 constexpr Index kShifts[] = {1, 3, 8, 13};
 
 /// Runs `kernel(input, output)` on buffers at several alignments; the outputs must agree.
-template <class F>
+template <class T = float, class F>
 void expect_same_everywhere(Index inputs, Index outputs, F&& kernel) {
-  const auto values = random_values(inputs, 1);
-  Guarded<float> expected(outputs);
+  const Input<T> values(random_values(inputs, 1));
+  Guarded<T> expected(outputs);
   {
-    Guarded<float> input{std::span<const float>(values)};
+    Guarded<T> input(values.view());
     kernel(input.get(), expected.get());
   }
   for (const Index shift : kShifts) {
-    Guarded<float> input(std::span<const float>(values), shift);
-    Guarded<float> output(outputs, 0.0F, shift / 2);
+    Guarded<T> input(values.view(), shift);
+    Guarded<T> output(outputs, T{}, shift / 2);
     kernel(input.get(), output.get());
     EXPECT_TRUE(same_bits(output.view(), expected.view())) << "shift " << shift;
   }
@@ -58,6 +58,35 @@ TEST(KernelDeterminism, RowKernels) {
     expect_same_everywhere(kCount, kWidth, [](const float* x, float* y) {
       codelets::bias_backward_cpu<isa>(kTokens, kWidth, x, false, y);
     });
+  });
+}
+
+TEST(KernelDeterminism, Bf16Kernels) {
+  constexpr Index kTokens = 37;
+  constexpr Index kWidth = 203;
+  constexpr Index kOut = 66;
+  constexpr Index kCount = kTokens * kWidth;
+  static const std::vector<float> statistics(2 * kTokens, 0.5F);
+  for_each_isa([]<simd::Isa isa>() {
+    expect_same_everywhere<BF16>(kCount, kCount, [](const BF16* x, BF16* y) {
+      codelets::gelu_forward_cpu<isa>(kCount, x, y);
+      codelets::gelu_backward_cpu<isa>(kCount, x, y);
+    });
+    expect_same_everywhere<BF16>(kCount, kCount + 2 * kWidth, [](const BF16* x, BF16* y) {
+      codelets::layernorm_backward_cpu<isa>(kTokens, kWidth, x, x, statistics.data(), x, nullptr,
+                                            y);
+      codelets::layernorm_backward_weight_cpu<isa>(kTokens, kWidth, x, statistics.data(), x, false,
+                                                   y + kCount, y + kCount + kWidth);
+    });
+    expect_same_everywhere<BF16>(
+        kCount + kOut * kWidth, kTokens * kOut + kOut * kWidth, [](const BF16* x, BF16* y) {
+          const BF16* blocks[] = {x + kCount, x + kCount + 60 * kWidth};
+          codelets::linear_forward_cpu<isa>(
+              kTokens, x, codelets::RowBlocks<const BF16>{{kOut, kWidth, 60}, blocks}, nullptr,
+              nullptr, y);
+          codelets::linear_backward_weight_cpu<isa>({kTokens, kWidth, kOut, 0, kOut}, y, x, false,
+                                                    y + kTokens * kOut);
+        });
   });
 }
 
@@ -105,7 +134,7 @@ TEST(KernelDeterminism, Attention) {
     expect_same_everywhere(
         4 * kAttentionValues, 4 * kAttentionValues + 2 * 83 * 2, [](const float* x, float* y) {
           std::vector<float> workspace(
-              static_cast<std::size_t>(codelets::attention_workspace(kAttention)));
+              static_cast<std::size_t>(codelets::attention_workspace(kAttention, DType::kF32)));
           float* logsumexp = y + 4 * kAttentionValues;
           codelets::attention_forward_cpu<isa>(kAttention, x, y, logsumexp, workspace.data());
           codelets::attention_backward_cpu<isa>(kAttention, x, y, logsumexp,

@@ -19,8 +19,10 @@ struct Case {
 };
 constexpr Case kCases[] = {{{0, 3, 4}, 5, 3, 2},   {{1, 1, 1}, 1, 1, 1},
                            {{2, 3, 5}, 4, 7, 3},   {{3, 5, 17}, 11, 5, 4},
-                           {{2, 9, 64}, 3, 20, 8}, {{4, 8, 100}, 50, 13, 50}};
+                           {{2, 9, 64}, 3, 20, 8}, {{4, 8, 100}, 50, 13, 50},
+                           {{2, 2, 1030}, 3, 2, 2}};
 
+template <class T>
 struct Inputs {
   explicit Inputs(const Case& c)
       : tokens(random_tokens(c.shape.sequences * (c.shape.context + 1), c.vocabulary, 1)),
@@ -33,21 +35,22 @@ struct Inputs {
     }
   }
   std::vector<std::int32_t> tokens;
-  std::vector<float> token_table, position_table, dy;
+  Input<T> token_table, position_table, dy;
 };
 
 // One addition: half an eps.
 TEST(EmbeddingKernel, ForwardMatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_kernel([]<simd::Isa isa, class T>() {
     for (const Case& c : kCases) {
-      const Inputs in(c);
-      const BlockedMatrix tokens({c.vocabulary, c.shape.width, c.rows_per_block}, in.token_table);
-      const BlockedMatrix positions({c.positions, c.shape.width, c.rows_per_block},
-                                    in.position_table);
-      Guarded<float> y(std::ssize(in.dy));
+      const Inputs<T> in(c);
+      const BlockedMatrix<T> tokens({c.vocabulary, c.shape.width, c.rows_per_block},
+                                    in.token_table.view());
+      const BlockedMatrix<T> positions({c.positions, c.shape.width, c.rows_per_block},
+                                       in.position_table.view());
+      Guarded<T> y(static_cast<Index>(in.dy.size()));
       codelets::embedding_forward_cpu<isa>(c.shape, in.tokens.data(), tokens.view(),
                                            positions.view(), y.get());
-      expect_close(
+      expect_close<T>(
           y.view(),
           reference::embedding(c.shape.sequences, c.shape.context, c.shape.width, in.tokens.data(),
                                in.token_table.data(), in.position_table.data()),
@@ -62,63 +65,77 @@ double sum_factor(const Case& c) {
 }
 
 TEST(EmbeddingKernel, TokenGradientOfEachBlockMatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
     for (const Case& c : kCases) {
-      const Inputs in(c);
+      const Inputs<T> in(c);
       const RowBlocking blocking{c.vocabulary, c.shape.width, c.rows_per_block};
       for (Index b = 0; b < blocking.count(); ++b) {
         const codelets::TableBlock block{blocking.first_row(b), blocking.rows_of(b)};
-        const auto before = random_values(block.rows * c.shape.width, 5);
-        Guarded<float> dtable{std::span<const float>(before)};
-        codelets::embedding_backward_token_cpu<isa>(c.shape, block, in.tokens.data(), in.dy.data(),
-                                                    dtable.get());
-        expect_close(dtable.view(),
-                     reference::token_table_gradient(c.shape.sequences, c.shape.context,
-                                                     c.shape.width, block.first_row, block.rows,
-                                                     in.tokens.data(), in.dy.data(), before.data()),
-                     sum_factor(c));
+        const Input<G> before(random_values(block.rows * c.shape.width, 5));
+        Guarded<G> dtable(before.view());
+        codelets::embedding_backward_token_cpu<isa>(c.shape, block, in.tokens.data(),
+                                                    in.dy.elements(), dtable.get());
+        expect_close<G>(dtable.view(),
+                        reference::token_table_gradient(
+                            c.shape.sequences, c.shape.context, c.shape.width, block.first_row,
+                            block.rows, in.tokens.data(), in.dy.data(), before.data()),
+                        sum_factor(c));
       }
     }
   });
 }
 
 TEST(EmbeddingKernel, PositionGradientOfEachBlockMatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
     for (const Case& c : kCases) {
-      const Inputs in(c);
+      const Inputs<T> in(c);
       const RowBlocking blocking{c.positions, c.shape.width, c.rows_per_block};
       for (Index b = 0; b < blocking.count(); ++b) {
         const codelets::TableBlock block{blocking.first_row(b), blocking.rows_of(b)};
         for (const bool accumulate : {false, true}) {
-          const auto before = random_values(block.rows * c.shape.width, 5);
-          Guarded<float> dtable{std::span<const float>(before)};
-          codelets::embedding_backward_position_cpu<isa>(c.shape, block, in.dy.data(), accumulate,
-                                                         dtable.get());
-          expect_close(dtable.view(),
-                       reference::position_table_gradient(
-                           c.shape.sequences, c.shape.context, c.shape.width, block.first_row,
-                           block.rows, in.dy.data(), accumulate ? before.data() : nullptr),
-                       sum_factor(c));
+          const Input<G> before(random_values(block.rows * c.shape.width, 5));
+          Guarded<G> dtable(before.view());
+          codelets::embedding_backward_position_cpu<isa>(c.shape, block, in.dy.elements(),
+                                                         accumulate, dtable.get());
+          expect_close<G>(dtable.view(),
+                          reference::position_table_gradient(
+                              c.shape.sequences, c.shape.context, c.shape.width, block.first_row,
+                              block.rows, in.dy.data(), accumulate ? before.data() : nullptr),
+                          sum_factor(c));
         }
       }
     }
   });
 }
 
+// 300 gradients of 1: a sum that were rounded to BF16 at each addition would stop at 256.
+TEST(EmbeddingKernel, ATokenThatIsEverywhereLosesNothing) {
+  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+    const codelets::EmbeddingShape shape{3, 100, 2};
+    const std::vector<std::int32_t> tokens(3 * 101, 1);
+    const Input<T> dy(std::vector<float>(600, 1.0F));
+    Guarded<G> gradient(4);
+    codelets::embedding_backward_token_cpu<isa>(shape, {0, 2}, tokens.data(), dy.elements(),
+                                                gradient.get());
+    for (Index i = 0; i < 4; ++i) EXPECT_EQ(to_float(gradient[i]), i < 2 ? 0 : 300);
+  });
+}
+
 TEST(EmbeddingKernel, BadGradientsReachTheTables) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
     const codelets::EmbeddingShape shape{1, 2, 3};
     const std::vector<std::int32_t> tokens{4, 1, 0};
-    std::vector<float> dy(6, 1.0F);
-    dy[4] = std::numeric_limits<float>::quiet_NaN();
-    Guarded<float> token_gradient(15);
-    codelets::embedding_backward_token_cpu<isa>(shape, {0, 5}, tokens.data(), dy.data(),
+    Input<T> dy(std::vector<float>(6, 1.0F));
+    dy.set(4, std::numeric_limits<float>::quiet_NaN());
+    Guarded<G> token_gradient(15);
+    codelets::embedding_backward_token_cpu<isa>(shape, {0, 5}, tokens.data(), dy.elements(),
                                                 token_gradient.get());
-    for (Index i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(token_gradient[i]), i == 4) << i;
-    Guarded<float> position_gradient(6);
-    codelets::embedding_backward_position_cpu<isa>(shape, {0, 2}, dy.data(), false,
+    for (Index i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(to_float(token_gradient[i])), i == 4) << i;
+    Guarded<G> position_gradient(6);
+    codelets::embedding_backward_position_cpu<isa>(shape, {0, 2}, dy.elements(), false,
                                                    position_gradient.get());
-    for (Index i = 0; i < 6; ++i) EXPECT_EQ(std::isnan(position_gradient[i]), i == 4) << i;
+    for (Index i = 0; i < 6; ++i)
+      EXPECT_EQ(std::isnan(to_float(position_gradient[i])), i == 4) << i;
   });
 }
 

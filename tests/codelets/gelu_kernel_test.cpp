@@ -30,20 +30,20 @@ std::vector<float> inputs(Index count) {
 // and the rest add 2 eps. The floor is what the reference loses in 1 + tanh, and underflow below
 // e^-87.
 TEST(GeluKernel, ForwardMatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_kernel([]<simd::Isa isa, class T>() {
     for (const Index count : kCounts) {
-      const auto x = inputs(count);
+      const Input<T> x(inputs(count));
       std::vector<double> value;
       std::vector<double> tolerance;
-      for (const float each : x) {
+      for (const float each : x.exact()) {
         const double u = 2 * std::abs(reference::gelu_argument(each));
         value.push_back(reference::gelu(each));
         tolerance.push_back(std::abs(value.back()) * (3.5 * u + 3.5) * kEps +
                             std::abs(each) * 0x1p-52);
       }
-      Guarded<float> y(count);
-      codelets::gelu_forward_cpu<isa>(count, x.data(), y.get());
-      expect_within(y.view(), value, tolerance);
+      Guarded<T> y(count);
+      codelets::gelu_forward_cpu<isa>(count, x.elements(), y.get());
+      expect_within<T>(y.view(), value, tolerance);
     }
   });
 }
@@ -51,10 +51,10 @@ TEST(GeluKernel, ForwardMatchesTheReference) {
 // The sigmoid s appears once in the first term and e^(-u') three times in the second: three times
 // the error of the forward pass, plus 12 roundings.
 TEST(GeluKernel, BackwardMatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_kernel([]<simd::Isa isa, class T>() {
     for (const Index count : kCounts) {
-      const auto x = inputs(count);
-      const auto dy = random_values(count, 12);
+      const Input<T> x(inputs(count));
+      const Input<T> dy(random_values(count, 12));
       std::vector<double> value;
       std::vector<double> tolerance;
       for (std::size_t i = 0; i < x.size(); ++i) {
@@ -66,31 +66,32 @@ TEST(GeluKernel, BackwardMatchesTheReference) {
         tolerance.push_back(std::abs(dy[i]) *
                             (magnitude * (10.5 * u + 12) * kEps + (1 + std::abs(x[i])) * 0x1p-52));
       }
-      Guarded<float> out{std::span<const float>(dy)};
-      codelets::gelu_backward_cpu<isa>(count, x.data(), out.get());
-      expect_within(out.view(), value, tolerance);
+      Guarded<T> out(dy.view());
+      codelets::gelu_backward_cpu<isa>(count, x.elements(), out.get());
+      expect_within<T>(out.view(), value, tolerance);
     }
   });
 }
 
 TEST(GeluKernel, BadInputsGiveBadOutputs) {
-  for_each_isa([]<simd::Isa isa>() {
-    std::vector<float> x(33, 1.0F);
-    x[1] = kNan;
-    x[20] = kInfinity;
-    x[32] = -kInfinity;
-    Guarded<float> y(33);
-    codelets::gelu_forward_cpu<isa>(33, x.data(), y.get());
-    Guarded<float> dy(33, 1.0F);
-    codelets::gelu_backward_cpu<isa>(33, x.data(), dy.get());
+  for_each_kernel([]<simd::Isa isa, class T>() {
+    Input<T> x(std::vector<float>(33, 1.0F));
+    x.set(1, kNan);
+    x.set(20, kInfinity);
+    x.set(32, -kInfinity);
+    Guarded<T> y(33);
+    codelets::gelu_forward_cpu<isa>(33, x.elements(), y.get());
+    Guarded<T> dy(33, element<T>(1.0F));
+    codelets::gelu_backward_cpu<isa>(33, x.elements(), dy.get());
     for (Index i = 0; i < 33; ++i) {
       const bool bad = i == 1 || i == 20 || i == 32;
-      EXPECT_EQ(std::isfinite(y[i]), !bad) << i;
-      EXPECT_EQ(std::isnan(dy[i]), bad) << i;
+      EXPECT_EQ(std::isfinite(to_float(y[i])), !bad) << i;
+      EXPECT_EQ(std::isnan(to_float(dy[i])), bad) << i;
     }
-    Guarded<float> bad_gradient(33, kNan);
-    codelets::gelu_backward_cpu<isa>(33, random_values(33, 1).data(), bad_gradient.get());
-    for (const float each : bad_gradient.view()) EXPECT_TRUE(std::isnan(each));
+    Guarded<T> bad_gradient(33, element<T>(kNan));
+    codelets::gelu_backward_cpu<isa>(33, Input<T>(random_values(33, 1)).elements(),
+                                     bad_gradient.get());
+    for (const T each : bad_gradient.view()) EXPECT_TRUE(std::isnan(to_float(each)));
   });
 }
 

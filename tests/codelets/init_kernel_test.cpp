@@ -43,5 +43,14 @@ TEST(InitKernel, NormalFollowsSeedStreamAndDeviation) {
   EXPECT_NE(value, other);
 }
 
+TEST(InitKernel, WorkingParametersAreRoundedToNearestEven) {
+  const std::vector<float> x{1.0F, 0x1.01p0F, 0x1.03p0F, -0x1.010002p0F, 0.0F, -0.0F};
+  Guarded<BF16> w(std::ssize(x));
+  codelets::round_cpu(std::ssize(x), x.data(), w.get());
+  const std::vector<float> expected{1.0F, 1.0F, 0x1.04p0F, -0x1.02p0F, 0.0F, -0.0F};
+  for (Index i = 0; i < std::ssize(x); ++i)
+    EXPECT_EQ(w[i], to_bf16(expected[static_cast<std::size_t>(i)])) << i;
+}
+
 }  // namespace
 }  // namespace dos::test

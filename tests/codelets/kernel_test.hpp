@@ -9,6 +9,7 @@
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/bf16.hpp"
@@ -32,6 +33,68 @@ void for_each_isa(F&& f) {
     simd::dispatch(isa, f);
   }
 }
+
+/// Calls f.template operator()<isa, T>() for every instruction set and type T of activations.
+template <class F>
+void for_each_kernel(F&& f) {
+  for_each_isa([&]<simd::Isa isa>() {
+    f.template operator()<isa, float>();
+    SCOPED_TRACE("BF16");
+    f.template operator()<isa, BF16>();
+  });
+}
+
+/// Calls f.template operator()<isa, T, G>() for every instruction set and types T of activations
+/// and G of the parameters' gradients.
+template <class F>
+void for_each_gradient_kernel(F&& f) {
+  for_each_isa([&]<simd::Isa isa>() {
+    f.template operator()<isa, float, float>();
+    SCOPED_TRACE("BF16");
+    f.template operator()<isa, BF16, float>();
+    SCOPED_TRACE("BF16 gradients");
+    f.template operator()<isa, BF16, BF16>();
+  });
+}
+
+/// The value as an element of type T, rounded to nearest.
+template <class T>
+T element(float value) {
+  if constexpr (std::is_same_v<T, BF16>)
+    return to_bf16(value);
+  else
+    return value;
+}
+
+/// Values of a kernel's input as elements of type T, and as the same numbers in FP32 for the
+/// reference.
+template <class T>
+class Input {
+ public:
+  Input() = default;
+  Input(std::vector<float> values)  // NOLINT(google-explicit-constructor): in member lists
+      : exact_(std::move(values)) {
+    for (float& each : exact_) {
+      elements_.push_back(element<T>(each));
+      each = to_float(elements_.back());
+    }
+  }
+  [[nodiscard]] const T* elements() const { return elements_.data(); }
+  [[nodiscard]] T* elements() { return elements_.data(); }
+  [[nodiscard]] std::span<const T> view() const { return elements_; }
+  [[nodiscard]] const float* data() const { return exact_.data(); }
+  [[nodiscard]] const std::vector<float>& exact() const { return exact_; }
+  [[nodiscard]] std::size_t size() const { return exact_.size(); }
+  float operator[](std::size_t i) const { return exact_[i]; }
+  void set(std::size_t i, float value) {
+    elements_[i] = element<T>(value);
+    exact_[i] = to_float(elements_[i]);
+  }
+
+ private:
+  std::vector<float> exact_;
+  std::vector<T> elements_;
+};
 
 /// A kernel's output between two zones that it must not touch; checked at scope end. `shift`
 /// elements move it away from the alignment that the allocator gives.
@@ -98,27 +161,38 @@ inline std::vector<std::int32_t> random_tokens(Index count, Index vocabulary, st
   return tokens;
 }
 
-/// |got[i] - value[i]| <= tolerance[i] for all i; reports the first that is not.
-inline void expect_within(std::span<const float> got, std::span<const double> value,
-                          std::span<const double> tolerance) {
+/// What rounding a result of about this size to BF16 may add: half of the last of 8 bits, or of the
+/// smallest denormal number.
+inline double bf16_rounding(double value) {
+  return 0x1p-8 * std::abs(value) + 0x1p-134;
+}
+
+/// |got[i] - value[i]| <= tolerance[i] for all i, where elements of type BF16 are rounded from an
+/// FP32 result within that tolerance; reports the first that is not.
+template <class T>
+void expect_within(std::span<const T> got, std::span<const double> value,
+                   std::span<const double> tolerance) {
   ASSERT_EQ(got.size(), value.size());
   ASSERT_EQ(got.size(), tolerance.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
-    const double error = std::abs(static_cast<double>(got[i]) - value[i]);
+    const auto element = static_cast<double>(to_float(got[i]));
+    double allowed = tolerance[i];
+    if constexpr (std::is_same_v<T, BF16>)
+      allowed += bf16_rounding(std::abs(value[i]) + tolerance[i]);
     // Written so that a NaN fails.
-    ASSERT_TRUE(error <= tolerance[i]) << "element " << i << ": got " << got[i] << ", expected "
-                                       << value[i] << " +- " << tolerance[i];
+    ASSERT_TRUE(std::abs(element - value[i]) <= allowed)
+        << "element " << i << ": got " << element << ", expected " << value[i] << " +- " << allowed;
   }
 }
 
 /// The same for a reference that says how large the terms of each result were:
 /// tolerance = factor * magnitude + floor.
-template <class Bounded>
-void expect_close(std::span<const float> got, const Bounded& reference, double factor,
+template <class T, class Bounded>
+void expect_close(std::span<const T> got, const Bounded& reference, double factor,
                   double floor = 0) {
   std::vector<double> tolerance(reference.magnitude);
   for (double& t : tolerance) t = t * factor + floor;
-  expect_within(got, reference.value, tolerance);
+  expect_within<T>(got, reference.value, tolerance);
 }
 
 template <class T>
@@ -128,23 +202,22 @@ bool same_bits(std::span<const T> a, std::span<const T> b) {
 }
 
 /// A row-major matrix cut into separately allocated row blocks.
+template <class T>
 class BlockedMatrix {
  public:
-  BlockedMatrix(RowBlocking blocking, std::span<const float> elements) : blocking_(blocking) {
+  BlockedMatrix(RowBlocking blocking, std::span<const T> elements) : blocking_(blocking) {
     for (Index b = 0; b < blocking.count(); ++b) {
       const auto first = elements.begin() + blocking.first_row(b) * blocking.columns;
       blocks_.emplace_back(first, first + blocking.rows_of(b) * blocking.columns);
     }
     for (const auto& block : blocks_) pointers_.push_back(block.data());
   }
-  [[nodiscard]] codelets::RowBlocks<const float> view() const {
-    return {blocking_, pointers_.data()};
-  }
+  [[nodiscard]] codelets::RowBlocks<const T> view() const { return {blocking_, pointers_.data()}; }
 
  private:
   RowBlocking blocking_;
-  std::vector<std::vector<float>> blocks_;
-  std::vector<const float*> pointers_;
+  std::vector<std::vector<T>> blocks_;
+  std::vector<const T*> pointers_;
 };
 
 }  // namespace dos::test

@@ -20,17 +20,14 @@ struct Shape {
 constexpr Shape kShapes[] = {{0, 8},   {1, 1},    {1, 2},   {3, 1},   {2, 15},   {5, 17},  {4, 64},
                              {7, 100}, {13, 129}, {3, 768}, {33, 65}, {2, 1025}, {6, 2049}};
 
+template <class T>
 struct Inputs {
   explicit Inputs(const Shape& s)
-      : x(random_values(s.tokens * s.width, 1)),
+      : x(features(s)),
         weight(random_values(s.width, 2)),
         bias(random_values(s.width, 3)),
         dy(random_values(s.tokens * s.width, 4)),
         residual(random_values(s.tokens * s.width, 5)) {
-    for (float& each : x) each += 0.5F;
-    for (Index i = 0; s.tokens > 2 && i < s.width; ++i) {
-      x[static_cast<std::size_t>(2 * s.width + i)] = 3.0F;  // a row without variance
-    }
     for (Index t = 0; t < s.tokens; ++t) {
       const auto row =
           reference::row_statistics(s.width, x.data() + t * s.width, codelets::kLayerNormEpsilon);
@@ -38,7 +35,15 @@ struct Inputs {
       statistics.push_back(static_cast<float>(row.rstd));
     }
   }
-  std::vector<float> x, weight, bias, dy, residual, statistics;
+  static std::vector<float> features(const Shape& s) {
+    std::vector<float> x = random_values(s.tokens * s.width, 1);
+    for (float& each : x) each += 0.5F;
+    for (Index i = 0; s.tokens > 2 && i < s.width; ++i)
+      x[static_cast<std::size_t>(2 * s.width + i)] = 3.0F;  // a row without variance
+    return x;
+  }
+  Input<T> x, weight, bias, dy, residual;
+  std::vector<float> statistics;
 };
 
 // Sums run over width / 4 terms in each of at least four lanes, half an eps each: the mean takes
@@ -48,18 +53,18 @@ double row_factor(Index width) {
 }
 
 TEST(LayernormKernel, ForwardMatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_kernel([]<simd::Isa isa, class T>() {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.width);
-      const Inputs in(s);
-      Guarded<float> y(s.tokens * s.width);
+      const Inputs<T> in(s);
+      Guarded<T> y(s.tokens * s.width);
       Guarded<float> statistics(2 * s.tokens);
-      codelets::layernorm_forward_cpu<isa>(s.tokens, s.width, in.x.data(), in.weight.data(),
-                                           in.bias.data(), y.get(), statistics.get());
-      expect_close(y.view(),
-                   reference::layernorm(s.tokens, s.width, in.x.data(), in.weight.data(),
-                                        in.bias.data(), codelets::kLayerNormEpsilon),
-                   row_factor(s.width));
+      codelets::layernorm_forward_cpu<isa>(s.tokens, s.width, in.x.elements(), in.weight.elements(),
+                                           in.bias.elements(), y.get(), statistics.get());
+      expect_close<T>(y.view(),
+                      reference::layernorm(s.tokens, s.width, in.x.data(), in.weight.data(),
+                                           in.bias.data(), codelets::kLayerNormEpsilon),
+                      row_factor(s.width));
       for (Index t = 0; t < s.tokens; ++t) {
         const auto row = reference::row_statistics(s.width, in.x.data() + t * s.width,
                                                    codelets::kLayerNormEpsilon);
@@ -71,20 +76,20 @@ TEST(LayernormKernel, ForwardMatchesTheReference) {
 }
 
 TEST(LayernormKernel, BackwardMatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_kernel([]<simd::Isa isa, class T>() {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.width);
-      const Inputs in(s);
-      for (const float* residual : {static_cast<const float*>(nullptr), in.residual.data()}) {
-        Guarded<float> dx(s.tokens * s.width);
-        codelets::layernorm_backward_cpu<isa>(s.tokens, s.width, in.x.data(), in.weight.data(),
-                                              in.statistics.data(), in.dy.data(), residual,
-                                              dx.get());
-        expect_close(
-            dx.view(),
-            reference::layernorm_data_gradient(s.tokens, s.width, in.x.data(), in.weight.data(),
-                                               in.statistics.data(), in.dy.data(), residual),
-            row_factor(s.width));
+      const Inputs<T> in(s);
+      for (const bool residual : {false, true}) {
+        Guarded<T> dx(s.tokens * s.width);
+        codelets::layernorm_backward_cpu<isa>(
+            s.tokens, s.width, in.x.elements(), in.weight.elements(), in.statistics.data(),
+            in.dy.elements(), residual ? in.residual.elements() : nullptr, dx.get());
+        expect_close<T>(dx.view(),
+                        reference::layernorm_data_gradient(
+                            s.tokens, s.width, in.x.data(), in.weight.data(), in.statistics.data(),
+                            in.dy.data(), residual ? in.residual.data() : nullptr),
+                        row_factor(s.width));
       }
     }
   });
@@ -93,54 +98,54 @@ TEST(LayernormKernel, BackwardMatchesTheReference) {
 // tokens / 4 additions of four tokens each, three left over, the one to what was there, and five
 // roundings a term: half an eps each.
 TEST(LayernormKernel, WeightGradientMatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.width);
-      const Inputs in(s);
-      const auto before = random_values(2 * s.width, 6);
+      const Inputs<T> in(s);
+      const Input<G> before(random_values(2 * s.width, 6));
       for (const bool accumulate : {false, true}) {
-        const std::span<const float> start(before);
         const auto width = static_cast<std::size_t>(s.width);
-        Guarded<float> dweight(start.first(width));
-        Guarded<float> dbias(start.subspan(width));
-        codelets::layernorm_backward_weight_cpu<isa>(s.tokens, s.width, in.x.data(),
-                                                     in.statistics.data(), in.dy.data(), accumulate,
-                                                     dweight.get(), dbias.get());
-        std::vector<float> both(dweight.view().begin(), dweight.view().end());
+        Guarded<G> dweight(before.view().first(width));
+        Guarded<G> dbias(before.view().subspan(width));
+        codelets::layernorm_backward_weight_cpu<isa>(s.tokens, s.width, in.x.elements(),
+                                                     in.statistics.data(), in.dy.elements(),
+                                                     accumulate, dweight.get(), dbias.get());
+        std::vector<G> both(dweight.view().begin(), dweight.view().end());
         both.insert(both.end(), dbias.view().begin(), dbias.view().end());
-        expect_close(both,
-                     reference::layernorm_weight_gradient(s.tokens, s.width, in.x.data(),
-                                                          in.statistics.data(), in.dy.data(),
-                                                          accumulate ? before.data() : nullptr),
-                     (static_cast<double>(s.tokens) / 8 + 6) * kEps);
+        expect_close<G>(both,
+                        reference::layernorm_weight_gradient(s.tokens, s.width, in.x.data(),
+                                                             in.statistics.data(), in.dy.data(),
+                                                             accumulate ? before.data() : nullptr),
+                        (static_cast<double>(s.tokens) / 8 + 6) * kEps);
       }
     }
   });
 }
 
 TEST(LayernormKernel, OneBadInputSpoilsItsRowAlone) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
     const Shape s{3, 37};
-    Inputs in(s);
-    in.x[40] = kNan;
-    Guarded<float> y(3 * 37);
+    Inputs<T> in(s);
+    in.x.set(40, kNan);
+    Guarded<T> y(3 * 37);
     Guarded<float> statistics(6);
-    codelets::layernorm_forward_cpu<isa>(s.tokens, s.width, in.x.data(), in.weight.data(),
-                                         in.bias.data(), y.get(), statistics.get());
-    Guarded<float> dx(3 * 37);
-    codelets::layernorm_backward_cpu<isa>(s.tokens, s.width, in.x.data(), in.weight.data(),
-                                          statistics.get(), in.dy.data(), nullptr, dx.get());
+    codelets::layernorm_forward_cpu<isa>(s.tokens, s.width, in.x.elements(), in.weight.elements(),
+                                         in.bias.elements(), y.get(), statistics.get());
+    Guarded<T> dx(3 * 37);
+    codelets::layernorm_backward_cpu<isa>(s.tokens, s.width, in.x.elements(), in.weight.elements(),
+                                          statistics.get(), in.dy.elements(), nullptr, dx.get());
     for (Index i = 0; i < 3 * 37; ++i) {
-      EXPECT_EQ(std::isnan(y[i]), i / 37 == 1) << i;
-      EXPECT_EQ(std::isnan(dx[i]), i / 37 == 1) << i;
+      EXPECT_EQ(std::isnan(to_float(y[i])), i / 37 == 1) << i;
+      EXPECT_EQ(std::isnan(to_float(dx[i])), i / 37 == 1) << i;
     }
-    Guarded<float> dweight(37);
-    Guarded<float> dbias(37);
-    codelets::layernorm_backward_weight_cpu<isa>(s.tokens, s.width, in.x.data(), statistics.get(),
-                                                 in.dy.data(), false, dweight.get(), dbias.get());
+    Guarded<G> dweight(37);
+    Guarded<G> dbias(37);
+    codelets::layernorm_backward_weight_cpu<isa>(s.tokens, s.width, in.x.elements(),
+                                                 statistics.get(), in.dy.elements(), false,
+                                                 dweight.get(), dbias.get());
     for (Index i = 0; i < 37; ++i) {
-      EXPECT_TRUE(std::isnan(dweight[i]));
-      EXPECT_FALSE(std::isnan(dbias[i]));
+      EXPECT_TRUE(std::isnan(to_float(dweight[i])));
+      EXPECT_FALSE(std::isnan(to_float(dbias[i])));
     }
   });
 }

@@ -16,12 +16,13 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Squares of FP32 numbers are exact in FP64; each addition rounds by 2^-53.
 TEST(SumOfSquaresKernel, MatchesTheReference) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_kernel([]<simd::Isa isa, class T>() {
     for (const Index count : {0, 1, 2, 7, 15, 16, 17, 33, 1000, 100003}) {
-      const auto x = random_values(count, 1, 3.0F);
+      const Input<T> x(random_values(count, 1, 3.0F));
       long double expected = 0;
-      for (const float each : x) expected += static_cast<long double>(each) * each;
-      EXPECT_NEAR(codelets::sum_of_squares_cpu<isa>(count, x.data()), static_cast<double>(expected),
+      for (const float each : x.exact()) expected += static_cast<long double>(each) * each;
+      EXPECT_NEAR(codelets::sum_of_squares_cpu<isa>(count, x.elements()),
+                  static_cast<double>(expected),
                   static_cast<double>(expected) * static_cast<double>(count) * 0x1p-53);
     }
   });
@@ -39,13 +40,13 @@ TEST(SumOfSquaresKernel, HoldsTheLargestAndTheSmallestNumbers) {
 }
 
 TEST(SumOfSquaresKernel, ShowsBadElements) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_kernel([]<simd::Isa isa, class T>() {
     for (const std::size_t place : {0U, 17U, 36U}) {
-      std::vector<float> x(37, 1.0F);
-      x[place] = kNan;
-      EXPECT_TRUE(std::isnan(codelets::sum_of_squares_cpu<isa>(37, x.data())));
-      x[place] = -std::numeric_limits<float>::infinity();
-      EXPECT_EQ(codelets::sum_of_squares_cpu<isa>(37, x.data()), kInfinity);
+      Input<T> x(std::vector<float>(37, 1.0F));
+      x.set(place, kNan);
+      EXPECT_TRUE(std::isnan(codelets::sum_of_squares_cpu<isa>(37, x.elements())));
+      x.set(place, -std::numeric_limits<float>::infinity());
+      EXPECT_EQ(codelets::sum_of_squares_cpu<isa>(37, x.elements()), kInfinity);
     }
   });
 }

@@ -108,6 +108,21 @@ TEST_F(Gpt2Determinism, WithoutClipping) {
   EXPECT_TRUE(outcome_of(options) == two);
 }
 
+// Sums of gradients in BF16 are rounded in the same places too.
+TEST_F(Gpt2Determinism, InBf16) {
+  RunOptions options = base_options();
+  for (const DType gradient : {DType::kF32, DType::kBF16}) {
+    options.types = {.working = DType::kBF16, .gradient = gradient};
+    const Outcome outcome = outcome_of(options);
+    EXPECT_FALSE(outcome == base());
+    RunOptions changed = options;
+    changed.workers = 3;
+    changed.scheduler = "random";
+    changed.shape.recompute = true;
+    EXPECT_TRUE(outcome_of(changed) == outcome) << name_of(gradient);
+  }
+}
+
 // The comparison sees a difference: another order of the lanes' sums.
 TEST_F(Gpt2Determinism, AnotherNumberOfLanesIsAnotherOrderOfSums) {
   RunOptions options = base_options();

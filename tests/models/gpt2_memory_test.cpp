@@ -20,16 +20,18 @@ using rt::MemoryCategory;
 const ModelConfig kSmall{"gpt2", 3, 24, 3, 17, 61};
 const ModelConfig kOneLayer{"gpt2", 1, 8, 1, 1, 2};
 
-/// The formula of models/gpt2/gpt2.hpp, written down again: FP32 values of one lane.
+/// The formula of models/gpt2/gpt2.hpp, written down again: bytes of one lane.
 Index activations_of_lane(const ModelConfig& c, const RunShape& shape, Index sequences) {
   const Index n = sequences * c.context;
   const Index layers = c.layers;
   const Index sets = !shape.training ? 1 : shape.recompute ? std::min<Index>(2, layers) : layers;
-  const Index block = 15 * c.width + c.heads + 4;
-  const Index forward = (layers + 1) * c.width + sets * block + c.width + 2;
+  const Index forward = (layers + 1) * c.width + sets * 15 * c.width + c.width;
+  const Index wide = sets * (c.heads + 4) + 2;
   const Index one_layer = 2 * c.width + 12 * c.width;
   const Index backward = !shape.training ? 0 : layers == 1 ? one_layer : one_layer + 12 * c.width;
-  return n * (forward + backward) + std::min(n, shape.logits_rows) * c.vocabulary;
+  const Index size = shape.type == DType::kBF16 ? 2 : 4;
+  return size * (n * (forward + backward) + std::min(n, shape.logits_rows) * c.vocabulary) +
+         4 * n * wide;
 }
 
 struct Case {
@@ -40,6 +42,9 @@ struct Case {
   float clip;
   Index subgroup_params;
   Index run_ahead;
+  DType gradient = DType::kF32;
+
+  [[nodiscard]] tensor::ParameterTypes types() const { return {shape.type, gradient}; }
 };
 
 const Case kCases[] = {
@@ -51,6 +56,8 @@ const Case kCases[] = {
     {"one token", kOneLayer, {1, 1, false, true, 512}, 1, 0.0F, 100, 1},
     {"no training", kSmall, {4, 2, false, false, 30}, 2, 1.0F, 600, 2},
     {"no training, recompute", kSmall, {4, 1, true, false, 30}, 1, 1.0F, 600, 2},
+    {"BF16", kSmall, {5, 3, false, true, 512, DType::kBF16}, 2, 1.0F, 600, 2},
+    {"BF16 gradients", kSmall, {4, 2, true, true, 7, DType::kBF16}, 2, 0.0F, 250, 2, DType::kBF16},
 };
 
 tensor::Layout layout_of(const Case& c) {
@@ -68,7 +75,7 @@ TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
     rt::Session session({.scheduler = "", .cpu_workers = c.workers});
     const optim::OptimizerOptions options{.clip = c.clip};
     {
-      const tensor::ParameterSet parameters(session, layout_of(c));
+      const tensor::ParameterSet parameters(session, layout_of(c), c.types());
       const rt::MemoryBytes before_model = session.memory().now();
       const auto model =
           models::find_architecture("gpt2").build(session, parameters, c.model, c.shape);
@@ -80,8 +87,8 @@ TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
       const optim::Optimizer optimizer(session, parameters, options);
       const train::StepResults results(session, c.run_ahead);
       expect_equal(session.memory().now(),
-                   train::estimate_training(c.model, c.shape, parameters.layout(), options,
-                                            c.workers, c.run_ahead));
+                   train::estimate_training(c.model, c.shape, parameters.layout(), c.types(),
+                                            options, c.workers, c.run_ahead));
     }
     EXPECT_EQ(session.memory().now().total(), 0);
   }
@@ -92,13 +99,13 @@ TEST(Gpt2Memory, EstimateIsTheDocumentedFormula) {
     SCOPED_TRACE(c.what);
     const tensor::Layout layout = layout_of(c);
     const rt::MemoryBytes bytes = train::estimate_training(
-        c.model, c.shape, layout, {.clip = c.clip}, c.workers, c.run_ahead);
+        c.model, c.shape, layout, c.types(), {.clip = c.clip}, c.workers, c.run_ahead);
     Index activations = 0;
     Index tokens = 0;
     for (Index lane = 0; lane < c.shape.lanes; ++lane) {
       const Index sequences =
           c.shape.batch / c.shape.lanes + (lane < c.shape.batch % c.shape.lanes ? 1 : 0);
-      activations += 4 * activations_of_lane(c.model, c.shape, sequences);
+      activations += activations_of_lane(c.model, c.shape, sequences);
       tokens += 4 * sequences * (c.model.context + 1);
     }
     EXPECT_EQ(bytes[MemoryCategory::kActivations], activations);
@@ -106,8 +113,9 @@ TEST(Gpt2Memory, EstimateIsTheDocumentedFormula) {
     EXPECT_EQ(bytes[MemoryCategory::kData],
               tokens + 8 * c.shape.lanes + 8 * (2 * (c.run_ahead + 1) + 1));
     const Index count = layout.parameter_count();
-    EXPECT_EQ(bytes[MemoryCategory::kParameters], 4 * count);
-    EXPECT_EQ(bytes[MemoryCategory::kGradients], 4 * count);
+    const bool narrow = c.shape.type == DType::kBF16;
+    EXPECT_EQ(bytes[MemoryCategory::kParameters], (narrow ? 6 : 4) * count);
+    EXPECT_EQ(bytes[MemoryCategory::kGradients], (c.gradient == DType::kBF16 ? 2 : 4) * count);
     // Two moments; scalars: a sum of squares a subgroup, a factor, and without clipping a factor
     // and a norm a subgroup.
     const auto subgroups = static_cast<Index>(layout.subgroups.size());

@@ -31,21 +31,24 @@ struct RunOptions {
   std::string scheduler = "lws";
   optim::OptimizerOptions optimizer;
   optim::DecayGroups decay;
+  tensor::ParameterTypes types = {};  ///< the working type is that of the activations too
 };
 
 /// A model with parameters and optimizer, in a session of its own.
 class TrainingRun {
  public:
   explicit TrainingRun(const RunOptions& options)
-      : options_(options),
+      : options_(with_activations(options)),
         session_({.scheduler = options.scheduler, .cpu_workers = options.workers}),
         submitter_(session_),
-        parameters_(session_, optim::cut_into_subgroups(architecture().parameters(options.model),
-                                                        options.subgroup_params, options.decay)),
+        parameters_(session_,
+                    optim::cut_into_subgroups(architecture().parameters(options.model),
+                                              options.subgroup_params, options.decay),
+                    options.types),
         optimizer_(session_, parameters_, options.optimizer),
         loss_(session_, {.name = "loss", .type = DType::kF64, .count = 1}),
         norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}),
-        model_(architecture().build(session_, parameters_, options.model, options.shape)) {
+        model_(architecture().build(session_, parameters_, options_.model, options_.shape)) {
     platform::blas::use_one_thread();
   }
 
@@ -58,6 +61,7 @@ class TrainingRun {
   void load(const io::SafetensorsFile& weights) {
     for (const tensor::PlacedParameter& parameter : layout().parameters)
       parameters_.values().write(parameter, floats_of(weights.at(parameter.spec.name)));
+    nn::submit_working_parameters(submitter_, parameters_);
   }
 
   /// The mean loss of tokens[n * batch, context + 1], n micro-batches; leaves its gradients.
@@ -115,6 +119,11 @@ class TrainingRun {
   }
 
  private:
+  static RunOptions with_activations(RunOptions options) {
+    options.shape.type = options.types.working;
+    return options;
+  }
+
   [[nodiscard]] const models::Architecture& architecture() const {
     return models::find_architecture(options_.model.architecture);
   }

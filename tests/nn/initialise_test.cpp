@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/bf16.hpp"
 #include "models/registry.hpp"
 #include "optim/subgroups.hpp"
 
@@ -78,6 +79,24 @@ TEST(Initialisation, MatricesAreNormalWithTheDeviationOfTheirPlace) {
     // below 6 deviations but for one in 10^4.
     EXPECT_GT(largest, 2.5 * deviation);
     EXPECT_LT(largest, 6.0 * deviation);
+  }
+}
+
+TEST(Initialisation, WorkingParametersAreTheRoundedValues) {
+  rt::Session session({.scheduler = "", .cpu_workers = 2});
+  rt::Submitter submitter(session);
+  const tensor::ParameterSet set(
+      session,
+      optim::cut_into_subgroups(models::find_architecture("gpt2").parameters(kModel), 1000, {}),
+      {.working = DType::kBF16});
+  submit_initialisation(submitter, set, 3);
+  for (Index s = 0; s < std::ssize(set.layout().subgroups); ++s) {
+    const rt::HostAccess values(set.values()[s], rt::Mode::kRead);
+    const rt::HostAccess working(set.working()[s], rt::Mode::kRead);
+    const auto p = values.as<const float>();
+    const auto w = working.as<const BF16>();
+    ASSERT_TRUE(std::equal(p.begin(), p.end(), w.begin(), w.end(),
+                           [](float value, BF16 rounded) { return to_bf16(value) == rounded; }));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "optim/subgroups.hpp"
 
@@ -84,6 +85,35 @@ TEST_F(ParameterSetTest, WritingAVectorLeavesItsNeighbours) {
             set_.layout().find("b.bias").first_subgroup);
   EXPECT_EQ(read(set_.values(), set_.layout().find("a.bias")), counting_from(1, 5));
   EXPECT_EQ(read(set_.values(), set_.layout().find("b.bias")), counting_from(11, 3));
+}
+
+TEST_F(ParameterSetTest, WorkingParametersAreTheValuesInFp32) {
+  EXPECT_FALSE(set_.has_working());
+  EXPECT_EQ(&set_.working(), &set_.values());
+}
+
+TEST_F(ParameterSetTest, NarrowWorkingParametersAndGradientsHaveHandlesOfTheirOwn) {
+  const ParameterTypes types{.working = DType::kBF16, .gradient = DType::kBF16};
+  const rt::MemoryBytes before = session_.memory().now();
+  const ParameterSet set(session_, make_layout(), types);
+  const Layout& layout = set.layout();
+  for (const rt::MemoryCategory category : rt::kMemoryCategories)
+    EXPECT_EQ(session_.memory().now()[category] - before[category],
+              ParameterSet::bytes(layout, types)[category]);
+  EXPECT_TRUE(set.has_working());
+  for (Index s = 0; s < std::ssize(layout.subgroups); ++s) {
+    EXPECT_EQ(set.values()[s].type(), DType::kF32);
+    EXPECT_EQ(set.working()[s].type(), DType::kBF16);
+    EXPECT_EQ(set.working()[s].name(),
+              "working." + layout.subgroups[static_cast<std::size_t>(s)].name);
+    EXPECT_EQ(set.working()[s].count(), set.values()[s].count());
+    EXPECT_EQ(set.gradients()[s].type(), DType::kBF16);
+  }
+  const PlacedParameter& vector = layout.find("c.bias");
+  rt::HostAccess(set.working()[vector.first_subgroup], rt::Mode::kReadWrite)
+      .as<BF16>()[static_cast<std::size_t>(vector.offset)] = to_bf16(1.5F);
+  EXPECT_EQ(read(set.working(), vector), std::vector<float>{1.5F});
+  EXPECT_THROW(set.working().write(vector, counting_from(0, 1)), ContractViolation);
 }
 
 TEST_F(ParameterSetTest, AnotherSizeIsADefect) {

@@ -43,6 +43,7 @@ TEST(Config, TheKeysAreFrozen) {
                                         "train.cuda_devices",
                                         "train.seed",
                                         "train.precision",
+                                        "train.gradient_precision",
                                         "train.recompute",
                                         "train.logits_rows",
                                         "train.run_ahead",
@@ -189,7 +190,8 @@ TEST(Config, RefusesMoreSequencesThanCanBeCounted) {
 TEST(Config, NamesTheUnknownWord) {
   TrainConfig config;
   EXPECT_THAT([&] { config.validate(); }, fails_with({"data.path is not set", "prepare_data"}));
-  for (const char* key : {"train.precision", "optim.rule", "optim.schedule"}) {
+  for (const char* key :
+       {"train.precision", "train.gradient_precision", "optim.rule", "optim.schedule"}) {
     config = valid();
     value_of<std::string>(config, key) = "foo";
     EXPECT_THAT([&] { config.validate(); }, fails_with({key, "'foo'", "known: "}));
@@ -198,6 +200,20 @@ TEST(Config, NamesTheUnknownWord) {
   config.model.preset = "foo";
   EXPECT_THAT([&] { static_cast<void>(config.resolve_model(0)); },
               fails_with({"model.preset 'foo'", "tiny", "gpt2-1.5b"}));
+}
+
+TEST(Config, PrecisionsAreTypes) {
+  TrainConfig config = valid();
+  EXPECT_EQ(config.parameter_types().working, DType::kF32);
+  EXPECT_EQ(config.run_shape(1).type, DType::kF32);
+  config.train.gradient_precision = "bf16";
+  EXPECT_THAT([&] { config.validate(); },
+              fails_with({"train.gradient_precision = 'bf16' needs train.precision = 'bf16'"}));
+  config.train.precision = "bf16";
+  config.validate();
+  EXPECT_EQ(config.parameter_types().working, DType::kBF16);
+  EXPECT_EQ(config.parameter_types().gradient, DType::kBF16);
+  EXPECT_EQ(config.run_shape(1).type, DType::kBF16);
 }
 
 TEST(Config, OverridesThePreset) {

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "base/bf16.hpp"
 #include "optim/subgroups.hpp"
 #include "rt/tasks.hpp"
 
@@ -61,6 +62,18 @@ TEST_F(DiagnosisTest, NamesTheFirstTaskThatMakesABadValue) {
   });
   EXPECT_THAT(found, StartsWith("b, written by "));
   EXPECT_THAT(found, HasSubstr("(spoil b)"));
+}
+
+TEST_F(DiagnosisTest, SeesBadValuesInBf16) {
+  const rt::Handle narrow(session_, {.name = "narrow", .type = DType::kBF16, .count = 3});
+  const test::Body spoil = [](const rt::TaskView& task) {
+    task.pointer<BF16>(0)[2] = to_bf16(kNan);
+  };
+  const std::string found = find([&] {
+    submit(add_one_, {&a_}, "add");
+    submit(spoil, {&narrow}, "spoil narrow");
+  });
+  EXPECT_THAT(found, StartsWith("narrow, written by "));
 }
 
 // The buffer of an accumulation still holds what the diverged step left in it.

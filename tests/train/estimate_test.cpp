@@ -22,17 +22,20 @@ TEST(Estimate, IsWhatATrainerRegisters) {
   const test::ScratchDirectory scratch;
   TrainConfig config = test::tiny_config(test::write_tiny_dataset(scratch));
   const models::ModelConfig model = config.resolve_model(0);
-  for (const bool recompute : {false, true})
+  for (const auto& [precision, gradients] :
+       {std::pair{"fp32", "fp32"}, {"bf16", "fp32"}, {"bf16", "bf16"}})
     for (const Index run_ahead : {1, 3})
       for (const double clip : {0.0, 1.0}) {
-        config.train.recompute = recompute;
+        config.train.precision = precision;
+        config.train.gradient_precision = gradients;
+        config.train.recompute = clip == 0;
         config.train.run_ahead = run_ahead;
         config.optim.clip = clip;
         rt::Session session({.scheduler = "", .cpu_workers = 2});
         const auto trainer = test::make_trainer(session, config, scratch / "out");
         const rt::MemoryBytes estimated = estimate_training(
             model, config.run_shape(session.workers()), trainer->parameters().layout(),
-            config.optimizer(), session.workers(), run_ahead);
+            config.parameter_types(), config.optimizer(), session.workers(), run_ahead);
         const rt::MemoryBytes counted = session.memory().now();
         for (const rt::MemoryCategory category : rt::kMemoryCategories)
           EXPECT_EQ(estimated[category], counted[category]) << rt::name_of(category);

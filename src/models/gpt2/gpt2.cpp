@@ -50,8 +50,9 @@ Gpt2::Gpt2(rt::Session& session, const tensor::ParameterSet& set, const ModelCon
            const RunShape& shape)
     : config_(config),
       shape_(shape),
-      workspace_(rt::Handle::scratch(session, "attention_workspace", DType::kF32,
-                                     nn::attention_workspace(config.context))),
+      workspace_(rt::Handle::scratch(
+          session, "attention_workspace", DType::kF32,
+          nn::attention_workspace(config.context, config.head_size(), shape.type))),
       embedding_(set, "token_embedding", "position_embedding"),
       final_norm_(set, "final_norm"),
       head_(set, "token_embedding") {

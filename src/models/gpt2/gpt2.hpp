@@ -18,7 +18,8 @@ namespace dos::models::gpt2 {
 
 std::vector<tensor::ParameterSpec> parameters(const ModelConfig& config);
 
-/// FP32 values a lane of n tokens keeps, for width C, H heads, L layers and S = L (2 with
+/// Values a lane of n tokens keeps, of the activations' type but for the FP32 logsumexps and
+/// statistics (H + 4 a set, 2 of the last norm), for width C, H heads, L layers and S = L (2 with
 /// recompute, at most L) sets of block activations:
 ///   n ((L + 1) C + S (15 C + H + 4) + C + 2), when training also n (2 C + 2 * 12 C) for the
 ///   gradients

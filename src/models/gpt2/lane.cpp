@@ -14,13 +14,17 @@ namespace {
 /// Registers the buffers of one lane under one name prefix.
 class LaneBuilder {
  public:
-  LaneBuilder(rt::Session& session, Index lane, Index tokens)
-      : session_(session), prefix_(fmt::format("lane{}", lane)), tokens_(tokens) {}
+  LaneBuilder(rt::Session& session, Index lane, Index tokens, DType type)
+      : session_(session), prefix_(fmt::format("lane{}", lane)), tokens_(tokens), type_(type) {}
 
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
   /// [tokens, width] activations.
   [[nodiscard]] HandlePtr activation(const char* name, Index width) const {
+    return make(name, type_, tokens_ * width, rt::MemoryCategory::kActivations);
+  }
+  /// [tokens, width] in FP32 whatever the activations are: statistics, logarithms of sums.
+  [[nodiscard]] HandlePtr wide(const char* name, Index width) const {
     return make(name, DType::kF32, tokens_ * width, rt::MemoryCategory::kActivations);
   }
   [[nodiscard]] HandlePtr make(const char* name, DType type, Index count,
@@ -35,19 +39,20 @@ class LaneBuilder {
   std::string prefix_;
   std::string scope_;
   Index tokens_;
+  DType type_;
 };
 
 BlockActivations make_activations(const LaneBuilder& build, const ModelConfig& config) {
   const Index width = config.width;
   BlockActivations block;
   block.norm1 = build.activation("norm1", width);
-  block.norm1_stats = build.activation("norm1_stats", 2);
+  block.norm1_stats = build.wide("norm1_stats", 2);
   block.qkv = build.activation("qkv", 3 * width);
   block.attention = build.activation("attention", width);
-  block.logsumexp = build.activation("logsumexp", config.heads);
+  block.logsumexp = build.wide("logsumexp", config.heads);
   block.middle = build.activation("middle", width);
   block.norm2 = build.activation("norm2", width);
-  block.norm2_stats = build.activation("norm2_stats", 2);
+  block.norm2_stats = build.wide("norm2_stats", 2);
   block.hidden = build.activation("hidden", 4 * width);
   block.activated = build.activation("activated", 4 * width);
   return block;
@@ -82,11 +87,11 @@ Lane make_lane(rt::Session& session, const ModelConfig& config, const RunShape& 
   Lane lane;
   lane.sequences = shape.lane_sequences(index);
   lane.tokens_count = lane.sequences * config.context;
-  LaneBuilder build(session, index, lane.tokens_count);
+  LaneBuilder build(session, index, lane.tokens_count, shape.type);
   lane.tokens = build.make("tokens", DType::kI32, lane.sequences * (config.context + 1),
                            rt::MemoryCategory::kData);
   lane.loss = build.make("loss", DType::kF64, 1, rt::MemoryCategory::kData);
-  lane.logits = build.make("logits", DType::kF32,
+  lane.logits = build.make("logits", shape.type,
                            std::min(lane.tokens_count, shape.logits_rows) * config.vocabulary,
                            rt::MemoryCategory::kActivations);
   for (Index block = 0; block <= config.layers; ++block) {
@@ -95,7 +100,7 @@ Lane make_lane(rt::Session& session, const ModelConfig& config, const RunShape& 
   }
   build.set_scope("final.");
   lane.final_norm = build.activation("norm", config.width);
-  lane.final_norm_stats = build.activation("norm_stats", 2);
+  lane.final_norm_stats = build.wide("norm_stats", 2);
   if (shape.training) {
     lane.d_final_norm = build.activation("d_norm", config.width);
     lane.d_stream = build.activation("d_stream", config.width);
@@ -113,9 +118,9 @@ Lane make_lane(rt::Session& session, const ModelConfig& config, const RunShape& 
 
 rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape, Index workers) {
   const Index width = config.width;
-  const Index set = 15 * width + config.heads + 4;
-  const Index forward =
-      (config.layers + 1) * width + activation_sets(config, shape) * set + width + 2;
+  const Index sets = activation_sets(config, shape);
+  const Index forward = (config.layers + 1) * width + sets * 15 * width + width;
+  const Index wide = sets * (config.heads + 4) + 2;
   const Index backward = shape.training ? 2 * width + gradient_sets(config, shape) * 12 * width : 0;
   rt::MemoryBytes bytes;
   for (Index lane = 0; lane < shape.lanes; ++lane) {
@@ -123,12 +128,14 @@ rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape, Index 
     const Index tokens = sequences * config.context;
     const Index logits = std::min(tokens, shape.logits_rows) * config.vocabulary;
     bytes[rt::MemoryCategory::kActivations] +=
-        size_of(DType::kF32) * (tokens * (forward + backward) + logits);
+        size_of(shape.type) * (tokens * (forward + backward) + logits) +
+        size_of(DType::kF32) * tokens * wide;
     bytes[rt::MemoryCategory::kData] +=
         size_of(DType::kI32) * sequences * (config.context + 1) + size_of(DType::kF64);
   }
   bytes[rt::MemoryCategory::kWorkspace] =
-      size_of(DType::kF32) * workers * nn::attention_workspace(config.context);
+      size_of(DType::kF32) * workers *
+      nn::attention_workspace(config.context, config.head_size(), shape.type);
   return bytes;
 }
 

@@ -12,7 +12,8 @@ namespace dos::models::gpt2 {
 
 using HandlePtr = std::unique_ptr<rt::Handle>;
 
-/// What one block keeps of forward for its backward; n tokens, width C, H heads.
+/// What one block keeps of forward for its backward; n tokens, width C, H heads. Of the
+/// activations' type, but for FP32 statistics and logsumexps.
 struct BlockActivations {
   HandlePtr norm1;        ///< [n, C]
   HandlePtr norm1_stats;  ///< [n, 2]

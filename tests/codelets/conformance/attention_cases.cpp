@@ -14,12 +14,14 @@ constexpr Index kTokens = kShape.sequences * kShape.tokens;
 constexpr Index kWidth = kShape.width();
 constexpr Index kScores = kTokens * kShape.heads;
 
+template <class T>
 Case forward() {
   return {
-      .name = "attention_forward",
-      .codelet = &attention_forward_codelet(),
-      .buffers = {reads(kTokens * 3 * kWidth), writes(kTokens * kWidth), writes(kScores),
-                  works_in(attention_workspace(kShape))},
+      .name = typed_name<T>("attention_forward"),
+      .codelet = &attention_forward_codelet(kTypeOf<T>),
+      .buffers = {reads(kTokens * 3 * kWidth, Values::kUniform, kTypeOf<T>),
+                  writes(kTokens * kWidth, kTypeOf<T>), writes(kScores),
+                  works_in(attention_workspace(kShape, kTypeOf<T>))},
       .submit =
           [](rt::Submitter& submitter, const Handles& h) {
             submit_attention_forward(submitter, kShape, h[0], h[1], h[2], h[3], {});
@@ -27,20 +29,23 @@ Case forward() {
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              attention_forward_cpu<kIsa>(kShape, m.at<float>(0), m.at<float>(1), m.at<float>(2),
+              attention_forward_cpu<kIsa>(kShape, m.at<const T>(0), m.at<T>(1), m.at<float>(2),
                                           m.at<float>(3));
             });
           },
   };
 }
 
+template <class T>
 Case backward() {
   return {
-      .name = "attention_backward",
-      .codelet = &attention_backward_codelet(),
-      .buffers = {reads(kTokens * 3 * kWidth), reads(kTokens * kWidth), reads(kScores),
-                  reads(kTokens * kWidth), writes(kTokens * 3 * kWidth),
-                  works_in(attention_workspace(kShape))},
+      .name = typed_name<T>("attention_backward"),
+      .codelet = &attention_backward_codelet(kTypeOf<T>),
+      .buffers = {reads(kTokens * 3 * kWidth, Values::kUniform, kTypeOf<T>),
+                  reads(kTokens * kWidth, Values::kUniform, kTypeOf<T>), reads(kScores),
+                  reads(kTokens * kWidth, Values::kUniform, kTypeOf<T>),
+                  writes(kTokens * 3 * kWidth, kTypeOf<T>),
+                  works_in(attention_workspace(kShape, kTypeOf<T>))},
       .submit =
           [](rt::Submitter& submitter, const Handles& h) {
             submit_attention_backward(submitter, kShape, h[0], h[1], h[2], h[3], h[4], h[5], {});
@@ -48,8 +53,9 @@ Case backward() {
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              attention_backward_cpu<kIsa>(kShape, m.at<float>(0), m.at<float>(1), m.at<float>(2),
-                                           m.at<float>(3), m.at<float>(4), m.at<float>(5));
+              attention_backward_cpu<kIsa>(kShape, m.at<const T>(0), m.at<const T>(1),
+                                           m.at<float>(2), m.at<const T>(3), m.at<T>(4),
+                                           m.at<float>(5));
             });
           },
   };
@@ -58,7 +64,7 @@ Case backward() {
 }  // namespace
 
 std::vector<Case> attention_cases() {
-  return {forward(), backward()};
+  return {forward<float>(), backward<float>(), forward<BF16>(), backward<BF16>()};
 }
 
 }  // namespace dos::test

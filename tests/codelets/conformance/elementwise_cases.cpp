@@ -16,31 +16,34 @@ using namespace codelets;
 constexpr Index kCount = 37;  // two vectors of 16 and a rest
 constexpr HandleRange kPart{.offset = 3, .count = 21};
 
+template <class T>
 Case gelu_forward() {
   return {
-      .name = "gelu_forward",
-      .codelet = &gelu_forward_codelet(),
-      .buffers = {reads(kCount), writes(kCount)},
+      .name = typed_name<T>("gelu_forward"),
+      .codelet = &gelu_forward_codelet(kTypeOf<T>),
+      .buffers = {reads(kCount, Values::kUniform, kTypeOf<T>), writes(kCount, kTypeOf<T>)},
       .submit = [](rt::Submitter& s, const Handles& h) { submit_gelu_forward(s, h[0], h[1], {}); },
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              gelu_forward_cpu<kIsa>(kCount, m.at<float>(0), m.at<float>(1));
+              gelu_forward_cpu<kIsa>(kCount, m.at<const T>(0), m.at<T>(1));
             });
           },
   };
 }
 
+template <class T>
 Case gelu_backward() {
   return {
-      .name = "gelu_backward",
-      .codelet = &gelu_backward_codelet(),
-      .buffers = {reads(kCount), updates(kCount)},
+      .name = typed_name<T>("gelu_backward"),
+      .codelet = &gelu_backward_codelet(kTypeOf<T>),
+      .buffers = {reads(kCount, Values::kUniform, kTypeOf<T>),
+                  updates(kCount, Values::kUniform, kTypeOf<T>)},
       .submit = [](rt::Submitter& s, const Handles& h) { submit_gelu_backward(s, h[0], h[1], {}); },
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              gelu_backward_cpu<kIsa>(kCount, m.at<float>(0), m.at<float>(1));
+              gelu_backward_cpu<kIsa>(kCount, m.at<const T>(0), m.at<T>(1));
             });
           },
   };
@@ -74,6 +77,16 @@ Case init_normal() {
   };
 }
 
+Case round() {
+  return {
+      .name = "round",
+      .codelet = &round_codelet(),
+      .buffers = {reads(kCount), writes(kCount, DType::kBF16)},
+      .submit = [](rt::Submitter& s, const Handles& h) { submit_round(s, h[0], h[1], {}); },
+      .kernel = [](const Memory& m) { round_cpu(kCount, m.at<float>(0), m.at<BF16>(1)); },
+  };
+}
+
 Case load_tokens() {
   static constexpr std::array<std::int32_t, 9> kValues{7, 0, -1, 50256, 3, 3, 2, 1, 128000};
   return {
@@ -89,7 +102,14 @@ Case load_tokens() {
 }  // namespace
 
 std::vector<Case> elementwise_cases() {
-  return {gelu_forward(), gelu_backward(), fill(), init_normal(), load_tokens()};
+  return {gelu_forward<float>(),
+          gelu_backward<float>(),
+          gelu_forward<BF16>(),
+          gelu_backward<BF16>(),
+          fill(),
+          init_normal(),
+          round(),
+          load_tokens()};
 }
 
 }  // namespace dos::test

@@ -22,38 +22,40 @@ Buffer tokens() {
           .vocabulary = kTokenTable.rows};
 }
 
+template <class T>
 Case forward() {
-  Case c{.name = "embedding_forward",
-         .codelet = &embedding_forward_codelet(),
-         .buffers = {tokens(), writes(kElements)},
+  Case c{.name = typed_name<T>("embedding_forward"),
+         .codelet = &embedding_forward_codelet(kTypeOf<T>),
+         .buffers = {tokens(), writes(kElements, kTypeOf<T>)},
          .submit = {},
          .kernel = {}};
   constexpr Index kToken = 2;
   constexpr Index kPosition = kToken + kTokenTable.count();
-  add_matrix(c.buffers, kTokenTable, Access::kReads, kTokenTable.rows);
-  add_matrix(c.buffers, kPositionTable, Access::kReads, kShape.context);
+  add_matrix(c.buffers, kTokenTable, Access::kReads, kTokenTable.rows, kTypeOf<T>);
+  add_matrix(c.buffers, kPositionTable, Access::kReads, kShape.context, kTypeOf<T>);
   c.submit = [](rt::Submitter& s, const Handles& h) {
     submit_embedding_forward(s, kShape, h[0], h.matrix(kTokenTable, kToken),
                              h.matrix(kPositionTable, kPosition), h[1], {});
   };
   c.kernel = [](const Memory& m) {
-    const auto token_blocks = m.blocks<const float>(kTokenTable, kToken);
-    const auto position_blocks = m.blocks<const float>(kPositionTable, kPosition);
+    const auto token_blocks = m.blocks<const T>(kTokenTable, kToken);
+    const auto position_blocks = m.blocks<const T>(kPositionTable, kPosition);
     simd::dispatch([&]<simd::Isa kIsa>() {
       embedding_forward_cpu<kIsa>(kShape, m.at<std::int32_t>(0), {kTokenTable, token_blocks.data()},
-                                  {kPositionTable, position_blocks.data()}, m.at<float>(1));
+                                  {kPositionTable, position_blocks.data()}, m.at<T>(1));
     });
   };
   return c;
 }
 
+template <class T, class G>
 Case backward_token() {
-  Case c{.name = "embedding_backward_token",
-         .codelet = &embedding_backward_token_codelet(),
-         .buffers = {tokens(), reads(kElements)},
+  Case c{.name = typed_name<T, G>("embedding_backward_token"),
+         .codelet = &embedding_backward_token_codelet({kTypeOf<T>, kTypeOf<G>}),
+         .buffers = {tokens(), reads(kElements, Values::kUniform, kTypeOf<T>)},
          .submit = {},
          .kernel = {}};
-  add_matrix(c.buffers, kTokenTable, Access::kUpdates, kTokenTable.rows);
+  add_matrix(c.buffers, kTokenTable, Access::kUpdates, kTokenTable.rows, kTypeOf<G>);
   c.submit = [](rt::Submitter& s, const Handles& h) {
     submit_embedding_backward_token(s, kShape, h[0], h[1], h.matrix(kTokenTable, 2), {});
   };
@@ -61,25 +63,27 @@ Case backward_token() {
     for (Index b = 0; b < kTokenTable.count(); ++b) {
       const TableBlock block{kTokenTable.first_row(b), kTokenTable.rows_of(b)};
       simd::dispatch([&]<simd::Isa kIsa>() {
-        embedding_backward_token_cpu<kIsa>(kShape, block, m.at<std::int32_t>(0), m.at<float>(1),
-                                           m.at<float>(2 + b));
+        embedding_backward_token_cpu<kIsa>(kShape, block, m.at<std::int32_t>(0), m.at<const T>(1),
+                                           m.at<G>(2 + b));
       });
     }
   };
   return c;
 }
 
+template <class T, class G>
 Case backward_position(bool accumulate) {
-  Case c{.name = accumulate ? "embedding_accumulate_position" : "embedding_backward_position",
-         .codelet = accumulate ? &embedding_accumulate_position_codelet()
-                               : &embedding_backward_position_codelet(),
-         .buffers = {reads(kElements)},
+  Case c{.name = typed_name<T, G>(accumulate ? "embedding_accumulate_position"
+                                             : "embedding_backward_position"),
+         .codelet = accumulate ? &embedding_accumulate_position_codelet({kTypeOf<T>, kTypeOf<G>})
+                               : &embedding_backward_position_codelet({kTypeOf<T>, kTypeOf<G>}),
+         .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>)},
          .submit = {},
          .kernel = {}};
   if (accumulate) {
-    add_matrix(c.buffers, kPositionTable, Access::kUpdates, kShape.context);
+    add_matrix(c.buffers, kPositionTable, Access::kUpdates, kShape.context, kTypeOf<G>);
   } else {
-    add_matrix(c.buffers, kPositionTable, Access::kWrites, kPositionTable.rows);
+    add_matrix(c.buffers, kPositionTable, Access::kWrites, kPositionTable.rows, kTypeOf<G>);
   }
   c.submit = [accumulate](rt::Submitter& s, const Handles& h) {
     submit_embedding_backward_position(s, kShape, h[0], accumulate, h.matrix(kPositionTable, 1),
@@ -89,8 +93,8 @@ Case backward_position(bool accumulate) {
     for (Index b = 0; b < kPositionTable.count(); ++b) {
       const TableBlock block{kPositionTable.first_row(b), kPositionTable.rows_of(b)};
       simd::dispatch([&]<simd::Isa kIsa>() {
-        embedding_backward_position_cpu<kIsa>(kShape, block, m.at<float>(0), accumulate,
-                                              m.at<float>(1 + b));
+        embedding_backward_position_cpu<kIsa>(kShape, block, m.at<const T>(0), accumulate,
+                                              m.at<G>(1 + b));
       });
     }
   };
@@ -100,7 +104,12 @@ Case backward_position(bool accumulate) {
 }  // namespace
 
 std::vector<Case> embedding_cases() {
-  return {forward(), backward_token(), backward_position(false), backward_position(true)};
+  std::vector<Case> cases{forward<float>(), forward<BF16>()};
+  add_gradient_cases(cases, []<class T, class G>() {
+    return std::vector<Case>{backward_token<T, G>(), backward_position<T, G>(false),
+                             backward_position<T, G>(true)};
+  });
+  return cases;
 }
 
 }  // namespace dos::test

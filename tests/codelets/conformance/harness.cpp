@@ -256,23 +256,23 @@ Buffer works_in(Index count) {
   return {.count = count, .scratch = true};
 }
 
-Buffer reads_part(Index count, std::vector<Range> parts) {
-  return {.count = count, .inputs = std::move(parts)};
+Buffer reads_part(Index count, std::vector<Range> parts, DType type) {
+  return {.type = type, .count = count, .inputs = std::move(parts)};
 }
 
-Buffer writes_part(Index count, std::vector<Range> parts) {
-  return {.count = count, .outputs = std::move(parts)};
+Buffer writes_part(Index count, std::vector<Range> parts, DType type) {
+  return {.type = type, .count = count, .outputs = std::move(parts)};
 }
 
-Buffer updates_part(Index count, std::vector<Range> parts) {
-  return {.count = count, .inputs = parts, .outputs = parts};
+Buffer updates_part(Index count, std::vector<Range> parts, DType type) {
+  return {.type = type, .count = count, .inputs = parts, .outputs = parts};
 }
 
 void add_matrix(std::vector<Buffer>& buffers, const RowBlocking& blocking, Access access,
-                Index rows_used) {
+                Index rows_used, DType type) {
   for (Index b = 0; b < blocking.count(); ++b) {
     const Index used = std::clamp<Index>(rows_used - blocking.first_row(b), 0, blocking.rows_of(b));
-    Buffer buffer{.count = blocking.rows_of(b) * blocking.columns};
+    Buffer buffer{.type = type, .count = blocking.rows_of(b) * blocking.columns};
     const Range range{0, used * blocking.columns};
     if (access != Access::kWrites) buffer.inputs = {range};
     if (access != Access::kReads) buffer.outputs = {range};

@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/row_blocking.hpp"
 #include "base/types.hpp"
+#include "codelets/by_type.hpp"
 #include "codelets/matrix/refs.hpp"
 #include "rt/codelet.hpp"
 #include "rt/handle.hpp"
@@ -53,15 +55,23 @@ Buffer writes(Index count, DType type = DType::kF32);
 Buffer updates(Index count, Values values = Values::kUniform, DType type = DType::kF32);
 Buffer works_in(Index count);
 /// Parts of a buffer.
-Buffer reads_part(Index count, std::vector<Range> parts);
-Buffer writes_part(Index count, std::vector<Range> parts);
-Buffer updates_part(Index count, std::vector<Range> parts);
+Buffer reads_part(Index count, std::vector<Range> parts, DType type = DType::kF32);
+Buffer writes_part(Index count, std::vector<Range> parts, DType type = DType::kF32);
+Buffer updates_part(Index count, std::vector<Range> parts, DType type = DType::kF32);
 
 enum class Access { kReads, kWrites, kUpdates };
 
 /// The blocks of a matrix, one buffer each, of which the first `rows_used` rows are taken.
 void add_matrix(std::vector<Buffer>& buffers, const RowBlocking& blocking, Access access,
-                Index rows_used);
+                Index rows_used, DType type = DType::kF32);
+
+/// The case's name for elements of type T, and gradients of parameters of type G: FP32 goes
+/// without saying.
+template <class T, class G = T>
+std::string typed_name(const std::string& name) {
+  if constexpr (std::is_same_v<T, float>) return name;
+  return name + (std::is_same_v<T, G> ? "_bf16" : "_bf16_f32");
+}
 
 /// Handles of a case's buffers, by their index in the case.
 class Handles {
@@ -127,6 +137,15 @@ struct Case {
   std::function<void(rt::Submitter&, const Handles&)> submit;
   std::function<void(const Memory&)> kernel;
 };
+
+/// Appends make.operator()<T, G>() for the types of activations and gradients of parameters.
+template <class Make>
+void add_gradient_cases(std::vector<Case>& cases, const Make& make) {
+  for (const std::vector<Case>& made :
+       {make.template operator()<float, float>(), make.template operator()<BF16, float>(),
+        make.template operator()<BF16, BF16>()})
+    cases.insert(cases.end(), made.begin(), made.end());
+}
 
 /// Runs the case; one sentence for each thing that is wrong.
 std::vector<std::string> complaints_about(const Case& c);

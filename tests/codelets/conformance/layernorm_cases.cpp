@@ -21,11 +21,13 @@ NormRef norm_in(const rt::Handle& handle) {
   return {.weight = {&handle, kWeight.first}, .bias = {&handle, kBias.first}};
 }
 
+template <class T>
 Case forward() {
   return {
-      .name = "layernorm_forward",
-      .codelet = &layernorm_forward_codelet(),
-      .buffers = {reads(kElements), reads_part(kPacked, {kWeight, kBias}), writes(kElements),
+      .name = typed_name<T>("layernorm_forward"),
+      .codelet = &layernorm_forward_codelet(kTypeOf<T>),
+      .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>),
+                  reads_part(kPacked, {kWeight, kBias}, kTypeOf<T>), writes(kElements, kTypeOf<T>),
                   writes(kStatistics)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
@@ -35,20 +37,22 @@ Case forward() {
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
               layernorm_forward_cpu<kIsa>(
-                  kShape.tokens, kShape.width, m.at<float>(0), m.at<float>(1) + kWeight.first,
-                  m.at<float>(1) + kBias.first, m.at<float>(2), m.at<float>(3));
+                  kShape.tokens, kShape.width, m.at<const T>(0), m.at<const T>(1) + kWeight.first,
+                  m.at<const T>(1) + kBias.first, m.at<T>(2), m.at<float>(3));
             });
           },
   };
 }
 
+template <class T>
 Case backward() {
   return {
-      .name = "layernorm_backward",
-      .codelet = &layernorm_backward_codelet(),
-      .buffers = {reads(kElements), reads_part(kPacked, {kWeight}),
-                  reads(kStatistics, Values::kPositive), reads(kElements), reads(kElements),
-                  writes(kElements)},
+      .name = typed_name<T>("layernorm_backward"),
+      .codelet = &layernorm_backward_codelet(kTypeOf<T>),
+      .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>),
+                  reads_part(kPacked, {kWeight}, kTypeOf<T>), reads(kStatistics, Values::kPositive),
+                  reads(kElements, Values::kUniform, kTypeOf<T>),
+                  reads(kElements, Values::kUniform, kTypeOf<T>), writes(kElements, kTypeOf<T>)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
             submit_layernorm_backward(s, kShape, h[0], norm_in(h[1]), h[2], h[3], h[4], h[5], {});
@@ -56,20 +60,22 @@ Case backward() {
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              layernorm_backward_cpu<kIsa>(kShape.tokens, kShape.width, m.at<float>(0),
-                                           m.at<float>(1) + kWeight.first, m.at<float>(2),
-                                           m.at<float>(3), m.at<float>(4), m.at<float>(5));
+              layernorm_backward_cpu<kIsa>(kShape.tokens, kShape.width, m.at<const T>(0),
+                                           m.at<const T>(1) + kWeight.first, m.at<float>(2),
+                                           m.at<const T>(3), m.at<const T>(4), m.at<T>(5));
             });
           },
   };
 }
 
+template <class T>
 Case backward_last() {
   return {
-      .name = "layernorm_backward_last",
-      .codelet = &layernorm_backward_last_codelet(),
-      .buffers = {reads(kElements), reads_part(kPacked, {kWeight}),
-                  reads(kStatistics, Values::kPositive), reads(kElements), writes(kElements)},
+      .name = typed_name<T>("layernorm_backward_last"),
+      .codelet = &layernorm_backward_last_codelet(kTypeOf<T>),
+      .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>),
+                  reads_part(kPacked, {kWeight}, kTypeOf<T>), reads(kStatistics, Values::kPositive),
+                  reads(kElements, Values::kUniform, kTypeOf<T>), writes(kElements, kTypeOf<T>)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
             submit_layernorm_backward_last(s, kShape, h[0], norm_in(h[1]), h[2], h[3], h[4], {});
@@ -77,21 +83,25 @@ Case backward_last() {
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              layernorm_backward_cpu<kIsa>(kShape.tokens, kShape.width, m.at<float>(0),
-                                           m.at<float>(1) + kWeight.first, m.at<float>(2),
-                                           m.at<float>(3), nullptr, m.at<float>(4));
+              layernorm_backward_cpu<kIsa>(kShape.tokens, kShape.width, m.at<const T>(0),
+                                           m.at<const T>(1) + kWeight.first, m.at<float>(2),
+                                           m.at<const T>(3), nullptr, m.at<T>(4));
             });
           },
   };
 }
 
+template <class T, class G>
 Case backward_weight(bool accumulate) {
   return {
-      .name = accumulate ? "layernorm_accumulate_weight" : "layernorm_backward_weight",
-      .codelet = &layernorm_backward_weight_codelet(),
-      .buffers = {reads(kElements), reads(kStatistics, Values::kPositive), reads(kElements),
-                  accumulate ? updates_part(kPacked, {kWeight, kBias})
-                             : writes_part(kPacked, {kWeight, kBias})},
+      .name = typed_name<T, G>(accumulate ? "layernorm_accumulate_weight"
+                                          : "layernorm_backward_weight"),
+      .codelet = &layernorm_backward_weight_codelet({kTypeOf<T>, kTypeOf<G>}),
+      .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>),
+                  reads(kStatistics, Values::kPositive),
+                  reads(kElements, Values::kUniform, kTypeOf<T>),
+                  accumulate ? updates_part(kPacked, {kWeight, kBias}, kTypeOf<G>)
+                             : writes_part(kPacked, {kWeight, kBias}, kTypeOf<G>)},
       .submit =
           [accumulate](rt::Submitter& s, const Handles& h) {
             submit_layernorm_backward_weight(s, kShape, h[0], h[1], h[2], accumulate, norm_in(h[3]),
@@ -101,8 +111,8 @@ Case backward_weight(bool accumulate) {
           [accumulate](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
               layernorm_backward_weight_cpu<kIsa>(
-                  kShape.tokens, kShape.width, m.at<float>(0), m.at<float>(1), m.at<float>(2),
-                  accumulate, m.at<float>(3) + kWeight.first, m.at<float>(3) + kBias.first);
+                  kShape.tokens, kShape.width, m.at<const T>(0), m.at<float>(1), m.at<const T>(2),
+                  accumulate, m.at<G>(3) + kWeight.first, m.at<G>(3) + kBias.first);
             });
           },
   };
@@ -111,7 +121,12 @@ Case backward_weight(bool accumulate) {
 }  // namespace
 
 std::vector<Case> layernorm_cases() {
-  return {forward(), backward(), backward_last(), backward_weight(false), backward_weight(true)};
+  std::vector<Case> cases{forward<float>(), backward<float>(), backward_last<float>(),
+                          forward<BF16>(),  backward<BF16>(),  backward_last<BF16>()};
+  add_gradient_cases(cases, []<class T, class G>() {
+    return std::vector<Case>{backward_weight<T, G>(false), backward_weight<T, G>(true)};
+  });
+  return cases;
 }
 
 }  // namespace dos::test

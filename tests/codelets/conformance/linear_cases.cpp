@@ -31,72 +31,83 @@ SliceRef bias_in(const rt::Handle& handle) {
 }
 
 /// y = x w^T + bias [+ residual]. Buffers: x, bias, [residual,] y, then the weight.
+template <class T>
 void forward_kernel(const Memory& m, const RowBlocking& blocking, bool residual) {
-  const auto blocks = m.blocks<const float>(blocking, residual ? 4 : 3);
+  const auto blocks = m.blocks<const T>(blocking, residual ? 4 : 3);
   simd::dispatch([&]<simd::Isa kIsa>() {
-    linear_forward_cpu<kIsa>(
-        kTokens, m.at<float>(0), {blocking, blocks.data()}, m.at<float>(1) + kBias.first,
-        residual ? m.at<const float>(2) : nullptr, m.at<float>(residual ? 3 : 2));
+    linear_forward_cpu<kIsa>(kTokens, m.at<const T>(0), RowBlocks<const T>{blocking, blocks.data()},
+                             m.at<const T>(1) + kBias.first, residual ? m.at<const T>(2) : nullptr,
+                             m.at<T>(residual ? 3 : 2));
   });
 }
 
+template <class T>
 Case forward(const char* name, const RowBlocking& blocking) {
-  Case c{.name = name,
-         .codelet = &linear_forward_codelet(),
-         .buffers = {reads(kTokens * kIn), reads_part(kPacked, {kBias}), writes(kTokens * kOut)},
+  Case c{.name = typed_name<T>(name),
+         .codelet = &linear_forward_codelet(kTypeOf<T>),
+         .buffers = {reads(kTokens * kIn, Values::kUniform, kTypeOf<T>),
+                     reads_part(kPacked, {kBias}, kTypeOf<T>), writes(kTokens * kOut, kTypeOf<T>)},
          .submit =
              [blocking](rt::Submitter& s, const Handles& h) {
                submit_linear_forward(s, kTokens, h[0], h.matrix(blocking, 3), bias_in(h[1]), h[2],
                                      {});
              },
-         .kernel = [blocking](const Memory& m) { forward_kernel(m, blocking, false); }};
-  add_matrix(c.buffers, blocking, Access::kReads, blocking.rows);
+         .kernel = [blocking](const Memory& m) { forward_kernel<T>(m, blocking, false); }};
+  add_matrix(c.buffers, blocking, Access::kReads, blocking.rows, kTypeOf<T>);
   return c;
 }
 
+template <class T>
 Case residual_forward() {
-  Case c{.name = "linear_residual_forward",
-         .codelet = &linear_residual_forward_codelet(),
-         .buffers = {reads(kTokens * kIn), reads_part(kPacked, {kBias}), reads(kTokens * kOut),
-                     writes(kTokens * kOut)},
+  Case c{.name = typed_name<T>("linear_residual_forward"),
+         .codelet = &linear_residual_forward_codelet(kTypeOf<T>),
+         .buffers = {reads(kTokens * kIn, Values::kUniform, kTypeOf<T>),
+                     reads_part(kPacked, {kBias}, kTypeOf<T>),
+                     reads(kTokens * kOut, Values::kUniform, kTypeOf<T>),
+                     writes(kTokens * kOut, kTypeOf<T>)},
          .submit =
              [](rt::Submitter& s, const Handles& h) {
                submit_linear_residual_forward(s, kTokens, h[0], h.matrix(kWeight, 4), bias_in(h[1]),
                                               h[2], h[3], {});
              },
-         .kernel = [](const Memory& m) { forward_kernel(m, kWeight, true); }};
-  add_matrix(c.buffers, kWeight, Access::kReads, kOut);
+         .kernel = [](const Memory& m) { forward_kernel<T>(m, kWeight, true); }};
+  add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
   return c;
 }
 
+template <class T>
 Case backward_data() {
-  Case c{.name = "linear_backward_data",
-         .codelet = &linear_backward_data_codelet(),
-         .buffers = {reads(kTokens * kOut), writes(kTokens * kIn)},
+  Case c{.name = typed_name<T>("linear_backward_data"),
+         .codelet = &linear_backward_data_codelet(kTypeOf<T>),
+         .buffers = {reads(kTokens * kOut, Values::kUniform, kTypeOf<T>),
+                     writes(kTokens * kIn, kTypeOf<T>)},
          .submit =
              [](rt::Submitter& s, const Handles& h) {
                submit_linear_backward_data(s, kTokens, h[0], h.matrix(kWeight, 2), h[1], {});
              },
          .kernel =
              [](const Memory& m) {
-               const auto blocks = m.blocks<const float>(kWeight, 2);
+               const auto blocks = m.blocks<const T>(kWeight, 2);
                simd::dispatch([&]<simd::Isa kIsa>() {
-                 linear_backward_data_cpu<kIsa>(kTokens, m.at<float>(0), {kWeight, blocks.data()},
-                                                m.at<float>(1));
+                 linear_backward_data_cpu<kIsa>(kTokens, m.at<const T>(0), {kWeight, blocks.data()},
+                                                m.at<T>(1));
                });
              }};
-  add_matrix(c.buffers, kWeight, Access::kReads, kOut);
+  add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
   return c;
 }
 
+template <class T, class G>
 Case backward_weight(bool accumulate) {
-  Case c{.name = accumulate ? "linear_accumulate_weight" : "linear_backward_weight",
-         .codelet =
-             accumulate ? &linear_accumulate_weight_codelet() : &linear_backward_weight_codelet(),
-         .buffers = {reads(kRows.count * kOut), reads_part(kTokens * kIn, {rows_of_x()})},
-         .submit = {},
-         .kernel = {}};
-  add_matrix(c.buffers, kWeight, accumulate ? Access::kUpdates : Access::kWrites, kOut);
+  Case c{
+      .name = typed_name<T, G>(accumulate ? "linear_accumulate_weight" : "linear_backward_weight"),
+      .codelet = accumulate ? &linear_accumulate_weight_codelet({kTypeOf<T>, kTypeOf<G>})
+                            : &linear_backward_weight_codelet({kTypeOf<T>, kTypeOf<G>}),
+      .buffers = {reads(kRows.count * kOut, Values::kUniform, kTypeOf<T>),
+                  reads_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>)},
+      .submit = {},
+      .kernel = {}};
+  add_matrix(c.buffers, kWeight, accumulate ? Access::kUpdates : Access::kWrites, kOut, kTypeOf<G>);
   c.submit = [accumulate](rt::Submitter& s, const Handles& h) {
     submit_linear_backward_weight(s, kRows, h[0], h[1], accumulate, h.matrix(kWeight, 2), {});
   };
@@ -108,19 +119,22 @@ Case backward_weight(bool accumulate) {
                                     .first_row = kWeight.first_row(b),
                                     .rows = kWeight.rows_of(b)};
       simd::dispatch([&]<simd::Isa kIsa>() {
-        linear_backward_weight_cpu<kIsa>(block, m.at<float>(0), m.at<float>(1) + rows_of_x().first,
-                                         accumulate, m.at<float>(2 + b));
+        linear_backward_weight_cpu<kIsa>(block, m.at<const T>(0),
+                                         m.at<const T>(1) + rows_of_x().first, accumulate,
+                                         m.at<G>(2 + b));
       });
     }
   };
   return c;
 }
 
+template <class T, class G>
 Case bias_backward(bool accumulate) {
-  return {.name = accumulate ? "bias_accumulate" : "bias_backward",
-          .codelet = &bias_backward_codelet(),
-          .buffers = {reads(kTokens * kOut),
-                      accumulate ? updates_part(kPacked, {kBias}) : writes_part(kPacked, {kBias})},
+  return {.name = typed_name<T, G>(accumulate ? "bias_accumulate" : "bias_backward"),
+          .codelet = &bias_backward_codelet({kTypeOf<T>, kTypeOf<G>}),
+          .buffers = {reads(kTokens * kOut, Values::kUniform, kTypeOf<T>),
+                      accumulate ? updates_part(kPacked, {kBias}, kTypeOf<G>)
+                                 : writes_part(kPacked, {kBias}, kTypeOf<G>)},
           .submit =
               [accumulate](rt::Submitter& s, const Handles& h) {
                 submit_bias_backward(s, kTokens, kOut, h[0], accumulate, bias_in(h[1]), {});
@@ -128,8 +142,8 @@ Case bias_backward(bool accumulate) {
           .kernel =
               [accumulate](const Memory& m) {
                 simd::dispatch([&]<simd::Isa kIsa>() {
-                  bias_backward_cpu<kIsa>(kTokens, kOut, m.at<float>(0), accumulate,
-                                          m.at<float>(1) + kBias.first);
+                  bias_backward_cpu<kIsa>(kTokens, kOut, m.at<const T>(0), accumulate,
+                                          m.at<G>(1) + kBias.first);
                 });
               }};
 }
@@ -137,63 +151,69 @@ Case bias_backward(bool accumulate) {
 // The logits buffer has room for one row more than the task computes.
 constexpr Index kLogits = (kRows.count + 1) * kOut;
 
+template <class T>
 Case logits_forward() {
-  Case c{.name = "logits_forward",
-         .codelet = &logits_forward_codelet(),
-         .buffers = {reads_part(kTokens * kIn, {rows_of_x()}),
-                     writes_part(kLogits, {{0, kRows.count * kOut}})},
+  Case c{.name = typed_name<T>("logits_forward"),
+         .codelet = &logits_forward_codelet(kTypeOf<T>),
+         .buffers = {reads_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>),
+                     writes_part(kLogits, {{0, kRows.count * kOut}}, kTypeOf<T>)},
          .submit =
              [](rt::Submitter& s, const Handles& h) {
                submit_logits_forward(s, kRows, h[0], h.matrix(kWeight, 2), h[1], {});
              },
          .kernel =
              [](const Memory& m) {
-               const auto blocks = m.blocks<const float>(kWeight, 2);
+               const auto blocks = m.blocks<const T>(kWeight, 2);
                simd::dispatch([&]<simd::Isa kIsa>() {
-                 linear_forward_cpu<kIsa>(kRows.count, m.at<float>(0) + rows_of_x().first,
-                                          {kWeight, blocks.data()}, nullptr, nullptr,
-                                          m.at<float>(1));
+                 linear_forward_cpu<kIsa>(kRows.count, m.at<const T>(0) + rows_of_x().first,
+                                          {kWeight, blocks.data()}, nullptr, nullptr, m.at<T>(1));
                });
              }};
-  add_matrix(c.buffers, kWeight, Access::kReads, kOut);
+  add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
   return c;
 }
 
+template <class T>
 Case logits_backward_data() {
-  Case c{.name = "logits_backward_data",
-         .codelet = &logits_backward_data_codelet(),
-         .buffers = {reads_part(kLogits, {{0, kRows.count * kOut}}),
-                     writes_part(kTokens * kIn, {rows_of_x()})},
+  Case c{.name = typed_name<T>("logits_backward_data"),
+         .codelet = &logits_backward_data_codelet(kTypeOf<T>),
+         .buffers = {reads_part(kLogits, {{0, kRows.count * kOut}}, kTypeOf<T>),
+                     writes_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>)},
          .submit =
              [](rt::Submitter& s, const Handles& h) {
                submit_logits_backward_data(s, kRows, h[0], h.matrix(kWeight, 2), h[1], {});
              },
          .kernel =
              [](const Memory& m) {
-               const auto blocks = m.blocks<const float>(kWeight, 2);
+               const auto blocks = m.blocks<const T>(kWeight, 2);
                simd::dispatch([&]<simd::Isa kIsa>() {
-                 linear_backward_data_cpu<kIsa>(kRows.count, m.at<float>(0),
+                 linear_backward_data_cpu<kIsa>(kRows.count, m.at<const T>(0),
                                                 {kWeight, blocks.data()},
-                                                m.at<float>(1) + rows_of_x().first);
+                                                m.at<T>(1) + rows_of_x().first);
                });
              }};
-  add_matrix(c.buffers, kWeight, Access::kReads, kOut);
+  add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
   return c;
 }
 
 }  // namespace
 
 std::vector<Case> linear_cases() {
-  return {forward("linear_forward", kWeight),
-          forward("linear_forward_many_blocks", kManyBlocks),
-          residual_forward(),
-          backward_data(),
-          backward_weight(false),
-          backward_weight(true),
-          bias_backward(false),
-          bias_backward(true),
-          logits_forward(),
-          logits_backward_data()};
+  std::vector<Case> cases;
+  const auto add = [&]<class T>() {
+    for (const Case& c : std::vector<Case>{forward<T>("linear_forward", kWeight),
+                                           forward<T>("linear_forward_many_blocks", kManyBlocks),
+                                           residual_forward<T>(), backward_data<T>(),
+                                           logits_forward<T>(), logits_backward_data<T>()})
+      cases.push_back(c);
+  };
+  add.operator()<float>();
+  add.operator()<BF16>();
+  add_gradient_cases(cases, []<class T, class G>() {
+    return std::vector<Case>{backward_weight<T, G>(false), backward_weight<T, G>(true),
+                             bias_backward<T, G>(false), bias_backward<T, G>(true)};
+  });
+  return cases;
 }
 
 }  // namespace dos::test

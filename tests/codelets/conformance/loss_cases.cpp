@@ -34,11 +34,12 @@ Buffer sum(Access access) {
   return buffer;
 }
 
+template <class T>
 Case cross_entropy_forward() {
   return {
-      .name = "cross_entropy_forward",
-      .codelet = &cross_entropy_forward_codelet(),
-      .buffers = {reads_part(kCapacity, {kUsed}), tokens(), sum(Access::kUpdates)},
+      .name = typed_name<T>("cross_entropy_forward"),
+      .codelet = &cross_entropy_forward_codelet(kTypeOf<T>),
+      .buffers = {reads_part(kCapacity, {kUsed}, kTypeOf<T>), tokens(), sum(Access::kUpdates)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
             submit_cross_entropy_forward(s, kRows, h[0], h[1], h[2], {});
@@ -46,18 +47,19 @@ Case cross_entropy_forward() {
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              cross_entropy_forward_cpu<kIsa>(kRows, m.at<float>(0), m.at<std::int32_t>(1),
+              cross_entropy_forward_cpu<kIsa>(kRows, m.at<const T>(0), m.at<std::int32_t>(1),
                                               m.at<double>(2));
             });
           },
   };
 }
 
+template <class T>
 Case cross_entropy_forward_backward() {
   return {
-      .name = "cross_entropy_forward_backward",
-      .codelet = &cross_entropy_forward_backward_codelet(),
-      .buffers = {updates_part(kCapacity, {kUsed}), tokens(), sum(Access::kUpdates)},
+      .name = typed_name<T>("cross_entropy_forward_backward"),
+      .codelet = &cross_entropy_forward_backward_codelet(kTypeOf<T>),
+      .buffers = {updates_part(kCapacity, {kUsed}, kTypeOf<T>), tokens(), sum(Access::kUpdates)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
             submit_cross_entropy_forward_backward(s, kRows, kScale, h[0], h[1], h[2], {});
@@ -65,7 +67,7 @@ Case cross_entropy_forward_backward() {
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              cross_entropy_forward_backward_cpu<kIsa>(kRows, kScale, m.at<float>(0),
+              cross_entropy_forward_backward_cpu<kIsa>(kRows, kScale, m.at<T>(0),
                                                        m.at<std::int32_t>(1), m.at<double>(2));
             });
           },
@@ -93,18 +95,19 @@ Case mean_loss() {
   };
 }
 
+template <class T>
 Case sum_of_squares() {
   constexpr Index kCount = 37;
   return {
-      .name = "sum_of_squares",
-      .codelet = &sum_of_squares_codelet(),
-      .buffers = {reads(kCount), sum(Access::kWrites)},
+      .name = typed_name<T>("sum_of_squares"),
+      .codelet = &sum_of_squares_codelet(kTypeOf<T>),
+      .buffers = {reads(kCount, Values::kUniform, kTypeOf<T>), sum(Access::kWrites)},
       .submit = [](rt::Submitter& s,
                    const Handles& h) { submit_sum_of_squares(s, h[0], h[1], {}); },
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
-              *m.at<double>(1) = sum_of_squares_cpu<kIsa>(kCount, m.at<float>(0));
+              *m.at<double>(1) = sum_of_squares_cpu<kIsa>(kCount, m.at<const T>(0));
             });
           },
   };
@@ -133,10 +136,13 @@ Case combine_norm(const char* name, float max_norm) {
 }  // namespace
 
 std::vector<Case> loss_cases() {
-  return {cross_entropy_forward(),
-          cross_entropy_forward_backward(),
+  return {cross_entropy_forward<float>(),
+          cross_entropy_forward<BF16>(),
+          cross_entropy_forward_backward<float>(),
+          cross_entropy_forward_backward<BF16>(),
           mean_loss(),
-          sum_of_squares(),
+          sum_of_squares<float>(),
+          sum_of_squares<BF16>(),
           combine_norm("combine_norm", 0.1F),
           combine_norm("combine_norm_without_clipping", 0)};
 }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "codelets/matrix/gemm.hpp"
+
+namespace dos::codelets {
+
+/// What multiply() of BF16 matrices runs here, for the record of a run: oneDNN's version and the
+/// instruction set that it found, or that OpenBLAS computes in FP32.
+std::string bf16_products();
+
+/// multiply() where oneDNN cannot (onednn.hpp): tiles of both matrices are widened to FP32,
+/// exactly, and multiplied by OpenBLAS.
+void multiply_widened(Index rows, Index columns, Index inner, MatrixView<BF16> a,
+                      MatrixView<BF16> b, bool accumulate, float* c, Index c_stride);
+
+/// A result that is rounded when it is complete takes shape in the calling thread's strip, FP32
+/// memory of this many elements that stays in the second-level cache.
+inline constexpr Index kStripRows = 512;
+inline constexpr Index kStripColumns = 256;
+float* product_strip();
+
+}  // namespace dos::codelets

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "codelets/matrix/gemm.hpp"
+
+namespace dos::codelets {
+
+/// Whether this build has oneDNN (cmake/DosDependencies.cmake) and it has BF16 products for this
+/// processor: version 2.6 has them from AVX-512 on.
+bool onednn_multiplies_bf16();
+
+/// multiply() of BF16 matrices by oneDNN, on the calling thread alone. Pre: it can.
+void multiply_by_onednn(Index rows, Index columns, Index inner, MatrixView<BF16> a,
+                        MatrixView<BF16> b, bool accumulate, float* c, Index c_stride);
+
+/// "oneDNN 2.6.3 (ISA 0xfef)": version and instruction set, as dnnl_cpu_isa_t numbers it.
+std::string onednn_description();
+
+}  // namespace dos::codelets
