@@ -14,28 +14,29 @@
 namespace dos::sched {
 namespace {
 
+template <class Q>
+double sum_of(const std::vector<Q>& amounts) {
+  double sum = 0;
+  for (const Q each : amounts) sum += each.value();
+  return sum;
+}
+
 /// Keeps the fastest of the plans that it is shown.
 class Search {
  public:
   Search(const Problem& problem, const PolicyOptions& options)
       : problem_(problem), options_(options) {}
 
-  /// States of these sizes on the GPUs. Returns the plan's time, nothing when it does not fit.
+  /// States of these sizes on the GPUs, residents in front or spread. Returns the faster plan's
+  /// time, nothing when they do not fit.
   std::optional<units::Seconds> try_shares(const std::vector<units::Bytes>& resident,
                                            const std::vector<units::Params>& streamed,
                                            std::optional<Index> window) {
-    Plan plan = all_cpu(problem_);
-    place_residents(problem_, plan, resident);
-    spread_streamed(problem_, plan, streamed);
-    deal_weights(problem_, plan);
-    try {
-      set_windows(problem_, plan, window);
-    } catch (const Error& error) {
-      obstacle_ = error.what();
-      return std::nullopt;
-    }
-    plan.reason = "shares of the linear programme, rounded to subgroups by replay";
-    return consider(std::move(plan));
+    const auto front = try_residents(place_residents, resident, streamed, window);
+    const bool mixes = sum_of(resident) > 0 && sum_of(streamed) > 0;
+    const auto spread =
+        mixes ? try_residents(spread_residents, resident, streamed, window) : std::nullopt;
+    return front && spread ? std::min(*front, *spread) : front ? front : spread;
   }
 
   void try_policy(const Policy& policy) {
@@ -53,6 +54,25 @@ class Search {
   Plan take() { return std::move(*best_); }
 
  private:
+  template <class Place>
+  std::optional<units::Seconds> try_residents(Place&& place,
+                                              const std::vector<units::Bytes>& resident,
+                                              const std::vector<units::Params>& streamed,
+                                              std::optional<Index> window) {
+    Plan plan = all_cpu(problem_);
+    place(problem_, plan, resident);
+    spread_streamed(problem_, plan, streamed);
+    deal_weights(problem_, plan);
+    try {
+      set_windows(problem_, plan, window);
+    } catch (const Error& error) {
+      obstacle_ = error.what();
+      return std::nullopt;
+    }
+    plan.reason = "shares of the linear programme, rounded to subgroups by replay";
+    return consider(std::move(plan));
+  }
+
   units::Seconds consider(Plan plan) {
     plan.execution.half_duplex = options_.half_duplex;
     const units::Seconds time = replay(problem_, plan).update_end;
@@ -111,8 +131,7 @@ void search_near(const Problem& problem, const PolicyOptions& options, Search& s
     const Shares shares = scaled(start, factor);
     return search.try_shares(shares.resident, shares.streamed, window);
   };
-  double streamed = 0;
-  for (const units::Params each : start.streamed) streamed += each.value();
+  const double streamed = sum_of(start.streamed);
   auto best = time_of(1);
   if (streamed <= 0 || !best) return;
   const double one_subgroup = static_cast<double>(problem.largest()) / streamed;

@@ -39,6 +39,24 @@ void place_residents(const Problem& problem, Plan& plan, const std::vector<units
   }
 }
 
+void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
+  if (amount.empty()) return;
+  units::Bytes wanted{0};
+  for (const units::Bytes each : amount) wanted += each;
+  const double fraction = std::min(1.0, wanted / (problem.total() * problem.cost.held()));
+  std::vector<units::Bytes> left = amount;
+  units::Bytes owed{0};
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
+    const units::Bytes bytes = problem.held_bytes(static_cast<Index>(i));
+    owed += bytes * fraction;
+    const auto roomiest = std::max_element(left.begin(), left.end());
+    if (owed < bytes * 0.5 || *roomiest < bytes) continue;
+    owed -= bytes;
+    *roomiest -= bytes;
+    plan.assignments[i] = {Placement::kResident, roomiest - left.begin()};
+  }
+}
+
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount) {
   double wanted = 0;
   for (const units::Params each : amount) wanted += each.value();
@@ -65,7 +83,8 @@ void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units
 Index useful_window(const Problem& problem, Index gpu, Index params) {
   const perfmodels::GpuRates& rates = problem.rates.gpus[at(gpu)];
   const units::Params size(static_cast<double>(params));
-  const units::Seconds latency = problem.rates.transfer_latency;
+  const units::Seconds latency =
+      problem.rates.transfer_latency * static_cast<double>(problem.cost.state_buffers);
   const units::Seconds in = latency + size * problem.cost.held() / rates.h2d;
   const units::Seconds out = latency + size * problem.cost.state / rates.d2h;
   const units::Seconds held = in + problem.rates.task_latency + size / rates.update + out;

@@ -17,6 +17,10 @@ Plan all_cpu(const Problem& problem);
 /// needs them first. Pre: all of them are on the CPU.
 void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount);
 
+/// The same, spread evenly over the order: between two that are streamed, the GPU has residents to
+/// update while copies are on their way, and nothing that has arrived waits behind all of them.
+void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount);
+
 /// Makes subgroups of the CPU streamed, `amount` a GPU, spread evenly by parameters over the order
 /// (error diffusion): whatever part of the order is done, each device has done its part of it.
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount);

@@ -129,7 +129,8 @@ void Simulation::start_gpu(Index g) {
     const bool stays = is_resident(subgroup);
     const UpdateCost& cost = problem_.cost;
     start(gpu.out, stays ? Work::kParameterOut : Work::kStateOut, subgroup,
-          params(subgroup) * (stays ? cost.host_parameter : cost.state).value(), latency);
+          params(subgroup) * (stays ? cost.host_parameter : cost.state).value(),
+          stays ? latency : state_latency());
   }
   // Working parameters are small and the next forward waits for them; states have their window.
   if (!gpu.in.busy && !gpu.weights.empty()) {
@@ -163,7 +164,7 @@ void Simulation::start_state_in(Index g) {
   ++gpu.next_in;
   ++gpu.slots;
   change_memory(g, problem_.held_bytes(subgroup).value());
-  start(gpu.in, Work::kStateIn, subgroup, problem_.held_bytes(subgroup).value(), latency);
+  start(gpu.in, Work::kStateIn, subgroup, problem_.held_bytes(subgroup).value(), state_latency());
 }
 
 bool Simulation::fits(const Gpu& gpu, Index g, Index subgroup) const {

@@ -87,6 +87,10 @@ class Simulation {
   void change_memory(Index g, double bytes);
   void log(Work work, Index subgroup, Index gpu, Index worker, double begin);
 
+  [[nodiscard]] double state_latency() const {
+    return problem_.rates.transfer_latency.value() *
+           static_cast<double>(problem_.cost.state_buffers);
+  }
   [[nodiscard]] double params(Index subgroup) const {
     return static_cast<double>(problem_.subgroups[static_cast<std::size_t>(subgroup)].params);
   }

@@ -29,6 +29,9 @@ struct UpdateCost {
   units::BytesPerParam host_parameter{0};
   units::BytesPerParam cpu_traffic = perfmodels::kCpuUpdateTraffic;  ///< DRAM, by a CPU update
 
+  /// Buffers that hold the states of a subgroup: each is a copy of its own, with its latency.
+  Index state_buffers = 1;
+
   /// GPU memory of what is updated there.
   [[nodiscard]] units::BytesPerParam held() const { return state + host_gradient; }
 };

@@ -10,6 +10,8 @@ namespace {
 /// A GPU that is slower than expected by more than this is late: the first update of a step takes
 /// up to three times as long as the next, since its states come and go alone.
 constexpr double kLate = 4;
+/// Updates a CPU worker that run or fetch their gradients: copies of states may be before those.
+constexpr Index kRoundsAhead = 3;
 
 double value_of(const std::optional<units::Seconds>& time) {
   return time.value_or(units::Seconds(0)).value();
@@ -66,6 +68,15 @@ TaskNote* Dispatch::enter(Group& gpu, TaskNote& note) {
   return &note;
 }
 
+ReadyTasks::Node Dispatch::next_ahead(Group& cpu) const {
+  const bool enough = cpu.ahead >= kRoundsAhead * cpu.pace.workers();
+  if (groups_.size() == 1 || cpu.updates.empty() || enough) return {};
+  ReadyTasks::Node node = cpu.updates.take_first();
+  ++cpu.ahead;
+  node.mapped()->in_window = true;
+  return node;
+}
+
 void Dispatch::admitted(ReadyTasks::Node&& node) {
   const Index group = node.mapped()->group;
   at(group).ready.add(std::move(node));
@@ -79,7 +90,8 @@ bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const Up
   if (!mine || !theirs) return false;
   const double my_time = idle.pace.seconds(mine->value(), last.params, now);
   const double their_time = owner.pace.seconds(theirs->value(), last.params, now);
-  const auto waiting = static_cast<double>(owner.updates.size() + owner.window.at_work());
+  const auto waiting =
+      static_cast<double>(owner.updates.size() + owner.window.at_work() + owner.ahead);
   const double rounds =
       std::ceil(waiting / static_cast<double>(std::max<Index>(1, owner.pace.workers())));
   // On a GPU it is the turn of those in the window first, and states come and go.
@@ -119,6 +131,11 @@ void Dispatch::ended(TaskNote& note, const UpdateBoard& board, double now) {
   group.pace.end(note.worker, now, note.params);
   group.last_update_end = now;
   if (!note.in_window) return;
+  if (group.device.is_cpu()) {
+    --group.ahead;
+    note.in_window = false;
+    return;
+  }
   group.window.leave(note.is_resident);
   note.in_window = false;
   if (!note.is_resident)

@@ -18,6 +18,7 @@ struct Group {
   ReadyTasks ready{};    ///< may run now
   ReadyTasks updates{};  ///< updates that may run now; of a GPU: that wait for room in its window
   GpuWindow window{};
+  Index ahead = 0;  ///< of the CPU: updates whose gradients are fetched, until they have run
   Pace pace{};
   Load load{};
   double queued_seconds = 0;   ///< of what waits
@@ -29,9 +30,10 @@ struct Group {
 /// clock. Groups are numbered in the order in which they are added, the CPU first.
 ///
 /// Updates of a GPU wait in `updates` until admit() lets them into the window; whoever called it
-/// prefetches them and hands them back to admitted(). From then on they stay: StarPU wants a
-/// prefetched task where it was prefetched. `can_run` says whether the worker, or for admit() any
-/// worker of the GPU, can run a task.
+/// prefetches them and hands them back to admitted(). Beside GPUs, those of the CPU do so until a
+/// few rounds of them have their gradients, which would come behind states on the link otherwise.
+/// From then on they stay: StarPU wants a prefetched task where it was prefetched. `can_run` says
+/// whether the worker, or for admit() any worker of the GPU, can run a task.
 class Dispatch {
  public:
   /// `adapts`: workers without work may take updates that are planned elsewhere.
@@ -58,6 +60,7 @@ class Dispatch {
   template <class Predicate>
   ReadyTasks::Node admit(Index gpu, const UpdateBoard& board, double now, Predicate&& can_run) {
     Group& group = at(gpu);
+    if (group.device.is_cpu()) return next_ahead(group);
     if (group.updates.empty())
       return adapts_ ? from_elsewhere(gpu, board, now, can_run) : ReadyTasks::Node{};
     if (!has_room(group, group.updates.first(), board, now)) return {};
@@ -135,6 +138,8 @@ class Dispatch {
   ReadyTasks::Node from_elsewhere(Index index, const UpdateBoard& board, double now,
                                   Predicate&& can_run) {
     Group& idle = at(index);
+    // Until then work of its own is to come.
+    if (!board.all_arrived()) return {};
     for (Group& owner : groups_) {
       if (&owner == &idle || owner.updates.empty()) continue;
       const TaskNote& last = owner.updates.last();
@@ -151,6 +156,7 @@ class Dispatch {
   }
 
   static TaskNote* enter(Group& gpu, TaskNote& note);
+  ReadyTasks::Node next_ahead(Group& cpu) const;
 
   const bool adapts_;
   const Index most_streamed_;

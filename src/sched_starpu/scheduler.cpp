@@ -58,11 +58,13 @@ UpdateTask describe(starpu_task* task, bool model_on_host) {
   double states = 0;
   double written = 0;
   double read = 0;
+  Index state_buffers = 0;
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
     const double bytes = bytes_of(STARPU_TASK_GET_HANDLE(task, i));
     const int mode = STARPU_TASK_GET_MODE(task, i) & STARPU_RW;
     if (mode == 0) continue;  // work space
     (mode == STARPU_RW ? states : mode == STARPU_W ? written : read) += bytes;
+    if (mode == STARPU_RW) ++state_buffers;
   }
   starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
   const double params = bytes_of(parameters) / sizeof(float);
@@ -74,6 +76,7 @@ UpdateTask describe(starpu_task* task, bool model_on_host) {
   // Otherwise they are where the model is, on the GPU unless the settings say that it is not.
   const bool on_host = written == 0 || model_on_host;
   update.cost.state = units::BytesPerParam(states / params);
+  update.cost.state_buffers = state_buffers;
   update.cost.weight = units::BytesPerParam(on_host ? 0 : written / params);
   update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
   update.cost.host_gradient = units::BytesPerParam(on_host ? read / params : 0);
@@ -225,10 +228,8 @@ void Scheduler::place_update(TaskNote& note) {
     ++waiting_;
   }
   // From here on the task may have run, and the note be gone.
-  if (group != 0)
-    admit(group);
-  else
-    wake(0, restricted);
+  admit(group);
+  if (group == 0) wake(0, restricted);
 }
 
 std::vector<double> Scheduler::starts() const {

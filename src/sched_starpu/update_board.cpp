@@ -75,6 +75,7 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
   known.task = task;
   if (current_.step == 0 || known.step == current_.step) begin_step();
   known.step = current_.step;
+  ++arrived_;
   return index;
 }
 
@@ -114,6 +115,7 @@ void UpdateBoard::plan_traffic(Known& known, Index index, const Place& place) {
 
 void UpdateBoard::begin_step() {
   if (current_.step > 0) end_step();
+  expected_ = std::exchange(arrived_, 0);
   current_ = {.step = current_.step + 1};
   current_.planned.resize(gpus_.size());
   if (current_.step == 1) return;

@@ -70,6 +70,9 @@ class UpdateBoard {
   /// The plan that holds from now on.
   void adopt(PlanOutcome outcome);
 
+  /// Whether as many updates have arrived as in the step before. Until then a device without work
+  /// has work of its own to come.
+  [[nodiscard]] bool all_arrived() const { return arrived_ >= expected_; }
   /// Where an update that has arrived goes: decided once a step, by the plan that holds now.
   Place place(Index index);
 
@@ -140,6 +143,8 @@ class UpdateBoard {
   bool due_ = false;
   bool being_planned_ = false;
   StepReport current_;
+  Index arrived_ = 0;             ///< updates of this step
+  Index expected_ = 0;            ///< updates of the step before
   std::vector<StepReport> last_;  ///< as in Report
   StepReport all_;
   std::string obstacle_;

@@ -87,6 +87,21 @@ TEST(UpdateBoard, TheFirstStepShowsTheRates) {
   EXPECT_NEAR(program.board.expected(kParams, {.gpu = 1})->value(), kParams * 12 / 20e9, 1e-9);
 }
 
+TEST(UpdateBoard, KnowsWhenAllUpdatesOfAStepHaveArrived) {
+  Program program("dos", surroundings(1));
+  EXPECT_TRUE(program.board.all_arrived()) << "nothing is expected yet";
+  program.step();
+  for (Index i = 0; i < kSubgroups; ++i) {
+    program.arrive(i);
+    EXPECT_EQ(program.board.all_arrived(), i + 1 == kSubgroups) << i;
+  }
+  // A step that lacks the last one ends when the first is seen again; the next expects as many.
+  for (Index i = 0; i + 1 < kSubgroups; ++i) program.arrive(i);
+  EXPECT_FALSE(program.board.all_arrived());
+  for (Index i = 0; i + 1 < kSubgroups; ++i) program.arrive(i);
+  EXPECT_TRUE(program.board.all_arrived());
+}
+
 TEST(UpdateBoard, FromTheSecondStepOnThePlanHolds) {
   Program program("dos", surroundings(1));
   program.step();

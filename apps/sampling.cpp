@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// sampling: writes StarPU's bus model of machines from their machine files, for StarPU built for
+// SimGrid.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "perfmodels/starpu_bus.hpp"
+
+namespace {
+
+using namespace dos;
+
+/// `folder`/<machine>: what STARPU_PERF_MODEL_DIR is to name.
+void write_machine(const perfmodels::Machine& machine, const std::filesystem::path& folder) {
+  const perfmodels::Rates rates =
+      perfmodels::simulated_rates(perfmodels::rates_of(machine, 1), perfmodels::Links::kAlone);
+  for (const perfmodels::BusFile& file :
+       perfmodels::starpu_bus(machine.name, rates, machine.gpu_memory.value)) {
+    const std::filesystem::path path = folder / machine.name / file.name;
+    std::filesystem::create_directories(path.parent_path());
+    write_durably(path, file.text);
+  }
+  fmt::print("STARPU_PERF_MODEL_DIR={} STARPU_HOSTNAME={}\n", (folder / machine.name).string(),
+             machine.name);
+}
+
+void run(const std::vector<std::string>& names, const std::string& machines,
+         const std::string& output) {
+  for (const std::string& name : names.empty() ? perfmodels::machine_names(machines) : names) {
+    const perfmodels::Machine machine = perfmodels::find_machine(name, machines);
+    if (machine.gpus.value > 0)
+      write_machine(machine, output);
+    else
+      expect(names.empty(), "machine {} has no GPU: there is no bus to describe", name);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names;
+  std::string machines = DOS_MACHINE_FOLDER;
+  std::string output;
+  CLI::App app("Writes StarPU's bus model of machine files, each with all GPUs of the node.");
+  app.add_option("machine", names, "names or paths of machine files; all with GPUs if none");
+  app.add_option("--output", output, "folder that gets a folder for each machine")->required();
+  app.add_option("--machines", machines, "folder of the machine files")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(names, machines, output);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "sampling: error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

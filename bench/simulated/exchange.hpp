@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sched/policy.hpp"
+
+namespace dos::bench {
+
+// What update_phase and the program on the simulated node tell each other, as JSON.
+
+/// What the program on the node runs.
+struct NodeTask {
+  std::string policy;
+  sched::PolicyOptions options{};
+  Index params = 0;
+  Index subgroup_params = 0;
+  Index gpus = 0;
+  Index cpu_workers = 0;
+  double cpu_rate = 0;  ///< parameters a second, of one worker
+  double gpu_rate = 0;  ///< of one GPU
+  Index steps = 0;      ///< that count
+};
+
+/// One update of all parameters.
+struct NodeStep {
+  double seconds = 0;
+  double bytes_h2d = 0;
+  double bytes_d2h = 0;
+};
+
+struct NodeResult {
+  std::vector<NodeStep> steps;  ///< those that count
+  std::string plan;             ///< in words; empty under StarPU's own policies
+  std::string obstacle;         ///< why there is no plan
+  double gpu_share = 0;         ///< of the parameters, as executed in the last step; with a plan
+};
+
+std::string to_json(const NodeTask& task);
+NodeTask node_task_of(const std::string& json);
+std::string to_json(const NodeResult& result);
+/// A result, or what failed.
+std::string error_json(const std::string& message);
+/// Throws Error with the message when the program on the node failed.
+NodeResult node_result_of(const std::string& json);
+
+}  // namespace dos::bench

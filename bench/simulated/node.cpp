@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of update_phase that runs on the simulated node, with StarPU's SimGrid in the place of
+// its devices and of time. Tasks do nothing and take what the machine file says; policy, transfers,
+// memory and evictions are the real ones.
+#include <starpu.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "rt/session.hpp"
+#include "sched/subgroup_size.hpp"
+#include "sched_starpu/policies.hpp"
+#include "simulated/exchange.hpp"
+
+namespace {
+
+using dos::Index;
+using dos::bench::NodeResult;
+using dos::bench::NodeStep;
+using dos::bench::NodeTask;
+
+/// Steps before those that count: in the first the policy learns the rates, then it plans and
+/// states that stay on a GPU move there; rates settle within some ten updates, and with them the
+/// plan.
+constexpr Index kWarmUps = 4;
+constexpr double kMicro = 1e-6;
+
+// Per worker; StarPU's cost functions have no other way to know.
+double cpu_rate = 0;
+double gpu_rate = 0;
+
+void do_nothing(void** /*buffers*/, void* /*argument*/) {}
+
+double update_time(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*implementation*/) {
+  const auto params = static_cast<double>(starpu_vector_get_nx(task->handles[0]));
+  const double rate = arch->devices[0].type == STARPU_CPU_WORKER ? cpu_rate : gpu_rate;
+  return params / rate / kMicro;
+}
+
+double no_time(starpu_task* /*task*/, starpu_perfmodel_arch* /*arch*/, unsigned /*impl*/) {
+  return 1;
+}
+
+/// A codelet and its model; neither may move, as StarPU refers to both. Without modes its tasks
+/// bring their own.
+struct Kernel {
+  starpu_perfmodel model{};
+  starpu_codelet codelet{};
+
+  Kernel(const char* symbol, decltype(&update_time) time,
+         const std::vector<starpu_data_access_mode>& modes, bool on_cpu) {
+    model.type = STARPU_PER_ARCH;
+    model.symbol = symbol;
+    model.arch_cost_function = time;
+    starpu_codelet_init(&codelet);
+    if (on_cpu) codelet.cpu_funcs[0] = do_nothing;
+    codelet.cuda_funcs[0] = do_nothing;
+    codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
+    codelet.nbuffers = modes.empty() ? STARPU_VARIABLE_NBUFFERS : static_cast<int>(modes.size());
+    for (std::size_t i = 0; i < modes.size(); ++i) codelet.modes[i] = modes[i];
+    codelet.model = &model;
+    codelet.name = symbol;
+  }
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  ~Kernel() = default;
+};
+
+/// Addresses without memory: nobody reads or writes them.
+class Addresses {
+ public:
+  explicit Addresses(std::size_t bytes)
+      : bytes_(bytes),
+        start_(
+            ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    dos::expect(start_ != MAP_FAILED,
+                "no address range of {:.4g} GB for the simulated host memory: use fewer --params, "
+                "or raise ulimit -v",
+                static_cast<double>(bytes) / 1e9);
+  }
+  Addresses(const Addresses&) = delete;
+  Addresses& operator=(const Addresses&) = delete;
+  ~Addresses() { ::munmap(start_, bytes_); }
+
+  std::uintptr_t take(std::size_t bytes) {
+    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(start_) + taken_;
+    taken_ += bytes;
+    return place;
+  }
+
+ private:
+  std::size_t bytes_;
+  void* start_;
+  std::size_t taken_ = 0;
+};
+
+struct Subgroup {
+  starpu_data_handle_t p = nullptr, m = nullptr, v = nullptr, g = nullptr, w = nullptr;
+  unsigned gpu = 0;  ///< the worker whose forward and backward use w and g
+  Index params = 0;
+  std::map<unsigned, Index>* held = nullptr;  ///< parameters that each GPU uses
+  int urgency = 0;                            ///< of w: above all updates, the first layers first
+};
+
+/// Bytes over all links so far, by direction.
+NodeStep transferred() {
+  NodeStep sum;
+  for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
+    starpu_profiling_bus_info info{};
+    starpu_bus_get_profiling_info(bus, &info);
+    const auto bytes = static_cast<double>(info.transferred_bytes);
+    if (starpu_bus_get_dst(bus) != STARPU_MAIN_RAM) sum.bytes_h2d += bytes;
+    if (starpu_bus_get_src(bus) != STARPU_MAIN_RAM) sum.bytes_d2h += bytes;
+  }
+  return sum;
+}
+
+/// What a trainer does when an update has ended: where a GPU did it, that GPU's forward and
+/// backward use the parameters from now on; otherwise they go to the GPU that used them before, or
+/// to the one with the least if that has more than its part, which costs nothing: they come from
+/// the host.
+void use_result(void* argument) noexcept {
+  Subgroup& subgroup = *static_cast<Subgroup*>(argument);
+  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  const bool on_gpu = starpu_worker_get_type(static_cast<int>(worker)) == STARPU_CUDA_WORKER;
+  std::map<unsigned, Index>& held = *subgroup.held;
+  const auto least =
+      std::ranges::min_element(held, {}, [](const auto& each) { return each.second; });
+  const bool has_more = held[subgroup.gpu] > least->second + subgroup.params;
+  const unsigned gpu = on_gpu ? worker : has_more ? least->first : subgroup.gpu;
+  held[subgroup.gpu] -= subgroup.params;
+  held[gpu] += subgroup.params;
+  subgroup.gpu = gpu;
+  if (!on_gpu)
+    starpu_data_prefetch_on_node_prio(subgroup.w, starpu_worker_get_memory_node(gpu), 1,
+                                      subgroup.urgency);
+}
+
+/// The training program as far as an update sees it: forward and backward on the GPUs read the
+/// working parameters and leave gradients there, a layer at a time.
+class Program {
+ public:
+  explicit Program(const NodeTask& task)
+      : sizes_(dos::sched::cut_evenly(task.params, task.subgroup_params)),
+        addresses_(static_cast<std::size_t>(task.params) * kBytesPerParam),
+        gpus_(static_cast<std::size_t>(task.gpus)),
+        subgroups_(sizes_.size()) {
+    starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, gpus_.data(),
+                                  static_cast<unsigned>(gpus_.size()));
+    for (std::size_t i = 0; i < subgroups_.size(); ++i) {
+      Subgroup& s = subgroups_[i];
+      s.gpu = static_cast<unsigned>(gpus_[i % gpus_.size()]);
+      s.params = sizes_[i].params;
+      s.held = &held_;
+      held_[s.gpu] += s.params;
+      s.urgency = static_cast<int>(2 * subgroups_.size() - i);
+      for (const auto& [handle, bytes, name] : {std::tuple{&s.p, 4U, "p"},
+                                                {&s.m, 4U, "m"},
+                                                {&s.v, 4U, "v"},
+                                                {&s.g, 2U, "g"},
+                                                {&s.w, 2U, "w"}}) {
+        const auto count = static_cast<std::uint32_t>(sizes_[i].params);
+        starpu_vector_data_register(handle, STARPU_MAIN_RAM,
+                                    addresses_.take(std::size_t{count} * bytes), count, bytes);
+        starpu_data_set_name(*handle, name);
+      }
+    }
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    for (const Subgroup& s : subgroups_)
+      for (starpu_data_handle_t handle : {s.p, s.m, s.v, s.g, s.w})
+        starpu_data_unregister_no_coherency(handle);
+  }
+
+  void load() {
+    on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_W}}; });
+  }
+  void backward() {
+    on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_R}, {s.g, STARPU_W}}; });
+  }
+
+  /// Every update, until the next forward has the working parameters.
+  NodeStep update() {
+    const NodeStep before = transferred();
+    const double start = starpu_timing_now();
+    for (std::size_t i = 0; i < subgroups_.size(); ++i) submit_update(i);
+    starpu_task_wait_for_all();
+    on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_R}}; });
+    const double end = starpu_timing_now();
+    const NodeStep after = transferred();
+    return {.seconds = (end - start) * kMicro,
+            .bytes_h2d = after.bytes_h2d - before.bytes_h2d,
+            .bytes_d2h = after.bytes_d2h - before.bytes_d2h};
+  }
+
+ private:
+  using Access = std::vector<std::pair<starpu_data_handle_t, starpu_data_access_mode>>;
+  /// FP32 parameters and two moments, 16-bit gradients and working parameters.
+  static constexpr std::size_t kBytesPerParam = 16;
+  /// Of a GPT of some billion parameters.
+  static constexpr std::size_t kLayers = 32;
+
+  void submit_update(std::size_t place) {
+    Subgroup& s = subgroups_[place];
+    starpu_task* task = starpu_task_create();
+    task->cl = &update_.codelet;
+    std::size_t buffer = 0;
+    for (starpu_data_handle_t handle : {s.p, s.m, s.v, s.g, s.w}) task->handles[buffer++] = handle;
+    // The next forward needs the first subgroups first.
+    task->priority = static_cast<int>(subgroups_.size() - place);
+    task->callback_func = use_result;
+    task->callback_arg = &s;
+    submit(task);
+  }
+
+  /// A task a layer on each GPU that uses `access(subgroup)` of its subgroups there, and waits.
+  template <class AccessOf>
+  void on_every_gpu(AccessOf&& access) {
+    const std::size_t layer = (subgroups_.size() + kLayers - 1) / kLayers;
+    for (std::size_t first = 0; first < subgroups_.size(); first += layer)
+      for (const int gpu : gpus_) {
+        Access all;
+        for (std::size_t i = first; i < std::min(first + layer, subgroups_.size()); ++i) {
+          if (static_cast<int>(subgroups_[i].gpu) != gpu) continue;
+          for (const auto& each : access(subgroups_[i])) all.push_back(each);
+        }
+        if (!all.empty()) submit_pass(all, static_cast<unsigned>(gpu));
+      }
+    starpu_task_wait_for_all();
+  }
+
+  void submit_pass(const Access& access, unsigned gpu) {
+    starpu_task* task = starpu_task_create();
+    task->cl = &pass_.codelet;
+    task->nbuffers = static_cast<int>(access.size());
+    // StarPU frees them with the task.
+    task->dyn_handles =
+        static_cast<starpu_data_handle_t*>(std::malloc(access.size() * sizeof *task->dyn_handles));
+    task->dyn_modes =
+        static_cast<starpu_data_access_mode*>(std::malloc(access.size() * sizeof *task->dyn_modes));
+    dos::require(task->dyn_handles != nullptr && task->dyn_modes != nullptr, "some memory");
+    for (std::size_t i = 0; i < access.size(); ++i)
+      std::tie(task->dyn_handles[i], task->dyn_modes[i]) = access[i];
+    task->execute_on_a_specific_worker = 1;
+    task->workerid = gpu;
+    submit(task);
+  }
+  static void submit(starpu_task* task) {
+    dos::require(starpu_task_submit(task) == 0, "a worker for every task");
+  }
+
+  Kernel update_{"dos.update.simulated",
+                 update_time,
+                 {STARPU_RW, STARPU_RW, STARPU_RW, STARPU_R, STARPU_W},
+                 true};
+  Kernel pass_{"pass", no_time, {}, false};
+  std::vector<dos::sched::Subgroup> sizes_;
+  Addresses addresses_;
+  std::vector<int> gpus_;
+  std::map<unsigned, Index> held_;
+  std::vector<Subgroup> subgroups_;
+};
+
+NodeResult run(const NodeTask& task) {
+  cpu_rate = task.cpu_rate;
+  gpu_rate = task.gpu_rate;
+  dos::sched_starpu::configure({.options = task.options});
+  const dos::rt::Session session({.scheduler = task.policy,
+                                  .cpu_workers = task.cpu_workers,
+                                  .cuda_workers = task.gpus,
+                                  .schedulers = dos::sched_starpu::policies()});
+  starpu_bus_get_profiling_info(0, nullptr);
+  Program program(task);
+  program.load();
+  NodeResult result;
+  for (Index step = 0; step < kWarmUps + task.steps; ++step) {
+    program.backward();
+    const NodeStep measured = program.update();
+    if (step >= kWarmUps) result.steps.push_back(measured);
+  }
+  const dos::sched_starpu::Report report = dos::sched_starpu::report();
+  result.plan = report.plan;
+  result.obstacle = report.obstacle;
+  if (!report.steps.empty())
+    result.gpu_share = report.steps.back().executed_gpu / report.steps.back().total;
+  return result;
+}
+
+}  // namespace
+
+// StarPU's header makes it starpu_main, which SimGrid calls: it returns, and calls no exit().
+int main(int argc, char** argv) {
+  std::string answer;
+  try {
+    dos::require(argc == 2, "started by update_phase");
+    answer = to_json(run(dos::bench::node_task_of(argv[1])));
+  } catch (const std::exception& error) {
+    answer = dos::bench::error_json(error.what());
+  }
+  std::printf("%s\n", answer.c_str());
+  return 0;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "perfmodels/starpu_bus.hpp"
+#include "sched/policy.hpp"
+
+namespace dos::bench {
+
+/// What a user asks of update_phase, as given.
+struct Request {
+  std::string machine;
+  std::string params = "5.12G";
+  std::string subgroup = "0";
+  std::string policy = "dos";
+  std::optional<double> gpu_memory{};  ///< GB
+  Index gpus = 1;
+  Index steps = 3;
+  bool busy_links = false;
+  sched::PolicyOptions options{};
+};
+
+/// A simulated update phase, checked and complete: plain values that a process can hand to another.
+struct UpdatePhase {
+  std::string machine;  ///< the machine file's name
+  std::string policy;
+  sched::PolicyOptions options{};
+  sched::Problem problem;      ///< rates of the simulated node, subgroups in order
+  Index subgroup_params = 0;   ///< of all subgroups but perhaps the last
+  units::Bytes gpu_memory{0};  ///< what each GPU holds: states, working parameters, gradients
+  Index steps = 0;             ///< that count
+};
+
+/// "16000000", "16M", "5.12G", "5.12e9". Throws Error naming `option` unless it is a whole number
+/// of parameters of at least `least`.
+Index parse_params(const std::string& option, const std::string& text, Index least);
+
+/// The machine file of a name that may be short: `name` where its GPUs can be dealt to ranks of
+/// `gpus` each, else `name`-4x, say. Throws Error with the numbers of GPUs that there are.
+perfmodels::Machine machine_of(const std::string& name, Index gpus,
+                               const std::filesystem::path& folder);
+
+/// The update phase of one rank with `gpus` GPUs and its part of the node. Without a size of
+/// subgroups the planner chooses one. Throws Error, with value, place and remedy in one line.
+UpdatePhase prepare(const Request& request, const std::filesystem::path& machines);
+
+}  // namespace dos::bench

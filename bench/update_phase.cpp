@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// update_phase: the update phase of a training step under a real scheduler on a simulated node.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "simulated/node_process.hpp"
+
+namespace {
+
+using dos::Index;
+using dos::bench::NodeResult;
+using dos::bench::NodeStep;
+using dos::bench::UpdatePhase;
+
+struct CommandLine {
+  dos::bench::Request request;
+  std::string machines = DOS_MACHINE_FOLDER;
+  bool json = false;
+};
+
+NodeStep mean_of(const std::vector<NodeStep>& steps) {
+  NodeStep sum;
+  for (const NodeStep& each : steps) {
+    sum.seconds += each.seconds;
+    sum.bytes_h2d += each.bytes_h2d;
+    sum.bytes_d2h += each.bytes_d2h;
+  }
+  const auto count = static_cast<double>(steps.size());
+  return {sum.seconds / count, sum.bytes_h2d / count, sum.bytes_d2h / count};
+}
+
+void print_text(const UpdatePhase& phase, const NodeResult& result, const NodeStep& mean,
+                double rate, const dos::sched::Bound& bound, double bound_rate) {
+  const dos::sched::Problem& problem = phase.problem;
+  fmt::print(
+      "{}: {} CPU workers, {} GPUs, {:.4g} GB of each for states (simulated)\n"
+      "{} M parameters in {} subgroups of {:.4g} M, policy {}\n",
+      phase.machine, problem.rates.cpu_workers, problem.gpus(),
+      problem.memory.front().update.value() / 1e9, problem.total().value() / 1e6,
+      problem.subgroups.size(), static_cast<double>(phase.subgroup_params) / 1e6, phase.policy);
+  if (!result.plan.empty()) fmt::print("plan: {}\n", result.plan);
+  if (!result.obstacle.empty()) fmt::print("no plan: {}\n", result.obstacle);
+  fmt::print(
+      "update: {:.1f} ms, {:.3f} Gparam/s, {:.1f} % of the bound ({:.3f} Gparam/s, {})\n"
+      "copies: {:.2f} GB to GPUs, {:.2f} GB from GPUs\n",
+      mean.seconds * 1e3, rate, 100 * rate / bound_rate, bound_rate, bound.binding,
+      mean.bytes_h2d / 1e9, mean.bytes_d2h / 1e9);
+}
+
+void run(const CommandLine& command) {
+  const UpdatePhase phase = dos::bench::prepare(command.request, command.machines);
+  dos::expect(*DOS_NODE_PROGRAM != '\0',
+              "this build's StarPU has no SimGrid, so there is nothing to simulate with: configure "
+              "with 'cmake --preset simgrid' (docs/performance/simulated-nodes.md)");
+  const NodeResult result = run_on_node(phase, DOS_NODE_PROGRAM);
+  const NodeStep mean = mean_of(result.steps);
+  const dos::sched::Bound bound =
+      dos::sched::lower_bound(phase.problem, {.residents = phase.options.residents});
+  const double giga = phase.problem.total().value() / 1e9;
+  const double rate = giga / mean.seconds;
+  const double bound_rate = giga / bound.time.value();
+  if (!command.json) {
+    print_text(phase, result, mean, rate, bound, bound_rate);
+    return;
+  }
+  nlohmann::json steps = nlohmann::json::array();
+  for (const NodeStep& each : result.steps) steps.push_back(each.seconds);
+  fmt::print("{}\n", nlohmann::json{{"machine", phase.machine},
+                                    {"policy", phase.policy},
+                                    {"subgroup_params", phase.subgroup_params},
+                                    {"gparams_per_s", rate},
+                                    {"bound_gparams_per_s", bound_rate},
+                                    {"fraction_of_bound", rate / bound_rate},
+                                    {"bytes_h2d", mean.bytes_h2d},
+                                    {"bytes_d2h", mean.bytes_d2h},
+                                    {"step_seconds", steps},
+                                    {"binding", bound.binding},
+                                    {"gpu_share", result.gpu_share},
+                                    {"plan", result.plan},
+                                    {"obstacle", result.obstacle}}
+                         .dump());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine command;
+  dos::bench::Request& request = command.request;
+  CLI::App app(
+      "Runs the update of all parameters under a scheduler on a simulated node, beside the bound; "
+      "docs/performance/simulated-nodes.md.");
+  app.add_option("--machine", request.machine,
+                 "h100, a100, rtx4090, gh200, ...: a machine file's name or path")
+      ->required();
+  app.add_option("--params", request.params, "parameters of the rank: 5.12G, 16M, 5.12e9")
+      ->capture_default_str();
+  app.add_option("--subgroup", request.subgroup,
+                 "parameters of a subgroup; 0: the planner's choice")
+      ->capture_default_str();
+  app.add_option(
+         "--policy", request.policy,
+         "dos, dos-stride, zero-offload, twinflow, gpu-only, or one of StarPU's: dmdas, lws")
+      ->capture_default_str();
+  app.add_option("--gpu-memory", request.gpu_memory,
+                 "GB of each GPU for states and their window; all that working parameters and "
+                 "gradients leave if not given");
+  app.add_option("--gpus", request.gpus, "GPUs of the rank, with their part of the node")
+      ->capture_default_str();
+  app.add_option("--stride", request.options.stride, "every stride-th subgroup on a GPU");
+  app.add_option("--share", request.options.share, "part of the parameters on GPUs, 0 to 1");
+  app.add_option("--window", request.options.window, "streamed subgroups on a GPU at once");
+  app.add_flag("!--no-residents", request.options.residents, "no state stays on a GPU");
+  app.add_flag("--busy-links", request.busy_links,
+               "links at the rates of link.*_cpu_busy, in simulation, plan and bound");
+  app.add_option("--steps", request.steps, "updates that count")->capture_default_str();
+  app.add_option("--machines", command.machines, "folder of the machine files")
+      ->capture_default_str();
+  app.add_flag("--json", command.json, "one JSON object");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(command);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "update_phase: error: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the real policies reach on simulated nodes. SimGrid's time does not depend on the machine
+that simulates, so every figure here is the same each time."""
+
+import sys
+import unittest
+from pathlib import Path
+
+from phase_harness import NO_SIMGRID, has_simgrid, simulated
+
+WORKED = Path(__file__).with_name("worked_example.toml")
+# 80 subgroups: a quarter of the worked example.
+SMALL = ("--machine", WORKED, "--params", "1.28G", "--gpu-memory", 2.5)
+
+
+class Simulated(unittest.TestCase):
+    def test_all_on_the_cpu_takes_what_the_cost_function_says(self):
+        # 80 subgroups of 16 M in 4 rounds of 24 workers at 3 Gparam/s: 512 ms, and what starts and
+        # ends them: tasks, the first gradients, the last parameters (0.64 ms each at 50 GB/s; the
+        # last round's 8 subgroups follow each other on the link).
+        result = simulated(*SMALL, "--subgroup", "16M", "--policy", "zero-offload")
+        seconds = 1.28 / result["gparams_per_s"]
+        self.assertGreaterEqual(seconds, 0.512)
+        self.assertLess(seconds, 0.512 + 8 * 2 * 0.00064 + 0.010)
+        # Every gradient out once and every parameter in once, 2 bytes each.
+        self.assertAlmostEqual(result["bytes_d2h"], 2.56e9, delta=1)
+        self.assertAlmostEqual(result["bytes_h2d"], 2.56e9, delta=1)
+        self.assertEqual(result["gpu_share"], 0)
+
+    def test_dos_comes_near_the_bound(self):
+        result = simulated("--machine", "h100", "--params", "5.12G", "--gpu-memory", 2.5)
+        self.assertGreaterEqual(result["fraction_of_bound"], 0.95)
+        self.assertLessEqual(result["fraction_of_bound"], 1)
+        self.assertEqual(result["obstacle"], "")
+
+    def test_dos_beats_what_it_is_compared_with(self):
+        ours = simulated(*SMALL)["gparams_per_s"]
+        for policy in ("zero-offload", "twinflow", "gpu-only", "dmdas", "lws"):
+            self.assertGreater(ours, simulated(*SMALL, "--policy", policy)["gparams_per_s"], policy)
+        # The best share is 0.55: half or all of the subgroups are too few or too many.
+        strided = max(simulated(*SMALL, "--policy", "dos-stride", "--stride", k)["gparams_per_s"]
+                      for k in (1, 2, 3))
+        self.assertGreater(ours, 1.12 * strided)
+
+    def test_states_stay_on_a_gpu_that_has_room(self):
+        result = simulated("--machine", WORKED, "--params", "640M", "--subgroup", "16M",
+                           "--gpu-memory", 64)
+        self.assertEqual(result["gpu_share"], 1)
+        self.assertEqual(result["bytes_h2d"] + result["bytes_d2h"], 0)
+        self.assertGreater(result["fraction_of_bound"], 0.85)
+
+    def test_the_same_run_takes_the_same_time(self):
+        self.assertEqual(simulated(*SMALL, "--subgroup", "16M"),
+                         simulated(*SMALL, "--subgroup", "16M"))
+
+
+if __name__ == "__main__":
+    if not has_simgrid():
+        print(f"skipped: {NO_SIMGRID} (docs/performance/simulated-nodes.md)")
+        sys.exit(77)
+    unittest.main()
