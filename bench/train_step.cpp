@@ -41,6 +41,7 @@ struct Options {
   Index vocab = 0;
   Index lanes = 0;
   Index workers = -1;
+  Index cuda_devices = 0;
   Index steps = 10;
   Index warmup = 2;
   Index subgroup_params = 5'000'000;
@@ -251,9 +252,14 @@ void run(const Options& options) {
   dos::expect(options.steps > 0 && options.warmup >= 0,
               "--steps must be at least 1 and --warmup 0");
   dos::platform::blas::use_one_thread();
+  dos::sched_starpu::configure({.model_on_host = options.cuda_devices == 0});
   dos::rt::Session session({.scheduler = options.scheduler,
                             .cpu_workers = options.workers,
+                            .cuda_workers = options.cuda_devices,
                             .schedulers = dos::sched_starpu::policies()});
+  dos::expect(options.cuda_devices <= 0 || session.cuda_workers() == options.cuda_devices,
+              "--cuda-devices {}, but StarPU finds {} here", options.cuda_devices,
+              session.cuda_workers());
   Bench bench(session, options);
   const Readings readings = bench.run();
   if (options.json)
@@ -276,6 +282,8 @@ int main(int argc, char** argv) {
   app.add_option("--lanes", options.lanes, "slices of the batch; 0: one a worker")
       ->capture_default_str();
   app.add_option("--workers", options.workers, "CPU workers; -1: one a core")
+      ->capture_default_str();
+  app.add_option("--cuda-devices", options.cuda_devices, "CUDA devices; -1: all")
       ->capture_default_str();
   app.add_option("--steps", options.steps, "steps that count")->capture_default_str();
   app.add_option("--warmup", options.warmup, "steps before them")->capture_default_str();

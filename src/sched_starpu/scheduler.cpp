@@ -54,7 +54,7 @@ units::Bytes free_memory(unsigned node) {
 
 /// Buffer 0 holds the FP32 parameters; what a task reads and writes are states, what it only writes
 /// are working parameters, what it only reads is the gradient.
-UpdateTask describe(starpu_task* task, bool model_on_host) {
+UpdateTask describe(starpu_task* task, std::optional<bool> model_on_host) {
   double states = 0;
   double written = 0;
   double read = 0;
@@ -72,17 +72,15 @@ UpdateTask describe(starpu_task* task, bool model_on_host) {
                     .params = static_cast<Index>(params),
                     .priority = task->priority,
                     .cost = {}};
-  // Without working parameters of its own the model lives in host memory, and so do its gradients.
-  // Otherwise they are where the model is, on the GPU unless the settings say that it is not.
-  const bool on_host = written == 0 || model_on_host;
+  // Gradients are where the model is. Without working parameters of its own it reads the FP32 ones.
+  const bool on_host = model_on_host.value_or(written == 0);
+  const double working = written == 0 ? sizeof(float) : written / params;
   update.cost.state = units::BytesPerParam(states / params);
   update.cost.state_buffers = state_buffers;
-  update.cost.weight = units::BytesPerParam(on_host ? 0 : written / params);
+  update.cost.weight = units::BytesPerParam(on_host ? 0 : working);
   update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
   update.cost.host_gradient = units::BytesPerParam(on_host ? read / params : 0);
-  update.cost.host_parameter = units::BytesPerParam(!on_host       ? 0
-                                                    : written == 0 ? sizeof(float)
-                                                                   : written / params);
+  update.cost.host_parameter = units::BytesPerParam(on_host ? working : 0);
   update.cost.cpu_traffic = units::BytesPerParam((2 * states + written + read) / params);
   return update;
 }

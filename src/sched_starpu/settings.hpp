@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "sched/policy.hpp"
@@ -9,12 +10,12 @@ namespace dos::sched_starpu {
 
 /// How a policy runs.
 struct Settings {
-  sched::PolicyOptions options;
+  sched::PolicyOptions options{};
   /// Tasks whose performance model has a symbol that starts with it are updates.
   std::string update_prefix = "dos.update.";
-  /// Whether forward and backward run on the CPU although updates write working parameters of their
-  /// own. Without such parameters they are taken to run there.
-  bool model_on_host = false;
+  /// Whether forward and backward run on the CPU. Where it is not said, they are taken to run there
+  /// if updates write no working parameters of their own.
+  std::optional<bool> model_on_host{};
 };
 
 }  // namespace dos::sched_starpu

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "models/registry.hpp"
+#include "rt/cuda.hpp"
 
 namespace dos::train {
 namespace {
@@ -270,7 +271,7 @@ sched_starpu::Settings TrainConfig::scheduling() const {
   if (sched.share != -1) settings.options.share = sched.share;
   if (sched.window != 0) settings.options.window = sched.window;
   settings.options.residents = sched.resident;
-  settings.model_on_host = true;
+  settings.model_on_host = !rt::has_cuda() || train.cuda_devices == 0;
   settings.options.validate();
   return settings;
 }
