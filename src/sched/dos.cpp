@@ -199,7 +199,7 @@ Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
     }
   }
   Plan plan = search.take();
-  if (plan.gpu_share(problem) == 0) plan.reason = "the GPU cannot help: every update on the CPU";
+  if (plan.gpu_share(problem) == 0) plan.reason = reason_for_all_cpu(problem);
   return plan;
 }
 

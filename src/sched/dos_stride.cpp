@@ -41,7 +41,7 @@ Plan plan_dos_stride(const Problem& problem, const PolicyOptions& options) {
     next_gpu = (next_gpu + 1) % problem.gpus();
   }
   deal_weights(problem, plan);
-  plan.reason = stride == 0 ? "the GPU cannot help: every update on the CPU"
+  plan.reason = stride == 0 ? reason_for_all_cpu(problem)
                             : fmt::format("policy: one of {} subgroups on the GPU", stride);
   if (options.published) {
     set_windows(problem, plan, 1);

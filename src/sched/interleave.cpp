@@ -28,6 +28,11 @@ Plan all_cpu(const Problem& problem) {
   return plan;
 }
 
+const char* reason_for_all_cpu(const Problem& problem) {
+  return problem.gpus() == 0 ? "there is no GPU: every update on the CPU"
+                             : "the GPU cannot help: every update on the CPU";
+}
+
 void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
   for (std::size_t i = 0; i < plan.assignments.size() && !left.empty(); ++i) {

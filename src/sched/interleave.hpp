@@ -11,6 +11,8 @@ namespace dos::sched {
 
 /// Everything on the CPU, no window.
 Plan all_cpu(const Problem& problem);
+/// Why a plan updates everything there.
+const char* reason_for_all_cpu(const Problem& problem);
 
 /// Makes subgroups resident, from the first on, while their states fit into `amount` of each GPU.
 /// At the front they need no copy when the links have nothing to update yet, and the next forward

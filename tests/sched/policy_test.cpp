@@ -158,8 +158,11 @@ TEST(Policy, AGpuThatCannotHelpGetsNothing) {
   Problem none = test::simple_problem(4, 1, 12);
   none.rates.gpus.clear();
   none.memory.clear();
-  EXPECT_EQ(drawn(make_plan("dos", none)), "CCCC");
-  EXPECT_EQ(drawn(make_plan("dos-stride", none)), "CCCC");
+  for (const char* policy : {"dos", "dos-stride"}) {
+    const Plan plan = make_plan(policy, none);
+    EXPECT_EQ(drawn(plan), "CCCC");
+    EXPECT_EQ(plan.reason, "there is no GPU: every update on the CPU");
+  }
 }
 
 TEST(Policy, OneSubgroup) {
