@@ -63,9 +63,20 @@ endif()
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 
+# DOS_MPI: ON demands MPICH, OFF does without (one rank), AUTO takes it if it is there. Sets DOS_HAS_MPI.
 # MPICH by name: Debian's StarPU pulls in Open MPI, and the two must never meet in one program.
-if(DOS_WITH_MPI)
-  dos_require_pkg(MPICH MODULES mpich HINT "Debian: libmpich-dev.")
+set(DOS_MPI AUTO CACHE STRING "Many ranks through MPICH: AUTO, ON or OFF")
+set_property(CACHE DOS_MPI PROPERTY STRINGS AUTO ON OFF)
+set(DOS_HAS_MPI false)
+if(NOT DOS_MPI MATCHES "^(FALSE|NO|OFF)$")
+  pkg_search_module(MPICH IMPORTED_TARGET GLOBAL mpich)
+  if(MPICH_FOUND)
+    set(DOS_HAS_MPI true)
+  elseif(NOT DOS_MPI STREQUAL "AUTO")
+    message(FATAL_ERROR "MPICH not found (pkg-config: mpich). Debian: libmpich-dev.")
+  endif()
+endif()
+if(DOS_HAS_MPI)
   find_program(DOS_MPIEXEC NAMES mpiexec.mpich mpiexec.hydra mpiexec)
 endif()
 
@@ -77,5 +88,9 @@ if(DOS_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
+set(mpi_shown ${MPICH_VERSION})
+if(NOT DOS_HAS_MPI)
+  set(mpi_shown "(none: one rank)")
+endif()
 message(STATUS "StarPU ${STARPU_VERSION}, hwloc ${HWLOC_VERSION}, OpenBLAS ${OPENBLAS_VERSION}, "
-               "oneDNN ${dnnl_VERSION}, MPICH ${MPICH_VERSION}")
+               "oneDNN ${dnnl_VERSION}, MPICH ${mpi_shown}")
