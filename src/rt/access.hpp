@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rt/handle.hpp"
+#include "rt/mode.hpp"
+
+namespace dos::rt {
+
+/// Waits for access to a handle without a thread.
+class AccessListener {
+ public:
+  AccessListener() = default;
+  AccessListener(const AccessListener&) = delete;
+  AccessListener& operator=(const AccessListener&) = delete;
+
+  /// The handle's elements lie at `data`, in host memory, until end_access(). Called once, on a
+  /// worker or on a thread that submits a task, requests or ends an access: it must not wait, nor
+  /// submit.
+  virtual void granted(void* data) noexcept = 0;
+
+ protected:
+  ~AccessListener() = default;
+};
+
+/// Asks for access to `handle` in the order of submission, as a task would: after the tasks and
+/// accesses submitted before, and before those submitted later. Returns at once; `listener` may
+/// have been called by then. Both must live until end_access(). Pre: `mode` is not kScratch.
+void request_access(const Handle& handle, Mode mode, AccessListener& listener);
+
+/// Gives the handle back. Any thread. Pre: the access was granted.
+void end_access(const Handle& handle);
+
+}  // namespace dos::rt
