@@ -14,6 +14,7 @@
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
 #include "train/config_file.hpp"
+#include "train/handshake.hpp"
 #include "train/launch.hpp"
 #include "train/run_info.hpp"
 
@@ -26,28 +27,27 @@ struct CommandLine {
   bool print_config = false;
 };
 
-/// This version trains on one rank. A step of several Slurm tasks that MPI does not see would be
-/// several trainings into one folder.
-void expect_one_rank(dos::Index ranks) {
-  dos::expect(ranks == 1, "started on {} ranks, but this version trains on one: use one task",
-              ranks);
+/// A step of several Slurm tasks that MPI does not connect would be several trainings into one
+/// folder.
+void expect_connected(dos::Index ranks) {
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   dos::expect(
-      tasks == nullptr || std::string(tasks) == "1",
-      "Slurm started {} tasks that MPI does not connect, and this version trains on one rank: use "
-      "srun --ntasks=1 (and srun --mpi=pmi2 to connect tasks)",
-      tasks);
+      ranks > 1 || tasks == nullptr || std::string(tasks) == "1",
+      "Slurm started {} tasks that MPI does not connect: use srun --mpi=pmi2, or --ntasks=1",
+      tasks == nullptr ? "no" : tasks);
 }
 
-void run(CommandLine& command, const CLI::App& app) {
+void run(CommandLine& command, const CLI::App& app, dos::platform::MpiEnvironment& mpi) {
   dos::log::configure(command.log_level);
   if (app.count("--resume") > 0) command.launch.resume = command.resume;
   if (const char* scheduler = std::getenv("STARPU_SCHED")) command.launch.scheduler = scheduler;
+  command.launch.quiet = command.launch.quiet || mpi.rank() != 0;
   if (command.print_config) {
+    if (mpi.rank() != 0) return;
     fmt::print("{}", dos::train::to_toml(dos::train::merge_configuration(command.launch)));
     return;
   }
-  dos::train::launch(command.launch);
+  dos::train::launch(command.launch, mpi);
 }
 
 }  // namespace
@@ -86,10 +86,18 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   bool reports = true;
   try {
-    const dos::platform::MpiEnvironment mpi(argc, argv);
+    dos::platform::MpiEnvironment mpi(argc, argv);
     reports = mpi.rank() == 0;
-    expect_one_rank(mpi.size());
-    run(command, app);
+    expect_connected(mpi.size());
+    try {
+      run(command, app, mpi);
+    } catch (const dos::train::AgreedError&) {
+      throw;
+    } catch (const std::exception&) {
+      // Of one rank alone, as far as it knows.
+      reports = true;
+      throw;
+    }
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     if (reports) fmt::print(stderr, "train_gpt: error: {}\n", error.what());

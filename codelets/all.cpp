@@ -2,6 +2,7 @@
 #include "codelets/all.hpp"
 
 #include "codelets/attention/attention_codelet.hpp"
+#include "codelets/collect/collect_codelet.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "codelets/embedding/embedding_codelet.hpp"
 #include "codelets/gelu/gelu_codelet.hpp"
@@ -15,9 +16,9 @@
 namespace dos::codelets {
 
 std::vector<const rt::Codelet*> all_codelets() {
-  std::vector<const rt::Codelet*> all{&mean_loss_codelet(),    &fill_codelet(),
-                                      &init_normal_codelet(),  &round_codelet(),
-                                      &combine_norm_codelet(), &load_tokens_codelet()};
+  std::vector<const rt::Codelet*> all{
+      &mean_loss_codelet(),    &fill_codelet(),        &init_normal_codelet(), &round_codelet(),
+      &combine_norm_codelet(), &load_tokens_codelet(), &pack_codelet(),        &unpack_codelet()};
   for (const DType type : kActivationTypes)
     all.insert(all.end(),
                {&attention_forward_codelet(type), &attention_backward_codelet(type),
@@ -27,7 +28,8 @@ std::vector<const rt::Codelet*> all_codelets() {
                 &layernorm_backward_codelet(type), &layernorm_backward_last_codelet(type),
                 &linear_forward_codelet(type), &linear_residual_forward_codelet(type),
                 &linear_backward_data_codelet(type), &logits_forward_codelet(type),
-                &logits_backward_data_codelet(type), &sum_of_squares_codelet(type)});
+                &logits_backward_data_codelet(type), &sum_of_squares_codelet(type),
+                &take_gradient_codelet(type), &add_gradient_codelet(type)});
   for (const GradientTypes& types : kGradientTypes)
     all.insert(
         all.end(),

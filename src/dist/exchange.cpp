@@ -84,6 +84,13 @@ Exchange::~Exchange() {
   if (failed_) environment_.abandon();
 }
 
+void Exchange::configure(const ExchangeOptions& options) {
+  // Its error is the caller's.
+  static_cast<void>(Tags(std::max(options.numbers, ranks()), environment_.largest_tag()));
+  const std::lock_guard lock(mutex_);
+  new_options_ = options;
+}
+
 void Exchange::post(std::vector<Message> messages, Completion& completion) {
   if (messages.empty()) return completion.ended();
   auto batch = std::make_shared<Batch>(Batch{std::move(messages), &completion});
@@ -200,6 +207,10 @@ void Exchange::start_posted() {
   std::vector<std::shared_ptr<Batch>> batches;
   {
     const std::lock_guard lock(mutex_);
+    if (const auto options = std::exchange(new_options_, std::nullopt)) {
+      tags_ = Tags(std::max(options->numbers, ranks()), environment_.largest_tag());
+      heartbeats_.set_timeout(options->timeout);
+    }
     batches.swap(posted_);
     for (const auto& batch : batches)
       for (const Message& message : batch->messages)

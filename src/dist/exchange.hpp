@@ -41,7 +41,7 @@ class Completion {
 
 struct ExchangeOptions {
   Seconds timeout{60};  ///< a rank that is silent for longer is lost
-  Index numbers = 1;    ///< most numbers of a kind of message (MessageName)
+  Index numbers = 0;    ///< most numbers of a kind of message (MessageName); at least the ranks
 };
 
 /// All messages between this rank and the others: one thread starts and tests them, so that no
@@ -62,6 +62,10 @@ class Exchange {
 
   [[nodiscard]] Index rank() const { return environment_.rank(); }
   [[nodiscard]] Index ranks() const { return environment_.size(); }
+
+  /// Other options from now on. Pre: no messages but heartbeats are under way here or, with those
+  /// that this rank is to receive, elsewhere; all ranks set the same.
+  void configure(const ExchangeOptions& options);
 
   /// Starts all messages; `completion` is told when the last has ended. Bytes and completion live
   /// until then. An empty list ends at once.
@@ -107,13 +111,13 @@ class Exchange {
   [[nodiscard]] bool may_end();
 
   platform::MpiEnvironment& environment_;
-  Tags tags_;
   std::atomic<Index> step_{0};
   std::atomic<bool> failed_{false};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Batch>> posted_;
+  std::optional<ExchangeOptions> new_options_;
   std::optional<Failure> failure_;
   std::optional<std::string> abandoned_;
   bool closing_ = false;
@@ -121,6 +125,7 @@ class Exchange {
   Traffic sent_;
 
   // Of the progress thread.
+  Tags tags_;
   platform::MpiTransfers transfers_;
   Heartbeats heartbeats_;
   std::map<Id, std::pair<std::shared_ptr<Batch>, Index>> active_;  ///< batch, message of it

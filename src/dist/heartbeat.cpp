@@ -25,11 +25,14 @@ Beat stopped_beat(Index step, std::string_view why) {
 }
 
 Heartbeats::Heartbeats(Index rank, Index ranks, Seconds timeout, Clock::time_point now)
-    : rank_(rank),
-      timeout_(timeout),
-      interval_(std::min(kLongestInterval, timeout / kBeats)),
-      looked_(now),
-      peers_(to_size(ranks), Peer{.heard = now}) {}
+    : rank_(rank), looked_(now), peers_(to_size(ranks), Peer{.heard = now}) {
+  set_timeout(timeout);
+}
+
+void Heartbeats::set_timeout(Seconds timeout) {
+  timeout_ = timeout;
+  interval_ = std::min(kLongestInterval, timeout / kBeats);
+}
 
 bool Heartbeats::is_due(Clock::time_point now) {
   if (sent_ != Clock::time_point{} && now - sent_ < interval_) return false;

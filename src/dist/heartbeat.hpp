@@ -37,6 +37,8 @@ class Heartbeats {
  public:
   Heartbeats(Index rank, Index ranks, Seconds timeout, Clock::time_point now);
 
+  void set_timeout(Seconds timeout);
+
   /// Time between beats, and how long the thread that listens may sleep.
   [[nodiscard]] Seconds interval() const { return interval_; }
   /// Whether beats are to be sent now; they count as sent.

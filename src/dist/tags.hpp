@@ -6,7 +6,7 @@
 namespace dos::dist {
 
 /// What a message between two ranks is.
-enum class Kind { kGradient, kParameter, kSums, kLoss, kNote, kText, kCheckpoint, kBeat };
+enum class Kind { kBeat, kText, kNote, kGradient, kParameter, kSums, kLoss, kCheckpoint };
 inline constexpr Index kKinds = 8;
 
 /// Which message: those of a kind are numbered, by subgroup or by rank, and each number has rounds.
@@ -18,6 +18,7 @@ struct MessageName {
 
 /// Tags by name: both ends compute the same one, so ranks need no common order of posting. Two
 /// names with equal tags are of the same kind and number, at least kLeastRounds rounds apart.
+/// Number 0 of beats in round 0 has tag 0 whatever the numbers are.
 class Tags {
  public:
   static constexpr Index kLeastRounds = 8;

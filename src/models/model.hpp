@@ -21,6 +21,19 @@ struct MicroBatch {
   float loss_scale;  ///< gradients are those of loss_scale * (summed loss of the micro-batch)
 };
 
+/// Told where the submission of a pass stands, at each depth (tensor::ParameterSpec::depth): for
+/// parameters that are elsewhere until then, and gradients that go elsewhere.
+class DepthListener {
+ public:
+  virtual ~DepthListener() = default;
+  /// Tasks that read the depth's parameters come next.
+  virtual void before_forward(Index depth) = 0;
+  virtual void before_backward(Index depth) = 0;
+  /// No task of this micro-batch that writes the depth's gradients comes any more. Those of depth 0
+  /// may be written from the beginning of backward on (a tied head).
+  virtual void after_backward(Index depth) = 0;
+};
+
 /// A model with its activation buffers: submits the tasks of forward and backward. Every method
 /// returns at once; the order of submission is the order of the results.
 class Model {
@@ -43,8 +56,20 @@ class Model {
   virtual const rt::Handle& predict(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
                                     Index position) = 0;
 
+  /// `listener` must outlive the model; null: none.
+  void set_listener(DepthListener* listener) { listener_ = listener; }
+
   /// Summed loss (nats) of each lane since it was last taken; FP64, one element each.
   [[nodiscard]] virtual std::vector<const rt::Handle*> losses() const = 0;
+
+ protected:
+  /// Calls a function of the listener, if there is one.
+  void tell(void (DepthListener::*what)(Index), Index depth) {
+    if (listener_ != nullptr) (listener_->*what)(depth);
+  }
+
+ private:
+  DepthListener* listener_ = nullptr;
 };
 
 /// One model family: everything the rest of the program needs to know of it.

@@ -11,6 +11,9 @@ void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet&
     const tensor::Initialisation& init = parameter.spec.init;
     Index first_index = 0;
     for (const tensor::Piece& piece : tensor::pieces_of(parameter)) {
+      const Index first = first_index;
+      first_index += piece.count;
+      if (!parameters.placement().owns(piece.subgroup)) continue;
       const rt::Handle& handle = parameters.values()[piece.subgroup];
       const codelets::HandleRange range{piece.offset, piece.count};
       const rt::TaskOptions options{.priority = 0, .label = "initialise"};
@@ -18,12 +21,11 @@ void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet&
         codelets::submit_init_normal(submitter, handle, range,
                                      {.seed = seed,
                                       .stream = stream_of(parameter.spec.name),
-                                      .first_index = first_index,
+                                      .first_index = first,
                                       .deviation = init.deviation},
                                      options);
       else
         codelets::submit_fill(submitter, handle, range, init.constant, options);
-      first_index += piece.count;
     }
   }
   submit_working_parameters(submitter, parameters);
@@ -32,8 +34,9 @@ void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet&
 void submit_working_parameters(rt::Submitter& submitter, const tensor::ParameterSet& parameters) {
   if (!parameters.has_working()) return;
   for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
-    codelets::submit_round(submitter, parameters.values()[i], parameters.working()[i],
-                           {.priority = 0, .label = "round"});
+    if (parameters.placement().owns(i))
+      codelets::submit_round(submitter, parameters.values()[i], parameters.working()[i],
+                             {.priority = 0, .label = "round"});
 }
 
 }  // namespace dos::nn

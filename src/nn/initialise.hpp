@@ -8,13 +8,14 @@
 
 namespace dos::nn {
 
-/// Submits the tasks that give every parameter its initial value, and its working parameter.
+/// Submits the tasks that give every parameter in a subgroup that this rank owns its initial value,
+/// and its working parameter.
 /// Element i of a tensor depends only on (seed, tensor name, i): not on the workers, nor on how the
 /// tensor is cut into subgroups.
 void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
                            std::uint64_t seed);
 
-/// Submits the tasks that round the values to the working parameters, where those are others:
+/// Submits the tasks that round owned values to the working parameters, where those are others:
 /// needed whenever the values did not come from an update.
 void submit_working_parameters(rt::Submitter& submitter, const tensor::ParameterSet& parameters);
 

@@ -46,8 +46,11 @@ Optimizer::Optimizer(rt::Session& session, const tensor::ParameterSet& parameter
       rule_(find_rule(options.rule)),
       global_factor_(make_factor(session, "clip_factor")) {
   options_.validate();
+  const tensor::Buffers buffers =
+      tensor::BufferPlan(parameters.layout(), {}, parameters.placement()).states;
   for (const char* name : rule_.info->states)
-    states_.emplace_back(session, parameters.layout(), name, rt::MemoryCategory::kStates);
+    states_.emplace_back(session, parameters.layout(), buffers, name, rt::MemoryCategory::kStates,
+                         DType::kF32);
   const auto& subgroups = parameters.layout().subgroups;
   for (const tensor::Subgroup& subgroup : subgroups) {
     sums_.push_back(make_scalar(session, "sum_of_squares." + subgroup.name, DType::kF64));
@@ -63,12 +66,15 @@ Optimizer::Optimizer(rt::Session& session, const tensor::ParameterSet& parameter
   });
 }
 
-Index Optimizer::state_bytes(const tensor::Layout& layout, const OptimizerOptions& options) {
+Index Optimizer::state_bytes(const tensor::Layout& layout, const OptimizerOptions& options,
+                             const tensor::Placement& placement) {
   const auto subgroups = static_cast<Index>(layout.subgroups.size());
   const Index scalar = size_of(DType::kF32);
   const Index wide = size_of(DType::kF64);
   const Index states = std::ssize(find_rule(options.rule).info->states);
-  return states * scalar * layout.parameter_count() + wide * subgroups + scalar +
+  const Index owned =
+      tensor::element_count(layout, tensor::BufferPlan(layout, {}, placement).states);
+  return states * scalar * owned + wide * subgroups + scalar +
          (options.clip > 0 ? 0 : subgroups * (scalar + wide));
 }
 
@@ -89,16 +95,19 @@ void Optimizer::submit_norms(rt::Submitter& submitter, const rt::Handle& norm) c
   submitter.set_tag({rt::Phase::kReduce, submitter.tag().step});
   const auto& subgroups = parameters_.layout().subgroups;
   std::vector<const rt::Handle*> sums;
+  for (const auto& sum : sums_) sums.push_back(sum.get());
+  const auto options = [&](std::size_t i) {
+    return rt::TaskOptions{.priority = kNormPriority, .label = subgroups[i].name.c_str()};
+  };
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const rt::TaskOptions task{.priority = kNormPriority, .label = subgroups[i].name.c_str()};
-    const rt::Handle* sum = sums_[i].get();
-    codelets::submit_sum_of_squares(submitter, parameters_.gradients()[static_cast<Index>(i)], *sum,
-                                    task);
+    const auto index = static_cast<Index>(i);
+    if (!parameters_.placement().owns(index)) continue;
+    codelets::submit_sum_of_squares(submitter, parameters_.sums()[index], *sums[i], options(i));
     if (!factors_.empty())
-      codelets::submit_combine_norm(submitter, std::span(&sum, 1), 0, *factors_[i], *norms_[i],
-                                    task);
-    sums.push_back(sum);
+      codelets::submit_combine_norm(submitter, std::span(&sums[i], 1), 0, *factors_[i], *norms_[i],
+                                    options(i));
   }
+  if (ranks_.share_sums) ranks_.share_sums(sums);
   codelets::submit_combine_norm(submitter, sums, options_.clip, *global_factor_, norm,
                                 {.priority = kNormPriority, .label = "global norm"});
 }
@@ -110,19 +119,27 @@ void Optimizer::submit_step(rt::Submitter& submitter, Index step, double learnin
   const codelets::StepBytes decayed = step_of(step, learning_rate, true);
   const codelets::StepBytes plain = step_of(step, learning_rate, false);
   for (const std::size_t i : order_) {
-    const tensor::Subgroup& subgroup = parameters_.layout().subgroups[i];
     const auto index = static_cast<Index>(i);
-    std::vector<const rt::Handle*> states;
-    for (const tensor::SubgroupHandles& handles : states_) states.push_back(&handles[index]);
-    codelets::submit_update(
-        submitter, rule_.number, subgroup.decay ? decayed : plain,
-        {.parameters = parameters_.values()[index],
-         .states = states,
-         .working = parameters_.has_working() ? &parameters_.working()[index] : nullptr,
-         .gradient = parameters_.gradients()[index],
-         .clip = factor_of(i)},
-        {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});
+    if (parameters_.placement().owns(index))
+      submit_update(submitter, index, parameters_.layout().subgroups[i].decay ? decayed : plain);
+    if (ranks_.updated) ranks_.updated(index);
   }
+}
+
+void Optimizer::submit_update(rt::Submitter& submitter, Index index,
+                              const codelets::StepBytes& step) const {
+  const tensor::Subgroup& subgroup =
+      parameters_.layout().subgroups[static_cast<std::size_t>(index)];
+  std::vector<const rt::Handle*> states;
+  for (const tensor::SubgroupHandles& handles : states_) states.push_back(&handles[index]);
+  codelets::submit_update(
+      submitter, rule_.number, step,
+      {.parameters = parameters_.values()[index],
+       .states = states,
+       .working = parameters_.has_working() ? &parameters_.working()[index] : nullptr,
+       .gradient = parameters_.sums()[index],
+       .clip = factor_of(static_cast<std::size_t>(index))},
+      {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});
 }
 
 }  // namespace dos::optim

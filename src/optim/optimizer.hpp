@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,8 +38,19 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Submits step `step` (counted from 1): norms, clip factor, one update a subgroup in the order
-  /// in which the next forward pass needs them. norm (FP64 [1]) receives the global gradient norm.
+  /// Between the ranks of a run whose subgroups are not all here.
+  struct Ranks {
+    /// Submits what fills the sums of squares (FP64 [1], by subgroup) of other ranks' subgroups.
+    std::function<void(std::span<const rt::Handle* const> sums)> share_sums;
+    /// Called when what changes a subgroup's parameters was submitted, or would have been by its
+    /// owner.
+    std::function<void(Index subgroup)> updated;
+  };
+  void set_ranks(Ranks ranks) { ranks_ = std::move(ranks); }
+
+  /// Submits step `step` (counted from 1): norms, clip factor, one update an owned subgroup in the
+  /// order in which the next forward pass needs them. norm (FP64 [1]) receives the global gradient
+  /// norm.
   void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
                    const rt::Handle& norm) const;
 
@@ -51,10 +63,13 @@ class Optimizer {
   }
 
   /// Bytes that the constructor will register.
-  static Index state_bytes(const tensor::Layout& layout, const OptimizerOptions& options);
+  static Index state_bytes(const tensor::Layout& layout, const OptimizerOptions& options,
+                           const tensor::Placement& placement = {});
 
  private:
   void submit_norms(rt::Submitter& submitter, const rt::Handle& norm) const;
+  void submit_update(rt::Submitter& submitter, Index subgroup,
+                     const codelets::StepBytes& step) const;
   [[nodiscard]] codelets::StepBytes step_of(Index step, double learning_rate, bool decay) const;
   [[nodiscard]] const rt::Handle& factor_of(std::size_t subgroup) const;
 
@@ -68,6 +83,7 @@ class Optimizer {
   std::vector<std::unique_ptr<rt::Handle>> norms_;    ///< FP64 [1] a subgroup, without clipping
   std::vector<std::size_t> order_;                    ///< subgroups by depth
   Index depths_ = 0;
+  Ranks ranks_;
 };
 
 }  // namespace dos::optim

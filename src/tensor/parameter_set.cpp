@@ -2,6 +2,7 @@
 #include "tensor/parameter_set.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/bf16.hpp"
@@ -16,14 +17,27 @@ std::size_t to_size(Index value) {
 }  // namespace
 
 SubgroupHandles::SubgroupHandles(rt::Session& session, const Layout& layout,
+                                 const std::string& prefix, rt::MemoryCategory category, DType type)
+    : SubgroupHandles(session, layout, BufferPlan(layout, {}, {}).states, prefix, category, type) {}
+
+SubgroupHandles::SubgroupHandles(rt::Session& session, const Layout& layout, const Buffers& buffers,
                                  const std::string& prefix, rt::MemoryCategory category,
                                  DType type) {
-  for (const Subgroup& subgroup : layout.subgroups)
-    handles_.push_back(
-        std::make_unique<rt::Handle>(session, rt::HandleSpec{.name = prefix + "." + subgroup.name,
-                                                             .type = type,
-                                                             .count = subgroup.count,
-                                                             .category = category}));
+  require(buffers.size() == layout.subgroups.size(), "a buffer, or none, a subgroup");
+  std::map<Index, std::shared_ptr<rt::Handle>> made;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    std::shared_ptr<rt::Handle>& handle = made[buffers[i]];
+    const Subgroup& subgroup = layout.subgroups[i];
+    if (handle == nullptr && buffers[i] != kNoBuffer)
+      handle =
+          std::make_shared<rt::Handle>(session, rt::HandleSpec{.name = prefix + "." + subgroup.name,
+                                                               .type = type,
+                                                               .count = subgroup.count,
+                                                               .category = category});
+    require(handle == nullptr || handle->count() == subgroup.count,
+            "equal subgroups share a buffer");
+    handles_.push_back(handle);
+  }
 }
 
 void SubgroupHandles::read(const PlacedParameter& parameter, std::span<float> out) const {
@@ -44,9 +58,14 @@ void SubgroupHandles::read(const PlacedParameter& parameter, std::span<float> ou
   }
 }
 
-void SubgroupHandles::write(const PlacedParameter& parameter, std::span<const float> in) const {
+void SubgroupHandles::write(const PlacedParameter& parameter, std::span<const float> in,
+                            const Placement& placement) const {
   require(std::ssize(in) == parameter.spec.count(), "the whole parameter is given");
   for (const Piece& piece : pieces_of(parameter)) {
+    if (!placement.owns(piece.subgroup)) {
+      in = in.subspan(to_size(piece.count));
+      continue;
+    }
     require((*this)[piece.subgroup].type() == DType::kF32, "elements of type f32");
     const rt::HostAccess access((*this)[piece.subgroup], rt::Mode::kReadWrite);
     const auto to = access.as<float>().subspan(to_size(piece.offset), to_size(piece.count));
@@ -55,20 +74,38 @@ void SubgroupHandles::write(const PlacedParameter& parameter, std::span<const fl
   }
 }
 
-ParameterSet::ParameterSet(rt::Session& session, Layout layout, const ParameterTypes& types)
+ParameterSet::ParameterSet(rt::Session& session, Layout layout, const ParameterTypes& types,
+                           Placement placement)
     : layout_(std::move(layout)),
-      values_(session, layout_, "value", rt::MemoryCategory::kParameters),
-      gradients_(session, layout_, "gradient", rt::MemoryCategory::kGradients, types.gradient) {
+      placement_(std::move(placement)),
+      gradient_type_(types.gradient),
+      values_(session, layout_, BufferPlan(layout_, types, placement_).values, "value",
+              rt::MemoryCategory::kParameters, DType::kF32),
+      gradients_(session, layout_, BufferPlan(layout_, types, placement_).gradients, "gradient",
+                 rt::MemoryCategory::kGradients, types.gradient) {
+  const BufferPlan plan(layout_, types, placement_);
+  const auto is_used = [](const Buffers& buffers) {
+    return std::any_of(buffers.begin(), buffers.end(), [](Index b) { return b != kNoBuffer; });
+  };
   if (types.working != DType::kF32)
-    working_.emplace(session, layout_, "working", rt::MemoryCategory::kParameters, types.working);
+    working_.emplace(session, layout_, plan.working, "working", rt::MemoryCategory::kParameters,
+                     types.working);
+  if (is_used(plan.sums))
+    sums_.emplace(session, layout_, plan.sums, "gradient_sum", rt::MemoryCategory::kGradients,
+                  DType::kF32);
 }
 
-rt::MemoryBytes ParameterSet::bytes(const Layout& layout, const ParameterTypes& types) {
-  const Index count = layout.parameter_count();
-  const Index working = types.working == DType::kF32 ? 0 : size_of(types.working);
+rt::MemoryBytes ParameterSet::bytes(const Layout& layout, const ParameterTypes& types,
+                                    const Placement& placement) {
+  const BufferPlan plan(layout, types, placement);
+  const auto size = [&](const Buffers& buffers, DType type) {
+    return element_count(layout, buffers) * size_of(type);
+  };
   rt::MemoryBytes bytes;
-  bytes[rt::MemoryCategory::kParameters] = (size_of(DType::kF32) + working) * count;
-  bytes[rt::MemoryCategory::kGradients] = size_of(types.gradient) * count;
+  bytes[rt::MemoryCategory::kParameters] =
+      size(plan.values, DType::kF32) + size(plan.working, types.working);
+  bytes[rt::MemoryCategory::kGradients] =
+      size(plan.gradients, types.gradient) + size(plan.sums, DType::kF32);
   return bytes;
 }
 

@@ -10,60 +10,79 @@
 #include "rt/handle.hpp"
 #include "rt/session.hpp"
 #include "tensor/layout.hpp"
+#include "tensor/placement.hpp"
 
 namespace dos::tensor {
 
 /// One handle a subgroup: the values, the gradients or a moment of all parameters, in FP32 or BF16.
+/// Some may be absent, or shared between subgroups (placement.hpp).
 class SubgroupHandles {
  public:
   /// Handles are named "<prefix>.<subgroup name>". `layout` must outlive the object.
   SubgroupHandles(rt::Session& session, const Layout& layout, const std::string& prefix,
                   rt::MemoryCategory category, DType type = DType::kF32);
+  SubgroupHandles(rt::Session& session, const Layout& layout, const Buffers& buffers,
+                  const std::string& prefix, rt::MemoryCategory category, DType type);
 
+  /// Pre: has(subgroup).
   [[nodiscard]] const rt::Handle& operator[](Index subgroup) const {
-    return *handles_[static_cast<std::size_t>(subgroup)];
+    const auto& handle = handles_[static_cast<std::size_t>(subgroup)];
+    require(handle != nullptr, "a subgroup that this rank holds");
+    return *handle;
+  }
+  [[nodiscard]] bool has(Index subgroup) const {
+    return handles_[static_cast<std::size_t>(subgroup)] != nullptr;
   }
 
   /// Copies a parameter's elements, in order, to `out` as FP32; waits for the tasks that write
   /// them.
   void read(const PlacedParameter& parameter, std::span<float> out) const;
-  /// Overwrites a parameter's elements from `in`; waits for the tasks that use them. Pre: FP32.
-  void write(const PlacedParameter& parameter, std::span<const float> in) const;
+  /// Overwrites the elements of a parameter that are in this rank's `owned` subgroups from `in`,
+  /// the whole parameter; waits for the tasks that use them. Pre: FP32.
+  void write(const PlacedParameter& parameter, std::span<const float> in,
+             const Placement& placement = {}) const;
 
  private:
-  std::vector<std::unique_ptr<rt::Handle>> handles_;
+  std::vector<std::shared_ptr<rt::Handle>> handles_;
 };
 
-/// Types of what forward and backward read and write of the parameters, each kF32 or kBF16.
-struct ParameterTypes {
-  DType working = DType::kF32;
-  DType gradient = DType::kF32;
-};
-
-/// Values and gradients of a model's parameters. The values are FP32, what the optimizer updates;
-/// with narrower working parameters forward and backward read those, of which every update, and
-/// nn::submit_working_parameters(), makes the rounded values.
+/// Values and gradients of a model's parameters, or a rank's part of them. The values are FP32,
+/// what the optimizer updates; with narrower working parameters forward and backward read those, of
+/// which every update, and nn::submit_working_parameters(), makes the rounded values.
 class ParameterSet {
  public:
-  ParameterSet(rt::Session& session, Layout layout, const ParameterTypes& types = {});
+  ParameterSet(rt::Session& session, Layout layout, const ParameterTypes& types = {},
+               Placement placement = {});
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
   /// Bytes that the constructor will register, by category.
-  static rt::MemoryBytes bytes(const Layout& layout, const ParameterTypes& types);
+  static rt::MemoryBytes bytes(const Layout& layout, const ParameterTypes& types,
+                               const Placement& placement = {});
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] const Placement& placement() const { return placement_; }
+  /// Those of owned subgroups are all that an update needs.
   [[nodiscard]] const SubgroupHandles& values() const { return values_; }
   /// What forward and backward read: the values themselves in FP32.
   [[nodiscard]] const SubgroupHandles& working() const { return working_ ? *working_ : values_; }
   [[nodiscard]] bool has_working() const { return working_.has_value(); }
+  /// What backward writes on this rank.
   [[nodiscard]] const SubgroupHandles& gradients() const { return gradients_; }
+  /// Of owned subgroups the gradients of all ranks together, what norms and updates read: those of
+  /// this rank themselves where others' are added to them in place.
+  [[nodiscard]] const SubgroupHandles& sums() const { return sums_ ? *sums_ : gradients_; }
+  [[nodiscard]] bool has_sums() const { return sums_.has_value(); }
+  [[nodiscard]] DType gradient_type() const { return gradient_type_; }
 
  private:
   Layout layout_;
+  Placement placement_;
+  DType gradient_type_;
   SubgroupHandles values_;
-  std::optional<SubgroupHandles> working_;
   SubgroupHandles gradients_;
+  std::optional<SubgroupHandles> working_;
+  std::optional<SubgroupHandles> sums_;
 };
 
 }  // namespace dos::tensor

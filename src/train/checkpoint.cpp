@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "dist/exchange.hpp"
 #include "io/safetensors.hpp"
 #include "io/safetensors_writer.hpp"
 #include "optim/optimizer.hpp"
@@ -37,21 +38,79 @@ std::string rule_of(const io::Manifest& manifest) {
   return rule.is_string() ? rule.get<std::string>() : "";
 }
 
+constexpr dist::MessageName kPiece{dist::Kind::kCheckpoint, 0, 0};
+
+/// The pieces of every tensor of some groups in one order, for all ranks. Pieces travel one by one
+/// from their owners to rank 0, so that it needs room for one.
+class Pieces {
+ public:
+  Pieces(const CheckpointContents& contents, std::vector<TensorGroup> groups)
+      : contents_(contents), groups_(std::move(groups)) {}
+
+  [[nodiscard]] const tensor::Layout& layout() const { return contents_.parameters.layout(); }
+  [[nodiscard]] const std::vector<TensorGroup>& groups() const { return groups_; }
+
+  /// visit(group, parameter, piece) for each piece.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const TensorGroup& group : groups_)
+      for (const tensor::PlacedParameter& parameter : layout().parameters)
+        for (const tensor::Piece& piece : tensor::pieces_of(parameter))
+          visit(group, parameter, piece);
+  }
+
+  [[nodiscard]] bool owns(const tensor::Piece& piece) const {
+    return contents_.parameters.placement().owns(piece.subgroup);
+  }
+
+  /// Calls use(bytes) with an owned piece.
+  template <class Use>
+  static void read(const TensorGroup& group, const tensor::Piece& piece, const Use& use) {
+    const rt::HostAccess access(group.handles[piece.subgroup], rt::Mode::kRead);
+    use(std::as_writable_bytes(access.as<float>().subspan(static_cast<std::size_t>(piece.offset),
+                                                          static_cast<std::size_t>(piece.count))));
+  }
+
+  void send(const TensorGroup& group, const tensor::Piece& piece) const {
+    read(group, piece, [&](std::span<std::byte> bytes) {
+      contents_.exchange->run(
+          {{platform::MpiMessage::Direction::kSend, bytes, /*peer=*/0, kPiece}});
+    });
+  }
+
+  [[nodiscard]] std::span<const std::byte> receive(const tensor::Piece& piece) {
+    received_.resize(static_cast<std::size_t>(piece.count));
+    const auto bytes = std::as_writable_bytes(std::span(received_));
+    contents_.exchange->run({{platform::MpiMessage::Direction::kReceive, bytes,
+                              contents_.owners[static_cast<std::size_t>(piece.subgroup)], kPiece}});
+    return bytes;
+  }
+
+ private:
+  const CheckpointContents& contents_;
+  std::vector<TensorGroup> groups_;
+  std::vector<float> received_;
+};
+
+std::vector<TensorGroup> parameter_groups(const tensor::ParameterSet& parameters) {
+  return {{parameters.values(), ""}};
+}
+
 io::FileRecord write_file(const std::filesystem::path& folder, const std::string& name,
-                          const tensor::Layout& layout, const std::vector<TensorGroup>& groups) {
+                          Pieces pieces) {
   std::vector<io::TensorSpec> specs;
-  for (const TensorGroup& group : groups)
-    for (const tensor::PlacedParameter& parameter : layout.parameters)
+  for (const TensorGroup& group : pieces.groups())
+    for (const tensor::PlacedParameter& parameter : pieces.layout().parameters)
       specs.push_back({parameter.spec.name + group.suffix, DType::kF32, parameter.spec.shape()});
   io::SafetensorsWriter writer(folder / name, std::move(specs), {{"format", "dos"}});
-  for (const TensorGroup& group : groups)
-    for (const tensor::PlacedParameter& parameter : layout.parameters)
-      for (const tensor::Piece& piece : tensor::pieces_of(parameter)) {
-        const rt::HostAccess access(group.handles[piece.subgroup], rt::Mode::kRead);
-        const auto values = access.as<const float>().subspan(static_cast<std::size_t>(piece.offset),
-                                                             static_cast<std::size_t>(piece.count));
-        writer.write(parameter.spec.name + group.suffix, std::as_bytes(values));
-      }
+  pieces.for_each([&](const TensorGroup& group, const tensor::PlacedParameter& parameter,
+                      const tensor::Piece& piece) {
+    const std::string tensor = parameter.spec.name + group.suffix;
+    if (pieces.owns(piece))
+      Pieces::read(group, piece, [&](auto bytes) { writer.write(tensor, bytes); });
+    else
+      writer.write(tensor, pieces.receive(piece));
+  });
   return {name, writer.commit()};
 }
 
@@ -68,7 +127,8 @@ void expect_shape(const io::SafetensorsFile& file, const io::MappedTensor& tenso
 
 /// Reads whole tensors into handles, after everything has been checked.
 void read_file(const std::filesystem::path& path, const io::Manifest& manifest,
-               const tensor::Layout& layout, const std::vector<TensorGroup>& groups) {
+               const tensor::ParameterSet& parameters, const std::vector<TensorGroup>& groups) {
+  const tensor::Layout& layout = parameters.layout();
   const io::SafetensorsFile file(path);
   io::expect_contents(file, manifest);
   for (const TensorGroup& group : groups)
@@ -80,22 +140,31 @@ void read_file(const std::filesystem::path& path, const io::Manifest& manifest,
       const io::MappedTensor& tensor = file.at(parameter.spec.name + group.suffix);
       values.resize(static_cast<std::size_t>(parameter.spec.count()));
       std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-      group.handles.write(parameter, values);
+      group.handles.write(parameter, values, parameters.placement());
     }
 }
 
 }  // namespace
 
 std::filesystem::path save_checkpoint(io::CheckpointStore& store, io::Manifest manifest,
-                                      const tensor::ParameterSet& parameters,
-                                      const optim::Optimizer& optimizer, bool mark_best) {
+                                      const CheckpointContents& contents, bool mark_best) {
   io::CheckpointStore::Staging staging = store.begin(manifest.step);
-  const tensor::Layout& layout = parameters.layout();
   manifest.files = {
-      write_file(staging.path(), kModelFile, layout, {{parameters.values(), ""}}),
-      write_file(staging.path(), kOptimizerFile, layout, optimizer_groups(optimizer))};
+      write_file(staging.path(), kModelFile, {contents, parameter_groups(contents.parameters)}),
+      write_file(staging.path(), kOptimizerFile, {contents, optimizer_groups(contents.optimizer)})};
   io::write_manifest(staging.path(), manifest);
+  // What was read after a rank was lost is not what that rank would have made of it.
+  if (contents.exchange != nullptr) contents.exchange->check();
   return staging.commit(mark_best);
+}
+
+void send_checkpoint(const CheckpointContents& contents) {
+  for (const Pieces& pieces : {Pieces(contents, parameter_groups(contents.parameters)),
+                               Pieces(contents, optimizer_groups(contents.optimizer))})
+    pieces.for_each(
+        [&](const TensorGroup& group, const tensor::PlacedParameter&, const tensor::Piece& piece) {
+          if (pieces.owns(piece)) pieces.send(group, piece);
+        });
 }
 
 CheckpointReader::CheckpointReader(const std::filesystem::path& out, const std::string& selector)
@@ -106,7 +175,7 @@ models::ModelConfig CheckpointReader::model() const {
 }
 
 void CheckpointReader::load_parameters(const tensor::ParameterSet& parameters) const {
-  read_file(folder_ / kModelFile, manifest_, parameters.layout(), {{parameters.values(), ""}});
+  read_file(folder_ / kModelFile, manifest_, parameters, parameter_groups(parameters));
 }
 
 void CheckpointReader::load_optimizer(const tensor::ParameterSet& parameters,
@@ -116,7 +185,7 @@ void CheckpointReader::load_optimizer(const tensor::ParameterSet& parameters,
          "{}: the checkpoint holds the states of optim.rule = {}, this run has optim.rule = {}: "
          "resume with the former, or start anew",
          folder_.string(), rule, optimizer.rule());
-  read_file(folder_ / kOptimizerFile, manifest_, parameters.layout(), optimizer_groups(optimizer));
+  read_file(folder_ / kOptimizerFile, manifest_, parameters, optimizer_groups(optimizer));
 }
 
 }  // namespace dos::train

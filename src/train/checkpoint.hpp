@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "io/checkpoint_directory.hpp"
@@ -14,6 +15,9 @@
 
 namespace dos::optim {
 class Optimizer;
+}
+namespace dos::dist {
+class Exchange;
 }
 
 namespace dos::train {
@@ -27,12 +31,22 @@ inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 /// Prefix of the tokenizer's files in the output folder of a run.
 inline constexpr const char* kTokenizerPrefix = "tokenizer";
 
-/// Writes a checkpoint of everything that `manifest` and the handles hold; waits for the tasks that
-/// write them. manifest.files is filled in. Returns the folder. On an Error nothing is left of it
-/// and the checkpoints before it stay.
+/// What a checkpoint is made of. Of several ranks each has the subgroups that it owns.
+struct CheckpointContents {
+  const tensor::ParameterSet& parameters;
+  const optim::Optimizer& optimizer;
+  dist::Exchange* exchange = nullptr;  ///< null: all is here
+  std::span<const Index> owners{};     ///< by subgroup, with an exchange
+};
+
+/// Writes a checkpoint of everything that `manifest` and the handles hold, on rank 0, while the
+/// others send_checkpoint(); waits for the tasks that write them. manifest.files is filled in.
+/// Returns the folder. On an Error nothing is left of it and the checkpoints before it stay.
 std::filesystem::path save_checkpoint(io::CheckpointStore& store, io::Manifest manifest,
-                                      const tensor::ParameterSet& parameters,
-                                      const optim::Optimizer& optimizer, bool mark_best);
+                                      const CheckpointContents& contents, bool mark_best);
+
+/// What the ranks other than 0 do meanwhile. Throws Error when a rank was lost.
+void send_checkpoint(const CheckpointContents& contents);
 
 /// A checkpoint folder whose manifest is read; tensors are checked when they are loaded.
 class CheckpointReader {
@@ -44,9 +58,9 @@ class CheckpointReader {
   [[nodiscard]] const io::Manifest& manifest() const { return manifest_; }
   [[nodiscard]] models::ModelConfig model() const;
 
-  /// Overwrites the parameters. Throws Error naming file and tensor when the checkpoint is of
-  /// another model, or damaged: missing, extra, truncated or altered tensors. Checks everything
-  /// before it writes.
+  /// Overwrites the parameters in owned subgroups. Throws Error naming file and tensor when the
+  /// checkpoint is of another model, or damaged: missing, extra, truncated or altered tensors.
+  /// Checks everything before it writes.
   void load_parameters(const tensor::ParameterSet& parameters) const;
   /// Overwrites the optimizer's states, as above. Throws Error naming both rules when the
   /// checkpoint was made with another.

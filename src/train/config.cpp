@@ -148,6 +148,11 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"sched.window", &c.sched.window,
        "subgroups whose states are on a GPU at once; 0: the policy's choice"},
       {"sched.resident", &c.sched.resident, "states may stay on a GPU where there is room"},
+      {"dist.zero", &c.dist.zero,
+       "what ranks share out: 1: optimizer states; 2: gradients too; 3: parameters too"},
+      {"dist.weights", &c.dist.weights,
+       "comma-separated, one positive number a rank: its share of the updates; empty: equal"},
+      {"dist.timeout_s", &c.dist.timeout_s, "seconds after which a silent rank is lost"},
   };
 }
 
@@ -189,6 +194,8 @@ void TrainConfig::validate() const {
   expect(sched.share == -1 || (sched.share >= 0 && sched.share <= 1),
          "sched.share must lie in [0, 1] (or be -1: the policy's choice), got {}", sched.share);
   expect_at_least("sched.window", sched.window, 0);
+  expect_between("dist.zero", dist.zero, 1, 3);
+  expect(dist.timeout_s >= 1, "dist.timeout_s must be at least 1, got {}", dist.timeout_s);
   static_cast<void>(parameter_types());
   optimizer().validate();
   static_cast<void>(learning_rate());

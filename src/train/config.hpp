@@ -76,6 +76,11 @@ struct TrainConfig {
     Index window = 0;
     bool resident = true;
   } sched;
+  struct Dist {
+    Index zero = 1;
+    std::string weights;
+    double timeout_s = 60;
+  } dist;
 
   /// Throws Error naming the first key whose value is out of range or unknown.
   void validate() const;

@@ -54,7 +54,8 @@ void clear(const tensor::SubgroupHandles& handles, const tensor::Layout& layout)
 std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters) {
   const auto& subgroups = parameters.layout().subgroups;
   for (std::size_t i = 0; i < subgroups.size(); ++i)
-    if (!is_finite(parameters.values()[static_cast<Index>(i)]))
+    if (parameters.placement().owns(static_cast<Index>(i)) &&
+        !is_finite(parameters.values()[static_cast<Index>(i)]))
       return fmt::format("parameter {}", parameters.layout().members_of(static_cast<Index>(i)));
   return std::nullopt;
 }

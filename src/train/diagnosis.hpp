@@ -11,7 +11,8 @@
 namespace dos::train {
 
 /// "parameter blocks.0.mlp.up.weight" (or the rows or tensors of its subgroup) for the first
-/// subgroup that holds a value that is not finite. Waits for the tasks that write the parameters.
+/// subgroup that this rank owns and that holds a value that is not finite. Waits for the tasks that
+/// write the parameters.
 std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters);
 
 /// Finds where values stop being finite. Looks at every parameter, then runs `replay` (which

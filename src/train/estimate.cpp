@@ -2,12 +2,14 @@
 #include "train/estimate.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "models/registry.hpp"
+#include "train/sharding.hpp"
 #include "train/step_results.hpp"
 
 namespace dos::train {
@@ -15,13 +17,16 @@ namespace dos::train {
 rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models::RunShape& shape,
                                   const tensor::Layout& layout, const tensor::ParameterTypes& types,
                                   const optim::OptimizerOptions& optimizer, Index workers,
-                                  Index run_ahead) {
+                                  Index run_ahead, const RankShare& share) {
   rt::MemoryBytes bytes =
       models::find_architecture(model.architecture).buffers(model, shape, workers);
-  const rt::MemoryBytes parameters = tensor::ParameterSet::bytes(layout, types);
+  const rt::MemoryBytes parameters = tensor::ParameterSet::bytes(layout, types, share.placement());
+  const rt::MemoryBytes between_ranks =
+      share.ranks > 1 ? Sharding::bytes(layout, share, types.gradient) : rt::MemoryBytes{};
   for (const rt::MemoryCategory category : rt::kMemoryCategories)
-    bytes[category] += parameters[category];
-  bytes[rt::MemoryCategory::kStates] += optim::Optimizer::state_bytes(layout, optimizer);
+    bytes[category] += parameters[category] + between_ranks[category];
+  bytes[rt::MemoryCategory::kStates] +=
+      optim::Optimizer::state_bytes(layout, optimizer, share.placement());
   bytes[rt::MemoryCategory::kData] += StepResults::bytes(run_ahead);
   return bytes;
 }
@@ -33,6 +38,13 @@ std::string memory_table(const rt::MemoryBytes& bytes, Index available) {
   text += fmt::format("  {:<18}{:>12}\n", "total", format_bytes(bytes.total()));
   text += fmt::format("  {:<18}{:>12}", "available", format_bytes(available));
   return text;
+}
+
+std::string totals_by_rank(const std::vector<rt::MemoryBytes>& bytes) {
+  std::vector<std::string> parts;
+  for (std::size_t rank = 0; rank < bytes.size(); ++rank)
+    parts.push_back(fmt::format("rank {} {}", rank, format_bytes(bytes[rank].total())));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 void expect_fits(const rt::MemoryBytes& bytes, Index available) {

@@ -13,6 +13,8 @@
 #include "codelets/all.hpp"
 #include "codelets/matrix/gemm_bf16.hpp"
 #include "data/dataset.hpp"
+#include "dist/gather.hpp"
+#include "dist/owners.hpp"
 #include "models/registry.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
@@ -22,6 +24,7 @@
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
 #include "train/explain.hpp"
+#include "train/handshake.hpp"
 #include "train/run_info.hpp"
 #include "train/trainer.hpp"
 
@@ -108,7 +111,8 @@ std::string describe_precision(const TrainConfig& config) {
 }
 
 void report_start(const TrainConfig& config, const models::ModelConfig& model,
-                  const tensor::Layout& layout, const rt::Session& session) {
+                  const tensor::Layout& layout, const rt::Session& session,
+                  const RankShare& share) {
   log::info(
       "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters in "
       "{} subgroups, {}",
@@ -117,6 +121,12 @@ void report_start(const TrainConfig& config, const models::ModelConfig& model,
       describe_precision(config));
   log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
             session.scheduler(), session.cpu_workers(), platform::blas::core_type());
+  if (share.ranks > 1)
+    log::info("{} ranks, dist.zero = {}; {}, {}", share.ranks, share.zero,
+              platform::MpiEnvironment::library_version(),
+              platform::MpiEnvironment::is_cuda_aware()
+                  ? "which could send from GPUs: messages go through host memory all the same"
+                  : "which does not know GPUs: messages go through host memory");
   if (config.parameter_types().working == DType::kBF16)
     log::info("BF16 products: {}", codelets::bf16_products());
 }
@@ -139,30 +149,55 @@ TrainConfig merge_configuration(const LaunchOptions& options) {
   return merge(options, find_checkpoint(options));
 }
 
-void launch(const LaunchOptions& options) {
-  const std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
-  const TrainConfig config = merge(options, checkpoint);
+namespace {
+
+/// What a rank has found out on its own before it talks to others.
+struct Preparation {
+  std::optional<CheckpointReader> checkpoint;
+  TrainConfig config;
+  data::Dataset dataset;
+  models::ModelConfig model;
+  tensor::Layout layout;
+};
+
+Preparation prepare(const LaunchOptions& options, Index ranks) {
+  std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
+  TrainConfig config = merge(options, checkpoint);
   config.validate();
+  static_cast<void>(dist::parse_weights("dist.weights", config.dist.weights, ranks));
   data::Dataset dataset = data::open_dataset(config.data.path);
-  const models::ModelConfig model =
+  models::ModelConfig model =
       config.resolve_model(dataset.manifest ? dataset.manifest->vocabulary : 0);
   expect_countable(model, config.run_shape(/*workers=*/config.train.batch));
   expect_suitable(dataset, model);
   if (checkpoint)
     io::expect_architecture(checkpoint->folder(), checkpoint->manifest(), to_json(model));
-  const tensor::Layout layout =
+  tensor::Layout layout =
       optim::cut_into_subgroups(models::find_architecture(model.architecture).parameters(model),
                                 config.sched.subgroup_params, config.decay_groups());
+  return {std::move(checkpoint), std::move(config), std::move(dataset), std::move(model),
+          std::move(layout)};
+}
 
-  platform::blas::use_one_thread();
-  sched_starpu::configure(config.scheduling());
-  rt::Session session({.scheduler = options.scheduler,
-                       .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
-                       .opencl_workers = config.train.opencl_devices,
-                       .cuda_workers = config.train.cuda_devices,
-                       .schedulers = sched_starpu::policies()});
-  for (const rt::Codelet* codelet : codelets::all_codelets())
-    rt::expect_readable_history(codelet->symbol());
+/// Prepares on every rank; throws AgreedError on all when one fails, or they differ.
+Preparation prepare_together(const LaunchOptions& options, dist::Exchange& exchange) {
+  std::optional<Preparation> mine;
+  RankStart start;
+  try {
+    mine.emplace(prepare(options, exchange.ranks()));
+    const nlohmann::json checkpoint =
+        mine->checkpoint ? nlohmann::json(mine->checkpoint->manifest().step) : nullptr;
+    start.agreement = agreement_of(mine->config, mine->model, mine->dataset, checkpoint);
+  } catch (const Error& error) {
+    start.error = error.what();
+  }
+  agree(exchange, start);
+  exchange.configure({.timeout = dist::Seconds(mine->config.dist.timeout_s),
+                      .numbers = std::ssize(mine->layout.subgroups)});
+  return std::move(*mine);
+}
+
+void expect_devices(const TrainConfig& config, const rt::Session& session) {
   const Index workers = session.cpu_workers();
   expect(config.train.workers == 0 || workers == config.train.workers,
          "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
@@ -179,36 +214,112 @@ void launch(const LaunchOptions& options) {
          config.train.cuda_devices,
          rt::has_cuda() ? fmt::format("finds {}", cuda_devices)
                         : "was built without CUDA and runs none");
-  const rt::MemoryBytes bytes =
-      estimate_training(model, config.run_shape(workers), layout, config.parameter_types(),
-                        config.optimizer(), session.workers(), config.train.run_ahead);
-  if (options.dry_run) {
-    fmt::print("precision: {}\nhost memory of the run:\n{}\n", describe_precision(config),
-               memory_table(bytes, platform::available_memory_bytes()));
-    return;
-  }
-  expect_fits(bytes, platform::available_memory_bytes());
-  expect_unused_output(options, checkpoint);
-  if (checkpoint && checkpoint->manifest().step >= config.last_step()) {
-    fmt::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
-               checkpoint->manifest().step);
-    return;
-  }
-  const std::optional<data::Manifest> manifest = dataset.manifest;
-  Trainer trainer(session, {.config = config,
-                            .model = model,
+}
+
+/// Host memory of the run on `rank`, if its node is like this one.
+rt::MemoryBytes estimate(const Preparation& run, const rt::Session& session, RankShare share,
+                         Index rank) {
+  share.rank = rank;
+  const TrainConfig& config = run.config;
+  return estimate_training(run.model, config.run_shape(session.cpu_workers()), run.layout,
+                           config.parameter_types(), config.optimizer(), session.workers(),
+                           config.train.run_ahead, share);
+}
+
+void print_estimate(const Preparation& run, const rt::Session& session, const RankShare& share) {
+  std::vector<rt::MemoryBytes> bytes;
+  for (Index rank = 0; rank < share.ranks; ++rank)
+    bytes.push_back(estimate(run, session, share, rank));
+  fmt::print("precision: {}\nhost memory of {}:\n{}\n", describe_precision(run.config),
+             share.ranks == 1 ? "the run" : "rank 0",
+             memory_table(bytes.front(), platform::available_memory_bytes()));
+  if (share.ranks > 1) fmt::print("host memory by rank: {}\n", totals_by_rank(bytes));
+}
+
+void train(const LaunchOptions& options, Preparation run, rt::Session& session,
+           const RankShare& share, dist::Exchange* exchange) {
+  const std::optional<data::Manifest> manifest = run.dataset.manifest;
+  Trainer trainer(session, {.config = run.config,
+                            .model = run.model,
                             .out = options.out,
-                            .dataset = std::move(dataset),
+                            .dataset = std::move(run.dataset),
                             .tokenizer = describe_tokenizer(manifest),
-                            .quiet = options.quiet});
-  checkpoint ? trainer.resume(*checkpoint) : trainer.start_fresh();
-  create_output(options.out);
-  keep_tokenizer(config.data.path, manifest, options.out);
-  write_durably(options.out / "run.json",
-                describe_run(config, model, session.scheduler(), workers).dump(2) + "\n");
-  report_start(config, model, layout, session);
-  report_end(config, trainer.run(), options.out);
-  if (options.explain) fmt::print("{}", explain(sched_starpu::report()));
+                            .quiet = options.quiet,
+                            .share = share,
+                            .exchange = exchange});
+  try {
+    run.checkpoint ? trainer.resume(*run.checkpoint) : trainer.start_fresh();
+    const bool writes = share.rank == 0;
+    if (writes) {
+      create_output(options.out);
+      keep_tokenizer(run.config.data.path, manifest, options.out);
+      nlohmann::json info =
+          describe_run(run.config, run.model, session.scheduler(), session.cpu_workers());
+      info["ranks"] = share.ranks;
+      write_durably(options.out / "run.json", info.dump(2) + "\n");
+      report_start(run.config, run.model, run.layout, session, share);
+    }
+    const TrainResult result = trainer.run();
+    if (!writes) return;
+    report_end(run.config, result, options.out);
+    if (options.explain) fmt::print("{}", explain(sched_starpu::report()));
+  } catch (const std::exception& error) {
+    // Before the trainer is destroyed, which waits for all of its tasks.
+    if (exchange != nullptr) exchange->abandon(error.what());
+    throw;
+  }
+}
+
+void launch_prepared(const LaunchOptions& options, Preparation run, const RankShare& share,
+                     dist::Exchange* exchange) {
+  const TrainConfig& config = run.config;
+  const bool prints = share.rank == 0;
+  platform::blas::use_one_thread();
+  sched_starpu::configure(config.scheduling());
+  rt::Session session({.scheduler = options.scheduler,
+                       .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
+                       .opencl_workers = config.train.opencl_devices,
+                       .cuda_workers = config.train.cuda_devices,
+                       .schedulers = sched_starpu::policies()});
+  for (const rt::Codelet* codelet : codelets::all_codelets())
+    rt::expect_readable_history(codelet->symbol());
+  expect_devices(config, session);
+  if (options.dry_run) {
+    if (prints) print_estimate(run, session, share);
+    return;
+  }
+  expect_fits(estimate(run, session, share, share.rank), platform::available_memory_bytes());
+  if (prints) expect_unused_output(options, run.checkpoint);
+  if (run.checkpoint && run.checkpoint->manifest().step >= config.last_step()) {
+    if (prints)
+      fmt::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
+                 run.checkpoint->manifest().step);
+    return;
+  }
+  train(options, std::move(run), session, share, exchange);
+}
+
+void launch_together(LaunchOptions options, dist::Exchange& exchange) {
+  options.out = dist::gather_texts(exchange, options.out.string()).front();
+  Preparation run = prepare_together(options, exchange);
+  const std::vector<double> weights =
+      dist::parse_weights("dist.weights", run.config.dist.weights, exchange.ranks());
+  const RankShare share = share_of(run.layout, exchange.rank(), weights, run.config.dist.zero);
+  launch_prepared(options, std::move(run), share, &exchange);
+}
+
+}  // namespace
+
+void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
+  if (mpi.size() == 1) return launch_prepared(options, prepare(options, 1), {}, nullptr);
+  dist::Exchange exchange(mpi, {});
+  try {
+    launch_together(options, exchange);
+  } catch (const std::exception& error) {
+    exchange.abandon(error.what());
+    throw;
+  }
+  exchange.close();
 }
 
 }  // namespace dos::train

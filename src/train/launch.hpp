@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/mpi.hpp"
 #include "train/config.hpp"
 
 namespace dos::train {
@@ -27,8 +28,10 @@ struct LaunchOptions {
 TrainConfig merge_configuration(const LaunchOptions& options);
 
 /// Checks everything, then trains as the options say (or, with dry_run, prints the memory
-/// estimate). Throws Error; nothing is allocated before the configuration, the data and the
-/// memory are checked, and nothing is written before a checkpoint to resume is loaded.
-void launch(const LaunchOptions& options);
+/// estimate), together with the other ranks of `mpi`; only rank 0 prints and writes. Throws Error;
+/// nothing is allocated before the configuration, the data and the memory are checked, and nothing
+/// is written before a checkpoint to resume is loaded. What one rank finds wrong ends all of them.
+/// Rank 0's output folder is everybody's.
+void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi);
 
 }  // namespace dos::train

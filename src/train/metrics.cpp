@@ -59,6 +59,9 @@ void StepClock::measure(std::span<const rt::TaskRecord> records, StepMetrics& me
     end = std::max(end, record.end_us);
   }
   metrics.ms_step = (end - std::max(start, previous_end_us_)) / 1e3;
+  std::vector<rt::TaskRecord> together(records.begin(), records.end());
+  for (rt::TaskRecord& record : together) record.tag.phase = rt::Phase::kForward;
+  metrics.ms_busy = rt::busy_ms(together, rt::Phase::kForward);
   metrics.ms_forward = rt::busy_ms(records, rt::Phase::kForward);
   metrics.ms_backward = rt::busy_ms(records, rt::Phase::kBackward);
   metrics.ms_update = busy_ms_of(records, rt::Phase::kUpdate, rt::Phase::kReduce);

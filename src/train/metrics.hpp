@@ -26,6 +26,7 @@ struct StepMetrics {
   double ms_forward = 0;
   double ms_backward = 0;
   double ms_update = 0;
+  double ms_busy = 0;  ///< within which a task of the step ran; not written
 };
 
 /// {"step":1,"loss":...}: losses with 9 significant digits.

@@ -33,8 +33,12 @@ StopSignal::~StopSignal() {
   for (const int signal : kSignals) std::signal(signal, SIG_DFL);
 }
 
-const char* StopSignal::received() {
-  switch (received_signal) {
+int StopSignal::number() {
+  return received_signal;
+}
+
+const char* StopSignal::name_of(int signal) {
+  switch (signal) {
     case SIGINT:
       return "SIGINT";
     case SIGTERM:

@@ -14,7 +14,11 @@ class StopSignal {
   ~StopSignal();
 
   /// The signal's name, or nullptr while none arrived.
-  [[nodiscard]] static const char* received();
+  [[nodiscard]] static const char* received() { return name_of(number()); }
+  /// The signal's number, or 0 while none arrived.
+  [[nodiscard]] static int number();
+  /// The name of a signal that is caught, else nullptr.
+  [[nodiscard]] static const char* name_of(int signal);
 };
 
 }  // namespace dos::train

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "models/registry.hpp"
 #include "nn/initialise.hpp"
 #include "train/diagnosis.hpp"
 #include "train/run_info.hpp"
-#include "train/stop_signal.hpp"
 
 namespace dos::train {
 namespace {
@@ -38,7 +38,7 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       inputs_(std::move(inputs)),
       submitter_(session),
       parameters_(session, make_layout(inputs_.config, inputs_.model),
-                  inputs_.config.parameter_types()),
+                  inputs_.config.parameter_types(), inputs_.share.placement()),
       optimizer_(session, parameters_, inputs_.config.optimizer()),
       results_(session, inputs_.config.train.run_ahead),
       model_(models::find_architecture(inputs_.model.architecture)
@@ -51,16 +51,28 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
                          loader_config(inputs_.model, kValidationSeed)),
       learning_rate_(inputs_.config.learning_rate()),
       store_(inputs_.out, inputs_.config.train.keep),
-      progress_(inputs_.config.train.steps, inputs_.config.train.log_every, inputs_.quiet) {}
+      progress_(inputs_.config.train.steps, inputs_.config.train.log_every,
+                inputs_.quiet || inputs_.share.rank != 0) {
+  if (inputs_.exchange == nullptr) return;
+  sharding_ = std::make_unique<Sharding>(submitter_, parameters_, *inputs_.exchange, inputs_.share);
+  notes_ = std::make_unique<dist::StepNotes>(*inputs_.exchange);
+  model_->set_listener(sharding_.get());
+  optimizer_.set_ranks(sharding_->optimizer_ranks());
+}
 
 Trainer::~Trainer() {
   session_.wait_all();
+}
+
+void Trainer::expect_all_ranks() const {
+  if (inputs_.exchange != nullptr) inputs_.exchange->check();
 }
 
 void Trainer::start_fresh() {
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
   nn::submit_initialisation(submitter_, parameters_,
                             static_cast<std::uint64_t>(inputs_.config.train.seed));
+  if (sharding_) sharding_->publish();
   submitter_.profile().take(kNoStep);
 }
 
@@ -72,6 +84,7 @@ void Trainer::resume(const CheckpointReader& checkpoint) {
   checkpoint.load_optimizer(parameters_, optimizer_);
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
   nn::submit_working_parameters(submitter_, parameters_);
+  if (sharding_) sharding_->publish();
   submitter_.profile().take(kNoStep);
   start_step_ = manifest.step;
   start_samples_ = manifest.samples_consumed;
@@ -96,14 +109,17 @@ void Trainer::expect_same_data(const CheckpointReader& checkpoint) const {
 
 TrainResult Trainer::run() {
   const TrainConfig::Train& train = inputs_.config.train;
-  metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_);
+  if (writes()) metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_);
   const StopSignal stop_signal;
   const auto every = [](Index step, Index interval) {
     return interval != 0 && step % interval == 0;
   };
   Index step = start_step_;
-  while (step < inputs_.config.last_step() && StopSignal::received() == nullptr) {
-    if (std::ssize(in_flight_) == train.run_ahead) finish_oldest();
+  while (step < inputs_.config.last_step() && !stops()) {
+    if (std::ssize(in_flight_) == train.run_ahead) {
+      finish_oldest();
+      if (stops()) break;
+    }
     submit_step(++step);
     const bool validates = every(step, train.validate_every) || step == train.steps;
     const bool saves = every(step, train.checkpoint_every);
@@ -117,14 +133,19 @@ TrainResult Trainer::run() {
   drain();
   if (saved_step_ != step) save(step, false);
   result_.step = step;
-  result_.stopped_by = StopSignal::received();
+  result_.stopped_by =
+      StopSignal::name_of(notes_ ? static_cast<int>(agreed_signal_) : StopSignal::number());
   return result_;
+}
+
+bool Trainer::stops() const {
+  return notes_ ? agreed_signal_ != 0 : StopSignal::number() != 0;
 }
 
 data::BatchShape Trainer::batch_shape() const {
   return {.batch = inputs_.config.train.batch,
           .accumulate = inputs_.config.train.accumulate,
-          .ranks = 1};
+          .ranks = inputs_.share.ranks};
 }
 
 Index Trainer::samples_after(Index step) const {
@@ -134,16 +155,31 @@ Index Trainer::samples_after(Index step) const {
 void Trainer::submit_gradients(Index step) {
   const data::BatchShape shape = batch_shape();
   const Index tokens = shape.samples_per_step() * inputs_.model.context;
-  data::BatchPosition position{.first_sample = samples_after(step - 1)};
-  for (; position.micro_batch < shape.accumulate; ++position.micro_batch)
-    model_->train(
-        submitter_, train_loader_.micro_batch(shape, position),
-        {.first = position.micro_batch == 0, .loss_scale = 1.0F / static_cast<float>(tokens)});
-  codelets::submit_mean_loss(submitter_, model_->losses(), tokens, results_.loss(step),
-                             {.priority = 0, .label = "loss"});
+  data::BatchPosition position{.first_sample = samples_after(step - 1), .rank = inputs_.share.rank};
+  for (; position.micro_batch < shape.accumulate; ++position.micro_batch) {
+    bool overwrites = position.micro_batch == 0;
+    if (sharding_)
+      overwrites =
+          sharding_->begin_micro_batch(overwrites, position.micro_batch == shape.accumulate - 1);
+    model_->train(submitter_, train_loader_.micro_batch(shape, position),
+                  {.first = overwrites, .loss_scale = 1.0F / static_cast<float>(tokens)});
+  }
+  submit_mean_loss(tokens, results_.loss(step), "loss");
+}
+
+void Trainer::submit_mean_loss(Index tokens, const rt::Handle& mean, const char* label) {
+  if (sharding_)
+    sharding_->submit_mean_loss(model_->losses(), tokens, mean, label);
+  else
+    codelets::submit_mean_loss(submitter_, model_->losses(), tokens, mean,
+                               {.priority = 0, .label = label});
 }
 
 void Trainer::submit_step(Index step) {
+  if (inputs_.exchange != nullptr) {
+    inputs_.exchange->set_step(step);
+    notes_->post(step, {.signal = StopSignal::number(), .busy_ms = busy_ms_});
+  }
   submitter_.set_tag({rt::Phase::kReduce, step});
   submit_gradients(step);
   optimizer_.submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
@@ -164,13 +200,26 @@ void Trainer::finish_oldest() {
   metrics.lr = learning_rate_.at(step);
   metrics.tokens = samples_after(step) * inputs_.model.context;
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
-  metrics_->write(to_json_line(metrics));
+  if (notes_) take_notes(step);
+  busy_ms_ = metrics.ms_busy;
+  if (metrics_) metrics_->write(to_json_line(metrics));
   progress_.step(metrics);
   if (record_sink_) record_sink_(step, records);
   if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm))
     fail_divergence(step, std::isfinite(metrics.loss) ? "the gradient norm" : "the loss",
                     [&] { submit_gradients(step); });
   result_.loss = metrics.loss;
+}
+
+void Trainer::take_notes(Index step) {
+  std::vector<double> busy_ms;
+  // The same decision at the same place of every rank's loop: all have the same notes.
+  for (const dist::StepNote& note : notes_->take()) {
+    if (agreed_signal_ == 0) agreed_signal_ = note.signal;
+    busy_ms.push_back(note.busy_ms);
+  }
+  const std::optional<std::string> line = straggler_.see(busy_ms);
+  if (line && writes()) log::warn("step {}: {}", step, *line);
 }
 
 void Trainer::drain() {
@@ -180,12 +229,12 @@ void Trainer::drain() {
 void Trainer::submit_validation() {
   const data::BatchShape shape{.batch = inputs_.config.train.batch,
                                .accumulate = inputs_.config.train.validate_batches,
-                               .ranks = 1};
-  for (data::BatchPosition at; at.micro_batch < shape.accumulate; ++at.micro_batch)
+                               .ranks = inputs_.share.ranks};
+  for (data::BatchPosition at{.rank = inputs_.share.rank}; at.micro_batch < shape.accumulate;
+       ++at.micro_batch)
     model_->evaluate(submitter_, validation_loader_.micro_batch(shape, at));
-  codelets::submit_mean_loss(
-      submitter_, model_->losses(), shape.samples_per_step() * inputs_.model.context,
-      results_.validation_loss(), {.priority = 0, .label = "validation loss"});
+  submit_mean_loss(shape.samples_per_step() * inputs_.model.context, results_.validation_loss(),
+                   "validation loss");
 }
 
 double Trainer::validate(Index step) {
@@ -193,7 +242,8 @@ double Trainer::validate(Index step) {
   submit_validation();
   submitter_.profile().take(kNoStep);
   const double loss = read_scalar(results_.validation_loss());
-  metrics_->write(validation_json_line(step, loss));
+  expect_all_ranks();
+  if (metrics_) metrics_->write(validation_json_line(step, loss));
   if (!std::isfinite(loss))
     fail_divergence(step, "the validation loss", [&] { submit_validation(); });
   return loss;
@@ -210,7 +260,10 @@ void Trainer::validate_and_save(Index step, bool save_anyway) {
 
 void Trainer::save(Index step, bool best) {
   // The last step's update can leave what no later step would find.
-  if (first_bad_parameter(parameters_)) fail_divergence(step, "a parameter", [] {});
+  if (first_bad_parameter(parameters_)) {
+    expect_all_ranks();
+    fail_divergence(step, "a parameter", [] {});
+  }
   io::Manifest manifest;
   manifest.step = step;
   manifest.seed = static_cast<std::uint64_t>(inputs_.config.train.seed);
@@ -219,14 +272,27 @@ void Trainer::save(Index step, bool best) {
   manifest.configuration = to_json(inputs_.config);
   manifest.tokenizer = inputs_.tokenizer;
   manifest.architecture = to_json(inputs_.model);
-  save_checkpoint(store_, std::move(manifest), parameters_, optimizer_, best);
+  const CheckpointContents contents{parameters_, optimizer_, inputs_.exchange,
+                                    inputs_.share.owners};
+  if (writes())
+    save_checkpoint(store_, std::move(manifest), contents, best);
+  else
+    send_checkpoint(contents);
   saved_step_ = step;
 }
 
 void Trainer::fail_divergence(Index step, const char* what, const std::function<void()>& replay) {
   session_.wait_all();
   submitter_.set_tag({rt::Phase::kReduce, kNoStep});
-  const std::optional<std::string> place = find_first_bad_tensor(submitter_, parameters_, replay);
+  std::optional<std::string> place;
+  if (inputs_.exchange == nullptr)
+    place = find_first_bad_tensor(submitter_, parameters_, replay);
+  else
+    // Computing again would need all ranks, and this one may be the only one that found it.
+    place = first_bad_parameter(parameters_)
+                .value_or(
+                    "one rank alone, from the last checkpoint on, "
+                    "would name it");
   fail(
       "step {}: {} is not finite; first bad tensor: {}; training stopped, {}. Lower optim.lr, use "
       "optim.clip or look at the data",

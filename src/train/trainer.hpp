@@ -14,6 +14,8 @@
 
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
+#include "dist/gather.hpp"
+#include "dist/straggler.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "models/model.hpp"
 #include "optim/optimizer.hpp"
@@ -23,7 +25,9 @@
 #include "train/config.hpp"
 #include "train/metrics.hpp"
 #include "train/progress.hpp"
+#include "train/sharding.hpp"
 #include "train/step_results.hpp"
+#include "train/stop_signal.hpp"
 
 namespace dos::train {
 
@@ -44,10 +48,13 @@ struct TrainerInputs {
   data::Dataset dataset;
   nlohmann::json tokenizer;  ///< of the data set, for `generate`
   bool quiet = false;
+  RankShare share{};                   ///< of a run on several ranks
+  dist::Exchange* exchange = nullptr;  ///< between them; null for one rank
 };
 
 /// Trains a model: submits steps as a task graph, at most train.run_ahead of them before the oldest
-/// is finished, and writes metrics, validation losses and checkpoints.
+/// is finished, and writes metrics, validation losses and checkpoints. Of several ranks each trains
+/// on its own samples and updates the subgroups that it owns; rank 0 writes.
 class Trainer {
  public:
   /// Allocates everything. The session must outlive the trainer. Throws Error when the data do not
@@ -61,9 +68,11 @@ class Trainer {
   /// another model, seed or tokenizer, or damaged.
   void resume(const CheckpointReader& checkpoint);
 
-  /// Runs to train.steps, train.stop_after or a signal, and leaves a checkpoint. Throws Error when
+  /// Runs to train.steps, train.stop_after or a signal (to any rank, which stops all after the same
+  /// step), and leaves a checkpoint. Throws Error when
   /// a loss, the gradient norm or a parameter to be saved is not finite (naming step and first bad
-  /// tensor) or the output cannot be written; the checkpoints written before stay.
+  /// tensor), the output cannot be written, or a rank was lost; the checkpoints written before
+  /// stay.
   TrainResult run();
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
@@ -81,7 +90,13 @@ class Trainer {
   void expect_same_data(const CheckpointReader& checkpoint) const;
   void submit_step(Index step);
   void submit_gradients(Index step);
+  void submit_mean_loss(Index tokens, const rt::Handle& mean, const char* label);
   void finish_oldest();
+  void take_notes(Index step);
+  [[nodiscard]] bool stops() const;
+  [[nodiscard]] bool writes() const { return inputs_.share.rank == 0; }
+  /// Throws Error when a rank was lost: nothing that was made since may be kept.
+  void expect_all_ranks() const;
   void drain();
   void submit_validation();
   double validate(Index step);
@@ -97,6 +112,11 @@ class Trainer {
   optim::Optimizer optimizer_;
   StepResults results_;
   std::unique_ptr<models::Model> model_;
+  std::unique_ptr<Sharding> sharding_;  ///< of several ranks
+  std::unique_ptr<dist::StepNotes> notes_;
+  dist::StragglerWatch straggler_;
+  double busy_ms_ = 0;       ///< within which tasks of the last finished step ran
+  Index agreed_signal_ = 0;  ///< that stops all ranks
   data::Loader train_loader_;
   data::Loader validation_loader_;
   optim::LearningRate learning_rate_;

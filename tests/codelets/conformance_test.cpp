@@ -23,8 +23,8 @@ using ::testing::IsEmpty;
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto* group : {&attention_cases, &elementwise_cases, &embedding_cases, &layernorm_cases,
-                      &linear_cases, &loss_cases, &update_cases}) {
+  for (auto* group : {&attention_cases, &collect_cases, &elementwise_cases, &embedding_cases,
+                      &layernorm_cases, &linear_cases, &loss_cases, &update_cases}) {
     std::vector<Case> cases = (*group)();
     std::move(cases.begin(), cases.end(), std::back_inserter(all));
   }

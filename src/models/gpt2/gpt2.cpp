@@ -108,14 +108,19 @@ void Gpt2::load(rt::Submitter& submitter, std::span<const std::int32_t> tokens) 
 }
 
 void Gpt2::forward(rt::Submitter& submitter) {
+  tell(&DepthListener::before_forward, 0);
   for (const Lane& lane : lanes_)
     embedding_.forward(submitter, embedding_shape(lane), *lane.tokens, *lane.stream[0],
                        nn::forward_urgency(0, depths()));
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const Index depth = static_cast<Index>(layer) + 1;
+    tell(&DepthListener::before_forward, depth);
     for (const Lane& lane : lanes_)
       blocks_[layer].forward(submitter, lane, *lane.stream[layer],
                              kept(lane, static_cast<Index>(layer)), lane.stream[layer + 1].get(),
-                             nn::forward_urgency(static_cast<Index>(layer) + 1, depths()));
+                             nn::forward_urgency(depth, depths()));
+  }
+  tell(&DepthListener::before_forward, depths());
   for (const Lane& lane : lanes_)
     final_norm_.forward(submitter, {lane.tokens_count, config_.width}, *lane.stream.back(),
                         *lane.final_norm, *lane.final_norm_stats,
@@ -124,6 +129,7 @@ void Gpt2::forward(rt::Submitter& submitter) {
 
 void Gpt2::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) {
   const nn::Urgency urgency = nn::backward_urgency(depths());
+  tell(&DepthListener::before_backward, depths());
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     const Lane& lane = lanes_[i];
     const bool accumulate = !micro_batch.first || i > 0;
@@ -133,13 +139,19 @@ void Gpt2::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) {
                          *lane.final_norm_stats, {*lane.d_final_norm, nullptr, *lane.d_stream},
                          accumulate, urgency);
   }
-  for (Index layer = config_.layers - 1; layer >= 0; --layer)
+  tell(&DepthListener::after_backward, depths());
+  for (Index layer = config_.layers - 1; layer >= 0; --layer) {
+    tell(&DepthListener::before_backward, layer + 1);
     for (std::size_t i = 0; i < lanes_.size(); ++i)
       backward_block(submitter, layer, lanes_[i], !micro_batch.first || i > 0);
+    tell(&DepthListener::after_backward, layer + 1);
+  }
+  tell(&DepthListener::before_backward, 0);
   for (std::size_t i = 0; i < lanes_.size(); ++i)
     embedding_.backward(submitter, embedding_shape(lanes_[i]), *lanes_[i].tokens,
                         *lanes_[i].gradients[0].input, !micro_batch.first || i > 0,
                         nn::backward_urgency(0));
+  tell(&DepthListener::after_backward, 0);
 }
 
 void Gpt2::backward_block(rt::Submitter& submitter, Index layer, const Lane& lane,

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/handshake.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "data/manifest.hpp"
+#include "dist/gather.hpp"
+#include "train/run_info.hpp"
+
+namespace dos::train {
+namespace {
+
+/// Keys that may differ from node to node without changing what the ranks compute together.
+constexpr std::array kOfTheNode{"/train/workers", "/train/opencl_devices", "/train/cuda_devices",
+                                "/data/path",     "/sched/stride",         "/sched/share",
+                                "/sched/window",  "/sched/resident"};
+
+nlohmann::json describe(const data::TokenFile& file) {
+  // Its ends, so that another file of the same length is found without reading all of it.
+  constexpr Index kSample = 64;
+  const Index count = std::min(kSample, file.size());
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(2 * count));
+  const auto both = std::span(tokens);
+  file.read(0, both.first(static_cast<std::size_t>(count)));
+  file.read(file.size() - count, both.last(static_cast<std::size_t>(count)));
+  return {{"tokens", file.size()}, {"first_and_last", tokens}};
+}
+
+std::string cut(std::string text) {
+  constexpr std::size_t kMost = 80;
+  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  return text;
+}
+
+std::string difference(const nlohmann::json& first, const nlohmann::json& other, std::size_t rank) {
+  const nlohmann::json patch = nlohmann::json::diff(first, other);
+  if (patch.empty()) return "";
+  const nlohmann::json::json_pointer place(patch.front().at("path").get<std::string>());
+  const auto shown = [&](const nlohmann::json& side) {
+    return side.contains(place) ? cut(side.at(place).dump()) : std::string("nothing");
+  };
+  std::string name = place.to_string().substr(1);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return fmt::format(
+      "rank {} has {} = {}, rank 0 has {}: start all ranks with the same program, configuration "
+      "and data",
+      rank, name, shown(other), shown(first));
+}
+
+}  // namespace
+
+nlohmann::json agreement_of(const TrainConfig& config, const models::ModelConfig& model,
+                            const data::Dataset& dataset, const nlohmann::json& checkpoint) {
+  nlohmann::json shared = to_json(config);
+  for (const char* key : kOfTheNode) {
+    const nlohmann::json::json_pointer place(key);
+    shared[place.parent_pointer()].erase(place.back());
+  }
+  return {{"program", {{"version", program_version()}, {"revision", source_revision()}}},
+          {"configuration", shared},
+          {"model", to_json(model)},
+          {"data",
+           {{"train", describe(dataset.train)},
+            {"val", describe(dataset.val)},
+            {"manifest",
+             dataset.manifest ? nlohmann::json(data::to_text(*dataset.manifest)) : nullptr}}},
+          {"checkpoint", checkpoint}};
+}
+
+std::string find_disagreement(const std::vector<RankStart>& starts) {
+  for (std::size_t rank = 0; rank < starts.size(); ++rank)
+    if (!starts[rank].error.empty()) return fmt::format("rank {}: {}", rank, starts[rank].error);
+  for (std::size_t rank = 1; rank < starts.size(); ++rank) {
+    std::string found = difference(starts.front().agreement, starts[rank].agreement, rank);
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+void agree(dist::Exchange& exchange, const RankStart& mine) {
+  const nlohmann::json message{{"error", mine.error}, {"agreement", mine.agreement}};
+  // A path of the error may be no UTF-8.
+  const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::vector<RankStart> starts;
+  for (const std::string& each : dist::gather_texts(exchange, text)) {
+    const nlohmann::json start = nlohmann::json::parse(each);
+    starts.push_back({start.at("error").get<std::string>(), start.at("agreement")});
+  }
+  const std::string found = find_disagreement(starts);
+  if (!found.empty()) throw AgreedError(found);
+}
+
+}  // namespace dos::train
