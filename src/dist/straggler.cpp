@@ -16,7 +16,8 @@ std::optional<std::string> StragglerWatch::see(std::span<const double> busy_ms) 
   const double median = *middle;
   std::optional<std::string> line;
   for (std::size_t rank = 0; rank < busy_ms.size(); ++rank) {
-    const bool slow = median > 0 && busy_ms[rank] > kSlow * median;
+    const bool slow =
+        median > 0 && busy_ms[rank] > kSlow * median && busy_ms[rank] > median + kLeastMs;
     slow_steps_[rank] = slow ? slow_steps_[rank] + 1 : 0;
     if (slow_steps_[rank] != kSteps) continue;
     slow_steps_[rank] = 0;

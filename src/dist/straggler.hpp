@@ -11,10 +11,11 @@
 namespace dos::dist {
 
 /// Finds a rank that holds the others up: whose tasks of a step took more than kSlow times the
-/// median of all ranks', in kSteps steps one after the other.
+/// median of all ranks', and kLeastMs more, in kSteps steps one after the other.
 class StragglerWatch {
  public:
   static constexpr double kSlow = 1.5;
+  static constexpr double kLeastMs = 50;  ///< less is the system's noise
   static constexpr Index kSteps = 3;
 
   /// `busy_ms` by rank: the time within which the step's tasks ran. Returns a line that names the

@@ -25,6 +25,7 @@ TEST(Straggler, EqualRanksAreFine) {
   StragglerWatch watch;
   EXPECT_FALSE(see(watch, {100, 101, 149, 99}, 10));
   EXPECT_FALSE(see(watch, {0, 0, 0}, 10));
+  EXPECT_FALSE(see(watch, {1, 1, 40}, 10)) << "too short to tell";
 }
 
 TEST(Straggler, IsNamedWithTimesOfStepsInARow) {

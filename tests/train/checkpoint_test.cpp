@@ -198,8 +198,8 @@ TEST_F(CheckpointTest, AFailedSaveLeavesNothingAndTheOneBeforeStays) {
   manifest.step = 2;
   manifest.architecture = to_json(config_.resolve_model(0));
   manifest.configuration = "\xff";  // not UTF-8: the last file cannot be written
-  EXPECT_THROW(save_checkpoint(store, manifest, trainer->parameters(), trainer->optimizer(), true),
-               Error);
+  EXPECT_THROW(
+      save_checkpoint(store, manifest, {trainer->parameters(), trainer->optimizer()}, true), Error);
   EXPECT_EQ(store.steps(), std::vector<Index>{1});
   EXPECT_FALSE(std::filesystem::exists(store.staging_path(2)));
   EXPECT_THAT(store.last()->string(), EndsWith("step-00000001"));

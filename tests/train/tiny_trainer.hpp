@@ -38,10 +38,13 @@ inline train::TrainConfig tiny_config(const std::string& data_path) {
   return config;
 }
 
-/// A trainer of `config` that writes into `out`, which exists afterwards.
+/// A trainer of `config` that writes into `out`, which exists afterwards: alone, or as one of
+/// several ranks.
 inline std::unique_ptr<train::Trainer> make_trainer(rt::Session& session,
                                                     const train::TrainConfig& config,
-                                                    const std::filesystem::path& out) {
+                                                    const std::filesystem::path& out,
+                                                    const train::RankShare& share = {},
+                                                    dist::Exchange* exchange = nullptr) {
   platform::blas::use_one_thread();
   std::filesystem::create_directories(out);
   return std::make_unique<train::Trainer>(
@@ -50,7 +53,9 @@ inline std::unique_ptr<train::Trainer> make_trainer(rt::Session& session,
                                     .out = out,
                                     .dataset = data::open_dataset(config.data.path),
                                     .tokenizer = nullptr,
-                                    .quiet = true});
+                                    .quiet = true,
+                                    .share = share,
+                                    .exchange = exchange});
 }
 
 }  // namespace dos::test

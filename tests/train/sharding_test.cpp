@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Started by mpiexec on 1, 2, 3 or 4 ranks: every rank runs every test.
+#include "train/sharding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <tuple>
+
+#include "models/registry.hpp"
+#include "train/estimate.hpp"
+#include "train/tiny_trainer.hpp"
+
+namespace dos::train {
+namespace {
+
+platform::MpiEnvironment* environment = nullptr;
+
+constexpr Index kSteps = 5;
+constexpr Index kBatch = 2;
+
+/// One line of metrics.jsonl.
+struct Line {
+  double loss = 0;
+  double norm = 0;
+};
+
+struct Outcome {
+  std::vector<Line> lines;    ///< of training; on rank 0
+  std::vector<float> values;  ///< of the subgroups that this rank owns; of all for one rank
+  dist::Traffic sent;
+  rt::MemoryBytes counted;
+  rt::MemoryBytes estimated;
+};
+
+std::vector<Line> read_metrics(const std::filesystem::path& path) {
+  std::vector<Line> lines;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    const auto json = nlohmann::json::parse(text);
+    if (json.contains("loss")) lines.push_back({json["loss"], json["grad_norm"]});
+  }
+  return lines;
+}
+
+class ShardingTest : public ::testing::Test {
+ protected:
+  ShardingTest() {
+    config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
+    config_.model.layers = 3;
+    config_.train.steps = 20;
+    config_.train.stop_after = kSteps;
+    config_.train.batch = kBatch;
+    config_.train.lanes = kBatch;
+    // Proportional to gradients, unlike Adam's: what is wrong shows, roundings stay roundings.
+    config_.optim.rule = "sgd";
+    config_.optim.lr = 0.1;
+    config_.optim.schedule = "constant";
+    config_.optim.warmup = 0;
+  }
+
+  [[nodiscard]] tensor::Layout layout() const {
+    const models::ModelConfig model = config_.resolve_model(0);
+    return optim::cut_into_subgroups(
+        models::find_architecture(model.architecture).parameters(model),
+        config_.sched.subgroup_params, config_.decay_groups());
+  }
+
+  /// This rank's part of a run, or a whole run of one rank (without an exchange).
+  Outcome train(const RankShare& share, dist::Exchange* exchange) {
+    const std::string out = scratch_ / ("run" + std::to_string(runs_++));
+    rt::Session session({.scheduler = "", .cpu_workers = 1});
+    const auto trainer = test::make_trainer(session, config_, out, share, exchange);
+    Outcome outcome;
+    outcome.counted = session.memory().now();
+    outcome.estimated =
+        estimate_training(config_.resolve_model(0), config_.run_shape(1),
+                          trainer->parameters().layout(), config_.parameter_types(),
+                          config_.optimizer(), session.workers(), config_.train.run_ahead, share);
+    trainer->start_fresh();
+    trainer->run();
+    outcome.lines = read_metrics(std::filesystem::path(out) / "metrics.jsonl");
+    const tensor::ParameterSet& parameters = trainer->parameters();
+    for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i) {
+      if (!parameters.placement().owns(i)) continue;
+      const rt::HostAccess access(parameters.values()[i], rt::Mode::kRead);
+      const auto values = access.as<const float>();
+      outcome.values.insert(outcome.values.end(), values.begin(), values.end());
+    }
+    return outcome;
+  }
+
+  [[nodiscard]] RankShare my_share(Index zero) const {
+    if (environment->size() == 1)
+      return {.owners = std::vector<Index>(layout().subgroups.size(), 0)};
+    return share_of(layout(), environment->rank(),
+                    dist_weights_.empty()
+                        ? std::vector<double>(static_cast<std::size_t>(environment->size()), 1)
+                        : dist_weights_,
+                    zero);
+  }
+
+  Outcome train_together(Index zero) {
+    if (environment->size() == 1) return train({}, nullptr);
+    const RankShare share = my_share(zero);
+    dist::Exchange exchange(*environment, {.numbers = std::ssize(share.owners)});
+    Outcome outcome = train(share, &exchange);
+    exchange.close();
+    outcome.sent = exchange.sent();
+    return outcome;
+  }
+
+  /// The same samples in the same lanes on one rank.
+  Outcome train_alone() {
+    const TrainConfig together = config_;
+    config_.train.batch *= environment->size();
+    config_.train.lanes *= environment->size();
+    Outcome outcome = train({}, nullptr);
+    config_ = together;
+    return outcome;
+  }
+
+  /// Elements of `all` in the subgroups that this rank owns.
+  [[nodiscard]] std::vector<float> owned_of(const std::vector<float>& all, Index zero) const {
+    const tensor::Layout cut = layout();
+    const tensor::Placement placement = my_share(zero).placement();
+    std::vector<float> owned;
+    auto from = all.begin();
+    for (Index i = 0; i < std::ssize(cut.subgroups); ++i) {
+      const auto end = from + cut.subgroups[static_cast<std::size_t>(i)].count;
+      if (placement.owns(i)) owned.insert(owned.end(), from, end);
+      from = end;
+    }
+    return owned;
+  }
+
+  test::ScratchDirectory scratch_;
+  TrainConfig config_;
+  std::vector<double> dist_weights_;
+  int runs_ = 0;
+};
+
+// A gradient is the sum of n = ranks x lanes x micro-batches parts, in two orders: at most n - 1
+// roundings each, of sums that are at most n times the result where parts do not cancel. Beyond
+// that order nothing differs. So a parameter is off by 2 n^2 eps / 2 of what the steps changed it
+// by.
+void expect_close(double a, double b, Index parts, double scale) {
+  constexpr double kEps = 0x1p-23;
+  EXPECT_NEAR(a, b, static_cast<double>(parts * parts * kSteps) * kEps * scale);
+}
+
+TEST_F(ShardingTest, LossesNormsAndWeightsAreThoseOfOneRank) {
+  constexpr Index kAccumulate = 2;
+  config_.train.accumulate = kAccumulate;
+  const Outcome alone = train_alone();
+  ASSERT_EQ(std::ssize(alone.lines), kSteps);
+  ASSERT_GT(std::abs(alone.lines.back().loss - alone.lines.front().loss), 0.01)
+      << "far more than the tolerance";
+  const Index parts = environment->size() * kBatch * kAccumulate;
+  for (const Index zero : {1, 2, 3}) {
+    SCOPED_TRACE(zero);
+    const Outcome together = train_together(zero);
+    if (environment->rank() == 0) {
+      ASSERT_EQ(together.lines.size(), alone.lines.size());
+    } else {
+      EXPECT_TRUE(together.lines.empty()) << "rank 0 alone writes";
+    }
+    for (std::size_t i = 0; i < together.lines.size(); ++i) {
+      expect_close(together.lines[i].loss, alone.lines[i].loss, parts, 1);
+      expect_close(together.lines[i].norm, alone.lines[i].norm, parts, alone.lines[i].norm);
+    }
+    const std::vector<float> expected = owned_of(alone.values, zero);
+    ASSERT_EQ(together.values.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expect_close(together.values[i], expected[i], parts, 1);
+  }
+}
+
+TEST_F(ShardingTest, EveryRunAndZeroLevelHasTheSameBits) {
+  const Outcome first = train_together(1);
+  for (const Index zero : {1, 2, 3}) EXPECT_EQ(train_together(zero).values, first.values) << zero;
+}
+
+TEST_F(ShardingTest, Bf16WithItsOwnGradientsHasTheSameBitsToo) {
+  config_.train.precision = "bf16";
+  config_.train.gradient_precision = "bf16";
+  const Outcome first = train_together(1);
+  for (const Index zero : {2, 3}) EXPECT_EQ(train_together(zero).values, first.values) << zero;
+}
+
+TEST_F(ShardingTest, WithoutClippingEachSubgroupHasItsFactor) {
+  config_.optim.clip = 0;
+  config_.optim.lr = 0.05;
+  const Outcome alone = train_alone();
+  const Outcome together = train_together(2);
+  const std::vector<float> expected = owned_of(alone.values, 2);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    expect_close(together.values[i], expected[i], environment->size() * kBatch, 1);
+}
+
+TEST_F(ShardingTest, BytesSentAreTheTheorys) {
+  for (const auto& [precision, bytes, accumulate] :
+       {std::tuple{"fp32", Index{4}, Index{2}}, {"bf16", Index{2}, Index{1}}}) {
+    config_.train.precision = precision;
+    config_.train.gradient_precision = precision;
+    config_.train.accumulate = accumulate;
+    for (const Index zero : {1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << precision << accumulate << zero);
+      config_.train.stop_after = 1;
+      const dist::Traffic one = train_together(zero).sent;
+      config_.train.stop_after = 3;
+      const dist::Traffic three = train_together(zero).sent;
+      const dist::Traffic expected = dist::expected_traffic(layout(), my_share(zero).owners,
+                                                            {.zero = zero,
+                                                             .rank = environment->rank(),
+                                                             .ranks = environment->size(),
+                                                             .accumulate = accumulate,
+                                                             .gradient_bytes = bytes,
+                                                             .parameter_bytes = bytes});
+      for (const dist::Kind kind : {dist::Kind::kGradient, dist::Kind::kParameter})
+        EXPECT_EQ(three[kind] - one[kind], 2 * expected[kind]) << static_cast<int>(kind);
+      // A rank's own sums and its loss to each other rank.
+      const auto owned = std::ranges::count(my_share(zero).owners, environment->rank());
+      const Index peers = environment->size() - 1;
+      EXPECT_EQ(three[dist::Kind::kSums] - one[dist::Kind::kSums], 2 * 8 * owned * peers);
+      EXPECT_EQ(three[dist::Kind::kLoss] - one[dist::Kind::kLoss], 2 * 8 * peers);
+    }
+  }
+}
+
+TEST_F(ShardingTest, MemoryIsWhatTheEstimateSays) {
+  config_.train.stop_after = 1;
+  for (const char* precision : {"fp32", "bf16"})
+    for (const Index zero : {1, 2, 3}) {
+      config_.train.precision = precision;
+      const Outcome outcome = train_together(zero);
+      for (const rt::MemoryCategory category : rt::kMemoryCategories)
+        EXPECT_EQ(outcome.estimated[category], outcome.counted[category])
+            << rt::name_of(category) << precision << zero;
+    }
+}
+
+TEST_F(ShardingTest, ARankMayOwnNothing) {
+  dist_weights_.assign(static_cast<std::size_t>(environment->size()), 1e-9);
+  dist_weights_.back() = 1;  // the last rank owns all
+  const Outcome alone = train_alone();
+  const Outcome together = train_together(3);
+  const std::vector<float> expected = owned_of(alone.values, 3);
+  EXPECT_EQ(expected.empty(), environment->rank() + 1 != environment->size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    expect_close(together.values[i], expected[i], environment->size() * kBatch, 1);
+}
+
+TEST_F(ShardingTest, RunsFurtherAheadThanTwoSteps) {
+  const Outcome first = train_together(2);
+  config_.train.run_ahead = 5;
+  EXPECT_EQ(train_together(2).values, first.values);
+}
+
+}  // namespace
+}  // namespace dos::train
+
+int main(int argc, char** argv) {
+  dos::platform::MpiEnvironment mpi(argc, argv);
+  dos::train::environment = &mpi;
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
