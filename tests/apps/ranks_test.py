@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""train_gpt on several ranks, as mpiexec starts it: one run, whatever happens to one of the ranks."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from harness import APPS, TINY, AppTest, environment, settings
+
+MPIEXEC = os.environ["DOS_MPIEXEC"]
+KEYS = TINY | {"model.layers": 3, "train.batch": 2, "train.lanes": 2, "train.workers": 1,
+               "train.steps": 8, "train.validate_every": 0, "sched.subgroup_params": 1000}
+# Steps of less than a millisecond: what is interrupted must not be over before.
+ENDLESS = KEYS | {"train.steps": 1_000_000, "train.checkpoint_every": 10, "dist.timeout_s": 3}
+# A rank whose end mpiexec does not see, which would otherwise kill the others: leaves its standard
+# error and its status in files. mpiexec sends SIGUSR1 to the ranks when one leaves MPI early.
+WATCHED = 'trap : USR1; e=$1; shift; "$@" 2>"$e.$PMI_RANK"; echo $? >"$e.status.$PMI_RANK"; sleep 6'
+
+
+class Ranks(AppTest):
+    def command(self, ranks, *arguments, keys=KEYS, out=None, prefix=()):
+        chosen = {"data.path": self.shared / "data"} | keys
+        return [MPIEXEC, "-n", str(ranks), *prefix, str(APPS / "train_gpt"), *settings(chosen),
+                "--out", str(out or self.out), "--quiet", *arguments]
+
+    def run_ranks(self, *arguments, **options):
+        return subprocess.run(self.command(*arguments, **options), cwd=self.folder, text=True,
+                              capture_output=True, timeout=100, env=environment(), check=False)
+
+    def start_ranks(self, ranks, keys, prefix=()):
+        process = subprocess.Popen(self.command(ranks, keys=keys, prefix=prefix), cwd=self.folder,
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=environment())
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.wait_for(lambda: self.checkpoint().exists(), process)
+        return process
+
+    def pids(self):
+        """{rank: process id} of this test's train_gpt."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (folder / "cmdline").read_bytes().split(b"\0")
+                variables = (folder / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if command[0].endswith(b"/train_gpt") and str(self.out).encode() in command:
+                rank = [v for v in variables if v.startswith(b"PMI_RANK=")][0]
+                found[int(rank.split(b"=")[1])] = int(folder.name)
+        return found
+
+    def expect_success(self, result):
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_run_continues_on_other_ranks_and_another_level(self):
+        straight, parts = self.folder / "straight", self.folder / "parts"
+        self.expect_success(self.run_ranks(2, keys=KEYS | {"dist.zero": 1}, out=straight))
+        self.expect_success(
+            self.run_ranks(2, keys=KEYS | {"dist.zero": 2, "train.stop_after": 4}, out=parts))
+        self.expect_success(
+            self.run_ranks(2, "--resume", keys=KEYS | {"dist.zero": 3}, out=parts))
+        self.assertEqual(self.losses(parts), self.losses(straight))
+        self.expect_same_state(straight, parts)
+        # The same eight samples a step on another number of ranks; order of sums apart, the same run.
+        for ranks, batch in ((1, 4), (4, 1)):
+            out = self.folder / f"ranks{ranks}"
+            self.expect_success(self.run_ranks(2, keys=KEYS | {"train.stop_after": 4}, out=out))
+            self.expect_success(
+                self.run_ranks(ranks, "--resume", out=out,
+                               keys=KEYS | {"train.batch": batch, "train.lanes": batch}))
+            for line, expected in zip(self.metrics(out), self.metrics(straight)):
+                # 4 parts in two orders a step (tests/train/sharding_test.cpp), seen after 8 steps.
+                name = "loss" if "loss" in line else "val_loss"
+                self.assertAlmostEqual(line[name], expected[name], delta=4 * 4 * 8 * 2**-23)
+
+    def test_only_rank_0_prints_and_writes(self):
+        result = self.run_ranks(2)
+        self.expect_success(result)
+        self.assertEqual(result.stdout.count("training loss"), 1)
+        self.assertEqual(result.stderr.count("2 ranks, dist.zero = 1"), 1)
+        lines = self.metrics()
+        self.assertEqual([line["step"] for line in lines if "loss" in line], list(range(1, 9)))
+        self.assertEqual(lines[0]["tokens"], 2 * 2 * 16, "the tokens of both ranks")
+        self.assertEqual(json.loads((self.out / "run.json").read_text())["ranks"], 2)
+
+    def test_the_memory_estimate_is_of_each_rank(self):
+        result = self.run_ranks(2, "--dry-run", keys=KEYS | {"dist.zero": 3})
+        self.expect_success(result)
+        self.assertEqual(result.stdout.count("host memory of rank 0"), 1)
+        self.assertRegex(result.stdout, r"host memory by rank: rank 0 .*iB, rank 1 .*iB")
+        self.expect_nothing_written()
+
+    def test_a_signal_to_one_rank_stops_all_after_one_step(self):
+        process = self.start_ranks(2, ENDLESS | {"dist.timeout_s": 60})
+        os.kill(self.pids()[1], signal.SIGUSR1)
+        stdout, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, stderr)
+        self.assertIn("stopped by SIGUSR1", stdout)
+        step = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
+        self.assertEqual(self.metrics()[-1]["step"], step)
+
+    def expect_lost(self, rank, survivors):
+        """The survivors end with status 1 and name the rank and its step; the checkpoint is whole."""
+        for survivor in survivors:
+            status = self.folder / f"err.status.{survivor}"
+            end = time.monotonic() + 30
+            while not status.exists() or not status.read_text().strip():
+                self.assertLess(time.monotonic(), end, f"rank {survivor} hangs")
+                time.sleep(0.05)
+            self.assertEqual(status.read_text().strip(), "1")
+            text = (self.folder / f"err.{survivor}").read_text()
+            self.assertRegex(text, rf"train_gpt: error: .*rank {rank} has not been heard of for 3 s "
+                                   rf".*at step \d+; this is rank {survivor}, at step \d+")
+        before = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
+        result = self.run_ranks(1, "--resume", keys=KEYS | {
+            "train.steps": 1_000_000, "train.stop_after": before + 2, "train.batch": 4})
+        self.expect_success(result)
+        self.assertEqual(self.metrics()[-1]["step"], before + 2)
+
+    def test_a_killed_rank_ends_the_others(self):
+        for zero in (1, 3):
+            with self.subTest(zero=zero):
+                self.out = self.folder / f"out{zero}"
+                for left in self.folder.glob("err*"):
+                    left.unlink()
+                process = self.start_ranks(3, ENDLESS | {"dist.zero": zero},
+                                           prefix=("sh", "-c", WATCHED, "sh", "err"))
+                os.kill(self.pids()[1], signal.SIGKILL)
+                self.expect_lost(1, (0, 2))
+                process.communicate(timeout=60)
+
+    def test_a_rank_without_its_data_ends_all(self):
+        chosen = {"data.path": self.shared / "data"} | KEYS
+        command = [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out)]
+        other = command + ["--set", "data.path=missing"]
+        result = subprocess.run([MPIEXEC, "-n", "1", *command, ":", "-n", "1", *other],
+                                cwd=self.folder, text=True, capture_output=True, timeout=60,
+                                env=environment(), check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.count("train_gpt: error: rank 1: missing_train.bin"), 1,
+                         result.stderr)
+        self.expect_nothing_written()
+
+    def test_a_rank_with_another_configuration_ends_all(self):
+        chosen = {"data.path": self.shared / "data"} | KEYS
+        command = [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out)]
+        other = command + ["--set", "train.batch=3"]
+        result = subprocess.run([MPIEXEC, "-n", "1", *command, ":", "-n", "1", *other],
+                                cwd=self.folder, text=True, capture_output=True, timeout=60,
+                                env=environment(), check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("rank 1 has configuration.train.batch = 3, rank 0 has 2", result.stderr)
+        self.expect_nothing_written()
+
+    def test_an_error_of_rank_0_ends_all(self):
+        self.expect_success(self.run_ranks(1))
+        result = self.run_ranks(2)  # the folder is taken: only rank 0 looks
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("already holds a run", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
