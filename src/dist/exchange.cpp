@@ -147,13 +147,11 @@ void Exchange::run_thread() noexcept {
       sleep(was_busy);
     }
   } catch (const Stop& stop) {
-    if (stop.is_news) send_beats(stopped_beat(step_, stop.failure.what));
-    fail_with(stop.failure);
+    fail_with(stop.failure, stop.is_news);
   } catch (const platform::MpiError& error) {
-    send_beats(stopped_beat(step_, error.what()));
-    fail_with({error.peer(), fmt::format("rank {} is lost: {}", error.peer(), error.what())});
+    fail_with({error.peer(), fmt::format("rank {} is lost: {}", error.peer(), error.what())}, true);
   } catch (const std::exception& error) {
-    fail_with({rank(), error.what()});
+    fail_with({rank(), error.what()}, true);
   }
   std::unique_lock lock(mutex_);
   while (failed_ && !closing_) {
@@ -272,8 +270,9 @@ void Exchange::send_beats(const Beat& beat) {
   }
 }
 
-void Exchange::fail_with(const Failure& failure) noexcept {
+void Exchange::fail_with(const Failure& failure, bool tells) noexcept {
   try {
+    if (tells) send_beats(stopped_beat(step_, failure.what));
     const Clock::time_point end =
         Clock::now() + std::chrono::duration_cast<Clock::duration>(kFarewell);
     const auto is_sending = [](const BeatBuffers& beat) { return beat.sends; };

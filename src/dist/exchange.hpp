@@ -105,7 +105,8 @@ class Exchange {
   void end_one(Id id, Clock::time_point now);
   void send_beats(const Beat& beat);
   void listen(Index peer);
-  void fail_with(const Failure& failure) noexcept;
+  /// `tells`: the other ranks may not know.
+  void fail_with(const Failure& failure, bool tells) noexcept;
   void drop_everything() noexcept;
   void sleep(bool was_busy);
   [[nodiscard]] bool may_end();
