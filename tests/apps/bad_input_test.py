@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong input ends train_gpt with status 1 and one line that says what, where and what to do."""
 
-import os
 import resource
 import shutil
 import subprocess
 import unittest
 
-from harness import APPS, AppTest, program, settings, token_file
+from harness import AppTest, program, token_file
 
-MPIEXEC = os.environ.get("DOS_MPIEXEC")
 
 
 class BadConfiguration(AppTest):
@@ -111,14 +109,6 @@ class BadConfiguration(AppTest):
             result = self.train(keys={key: 2**62, "train.lanes": 0})
             self.expect_error(result, key, str(2**62))
             self.expect_nothing_written()
-
-    @unittest.skipUnless(MPIEXEC, "built without MPI")
-    def test_two_ranks(self):
-        command = [MPIEXEC, "-n", "2", str(APPS / "train_gpt"),
-                   *settings({"data.path": self.shared / "data"}), "--out", str(self.out)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        self.expect_error(result, "started on 2 ranks", "use one task")
-        self.expect_nothing_written()
 
     def test_tasks_that_do_not_see_each_other(self):
         """srun without a PMI starts every task as a world of one rank."""

@@ -70,7 +70,10 @@ TEST(Config, TheKeysAreFrozen) {
                                         "sched.stride",
                                         "sched.share",
                                         "sched.window",
-                                        "sched.resident"};
+                                        "sched.resident",
+                                        "dist.zero",
+                                        "dist.weights",
+                                        "dist.timeout_s"};
   TrainConfig config;
   std::vector<std::string> names;
   for (const Key& key : keys_of(config)) names.push_back(key.name);
@@ -133,6 +136,9 @@ TEST(Config, NamesTheKeyAndTheValueOutOfRange) {
       {"train.log_every", 0, false},
       {"optim.warmup", -1, false},
       {"sched.subgroup_params", 0, false},
+      {"dist.zero", 0, false},
+      {"dist.zero", 3, true},
+      {"dist.zero", 4, false},
   };
   for (const Case& c : cases) {
     TrainConfig config = valid();
@@ -150,11 +156,11 @@ TEST(Config, NamesTheNumberOutOfRange) {
     double value;
   };
   const Case cases[] = {
-      {"optim.lr", 0},      {"optim.lr", -1},      {"optim.final_lr_ratio", -0.1},
-      {"optim.beta1", 1},   {"optim.beta1", -1},   {"optim.final_lr_ratio", 1.1},
-      {"optim.beta2", 1},   {"optim.eps", 0},      {"optim.weight_decay", -1},
-      {"optim.clip", -1},   {"optim.momentum", 1}, {"sched.share", -0.5},
-      {"sched.share", 1.5},
+      {"optim.lr", 0},      {"optim.lr", -1},        {"optim.final_lr_ratio", -0.1},
+      {"optim.beta1", 1},   {"optim.beta1", -1},     {"optim.final_lr_ratio", 1.1},
+      {"optim.beta2", 1},   {"optim.eps", 0},        {"optim.weight_decay", -1},
+      {"optim.clip", -1},   {"optim.momentum", 1},   {"sched.share", -0.5},
+      {"sched.share", 1.5}, {"dist.timeout_s", 0.5},
   };
   for (const Case& c : cases) {
     TrainConfig config = valid();
