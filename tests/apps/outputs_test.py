@@ -18,6 +18,7 @@ KEYS = {
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay beta1 beta2 momentum eps clip",
     "sched": "subgroup_params stride share window resident",
+    "dist": "zero weights timeout_s",
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",
                "ms_backward", "ms_update"]
@@ -81,6 +82,7 @@ class Outputs(AppTest):
             self.assertGreaterEqual(run["topology"][count], 1)
         self.assertRegex(run["program"]["version"], r"^\d+\.\d+\.\d+$")
         self.assertTrue(run["program"]["revision"])
+        self.assertEqual(run["ranks"], 1)
 
     def test_the_tokenizer_is_kept(self):
         self.trained(keys={"train.stop_after": 1})
