@@ -84,23 +84,23 @@ int main(int argc, char** argv) {
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  bool reports = true;
+  const auto report = [](const std::exception& error) {
+    fmt::print(stderr, "train_gpt: error: {}\n", error.what());
+    return EXIT_FAILURE;
+  };
   try {
     dos::platform::MpiEnvironment mpi(argc, argv);
-    reports = mpi.rank() == 0;
-    expect_connected(mpi.size());
+    // Inside, as the others may have to be waited for: MpiEnvironment::abandon().
     try {
+      expect_connected(mpi.size());
       run(command, app, mpi);
-    } catch (const dos::train::AgreedError&) {
-      throw;
-    } catch (const std::exception&) {
-      // Of one rank alone, as far as it knows.
-      reports = true;
-      throw;
+      return EXIT_SUCCESS;
+    } catch (const dos::train::AgreedError& error) {
+      return mpi.rank() == 0 ? report(error) : EXIT_FAILURE;
+    } catch (const std::exception& error) {
+      return report(error);
     }
-    return EXIT_SUCCESS;
   } catch (const std::exception& error) {
-    if (reports) fmt::print(stderr, "train_gpt: error: {}\n", error.what());
-    return EXIT_FAILURE;
+    return report(error);
   }
 }

@@ -5,12 +5,18 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 #include <unordered_map>
 
 #include "base/log.hpp"
 
 namespace dos::platform {
 namespace {
+
+/// Launchers kill the other ranks when one leaves without MPI_Finalize: they are to say first what
+/// they have found.
+constexpr std::chrono::seconds kFarewell{1};
 
 std::string error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -51,7 +57,10 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
 }
 
 MpiEnvironment::~MpiEnvironment() {
-  if (abandoned_) return;
+  if (abandoned_) {
+    std::this_thread::sleep_for(kFarewell);
+    return;
+  }
   const int code = MPI_Finalize();
   if (code != MPI_SUCCESS) log::error("MPI_Finalize failed with error {}", code);
 }

@@ -315,6 +315,10 @@ void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
   dist::Exchange exchange(mpi, {});
   try {
     launch_together(options, exchange);
+  } catch (const AgreedError&) {
+    // All ranks are here, and leave together.
+    exchange.close();
+    throw;
   } catch (const std::exception& error) {
     exchange.abandon(error.what());
     throw;

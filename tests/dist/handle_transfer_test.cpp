@@ -89,25 +89,6 @@ TEST(HandleTransfers, APartOfAHandle) {
   exchange.close();
 }
 
-// After a failure tasks that wait for messages run all the same, so that the program can end.
-TEST(HandleTransfers, AFailureLetsTheGraphDrain) {
-  Exchange exchange(*environment, {.numbers = 1});
-  rt::Session session(kOneWorker);
-  const rt::Handle value(session, {.name = "v", .type = DType::kI32, .count = 1});
-  HandleTransfers transfers(exchange);
-  rt::Submitter submitter(session);
-  std::atomic<bool> ran{false};
-  const test::Body note = [&](const rt::TaskView&) { ran = true; };
-  transfers.receive(value, 1, others().front(), {Kind::kLoss, 0, 0});
-  test::submit_body(submitter, note, {&value});
-  if (environment->rank() == 0) exchange.abandon("a test");
-  session.wait_all();
-  EXPECT_TRUE(ran);
-  EXPECT_TRUE(exchange.failed());
-  transfers.receive(value, 1, others().front(), {Kind::kLoss, 0, 1});
-  transfers.wait();
-}
-
 }  // namespace
 }  // namespace dos::dist
 
