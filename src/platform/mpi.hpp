@@ -26,8 +26,8 @@ class MpiEnvironment {
   /// Tags of messages lie in [0, largest_tag()].
   [[nodiscard]] Index largest_tag() const { return largest_tag_; }
 
-  /// After a rank was lost: MPI is not finalised, which would wait for that rank. The destructor gives
-  /// the others a second to find out for themselves.
+  /// After a rank was lost: MPI is not finalised, which would wait for that rank. The destructor
+  /// gives the others a second to find out for themselves.
   void abandon() noexcept { abandoned_ = true; }
 
   /// First line of the library's version text, or "none".
