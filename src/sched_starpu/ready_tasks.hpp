@@ -23,6 +23,7 @@ struct TaskNote {
   bool is_resident = false;  ///< an update whose states stay on the GPU
   bool in_window = false;    ///< an update that a GPU prefetches or runs
   Index worker = 0;          ///< of the group, once it runs
+  double taken = 0;          ///< seconds: when the worker took it
   double start = 0;          ///< seconds, data at hand
 };
 
