@@ -120,7 +120,7 @@ UpdateSet::Subgroup UpdateSet::make_subgroup() const {
   for (const char* state : rule_of(kind_).states)
     subgroup.states.push_back(add(state, DType::kF32, rt::MemoryCategory::kStates));
   if (has_working(kind_))
-    subgroup.working = add("w", kind_.working, rt::MemoryCategory::kParameters);
+    subgroup.working = add("w", kind_.working, rt::MemoryCategory::kWorking);
   add("g", kind_.gradient, rt::MemoryCategory::kGradients);
   return subgroup;
 }

@@ -60,14 +60,15 @@ ParameterSet::ParameterSet(rt::Session& session, Layout layout, const ParameterT
       values_(session, layout_, "value", rt::MemoryCategory::kParameters),
       gradients_(session, layout_, "gradient", rt::MemoryCategory::kGradients, types.gradient) {
   if (types.working != DType::kF32)
-    working_.emplace(session, layout_, "working", rt::MemoryCategory::kParameters, types.working);
+    working_.emplace(session, layout_, "working", rt::MemoryCategory::kWorking, types.working);
 }
 
 rt::MemoryBytes ParameterSet::bytes(const Layout& layout, const ParameterTypes& types) {
   const Index count = layout.parameter_count();
   const Index working = types.working == DType::kF32 ? 0 : size_of(types.working);
   rt::MemoryBytes bytes;
-  bytes[rt::MemoryCategory::kParameters] = (size_of(DType::kF32) + working) * count;
+  bytes[rt::MemoryCategory::kParameters] = size_of(DType::kF32) * count;
+  bytes[rt::MemoryCategory::kWorking] = working * count;
   bytes[rt::MemoryCategory::kGradients] = size_of(types.gradient) * count;
   return bytes;
 }

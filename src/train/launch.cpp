@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -20,8 +21,10 @@
 #include "rt/history_model.hpp"
 #include "sched_starpu/policies.hpp"
 #include "train/config_file.hpp"
+#include "train/device_memory.hpp"
 #include "train/estimate.hpp"
 #include "train/explain.hpp"
+#include "train/fit.hpp"
 #include "train/run_info.hpp"
 #include "train/trainer.hpp"
 
@@ -107,6 +110,55 @@ std::string describe_precision(const TrainConfig& config) {
   return fmt::format("{} with {} gradients", train.precision, train.gradient_precision);
 }
 
+/// Throws Error unless StarPU has the workers that are configured.
+void expect_workers(const TrainConfig& config, const rt::Session& session, bool cuda) {
+  const Index workers = session.cpu_workers();
+  expect(config.train.workers == 0 || workers == config.train.workers,
+         "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
+         config.train.workers, workers);
+  const Index opencl_devices = session.opencl_workers();
+  expect(config.train.opencl_devices <= 0 || opencl_devices == config.train.opencl_devices,
+         "train.opencl_devices = {}, but StarPU finds {} here: lower it, or see clinfo and "
+         "STARPU_OPENCL_ON_CPUS",
+         config.train.opencl_devices, opencl_devices);
+  if (!cuda) return;
+  const Index cuda_devices = session.cuda_workers();
+  expect(config.train.cuda_devices <= 0 || cuda_devices == config.train.cuda_devices,
+         "train.cuda_devices = {}, but StarPU {} here: lower it, or see nvidia-smi and "
+         "CUDA_VISIBLE_DEVICES",
+         config.train.cuda_devices,
+         rt::has_cuda() ? fmt::format("finds {}", cuda_devices)
+                        : "was built without CUDA and runs none");
+}
+
+/// A dry run may ask for GPUs that are not there.
+bool plans_gpus(const LaunchOptions& options, const TrainConfig& config,
+                const rt::Session& session) {
+  return options.dry_run && config.train.gpu_memory > 0 && config.train.cuda_devices != 0 &&
+         session.cuda_workers() == 0;
+}
+
+Room planned_room(const TrainConfig& config, const rt::Session& session) {
+  Room room = room_of(session);
+  const Index gpus = std::max<Index>(1, config.train.cuda_devices);
+  for (Index gpu = 0; gpu < gpus; ++gpu)
+    room.devices.push_back(
+        {.name = fmt::format("GPU {}, planned", gpu), .bytes = config.gpu_memory_bytes()});
+  room.workers += gpus;
+  return room;
+}
+
+/// fit_to(), and says what it has changed.
+TrainConfig fitted(const TrainConfig& config, const models::ModelConfig& model,
+                   const tensor::Layout& layout, const Room& room) {
+  const TrainConfig result = fit_to(config, model, layout, room);
+  const TrainConfig::Train& now = result.train;
+  if (now.batch != config.train.batch || now.recompute != config.train.recompute)
+    log::info("train.fit=auto: train.batch={} train.accumulate={} train.recompute={}", now.batch,
+              now.accumulate, now.recompute);
+  return result;
+}
+
 void report_start(const TrainConfig& config, const models::ModelConfig& model,
                   const tensor::Layout& layout, const rt::Session& session) {
   log::info(
@@ -141,7 +193,7 @@ TrainConfig merge_configuration(const LaunchOptions& options) {
 
 void launch(const LaunchOptions& options) {
   const std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
-  const TrainConfig config = merge(options, checkpoint);
+  TrainConfig config = merge(options, checkpoint);
   config.validate();
   data::Dataset dataset = data::open_dataset(config.data.path);
   const models::ModelConfig model =
@@ -160,34 +212,22 @@ void launch(const LaunchOptions& options) {
                        .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                        .opencl_workers = config.train.opencl_devices,
                        .cuda_workers = config.train.cuda_devices,
+                       .device_memory = config.gpu_memory_bytes(),
                        .schedulers = sched_starpu::policies()});
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());
-  const Index workers = session.cpu_workers();
-  expect(config.train.workers == 0 || workers == config.train.workers,
-         "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
-         config.train.workers, workers);
-  const Index opencl_devices = session.opencl_workers();
-  expect(config.train.opencl_devices <= 0 || opencl_devices == config.train.opencl_devices,
-         "train.opencl_devices = {}, but StarPU finds {} here: lower it, or see clinfo and "
-         "STARPU_OPENCL_ON_CPUS",
-         config.train.opencl_devices, opencl_devices);
-  const Index cuda_devices = session.cuda_workers();
-  expect(config.train.cuda_devices <= 0 || cuda_devices == config.train.cuda_devices,
-         "train.cuda_devices = {}, but StarPU {} here: lower it, or see nvidia-smi and "
-         "CUDA_VISIBLE_DEVICES",
-         config.train.cuda_devices,
-         rt::has_cuda() ? fmt::format("finds {}", cuda_devices)
-                        : "was built without CUDA and runs none");
-  const rt::MemoryBytes bytes =
-      estimate_training(model, config.run_shape(workers), layout, config.parameter_types(),
-                        config.optimizer(), session.workers(), config.train.run_ahead);
+  const bool plans = plans_gpus(options, config, session);
+  expect_workers(config, session, /*cuda=*/!plans);
+  const Room room = plans ? planned_room(config, session) : room_of(session);
   if (options.dry_run) {
-    fmt::print("precision: {}\nhost memory of the run:\n{}\n", describe_precision(config),
-               memory_table(bytes, platform::available_memory_bytes()));
+    // A dry run shows what does not fit, too.
+    const TrainConfig shown =
+        config.train.fit == "auto" ? fitted(config, model, layout, room) : config;
+    fmt::print("precision: {}\n{}", describe_precision(shown),
+               memory_report(shown, model, layout, room));
     return;
   }
-  expect_fits(bytes, platform::available_memory_bytes());
+  config = fitted(config, model, layout, room);
   expect_unused_output(options, checkpoint);
   if (checkpoint && checkpoint->manifest().step >= config.last_step()) {
     fmt::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
@@ -204,11 +244,14 @@ void launch(const LaunchOptions& options) {
   checkpoint ? trainer.resume(*checkpoint) : trainer.start_fresh();
   create_output(options.out);
   keep_tokenizer(config.data.path, manifest, options.out);
-  write_durably(options.out / "run.json",
-                describe_run(config, model, session.scheduler(), workers).dump(2) + "\n");
+  write_durably(
+      options.out / "run.json",
+      describe_run(config, model, session.scheduler(), session.cpu_workers()).dump(2) + "\n");
   report_start(config, model, layout, session);
   report_end(config, trainer.run(), options.out);
-  if (options.explain) fmt::print("{}", explain(sched_starpu::report()));
+  if (options.explain)
+    fmt::print("{}{}", explain(sched_starpu::report()),
+               device_memory_text(session, estimate_run(config, model, layout, room).devices));
 }
 
 }  // namespace dos::train
