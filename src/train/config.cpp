@@ -97,7 +97,8 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"train.batch", &c.train.batch, "sequences of a micro-batch"},
       {"train.accumulate", &c.train.accumulate, "micro-batches a step"},
       {"train.lanes", &c.train.lanes,
-       "slices of a micro-batch that run side by side; they order the sums; 0: one a worker"},
+       "slices of a micro-batch that run side by side; they order the sums; 0: one a CUDA device, "
+       "without one a CPU worker"},
       {"train.workers", &c.train.workers, "CPU workers; 0: one a core"},
       {"train.opencl_devices", &c.train.opencl_devices,
        "OpenCL devices that may update, a core each; -1: all; CPUs count with "

@@ -3,85 +3,14 @@
 
 #include <gmock/gmock.h>
 
-#include <array>
-
 #include "base/error.hpp"
+#include "sched_starpu/update_program.hpp"
 
 namespace dos::sched_starpu {
 namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr Index kParams = 1'000'000;
-constexpr Index kSubgroups = 40;
-constexpr double kCpuRate = 1e8;   // parameters/s of one worker
-constexpr double kGpuRate = 25e9;  // parameters/s
-
-Surroundings surroundings(Index gpus, double memory = 1e9) {
-  Surroundings result{.cpu_workers = 8, .gpus = {}, .transfer_latency = units::microseconds(10)};
-  const Surroundings::Gpu gpu{.h2d = units::gigabytes_per_second(20),
-                              .d2h = units::gigabytes_per_second(20),
-                              .memory = {.update = units::Bytes(memory), .resident = {}}};
-  result.gpus.assign(static_cast<std::size_t>(gpus), gpu);
-  return result;
-}
-
-/// As the scheduler does: an update arrives, a plan that is due is made, the update is placed.
-Index announce(UpdateBoard& board, const UpdateTask& task) {
-  const Index index = board.arrive(task);
-  if (std::optional<PlanOrder> order = board.order()) board.adopt(carry_out(std::move(*order)));
-  board.place(index);
-  return index;
-}
-
-/// A program of equal subgroups, the first of which the next forward needs first.
-class Program {
- public:
-  Program(const std::string& policy, const Surroundings& around,
-          const sched::PolicyOptions& options = {})
-      : board(policy, options, around) {}
-
-  /// All updates arrive, and run where they are planned, at `cpu_rate` and kGpuRate.
-  void step(double cpu_rate = kCpuRate) {
-    std::vector<Index> indices;
-    for (Index i = 0; i < kSubgroups; ++i) indices.push_back(arrive(i));
-    for (const Index index : indices) {
-      const Device device = board.planned(index).device;
-      const double rate = device.is_cpu() ? cpu_rate : kGpuRate;
-      board.executed(index, device, units::Seconds(kParams / rate));
-    }
-  }
-  UpdateTask task(Index i) const {
-    return {.subgroup = &identities_[static_cast<std::size_t>(i)],
-            .gradient = gradient(i),
-            .params = kParams,
-            .priority = static_cast<int>(kSubgroups - i),
-            .cost = cost_};
-  }
-  void model_on_host() {
-    cost_.weight = units::BytesPerParam(0);
-    cost_.host_gradient = cost_.host_parameter = units::BytesPerParam(4);
-  }
-  void model_on_host_in_bf16() {
-    model_on_host();
-    cost_.host_gradient = cost_.host_parameter = cost_.host_weight = units::BytesPerParam(2);
-  }
-  const void* gradient(Index i) const { return &gradients_[static_cast<std::size_t>(i)]; }
-  Index arrive(Index i) { return announce(board, task(i)); }
-  double gpu_share() {
-    Index count = 0;
-    for (Index i = 0; i < kSubgroups; ++i) count += board.planned(i).device.is_cpu() ? 0 : 1;
-    return static_cast<double>(count) / kSubgroups;
-  }
-
-  UpdateBoard board;
-
- private:
-  std::array<char, kSubgroups> identities_{};
-  std::array<char, kSubgroups> gradients_{};
-  sched::UpdateCost cost_;
-};
 
 TEST(UpdateBoard, TheFirstStepShowsTheRates) {
   Program program("dos", surroundings(2));
@@ -191,63 +120,6 @@ TEST(UpdateBoard, PlansTheWorkingParametersThatGoHomeBesideStreamedStates) {
   EXPECT_EQ(last.planned[0].out.value(), (12.0 + 2) * kSubgroups * kParams);
   EXPECT_NEAR(program.board.write_back_time(kParams, {.gpu = 0}).value(), 1e-5 + 14e6 / 20e9,
               1e-12);
-}
-
-TEST(UpdateBoard, KnowsTheGradientsOfTheCpusUpdates) {
-  Program program("dos-stride", surroundings(1), {.stride = 2});
-  EXPECT_FALSE(program.board.updated_on_cpu(program.gradient(0)).has_value()) << "not seen yet";
-  program.step();
-  program.step();
-  for (Index i = 0; i < kSubgroups; ++i)
-    EXPECT_EQ(program.board.updated_on_cpu(program.gradient(i)).has_value(),
-              program.board.planned(i).device.is_cpu());
-  EXPECT_FALSE(program.board.updated_on_cpu(&program).has_value());
-}
-
-TEST(UpdateBoard, CountsAFlushForTheStepWhoseUpdateIsToCome) {
-  Program program("zero-offload", surroundings(1));
-  const units::Bytes bytes(2e6);
-  program.step();
-  // All updates of the first step have arrived: these are of the second.
-  program.board.flushed(0, bytes);
-  program.board.flushed(1, bytes);
-  EXPECT_EQ(program.board.step_report(1)->flushed.value(), 0);
-  program.arrive(0);
-  program.board.flushed(2, bytes);  // without clipping backward still runs when updates arrive
-  program.board.flushed(0, bytes);  // of the third
-  program.board.waited(units::Seconds(8));
-  EXPECT_EQ(program.board.step_report(2)->flushed.value(), 6e6);
-  EXPECT_EQ(program.board.step_report(2)->waited.value(), 1) << "of eight workers";
-  program.arrive(0);
-  EXPECT_EQ(program.board.step_report(3)->flushed.value(), 2e6);
-  EXPECT_EQ(program.board.step_report(2)->flushed.value(), 6e6);
-  EXPECT_EQ(program.board.report().all.flushed.value(), 8e6);
-  EXPECT_FALSE(program.board.step_report(4).has_value());
-}
-
-TEST(UpdateBoard, PlansWithTheMemoryThatIsReadWhenTheSecondStepBegins) {
-  Program program("gpu-only", surroundings(1, /*memory=*/1e9));
-  UpdateBoard& board = program.board;
-  for (Index i = 0; i < kSubgroups; ++i) {
-    board.place(board.arrive(program.task(i)));
-    EXPECT_TRUE(board.learns_memory());
-    EXPECT_FALSE(board.wants_memory());
-  }
-  for (Index i = 0; i < kSubgroups; ++i)
-    board.executed(i, board.planned(i).device, units::Seconds(1e-3));
-  board.arrive(program.task(0));
-  EXPECT_FALSE(board.learns_memory());
-  ASSERT_TRUE(board.wants_memory());
-  // Room for 20 of 40 subgroups at 12 bytes, two of which are a window.
-  board.set_memory({.gpu = 0}, units::Bytes(20 * 12e6));
-  board.adopt(carry_out(std::move(*board.order())));
-  board.place(0);
-  Index residents = 0;
-  for (Index i = 0; i < kSubgroups; ++i) residents += board.planned(i).is_resident ? 1 : 0;
-  EXPECT_GE(residents, 10);
-  EXPECT_LT(residents, 20);
-  board.arrive(program.task(1));
-  EXPECT_FALSE(board.wants_memory());
 }
 
 TEST(UpdateBoard, IdentityIsTheSubgroupWhateverTheOrderOfArrival) {
