@@ -19,12 +19,17 @@ void for_each_buffer(starpu_task* task, F&& f) {
   }
 }
 
+/// Whether the update has working parameters of its own.
+bool writes_parameters(starpu_task* task) {
+  bool writes = false;
+  for_each_buffer(task, [&](starpu_data_handle_t, int mode) { writes |= mode == STARPU_W; });
+  return writes;
+}
+
 /// Gradients are where the model is. An update without working parameters of its own is of a model
 /// that reads the FP32 ones, where it is not said.
 bool is_on_host(starpu_task* task, std::optional<bool> model_on_host) {
-  bool writes = false;
-  for_each_buffer(task, [&](starpu_data_handle_t, int mode) { writes |= mode == STARPU_W; });
-  return model_on_host.value_or(!writes);
+  return model_on_host.value_or(!writes_parameters(task));
 }
 
 }  // namespace
@@ -68,9 +73,11 @@ UpdateTask describe_update(starpu_task* task, std::optional<bool> model_on_host)
 
 void add_held_buffers(starpu_task* task, std::optional<bool> model_on_host,
                       std::vector<starpu_data_handle_t>& buffers) {
-  const bool all = is_on_host(task, model_on_host);
+  const bool on_host = is_on_host(task, model_on_host);
+  const bool forward_reads_parameters = !on_host && !writes_parameters(task);
   for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
-    if (all || mode == STARPU_RW) buffers.push_back(handle);
+    const bool is_weight = forward_reads_parameters && handle == STARPU_TASK_GET_HANDLE(task, 0);
+    if (on_host || (mode == STARPU_RW && !is_weight)) buffers.push_back(handle);
   });
 }
 

@@ -20,8 +20,8 @@ double bytes_of(starpu_data_handle_t handle);
 /// the gradient. `model_on_host` as in Settings.
 UpdateTask describe_update(starpu_task* task, std::optional<bool> model_on_host);
 
-/// Adds the buffers of an update that a GPU holds for the update alone: its states, and where the
-/// model is on the host all of them.
+/// Adds the buffers of an update that a GPU holds for the update alone: its states, but parameters
+/// that forward reads there, and where the model is on the host all of them.
 void add_held_buffers(starpu_task* task, std::optional<bool> model_on_host,
                       std::vector<starpu_data_handle_t>& buffers);
 
