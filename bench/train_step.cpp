@@ -25,6 +25,9 @@
 #include "sched_starpu/policies.hpp"
 #include "spread.hpp"
 #include "train/config.hpp"
+#include "train/device_memory.hpp"
+#include "train/estimate.hpp"
+#include "train/fit.hpp"
 #include "train/metrics.hpp"
 #include "train/step_results.hpp"
 
@@ -150,6 +153,8 @@ class Bench {
   Bench(dos::rt::Session& session, const Options& options)
       : options_(options),
         config_(model_config(options)),
+        shape_(run_shape(options, dos::train::lane_workers(session))),
+        session_(session),
         submitter_(session),
         parameters_(session,
                     dos::optim::cut_into_subgroups(
@@ -159,7 +164,7 @@ class Bench {
         optimizer_(session, parameters_, {}),
         results_(session, kRunAhead),
         model_(dos::models::find_architecture(config_.architecture)
-                   .build(session, parameters_, config_, run_shape(options, session.workers()))) {}
+                   .build(session, parameters_, config_, shape_)) {}
 
   Readings run() {
     dos::nn::submit_initialisation(submitter_, parameters_, 1);
@@ -170,6 +175,24 @@ class Bench {
       if (step <= last) submit(step);
     }
     return readings_;
+  }
+
+  [[nodiscard]] double last_loss() const { return last_loss_; }
+
+  /// [{"name": ..., "<category>": {"estimated": bytes, "allocated": bytes}}], one a device.
+  [[nodiscard]] nlohmann::json device_memory() const {
+    auto list = nlohmann::json::array();
+    for (const dos::rt::Device& device : dos::rt::devices()) {
+      const dos::planner::MemoryUse estimate = dos::train::estimate_device(
+          config_, shape_, parameters_.layout(), parameter_types(options_), /*accumulate=*/1,
+          std::max<Index>(1, session_.cuda_workers()),
+          dos::units::Bytes(static_cast<double>(device.memory_bytes.value_or(Index{1} << 50))));
+      nlohmann::json entry{{"name", device.name}};
+      for (const auto& row : dos::train::device_memory(session_, device, estimate))
+        entry[row.category] = {{"estimated", row.estimated}, {"allocated", row.allocated}};
+      list.push_back(entry);
+    }
+    return list;
   }
 
   [[nodiscard]] double parameters_m() const {
@@ -196,6 +219,7 @@ class Bench {
     const double loss = dos::train::read_scalar(results_.loss(step));
     dos::expect(loss > 0 && loss < 1e3, "step {}: the loss is {}: these timings are of no training",
                 step, loss);
+    last_loss_ = loss;
     const bool counted = step > options_.warmup;
     readings_.add_tasks(records, counted);
     if (counted) readings_.add(metrics, records);
@@ -203,6 +227,8 @@ class Bench {
 
   const Options& options_;
   dos::models::ModelConfig config_;
+  dos::models::RunShape shape_;
+  dos::rt::Session& session_;
   dos::rt::Submitter submitter_;
   dos::tensor::ParameterSet parameters_;
   dos::optim::Optimizer optimizer_;
@@ -210,9 +236,11 @@ class Bench {
   std::unique_ptr<dos::models::Model> model_;
   dos::train::StepClock clock_;
   Readings readings_;
+  double last_loss_ = 0;
 };
 
-void print_json(const Options& options, const Readings& readings, Index workers) {
+void print_json(const Options& options, const Readings& readings, const Bench& bench,
+                Index workers) {
   nlohmann::json json{{"model", options.model},
                       {"batch", options.batch},
                       {"context", options.context},
@@ -221,7 +249,9 @@ void print_json(const Options& options, const Readings& readings, Index workers)
                       {"steps", options.steps},
                       {"workers", workers},
                       {"peak_rss_mib", peak_rss_mib()},
-                      {"worker_idle", readings.idle_share(workers)}};
+                      {"worker_idle", readings.idle_share(workers)},
+                      {"loss", bench.last_loss()},
+                      {"device_memory", bench.device_memory()}};
   for (const char* name : {"ms_step", "ms_forward", "ms_backward", "ms_update"}) {
     const Spread spread = readings.time(name);
     json[name] = spread.median;
@@ -263,7 +293,7 @@ void run(const Options& options) {
   Bench bench(session, options);
   const Readings readings = bench.run();
   if (options.json)
-    print_json(options, readings, session.workers());
+    print_json(options, readings, bench, session.workers());
   else
     print_table(options, readings, session.workers(), bench.parameters_m());
 }

@@ -119,8 +119,7 @@ UpdateSet::Subgroup UpdateSet::make_subgroup() const {
   add("p", DType::kF32, rt::MemoryCategory::kParameters);
   for (const char* state : rule_of(kind_).states)
     subgroup.states.push_back(add(state, DType::kF32, rt::MemoryCategory::kStates));
-  if (has_working(kind_))
-    subgroup.working = add("w", kind_.working, rt::MemoryCategory::kParameters);
+  if (has_working(kind_)) subgroup.working = add("w", kind_.working, rt::MemoryCategory::kWorking);
   add("g", kind_.gradient, rt::MemoryCategory::kGradients);
   return subgroup;
 }

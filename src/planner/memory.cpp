@@ -42,9 +42,7 @@ double activation_values(const ModelShape& shape, const Settings& settings) {
   return real(shape.layers) * kept + 2 * block_values(shape);
 }
 
-constexpr const char* kWeights = "weights";
 constexpr const char* kGradients = "gradients";
-constexpr const char* kReserveName = "reserve";
 
 }  // namespace
 
@@ -54,33 +52,51 @@ units::Bytes MemoryUse::total() const {
   return sum;
 }
 
+MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradient_share) {
+  const units::Bytes flushed = std::min(demand.gradients, demand.gradient_buffers);
+  return {.items = {{"weights", demand.weights},
+                    {"gathered weights", demand.gathered, /*in_update=*/false},
+                    {kGradients, std::max(demand.gradients * gradient_share, flushed)},
+                    {"activations", demand.activations, /*in_update=*/false},
+                    {"logits", demand.logits, /*in_update=*/false},
+                    demand.rest},
+          .available = available};
+}
+
 MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
                    units::Bytes available, double gradient_share) {
   const double bytes = value_bytes(settings);
-  const double mine = bytes * real(shape.params()) / real(layout.devices);
-  const double flushed = std::min(mine, 2 * bytes * real(largest_layer(shape)));
-  const double gradients = std::max(mine * gradient_share, flushed);
-  // The layer at work and the next one; a single device has them anyway.
-  const double gathered = layout.devices == 1 ? 0 : 2 * bytes * real(largest_layer(shape));
+  const units::Bytes mine(bytes * real(shape.params()) / real(layout.devices));
+  const units::Bytes two_layers(2 * bytes * real(largest_layer(shape)));
   const double rows = std::min(layout.tokens, kLogitRows);
-  return {.items = {{kWeights, units::Bytes(mine)},
-                    {"gathered weights", units::Bytes(gathered)},
-                    {kGradients, units::Bytes(gradients)},
-                    {"activations",
-                     units::Bytes(bytes * layout.tokens * activation_values(shape, settings))},
-                    {"logits", units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))},
-                    {kReserveName, kReserve}},
-          .available = available};
+  return gpu_use(
+      {.weights = mine,
+       // A single device has them anyway.
+       .gathered = layout.devices == 1 ? units::Bytes{0} : two_layers,
+       .gradients = mine,
+       .gradient_buffers = two_layers,
+       .activations = units::Bytes(bytes * layout.tokens * activation_values(shape, settings)),
+       .logits = units::Bytes(2 * kFp32 * rows * real(shape.vocabulary)),
+       .rest = {"reserve", kReserve}},
+      available, gradient_share);
 }
 
 sched::StateMemory state_memory(const MemoryUse& peak) {
   units::Bytes in_update{0};
   for (const MemoryItem& item : peak.items)
-    if (item.category == kWeights || item.category == kGradients || item.category == kReserveName)
-      in_update += item.bytes;
+    if (item.in_update) in_update += item.bytes;
   const units::Bytes none{0};
   return {.update = std::max(none, peak.available - in_update),
           .resident = std::max(none, peak.available - peak.total())};
+}
+
+void add_states(units::Bytes resident, units::Bytes window, MemoryUse& use) {
+  units::Bytes transient{0};
+  for (const MemoryItem& item : use.items)
+    if (!item.in_update) transient += item.bytes;
+  use.items.push_back({"resident states", resident});
+  use.items.push_back(
+      {"update window beyond activations", std::max(units::Bytes{0}, window - transient)});
 }
 
 MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings& settings,

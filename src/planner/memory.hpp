@@ -21,6 +21,7 @@ struct Layout {
 struct MemoryItem {
   std::string category;
   units::Bytes bytes;
+  bool in_update = true;  ///< also while the update runs
 };
 
 /// Memory by category. docs/scheduler.md derives the formulae.
@@ -32,15 +33,33 @@ struct MemoryUse {
   [[nodiscard]] bool fits() const { return total() <= available; }
 };
 
+/// What one GPU holds in forward and backward, beside states.
+struct GpuDemand {
+  units::Bytes weights;
+  units::Bytes gathered;          ///< weights of other devices, the layer at work and the next one
+  units::Bytes gradients;         ///< all of them
+  units::Bytes gradient_buffers;  ///< what those need that leave during backward
+  units::Bytes activations;
+  units::Bytes logits;
+  MemoryItem rest;  ///< work spaces, or what is assumed for them
+};
+
+/// The demand by category. `gradient_share` is the part of the gradients that waits on the GPU for
+/// the update; the others leave during backward, through their buffers.
+MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradient_share = 1);
+
 /// A GPU at the peak of forward and backward, without states: weights, gathered weights,
-/// gradients, activations, logits, reserve. `gradient_share` is the part of the gradients that
-/// waits on the GPU for the update; the others leave during backward, through two layers' buffers.
+/// gradients, activations, logits, reserve. `gradient_share` as above, with two layers' buffers.
 MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
                    units::Bytes available, double gradient_share = 1);
 
 /// What a GPU has left for states: at that peak (resident) and in the update, when activations,
 /// gathered weights and logits are gone.
 sched::StateMemory state_memory(const MemoryUse& peak);
+
+/// Adds what states need of a GPU: those that stay, and the window as far as it exceeds what is
+/// gone in the update.
+void add_states(units::Bytes resident, units::Bytes window, MemoryUse& use);
 
 /// The host memory of a node: states that are not resident, gradients and working parameters of
 /// what the CPU updates; on a machine without GPU everything.

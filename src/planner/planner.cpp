@@ -44,22 +44,14 @@ sched::UpdateCost update_cost(const Settings& settings, bool gpu) {
           .cpu_traffic = perfmodels::kCpuUpdateTraffic};
 }
 
-void add_states(const sched::Problem& problem, const sched::Plan& plan, MemoryUse& use) {
+void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, MemoryUse& use) {
   units::Bytes window{0};
   for (const units::Bytes bytes : plan.window_memory) window = std::max(window, bytes);
   const double gpus = static_cast<double>(problem.gpus());
   const units::Bytes resident = problem.total() *
                                 (plan.share(problem, sched::Placement::kResident) / gpus) *
                                 problem.cost.held();
-  use.items.push_back({"resident states", resident});
-  // The window lives where activations were: it only counts as far as it exceeds them.
-  units::Bytes transient{0};
-  for (const MemoryItem& item : use.items)
-    if (item.category == "activations" || item.category == "logits" ||
-        item.category == "gathered weights")
-      transient += item.bytes;
-  const units::Bytes excess = std::max(units::Bytes{0}, window - transient);
-  use.items.push_back({"update window beyond activations", excess});
+  add_states(resident, window, use);
 }
 
 }  // namespace
@@ -92,7 +84,7 @@ Forecast forecast_with(const Request& request, double gradient_share) {
     problem.memory.assign(problem.rates.gpus.size(), state_memory(result.gpu));
   }
   result.plan = sched::make_plan(request.policy, problem, settings.policy);
-  if (problem.gpus() > 0) add_states(problem, result.plan, result.gpu);
+  if (problem.gpus() > 0) add_planned_states(problem, result.plan, result.gpu);
   result.host = host_use(request.model, layout, settings, problem, result.plan,
                          request.machine.dram_capacity.value);
   const double on_cpu = result.plan.share(problem, sched::Placement::kCpu);

@@ -19,6 +19,7 @@ Device describe(int worker) {
   Device device{.name = name.data(),
                 .worker = worker,
                 .node = static_cast<int>(node),
+                .is_cuda = starpu_worker_get_type(worker) == STARPU_CUDA_WORKER,
                 .memory_bytes = std::nullopt};
   if (bytes >= 0) device.memory_bytes = Index{bytes};
   return device;
@@ -38,6 +39,21 @@ std::vector<int> cpu_workers() {
   for (int worker = 0; worker < static_cast<int>(starpu_worker_get_count()); ++worker)
     if (starpu_worker_get_type(worker) == STARPU_CPU_WORKER) result.push_back(worker);
   return result;
+}
+
+MemoryBytes allocated_on(const Session& session, int node) {
+  MemoryBytes bytes;
+  for (const Handle* handle : session.handles()) {
+    int is_allocated = 0;
+    starpu_data_query_status(handle->raw(), node, &is_allocated, nullptr, nullptr);
+    if (is_allocated != 0) bytes[handle->category()] += handle->bytes();
+  }
+  return bytes;
+}
+
+Index used_on(int node) {
+  const auto id = static_cast<unsigned>(node);
+  return Index{starpu_memory_get_total(id)} - Index{starpu_memory_get_available(id)};
 }
 
 void prefetch(const Handle& handle, int node) {

@@ -18,6 +18,7 @@ struct Device {
   std::string name;
   int worker = -1;
   int node = -1;                      ///< of memory
+  bool is_cuda = false;               ///< every task may run there; on OpenCL devices updates only
   std::optional<Index> memory_bytes;  ///< that StarPU may use; nothing where it knows no limit
 };
 
@@ -26,6 +27,13 @@ std::vector<Device> devices();
 
 /// The workers of the running session that are CPUs.
 std::vector<int> cpu_workers();
+
+/// Bytes that buffers have on a memory node now, by category. Scratch buffers are left out: StarPU
+/// does not say where they are. Call while no task runs.
+MemoryBytes allocated_on(const Session& session, int node);
+
+/// Bytes of a node that StarPU has taken, its own reserves and scratch buffers included.
+Index used_on(int node);
 
 /// Starts to copy the contents of the buffer to a node, unless they are there, and returns.
 void prefetch(const Handle& handle, int node);

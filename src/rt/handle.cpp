@@ -31,6 +31,7 @@ Handle::Handle(Session& session, HandleSpec spec)
       &raw_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(home_->data()),
       static_cast<std::uint32_t>(spec_.count), static_cast<std::size_t>(size_of(spec_.type)));
   starpu_data_set_name(raw_, spec_.name.c_str());
+  session_.add(*this);
 }
 
 Handle::Handle(Session& session, HandleSpec spec, ScratchTag)
@@ -41,6 +42,7 @@ Handle::Handle(Session& session, HandleSpec spec, ScratchTag)
   starpu_vector_data_register(&raw_, -1, 0, static_cast<std::uint32_t>(spec_.count),
                               static_cast<std::size_t>(size_of(spec_.type)));
   starpu_data_set_name(raw_, spec_.name.c_str());
+  session_.add(*this);
 }
 
 std::unique_ptr<Handle> Handle::scratch(Session& session, std::string name, DType type,
@@ -54,6 +56,7 @@ std::unique_ptr<Handle> Handle::scratch(Session& session, std::string name, DTyp
 }
 
 Handle::~Handle() {
+  session_.remove(*this);
   starpu_data_unregister_no_coherency(raw_);
   session_.memory().remove(spec_.category, counted_bytes_);
 }

@@ -47,6 +47,7 @@ class Handle {
   [[nodiscard]] RawHandle raw() const noexcept { return raw_; }
   [[nodiscard]] const std::string& name() const noexcept { return spec_.name; }
   [[nodiscard]] DType type() const noexcept { return spec_.type; }
+  [[nodiscard]] MemoryCategory category() const noexcept { return spec_.category; }
   [[nodiscard]] Index count() const noexcept { return spec_.count; }
   [[nodiscard]] Index bytes() const noexcept { return spec_.count * size_of(spec_.type); }
 

@@ -9,6 +9,8 @@ const char* name_of(MemoryCategory category) {
   switch (category) {
     case MemoryCategory::kParameters:
       return "parameters";
+    case MemoryCategory::kWorking:
+      return "working parameters";
     case MemoryCategory::kGradients:
       return "gradients";
     case MemoryCategory::kStates:

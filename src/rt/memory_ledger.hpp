@@ -9,10 +9,19 @@
 namespace dos::rt {
 
 /// What a buffer is for; memory is estimated, counted and reported by these.
-enum class MemoryCategory { kParameters, kGradients, kStates, kActivations, kWorkspace, kData };
+enum class MemoryCategory {
+  kParameters,
+  kWorking,
+  kGradients,
+  kStates,
+  kActivations,
+  kWorkspace,
+  kData
+};
 inline constexpr std::array kMemoryCategories{
-    MemoryCategory::kParameters,  MemoryCategory::kGradients, MemoryCategory::kStates,
-    MemoryCategory::kActivations, MemoryCategory::kWorkspace, MemoryCategory::kData};
+    MemoryCategory::kParameters, MemoryCategory::kWorking,     MemoryCategory::kGradients,
+    MemoryCategory::kStates,     MemoryCategory::kActivations, MemoryCategory::kWorkspace,
+    MemoryCategory::kData};
 
 const char* name_of(MemoryCategory category);
 

@@ -42,6 +42,14 @@ void prepare_for_own_scheduler(ScopedEnvironment& environment) {
   environment.set_default("STARPU_TARGET_CLEAN_BUFFERS", "0");
 }
 
+void limit_devices(ScopedEnvironment& environment, Index bytes) {
+  const std::string megabytes = std::to_string(bytes >> 20);
+  for (const char* name : {"STARPU_LIMIT_CUDA_MEM", "STARPU_LIMIT_OPENCL_MEM"}) {
+    environment.remove(name);
+    environment.set_default(name, megabytes.c_str());
+  }
+}
+
 }  // namespace
 
 Session::Session(const SessionConfig& config) {
@@ -54,6 +62,7 @@ Session::Session(const SessionConfig& config) {
          fmt::join(known, ", "));
   conf.sched_policy = find_scheduler(config.schedulers, scheduler_);
   if (conf.sched_policy != nullptr) prepare_for_own_scheduler(environment_);
+  if (config.device_memory > 0) limit_devices(environment_, config.device_memory);
   conf.sched_policy_name = conf.sched_policy == nullptr ? scheduler_.c_str() : nullptr;
   if (config.cpu_workers >= 0) conf.ncpus = static_cast<int>(config.cpu_workers);
   conf.nopencl = static_cast<int>(config.opencl_workers);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/types.hpp"
@@ -14,6 +15,8 @@
 struct starpu_sched_policy;
 
 namespace dos::rt {
+
+class Handle;
 
 /// Schedulers beside StarPU's own, by the name that they carry.
 using Schedulers = std::vector<starpu_sched_policy*>;
@@ -27,6 +30,9 @@ struct SessionConfig {
   /// as OpenCL devices only with STARPU_OPENCL_ON_CPUS=1 in the environment.
   Index opencl_workers = 0;
   Index cuda_workers = 0;  ///< CUDA devices to use, as above
+  /// Bytes of each device with a memory of its own that may be used, rounded down to MiB; 0: what
+  /// StarPU finds, or what STARPU_LIMIT_CUDA_MEM and STARPU_LIMIT_OPENCL_MEM say.
+  Index device_memory = 0;
   /// StarPU measures its tasks and keeps the history models of their codelets, in place of what it
   /// had of them, when the session ends.
   bool calibrates = false;
@@ -65,6 +71,11 @@ class Session {
   [[nodiscard]] const std::string& scheduler() const { return scheduler_; }
   [[nodiscard]] MemoryLedger& memory() { return memory_; }
 
+  /// The handles that live, which enter and leave by their constructor and destructor.
+  [[nodiscard]] const std::unordered_set<const Handle*>& handles() const { return handles_; }
+  void add(const Handle& handle) { handles_.insert(&handle); }
+  void remove(const Handle& handle) { handles_.erase(&handle); }
+
   /// "1.3.10".
   static std::string version();
   static std::vector<std::string> known_schedulers(const Schedulers& more = {});
@@ -73,6 +84,7 @@ class Session {
   ScopedEnvironment environment_;  ///< while StarPU runs
   std::string scheduler_;
   MemoryLedger memory_;
+  std::unordered_set<const Handle*> handles_;
   std::unique_ptr<OpenclPrograms> opencl_;
   std::unique_ptr<CudaWorkspaces> cuda_;
 };

@@ -120,6 +120,7 @@ void Submitter::submit(const TaskCall& call) {
   task->priority = std::clamp(call.options.priority, starpu_sched_get_min_priority(),
                               starpu_sched_get_max_priority());
   restrict_to(call.options.worker, task);
+  if (keep_from_cpus_ && task->cl->cuda_funcs[0] != nullptr) task->where = STARPU_CUDA;
   profile_.expect_task(tag_);
   const int result = starpu_task_submit(task);
   if (result != 0) {

@@ -70,6 +70,10 @@ class Submitter {
   [[nodiscard]] Session& session() const { return session_; }
   [[nodiscard]] Profile& profile() { return profile_; }
 
+  /// Whether tasks that a CUDA device can run are kept from CPU workers; for tests and
+  /// measurements, schedulers know better.
+  void keep_from_cpus(bool keep) { keep_from_cpus_ = keep; }
+
   /// Blocks while the session has too many pending tasks: they must be able to run, so the caller
   /// holds no HostAccess. Throws Error when no worker can run the codelet, or when StarPU's
   /// performance model of it was written by another version, which StarPU would not survive.
@@ -92,6 +96,7 @@ class Submitter {
   Profile profile_;
   TaskTag tag_;
   TaskObserver observer_;
+  bool keep_from_cpus_ = false;
   std::unordered_set<const Codelet*> submitted_;
 };
 

@@ -99,16 +99,18 @@ class Builder {
     const double both = (busy ? rates.both_cpu_busy : rates.both).value();
     const double in = cost.weight.value() * part;
     const double out = cost.gradient.value() * part;
-    const double state = cost.state.value();
+    const double streamed_in = cost.streamed_in().value();
+    const double streamed_out = cost.streamed_out().value();
     const double held = cost.held().value();
     const double resident_in = cost.host_gradient.value();
     const double resident_out = cost.host_parameter.value();
     add_rate(name + "update", row(0, 1, 1), rates.update.value());
-    add_rate(name + "h2d", row(in, held, resident_in), h2d);
-    add_rate(name + "d2h", row(out, state, resident_out), d2h);
-    add_rate(name + "link", row(in + out, held + state, resident_in + resident_out), both);
+    add_rate(name + "h2d", row(in, streamed_in, resident_in), h2d);
+    add_rate(name + "d2h", row(out, streamed_out, resident_out), d2h);
+    add_rate(name + "link", row(in + out, streamed_in + streamed_out, resident_in + resident_out),
+             both);
     if (options_.half_duplex)  // in seconds a parameter: states in and out take turns
-      add_rate(name + "half duplex", row(0, held / h2d + state / d2h, 0), 1);
+      add_rate(name + "half duplex", row(0, streamed_in / h2d + streamed_out / d2h, 0), 1);
     const StateMemory& memory = problem_.memory[static_cast<std::size_t>(gpu)];
     const double room =
         options_.residents ? std::min(memory.update, memory.resident).value() / held : 0;
@@ -127,7 +129,7 @@ class Builder {
     std::vector<double> work(variables(), 0.0);
     work[1] = cost.cpu_traffic.value() + copies;
     for (Index g = 0; g < problem_.gpus(); ++g) {
-      work[streamed(g)] = (cost.held() + cost.state).value();
+      work[streamed(g)] = (cost.streamed_in() + cost.streamed_out()).value();
       work[streamed(g) + 1] = (cost.host_gradient + cost.host_parameter).value();
     }
     add_rate("dram", work, problem_.rates.dram.value());

@@ -90,8 +90,8 @@ Index useful_window(const Problem& problem, Index gpu, Index params) {
   const units::Params size(static_cast<double>(params));
   const units::Seconds latency =
       problem.rates.transfer_latency * static_cast<double>(problem.cost.state_buffers);
-  const units::Seconds in = latency + size * problem.cost.held() / rates.h2d;
-  const units::Seconds out = latency + size * problem.cost.state / rates.d2h;
+  const units::Seconds in = latency + size * problem.cost.streamed_in() / rates.h2d;
+  const units::Seconds out = latency + size * problem.cost.streamed_out() / rates.d2h;
   const units::Seconds held = in + problem.rates.task_latency + size / rates.update + out;
   return static_cast<Index>(std::ceil(held / std::max(in, out))) + 1;
 }

@@ -51,7 +51,7 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
   // What the CPU updates while one subgroup's states go out, twice.
   double ahead = static_cast<double>(workers_.size());
   for (const perfmodels::GpuRates& gpu : problem.rates.gpus)
-    ahead += problem.rates.cpu_update * problem.cost.state / gpu.d2h;
+    ahead += problem.rates.cpu_update * problem.cost.streamed_out() / gpu.d2h;
   gradients_ahead_ = 2 * static_cast<std::size_t>(std::ceil(ahead));
   unfinished_ = static_cast<Index>(problem.subgroups.size());
   for (const Subgroup& subgroup : problem.subgroups)
@@ -129,7 +129,7 @@ void Simulation::start_gpu(Index g) {
     const bool stays = is_resident(subgroup);
     const UpdateCost& cost = problem_.cost;
     start(gpu.out, stays ? Work::kParameterOut : Work::kStateOut, subgroup,
-          params(subgroup) * (stays ? cost.host_parameter : cost.state).value(),
+          params(subgroup) * (stays ? cost.host_parameter : cost.streamed_out()).value(),
           stays ? latency : state_latency());
   }
   // Working parameters are small and the next forward waits for them; states have their window.
@@ -164,7 +164,8 @@ void Simulation::start_state_in(Index g) {
   ++gpu.next_in;
   ++gpu.slots;
   change_memory(g, problem_.held_bytes(subgroup).value());
-  start(gpu.in, Work::kStateIn, subgroup, problem_.held_bytes(subgroup).value(), state_latency());
+  start(gpu.in, Work::kStateIn, subgroup, params(subgroup) * problem_.cost.streamed_in().value(),
+        state_latency());
 }
 
 bool Simulation::fits(const Gpu& gpu, Index g, Index subgroup) const {

@@ -75,7 +75,7 @@ void Simulation::finish_lane(Lane& lane, Index g) {
       gpu.arrived = static_cast<Index>(gpu.next_in);
       result_.h2d_busy[at(g)] += time;
       result_.h2d_bytes[at(g)] +=
-          size * (lane.work == Work::kStateIn ? cost.held() : cost.host_gradient);
+          size * (lane.work == Work::kStateIn ? cost.streamed_in() : cost.host_gradient);
       break;
     case Work::kWeightIn:
       result_.h2d_busy[at(g)] += time;
@@ -97,7 +97,7 @@ void Simulation::finish_lane(Lane& lane, Index g) {
       break;
     case Work::kStateOut:
       result_.d2h_busy[at(g)] += time;
-      result_.d2h_bytes[at(g)] += size * cost.state;
+      result_.d2h_bytes[at(g)] += size * cost.streamed_out();
       --gpu.slots;
       change_memory(g, -(size * cost.held()).value());
       if (model_on_host()) weight_is_ready(subgroup);

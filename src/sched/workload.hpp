@@ -27,13 +27,19 @@ struct UpdateCost {
   /// working parameter, GPU to host, of what stays on one.
   units::BytesPerParam host_gradient{0};
   units::BytesPerParam host_parameter{0};
+  /// There, working parameter that goes home beside streamed states: 2 in BF16, 0 in FP32, where it
+  /// is p.
+  units::BytesPerParam host_weight{0};
   units::BytesPerParam cpu_traffic = perfmodels::kCpuUpdateTraffic;  ///< DRAM, by a CPU update
 
   /// Buffers that hold the states of a subgroup: each is a copy of its own, with its latency.
   Index state_buffers = 1;
 
+  /// Over the link when streamed: to the GPU, and back.
+  [[nodiscard]] units::BytesPerParam streamed_in() const { return state + host_gradient; }
+  [[nodiscard]] units::BytesPerParam streamed_out() const { return state + host_weight; }
   /// GPU memory of what is updated there.
-  [[nodiscard]] units::BytesPerParam held() const { return state + host_gradient; }
+  [[nodiscard]] units::BytesPerParam held() const { return state + host_gradient + host_weight; }
 };
 
 /// Memory of one GPU for states.

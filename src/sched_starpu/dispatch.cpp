@@ -135,6 +135,7 @@ void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
 void Dispatch::taken(TaskNote& note, Index worker, double now) {
   Group& group = at(note.group);
   note.worker = worker;
+  note.taken = now;
   group.queued_seconds = std::max(0.0, group.queued_seconds - note.seconds);
   group.load.take(worker, now, note.seconds);
   if (note.subgroup >= 0) group.pace.begin(worker, now);

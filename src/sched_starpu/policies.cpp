@@ -138,4 +138,9 @@ Report report() {
   return running == nullptr ? Report{} : running->report();
 }
 
+std::optional<StepReport> step_report(Index step) {
+  const std::lock_guard lock(settings_mutex);
+  return running == nullptr ? std::nullopt : running->step_report(step);
+}
+
 }  // namespace dos::sched_starpu

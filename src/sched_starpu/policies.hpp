@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,8 @@ Settings settings_from_environment();
 
 /// Of the policy that runs; empty when none of ours does.
 Report report();
+/// The report of one step, counted from 1 since the policy was started, while tasks may run;
+/// nothing when none of ours runs, or the step is too long ago or yet to come.
+std::optional<StepReport> step_report(Index step);
 
 }  // namespace dos::sched_starpu

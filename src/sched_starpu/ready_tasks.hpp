@@ -24,6 +24,7 @@ struct TaskNote {
   bool travels = false;      ///< an update whose states come to the GPU first
   bool in_window = false;    ///< an update that a GPU prefetches or runs
   Index worker = 0;          ///< of the group, once it runs
+  double taken = 0;          ///< seconds: when the worker took it
   double start = 0;          ///< seconds, data at hand
 };
 

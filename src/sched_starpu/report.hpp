@@ -24,6 +24,10 @@ struct StepReport {
   units::Params executed_gpu{};
   units::Params total{};
   Index moved = 0;  ///< updates that ran elsewhere than planned
+  /// Gradients of the CPU's updates that started their way to host memory as soon as backward had
+  /// written them, and what the CPU's updates waited for data, on average over its workers.
+  units::Bytes flushed{};
+  units::Seconds waited{};
   /// By GPU: what the updates have to move when they run as planned, states that move in or out for
   /// good included.
   std::vector<Traffic> planned{};

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "sched_starpu/runtime_version.hpp"
+#include "sched_starpu/update_task.hpp"
 
 namespace dos::sched_starpu {
 namespace {
@@ -13,9 +14,6 @@ namespace {
 constexpr double kMicro = 1e-6;
 /// StarPU's bandwidths are in MB/s.
 constexpr double kMega = 1e6;
-constexpr double kReserve = 0.03;
-/// Where StarPU knows no limit.
-constexpr units::Bytes kUnlimited{1e15};
 
 double now_seconds() {
   return starpu_timing_now() * kMicro;
@@ -38,51 +36,6 @@ bool has_model(const starpu_task* task) {
 
 bool may_run(unsigned worker, starpu_task* task) {
   return starpu_worker_can_execute_task_first_impl(worker, task, nullptr) != 0;
-}
-
-double bytes_of(starpu_data_handle_t handle) {
-  return static_cast<double>(starpu_data_get_size(handle));
-}
-
-/// What states may use of a GPU: what is free before the first of them arrives, less a reserve. At
-/// the very limit StarPU evicts what it needs next.
-units::Bytes free_memory(unsigned node) {
-  const auto total = static_cast<double>(starpu_memory_get_total(node));
-  const auto free = static_cast<double>(starpu_memory_get_available(node));
-  return total < 0 ? kUnlimited : units::Bytes(std::max(0.0, free - kReserve * total));
-}
-
-/// Buffer 0 holds the FP32 parameters; what a task reads and writes are states, what it only writes
-/// are working parameters, what it only reads is the gradient.
-UpdateTask describe(starpu_task* task, std::optional<bool> model_on_host) {
-  double states = 0;
-  double written = 0;
-  double read = 0;
-  Index state_buffers = 0;
-  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
-    const double bytes = bytes_of(STARPU_TASK_GET_HANDLE(task, i));
-    const int mode = STARPU_TASK_GET_MODE(task, i) & STARPU_RW;
-    if (mode == 0) continue;  // work space
-    (mode == STARPU_RW ? states : mode == STARPU_W ? written : read) += bytes;
-    if (mode == STARPU_RW) ++state_buffers;
-  }
-  starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
-  const double params = bytes_of(parameters) / sizeof(float);
-  UpdateTask update{.subgroup = parameters,
-                    .params = static_cast<Index>(params),
-                    .priority = task->priority,
-                    .cost = {}};
-  // Gradients are where the model is. Without working parameters of its own it reads the FP32 ones.
-  const bool on_host = model_on_host.value_or(written == 0);
-  const double working = written == 0 ? sizeof(float) : written / params;
-  update.cost.state = units::BytesPerParam(states / params);
-  update.cost.state_buffers = state_buffers;
-  update.cost.weight = units::BytesPerParam(on_host ? 0 : working);
-  update.cost.gradient = units::BytesPerParam(on_host ? 0 : read / params);
-  update.cost.host_gradient = units::BytesPerParam(on_host ? read / params : 0);
-  update.cost.host_parameter = units::BytesPerParam(on_host ? working : 0);
-  update.cost.cpu_traffic = units::BytesPerParam((2 * states + written + read) / params);
-  return update;
 }
 
 }  // namespace
@@ -136,7 +89,7 @@ Surroundings Scheduler::surroundings() const {
     const unsigned id = nodes_[g].id;
     const double in = starpu_transfer_bandwidth(STARPU_MAIN_RAM, id) * kMega;
     const double out = starpu_transfer_bandwidth(id, STARPU_MAIN_RAM) * kMega;
-    const units::Bytes memory = free_memory(id);
+    const units::Bytes memory = memory_for_states(id, {});
     result.gpus.push_back({.h2d = units::BytesPerSecond(in),
                            .d2h = units::BytesPerSecond(out),
                            .memory = {.update = memory, .resident = memory}});
@@ -200,6 +153,8 @@ void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
       board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
     lacks_rates_ = board_->lacks_rates();
     note.subgroup = board_->arrive(update);
+    if (board_->learns_memory()) add_held_buffers(note.task, settings_.model_on_host, held_);
+    if (board_->wants_memory()) read_memory();
     order = board_->order();
   }
   if (!order) return;
@@ -208,8 +163,14 @@ void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
   board_->adopt(std::move(outcome));
 }
 
+void Scheduler::read_memory() {
+  for (std::size_t g = 1; g < nodes_.size(); ++g)
+    board_->set_memory(nodes_[g].device, memory_for_states(nodes_[g].id, held_));
+  held_ = {};
+}
+
 void Scheduler::place_update(TaskNote& note) {
-  const UpdateTask update = describe(note.task, settings_.model_on_host);
+  const UpdateTask update = describe_update(note.task, settings_.model_on_host);
   note.params = update.params;
   const bool restricted = is_restricted(note.task);
   announce(update, note);
@@ -263,8 +224,29 @@ void Scheduler::choose_group(TaskNote& note) const {
   }
 }
 
+/// A task that reads a gradient is ready: backward has written it.
+void Scheduler::flush_gradients(starpu_task* task) {
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
+    if ((STARPU_TASK_GET_MODE(task, i) & STARPU_RW) != STARPU_R) continue;
+    starpu_data_handle_t buffer = STARPU_TASK_GET_HANDLE(task, i);
+    std::optional<Index> subgroup;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!board_) return;
+      subgroup = board_->updated_on_cpu(buffer);
+    }
+    if (!subgroup) continue;
+    const units::Bytes bytes = start_flush(buffer);
+    const std::lock_guard lock(mutex_);
+    board_->flushed(*subgroup, bytes);
+  }
+}
+
 void Scheduler::place_other(TaskNote& note) {
-  if (nodes_.size() > 1) choose_group(note);
+  if (nodes_.size() > 1) {
+    flush_gradients(note.task);
+    choose_group(note);
+  }
   const bool restricted = is_restricted(note.task);
   const Index group = note.group;
   // What it reads is on its way while the task waits.
@@ -365,7 +347,7 @@ void Scheduler::after_execution(starpu_task* task) {
   const double now = now_us * kMicro;
   const Index group = note->group;
   const Device device = node(group).device;
-  if (!device.is_cpu() && !note->is_resident) write_back(*note);
+  if (!device.is_cpu()) write_back(*note);
   bool help = false;
   {
     const std::lock_guard lock(mutex_);
@@ -374,6 +356,7 @@ void Scheduler::after_execution(starpu_task* task) {
     const double last_end = dispatch_.groups()[static_cast<std::size_t>(group)].last_update_end;
     const double start = device.is_cpu() ? note->start : std::max(note->start, last_end);
     board_->executed(note->subgroup, device, units::Seconds(now - start));
+    if (device.is_cpu()) board_->waited(units::Seconds(note->start - note->taken));
     dispatch_.ended(*note, *board_, now);
     help = dispatch_.can_be_helped(group);
     task->sched_data = nullptr;
@@ -383,9 +366,15 @@ void Scheduler::after_execution(starpu_task* task) {
   if (help) wake_others(group);
 }
 
+/// Streamed states do; working parameters of their own do where the CPU reads them.
+bool Scheduler::goes_home(int mode, bool is_resident) const {
+  return (mode == STARPU_RW && !is_resident) ||
+         (mode == STARPU_W && settings_.model_on_host.value_or(false));
+}
+
 void Scheduler::write_back(const TaskNote& note) const {
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(note.task); ++i)
-    if ((STARPU_TASK_GET_MODE(note.task, i) & STARPU_RW) == STARPU_RW)
+    if (goes_home(STARPU_TASK_GET_MODE(note.task, i) & STARPU_RW, note.is_resident))
       start_write_back(STARPU_TASK_GET_HANDLE(note.task, i));
 }
 

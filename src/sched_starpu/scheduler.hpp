@@ -43,6 +43,8 @@ class Scheduler {
   /// What is known of the updates so far. Call while no task runs: StarPU's counters of bytes are
   /// not protected.
   [[nodiscard]] Report report();
+  /// The report of one step, at any time; nothing when it is too long ago, or yet to come.
+  [[nodiscard]] std::optional<StepReport> step_report(Index step);
 
  private:
   /// The workers of one memory node; its tasks are in the Dispatch, under the same number.
@@ -67,6 +69,10 @@ class Scheduler {
   /// What StarPU's models expect of the task, in seconds by group; 0: they know nothing. Empty once
   /// the board needs them no more.
   [[nodiscard]] std::vector<double> model_times(starpu_task* task) const;
+  /// Starts to copy the gradients to host memory that the task reads and a CPU worker will.
+  void flush_gradients(starpu_task* task);
+  /// Tells the board what memory the GPUs have for states. Under the lock.
+  void read_memory();
   /// Registers the update with the board, and plans if a plan is due.
   void announce(const UpdateTask& update, TaskNote& note);
   void choose_group(TaskNote& note) const;
@@ -81,6 +87,7 @@ class Scheduler {
   /// Wakes one worker of the group that found nothing to do, or all. Without the lock.
   void wake(Index group, bool all = false);
   void wake_others(Index group);
+  [[nodiscard]] bool goes_home(int mode, bool is_resident) const;
   void write_back(const TaskNote& note) const;
   void describe_device(Node& node, DeviceReport& device);
 
@@ -93,6 +100,7 @@ class Scheduler {
   Dispatch dispatch_;
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
+  std::vector<starpu_data_handle_t> held_;  ///< by the GPUs for updates; empty from the second step
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};

@@ -14,6 +14,11 @@ Report Scheduler::report() {
   return report;
 }
 
+std::optional<StepReport> Scheduler::step_report(Index step) {
+  const std::lock_guard lock(mutex_);
+  return board_ ? board_->step_report(step) : std::nullopt;
+}
+
 void Scheduler::describe_device(Node& node, DeviceReport& device) {
   device.workers = std::ssize(node.workers);
   for (const int worker : node.workers)

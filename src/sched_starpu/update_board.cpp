@@ -25,6 +25,8 @@ void add(StepReport& sum, const StepReport& step) {
   sum.executed_gpu += step.executed_gpu;
   sum.total += step.total;
   sum.moved += step.moved;
+  sum.flushed += step.flushed;
+  sum.waited += step.waited;
   sum.planned.resize(step.planned.size());
   for (std::size_t gpu = 0; gpu < step.planned.size(); ++gpu) {
     sum.planned[gpu].in += step.planned[gpu].in;
@@ -60,7 +62,10 @@ UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
 Index UpdateBoard::arrive(const UpdateTask& task) {
   const auto [place, is_new] = index_of_.try_emplace(task.subgroup, std::ssize(known_));
   const Index index = place->second;
-  if (is_new) known_.push_back({.task = task});
+  if (is_new) {
+    known_.push_back({.task = task});
+    index_of_gradient_.emplace(task.gradient, index);
+  }
   Known& known = known_[static_cast<std::size_t>(index)];
   known.task = task;
   if (current_.step == 0 || known.step == current_.step) begin_step();
@@ -94,7 +99,7 @@ void UpdateBoard::plan_traffic(Known& known, Index index, const Place& place) {
   const Index gpu = place.device.gpu;
   const units::BytesPerParam none{0};
   if (gpu >= 0 && !place.is_resident) {
-    move(gpu, known.home < 0 ? cost.held() : cost.host_gradient, cost.state);
+    move(gpu, known.home < 0 ? cost.streamed_in() : cost.host_gradient, cost.streamed_out());
     known.home = -1;
     return;
   }
@@ -110,7 +115,7 @@ void UpdateBoard::begin_step() {
   if (current_.step > 0) end_step();
   expected_ = std::exchange(arrived_, 0);
   is_moved_into_.assign(gpus_.size(), false);
-  current_ = {.step = current_.step + 1};
+  current_ = {.step = current_.step + 1, .flushed = std::exchange(next_flushed_, {})};
   current_.planned.resize(gpus_.size());
   if (current_.step == 1) return;
   if (!rates_are_known()) {
@@ -241,6 +246,35 @@ Report UpdateBoard::report() const {
   return report;
 }
 
+std::optional<StepReport> UpdateBoard::step_report(Index step) const {
+  if (step == current_.step && step > 0) return current_;
+  const auto found = std::ranges::find(last_, step, &StepReport::step);
+  return found == last_.end() ? std::nullopt : std::optional(*found);
+}
+
+void UpdateBoard::set_memory(Device gpu, units::Bytes for_states) {
+  surroundings_.gpus[static_cast<std::size_t>(gpu.gpu)].memory = {.update = for_states,
+                                                                  .resident = for_states};
+}
+
+std::optional<Index> UpdateBoard::updated_on_cpu(const void* gradient) const {
+  const auto found = index_of_gradient_.find(gradient);
+  if (found == index_of_gradient_.end()) return std::nullopt;
+  // Probes of the first step are the CPU's in the second, as long as nobody has planned.
+  const bool is_cpus = !plan_ || planned(found->second).device.is_cpu();
+  return is_cpus ? std::optional(found->second) : std::nullopt;
+}
+
+void UpdateBoard::flushed(Index index, units::Bytes bytes) {
+  // One whose update of this step has arrived is of the next.
+  const bool is_next = known_[static_cast<std::size_t>(index)].step == current_.step;
+  (is_next ? next_flushed_ : current_.flushed) += bytes;
+}
+
+void UpdateBoard::waited(units::Seconds time) {
+  current_.waited += time / static_cast<double>(surroundings_.cpu_workers);
+}
+
 Place UpdateBoard::planned(Index index) const {
   const Known& known = known_[static_cast<std::size_t>(index)];
   const Index gpus = std::ssize(gpus_);
@@ -268,7 +302,7 @@ Index UpdateBoard::slots(Index gpu) const {
 units::Seconds UpdateBoard::write_back_time(Index params, Device gpu) const {
   const Surroundings::Gpu& link = surroundings_.gpus[static_cast<std::size_t>(gpu.gpu)];
   return surroundings_.transfer_latency +
-         params_of(params) * known_.front().task.cost.state / link.d2h;
+         params_of(params) * known_.front().task.cost.streamed_out() / link.d2h;
 }
 
 void UpdateBoard::executed(Index index, Device device, units::Seconds time) {
@@ -293,8 +327,8 @@ units::Seconds UpdateBoard::update_time(Index params, Device device, units::Para
   if (device.is_cpu() || !travels) return kernel;
   const Surroundings::Gpu& gpu = surroundings_.gpus[static_cast<std::size_t>(device.gpu)];
   const sched::UpdateCost& cost = known_.front().task.cost;
-  return std::max({kernel, params_of(params) * cost.held() / gpu.h2d,
-                   params_of(params) * cost.state / gpu.d2h});
+  return std::max({kernel, params_of(params) * cost.streamed_in() / gpu.h2d,
+                   params_of(params) * cost.streamed_out() / gpu.d2h});
 }
 
 std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device,

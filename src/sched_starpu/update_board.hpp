@@ -17,6 +17,7 @@ namespace dos::sched_starpu {
 /// One update task as the runtime shows it.
 struct UpdateTask {
   const void* subgroup = nullptr;  ///< identity: the handle of the parameters
+  const void* gradient = nullptr;  ///< likewise
   Index params = 0;
   int priority = 0;  ///< larger: the next forward needs it earlier
   sched::UpdateCost cost;
@@ -67,6 +68,12 @@ class UpdateBoard {
   /// An update is ready: its index, the same in every step. The first one of a step begins it.
   Index arrive(const UpdateTask& task);
 
+  /// The memory of GPUs is read when the second step begins: by then forward and backward have
+  /// allocated what they need. Until then an update shows what of it is there for updates alone.
+  [[nodiscard]] bool learns_memory() const { return current_.step == 1; }
+  [[nodiscard]] bool wants_memory() const { return current_.step == 2 && arrived_ == 1; }
+  void set_memory(Device gpu, units::Bytes for_states);
+
   /// What is to be planned; nothing while no plan is due, or somebody else plans.
   std::optional<PlanOrder> order();
   /// The plan that holds from now on.
@@ -99,6 +106,13 @@ class UpdateBoard {
   /// be wrong again.
   void executed(Index index, Device device, units::Seconds time);
 
+  /// The subgroup with this gradient, if the CPU will update it.
+  [[nodiscard]] std::optional<Index> updated_on_cpu(const void* gradient) const;
+  /// Its gradient has started its way to host memory, before its update has arrived.
+  void flushed(Index index, units::Bytes bytes);
+  /// A CPU worker has waited for the data of an update.
+  void waited(units::Seconds time);
+
   /// How long an update takes: on one CPU worker; on a GPU its kernel or its copies, whichever is
   /// longer, of a resident its kernel. Nothing before the first one was measured.
   [[nodiscard]] std::optional<units::Seconds> expected(Index params, Device device,
@@ -109,6 +123,7 @@ class UpdateBoard {
   [[nodiscard]] const std::optional<sched::Plan>& plan() const { return plan_; }
   /// Without what only the runtime knows: names, workers, times and bytes of the devices.
   [[nodiscard]] Report report() const;
+  [[nodiscard]] std::optional<StepReport> step_report(Index step) const;
 
  private:
   struct Known {
@@ -135,6 +150,7 @@ class UpdateBoard {
   sched::PolicyOptions options_;
   Surroundings surroundings_;
   std::unordered_map<const void*, Index> index_of_;
+  std::unordered_map<const void*, Index> index_of_gradient_;
   std::vector<Known> known_;
   LearnedRate cpu_;  ///< of one worker
   std::vector<LearnedRate> gpus_;
@@ -147,6 +163,7 @@ class UpdateBoard {
   bool due_ = false;
   bool being_planned_ = false;
   StepReport current_;
+  units::Bytes next_flushed_{};   ///< of the step that comes
   Index arrived_ = 0;             ///< updates of this step
   Index expected_ = 0;            ///< updates of the step before
   std::vector<StepReport> last_;  ///< as in Report

@@ -88,7 +88,7 @@ ParameterSet::ParameterSet(rt::Session& session, Layout layout, const ParameterT
     return std::any_of(buffers.begin(), buffers.end(), [](Index b) { return b != kNoBuffer; });
   };
   if (types.working != DType::kF32)
-    working_.emplace(session, layout_, plan.working, "working", rt::MemoryCategory::kParameters,
+    working_.emplace(session, layout_, plan.working, "working", rt::MemoryCategory::kWorking,
                      types.working);
   if (is_used(plan.sums))
     sums_.emplace(session, layout_, plan.sums, "gradient_sum", rt::MemoryCategory::kGradients,
@@ -102,8 +102,9 @@ rt::MemoryBytes ParameterSet::bytes(const Layout& layout, const ParameterTypes& 
     return element_count(layout, buffers) * size_of(type);
   };
   rt::MemoryBytes bytes;
-  bytes[rt::MemoryCategory::kParameters] =
-      size(plan.values, DType::kF32) + size(plan.working, types.working);
+  bytes[rt::MemoryCategory::kParameters] = size(plan.values, DType::kF32);
+  if (types.working != DType::kF32)
+    bytes[rt::MemoryCategory::kWorking] = size(plan.working, types.working);
   bytes[rt::MemoryCategory::kGradients] =
       size(plan.gradients, types.gradient) + size(plan.sums, DType::kF32);
   return bytes;

@@ -21,6 +21,7 @@ constexpr Index kMostLayers = 100'000;
 constexpr Index kMostLanes = 1'000;
 constexpr Index kMostWorkers = 100'000;
 constexpr Index kMostRunAhead = 1'000;
+constexpr double kMostGigabytes = 1e6;
 /// Of a run: its tokens are counted in 64 bits.
 constexpr double kMostSequences = 1e14;
 
@@ -96,12 +97,19 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"train.batch", &c.train.batch, "sequences of a micro-batch"},
       {"train.accumulate", &c.train.accumulate, "micro-batches a step"},
       {"train.lanes", &c.train.lanes,
-       "slices of a micro-batch that run side by side; they order the sums; 0: one a worker"},
+       "slices of a micro-batch that run side by side; they order the sums; 0: one a CUDA device, "
+       "without one a CPU worker"},
       {"train.workers", &c.train.workers, "CPU workers; 0: one a core"},
       {"train.opencl_devices", &c.train.opencl_devices,
        "OpenCL devices that may update, a core each; -1: all; CPUs count with "
        "STARPU_OPENCL_ON_CPUS=1"},
       {"train.cuda_devices", &c.train.cuda_devices, "CUDA devices to use, a core each; -1: all"},
+      {"train.gpu_memory", &c.train.gpu_memory,
+       "GB that a run may use of each device with a memory of its own; 0: what is there; with "
+       "--dry-run also of GPUs that this machine lacks"},
+      {"train.fit", &c.train.fit,
+       "where memory is short: error, or auto: smaller micro-batches (and more of them), then "
+       "recomputation"},
       {"train.seed", &c.train.seed, "seed of initialisation and of the order of the data"},
       {"train.precision", &c.train.precision,
        "type of working parameters, activations and their gradients: fp32, bf16; master parameters "
@@ -176,6 +184,14 @@ void TrainConfig::validate() const {
   expect_between("train.lanes", train.lanes, 0, kMostLanes);
   expect_at_least("train.opencl_devices", train.opencl_devices, -1);
   expect_at_least("train.cuda_devices", train.cuda_devices, -1);
+  expect(train.gpu_memory >= 0 && train.gpu_memory <= kMostGigabytes,
+         "train.gpu_memory must lie in [0, {:g}] GB, got {}", kMostGigabytes, train.gpu_memory);
+  expect(
+      train.gpu_memory == 0 || gpu_memory_bytes() > 0,
+      "train.gpu_memory = {} GB is less than 1 MiB, the least that the runtime can be limited to",
+      train.gpu_memory);
+  expect(train.fit == "error" || train.fit == "auto",
+         "train.fit = '{}' is not supported; known: error, auto", train.fit);
   expect_between("train.workers", train.workers, 0, kMostWorkers);
   expect_at_least("train.seed", train.seed, 0);
   expect_at_least("train.logits_rows", train.logits_rows, 1);
@@ -232,6 +248,11 @@ tensor::ParameterTypes TrainConfig::parameter_types() const {
          "train.gradient_precision = 'bf16' needs train.precision = 'bf16', got '{}'",
          train.precision);
   return types;
+}
+
+Index TrainConfig::gpu_memory_bytes() const {
+  constexpr double kMiB = 0x1p20;
+  return static_cast<Index>(std::floor(train.gpu_memory * 1e9 / kMiB) * kMiB);
 }
 
 models::RunShape TrainConfig::run_shape(Index workers) const {

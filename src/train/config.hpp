@@ -41,6 +41,8 @@ struct TrainConfig {
     Index workers = 0;
     Index opencl_devices = 0;
     Index cuda_devices = -1;
+    double gpu_memory = 0;
+    std::string fit = "error";
     Index seed = 1337;
     std::string precision = "fp32";
     std::string gradient_precision = "fp32";
@@ -92,6 +94,9 @@ struct TrainConfig {
   /// `dataset_vocabulary` if known (not 0), else the preset's. Throws Error for an unknown preset,
   /// a shape that is no model, or a vocabulary smaller than the dataset's.
   [[nodiscard]] models::ModelConfig resolve_model(Index dataset_vocabulary) const;
+
+  /// Bytes of each GPU that the run may use, in whole MiB; 0: what the runtime says.
+  [[nodiscard]] Index gpu_memory_bytes() const;
 
   /// Buffers of a run on `workers` workers: one lane a worker unless train.lanes is set.
   [[nodiscard]] models::RunShape run_shape(Index workers) const;

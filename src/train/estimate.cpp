@@ -5,10 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "models/registry.hpp"
+#include "optim/registry.hpp"
+#include "rt/cuda.hpp"
 #include "train/sharding.hpp"
 #include "train/step_results.hpp"
 
@@ -31,12 +34,94 @@ rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models
   return bytes;
 }
 
-std::string memory_table(const rt::MemoryBytes& bytes, Index available) {
-  std::string text;
+namespace {
+
+units::Bytes bytes_of(Index count) {
+  return units::Bytes(static_cast<double>(count));
+}
+
+/// The lanes of one device, as a run of its own: the first lanes are the longest.
+models::RunShape part_of(const models::RunShape& shape, Index devices) {
+  models::RunShape part = shape;
+  part.lanes = (shape.lanes + devices - 1) / devices;
+  part.batch = 0;
+  for (Index lane = 0; lane < part.lanes; ++lane) part.batch += shape.lane_sequences(lane);
+  return part;
+}
+
+Index logits_bytes(const models::ModelConfig& model, const models::RunShape& shape) {
+  Index rows = 0;
+  for (Index lane = 0; lane < shape.lanes; ++lane)
+    rows += std::min(shape.lane_sequences(lane) * model.context, shape.logits_rows);
+  return rows * model.vocabulary * size_of(shape.type);
+}
+
+Index largest_depth(const tensor::Layout& layout) {
+  std::map<Index, Index> by_depth;
+  for (const tensor::Subgroup& subgroup : layout.subgroups)
+    by_depth[subgroup.depth] += subgroup.count;
+  Index most = 0;
+  for (const auto& [depth, count] : by_depth) most = std::max(most, count);
+  return most;
+}
+
+}  // namespace
+
+planner::MemoryUse estimate_device(const models::ModelConfig& model, const models::RunShape& shape,
+                                   const tensor::Layout& layout,
+                                   const tensor::ParameterTypes& types,
+                                   const tensor::Placement& placement, Index accumulate,
+                                   Index devices, units::Bytes available) {
+  const models::RunShape part = part_of(shape, devices);
+  const rt::MemoryBytes buffers =
+      models::find_architecture(model.architecture).buffers(model, part, /*workers=*/1);
+  const rt::MemoryBytes kept = tensor::ParameterSet::bytes(layout, types, placement);
+  const bool is_narrow = types.working != DType::kF32;
+  const Index logits = logits_bytes(model, part);
+  const Index gradient = size_of(types.gradient);
+  const planner::GpuDemand demand{
+      .weights = bytes_of(
+          kept[is_narrow ? rt::MemoryCategory::kWorking : rt::MemoryCategory::kParameters]),
+      .gathered = {},
+      .gradients = bytes_of(kept[rt::MemoryCategory::kGradients]),
+      .gradient_buffers = bytes_of(2 * gradient * largest_depth(layout)),
+      .activations = bytes_of(buffers[rt::MemoryCategory::kActivations] - logits +
+                              buffers[rt::MemoryCategory::kData]),
+      .logits = bytes_of(logits),
+      .rest = {"work spaces",
+               bytes_of(buffers[rt::MemoryCategory::kWorkspace] + rt::kCudaWorkspaceBytes)}};
+  planner::MemoryUse use = planner::gpu_use(demand, available);
+  if (use.fits() || accumulate > 1) return use;
+  return planner::gpu_use(demand, available, /*gradient_share=*/0);
+}
+
+Index largest_update_bytes(const tensor::Layout& layout, const tensor::ParameterTypes& types,
+                           const optim::OptimizerOptions& optimizer, bool model_on_host) {
+  Index most = 0;
+  for (const tensor::Subgroup& subgroup : layout.subgroups) most = std::max(most, subgroup.count);
+  const Index states = 1 + std::ssize(optim::find_rule(optimizer.rule).info->states);
+  const Index working = types.working == DType::kF32 ? 0 : size_of(types.working);
+  return most *
+         (states * size_of(DType::kF32) + (model_on_host ? size_of(types.gradient) + working : 0));
+}
+
+planner::MemoryUse host_use(const rt::MemoryBytes& bytes, Index available) {
+  planner::MemoryUse use{.items = {}, .available = bytes_of(available)};
   for (const rt::MemoryCategory category : rt::kMemoryCategories)
-    text += fmt::format("  {:<18}{:>12}\n", rt::name_of(category), format_bytes(bytes[category]));
-  text += fmt::format("  {:<18}{:>12}\n", "total", format_bytes(bytes.total()));
-  text += fmt::format("  {:<18}{:>12}", "available", format_bytes(available));
+    use.items.push_back({rt::name_of(category), bytes_of(bytes[category])});
+  return use;
+}
+
+std::string memory_table(const planner::MemoryUse& use) {
+  const auto shown = [](units::Bytes bytes) {
+    return format_bytes(static_cast<Index>(bytes.value()));
+  };
+  std::string text;
+  for (const planner::MemoryItem& item : use.items)
+    if (item.bytes.value() > 0)
+      text += fmt::format("  {:<18}{:>12}\n", item.category, shown(item.bytes));
+  text += fmt::format("  {:<18}{:>12}\n", "total", shown(use.total()));
+  text += fmt::format("  {:<18}{:>12}", "available", shown(use.available));
   return text;
 }
 
@@ -45,13 +130,6 @@ std::string totals_by_rank(const std::vector<rt::MemoryBytes>& bytes) {
   for (std::size_t rank = 0; rank < bytes.size(); ++rank)
     parts.push_back(fmt::format("rank {} {}", rank, format_bytes(bytes[rank].total())));
   return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-void expect_fits(const rt::MemoryBytes& bytes, Index available) {
-  expect(bytes.total() <= available,
-         "the run needs {} of host memory, {} are available: use a smaller model.*, train.batch or "
-         "model.context, or train.recompute=true\n{}",
-         format_bytes(bytes.total()), format_bytes(available), memory_table(bytes, available));
 }
 
 void expect_countable(const models::ModelConfig& model, const models::RunShape& shape) {

@@ -6,6 +6,7 @@
 
 #include "models/model.hpp"
 #include "optim/optimizer.hpp"
+#include "planner/memory.hpp"
 #include "tensor/parameter_set.hpp"
 #include "train/rank_share.hpp"
 
@@ -22,13 +23,28 @@ rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models
 /// cannot overflow.
 void expect_countable(const models::ModelConfig& model, const models::RunShape& shape);
 
-/// One line a category, and the total against what is available; no newline at the end.
-std::string memory_table(const rt::MemoryBytes& bytes, Index available);
+/// What one of `devices` GPUs that share the lanes holds at the peak of forward and backward, in
+/// the planner's categories: the one with most tokens. Weights and gradients that the rank keeps
+/// are on each of them. In memory `available` that lacks room for all gradients, those of subgroups
+/// that the CPU updates are taken to leave during backward, unless they are summed over several
+/// micro-batches.
+planner::MemoryUse estimate_device(const models::ModelConfig& model, const models::RunShape& shape,
+                                   const tensor::Layout& layout,
+                                   const tensor::ParameterTypes& types, Index accumulate,
+                                   Index devices, units::Bytes available);
 
 /// "rank 0 1.2 GiB, rank 1 1.1 GiB": what ranks with the others' shares register in all.
 std::string totals_by_rank(const std::vector<rt::MemoryBytes>& bytes);
 
-/// Throws Error with the table and the options that would help unless `bytes` fit into `available`.
-void expect_fits(const rt::MemoryBytes& bytes, Index available);
+/// GPU memory of the largest subgroup's states while it is updated there; with its gradient and
+/// working parameters where the model runs on the CPU.
+Index largest_update_bytes(const tensor::Layout& layout, const tensor::ParameterTypes& types,
+                           const optim::OptimizerOptions& optimizer, bool model_on_host);
+
+/// The bytes by category, for memory_table().
+planner::MemoryUse host_use(const rt::MemoryBytes& bytes, Index available);
+
+/// One line a category that is there, then total and what is available; no newline at the end.
+std::string memory_table(const planner::MemoryUse& use);
 
 }  // namespace dos::train

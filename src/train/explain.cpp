@@ -42,6 +42,16 @@ std::string times(const sched_starpu::Report& report) {
   return text;
 }
 
+std::string flush(const sched_starpu::Report& report) {
+  if (report.devices.size() < 2) return "";
+  const auto steps = static_cast<double>(std::max<Index>(1, report.all.step));
+  return fmt::format(
+      "  gradients to host memory during backward: {:.3f} MB a step; CPU updates waited {:.3f} ms "
+      "a "
+      "step for their data\n",
+      report.all.flushed.value() / kMega / steps, report.all.waited.value() * 1e3 / steps);
+}
+
 std::string link_line(const std::string& name, units::BytesPerSecond rate, units::Bytes planned,
                       units::Bytes moved, units::Seconds time) {
   const double use = moved / rate / std::max(units::Seconds(1e-9), time) * 100;
@@ -74,7 +84,7 @@ std::string explain(const sched_starpu::Report& report) {
   std::string text = fmt::format("update plan: {}\n", report.plan.empty() ? "none" : report.plan);
   if (!report.reason.empty()) text += fmt::format("because: {}\n", report.reason);
   if (!report.obstacle.empty()) text += fmt::format("no other plan: {}\n", report.obstacle);
-  return text + shares(report) + times(report) + links(report);
+  return text + shares(report) + times(report) + links(report) + flush(report);
 }
 
 }  // namespace dos::train

@@ -3,54 +3,32 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
-#include "base/units.hpp"
 #include "codelets/all.hpp"
 #include "codelets/matrix/gemm_bf16.hpp"
-#include "data/dataset.hpp"
 #include "dist/gather.hpp"
 #include "dist/owners.hpp"
-#include "models/registry.hpp"
 #include "platform/blas.hpp"
-#include "platform/topology.hpp"
 #include "rt/cuda.hpp"
 #include "rt/history_model.hpp"
 #include "sched_starpu/policies.hpp"
-#include "train/config_file.hpp"
-#include "train/estimate.hpp"
+#include "train/device_memory.hpp"
 #include "train/explain.hpp"
+#include "train/fit.hpp"
 #include "train/handshake.hpp"
+#include "train/preparation.hpp"
 #include "train/run_info.hpp"
 #include "train/trainer.hpp"
 
 namespace dos::train {
 namespace {
-
-/// The checkpoint to continue from, if any. "auto" takes the last one if there is one.
-std::optional<CheckpointReader> find_checkpoint(const LaunchOptions& options) {
-  if (!options.resume) return std::nullopt;
-  const bool automatic = *options.resume == "auto";
-  if (automatic && !io::CheckpointStore(options.out).last()) return std::nullopt;
-  return CheckpointReader(options.out, automatic ? "last" : *options.resume);
-}
-
-TrainConfig merge(const LaunchOptions& options, const std::optional<CheckpointReader>& checkpoint) {
-  TrainConfig config;
-  if (checkpoint) {
-    from_json(checkpoint->manifest().configuration,
-              (checkpoint->folder() / io::kManifestName).string(), config);
-    // It ended that part of the run, not this one.
-    config.train.stop_after = TrainConfig().train.stop_after;
-  }
-  if (!options.config_file.empty()) read_config_file(options.config_file, config);
-  for (const std::string& assignment : options.assignments) set_from_text(assignment, config);
-  return config;
-}
 
 /// Refuses an output folder that holds another run than the one to be continued.
 void expect_unused_output(const LaunchOptions& options,
@@ -67,19 +45,6 @@ void create_output(const std::filesystem::path& out) {
   std::filesystem::create_directories(out, error);
   expect(!error, "--out {}: cannot create the folder: {}; choose a writable place", out.string(),
          error.message());
-}
-
-/// Throws Error unless both token files are long enough for the model. prepare_data has checked the
-/// tokens of its files; those of others are checked here, before days of training.
-void expect_suitable(const data::Dataset& dataset, const models::ModelConfig& model) {
-  for (const data::TokenFile* file : {&dataset.train, &dataset.val}) {
-    const data::Loader loader(
-        data::TokenFile(file->path()),
-        {.context = model.context, .vocabulary = model.vocabulary, .seed = 0, .shuffle = false});
-    if (dataset.manifest) continue;
-    std::vector<std::int32_t> sample(static_cast<std::size_t>(model.context) + 1);
-    for (Index window = 0; window < loader.windows(); ++window) loader.sample(window, sample);
-  }
 }
 
 nlohmann::json describe_tokenizer(const std::optional<data::Manifest>& dataset) {
@@ -143,61 +108,8 @@ void report_end(const TrainConfig& config, const TrainResult& result,
                result.stopped_by, result.step, config.train.steps, out.string());
 }
 
-}  // namespace
-
-TrainConfig merge_configuration(const LaunchOptions& options) {
-  return merge(options, find_checkpoint(options));
-}
-
-namespace {
-
-/// What a rank has found out on its own before it talks to others.
-struct Preparation {
-  std::optional<CheckpointReader> checkpoint;
-  TrainConfig config;
-  data::Dataset dataset;
-  models::ModelConfig model;
-  tensor::Layout layout;
-};
-
-Preparation prepare(const LaunchOptions& options, Index ranks) {
-  std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
-  TrainConfig config = merge(options, checkpoint);
-  config.validate();
-  static_cast<void>(dist::parse_weights("dist.weights", config.dist.weights, ranks));
-  data::Dataset dataset = data::open_dataset(config.data.path);
-  models::ModelConfig model =
-      config.resolve_model(dataset.manifest ? dataset.manifest->vocabulary : 0);
-  expect_countable(model, config.run_shape(/*workers=*/config.train.batch));
-  expect_suitable(dataset, model);
-  if (checkpoint)
-    io::expect_architecture(checkpoint->folder(), checkpoint->manifest(), to_json(model));
-  tensor::Layout layout =
-      optim::cut_into_subgroups(models::find_architecture(model.architecture).parameters(model),
-                                config.sched.subgroup_params, config.decay_groups());
-  return {std::move(checkpoint), std::move(config), std::move(dataset), std::move(model),
-          std::move(layout)};
-}
-
-/// Prepares on every rank; throws AgreedError on all when one fails, or they differ.
-Preparation prepare_together(const LaunchOptions& options, dist::Exchange& exchange) {
-  std::optional<Preparation> mine;
-  RankStart start;
-  try {
-    mine.emplace(prepare(options, exchange.ranks()));
-    const nlohmann::json checkpoint =
-        mine->checkpoint ? nlohmann::json(mine->checkpoint->manifest().step) : nullptr;
-    start.agreement = agreement_of(mine->config, mine->model, mine->dataset, checkpoint);
-  } catch (const Error& error) {
-    start.error = error.what();
-  }
-  agree(exchange, start);
-  exchange.configure({.timeout = dist::Seconds(mine->config.dist.timeout_s),
-                      .numbers = std::ssize(mine->layout.subgroups)});
-  return std::move(*mine);
-}
-
-void expect_devices(const TrainConfig& config, const rt::Session& session) {
+/// Throws Error unless StarPU has the workers that are configured.
+void expect_workers(const TrainConfig& config, const rt::Session& session, bool cuda) {
   const Index workers = session.cpu_workers();
   expect(config.train.workers == 0 || workers == config.train.workers,
          "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
@@ -207,6 +119,7 @@ void expect_devices(const TrainConfig& config, const rt::Session& session) {
          "train.opencl_devices = {}, but StarPU finds {} here: lower it, or see clinfo and "
          "STARPU_OPENCL_ON_CPUS",
          config.train.opencl_devices, opencl_devices);
+  if (!cuda) return;
   const Index cuda_devices = session.cuda_workers();
   expect(config.train.cuda_devices <= 0 || cuda_devices == config.train.cuda_devices,
          "train.cuda_devices = {}, but StarPU {} here: lower it, or see nvidia-smi and "
@@ -216,27 +129,57 @@ void expect_devices(const TrainConfig& config, const rt::Session& session) {
                         : "was built without CUDA and runs none");
 }
 
-/// Host memory of the run on `rank`, if its node is like this one.
-rt::MemoryBytes estimate(const Preparation& run, const rt::Session& session, RankShare share,
-                         Index rank) {
-  share.rank = rank;
-  const TrainConfig& config = run.config;
-  return estimate_training(run.model, config.run_shape(session.cpu_workers()), run.layout,
-                           config.parameter_types(), config.optimizer(), session.workers(),
-                           config.train.run_ahead, share);
+/// A dry run may ask for GPUs that are not there.
+bool plans_gpus(const LaunchOptions& options, const TrainConfig& config,
+                const rt::Session& session) {
+  return options.dry_run && config.train.gpu_memory > 0 && config.train.cuda_devices != 0 &&
+         session.cuda_workers() == 0;
 }
 
-void print_estimate(const Preparation& run, const rt::Session& session, const RankShare& share) {
-  std::vector<rt::MemoryBytes> bytes;
-  for (Index rank = 0; rank < share.ranks; ++rank)
-    bytes.push_back(estimate(run, session, share, rank));
-  fmt::print("precision: {}\nhost memory of {}:\n{}\n", describe_precision(run.config),
-             share.ranks == 1 ? "the run" : "rank 0",
-             memory_table(bytes.front(), platform::available_memory_bytes()));
-  if (share.ranks > 1) fmt::print("host memory by rank: {}\n", totals_by_rank(bytes));
+Room planned_room(const TrainConfig& config, const rt::Session& session) {
+  Room room = room_of(session);
+  const Index gpus = std::max<Index>(1, config.train.cuda_devices);
+  for (Index gpu = 0; gpu < gpus; ++gpu)
+    room.devices.push_back(
+        {.name = fmt::format("GPU {}, planned", gpu), .bytes = config.gpu_memory_bytes()});
+  room.workers += gpus;
+  return room;
 }
 
-void train(const LaunchOptions& options, Preparation run, rt::Session& session,
+/// What ranks change to fit must be the same for all: the smallest micro-batch that one proposes.
+TrainConfig common_fit(TrainConfig mine, dist::Exchange& exchange) {
+  const TrainConfig::Train& train = mine.train;
+  const Index samples = train.batch * train.accumulate;
+  for (const std::string& text :
+       dist::gather_texts(exchange, fmt::format("{} {}", train.batch, train.recompute ? 1 : 0))) {
+    std::istringstream proposal(text);
+    Index batch = 0;
+    bool recomputes = false;
+    proposal >> batch >> recomputes;
+    if (batch < mine.train.batch) mine.train.lanes = std::min(mine.train.lanes, batch);
+    mine.train.batch = std::min(mine.train.batch, batch);
+    mine.train.recompute = mine.train.recompute || recomputes;
+  }
+  mine.train.accumulate = samples / mine.train.batch;
+  return mine;
+}
+
+/// fit_to() of all ranks, and says what it has changed.
+TrainConfig fitted(const Preparation& run, const Room& room, const RankShare& share,
+                   dist::Exchange* exchange) {
+  TrainConfig result = fit_to(run.config, run.model, run.layout, room, share);
+  if (exchange != nullptr && run.config.train.fit == "auto")
+    result = common_fit(std::move(result), *exchange);
+  const TrainConfig::Train& now = result.train;
+  const bool has_changed =
+      now.batch != run.config.train.batch || now.recompute != run.config.train.recompute;
+  if (has_changed && share.rank == 0)
+    log::info("train.fit=auto: train.batch={} train.accumulate={} train.recompute={}", now.batch,
+              now.accumulate, now.recompute);
+  return result;
+}
+
+void train(const LaunchOptions& options, Preparation run, rt::Session& session, const Room& room,
            const RankShare& share, dist::Exchange* exchange) {
   const std::optional<data::Manifest> manifest = run.dataset.manifest;
   Trainer trainer(session, {.config = run.config,
@@ -262,7 +205,11 @@ void train(const LaunchOptions& options, Preparation run, rt::Session& session,
     const TrainResult result = trainer.run();
     if (!writes) return;
     report_end(run.config, result, options.out);
-    if (options.explain) fmt::print("{}", explain(sched_starpu::report()));
+    if (options.explain) {
+      const RunMemory estimate = estimate_run(run.config, run.model, run.layout, room, share);
+      fmt::print("{}{}", explain(sched_starpu::report()),
+                 device_memory_text(session, estimate.devices));
+    }
   } catch (const std::exception& error) {
     // Before the trainer is destroyed, which waits for all of its tasks.
     if (exchange != nullptr) exchange->abandon(error.what());
@@ -272,7 +219,7 @@ void train(const LaunchOptions& options, Preparation run, rt::Session& session,
 
 void launch_prepared(const LaunchOptions& options, Preparation run, const RankShare& share,
                      dist::Exchange* exchange) {
-  const TrainConfig& config = run.config;
+  TrainConfig& config = run.config;
   const bool prints = share.rank == 0;
   platform::blas::use_one_thread();
   sched_starpu::configure(config.scheduling());
@@ -280,15 +227,21 @@ void launch_prepared(const LaunchOptions& options, Preparation run, const RankSh
                        .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                        .opencl_workers = config.train.opencl_devices,
                        .cuda_workers = config.train.cuda_devices,
+                       .device_memory = config.gpu_memory_bytes(),
                        .schedulers = sched_starpu::policies()});
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());
-  expect_devices(config, session);
+  const bool plans = plans_gpus(options, config, session);
+  expect_workers(config, session, /*cuda=*/!plans);
+  const Room room = plans ? planned_room(config, session) : room_of(session);
+  // A dry run shows what does not fit, too.
+  if (!options.dry_run || config.train.fit == "auto") config = fitted(run, room, share, exchange);
   if (options.dry_run) {
-    if (prints) print_estimate(run, session, share);
+    if (prints)
+      fmt::print("precision: {}\n{}", describe_precision(config),
+                 memory_report(config, run.model, run.layout, room, share));
     return;
   }
-  expect_fits(estimate(run, session, share, share.rank), platform::available_memory_bytes());
   if (prints) expect_unused_output(options, run.checkpoint);
   if (run.checkpoint && run.checkpoint->manifest().step >= config.last_step()) {
     if (prints)
@@ -296,7 +249,7 @@ void launch_prepared(const LaunchOptions& options, Preparation run, const RankSh
                  run.checkpoint->manifest().step);
     return;
   }
-  train(options, std::move(run), session, share, exchange);
+  train(options, std::move(run), session, room, share, exchange);
 }
 
 void launch_together(LaunchOptions options, dist::Exchange& exchange) {

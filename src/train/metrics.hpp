@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -27,9 +28,18 @@ struct StepMetrics {
   double ms_backward = 0;
   double ms_update = 0;
   double ms_busy = 0;  ///< within which a task of the step ran; not written
+  /// On machines with devices of their own memory, under one of our policies: gradients of the
+  /// CPU's updates that left a device during backward, and the time that the CPU workers, on
+  /// average, waited for the data of updates all the same.
+  struct Flush {
+    double megabytes = 0;
+    double ms_waited = 0;
+  };
+  std::optional<Flush> flush{};
 };
 
-/// {"step":1,"loss":...}: losses with 9 significant digits.
+/// {"step":1,"loss":...}: losses with 9 significant digits; mb_flushed and ms_flush_waited where
+/// there is a flush.
 std::string to_json_line(const StepMetrics& metrics);
 /// {"step":100,"val_loss":...}
 std::string validation_json_line(Index step, double loss);

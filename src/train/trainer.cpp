@@ -9,11 +9,21 @@
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "models/registry.hpp"
 #include "nn/initialise.hpp"
+#include "sched_starpu/policies.hpp"
 #include "train/diagnosis.hpp"
+#include "train/fit.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
 namespace {
+
+/// What the policy says of the step, if there is a device that gradients leave.
+std::optional<StepMetrics::Flush> flush_of(Index step) {
+  const std::optional<sched_starpu::StepReport> report = sched_starpu::step_report(step);
+  if (!report || report->planned.empty()) return std::nullopt;
+  return StepMetrics::Flush{.megabytes = report->flushed.value() / 1e6,
+                            .ms_waited = report->waited.value() * 1e3};
+}
 
 /// The step number under which tasks that belong to no step are recorded.
 constexpr Index kNoStep = 0;
@@ -43,7 +53,7 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       results_(session, inputs_.config.train.run_ahead),
       model_(models::find_architecture(inputs_.model.architecture)
                  .build(session, parameters_, inputs_.model,
-                        inputs_.config.run_shape(session.cpu_workers()))),
+                        inputs_.config.run_shape(lane_workers(session)))),
       train_loader_(
           std::move(inputs_.dataset.train),
           loader_config(inputs_.model, static_cast<std::uint64_t>(inputs_.config.train.seed))),
@@ -200,6 +210,7 @@ void Trainer::finish_oldest() {
   metrics.lr = learning_rate_.at(step);
   metrics.tokens = samples_after(step) * inputs_.model.context;
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
+  metrics.flush = flush_of(step - start_step_);
   if (notes_) take_notes(step);
   busy_ms_ = metrics.ms_busy;
   if (metrics_) metrics_->write(to_json_line(metrics));

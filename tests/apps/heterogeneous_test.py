@@ -53,6 +53,9 @@ class Heterogeneous(AppTest):
         return [tuple(map(float, each)) for each in found]
 
     def expect_same_training(self, policy):
+        if DEVICE == "cuda":
+            self.expect_same_losses(policy)
+            return
         # AdamW moves a parameter by at most lr a step (1e-3 times the quotient of the moments, below
         # 2 here). A device that rounds in another order differs by some 20 eps of that in each of 20
         # steps, and a difference of the parameters feeds back through the gradient: a factor of 100
@@ -64,15 +67,37 @@ class Heterogeneous(AppTest):
         worst = max(abs(a - b) for a, b in zip(expected, found))
         self.assertLess(worst, tolerance, policy)
 
+    def expect_same_losses(self, policy):
+        # The model runs on the GPU too, whose sums have other orders: some 60 roundings in a row, the
+        # same factor of 100 for what they feed back. Weights cannot be compared: where a gradient is
+        # zero but for rounding (a key's bias), AdamW makes full steps of it.
+        for on_cpu, here in zip(self.metrics(self.folder / "cpu"), self.metrics(), strict=True):
+            if "loss" in here:
+                self.assertLess(abs(here["loss"] - on_cpu["loss"]), 60 * EPS * 100 * on_cpu["loss"], policy)
+
+    def expect_all_on_the_device(self, output):
+        """Parameters, gradients and two moments in FP32, and nothing of the model's activations."""
+        parameters = float(re.search(r": ([\d.]+) M parameters", output)[1])
+        rows = dict(re.findall(r"^  (weights|gradients|activations|states) +[\d.]+ +([\d.]+)$", output, re.MULTILINE))
+        for category, each in {"weights": 4, "gradients": 4, "states": 8, "activations": 0}.items():
+            # The number of parameters is printed in tenths of a million.
+            self.assertAlmostEqual(float(rows[category]), each * parameters, delta=each * 0.05 + 0.01, msg=output)
+
+    def policy_keys(self, policy):
+        return {"dos-stride": {"sched.stride": 2}, "twinflow": {"sched.share": 0.4}}.get(policy, {})
+
     def test_every_policy_trains_the_same(self):
         self.trained(keys=KEYS | {NAME: 0}, out=self.folder / "cpu")
         for policy in POLICIES:
-            shares, output = self.run_policy(policy, keys={"sched.stride": 2} if "stride" in policy
-                                             else {"sched.share": 0.4} if policy == "twinflow" else {})
+            shares, output = self.run_policy(policy, keys=self.policy_keys(policy))
             self.assertEqual(len(shares), 5, output)
             self.expect_same_training(policy)
-            if policy == "dos":
-                continue  # its idle workers may take updates from each other
+            for line in self.metrics():
+                self.assertIn("mb_flushed" if "loss" in line else "val_loss", line)
+            if policy == "gpu-only" and DEVICE == "opencl":
+                self.expect_all_on_the_device(output)
+            if policy == "dos" or DEVICE == "cuda":
+                continue  # its idle workers may take updates from each other; a GPU moves more than updates
             for planned, done in shares:
                 self.assertEqual(planned, done, output)
             # Where memory is plenty, streamed states are still on the device in the next step.
@@ -86,7 +111,7 @@ class Heterogeneous(AppTest):
     def test_in_bf16(self):
         # Gradients of 2 bytes go to the device, working parameters of 2 bytes come back.
         keys = {"train.precision": "bf16", "train.gradient_precision": "bf16"}
-        self.trained(keys=KEYS | keys | {"train.opencl_devices": 0}, out=self.folder / "cpu")
+        self.trained(keys=KEYS | keys | {NAME: 0}, out=self.folder / "cpu")
         shares, output = self.run_policy("gpu-only", keys=keys)
         self.assertEqual(shares[-1], (100, 100), output)
         # Where a parameter differs in its last bit, its working parameter may be rounded the other
@@ -99,6 +124,8 @@ class Heterogeneous(AppTest):
         for on_cpu, here in zip(self.metrics(self.folder / "cpu"), self.metrics()):
             if "loss" in here:
                 self.assertLess(abs(here["loss"] - on_cpu["loss"]), 0.036, here)
+        if DEVICE == "cuda":
+            return
         parameters = float(re.search(r": ([\d.]+) M parameters", output)[1])
         for planned, moved in self.traffic(output):
             self.assertLessEqual(abs(moved - planned), 0.05 * planned + 14 * parameters, output)
@@ -108,26 +135,64 @@ class Heterogeneous(AppTest):
         self.assertIn("update plan: dos: ", output)
         self.assertAlmostEqual(shares[-1][0], 50, delta=10)
 
-    def test_little_device_memory_shrinks_the_window(self):
-        # 5 MB of states; 1 MiB, the smallest unit of StarPU's limit, holds 3 subgroups at a time.
-        keys = {"model.width": 128, "model.layers": 2, "sched.subgroup_params": 20000,
-                "train.steps": 5}
-        shares, output = self.run_policy("gpu-only", keys=keys)
-        self.assertIn("(100.0 % resident)", output)
-        self.assertAlmostEqual(*self.traffic(output)[0], delta=0.05 * self.traffic(output)[0][0])
-        planned, moved = self.traffic(output)[1]
-        # The checkpoint at the end reads two moments, which no step moves.
-        parameters = float(re.search(r": ([\d.]+) M parameters", output)[1])
-        self.assertAlmostEqual(moved, planned + 8 * parameters, delta=0.05 * planned)
+    if DEVICE == "opencl":
+        def test_little_device_memory_shrinks_the_window(self):
+            # 5 MB of states; 1 MiB, the smallest unit of StarPU's limit, holds 3 subgroups at a time.
+            keys = {"model.width": 128, "model.layers": 2, "sched.subgroup_params": 20000,
+                    "train.steps": 5}
+            shares, output = self.run_policy("gpu-only", keys=keys)
+            self.assertIn("(100.0 % resident)", output)
+            self.assertAlmostEqual(*self.traffic(output)[0], delta=0.05 * self.traffic(output)[0][0])
+            planned, moved = self.traffic(output)[1]
+            # The checkpoint at the end reads two moments, which no step moves.
+            parameters = float(re.search(r": ([\d.]+) M parameters", output)[1])
+            self.assertAlmostEqual(moved, planned + 8 * parameters, delta=0.05 * planned)
 
-        shares, output = self.run_policy("gpu-only", keys=keys,
-                                         env={LIMIT: "1"}, name="limited")
-        self.assertEqual(shares[-1], (100, 100), output)
-        resident, window = re.search(r"\(([\d.]+) % resident\), window (\d+)", output).groups()
-        self.assertLess(float(resident), 20, output)
-        self.assertIn(int(window), (1, 2, 3), output)
-        for planned, moved in self.traffic(output):
-            self.assertAlmostEqual(moved, planned, delta=0.05 * planned)
+            shares, output = self.run_policy("gpu-only", keys=keys,
+                                             env={LIMIT: "1"}, name="limited")
+            self.assertEqual(shares[-1], (100, 100), output)
+            resident, window = re.search(r"\(([\d.]+) % resident\), window (\d+)", output).groups()
+            self.assertLess(float(resident), 20, output)
+            self.assertIn(int(window), (1, 2, 3), output)
+            for planned, moved in self.traffic(output):
+                self.assertAlmostEqual(moved, planned, delta=0.05 * planned)
+
+    else:
+        def test_little_gpu_memory_makes_states_move(self):
+            # 25 M parameters: weights and gradients take 0.2 GB, the kernels' work space 32 MiB; some of 0.3 GB
+            # of states fits beside them.
+            keys = {"model.width": 1024, "model.layers": 2, "sched.subgroup_params": 1000000, "train.steps": 5}
+            shares, output = self.run_policy("gpu-only", keys=keys | {"train.gpu_memory": 0.37}, name="limited")
+            self.assertEqual(shares[-1], (100, 100), output)
+            self.assertLess(float(re.search(r"\(([\d.]+) % resident\)", output)[1]), 100, output)
+            result = self.train(keys=KEYS | keys | {"train.gpu_memory": 0.2}, env=POCL)
+            self.expect_error(result, "memory on ", "weights take most", more_lines=True)
+
+    def test_two_devices_train_the_same(self):
+        # Each shows its part of the updates; their links are other lines of the report.
+        two = {NAME: 2}
+        env = {"POCL_DEVICES": "pthread pthread"} if DEVICE == "opencl" else {}
+        probe = self.train("--dry-run", keys=KEYS | two, env=POCL | env)
+        if NAME in probe.stderr:
+            self.skipTest(probe.stderr.strip())
+        self.assertEqual(probe.stdout.count("left for states of the optimizer"), 2, probe.stdout)
+        short = {"train.steps": 8, "train.validate_every": 0}
+        self.trained(keys=KEYS | short | {NAME: 0}, out=self.folder / "cpu")
+        for policy in POLICIES:
+            shares, output = self.run_policy(policy, keys=two | short | self.policy_keys(policy), env=env)
+            self.expect_same_training(policy)
+            moved = re.findall(r"^  host -> .* +[\d.]+ +[\d.]+ +([\d.]+) +[\d.]+ %$", output, re.MULTILINE)
+            self.assertEqual(len(moved), 2, output)
+            if policy in ("gpu-only", "dos-stride"):
+                self.assertGreater(min(map(float, moved)), 0, output)
+            if policy == "gpu-only":
+                self.assertEqual(shares[-1], (100, 100), output)
+
+    def test_a_limit_of_device_memory(self):
+        # 0.3 GB are 286 whole MiB.
+        result = self.train("--dry-run", keys=KEYS | {"train.gpu_memory": 0.3}, env=POCL)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"(?m)^  available +286 MiB$")
 
     def test_more_devices_than_there_are(self):
         self.out = self.folder / "out"

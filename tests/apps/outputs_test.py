@@ -12,8 +12,8 @@ from harness import APPS, TINY, AppTest, program, settings, snapshot
 KEYS = {
     "model": "preset layers width heads context vocab",
     "data": "path",
-    "train": "steps stop_after batch accumulate lanes workers opencl_devices cuda_devices seed precision "
-             "gradient_precision recompute logits_rows run_ahead validate_every validate_batches "
+    "train": "steps stop_after batch accumulate lanes workers opencl_devices cuda_devices gpu_memory fit "
+             "seed precision gradient_precision recompute logits_rows run_ahead validate_every validate_batches "
              "checkpoint_every keep log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay beta1 beta2 momentum eps clip",
@@ -160,6 +160,25 @@ class Outputs(AppTest):
         result = self.train("--dry-run", keys={"train.batch": 10**9})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("TiB", result.stdout)
+        self.assertIn("DOES NOT FIT", result.stdout)
+        self.expect_nothing_written()
+
+    def test_dry_run_for_gpus_that_are_not_there(self):
+        keys = {"train.gpu_memory": 0.05, "train.batch": 64}
+        tables = self.trained("--dry-run", keys=keys).stdout.split("memory of GPU 0, planned:")
+        self.assertEqual(len(tables), 2, tables)
+        rows = re.findall(r"^  (\S+(?: \S+)?) +[\d.]+ (?:B|KiB|MiB|GiB|TiB)$", tables[1], re.M)
+        self.assertEqual(rows, ["weights", "gradients", "activations", "logits", "work spaces", "total",
+                                "available"])
+        self.assertIn("left for states of the optimizer: ", tables[1])
+        two = self.trained("--dry-run", keys=keys | {"train.cuda_devices": 2}).stdout
+        self.assertIn("memory of GPU 1, planned:", two)
+        # 0.035 GB are 33.4 MiB, 32 of which are work space.
+        small = keys | {"train.gpu_memory": 0.035}
+        self.assertIn("DOES NOT FIT", self.trained("--dry-run", keys=small).stdout)
+        chosen = self.trained("--dry-run", keys=small | {"train.fit": "auto"})
+        self.assertRegex(chosen.stderr + chosen.stdout, r"train\.fit=auto: train\.batch=\d+ train\.accumulate=\d+")
+        self.assertNotIn("DOES NOT FIT", chosen.stdout)
         self.expect_nothing_written()
 
     def test_default_folder_is_named_after_the_time(self):

@@ -32,6 +32,7 @@ struct RunOptions {
   optim::OptimizerOptions optimizer;
   optim::DecayGroups decay;
   tensor::ParameterTypes types = {};  ///< the working type is that of the activations too
+  Index cuda_workers = 0;             ///< if there are any, they run what they can
 };
 
 /// A model with parameters and optimizer, in a session of its own.
@@ -39,7 +40,9 @@ class TrainingRun {
  public:
   explicit TrainingRun(const RunOptions& options)
       : options_(with_activations(options)),
-        session_({.scheduler = options.scheduler, .cpu_workers = options.workers}),
+        session_({.scheduler = options.scheduler,
+                  .cpu_workers = options.workers,
+                  .cuda_workers = options.cuda_workers}),
         submitter_(session_),
         parameters_(session_,
                     optim::cut_into_subgroups(architecture().parameters(options.model),
@@ -50,6 +53,7 @@ class TrainingRun {
         norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}),
         model_(architecture().build(session_, parameters_, options_.model, options_.shape)) {
     platform::blas::use_one_thread();
+    submitter_.keep_from_cpus(options.cuda_workers > 0);
   }
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }

@@ -55,6 +55,21 @@ TEST_F(Devices, BuffersTravelWithoutATask) {
   }
 }
 
+TEST_F(Devices, MemoryIsCountedWhereBuffersAre) {
+  const Device device = devices().front();
+  const Index before = used_on(device.node);
+  const Handle x(*session_, {.name = "x", .count = 1000, .category = MemoryCategory::kGradients});
+  const Handle y(*session_, {.name = "y", .count = 500, .category = MemoryCategory::kStates});
+  EXPECT_EQ(allocated_on(*session_, device.node).total(), 0);
+  EXPECT_EQ(allocated_on(*session_, kHostNode).total(), 6000);
+  std::ranges::fill(HostAccess(x, Mode::kReadWrite).as<float>(), 1.0F);
+  fetch(x, device.node, Mode::kRead);
+  const MemoryBytes bytes = allocated_on(*session_, device.node);
+  EXPECT_EQ(bytes[MemoryCategory::kGradients], 4000);
+  EXPECT_EQ(bytes.total(), 4000);
+  EXPECT_EQ(used_on(device.node) - before, 4000);
+}
+
 TEST_F(Devices, TasksForTheCpuStayThere) {
   std::set<int> workers;
   const test::Body body = [](const TaskView&) {};

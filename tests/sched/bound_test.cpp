@@ -36,6 +36,20 @@ TEST(LowerBound, CountsWorkingParametersAndGradients) {
   EXPECT_NEAR(bound.time.value(), (1 - x) * 4, 1e-5);
 }
 
+// Model on the host: p, m, v and a gradient of 2 bytes go to the GPU, p, m, v and w of 2 bytes
+// return. (1 - x) P / U = 14 x P / B, either way.
+TEST(LowerBound, CountsWorkingParametersThatGoHome) {
+  Problem problem = test::simple_problem(4, 1, 14);
+  problem.cost.host_gradient = problem.cost.host_parameter = problem.cost.host_weight =
+      units::BytesPerParam(2);
+  const Bound bound = lower_bound(problem);
+  EXPECT_NEAR(bound.streamed[0] / problem.total(), 0.5, 1e-5);
+  EXPECT_NEAR(bound.time.value(), 2, 1e-5);
+  EXPECT_NEAR(resource(bound, "gpu 0 h2d").utilisation, 1, 1e-9);
+  EXPECT_NEAR(resource(bound, "gpu 0 d2h").utilisation, 1, 1e-9);
+  EXPECT_NEAR(resource(bound, "gpu 0 link").utilisation, 1, 1e-9);
+}
+
 TEST(LowerBound, HalfDuplexHalvesTheLink) {
   const Problem problem = test::simple_problem(3, 1, 24);
   EXPECT_NEAR(lower_bound(problem, {.half_duplex = true}).time.value(), 1.5, 1e-5);

@@ -70,9 +70,11 @@ inline sched::Problem random_problem(const Philox& random, std::uint64_t stream)
   rates.task_latency = units::microseconds(uniform(0, 1) < 0.3 ? 0 : uniform(1, 10));
   problem.cost.weight = units::BytesPerParam(gpus == 0 ? 0 : (uniform(0, 1) < 0.5 ? 2 : 4));
   problem.cost.gradient = units::BytesPerParam(gpus > 0 && uniform(0, 1) < 0.5 ? 2 : 0);
-  if (gpus > 0 && uniform(0, 1) < 0.3) {  // the CPU runs forward and backward, in FP32
+  if (gpus > 0 && uniform(0, 1) < 0.3) {  // the CPU runs forward and backward, in FP32 or BF16
+    const bool fp32 = uniform(0, 1) < 0.5;
     problem.cost.weight = problem.cost.gradient = units::BytesPerParam(0);
-    problem.cost.host_gradient = problem.cost.host_parameter = units::BytesPerParam(4);
+    problem.cost.host_gradient = problem.cost.host_parameter = units::BytesPerParam(fp32 ? 4 : 2);
+    problem.cost.host_weight = units::BytesPerParam(fp32 ? 0 : 2);
   }
   return problem;
 }

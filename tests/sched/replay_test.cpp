@@ -115,6 +115,19 @@ TEST(Replay, AModelOnTheHostSendsGradientsAndWantsParameters) {
   EXPECT_NEAR(result.makespan.value(), 1 + 4 + 3, kKernels);
 }
 
+TEST(Replay, AModelOnTheHostInBf16WantsTheWorkingParametersOfWhatWasStreamed) {
+  Problem problem = test::simple_problem(1, 1, 7);
+  problem.cost.host_gradient = problem.cost.host_parameter = problem.cost.host_weight =
+      units::BytesPerParam(2);
+  Plan plan = streamed(problem, {0}, 1);
+  plan.window_memory[0] = problem.held_bytes(0);
+  const Replay result = replay(problem, plan);
+  EXPECT_NEAR(result.h2d_bytes[0].value(), 14e9, 1);
+  EXPECT_NEAR(result.d2h_bytes[0].value(), 14e9, 1);
+  EXPECT_NEAR(result.memory_peak[0].value(), 16e9, 1);
+  EXPECT_NEAR(result.makespan.value(), 2 + 2, kKernels);
+}
+
 TEST(Replay, CountsBytesAndBusyTimes) {
   Problem problem = test::simple_problem(3, 1, 12);
   problem.cost.weight = units::BytesPerParam(2);

@@ -41,6 +41,8 @@ TEST(Config, TheKeysAreFrozen) {
                                         "train.workers",
                                         "train.opencl_devices",
                                         "train.cuda_devices",
+                                        "train.gpu_memory",
+                                        "train.fit",
                                         "train.seed",
                                         "train.precision",
                                         "train.gradient_precision",

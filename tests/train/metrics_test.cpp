@@ -17,20 +17,24 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Metrics, ALineHasTheFieldsInOrder) {
-  const StepMetrics metrics{.step = 12,
-                            .loss = 5.4321098765,
-                            .lr = 6e-4,
-                            .grad_norm = 1.0 / 3,
-                            .tokens = 4096,
-                            .tokens_per_s = 12345.678,
-                            .ms_step = 3.25,
-                            .ms_forward = 1,
-                            .ms_backward = 2,
-                            .ms_update = 0.125};
+  StepMetrics metrics{.step = 12,
+                      .loss = 5.4321098765,
+                      .lr = 6e-4,
+                      .grad_norm = 1.0 / 3,
+                      .tokens = 4096,
+                      .tokens_per_s = 12345.678,
+                      .ms_step = 3.25,
+                      .ms_forward = 1,
+                      .ms_backward = 2,
+                      .ms_update = 0.125,
+                      .flush = {}};
   EXPECT_EQ(to_json_line(metrics),
             R"({"step":12,"loss":5.43210988,"lr":0.0006,"grad_norm":0.333333333,"tokens":4096,)"
             R"("tokens_per_s":12345.7,"ms_step":3.25,"ms_forward":1,"ms_backward":2,)"
             R"("ms_update":0.125})");
+  metrics.flush = {.megabytes = 1234.5, .ms_waited = 0.5};
+  EXPECT_THAT(to_json_line(metrics),
+              testing::EndsWith(R"("ms_update":0.125,"mb_flushed":1234.5,"ms_flush_waited":0.5})"));
 }
 
 // 9 significant digits tell every FP32 value from its neighbours.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_starpu/update_task.hpp"
+
+#include <algorithm>
+
+#include "sched_starpu/runtime_version.hpp"
+
+namespace dos::sched_starpu {
+namespace {
+
+constexpr double kReserve = 0.03;
+
+/// Calls f(handle, mode) for each buffer but work space.
+template <class F>
+void for_each_buffer(starpu_task* task, F&& f) {
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
+    const int mode = STARPU_TASK_GET_MODE(task, i) & STARPU_RW;
+    if (mode != 0) f(STARPU_TASK_GET_HANDLE(task, i), mode);
+  }
+}
+
+/// Whether the update has working parameters of its own.
+bool writes_parameters(starpu_task* task) {
+  bool writes = false;
+  for_each_buffer(task, [&](starpu_data_handle_t, int mode) { writes |= mode == STARPU_W; });
+  return writes;
+}
+
+/// Gradients are where the model is. An update without working parameters of its own is of a model
+/// that reads the FP32 ones, where it is not said.
+bool is_on_host(starpu_task* task, std::optional<bool> model_on_host) {
+  return model_on_host.value_or(!writes_parameters(task));
+}
+
+}  // namespace
+
+double bytes_of(starpu_data_handle_t handle) {
+  return static_cast<double>(starpu_data_get_size(handle));
+}
+
+UpdateTask describe_update(starpu_task* task, std::optional<bool> model_on_host) {
+  double states = 0;
+  double written = 0;
+  double read = 0;
+  double gradient_bytes = 0;
+  Index state_buffers = 0;
+  starpu_data_handle_t gradient = nullptr;
+  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
+    const double bytes = bytes_of(handle);
+    (mode == STARPU_RW ? states : mode == STARPU_W ? written : read) += bytes;
+    if (mode == STARPU_RW) ++state_buffers;
+    if (mode != STARPU_R || bytes <= gradient_bytes) return;
+    gradient = handle;
+    gradient_bytes = bytes;
+  });
+  starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
+  const double params = bytes_of(parameters) / sizeof(float);
+  const bool on_host = is_on_host(task, model_on_host);
+  const double working = written == 0 ? sizeof(float) : written / params;
+  return {.subgroup = parameters,
+          .gradient = gradient,
+          .params = static_cast<Index>(params),
+          .priority = task->priority,
+          .cost = {.state = units::BytesPerParam(states / params),
+                   .weight = units::BytesPerParam(on_host ? 0 : working),
+                   .gradient = units::BytesPerParam(on_host ? 0 : read / params),
+                   .host_gradient = units::BytesPerParam(on_host ? read / params : 0),
+                   .host_parameter = units::BytesPerParam(on_host ? working : 0),
+                   .host_weight = units::BytesPerParam(on_host ? written / params : 0),
+                   .cpu_traffic = units::BytesPerParam((2 * states + written + read) / params),
+                   .state_buffers = state_buffers}};
+}
+
+void add_held_buffers(starpu_task* task, std::optional<bool> model_on_host,
+                      std::vector<starpu_data_handle_t>& buffers) {
+  const bool on_host = is_on_host(task, model_on_host);
+  const bool forward_reads_parameters = !on_host && !writes_parameters(task);
+  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
+    const bool is_weight = forward_reads_parameters && handle == STARPU_TASK_GET_HANDLE(task, 0);
+    if (on_host || (mode == STARPU_RW && !is_weight)) buffers.push_back(handle);
+  });
+}
+
+units::Bytes memory_for_states(unsigned node, const std::vector<starpu_data_handle_t>& buffers) {
+  const auto total = static_cast<double>(starpu_memory_get_total(node));
+  if (total < 0) return kUnlimited;
+  auto free = static_cast<double>(starpu_memory_get_available(node));
+  for (starpu_data_handle_t buffer : buffers) {
+    int is_allocated = 0;
+    starpu_data_query_status(buffer, static_cast<int>(node), &is_allocated, nullptr, nullptr);
+    if (is_allocated != 0) free += bytes_of(buffer);
+  }
+  return units::Bytes(std::max(0.0, std::min(free, total) - kReserve * total));
+}
+
+units::Bytes start_flush(starpu_data_handle_t buffer) {
+  int is_valid = 0;
+  int is_requested = 0;
+  starpu_data_query_status(buffer, STARPU_MAIN_RAM, nullptr, &is_valid, &is_requested);
+  if (is_valid != 0 || is_requested != 0) return units::Bytes{0};
+  start_write_back(buffer);
+  return units::Bytes(bytes_of(buffer));
+}
+
+}  // namespace dos::sched_starpu

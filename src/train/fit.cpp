@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/fit.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+#include "platform/topology.hpp"
+#include "rt/device.hpp"
+#include "train/estimate.hpp"
+
+namespace dos::train {
+namespace {
+
+/// Tokens of a lane above which smaller micro-batches cost little: a product of so many rows with a
+/// BF16 weight does 2048 operations for each byte of the weight, several times what GPUs need to be
+/// limited by arithmetic (H100: 989 TFLOP/s over 3.35 TB/s, 295 a byte).
+constexpr Index kEnoughTokens = 2048;
+
+std::string shown(units::Bytes bytes) {
+  return format_bytes(static_cast<Index>(bytes.value()));
+}
+
+TrainConfig with_batch(const TrainConfig& config, Index batch) {
+  TrainConfig changed = config;
+  changed.train.accumulate *= config.train.batch / batch;
+  changed.train.batch = batch;
+  changed.train.lanes = std::min(config.train.lanes, batch);
+  return changed;
+}
+
+/// The divisors of the batch, largest first.
+std::vector<Index> batches(const TrainConfig& config) {
+  std::vector<Index> sizes;
+  const Index batch = config.train.batch;
+  for (Index parts = 1; parts * parts <= batch; ++parts) {
+    if (batch % parts != 0) continue;
+    sizes.push_back(parts);
+    if (parts * parts != batch) sizes.push_back(batch / parts);
+  }
+  std::ranges::sort(sizes, std::greater());
+  return sizes;
+}
+
+/// Tries configurations.
+class Trial {
+ public:
+  Trial(const models::ModelConfig& model, const tensor::Layout& layout, const Room& room,
+        const RankShare& share)
+      : model_(model), layout_(layout), room_(room), share_(share) {}
+
+  [[nodiscard]] RunMemory memory(const TrainConfig& config) const {
+    return estimate_run(config, model_, layout_, room_, share_);
+  }
+  [[nodiscard]] bool fits(const TrainConfig& config) const { return memory(config).fits(); }
+
+  /// The largest micro-batch that fits, of lanes of at least `tokens`; the batch itself whatever
+  /// its lanes have.
+  [[nodiscard]] std::optional<TrainConfig> smaller(const TrainConfig& config, Index tokens) const {
+    for (const Index batch : batches(config)) {
+      const TrainConfig changed = with_batch(config, batch);
+      const models::RunShape shape = changed.run_shape(room_.lane_workers());
+      const Index shortest = shape.lane_sequences(shape.lanes - 1) * model_.context;
+      if (batch < config.train.batch && shortest < tokens) continue;
+      if (fits(changed)) return changed;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const models::ModelConfig& model_;
+  const tensor::Layout& layout_;
+  const Room& room_;
+  const RankShare& share_;
+};
+
+std::string batch_text(const TrainConfig& config) {
+  return fmt::format("train.batch={} with train.accumulate={}", config.train.batch,
+                     config.train.accumulate);
+}
+
+/// Single changes that make the run fit.
+std::vector<std::string> remedies(const TrainConfig& config, const Trial& trial) {
+  std::vector<std::string> found;
+  TrainConfig recomputing = config;
+  recomputing.train.recompute = true;
+  if (!config.train.recompute && trial.fits(recomputing))
+    found.emplace_back("train.recompute=true");
+  if (const auto smaller = trial.smaller(config, 0)) found.push_back(batch_text(*smaller));
+  if (found.empty())
+    if (const auto both = trial.smaller(recomputing, 0))
+      found.push_back("train.recompute=true and " + batch_text(*both));
+  TrainConfig narrow = config;
+  narrow.train.precision = "bf16";
+  if (config.train.precision == "fp32" && trial.fits(narrow))
+    found.emplace_back("train.precision=bf16");
+  narrow.train.gradient_precision = "bf16";
+  if (config.train.precision == "bf16" && trial.fits(narrow))
+    found.emplace_back("train.gradient_precision=bf16");
+  return found;
+}
+
+const planner::MemoryItem& largest(const planner::MemoryUse& use) {
+  return *std::ranges::max_element(use.items, {}, &planner::MemoryItem::bytes);
+}
+
+[[noreturn]] void fail_to_fit(const TrainConfig& config, const Trial& trial, const Room& room) {
+  const RunMemory memory = trial.memory(config);
+  std::string where = "host memory";
+  const planner::MemoryUse* use = &memory.host;
+  std::size_t next = 0;
+  for (const Room::Device& device : room.devices) {
+    if (!device.runs_model) continue;
+    const planner::MemoryUse& here = memory.devices[next++];
+    if (here.fits()) continue;
+    where = "memory on " + device.name;
+    use = &here;
+    break;
+  }
+  const std::vector<std::string> helps = remedies(config, trial);
+  fail("the run needs {} of {}, {} are available; {} take most, {}: use {}\n{}",
+       shown(use->total()), where, shown(use->available), largest(*use).category,
+       shown(largest(*use).bytes),
+       helps.empty() ? "a smaller model.* or model.context: neither train.recompute nor a smaller "
+                       "train.batch is enough"
+                     : fmt::format("{} (train.fit=auto chooses)", fmt::join(helps, ", or ")),
+       memory_table(*use));
+}
+
+/// What a device without the model, or beside it, has for states.
+std::string states_line(units::Bytes room, Index subgroup) {
+  const auto count = static_cast<Index>(room.value()) / std::max<Index>(1, subgroup);
+  return fmt::format(
+      "  left for states of the optimizer: {}; the largest subgroup takes {}{}\n", shown(room),
+      format_bytes(subgroup),
+      count == 0 ? ": the CPU updates it, or use a smaller sched.subgroup_params" : "");
+}
+
+/// Host memory of every rank, if their nodes are like this one.
+std::vector<rt::MemoryBytes> bytes_by_rank(const TrainConfig& config,
+                                           const models::ModelConfig& model,
+                                           const tensor::Layout& layout, const Room& room,
+                                           RankShare share) {
+  std::vector<rt::MemoryBytes> bytes;
+  for (share.rank = 0; share.rank < share.ranks; ++share.rank)
+    bytes.push_back(estimate_training(model, config.run_shape(room.lane_workers()), layout,
+                                      config.parameter_types(), config.optimizer(), room.workers,
+                                      config.train.run_ahead, share));
+  return bytes;
+}
+
+}  // namespace
+
+Index Room::model_devices() const {
+  return std::ranges::count_if(devices, &Device::runs_model);
+}
+
+Index Room::lane_workers() const {
+  return model_devices() > 0 ? model_devices() : cpu_workers;
+}
+
+Index lane_workers(const rt::Session& session) {
+  return session.cuda_workers() > 0 ? session.cuda_workers() : session.cpu_workers();
+}
+
+Room room_of(const rt::Session& session) {
+  Room room{.host_bytes = platform::available_memory_bytes(),
+            .workers = session.workers(),
+            .cpu_workers = session.cpu_workers(),
+            .devices = {}};
+  for (const rt::Device& device : rt::devices())
+    if (device.memory_bytes)
+      room.devices.push_back(
+          {.name = device.name, .bytes = *device.memory_bytes, .runs_model = device.is_cuda});
+  return room;
+}
+
+bool RunMemory::fits() const {
+  return host.fits() &&
+         std::ranges::all_of(devices, [](const planner::MemoryUse& use) { return use.fits(); });
+}
+
+RunMemory estimate_run(const TrainConfig& config, const models::ModelConfig& model,
+                       const tensor::Layout& layout, const Room& room, const RankShare& share) {
+  const models::RunShape shape = config.run_shape(room.lane_workers());
+  const tensor::ParameterTypes types = config.parameter_types();
+  RunMemory memory{
+      .host = host_use(estimate_training(model, shape, layout, types, config.optimizer(),
+                                         room.workers, config.train.run_ahead, share),
+                       room.host_bytes),
+      .devices = {}};
+  for (const Room::Device& device : room.devices)
+    if (device.runs_model)
+      memory.devices.push_back(estimate_device(model, shape, layout, types, share.placement(),
+                                               config.train.accumulate, room.model_devices(),
+                                               units::Bytes(static_cast<double>(device.bytes))));
+  return memory;
+}
+
+TrainConfig fit_to(const TrainConfig& config, const models::ModelConfig& model,
+                   const tensor::Layout& layout, const Room& room, const RankShare& share) {
+  const Trial trial(model, layout, room, share);
+  if (trial.fits(config)) return config;
+  if (config.train.fit == "auto") {
+    if (auto smaller = trial.smaller(config, kEnoughTokens)) return *smaller;
+    TrainConfig recomputing = config;
+    recomputing.train.recompute = true;
+    if (auto smaller = trial.smaller(recomputing, 0)) return *smaller;
+  }
+  fail_to_fit(config, trial, room);
+}
+
+std::string memory_report(const TrainConfig& config, const models::ModelConfig& model,
+                          const tensor::Layout& layout, const Room& room, const RankShare& share) {
+  const RunMemory memory = estimate_run(config, model, layout, room, share);
+  TrainConfig other = config;
+  other.train.recompute = !config.train.recompute;
+  const RunMemory otherwise = estimate_run(other, model, layout, room, share);
+  const auto table = [&](const planner::MemoryUse& use, const planner::MemoryUse& without) {
+    return fmt::format("{}\n  total with train.recompute={}: {}\n{}", memory_table(use),
+                       other.train.recompute, shown(without.total()),
+                       use.fits() ? "" : "  DOES NOT FIT\n");
+  };
+  const std::string owner = share.ranks == 1 ? "the run" : fmt::format("rank {}", share.rank);
+  std::string text =
+      fmt::format("host memory of {}:\n{}", owner, table(memory.host, otherwise.host));
+  if (share.ranks > 1)
+    text += fmt::format("host memory by rank: {}\n",
+                        totals_by_rank(bytes_by_rank(config, model, layout, room, share)));
+  const Index subgroup = largest_update_bytes(layout, config.parameter_types(), config.optimizer(),
+                                              /*model_on_host=*/room.model_devices() == 0);
+  std::size_t next = 0;
+  for (const Room::Device& device : room.devices) {
+    text += fmt::format("memory of {}:\n", device.name);
+    if (!device.runs_model) {
+      text += fmt::format("  {:<18}{:>12}\n", "available", format_bytes(device.bytes)) +
+              states_line(units::Bytes(static_cast<double>(device.bytes)), subgroup);
+      continue;
+    }
+    const planner::MemoryUse& use = memory.devices[next];
+    text += table(use, otherwise.devices[next]) +
+            states_line(planner::state_memory(use).resident, subgroup);
+    ++next;
+  }
+  return text;
+}
+
+}  // namespace dos::train

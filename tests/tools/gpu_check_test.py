@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/gpu_check on a machine without a GPU: every stage of a rehearsal, and what it must not let pass.
+
+gpu_check_test.py BUILD [unittest's arguments]"""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+GPU_CHECK = Path(__file__).resolve().parents[2] / "tools" / "gpu_check"
+BUILD = Path(sys.argv.pop(1))
+
+
+def load():
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(GPU_CHECK))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+    loader.exec_module(module)
+    return module
+
+
+def step(policy, loss, **more):
+    row = {"estimated": 100, "allocated": 100}
+    device = {"name": "CUDA 0", "weights": row, "gradients": row, "activations": row | more}
+    return {"precision": "fp32", "policy": policy, "gpu_memory_mb": None, "loss": loss, "device_memory": [device]}
+
+
+class Rehearsal(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.output = Path(folder.name) / "results"
+
+    def rehearse(self, *arguments, **env):
+        return subprocess.run([GPU_CHECK, "--rehearse", BUILD, "--output", self.output, *arguments],
+                              capture_output=True, text=True, timeout=200, env=os.environ | env, check=False)
+
+    def report(self):
+        return json.loads((self.output / "report.json").read_text(encoding="utf-8"))
+
+    def test_every_stage_and_the_report(self):
+        result = self.rehearse()
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        stages = self.report()["stages"]
+        self.assertEqual(list(stages), list(load().STAGES))
+        self.assertTrue(all(entry["passed"] for entry in stages.values()), stages)
+        self.assertIn("test_models_gpt2_cuda", stages["memory"]["result"]["programs"])
+        page = (self.output / "report.md").read_text(encoding="utf-8")
+        for text in ("NVIDIA Rehearsal 80GB, 81920 MiB, driver 999.99", "| gelu_forward |", "| attention_forward |",
+                     "cpu.update_rate", "| bf16 | gpu-only | 8000 |"):
+            self.assertIn(text, page)
+        self.assertEqual(len(stages["training"]["result"]["steps"]), 20)
+        again = self.rehearse()
+        self.assertEqual(again.stdout.count("passed before"), len(stages))
+        self.assertEqual(self.rehearse("--stages", "machine", "--again").stdout.count("passed before"), 0)
+
+    def test_a_stage_that_fails(self):
+        self.rehearse("--stages", "machine")
+        for name in ("kernels_cuda", "compute-sanitizer"):
+            (self.output / "stand_ins" / name).unlink()
+        result = self.rehearse("--stages", "nonsense")
+        self.assertEqual(result.returncode, 2)
+        # stand_ins are written anew, so a stage is made to fail by its time.
+        result = self.rehearse("--stages", "training", "--minutes", "0.0001")
+        self.assertEqual(result.returncode, 75, result.stdout)
+        self.assertFalse(self.report()["stages"].get("training", {}).get("passed", False))
+
+    def test_a_folder_that_is_not_built(self):
+        result = subprocess.run([GPU_CHECK, "--rehearse", self.output, "--output", self.output], capture_output=True,
+                                text=True, check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("build it first", result.stderr)
+
+
+class Verdicts(unittest.TestCase):
+    def setUp(self):
+        self.module = load()
+
+    def test_policies_must_have_one_loss(self):
+        steps = [step("dos", 4.0), step("gpu-only", 4.0 * (1 + 6e-4))]
+        self.assertEqual(self.module.loss_faults(steps), [])
+        steps.append(step("twinflow", 4.0 * (1 + 8e-4)))
+        self.assertEqual(len(self.module.loss_faults(steps)), 1)
+        self.assertIn("twinflow", self.module.loss_faults(steps)[0])
+
+    def test_memory_must_be_as_estimated(self):
+        self.assertEqual(self.module.memory_faults([step("zero-offload", 4.0, allocated=114)]), [])
+        self.assertEqual(self.module.memory_faults([step("dos", 4.0, allocated=200)]), [])
+        faults = self.module.memory_faults([step("zero-offload", 4.0, allocated=116)])
+        self.assertEqual(len(faults), 1)
+        self.assertIn("CUDA 0", faults[0])
+        nothing = step("zero-offload", 4.0) | {"device_memory": []}
+        self.assertIn("no GPU", self.module.memory_faults([nothing])[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

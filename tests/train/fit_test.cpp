@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/fit.hpp"
+
+#include <gmock/gmock.h>
+
+#include "base/error.hpp"
+#include "models/registry.hpp"
+#include "optim/subgroups.hpp"
+
+namespace dos::train {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const models::ModelConfig kModel{"gpt2", 4, 64, 4, 1024, 1000};
+
+tensor::Layout layout_of(const TrainConfig& config) {
+  return optim::cut_into_subgroups(
+      models::find_architecture(kModel.architecture).parameters(kModel),
+      config.sched.subgroup_params, {});
+}
+
+TrainConfig config_of(Index batch, Index accumulate = 1) {
+  TrainConfig config;
+  config.train.batch = batch;
+  config.train.accumulate = accumulate;
+  return config;
+}
+
+/// One GPU of `bytes`, and a host that holds anything.
+Room room_with(double bytes, Index devices = 1) {
+  Room room{.host_bytes = Index{1} << 50, .workers = 2, .cpu_workers = 1, .devices = {}};
+  for (Index i = 0; i < devices; ++i)
+    room.devices.push_back(
+        {.name = "CUDA " + std::to_string(i), .bytes = static_cast<Index>(bytes)});
+  return room;
+}
+
+double needed(const TrainConfig& config, Index devices = 1) {
+  return estimate_run(config, kModel, layout_of(config), room_with(1e15, devices))
+      .devices.front()
+      .total()
+      .value();
+}
+
+TrainConfig fit(TrainConfig config, double bytes, const char* how = "auto", Index devices = 1) {
+  config.train.fit = how;
+  return fit_to(config, kModel, layout_of(config), room_with(bytes, devices));
+}
+
+std::string error_of(const TrainConfig& config, double bytes) {
+  try {
+    fit(config, bytes, "error");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TrainConfig recomputing(TrainConfig config) {
+  config.train.recompute = true;
+  return config;
+}
+
+TEST(Fit, WhatFitsStaysAsItIs) {
+  const TrainConfig config = config_of(6, 2);
+  for (const char* how : {"error", "auto"}) {
+    const TrainConfig result = fit(config, needed(config), how);
+    EXPECT_EQ(result.train.batch, 6);
+    EXPECT_EQ(result.train.accumulate, 2);
+    EXPECT_FALSE(result.train.recompute);
+  }
+}
+
+// 1024 tokens a sequence: two sequences are enough for a lane.
+TEST(Fit, AutoTakesSmallerMicroBatchesOfTheSameProductWhileTheyAreLarge) {
+  const TrainConfig config = config_of(12, 3);
+  for (const Index batch : {6, 4, 3, 2}) {
+    const TrainConfig expected = config_of(batch, 36 / batch);
+    const TrainConfig result = fit(config, needed(expected));
+    EXPECT_EQ(result.train.batch, batch);
+    EXPECT_EQ(result.train.accumulate, 36 / batch);
+    EXPECT_FALSE(result.train.recompute) << batch;
+  }
+}
+
+TEST(Fit, AutoRecomputesBeforeMicroBatchesBecomeSmall) {
+  const TrainConfig config = config_of(12, 3);
+  // Between what two sequences need and what they need with recomputation.
+  const double room = needed(config_of(2, 18)) - 1;
+  const TrainConfig result = fit(config, room);
+  EXPECT_TRUE(result.train.recompute);
+  EXPECT_EQ(result.train.batch * result.train.accumulate, 36);
+  EXPECT_LE(needed(result), room);
+  const TrainConfig least = fit(config, needed(recomputing(config_of(1, 36))));
+  EXPECT_TRUE(least.train.recompute);
+  EXPECT_EQ(least.train.batch, 1);
+  EXPECT_THROW(fit(config, needed(recomputing(config_of(1, 36))) - 1), Error);
+}
+
+TEST(Fit, AutoLeavesNoLaneWithoutASequence) {
+  TrainConfig config = config_of(8);
+  config.train.lanes = 4;
+  TrainConfig least = recomputing(config_of(1, 8));
+  const TrainConfig result = fit(config, needed(least));
+  EXPECT_EQ(result.train.batch, 1);
+  EXPECT_EQ(result.train.lanes, 1);
+}
+
+TEST(Fit, AutoLooksAtHostMemoryToo) {
+  TrainConfig config = config_of(8);
+  config.train.fit = "auto";
+  Room room{.host_bytes = Index{1} << 50, .workers = 2, .cpu_workers = 2, .devices = {}};
+  const auto host = [&](const TrainConfig& c) {
+    return estimate_run(c, kModel, layout_of(c), room).host.total().value();
+  };
+  TrainConfig half = config_of(4, 2);
+  const double enough = host(half);
+  EXPECT_LT(enough, host(config));
+  room.host_bytes = static_cast<Index>(enough);
+  const TrainConfig result = fit_to(config, kModel, layout_of(config), room);
+  EXPECT_EQ(result.train.batch, 4);
+  EXPECT_EQ(result.train.accumulate, 2);
+}
+
+TEST(Fit, DevicesShareTheLanes) {
+  // Accumulated gradients cannot leave during backward.
+  const TrainConfig config = config_of(8, 2);
+  EXPECT_EQ(room_with(1, 4).lane_workers(), 4);
+  EXPECT_LT(needed(config, 4), needed(config, 2));
+  EXPECT_LT(needed(config, 2), needed(config, 1));
+  EXPECT_EQ(fit(config, needed(config, 2), "error", 2).train.batch, 8);
+  EXPECT_THROW(fit(config, needed(config, 2) - 1, "error", 2), Error);
+}
+
+TEST(Fit, DevicesThatOnlyUpdateNeedNothing) {
+  Room room = room_with(1);
+  room.devices[0].runs_model = false;
+  EXPECT_EQ(room.lane_workers(), 1);
+  const TrainConfig config = config_of(4);
+  EXPECT_TRUE(estimate_run(config, kModel, layout_of(config), room).devices.empty());
+  EXPECT_NO_THROW(fit_to(config, kModel, layout_of(config), room));
+}
+
+TEST(Fit, TheErrorNamesTheDeviceTheCategoryAndWhatHelps) {
+  const TrainConfig config = config_of(8);
+  const std::string message =
+      error_of(config, std::max(needed(config_of(4, 2)), needed(recomputing(config))));
+  const std::string line = message.substr(0, message.find('\n'));
+  EXPECT_THAT(line, AllOf(HasSubstr("memory on CUDA 0"), HasSubstr("activations take most"),
+                          HasSubstr("train.batch=4 with train.accumulate=2"),
+                          HasSubstr("train.recompute=true"), HasSubstr("train.precision=bf16"),
+                          HasSubstr("train.fit=auto")));
+  EXPECT_THAT(message, HasSubstr("\n  weights "));
+}
+
+TEST(Fit, TheErrorOffersOnlyWhatHelps) {
+  const TrainConfig config = config_of(8);
+  // With recomputation and a smaller batch, but with neither alone.
+  const double room = needed(recomputing(config_of(1, 8)));
+  ASSERT_LT(room, needed(config_of(1, 8)));
+  ASSERT_LT(room, needed(recomputing(config)));
+  EXPECT_THAT(error_of(config, room),
+              HasSubstr("use train.recompute=true and train.batch=1 with train.accumulate=8"));
+  EXPECT_THAT(error_of(config, 1e6),
+              AllOf(HasSubstr("a smaller model.*"), Not(HasSubstr("train.fit=auto"))));
+}
+
+TEST(Fit, TheReportSaysWhatIsLeftForStates) {
+  const TrainConfig config = config_of(2, 2);
+  const std::string roomy = memory_report(config, kModel, layout_of(config), room_with(1e9));
+  EXPECT_THAT(roomy,
+              AllOf(HasSubstr("host memory of the run:"), HasSubstr("memory of CUDA 0:"),
+                    HasSubstr("total with train.recompute=true: "), HasSubstr("left for states"),
+                    Not(HasSubstr("DOES NOT FIT")), Not(HasSubstr("the CPU updates it"))));
+  const std::string tight =
+      memory_report(config, kModel, layout_of(config), room_with(needed(config) - 1));
+  EXPECT_THAT(tight, AllOf(HasSubstr("DOES NOT FIT"), HasSubstr("the CPU updates it")));
+}
+
+}  // namespace
+}  // namespace dos::train

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands in for a GPU, its tools and the programs that need one, when tools/gpu_check rehearses. Each answers
+in the form of the real one."""
+
+import shutil
+
+SHELL = "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n"
+
+NVIDIA_SMI = SHELL + """echo 'NVIDIA Rehearsal 80GB, 999.99, 81920 MiB, 9.0'
+"""
+NVCC = SHELL + """echo 'nvcc: NVIDIA (R) Cuda compiler driver'
+echo 'Build rehearsal'
+"""
+# Runs the program: its tests skip without a device.
+COMPUTE_SANITIZER = SHELL + """while [ "${1#--}" != "$1" ]; do shift 2; done
+exec "$@"
+"""
+# Lists tests for real; a run of them would write into the build folder of a ctest that rehearses.
+CTEST = SHELL + """for word; do
+  case $word in --show-only*) exec REAL_CTEST "$@" ;; esac
+done
+while [ "$1" != --output-junit ]; do shift; done
+cat > "$2" <<'JUNIT'
+<testsuite>
+<testcase name="models.rehearsed" status="run"><system-out>fine</system-out></testcase>
+<testcase name="codelets.rehearsed" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
+<system-out>a_test.cpp:4: Skipped
+no CUDA device
+[  SKIPPED ] A (0 ms)
+</system-out></testcase>
+</testsuite>
+JUNIT
+"""
+CALIBRATE = SHELL + """[ "$1" = --output ] || exit 2
+echo '# rehearsed' > "$2"
+echo 'cpu.update_rate 1 Gparam/s'
+"""
+# One kernel that memory bounds and one that arithmetic bounds: their columns differ (bench/kernels_cuda.cpp).
+KERNELS_CUDA = SHELL + """[ "$1" = --json ] || exit 2
+echo '{"gpu": "NVIDIA Rehearsal 80GB", "sizes": "gpt2-124m", "sequences": 16, "context": 1024, "type": "bf16",
+"copy_gb_per_s": 3000.0, "product_gflop_per_s": 700000.0, "kernels": [
+{"kernel": "gelu_forward", "ms": 0.07, "ms_least": 0.07, "ms_most": 0.08, "gb_per_s": 2600.0, "of_limit": 0.87,
+"finite": true},
+{"kernel": "attention_forward", "ms": 0.1, "ms_least": 0.1, "ms_most": 0.2, "gflop_per_s": 300000.0,
+"of_limit": 0.43, "finite": true}]}'
+"""
+
+
+def stand_ins(folder, build):
+    """Writes them into the folder and returns it. compute-sanitizer and the programs replace those of `build`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ctest = shutil.which("ctest") or "ctest"
+    texts = {"nvidia-smi": NVIDIA_SMI, "nvcc": NVCC, "compute-sanitizer": COMPUTE_SANITIZER,
+             "ctest": CTEST.replace("REAL_CTEST", ctest), "calibrate": CALIBRATE, "kernels_cuda": KERNELS_CUDA}
+    if not (build / "bench/train_step").exists():
+        raise SystemExit(f"gpu_check: --rehearse {build} has no bench/train_step: build it first")
+    for name, text in texts.items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+    return folder
