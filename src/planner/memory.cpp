@@ -43,8 +43,46 @@ double activation_values(const ModelShape& shape, const Settings& settings) {
 }
 
 constexpr const char* kWeights = "weights";
+constexpr const char* kGathered = "gathered weights";
 constexpr const char* kGradients = "gradients";
-constexpr const char* kReserveName = "reserve";
+constexpr const char* kReduced = "gradients on their way";
+constexpr const char* kActivations = "activations";
+constexpr const char* kLogits = "logits";
+
+/// Weights that are whole for a while where ranks share them: of the layer at work and the next.
+double gathered_bytes(const ModelShape& shape, const Layout& layout, const Settings& settings) {
+  if (layout.devices == 1 || settings.zero < 3) return 0;
+  return 2 * value_bytes(settings) * real(largest_layer(shape));
+}
+
+/// Gradients that are whole for a while: each is reduced as soon as it is there, so what the layer
+/// at work has made takes the place of what the one behind it has sent.
+double reduced_bytes(const ModelShape& shape, const Layout& layout, const Settings& settings) {
+  if (layout.devices == 1 || settings.zero < 2) return 0;
+  return value_bytes(settings) * real(largest_layer(shape));
+}
+
+/// What a node without GPU holds beside its ranks' own states, gradients and working parameters:
+/// what is not shared, and activations.
+void add_cpu_training(const ModelShape& shape, const Layout& layout, const Settings& settings,
+                      units::Params mine, MemoryUse& use) {
+  const double bytes = value_bytes(settings);
+  const double ranks = real(layout.ranks_per_node);
+  const units::Bytes of_others(ranks * bytes * (real(shape.params()) - mine.value()));
+  const double tokens = ranks * layout.tokens;
+  const double rows = ranks * std::min(layout.tokens, kLogitRows);
+  use.items.push_back(
+      settings.zero == 3
+          ? MemoryItem{kGathered, units::Bytes(ranks * gathered_bytes(shape, layout, settings))}
+          : MemoryItem{"others' working parameters", of_others});
+  use.items.push_back(
+      settings.zero >= 2
+          ? MemoryItem{kReduced, units::Bytes(ranks * reduced_bytes(shape, layout, settings))}
+          : MemoryItem{"others' gradients", of_others});
+  use.items.push_back(
+      {kActivations, units::Bytes(bytes * tokens * activation_values(shape, settings))});
+  use.items.push_back({kLogits, units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))});
+}
 
 }  // namespace
 
@@ -57,27 +95,32 @@ units::Bytes MemoryUse::total() const {
 MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
                    units::Bytes available, double gradient_share) {
   const double bytes = value_bytes(settings);
-  const double mine = bytes * real(shape.params()) / real(layout.devices);
+  const double all = bytes * real(shape.params());
+  const double mine = all / real(layout.devices);
   const double flushed = std::min(mine, 2 * bytes * real(largest_layer(shape)));
-  const double gradients = std::max(mine * gradient_share, flushed);
-  // The layer at work and the next one; a single device has them anyway.
-  const double gathered = layout.devices == 1 ? 0 : 2 * bytes * real(largest_layer(shape));
+  const double of_others = settings.zero == 1 ? all - mine : 0;
+  const double gradients = std::max(mine * gradient_share, flushed) + of_others;
   const double rows = std::min(layout.tokens, kLogitRows);
-  return {.items = {{kWeights, units::Bytes(mine)},
-                    {"gathered weights", units::Bytes(gathered)},
+  return {.items = {{kWeights, units::Bytes(settings.zero == 3 ? mine : all)},
+                    {kGathered, units::Bytes(gathered_bytes(shape, layout, settings))},
                     {kGradients, units::Bytes(gradients)},
-                    {"activations",
+                    {kReduced, units::Bytes(reduced_bytes(shape, layout, settings))},
+                    {kActivations,
                      units::Bytes(bytes * layout.tokens * activation_values(shape, settings))},
-                    {"logits", units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))},
-                    {kReserveName, kReserve}},
+                    {kLogits, units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))},
+                    {"reserve", kReserve}},
           .available = available};
+}
+
+bool is_free_in_update(const std::string& category) {
+  return category == kGathered || category == kReduced || category == kActivations ||
+         category == kLogits;
 }
 
 sched::StateMemory state_memory(const MemoryUse& peak) {
   units::Bytes in_update{0};
   for (const MemoryItem& item : peak.items)
-    if (item.category == kWeights || item.category == kGradients || item.category == kReserveName)
-      in_update += item.bytes;
+    if (!is_free_in_update(item.category)) in_update += item.bytes;
   const units::Bytes none{0};
   return {.update = std::max(none, peak.available - in_update),
           .resident = std::max(none, peak.available - peak.total())};
@@ -89,7 +132,6 @@ MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings
   const double resident = plan.share(problem, sched::Placement::kResident);
   const double on_cpu = plan.share(problem, sched::Placement::kCpu);
   const bool published = settings.policy.published;
-  const units::BytesPerParam value(value_bytes(settings));
   // The published code keeps FP32 gradients on the host.
   const units::BytesPerParam gradient(published ? kFp32 : value_bytes(settings));
   const units::BytesPerParam weight(settings.fp32 ? 0 : 2);
@@ -97,12 +139,7 @@ MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings
                           {kGradients, mine * on_cpu * gradient},
                           {"working parameters", mine * on_cpu * weight}},
                 .available = available};
-  if (problem.gpus() > 0) return use;
-  const double tokens = layout.tokens * real(layout.ranks_per_node);
-  const double rows = std::min(layout.tokens, kLogitRows) * real(layout.ranks_per_node);
-  use.items.push_back(
-      {"activations", units::Bytes(value.value() * tokens * activation_values(shape, settings))});
-  use.items.push_back({"logits", units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))});
+  if (problem.gpus() == 0) add_cpu_training(shape, layout, settings, problem.total(), use);
   return use;
 }
 

@@ -12,7 +12,7 @@ namespace dos::planner {
 
 /// How a model is spread and run.
 struct Layout {
-  Index devices = 1;  ///< that share weights, gradients and states evenly (ZeRO-3)
+  Index devices = 1;  ///< that share what Settings::zero says evenly
   Index devices_per_rank = 1;
   Index ranks_per_node = 1;
   double tokens = 0;  ///< of a micro-batch on one device
@@ -33,10 +33,14 @@ struct MemoryUse {
 };
 
 /// A GPU at the peak of forward and backward, without states: weights, gathered weights,
-/// gradients, activations, logits, reserve. `gradient_share` is the part of the gradients that
-/// waits on the GPU for the update; the others leave during backward, through two layers' buffers.
+/// gradients, gradients on their way to their owners, activations, logits, reserve.
+/// `gradient_share` is the part of its own gradients that waits on the GPU for the update; the
+/// others leave during backward, through two layers' buffers.
 MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
                    units::Bytes available, double gradient_share = 1);
+
+/// Whether the memory of a category is free during the update.
+bool is_free_in_update(const std::string& category);
 
 /// What a GPU has left for states: at that peak (resident) and in the update, when activations,
 /// gathered weights and logits are gone.

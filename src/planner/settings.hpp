@@ -12,6 +12,7 @@ namespace dos::planner {
 /// What `plan --set key=value` changes.
 struct Settings {
   Index subgroup_params = 0;  ///< 0: 100 M as published, else enough pieces for the CPU's workers
+  Index zero = 3;             ///< shared: 1 states, 2 gradients too, 3 working parameters too
   bool recompute = true;      ///< keep only the blocks' inputs
   bool fp32 = false;          ///< working parameters and gradients in FP32 instead of BF16
   bool flush_in_update = false;    ///< gradients of CPU subgroups leave the GPU in the update
