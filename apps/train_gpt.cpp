@@ -15,6 +15,7 @@
 #include "platform/mpi.hpp"
 #include "train/config_file.hpp"
 #include "train/launch.hpp"
+#include "train/placement.hpp"
 #include "train/run_info.hpp"
 
 namespace {
@@ -24,6 +25,7 @@ struct CommandLine {
   std::string log_level = "info";
   std::string resume;
   bool print_config = false;
+  bool print_topology = false;
 };
 
 /// This version trains on one rank. A step of several Slurm tasks that MPI does not see would be
@@ -80,6 +82,8 @@ int main(int argc, char** argv) {
   app.add_flag("--explain", command.launch.explain,
                "print at the end what the scheduler planned and what ran where");
   app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
+  app.add_flag("--print-topology", command.print_topology,
+               "print the cores, NUMA nodes and GPUs of each rank, one line each, and stop");
   app.add_flag("--quiet", command.launch.quiet, "no progress lines");
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
@@ -88,6 +92,10 @@ int main(int argc, char** argv) {
   try {
     const dos::platform::MpiEnvironment mpi(argc, argv);
     reports = mpi.rank() == 0;
+    if (command.print_topology) {
+      fmt::print("{}", dos::train::topology_text(dos::train::find_placement()));
+      return EXIT_SUCCESS;
+    }
     expect_one_rank(mpi.size());
     run(command, app);
     return EXIT_SUCCESS;

@@ -22,6 +22,7 @@
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
 #include "train/explain.hpp"
+#include "train/placement.hpp"
 #include "train/run_info.hpp"
 #include "train/trainer.hpp"
 
@@ -156,11 +157,14 @@ void launch(const LaunchOptions& options) {
 
   platform::blas::use_one_thread();
   sched_starpu::configure(config.scheduling());
-  rt::Session session({.scheduler = options.scheduler,
-                       .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
-                       .opencl_workers = config.train.opencl_devices,
-                       .cuda_workers = config.train.cuda_devices,
-                       .schedulers = sched_starpu::policies()});
+  rt::SessionConfig wanted{.scheduler = options.scheduler,
+                           .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
+                           .opencl_workers = config.train.opencl_devices,
+                           .cuda_workers = config.train.cuda_devices,
+                           .schedulers = sched_starpu::policies()};
+  const Placement placement = find_placement();
+  apply(placement, config.train.workers, wanted);
+  rt::Session session(wanted);
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());
   const Index workers = session.cpu_workers();
@@ -204,8 +208,9 @@ void launch(const LaunchOptions& options) {
   checkpoint ? trainer.resume(*checkpoint) : trainer.start_fresh();
   create_output(options.out);
   keep_tokenizer(config.data.path, manifest, options.out);
-  write_durably(options.out / "run.json",
-                describe_run(config, model, session.scheduler(), workers).dump(2) + "\n");
+  nlohmann::json run = describe_run(config, model, session.scheduler(), workers);
+  run["placement"] = describe(placement);
+  write_durably(options.out / "run.json", run.dump(2) + "\n");
   report_start(config, model, layout, session);
   report_end(config, trainer.run(), options.out);
   if (options.explain) fmt::print("{}", explain(sched_starpu::report()));
