@@ -141,6 +141,7 @@ TrainConfig merge_configuration(const LaunchOptions& options) {
 }
 
 void launch(const LaunchOptions& options) {
+  const Placement placement = find_placement();
   const std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
   const TrainConfig config = merge(options, checkpoint);
   config.validate();
@@ -162,7 +163,6 @@ void launch(const LaunchOptions& options) {
                            .opencl_workers = config.train.opencl_devices,
                            .cuda_workers = config.train.cuda_devices,
                            .schedulers = sched_starpu::policies()};
-  const Placement placement = find_placement();
   apply(placement, config.train.workers, wanted);
   rt::Session session(wanted);
   for (const rt::Codelet* codelet : codelets::all_codelets())
