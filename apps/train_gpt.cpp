@@ -15,7 +15,7 @@
 #include "platform/mpi.hpp"
 #include "train/config_file.hpp"
 #include "train/launch.hpp"
-#include "train/placement.hpp"
+#include "train/rank_place.hpp"
 #include "train/run_info.hpp"
 
 namespace {
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     const dos::platform::MpiEnvironment mpi(argc, argv);
     reports = mpi.rank() == 0;
     if (command.print_topology) {
-      fmt::print("{}", dos::train::topology_text(dos::train::find_placement()));
+      fmt::print("{}", dos::train::topology_text(dos::train::find_rank_place()));
       return EXIT_SUCCESS;
     }
     expect_one_rank(mpi.size());

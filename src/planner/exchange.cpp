@@ -20,12 +20,64 @@ double doublings(Index count) {
   return real(std::bit_width(static_cast<std::uint64_t>(count - 1)));
 }
 
-units::BytesPerSecond rate_in_node(const perfmodels::Machine& machine, const Layout& layout) {
-  if (machine.gather) return machine.gather->value;
-  // Out to host memory and in again, or, on CPUs, every byte read and written once by each rank.
-  if (machine.gpus.value > 0)
-    return std::min({machine.h2d.value, machine.d2h.value, machine.both.value * 0.5});
-  return machine.dram_bandwidth.value / (2 * real(layout.ranks_per_node));
+/// The part of `whole` that `mine` of them do not have.
+double others(Index whole, Index mine = 1) {
+  return real(whole - mine) / real(whole);
+}
+
+units::SecondsPerByte at(units::BytesPerSecond rate, double bytes) {
+  return units::SecondsPerByte(bytes / rate.value());
+}
+
+units::BytesPerSecond network_of(const perfmodels::Machine& machine, const Layout& layout,
+                                 Index nodes) {
+  expect(machine.network.has_value(),
+         "{} nodes of {}: its machine file has no network.bandwidth and network.latency; add them "
+         "(docs/adding/machine.md), or plan {} ranks",
+         nodes, machine.name, layout.ranks_per_node);
+  return machine.network->bandwidth.value;
+}
+
+/// Bytes of DRAM for a byte that a rank sends and one that it receives: written and read on the way
+/// from and to its GPU, and read and written by MPI.
+double dram_traffic(bool gpu) {
+  return gpu ? 4 : 2;
+}
+
+Wire direct_wire(const perfmodels::Machine& machine, const Layout& layout, Index nodes) {
+  const bool gpu = machine.gpus.value > 0;
+  const Index ranks = layout.devices / layout.devices_per_rank;
+  const double of_node = real(layout.ranks_per_node);
+  Wire wire;
+  if (gpu) {
+    const auto link = std::min({machine.h2d.value, machine.d2h.value, machine.both.value * 0.5});
+    wire.stages.push_back({"links to host memory", at(link, others(layout.devices))});
+    wire.latency = machine.transfer_latency.value * 2.0;
+  }
+  wire.stages.push_back(
+      {"DRAM", at(machine.dram_bandwidth.value, dram_traffic(gpu) * of_node * others(ranks))});
+  if (nodes == 1) return wire;
+  const double outside = of_node * others(ranks, layout.ranks_per_node);
+  wire.stages.push_back({"network", at(network_of(machine, layout, nodes), outside)});
+  wire.latency += machine.network->latency.value;
+  return wire;
+}
+
+Wire collective_wire(const perfmodels::Machine& machine, const Layout& layout, Index nodes) {
+  const Index of_node = layout.devices / nodes;
+  Wire wire;
+  if (of_node > 1) {
+    const auto rate = machine.gather ? machine.gather->value
+                      : machine.gpus.value > 0
+                          ? std::min(machine.h2d.value, machine.d2h.value)
+                          : machine.dram_bandwidth.value / (dram_traffic(false) * real(of_node));
+    wire.stages.push_back({"links of the node", at(rate, others(of_node))});
+    wire.latency = machine.transfer_latency.value * doublings(of_node);
+  }
+  if (nodes == 1) return wire;
+  wire.stages.push_back({"network", at(network_of(machine, layout, nodes), others(nodes))});
+  wire.latency += machine.network->latency.value * doublings(nodes);
+  return wire;
 }
 
 Seconds forward_with_broadcasts(std::span<const LayerWork> layers, Seconds update) {
@@ -88,36 +140,22 @@ WireBytes sent_by_rank(const ModelShape& shape, Index ranks, const Settings& set
 }
 
 Seconds Wire::time(units::Bytes whole) const {
-  if (nodes * devices_of_node == 1) return Seconds{0};
-  const auto others = [](Index count) { return real(count - 1) / real(count); };
-  Seconds slower{0};
-  if (devices_of_node > 1) slower = whole * others(devices_of_node) / in_node;
-  if (nodes > 1) slower = std::max(slower, whole * others(nodes) / network);
-  return slower + latency;
+  if (stages.empty()) return Seconds{0};
+  Seconds longest{0};
+  for (const Stage& stage : stages) longest = std::max(longest, whole * stage.cost);
+  return longest + latency;
 }
 
-std::string Wire::slower() const {
-  if (nodes * devices_of_node == 1) return "nothing";
-  Wire inside = *this;
-  inside.nodes = 1;
-  const units::Bytes some = units::gigabytes(1);
-  return nodes > 1 && inside.time(some) < time(some) ? "network" : "links of the node";
+std::string Wire::slowest() const {
+  if (stages.empty()) return "nothing";
+  return std::ranges::max_element(stages, {}, &Stage::cost)->name;
 }
 
-Wire wire_of(const perfmodels::Machine& machine, const Layout& layout) {
-  Wire wire;
-  wire.devices_of_node = layout.ranks_per_node * layout.devices_per_rank;
-  wire.nodes = layout.devices / wire.devices_of_node;
-  wire.in_node = rate_in_node(machine, layout);
-  wire.latency = machine.transfer_latency.value * doublings(wire.devices_of_node);
-  if (wire.nodes == 1) return wire;
-  expect(machine.network.has_value(),
-         "{} nodes of {}: its machine file has no network.bandwidth and network.latency; add them "
-         "(docs/adding/machine.md), or plan {} ranks",
-         wire.nodes, machine.name, layout.ranks_per_node);
-  wire.network = machine.network->bandwidth.value;
-  wire.latency += machine.network->latency.value * doublings(wire.nodes);
-  return wire;
+Wire wire_of(const perfmodels::Machine& machine, const Layout& layout, const Settings& settings) {
+  if (layout.devices == 1) return {};
+  const Index nodes = layout.devices / (layout.ranks_per_node * layout.devices_per_rank);
+  return settings.exchange == ExchangeWay::kDirect ? direct_wire(machine, layout, nodes)
+                                                   : collective_wire(machine, layout, nodes);
 }
 
 PhaseTimes overlapped(std::span<const LayerWork> layers, Index zero, Seconds update) {

@@ -23,23 +23,26 @@ struct WireBytes {
 
 WireBytes sent_by_rank(const ModelShape& shape, Index ranks, const Settings& settings);
 
-/// The way between the devices of a run: inside a node each device receives at `in_node`, and a
-/// node sends and receives at `network`. Both stages of a collective run as a pipeline.
-struct Wire {
-  Index nodes = 1;
-  Index devices_of_node = 1;
-  units::BytesPerSecond in_node;
-  units::BytesPerSecond network;
-  units::Seconds latency;  ///< of one collective: one message a doubling, in the node and outside
-
-  /// The time of an all-gather, a reduce-scatter, or of broadcasts by all owners, of `whole` bytes.
-  [[nodiscard]] units::Seconds time(units::Bytes whole) const;
-  /// The slower stage: "network", "links of the node", or "nothing" when there is one device.
-  [[nodiscard]] std::string slower() const;
+/// One of the things that an exchange occupies.
+struct Stage {
+  std::string name;
+  units::SecondsPerByte cost;  ///< for a byte of what is exchanged, whole
 };
 
-/// Throws Error when the run needs several nodes and the machine file has no [network].
-Wire wire_of(const perfmodels::Machine& machine, const Layout& layout);
+/// The way between the devices of a run. All stages work at once, as a pipeline.
+struct Wire {
+  std::vector<Stage> stages;  ///< none: there is one device
+  units::Seconds latency{0};  ///< of one exchange
+
+  /// The time of gathering, reducing, or broadcasting by their owners, `whole` bytes.
+  [[nodiscard]] units::Seconds time(units::Bytes whole) const;
+  /// The name of the slowest stage; "nothing" when there is none.
+  [[nodiscard]] std::string slowest() const;
+};
+
+/// As settings.exchange says. Throws Error when the run needs several nodes and the machine file
+/// has no [network].
+Wire wire_of(const perfmodels::Machine& machine, const Layout& layout, const Settings& settings);
 
 /// What one depth of the model costs a device.
 struct LayerWork {

@@ -64,8 +64,10 @@ PhaseTimes phase_times(const ModelShape& shape, const perfmodels::Machine& machi
                        units::Seconds update) {
   // A CPU's rate is that of the node, divided among its ranks.
   const double part = machine.gpus.value > 0 ? 1 : real(layout.ranks_per_node);
-  Wire wire = wire_of(machine, layout);
   const bool published = settings.policy.published;
+  Settings way = settings;
+  if (published) way.exchange = ExchangeWay::kCollective;
+  Wire wire = wire_of(machine, layout, way);
   if (published) wire.latency = units::Seconds(0);
   const std::vector<units::Flops> flops = forward_flops_by_depth(shape);
   const std::vector<units::Bytes> weights = weights_by_depth(shape, settings, flops.size());

@@ -17,8 +17,9 @@ std::vector<units::Flops> forward_flops_by_depth(const ModelShape& shape);
 
 /// Forward and backward of a micro-batch: FLOP over the machine's training rate, beside the
 /// exchange with other ranks (exchange.hpp) after an update of `update`. The published code
-/// gathers weights (once each) and reduces gradients with nothing beside it. `flushed` is what
-/// leaves one device during backward, beside it; blocking, with the cast on the CPU, behind.
+/// gathers weights (once each) and reduces gradients between GPUs, with nothing beside it.
+/// `flushed` is what leaves one device during backward, beside it; blocking, with the cast on the
+/// CPU, behind.
 PhaseTimes phase_times(const ModelShape& shape, const perfmodels::Machine& machine,
                        const Layout& layout, const Settings& settings, units::Params flushed,
                        units::Seconds update);

@@ -74,7 +74,7 @@ std::string limit_of(const Request& request, const Forecast& result) {
   const PhaseTimes& phases = result.phases;
   const units::Seconds compute = phases.forward + phases.backward - phases.exposed;
   if (phases.exposed >= std::max(compute, result.plan.time))
-    return wire_of(request.machine, result.layout).slower();
+    return wire_of(request.machine, result.layout, request.settings).slowest();
   return compute >= result.plan.time ? "forward and backward"
                                      : "update: " + result.plan.bound.binding;
 }

@@ -48,7 +48,7 @@ std::string wire_text(const Request& request, const Forecast& forecast) {
       "and backward wait {:.1f} ms for it ({})\n",
       request.settings.zero, forecast.sent.gradients.value() / kGiga,
       forecast.sent.weights.value() / kGiga, forecast.phases.exposed.value() * 1e3,
-      wire_of(request.machine, forecast.layout).slower());
+      wire_of(request.machine, forecast.layout, request.settings).slowest());
 }
 
 }  // namespace

@@ -61,8 +61,8 @@ std::string level_table(const std::vector<Request>& runs) {
 std::string batch_table(const std::vector<Request>& runs) {
   std::string text =
       "| model | ranks | micro-batch | GPU, GB | forward ms | backward ms | update ms | step ms | "
-      "of it waiting for ranks | tokens/s | PFLOP/s | limit |\n"
-      "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|\n";
+      "of it waiting for ranks | tokens/s | PFLOP/s | limit | step ms between GPUs | limit then |\n"
+      "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n";
   for (Request request : runs) {
     const Index most = with_largest_micro_batch(request).micro_batch;
     for (; request.micro_batch <= most; request.micro_batch *= 2) {
@@ -71,9 +71,13 @@ std::string batch_table(const std::vector<Request>& runs) {
       const double rate = tokens / result.step.value();
       // Forward and twice that backward: recomputing is no progress.
       const double flops = 3 * forward_flops(request.model).value() * rate;
-      text += fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {:.2f} | {} |\n", request.model.name,
-                          request.ranks, request.micro_batch, used(result.gpu), times(result), rate,
-                          flops / 1e15, result.limit);
+      Request between_gpus = request;
+      between_gpus.settings.exchange = ExchangeWay::kCollective;
+      const Forecast then = forecast(between_gpus);
+      text +=
+          fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {:.2f} | {} | {:.0f} | {} |\n",
+                      request.model.name, request.ranks, request.micro_batch, used(result.gpu),
+                      times(result), rate, flops / 1e15, result.limit, ms(then.step), then.limit);
     }
   }
   return text;
@@ -81,25 +85,29 @@ std::string batch_table(const std::vector<Request>& runs) {
 
 struct Part {
   const char* name;
-  void (*improve)(Machine& machine);
+  void (*improve)(Request& request);
 };
 
-void improve_link(Machine& machine) {
+void improve_link(Request& request) {
+  Machine& machine = request.machine;
   for (auto* rate : {&machine.h2d, &machine.d2h, &machine.both}) rate->value = rate->value * 2.0;
   for (auto* rate : {&machine.h2d_cpu_busy, &machine.d2h_cpu_busy, &machine.both_cpu_busy})
     if (*rate) (*rate)->value = (*rate)->value * 2.0;
 }
 
+template <class T>
+void twice(perfmodels::Sourced<T>& number) {
+  number.value = number.value * 2.0;
+}
+
 constexpr std::array kParts{
-    Part{"GPU's FLOP rate",
-         [](Machine& m) { m.training_rate.value = m.training_rate.value * 2.0; }},
-    Part{"network",
-         [](Machine& m) { m.network->bandwidth.value = m.network->bandwidth.value * 2.0; }},
-    Part{"links in the node", [](Machine& m) { m.gather->value = m.gather->value * 2.0; }},
-    Part{"DRAM bandwidth",
-         [](Machine& m) { m.dram_bandwidth.value = m.dram_bandwidth.value * 2.0; }},
+    Part{"GPU's FLOP rate", [](Request& r) { twice(r.machine.training_rate); }},
+    Part{"network", [](Request& r) { twice(r.machine.network->bandwidth); }},
+    Part{"DRAM bandwidth", [](Request& r) { twice(r.machine.dram_bandwidth); }},
     Part{"PCIe", improve_link},
-    Part{"GPU memory", [](Machine& m) { m.gpu_memory.value = m.gpu_memory.value * 2.0; }},
+    Part{"GPU memory", [](Request& r) { twice(r.machine.gpu_memory); }},
+    Part{"exchange between GPUs",
+         [](Request& r) { r.settings.exchange = ExchangeWay::kCollective; }},
 };
 
 std::string part_table(const std::vector<Request>& runs) {
@@ -120,7 +128,7 @@ std::string part_table(const std::vector<Request>& runs) {
           fmt::format("| {} | {} | {} |", request.model.name, request.ranks, request.micro_batch);
       for (const Part& part : kParts) {
         Request better = request;
-        part.improve(better.machine);
+        part.improve(better);
         text += fmt::format(" {:.1f} % |", 100 * (1 - forecast(better).step.value() / now));
       }
       text += '\n';
@@ -160,7 +168,8 @@ std::string scaling_tables(const std::filesystem::path& machines) {
   const std::vector<Request> runs = scaling_runs(machines);
   return "By ZeRO level, micro-batch 1:\n\n" + level_table(runs) + "\nZeRO-3, by micro-batch:\n\n" +
          batch_table(runs) +
-         "\nZeRO-3, the step's gain if a part of the machine were twice as good:\n\n" +
+         "\nZeRO-3, the step's gain with a part of the machine twice as good, or another "
+         "exchange:\n\n" +
          part_table(runs);
 }
 

@@ -22,7 +22,7 @@
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
 #include "train/explain.hpp"
-#include "train/placement.hpp"
+#include "train/rank_place.hpp"
 #include "train/run_info.hpp"
 #include "train/trainer.hpp"
 
@@ -141,7 +141,7 @@ TrainConfig merge_configuration(const LaunchOptions& options) {
 }
 
 void launch(const LaunchOptions& options) {
-  const Placement placement = find_placement();
+  const RankPlace place = find_rank_place();
   const std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
   const TrainConfig config = merge(options, checkpoint);
   config.validate();
@@ -163,7 +163,7 @@ void launch(const LaunchOptions& options) {
                            .opencl_workers = config.train.opencl_devices,
                            .cuda_workers = config.train.cuda_devices,
                            .schedulers = sched_starpu::policies()};
-  apply(placement, config.train.workers, wanted);
+  apply(place, config.train.workers, wanted);
   rt::Session session(wanted);
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());
@@ -209,7 +209,7 @@ void launch(const LaunchOptions& options) {
   create_output(options.out);
   keep_tokenizer(config.data.path, manifest, options.out);
   nlohmann::json run = describe_run(config, model, session.scheduler(), workers);
-  run["placement"] = describe(placement);
+  run["placement"] = describe(place);
   write_durably(options.out / "run.json", run.dump(2) + "\n");
   report_start(config, model, layout, session);
   report_end(config, trainer.run(), options.out);

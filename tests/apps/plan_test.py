@@ -110,6 +110,8 @@ class Plan(unittest.TestCase):
                           "unknown key 'shed.share'")
         self.expect_error((*H100, "--model", "llama-7b", "--set", "dist.zero=4"),
                           "dist.zero=4: must be 1, 2 or 3")
+        self.expect_error((*H100, "--model", "llama-7b", "--set", "dist.exchange=mpi"),
+                          "'mpi' is not known; known: direct, collective")
         self.expect_error(("--machine", "cpu-2core", "--ranks", "2", "--ranks-per-node", "1",
                            "--model", "tiny"), "has no network.bandwidth")
         self.expect_error((*H100, "--model", "missing.toml"), "missing.toml")

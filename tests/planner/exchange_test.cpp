@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/exchange.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
-#include "requests.hpp"
+#include "base/error.hpp"
 
 namespace dos::planner {
 namespace {
 
+using testing::DoubleEq;
+using testing::HasSubstr;
+using testing::Pointwise;
+using testing::ThrowsMessage;
 using units::Seconds;
 
 LayerWork layer(double forward, double backward, double exchange) {
@@ -33,46 +37,88 @@ TEST(SentByRank, IsTheTheoryOfEachLevel) {
   EXPECT_DOUBLE_EQ(sent_by_rank(shape, 4, settings).total().value(), 600);
 }
 
-TEST(Wire, IsAsFastAsItsSlowerStage) {
-  Wire wire{.nodes = 1,
-            .devices_of_node = 1,
-            .in_node = units::BytesPerSecond(100),
-            .network = units::BytesPerSecond(10),
-            .latency = Seconds(5)};
+TEST(Wire, IsAsFastAsItsSlowestStage) {
+  Wire wire;
   EXPECT_EQ(wire.time(units::Bytes(1000)).value(), 0);
-  EXPECT_EQ(wire.slower(), "nothing");
-  wire.devices_of_node = 4;
-  EXPECT_DOUBLE_EQ(wire.time(units::Bytes(1000)).value(), 750.0 / 100 + 5);
-  EXPECT_EQ(wire.slower(), "links of the node");
-  wire.nodes = 2;
-  EXPECT_DOUBLE_EQ(wire.time(units::Bytes(1000)).value(), 500.0 / 10 + 5);
-  EXPECT_EQ(wire.slower(), "network");
-  wire.network = units::BytesPerSecond(1000);
-  EXPECT_DOUBLE_EQ(wire.time(units::Bytes(1000)).value(), 750.0 / 100 + 5);
-  EXPECT_EQ(wire.slower(), "links of the node");
+  EXPECT_EQ(wire.slowest(), "nothing");
+  wire = {.stages = {{"a", units::SecondsPerByte(2)}, {"b", units::SecondsPerByte(3)}},
+          .latency = Seconds(5)};
+  EXPECT_DOUBLE_EQ(wire.time(units::Bytes(1000)).value(), 3000 + 5);
+  EXPECT_EQ(wire.slowest(), "b");
 }
 
-TEST(Wire, HasOneMessageADoubling) {
-  const perfmodels::Machine machine = perfmodels::find_machine("h100-4x", test::machine_folder());
-  const auto latency = [&](Index nodes) {
-    const Layout layout{.devices = 4 * nodes, .devices_per_rank = 1, .ranks_per_node = 4};
-    return wire_of(machine, layout).latency.value();
-  };
-  // Two in the node of four, of 10 us, and of 5 us outside: none, one, two for three nodes.
-  EXPECT_DOUBLE_EQ(latency(1), 20e-6);
-  EXPECT_DOUBLE_EQ(latency(2), 25e-6);
-  EXPECT_DOUBLE_EQ(latency(3), 30e-6);
-  EXPECT_DOUBLE_EQ(latency(256), 60e-6);
+/// A node: four GPUs with links of 10, a gather of 100, DRAM 80, network 5 bytes a second.
+perfmodels::Machine node_of_four() {
+  perfmodels::Machine machine;
+  machine.name = "m";
+  machine.gpus.value = 4;
+  machine.h2d.value = units::BytesPerSecond(10);
+  machine.d2h.value = units::BytesPerSecond(12);
+  machine.both.value = units::BytesPerSecond(22);
+  machine.gather = {units::BytesPerSecond(100), ""};
+  machine.dram_bandwidth.value = units::BytesPerSecond(80);
+  machine.transfer_latency.value = Seconds(1);
+  machine.network = {.bandwidth = {units::BytesPerSecond(5), ""}, .latency = {Seconds(10), ""}};
+  return machine;
 }
 
-TEST(Wire, GoesThroughHostMemoryWithoutLinksBetweenDevices) {
-  perfmodels::Machine machine = perfmodels::find_machine("h100-4x", test::machine_folder());
+Layout nodes_of_four(Index nodes) {
+  return {.devices = 4 * nodes, .devices_per_rank = 1, .ranks_per_node = 4};
+}
+
+std::vector<double> costs(const Wire& wire) {
+  std::vector<double> values;
+  for (const Stage& stage : wire.stages) values.push_back(stage.cost.value());
+  return values;
+}
+
+TEST(Wire, DirectMessagesPassHostMemoryAndTheNetworkForEachRank) {
+  const perfmodels::Machine machine = node_of_four();
+  const Settings settings;
+  EXPECT_TRUE(wire_of(machine, {.devices = 1}, settings).stages.empty());
+  // Links: 3/4 at 10. DRAM: four ranks, 4 bytes for each of 3/4.
+  const Wire one = wire_of(machine, nodes_of_four(1), settings);
+  EXPECT_THAT(costs(one), Pointwise(DoubleEq(), {0.075, 4 * 4 * 0.75 / 80}));
+  EXPECT_EQ(one.slowest(), "DRAM");
+  EXPECT_DOUBLE_EQ(one.latency.value(), 2);
+  // Of eight ranks, a node's four send to the four elsewhere.
+  const Wire two = wire_of(machine, nodes_of_four(2), settings);
+  EXPECT_THAT(costs(two),
+              Pointwise(DoubleEq(), {7.0 / 8 / 10, 4 * 4 * (7.0 / 8) / 80, 4 * (4.0 / 8) / 5}));
+  EXPECT_EQ(two.slowest(), "network");
+  EXPECT_DOUBLE_EQ(two.latency.value(), 12);
+}
+
+TEST(Wire, CollectivesPassTheNetworkOnceANode) {
+  const perfmodels::Machine machine = node_of_four();
+  Settings settings;
+  settings.exchange = ExchangeWay::kCollective;
+  EXPECT_THAT(costs(wire_of(machine, nodes_of_four(1), settings)), Pointwise(DoubleEq(), {0.0075}));
+  const Wire two = wire_of(machine, nodes_of_four(2), settings);
+  EXPECT_THAT(costs(two), Pointwise(DoubleEq(), {0.0075, 0.5 / 5}));
+  // Two messages in the node of four; outside one a doubling: 1 for two nodes, 2 for three.
+  EXPECT_DOUBLE_EQ(two.latency.value(), 2 + 10);
+  EXPECT_DOUBLE_EQ(wire_of(machine, nodes_of_four(3), settings).latency.value(), 2 + 20);
+  EXPECT_DOUBLE_EQ(wire_of(machine, nodes_of_four(256), settings).latency.value(), 2 + 80);
+}
+
+TEST(Wire, BetweenCpusIsReadAndWritten) {
+  perfmodels::Machine machine = node_of_four();
+  machine.gpus.value = 0;
   machine.gather.reset();
-  const Layout four{.devices = 4, .devices_per_rank = 1, .ranks_per_node = 4};
-  EXPECT_DOUBLE_EQ(wire_of(machine, four).in_node.value(), 55.2e9);
-  const perfmodels::Machine cpu = perfmodels::find_machine("cpu-2core", test::machine_folder());
   const Layout two{.devices = 2, .devices_per_rank = 1, .ranks_per_node = 2};
-  EXPECT_DOUBLE_EQ(wire_of(cpu, two).in_node.value(), 58.103e9 / 4);
+  Settings settings;
+  EXPECT_THAT(costs(wire_of(machine, two, settings)), Pointwise(DoubleEq(), {2 * 2 * 0.5 / 80}));
+  settings.exchange = ExchangeWay::kCollective;
+  EXPECT_THAT(costs(wire_of(machine, two, settings)), Pointwise(DoubleEq(), {2 * 2 * 0.5 / 80}));
+}
+
+TEST(Wire, BetweenNodesNeedsANetwork) {
+  perfmodels::Machine machine = node_of_four();
+  machine.network.reset();
+  EXPECT_NO_THROW(wire_of(machine, nodes_of_four(1), {}));
+  EXPECT_THAT([&] { wire_of(machine, nodes_of_four(2), {}); },
+              ThrowsMessage<Error>(HasSubstr("2 nodes of m: its machine file has no network")));
 }
 
 TEST(Overlapped, OneRankWaitsForNothing) {

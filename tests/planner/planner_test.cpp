@@ -136,6 +136,7 @@ TEST(Memory, AndPhasesByHand) {
   // gather and for what of the second the first product does not hide; backward for the first
   // gather and the last reduction.
   settings.policy.published = false;
+  settings.exchange = ExchangeWay::kCollective;
   EXPECT_NEAR(times(0).forward.value(), 1 + 0.8 + 4.0 * (224 + 104) / 368, 1e-12);
   EXPECT_NEAR(times(0).backward.value(), 0.2 + 12 + 1, 1e-12);
   EXPECT_NEAR(times(0).exposed.value(), 1.8 - 4.0 * 40 / 368 + 1.2, 1e-12);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/placement.hpp"
+#include "train/rank_place.hpp"
 
 #include <fmt/format.h>
 
@@ -51,41 +51,41 @@ bool has_several_numa_nodes(const platform::Node& node) {
 
 }  // namespace
 
-Placement find_placement() {
+RankPlace find_rank_place() {
   const auto topology = platform::NodeTopology::of_this_machine();
   const RankResources mine{.cores = topology.bound_cores(), .gpus = rt::cuda_bus_ids()};
   std::vector<RankResources> ranks;
   for (const std::string& text : platform::exchange_texts(to_text(mine), platform::Among::kNode))
     ranks.push_back(from_text(text));
-  Placement placement{.host = platform::host_name(),
-                      .position = platform::rank_position(),
-                      .node = topology.node(),
-                      .binding = {}};
-  placement.binding = bind_rank(placement.node, ranks, placement.position.local_rank,
-                                /*communicates=*/placement.position.size > 1);
-  return placement;
+  RankPlace place{.host = platform::host_name(),
+                  .position = platform::rank_position(),
+                  .node = topology.node(),
+                  .binding = {}};
+  place.binding = bind_rank(place.node, ranks, place.position.local_rank,
+                            /*communicates=*/place.position.size > 1);
+  return place;
 }
 
-std::string describe(const Placement& placement) {
-  const platform::RankPosition& at = placement.position;
-  return fmt::format("rank {} of {} on {} ({} of {} there): {}", at.rank, at.size, placement.host,
-                     at.local_rank, at.local_size, describe(placement.binding, placement.node));
+std::string describe(const RankPlace& place) {
+  const platform::RankPosition& at = place.position;
+  return fmt::format("rank {} of {} on {} ({} of {} there): {}", at.rank, at.size, place.host,
+                     at.local_rank, at.local_size, describe(place.binding, place.node));
 }
 
-std::string topology_text(const Placement& placement) {
-  std::string mine = describe(placement) + "\n";
-  if (placement.position.local_rank == 0)
-    for (const std::string& warning : placement.binding.warnings)
-      mine += fmt::format("warning: {}: {}\n", placement.host, warning);
+std::string topology_text(const RankPlace& place) {
+  std::string mine = describe(place) + "\n";
+  if (place.position.local_rank == 0)
+    for (const std::string& warning : place.binding.warnings)
+      mine += fmt::format("warning: {}: {}\n", place.host, warning);
   std::string all;
   for (const std::string& text : platform::exchange_texts(mine, platform::Among::kAll)) all += text;
-  return placement.position.rank == 0 ? all : "";
+  return place.position.rank == 0 ? all : "";
 }
 
-void apply(const Placement& placement, Index workers, rt::SessionConfig& session) {
-  const platform::Binding& binding = placement.binding;
+void apply(const RankPlace& place, Index workers, rt::SessionConfig& session) {
+  const platform::Binding& binding = place.binding;
   const Index cores = std::ssize(binding.cores);
-  if (placement.position.local_rank == 0)
+  if (place.position.local_rank == 0)
     for (const std::string& warning : binding.warnings) log::warn("{}", warning);
   expect(binding.origin != platform::Origin::kLauncher || workers <= cores,
          "train.workers = {}, but this rank is bound to {} cores ({}): lower it, or ask for more "
@@ -97,17 +97,17 @@ void apply(const Placement& placement, Index workers, rt::SessionConfig& session
     if (devices < 0) session.cuda_workers = std::ssize(binding.gpus);
   }
   const auto topology = platform::NodeTopology::of_this_machine();
-  if (devices != 0 && !binding.memory.empty() && has_several_numa_nodes(placement.node) &&
+  if (devices != 0 && !binding.memory.empty() && has_several_numa_nodes(place.node) &&
       !topology.prefer_memory(binding.memory))
     log::warn("the system does not let this process choose NUMA node {} of its GPUs for memory",
               platform::ranges(binding.memory));
-  if (binding.origin != platform::Origin::kWhole) log::info("{}", describe(placement));
+  if (binding.origin != platform::Origin::kWhole) log::info("{}", describe(place));
   if (binding.origin == platform::Origin::kDivided) {
     if (workers > cores) {
       log::warn(
           "train.workers = {} on each of {} ranks of this node, {} cores a rank: workers "
           "share cores; lower it, or leave it 0",
-          workers, placement.position.local_size, cores);
+          workers, place.position.local_size, cores);
       return;
     }
     topology.bind_process(binding.cores);
