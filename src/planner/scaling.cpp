@@ -58,14 +58,15 @@ std::string level_table(const std::vector<Request>& runs) {
   return text;
 }
 
-std::string batch_table(const std::vector<Request>& runs) {
+std::string batch_table(const std::vector<Request>& largest_runs) {
   std::string text =
       "| model | ranks | micro-batch | GPU, GB | forward ms | backward ms | update ms | step ms | "
       "of it waiting for ranks | tokens/s | PFLOP/s | limit | step ms between GPUs | limit then |\n"
       "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n";
-  for (Request request : runs) {
-    const Index most = with_largest_micro_batch(request).micro_batch;
-    for (; request.micro_batch <= most; request.micro_batch *= 2) {
+  for (const Request& largest : largest_runs) {
+    Request request = largest;
+    request.micro_batch = 1;
+    for (; request.micro_batch <= largest.micro_batch; request.micro_batch *= 2) {
       const Forecast result = forecast(request);
       const double tokens = result.layout.tokens * static_cast<double>(result.layout.devices);
       const double rate = tokens / result.step.value();
@@ -110,7 +111,7 @@ constexpr std::array kParts{
          [](Request& r) { r.settings.exchange = ExchangeWay::kCollective; }},
 };
 
-std::string part_table(const std::vector<Request>& runs) {
+std::string part_table(const std::vector<Request>& largest_runs) {
   std::string text = "| model | ranks | micro-batch |";
   std::string rule = "|---|---:|---:|";
   for (const Part& part : kParts) {
@@ -118,10 +119,10 @@ std::string part_table(const std::vector<Request>& runs) {
     rule += "---:|";
   }
   text += "\n" + rule + "\n";
-  for (const Request& run : runs) {
-    std::vector<Request> requests{run};
-    const Request largest = with_largest_micro_batch(run);
-    if (largest.micro_batch > 1) requests.push_back(largest);
+  for (const Request& largest : largest_runs) {
+    std::vector<Request> requests{largest};
+    if (largest.micro_batch > 1) requests.insert(requests.begin(), largest);
+    requests.front().micro_batch = 1;
     for (const Request& request : requests) {
       const double now = forecast(request).step.value();
       text +=
@@ -166,11 +167,13 @@ Request with_largest_micro_batch(Request request) {
 
 std::string scaling_tables(const std::filesystem::path& machines) {
   const std::vector<Request> runs = scaling_runs(machines);
+  std::vector<Request> largest;
+  for (const Request& run : runs) largest.push_back(with_largest_micro_batch(run));
   return "By ZeRO level, micro-batch 1:\n\n" + level_table(runs) + "\nZeRO-3, by micro-batch:\n\n" +
-         batch_table(runs) +
+         batch_table(largest) +
          "\nZeRO-3, the step's gain with a part of the machine twice as good, or another "
          "exchange:\n\n" +
-         part_table(runs);
+         part_table(largest);
 }
 
 }  // namespace dos::planner
