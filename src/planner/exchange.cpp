@@ -17,7 +17,7 @@ double real(Index value) {
 
 /// Messages one after the other of a collective on `count` sides.
 double doublings(Index count) {
-  return real(std::bit_width(static_cast<std::uint64_t>(count - 1)));
+  return static_cast<double>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
 }
 
 /// The part of `whole` that `mine` of them do not have.
