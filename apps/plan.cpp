@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "planner/report.hpp"
+#include "planner/scaling.hpp"
 #include "planner/timeline.hpp"
 #include "planner/validation.hpp"
 #include "platform/topology.hpp"
@@ -27,6 +28,7 @@ struct CommandLine {
   std::string svg;
   bool json = false;
   bool validation = false;
+  bool scaling = false;
   dos::planner::Request request;
 };
 
@@ -48,6 +50,10 @@ void run(CommandLine& command) {
   using namespace dos;
   if (command.validation) {
     fmt::print("{}", planner::validation_tables(command.machines));
+    return;
+  }
+  if (command.scaling) {
+    fmt::print("{}", planner::scaling_tables(command.machines));
     return;
   }
   expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");
@@ -80,6 +86,8 @@ int main(int argc, char** argv) {
                  "a machine file's name or path, or 'this': what calibrate measured here");
   app.add_option("--model", command.model, "a preset, or a configuration file of train_gpt");
   app.add_option("--ranks", command.request.ranks, "ranks of the run")->capture_default_str();
+  app.add_option("--ranks-per-node", command.request.ranks_per_node,
+                 "of several nodes; default: one a GPU, or all ranks on a node without GPU");
   app.add_option("--micro-batch", command.request.micro_batch, "sequences on one rank")
       ->capture_default_str();
   app.add_option("--policy", command.request.policy, "see below")->capture_default_str();
@@ -91,6 +99,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", command.json, "print one JSON object");
   app.add_flag("--validation", command.validation,
                "print the model's predictions beside published measurements");
+  app.add_flag("--scaling", command.scaling, "print predictions of runs on many ranks");
   CLI11_PARSE(app, argc, argv);
   try {
     run(command);

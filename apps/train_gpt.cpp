@@ -16,6 +16,7 @@
 #include "train/config_file.hpp"
 #include "train/handshake.hpp"
 #include "train/launch.hpp"
+#include "train/rank_place.hpp"
 #include "train/run_info.hpp"
 
 namespace {
@@ -25,6 +26,7 @@ struct CommandLine {
   std::string log_level = "info";
   std::string resume;
   bool print_config = false;
+  bool print_topology = false;
 };
 
 /// A step of several Slurm tasks that MPI does not connect would be several trainings into one
@@ -80,6 +82,8 @@ int main(int argc, char** argv) {
   app.add_flag("--explain", command.launch.explain,
                "print at the end what the scheduler planned and what ran where");
   app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
+  app.add_flag("--print-topology", command.print_topology,
+               "print the cores, NUMA nodes and GPUs of each rank, one line each, and stop");
   app.add_flag("--quiet", command.launch.quiet, "no progress lines");
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
@@ -92,6 +96,10 @@ int main(int argc, char** argv) {
     dos::platform::MpiEnvironment mpi(argc, argv);
     // Inside, as the others may have to be waited for: MpiEnvironment::abandon().
     try {
+      if (command.print_topology) {
+        fmt::print("{}", dos::train::topology_text(dos::train::find_rank_place()));
+        return EXIT_SUCCESS;
+      }
       expect_connected(mpi.size());
       run(command, app, mpi);
       return EXIT_SUCCESS;

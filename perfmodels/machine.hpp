@@ -41,6 +41,12 @@ struct PublishedMachine {
   Sourced<units::ParamsPerSecond> gpu_update_rate;  ///< torch.optim.AdamW, one GPU
 };
 
+/// What connects the nodes.
+struct Network {
+  Sourced<units::BytesPerSecond> bandwidth;  ///< of a node, out and in at once, each
+  Sourced<units::Seconds> latency;           ///< of a message
+};
+
 /// A node. Rates of the CPU and of DRAM are of the whole node with every rank at work; rates of
 /// GPUs and links are of one GPU with all of them at work.
 struct Machine {
@@ -68,6 +74,7 @@ struct Machine {
   std::optional<Sourced<units::BytesPerSecond>> gather;  ///< weights from the other ranks, a GPU
   Sourced<units::Seconds> transfer_latency;
   Sourced<units::Seconds> task_latency;
+  std::optional<Network> network;  ///< without it only one node can be planned
   std::optional<PublishedMachine> published;
 
   /// Throws Error, starting with `where`, when two numbers contradict each other.

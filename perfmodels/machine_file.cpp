@@ -145,6 +145,7 @@ class Reader {
            each.name);
     const bool required = each.presence == Presence::kRequired ||
                           (each.presence == Presence::kWithGpu && has_gpu) ||
+                          (each.presence == Presence::kNetwork && machine_.network) ||
                           (each.presence == Presence::kPublished && machine_.published);
     expect(present || !required, "{}: {} is missing", file_, each.name);
   }

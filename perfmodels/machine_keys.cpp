@@ -56,17 +56,24 @@ Key key(const char* name, const std::vector<Unit>& units, Presence presence,
           }};
 }
 
+/// A number of a section that a machine has or has not.
+template <class Section, class T>
+Key key(const char* name, const std::vector<Unit>& units, Presence presence,
+        std::optional<Section> Machine::*section, Sourced<T> Section::*member) {
+  return {name, &units, presence,
+          [section, member](Machine& machine, Sourced<double> number) {
+            if (!(machine.*section)) (machine.*section).emplace();
+            (*(machine.*section)).*member = from_base<T>(std::move(number));
+          },
+          [section, member](const Machine& machine) -> std::optional<Sourced<double>> {
+            if (!(machine.*section)) return std::nullopt;
+            return to_base((*(machine.*section)).*member);
+          }};
+}
+
 template <class T>
 Key key(const char* name, const std::vector<Unit>& units, Sourced<T> PublishedMachine::*member) {
-  return {name, &units, Presence::kPublished,
-          [member](Machine& machine, Sourced<double> number) {
-            if (!machine.published) machine.published.emplace();
-            (*machine.published).*member = from_base<T>(std::move(number));
-          },
-          [member](const Machine& machine) -> std::optional<Sourced<double>> {
-            if (!machine.published) return std::nullopt;
-            return to_base((*machine.published).*member);
-          }};
+  return key(name, units, Presence::kPublished, &Machine::published, member);
 }
 
 }  // namespace
@@ -100,6 +107,8 @@ const std::vector<Key>& machine_keys() {
       key("link.d2h_cpu_busy", kBandwidth, kOptionalWithGpu, &Machine::d2h_cpu_busy),
       key("link.both_cpu_busy", kBandwidth, kOptionalWithGpu, &Machine::both_cpu_busy),
       key("link.latency", kTime, kWithGpu, &Machine::transfer_latency),
+      key("network.bandwidth", kBandwidth, kNetwork, &Machine::network, &Network::bandwidth),
+      key("network.latency", kTime, kNetwork, &Machine::network, &Network::latency),
       key("published.downcast_rate", kUpdateRate, &PublishedMachine::downcast_rate),
       key("published.blocking_flush", kUpdateRate, &PublishedMachine::blocking_flush),
       key("published.gpu_update_rate", kUpdateRate, &PublishedMachine::gpu_update_rate),

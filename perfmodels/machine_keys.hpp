@@ -22,7 +22,15 @@ struct Unit {
 const std::vector<Unit>& count_units();
 const std::vector<Unit>& time_units();
 
-enum class Presence : std::uint8_t { kRequired, kOptional, kWithGpu, kOptionalWithGpu, kPublished };
+/// kNetwork, kPublished: with any other number of their section.
+enum class Presence : std::uint8_t {
+  kRequired,
+  kOptional,
+  kNetwork,
+  kWithGpu,
+  kOptionalWithGpu,
+  kPublished
+};
 
 /// One number. Values are in base units.
 struct Key {
@@ -34,7 +42,8 @@ struct Key {
   std::function<std::optional<Sourced<double>>(const Machine&)> get;
 
   [[nodiscard]] bool needs_gpu() const {
-    return presence != Presence::kRequired && presence != Presence::kOptional;
+    return presence == Presence::kWithGpu || presence == Presence::kOptionalWithGpu ||
+           presence == Presence::kPublished;
   }
 };
 

@@ -59,6 +59,7 @@ using ParamsPerSecond = Quantity<1, 0, -1, 0>;
 using BytesPerSecond = Quantity<0, 1, -1, 0>;
 using FlopsPerSecond = Quantity<0, 0, -1, 1>;
 using BytesPerParam = Quantity<-1, 1, 0, 0>;
+using SecondsPerByte = Quantity<0, -1, 1, 0>;
 
 constexpr Params gparams(double value) {
   return Params(value * 1e9);

@@ -149,6 +149,7 @@ Machine assemble(const std::vector<Result>& results, const perfmodels::Calibrati
     machine.gather = before->gather;
     machine.published = before->published;
   }
+  if (before) machine.network = before->network;
   return perfmodels::parse_machine(perfmodels::machine_text(machine), "this measurement",
                                    calibration.host.name);
 }

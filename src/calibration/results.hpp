@@ -58,8 +58,8 @@ double taken_by_others(const platform::ProcessorTime& before, const platform::Pr
 std::string objection(const std::vector<Result>& results, const Effort& effort,
                       const Conditions& conditions);
 
-/// The machine of the results. What cannot be measured (gather, published) is taken from `before`.
-/// Throws Error when the numbers contradict each other or a key is missing.
+/// The machine of the results. What cannot be measured (gather, network, published) is taken from
+/// `before`. Throws Error when the numbers contradict each other or a key is missing.
 perfmodels::Machine assemble(const std::vector<Result>& results,
                              const perfmodels::Calibration& calibration,
                              const std::string& description,

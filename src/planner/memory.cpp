@@ -42,7 +42,46 @@ double activation_values(const ModelShape& shape, const Settings& settings) {
   return real(shape.layers) * kept + 2 * block_values(shape);
 }
 
+constexpr const char* kGathered = "gathered weights";
 constexpr const char* kGradients = "gradients";
+constexpr const char* kReduced = "gradients on their way";
+constexpr const char* kActivations = "activations";
+constexpr const char* kLogits = "logits";
+
+/// Weights that are whole for a while where ranks share them: of the layer at work and the next.
+double gathered_bytes(const ModelShape& shape, const Layout& layout, const Settings& settings) {
+  if (layout.devices == 1 || settings.zero < 3) return 0;
+  return 2 * value_bytes(settings) * real(largest_layer(shape));
+}
+
+/// Gradients that are whole for a while: each is reduced as soon as it is there, so what the layer
+/// at work has made takes the place of what the one behind it has sent.
+double reduced_bytes(const ModelShape& shape, const Layout& layout, const Settings& settings) {
+  if (layout.devices == 1 || settings.zero < 2) return 0;
+  return value_bytes(settings) * real(largest_layer(shape));
+}
+
+/// What a node without GPU holds beside its ranks' own states, gradients and working parameters:
+/// what is not shared, and activations.
+void add_cpu_training(const ModelShape& shape, const Layout& layout, const Settings& settings,
+                      units::Params mine, MemoryUse& use) {
+  const double bytes = value_bytes(settings);
+  const double ranks = real(layout.ranks_per_node);
+  const units::Bytes of_others(ranks * bytes * (real(shape.params()) - mine.value()));
+  const double tokens = ranks * layout.tokens;
+  const double rows = ranks * std::min(layout.tokens, kLogitRows);
+  use.items.push_back(
+      settings.zero == 3
+          ? MemoryItem{kGathered, units::Bytes(ranks * gathered_bytes(shape, layout, settings))}
+          : MemoryItem{"others' working parameters", of_others});
+  use.items.push_back(
+      settings.zero >= 2
+          ? MemoryItem{kReduced, units::Bytes(ranks * reduced_bytes(shape, layout, settings))}
+          : MemoryItem{"others' gradients", of_others});
+  use.items.push_back(
+      {kActivations, units::Bytes(bytes * tokens * activation_values(shape, settings))});
+  use.items.push_back({kLogits, units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))});
+}
 
 }  // namespace
 
@@ -54,11 +93,13 @@ units::Bytes MemoryUse::total() const {
 
 MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradient_share) {
   const units::Bytes flushed = std::min(demand.gradients, demand.gradient_buffers);
+  const units::Bytes own = std::max(demand.gradients * gradient_share, flushed);
   return {.items = {{"weights", demand.weights},
-                    {"gathered weights", demand.gathered, /*in_update=*/false},
-                    {kGradients, std::max(demand.gradients * gradient_share, flushed)},
-                    {"activations", demand.activations, /*in_update=*/false},
-                    {"logits", demand.logits, /*in_update=*/false},
+                    {kGathered, demand.gathered, /*in_update=*/false},
+                    {kGradients, own + demand.others_gradients},
+                    {kReduced, demand.reduced, /*in_update=*/false},
+                    {kActivations, demand.activations, /*in_update=*/false},
+                    {kLogits, demand.logits, /*in_update=*/false},
                     demand.rest},
           .available = available};
 }
@@ -66,15 +107,16 @@ MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradie
 MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
                    units::Bytes available, double gradient_share) {
   const double bytes = value_bytes(settings);
-  const units::Bytes mine(bytes * real(shape.params()) / real(layout.devices));
-  const units::Bytes two_layers(2 * bytes * real(largest_layer(shape)));
+  const double all = bytes * real(shape.params());
+  const double mine = all / real(layout.devices);
   const double rows = std::min(layout.tokens, kLogitRows);
   return gpu_use(
-      {.weights = mine,
-       // A single device has them anyway.
-       .gathered = layout.devices == 1 ? units::Bytes{0} : two_layers,
-       .gradients = mine,
-       .gradient_buffers = two_layers,
+      {.weights = units::Bytes(settings.zero == 3 ? mine : all),
+       .gathered = units::Bytes(gathered_bytes(shape, layout, settings)),
+       .gradients = units::Bytes(mine),
+       .gradient_buffers = units::Bytes(2 * bytes * real(largest_layer(shape))),
+       .others_gradients = units::Bytes(settings.zero == 1 ? all - mine : 0),
+       .reduced = units::Bytes(reduced_bytes(shape, layout, settings)),
        .activations = units::Bytes(bytes * layout.tokens * activation_values(shape, settings)),
        .logits = units::Bytes(2 * kFp32 * rows * real(shape.vocabulary)),
        .rest = {"reserve", kReserve}},
@@ -105,7 +147,6 @@ MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings
   const double resident = plan.share(problem, sched::Placement::kResident);
   const double on_cpu = plan.share(problem, sched::Placement::kCpu);
   const bool published = settings.policy.published;
-  const units::BytesPerParam value(value_bytes(settings));
   // The published code keeps FP32 gradients on the host.
   const units::BytesPerParam gradient(published ? kFp32 : value_bytes(settings));
   const units::BytesPerParam weight(settings.fp32 ? 0 : 2);
@@ -113,12 +154,7 @@ MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings
                           {kGradients, mine * on_cpu * gradient},
                           {"working parameters", mine * on_cpu * weight}},
                 .available = available};
-  if (problem.gpus() > 0) return use;
-  const double tokens = layout.tokens * real(layout.ranks_per_node);
-  const double rows = std::min(layout.tokens, kLogitRows) * real(layout.ranks_per_node);
-  use.items.push_back(
-      {"activations", units::Bytes(value.value() * tokens * activation_values(shape, settings))});
-  use.items.push_back({"logits", units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))});
+  if (problem.gpus() == 0) add_cpu_training(shape, layout, settings, problem.total(), use);
   return use;
 }
 

@@ -12,7 +12,7 @@ namespace dos::planner {
 
 /// How a model is spread and run.
 struct Layout {
-  Index devices = 1;  ///< that share weights, gradients and states evenly (ZeRO-3)
+  Index devices = 1;  ///< that share what Settings::zero says evenly
   Index devices_per_rank = 1;
   Index ranks_per_node = 1;
   double tokens = 0;  ///< of a micro-batch on one device
@@ -37,8 +37,10 @@ struct MemoryUse {
 struct GpuDemand {
   units::Bytes weights;
   units::Bytes gathered;          ///< weights of other devices, the layer at work and the next one
-  units::Bytes gradients;         ///< all of them
+  units::Bytes gradients;         ///< all of its own
   units::Bytes gradient_buffers;  ///< what those need that leave during backward
+  units::Bytes others_gradients;  ///< that stay until the update is done
+  units::Bytes reduced;           ///< gradients of others, on their way to them
   units::Bytes activations;
   units::Bytes logits;
   MemoryItem rest;  ///< work spaces, or what is assumed for them
@@ -49,7 +51,8 @@ struct GpuDemand {
 MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradient_share = 1);
 
 /// A GPU at the peak of forward and backward, without states: weights, gathered weights,
-/// gradients, activations, logits, reserve. `gradient_share` as above, with two layers' buffers.
+/// gradients, gradients on their way to their owners, activations, logits, reserve.
+/// `gradient_share` as above, with two layers' buffers.
 MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
                    units::Bytes available, double gradient_share = 1);
 

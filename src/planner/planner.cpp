@@ -19,11 +19,19 @@ Layout layout_of(const Request& request) {
   const Index ranks = request.ranks;
   expect(ranks >= 1, "--ranks {} must be at least 1", ranks);
   expect(request.micro_batch >= 1, "--micro-batch {} must be at least 1", request.micro_batch);
+  const Index wanted = request.ranks_per_node;
+  expect(wanted >= 0, "--ranks-per-node {} must be at least 1", wanted);
   Layout layout;
-  layout.ranks_per_node = gpus == 0 ? ranks : std::min(ranks, gpus);
+  layout.ranks_per_node = wanted > 0 ? wanted : gpus == 0 ? ranks : std::min(ranks, gpus);
+  expect(wanted == 0 || ranks % wanted == 0,
+         "--ranks {} leaves a node partly filled: use a multiple of --ranks-per-node {}", ranks,
+         wanted);
   expect(ranks % layout.ranks_per_node == 0,
          "--ranks {} leaves a node of {} partly filled: use a multiple of its {} GPUs", ranks,
          request.machine.name, gpus);
+  expect(wanted == 0 || gpus % wanted == 0,
+         "--ranks-per-node {} does not divide the {} GPUs of {}: use a divisor", wanted, gpus,
+         request.machine.name);
   expect(gpus % layout.ranks_per_node == 0,
          "--ranks {} does not divide the {} GPUs of {}: use a divisor, or a multiple", ranks, gpus,
          request.machine.name);
@@ -52,6 +60,17 @@ void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, 
                                 (plan.share(problem, sched::Placement::kResident) / gpus) *
                                 problem.cost.held();
   add_states(resident, window, use);
+}
+
+std::string limit_of(const Request& request, const Forecast& result) {
+  if (!result.gpu.fits()) return "memory of a GPU";
+  if (!result.host.fits()) return "host memory";
+  const PhaseTimes& phases = result.phases;
+  const units::Seconds compute = phases.forward + phases.backward - phases.exposed;
+  if (phases.exposed >= std::max(compute, result.plan.time))
+    return wire_of(request.machine, result.layout, request.settings).slowest();
+  return compute >= result.plan.time ? "forward and backward"
+                                     : "update: " + result.plan.bound.binding;
 }
 
 }  // namespace
@@ -90,8 +109,11 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   const double on_cpu = result.plan.share(problem, sched::Placement::kCpu);
   const units::Params flushed = problem.total() * (settings.flush_in_update ? 0 : on_cpu) /
                                 static_cast<double>(layout.devices_per_rank);
-  result.phases = phase_times(request.model, request.machine, layout, settings, flushed);
+  result.phases =
+      phase_times(request.model, request.machine, layout, settings, flushed, result.plan.time);
+  result.sent = sent_by_rank(request.model, request.ranks, settings);
   result.step = result.phases.forward + result.phases.backward + result.plan.time;
+  result.limit = limit_of(request, result);
   return result;
 }
 

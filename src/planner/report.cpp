@@ -42,6 +42,15 @@ std::string bound_text(const sched::Plan& plan) {
   return text;
 }
 
+std::string wire_text(const Request& request, const Forecast& forecast) {
+  return fmt::format(
+      "each rank sends in a step (ZeRO-{}): {:.2f} GB of gradients, {:.2f} GB of weights; forward "
+      "and backward wait {:.1f} ms for it ({})\n",
+      request.settings.zero, forecast.sent.gradients.value() / kGiga,
+      forecast.sent.weights.value() / kGiga, forecast.phases.exposed.value() * 1e3,
+      wire_of(request.machine, forecast.layout, request.settings).slowest());
+}
+
 }  // namespace
 
 std::string report_text(const Request& request, const Forecast& forecast,
@@ -60,12 +69,13 @@ std::string report_text(const Request& request, const Forecast& forecast,
                       plan.reason);
   text += bound_text(plan);
   text += fmt::format(
-      "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}\n"
-      "first layers ready for the next forward after {:.1f} ms of the update\n\n",
+      "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}; limit: {}\n"
+      "first layers ready for the next forward after {:.1f} ms of the update\n",
       forecast.step.value() * 1e3, forecast.phases.forward.value() * 1e3,
-      forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3,
+      forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3, forecast.limit,
       replay.first_ready.value() * 1e3);
-  return text + timeline_text(problem, replay);
+  if (request.ranks > 1) text += wire_text(request, forecast);
+  return text + "\n" + timeline_text(problem, replay);
 }
 
 std::string report_json(const Request& request, const Forecast& forecast) {
@@ -84,6 +94,12 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"forward_s", forecast.phases.forward.value()},
       {"backward_s", forecast.phases.backward.value()},
       {"step_s", forecast.step.value()},
+      {"exposed_s", forecast.phases.exposed.value()},
+      {"zero", request.settings.zero},
+      {"sent",
+       {{"gradients", forecast.sent.gradients.value()},
+        {"weights", forecast.sent.weights.value()}}},
+      {"limit", forecast.limit},
       {"bound_s", plan.bound.time.value()},
       {"binding", plan.bound.binding},
       {"share", plan.gpu_share(problem)},

@@ -13,9 +13,10 @@ std::string report_text(const Request& request, const Forecast& forecast,
                         const sched::Replay& replay);
 
 /// One JSON object: fits update_s step_s bound_s share window binding memory, and machine model
-/// params policy ranks micro_batch reason forward_s backward_s resident_share subgroups windows.
-/// `window` is the widest of the GPUs' `windows`. `memory` is {"gpu": {"items":
-/// {category: bytes}, "total": b, "available": b}, "host": the same}.
+/// params policy ranks micro_batch reason forward_s backward_s exposed_s (waiting for other ranks)
+/// zero sent {gradients, weights} (bytes of a rank in a step) limit resident_share subgroups
+/// windows. `window` is the widest of the GPUs' `windows`. `memory` is {"gpu": {"items": {category:
+/// bytes}, "total": b, "available": b}, "host": the same}.
 std::string report_json(const Request& request, const Forecast& forecast);
 
 }  // namespace dos::planner

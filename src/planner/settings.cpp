@@ -72,6 +72,16 @@ constexpr std::array kKeys{
         [](Settings& s, Text t, Text w) {
           s.flush_is_blocking = second_of(t, w, "async", "blocking");
         }},
+    Key{"dist.zero", "what ranks share: 1 states, 2 gradients too, 3 working parameters too",
+        [](Settings& s, Text t, Text w) {
+          s.zero = integer(t, w);
+          expect(s.zero >= 1 && s.zero <= 3, "{}: must be 1, 2 or 3", w);
+        }},
+    Key{"dist.exchange", "direct: through host memory; collective: between GPUs, once a node",
+        [](Settings& s, Text t, Text w) {
+          s.exchange = second_of(t, w, "direct", "collective") ? ExchangeWay::kCollective
+                                                               : ExchangeWay::kDirect;
+        }},
     Key{"train.recompute", "keep only the blocks' inputs, compute the rest again",
         [](Settings& s, Text t, Text w) { s.recompute = flag(t, w); }},
     Key{"train.precision", "of working parameters and gradients: bf16, fp32",

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "platform/nvidia_pci.hpp"
 
 namespace dos::platform {
 namespace {
@@ -46,14 +47,10 @@ Index cache_bytes(hwloc_topology_t topology) {
 }
 
 Index count_nvidia_gpus(hwloc_topology_t topology) {
-  constexpr unsigned kNvidia = 0x10de;
-  constexpr unsigned kDisplayControllers = 0x03;  // the upper byte of the PCI class
   Index count = 0;
   hwloc_obj_t device = nullptr;
-  while ((device = hwloc_get_next_pcidev(topology, device)) != nullptr) {
-    const auto& pci = device->attr->pcidev;
-    count += pci.vendor_id == kNvidia && pci.class_id >> 8U == kDisplayControllers ? 1 : 0;
-  }
+  while ((device = hwloc_get_next_pcidev(topology, device)) != nullptr)
+    count += is_nvidia_gpu(*device) ? 1 : 0;
   return count;
 }
 

@@ -5,7 +5,9 @@
 #include <starpu.h>
 #include <starpu_cuda.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 
 #include "base/error.hpp"
@@ -62,6 +64,23 @@ void on_each_cuda_worker(void (*function)(void*)) {
 
 bool has_cuda() {
   return true;
+}
+
+std::vector<std::string> cuda_bus_ids() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return {};
+  std::vector<std::string> buses;
+  for (int device = 0; device < count; ++device) {
+    std::array<char, 32> bus{};
+    expect(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device) == cudaSuccess,
+           "CUDA device {} has no PCI address: see nvidia-smi", device);
+    std::string text = bus.data();
+    std::ranges::transform(text, text.begin(), [](char c) {
+      return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    });
+    buses.push_back(std::move(text));
+  }
+  return buses;
 }
 
 CudaStream cuda_stream() {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/types.hpp"
 
 struct CUstream_st;
@@ -13,6 +16,10 @@ using CudaStream = CUstream_st*;
 
 /// False when StarPU was built without CUDA.
 bool has_cuda();
+
+/// The PCI addresses of the CUDA devices that this process sees, by their number, as
+/// platform::Gpu::bus; none when StarPU was built without CUDA or there is no driver.
+std::vector<std::string> cuda_bus_ids();
 
 /// The stream of the running CUDA worker. Throws Error when StarPU was built without CUDA.
 CudaStream cuda_stream();

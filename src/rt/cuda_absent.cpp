@@ -14,6 +14,10 @@ bool has_cuda() {
   return false;
 }
 
+std::vector<std::string> cuda_bus_ids() {
+  return {};
+}
+
 CudaStream cuda_stream() {
   fail("{}", kAbsent);
 }

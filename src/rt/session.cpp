@@ -50,6 +50,14 @@ void limit_devices(ScopedEnvironment& environment, Index bytes) {
   }
 }
 
+void choose_cuda_devices(const std::vector<Index>& devices, starpu_conf& conf) {
+  if (devices.empty()) return;
+  require(devices.size() <= std::size(conf.workers_cuda_gpuid), "StarPU has workers for them");
+  conf.use_explicit_workers_cuda_gpuid = 1;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    conf.workers_cuda_gpuid[i] = static_cast<unsigned>(devices[i]);
+}
+
 }  // namespace
 
 Session::Session(const SessionConfig& config) {
@@ -67,6 +75,10 @@ Session::Session(const SessionConfig& config) {
   if (config.cpu_workers >= 0) conf.ncpus = static_cast<int>(config.cpu_workers);
   conf.nopencl = static_cast<int>(config.opencl_workers);
   conf.ncuda = static_cast<int>(config.cuda_workers);
+  choose_cuda_devices(config.cuda_devices, conf);
+  if (config.reserved_cores > 0) conf.reserve_ncpus = static_cast<int>(config.reserved_cores);
+  // StarPU 1.3 would take cores that a launcher has given to another process.
+  environment_.set_default("STARPU_WORKERS_GETBIND", "1");
   constexpr int kReplaceHistories = 2;
   if (config.calibrates) conf.calibrate = kReplaceHistories;
   // starpu_conf_init has read the environment; what is set since then must not be read over.

@@ -29,7 +29,9 @@ struct SessionConfig {
   /// OpenCL devices to use, each with a worker that takes a core; -1 takes all. StarPU counts CPUs
   /// as OpenCL devices only with STARPU_OPENCL_ON_CPUS=1 in the environment.
   Index opencl_workers = 0;
-  Index cuda_workers = 0;  ///< CUDA devices to use, as above
+  Index cuda_workers = 0;             ///< CUDA devices to use, as above
+  std::vector<Index> cuda_devices{};  ///< which ones, in order; empty: the first ones
+  Index reserved_cores = 0;           ///< of those this process is bound to, left without worker
   /// Bytes of each device with a memory of its own that may be used, rounded down to MiB; 0: what
   /// StarPU finds, or what STARPU_LIMIT_CUDA_MEM and STARPU_LIMIT_OPENCL_MEM say.
   Index device_memory = 0;
@@ -43,7 +45,8 @@ struct SessionConfig {
 /// on CPU-only machines.
 inline constexpr const char* kDefaultScheduler = "lws";
 
-/// One initialised StarPU, shut down by the destructor after all tasks. Everything that holds
+/// One initialised StarPU, on the cores that the process is bound to, unless the environment has
+/// STARPU_WORKERS_GETBIND=0; shut down by the destructor after all tasks. Everything that holds
 /// handles must be destroyed before. Only one may exist at a time.
 class Session {
  public:

@@ -85,6 +85,8 @@ planner::MemoryUse estimate_device(const models::ModelConfig& model, const model
       .gathered = {},
       .gradients = bytes_of(kept[rt::MemoryCategory::kGradients]),
       .gradient_buffers = bytes_of(2 * gradient * largest_depth(layout)),
+      .others_gradients = {},
+      .reduced = {},
       .activations = bytes_of(buffers[rt::MemoryCategory::kActivations] - logits +
                               buffers[rt::MemoryCategory::kData]),
       .logits = bytes_of(logits),

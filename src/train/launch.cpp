@@ -24,6 +24,7 @@
 #include "train/fit.hpp"
 #include "train/handshake.hpp"
 #include "train/preparation.hpp"
+#include "train/rank_place.hpp"
 #include "train/run_info.hpp"
 #include "train/trainer.hpp"
 
@@ -179,8 +180,17 @@ TrainConfig fitted(const Preparation& run, const Room& room, const RankShare& sh
   return result;
 }
 
-void train(const LaunchOptions& options, Preparation run, rt::Session& session, const Room& room,
-           const RankShare& share, dist::Exchange* exchange) {
+/// Where a run happens: its place on the machine, its part of the work, and the other ranks, null
+/// when there are none.
+struct Company {
+  const RankPlace& place;
+  const RankShare& share;
+  dist::Exchange* exchange;
+};
+
+void train(const LaunchOptions& options, const Company& company, Preparation run,
+           rt::Session& session, const Room& room) {
+  const auto& [place, share, exchange] = company;
   const std::optional<data::Manifest> manifest = run.dataset.manifest;
   Trainer trainer(session, {.config = run.config,
                             .model = run.model,
@@ -199,6 +209,7 @@ void train(const LaunchOptions& options, Preparation run, rt::Session& session, 
       nlohmann::json info =
           describe_run(run.config, run.model, session.scheduler(), session.cpu_workers());
       info["ranks"] = share.ranks;
+      info["placement"] = describe(place);
       write_durably(options.out / "run.json", info.dump(2) + "\n");
       report_start(run.config, run.model, run.layout, session, share);
     }
@@ -217,25 +228,28 @@ void train(const LaunchOptions& options, Preparation run, rt::Session& session, 
   }
 }
 
-void launch_prepared(const LaunchOptions& options, Preparation run, const RankShare& share,
-                     dist::Exchange* exchange) {
+void launch_prepared(const LaunchOptions& options, const Company& company, Preparation run) {
   TrainConfig& config = run.config;
+  const RankShare& share = company.share;
   const bool prints = share.rank == 0;
   platform::blas::use_one_thread();
   sched_starpu::configure(config.scheduling());
-  rt::Session session({.scheduler = options.scheduler,
-                       .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
-                       .opencl_workers = config.train.opencl_devices,
-                       .cuda_workers = config.train.cuda_devices,
-                       .device_memory = config.gpu_memory_bytes(),
-                       .schedulers = sched_starpu::policies()});
+  rt::SessionConfig wanted{.scheduler = options.scheduler,
+                           .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
+                           .opencl_workers = config.train.opencl_devices,
+                           .cuda_workers = config.train.cuda_devices,
+                           .device_memory = config.gpu_memory_bytes(),
+                           .schedulers = sched_starpu::policies()};
+  apply(company.place, config.train.workers, wanted);
+  rt::Session session(wanted);
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());
   const bool plans = plans_gpus(options, config, session);
   expect_workers(config, session, /*cuda=*/!plans);
   const Room room = plans ? planned_room(config, session) : room_of(session);
   // A dry run shows what does not fit, too.
-  if (!options.dry_run || config.train.fit == "auto") config = fitted(run, room, share, exchange);
+  if (!options.dry_run || config.train.fit == "auto")
+    config = fitted(run, room, share, company.exchange);
   if (options.dry_run) {
     if (prints)
       fmt::print("precision: {}\n{}", describe_precision(config),
@@ -249,25 +263,31 @@ void launch_prepared(const LaunchOptions& options, Preparation run, const RankSh
                  run.checkpoint->manifest().step);
     return;
   }
-  train(options, std::move(run), session, room, share, exchange);
+  train(options, company, std::move(run), session, room);
 }
 
-void launch_together(LaunchOptions options, dist::Exchange& exchange) {
+void launch_together(LaunchOptions options, const RankPlace& place, dist::Exchange& exchange) {
   options.out = dist::gather_texts(exchange, options.out.string()).front();
   Preparation run = prepare_together(options, exchange);
   const std::vector<double> weights =
       dist::parse_weights("dist.weights", run.config.dist.weights, exchange.ranks());
   const RankShare share = share_of(run.layout, exchange.rank(), weights, run.config.dist.zero);
-  launch_prepared(options, std::move(run), share, &exchange);
+  launch_prepared(options, {.place = place, .share = share, .exchange = &exchange}, std::move(run));
 }
 
 }  // namespace
 
 void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
-  if (mpi.size() == 1) return launch_prepared(options, prepare(options, 1), {}, nullptr);
+  // Before there is an exchange: all ranks take part, and nothing else may call MPI then.
+  const RankPlace place = find_rank_place();
+  if (mpi.size() == 1) {
+    const RankShare alone;
+    return launch_prepared(options, {.place = place, .share = alone, .exchange = nullptr},
+                           prepare(options, 1));
+  }
   dist::Exchange exchange(mpi, {});
   try {
-    launch_together(options, exchange);
+    launch_together(options, place, exchange);
   } catch (const AgreedError&) {
     // All ranks are here, and leave together.
     exchange.close();

@@ -9,18 +9,6 @@
 #include "train/config_file.hpp"
 
 namespace dos::train {
-namespace {
-
-constexpr const char* kGpt3 = "gpt3-175b";
-
-/// "Language models are few-shot learners" (arXiv 2005.14165), table 2.1: too large to be a preset
-/// that one could train here, but the usual yardstick of a plan.
-const models::ModelConfig& gpt3() {
-  static const models::ModelConfig config{"gpt2", 96, 12288, 96, 2048, 50257};
-  return config;
-}
-
-}  // namespace
 
 planner::ModelShape planned_shape(const std::string& name, const models::ModelConfig& config) {
   planner::ModelShape shape{.name = name,
@@ -41,7 +29,7 @@ planner::ModelShape planned_shape(const std::string& name, const models::ModelCo
 
 std::vector<std::string> planned_model_names() {
   std::vector<std::string> names = models::preset_names();
-  names.emplace_back(kGpt3);
+  for (std::string& name : planner::gpt_names()) names.push_back(std::move(name));
   for (std::string& name : planner::llama_names()) names.push_back(std::move(name));
   return names;
 }
@@ -53,7 +41,7 @@ planner::ModelShape find_planned_model(const std::string& name) {
     return planned_shape(name, config.resolve_model(0));
   }
   if (auto llama = planner::find_llama(name)) return *llama;
-  if (name == kGpt3) return planned_shape(name, gpt3());
+  if (auto gpt = planner::find_gpt(name)) return *gpt;
   const std::vector<std::string> presets = models::preset_names();
   if (std::find(presets.begin(), presets.end(), name) != presets.end())
     return planned_shape(name, models::find_preset(name));

@@ -59,6 +59,15 @@ class Plan(unittest.TestCase):
         self.assertIn("DOES NOT FIT", result.stdout)
         self.assertLess(self.children_seconds() - before, 1)
 
+    def test_a_trillion_on_1024_ranks_takes_less_than_a_second(self):
+        before = self.children_seconds()
+        result = self.planned("--machine", "h100-4x", "--ranks", "1024", "--model", "gpt-1t")
+        self.assertLess(self.children_seconds() - before, 1)
+        self.assertIs(result["fits"], True)
+        # Gradients once and weights twice, 2 bytes each.
+        sent = result["sent"]["gradients"] + result["sent"]["weights"]
+        self.assertAlmostEqual(sent / (6 * result["params"] * 1023 / 1024), 1)
+
     @staticmethod
     def children_seconds():
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -99,6 +108,12 @@ class Plan(unittest.TestCase):
                           "sched.share = 2 must lie between 0 and 1")
         self.expect_error((*H100, "--model", "llama-7b", "--set", "shed.share=2"),
                           "unknown key 'shed.share'")
+        self.expect_error((*H100, "--model", "llama-7b", "--set", "dist.zero=4"),
+                          "dist.zero=4: must be 1, 2 or 3")
+        self.expect_error((*H100, "--model", "llama-7b", "--set", "dist.exchange=mpi"),
+                          "'mpi' is not known; known: direct, collective")
+        self.expect_error(("--machine", "cpu-2core", "--ranks", "2", "--ranks-per-node", "1",
+                           "--model", "tiny"), "has no network.bandwidth")
         self.expect_error((*H100, "--model", "missing.toml"), "missing.toml")
         self.expect_error(("--machine", "this", "--machines", ".", "--model", "tiny"),
                           "machine 'this' needs", "does not exist")

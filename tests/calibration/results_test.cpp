@@ -145,6 +145,10 @@ TEST(Assemble, KeepsWhatCannotBeMeasured) {
   before.gather = {{units::gigabytes_per_second(300)}, "data sheet"};
   EXPECT_EQ(assemble(gpu_results(), kHere, "d", before).gather->source, "data sheet");
   EXPECT_FALSE(assemble(cpu_results(), kHere, "d", before).gather.has_value());
+  before.network = {.bandwidth = {units::gigabytes_per_second(25), "data sheet"},
+                    .latency = {units::microseconds(2), "data sheet"}};
+  EXPECT_EQ(assemble(cpu_results(), kHere, "d", before).network->latency.value,
+            units::microseconds(2));
 }
 
 TEST(Assemble, RatesOfOneDeviceOfSeveralAreNotTheMachines) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when shellcheck finds something in a shell script of the tree (those that start with #! and sh).
+"""Fails when shellcheck finds something in a shell script of the tree (those that start with #! and sh, and .sh
+and .env files).
 
 Usage: shell.py ROOT --shellcheck=PROGRAM
 """
@@ -12,9 +13,12 @@ import sys
 import tree
 
 SHELL = re.compile(rb"#!.*\b(ba)?sh\b")
+SUFFIXES = (".sh", ".env")
 
 
 def is_shell(root, name):
+    if name.endswith(SUFFIXES):
+        return True
     with open(os.path.join(root, name), "rb") as file:
         return SHELL.match(file.readline()) is not None
 

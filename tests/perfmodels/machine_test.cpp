@@ -98,6 +98,17 @@ TEST(MachineFile, ErrorsNameFileLineAndRemedy) {
               HasSubstr("write link.h2d = { value = ..., unit = \"GB/s\", source"));
 }
 
+TEST(MachineFile, ANetworkHasBandwidthAndLatency) {
+  const std::string bandwidth =
+      "[network]\nbandwidth = { value = 25, unit = \"GB/s\", source = \"s\" }\n";
+  EXPECT_FALSE(parse(kGood).network.has_value());
+  EXPECT_THAT(error_of(kGood + bandwidth), HasSubstr("network.latency is missing"));
+  const Machine machine =
+      parse(kGood + bandwidth + "latency = { value = 2, unit = \"us\", source = \"s\" }\n");
+  EXPECT_DOUBLE_EQ(machine.network->bandwidth.value.value(), 25e9);
+  EXPECT_DOUBLE_EQ(machine.network->latency.value.value(), 2e-6);
+}
+
 TEST(MachineFile, ContradictionsAreRefused) {
   EXPECT_THAT(error_of(replaced("bandwidth = { value = 100", "bandwidth = { value = 50")),
               HasSubstr("cpu.update_rate = 2 Gparam/s moves 56 GB/s, dram.bandwidth is 50 GB/s"));
@@ -181,6 +192,8 @@ TEST(MachineText, IsReadBack) {
   machine.h2d.spread = 0.031;
   machine.h2d.source = "a \"b\" \\ c";
   machine.gather = {{units::gigabytes_per_second(3)}, "assumed"};
+  machine.network = {.bandwidth = {units::gigabytes_per_second(25), "b"},
+                     .latency = {units::microseconds(2), "l"}};
   machine.published = {.downcast_rate = {units::gparams_per_second(2), "d"},
                        .blocking_flush = {units::gparams_per_second(1), "b"},
                        .gpu_update_rate = {units::gparams_per_second(9), "g"}};
@@ -201,6 +214,7 @@ TEST(MachineText, IsReadBack) {
   machine.published.reset();
   const Machine cpu_only = parse(machine_text(machine));
   EXPECT_EQ(cpu_only.gpus.value, 0);
+  EXPECT_EQ(cpu_only.network->latency.source, "l");
 }
 
 TEST(Machines, OfTheRepositoryAreReadable) {

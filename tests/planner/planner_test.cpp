@@ -99,15 +99,21 @@ TEST(Memory, AndPhasesByHand) {
   };
   // A block keeps 7 * 8 + 2 * 4 + 3 * 16 = 112 values of a token.
   Settings settings;
-  EXPECT_THAT(bytes(settings), testing::ElementsAre(200, 2 * 2 * 100, 200,
+  EXPECT_THAT(bytes(settings), testing::ElementsAre(200, 2 * 2 * 100, 200, 2 * 100,
                                                     2 * 4 * (2 * 8 + 2 * 112), 8 * 4 * 10, 1.5e9));
+  // ZeRO-2 keeps all 200 weights of 2 bytes, ZeRO-1 all gradients too, also when its own leave.
+  settings.zero = 2;
+  EXPECT_THAT(bytes(settings), testing::ElementsAre(400, 0, 200, 200, 1920, 320, 1.5e9));
+  settings.zero = 1;
+  EXPECT_THAT(bytes(settings), testing::ElementsAre(400, 0, 400, 0, 1920, 320, 1.5e9));
+  settings.zero = 3;
   settings.recompute = false;
   settings.fp32 = true;
-  EXPECT_THAT(bytes(settings),
-              testing::ElementsAre(400, 4 * 2 * 100, 400, 4 * 4 * (2 * 112 + 2 * 112), 320, 1.5e9));
+  EXPECT_THAT(bytes(settings), testing::ElementsAre(400, 4 * 2 * 100, 400, 4 * 100,
+                                                    4 * 4 * (2 * 112 + 2 * 112), 320, 1.5e9));
   const auto left = state_memory(gpu_peak(shape, layout, {}, units::gigabytes(80)));
   EXPECT_DOUBLE_EQ(left.update.value(), 80e9 - 1.5e9 - 400);
-  EXPECT_DOUBLE_EQ(left.resident.value(), 80e9 - 1.5e9 - 400 - 400 - 1920 - 320);
+  EXPECT_DOUBLE_EQ(left.resident.value(), 80e9 - 1.5e9 - 400 - 400 - 200 - 1920 - 320);
   // 200 parameters without the table of 80, and 2 * 2 * 4 * 8 of attention.
   EXPECT_DOUBLE_EQ(forward_flops(shape).value(), 2 * 120 + 128);
 
@@ -116,16 +122,28 @@ TEST(Memory, AndPhasesByHand) {
   machine.training_rate.value = units::FlopsPerSecond(368);
   machine.d2h.value = units::BytesPerSecond(1);
   machine.gather = {units::BytesPerSecond(100), ""};
+  machine.both.value = units::BytesPerSecond(1);
+  const auto times = [&](double flushed) {
+    return phase_times(shape, machine, layout, settings, units::Params(flushed), units::Seconds(0));
+  };
   // Four tokens take 4 s, half of 400 bytes of weights 2 s.
-  const PhaseTimes times = phase_times(shape, machine, layout, {}, units::Params(0));
-  EXPECT_DOUBLE_EQ(times.forward.value(), 4 + 2);
-  EXPECT_DOUBLE_EQ(times.backward.value(), 12 + 4);
-  // 2 bytes a parameter leave beside it.
-  EXPECT_DOUBLE_EQ(phase_times(shape, machine, layout, {}, units::Params(50)).backward.value(),
-                   100);
   settings = {};
+  settings.policy.published = true;
+  EXPECT_DOUBLE_EQ(times(0).forward.value(), 4 + 2);
+  EXPECT_DOUBLE_EQ(times(0).backward.value(), 12 + 4);
+  EXPECT_DOUBLE_EQ(times(0).exposed.value(), 6);
+  // By depth 40, 224 and 104 FLOP and 1, 0.8 and 0.2 s of gathering. Forward waits for the first
+  // gather and for what of the second the first product does not hide; backward for the first
+  // gather and the last reduction.
+  settings.policy.published = false;
+  settings.exchange = ExchangeWay::kCollective;
+  EXPECT_NEAR(times(0).forward.value(), 1 + 0.8 + 4.0 * (224 + 104) / 368, 1e-12);
+  EXPECT_NEAR(times(0).backward.value(), 0.2 + 12 + 1, 1e-12);
+  EXPECT_NEAR(times(0).exposed.value(), 1.8 - 4.0 * 40 / 368 + 1.2, 1e-12);
+  // 2 bytes a parameter leave beside it.
+  EXPECT_DOUBLE_EQ(times(50).backward.value(), 100);
   settings.flush_is_blocking = true;
-  EXPECT_THROW(phase_times(shape, machine, layout, settings, units::Params(50)), Error);
+  EXPECT_THROW(times(50), Error);
 }
 
 TEST(Memory, GrowsWithTheMicroBatchUntilNothingFits) {
@@ -168,6 +186,53 @@ TEST(Forecast, ARankMayDriveSeveralGpusOrSpanNodes) {
   const Forecast two_nodes = forecast(test::request("h100-4x", "llama-70b", 8));
   EXPECT_EQ(two_nodes.problem.gpus(), 1);
   EXPECT_EQ(two_nodes.layout.devices, 8);
+}
+
+TEST(Forecast, SeveralNodesExchangeOverTheNetwork) {
+  Request request = test::request("h100-4x", "llama-7b", 8);
+  const Forecast fast = forecast(request);
+  EXPECT_DOUBLE_EQ(fast.sent.gradients.value(), 2 * 5'948'837'888.0 * 7 / 8);
+  EXPECT_DOUBLE_EQ(fast.sent.weights.value(), 2 * fast.sent.gradients.value());
+  request.machine.network->bandwidth.value = units::gigabytes_per_second(1);
+  const Forecast slow = forecast(request);
+  EXPECT_EQ(slow.limit, "network");
+  // Half of 11.9 GB comes over the network three times, once beside forward.
+  EXPECT_GT(slow.phases.exposed.value(), 11.9 * 0.9);
+  EXPECT_GT(slow.step, fast.step);
+  request.machine.network.reset();
+  EXPECT_THAT(error_of(request),
+              HasSubstr("2 nodes of h100-4x: its machine file has no network.bandwidth"));
+  request.ranks = 4;
+  EXPECT_EQ(error_of(request), "no error");
+}
+
+TEST(Forecast, RanksOfANodeMayBeChosen) {
+  Request request = test::request("h100-4x", "llama-7b", 4);
+  request.ranks_per_node = 2;
+  const Forecast result = forecast(request);
+  EXPECT_EQ(result.layout.devices, 8);
+  EXPECT_EQ(result.problem.gpus(), 2);
+  request.ranks_per_node = 3;
+  request.ranks = 6;
+  EXPECT_THAT(error_of(request), HasSubstr("--ranks-per-node 3 does not divide the 4 GPUs"));
+  request.ranks = 4;
+  EXPECT_THAT(error_of(request), HasSubstr("use a multiple of --ranks-per-node 3"));
+  request.ranks_per_node = -1;
+  EXPECT_THAT(error_of(request), HasSubstr("--ranks-per-node -1 must be at least 1"));
+}
+
+TEST(Forecast, SharingLessOnACpuNodeNeedsMoreMemory) {
+  Request request = test::request("cpu-2core", "llama-1.3b", 2);
+  std::vector<double> totals;
+  for (const Index zero : {3, 2, 1}) {
+    request.settings.zero = zero;
+    totals.push_back(forecast(request).host.total().value());
+  }
+  // All working parameters on both ranks, less two layers; then all gradients.
+  const double params = static_cast<double>(request.model.params());
+  EXPECT_GT(totals[1], totals[0]);
+  EXPECT_NEAR(totals[1] - totals[0], 2 * params, 0.5 * params);
+  EXPECT_NEAR(totals[2] - totals[1], 2 * params, 0.5 * params);
 }
 
 TEST(Forecast, WithoutAGpu) {

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What the batch scripts share. Slurm runs a copy of a script from its spool folder: the tree is where sbatch was
+# called, or DOS_ROOT.
+
+fail() {
+  printf 'error: %s\n' "$1" >&2
+  exit 1
+}
+
+# Sets build, and checks what a site file must have set.
+open_site() {
+  : "${SLURM_JOB_ID:?is set by Slurm: start this script with sbatch}"
+  : "${DOS_SITE:?source a file of slurm/sites before sbatch (slurm/README.md)}"
+  : "${DOS_RANKS_PER_NODE:?the site file sets it}" "${DOS_CORES_PER_RANK:?the site file sets it}"
+  build=${DOS_BUILD:-$root/build/release}
+  [[ -x $build/apps/train_gpt ]] || fail "no $build/apps/train_gpt: build before the job (README.md), or set DOS_BUILD"
+}
+
+# ranks COMMAND...: runs it on all ranks of the job.
+ranks() {
+  srun --mpi="${DOS_MPI:-pmi2}" --kill-on-bad-exit=1 --nodes="$SLURM_JOB_NUM_NODES" \
+    --ntasks-per-node="$DOS_RANKS_PER_NODE" --cpus-per-task="$DOS_CORES_PER_RANK" "$@"
+}
+
+# once COMMAND...: one task with the cores of a node's ranks.
+once() {
+  srun --nodes=1 --ntasks=1 --cpus-per-task="$((DOS_RANKS_PER_NODE * DOS_CORES_PER_RANK))" "$@"
+}
+
+# provenance FOLDER COMMAND...: where results come from, in FOLDER/slurm/<job>-<restart>; a failing part is no reason
+# to lose the job.
+provenance() {
+  local folder=$1/slurm/$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+  shift
+  mkdir -p "$folder"
+  printf '%q ' "$@" >"$folder/command"
+  {
+    git -C "$root" describe --always --dirty --tags
+    git -C "$root" diff HEAD
+  } >"$folder/revision" 2>&1 || true
+  env | grep -E '^(DOS|SLURM|SBATCH|STARPU|MPICH|UCX|CUDA|LOADEDMODULES)' | sort >"$folder/environment" || true
+  scontrol show job "$SLURM_JOB_ID" >"$folder/job" 2>&1 || true
+  cp "$root/slurm/sites/$DOS_SITE.env" "$folder/" 2>/dev/null || true
+  "$build/apps/train_gpt" --version >"$folder/version" 2>&1 || true
+  ranks "$build/apps/train_gpt" --print-topology >"$folder/topology" 2>&1 || true
+  if command -v lstopo-no-graphics >/dev/null; then once lstopo-no-graphics --of xml >"$folder/lstopo.xml" || true; fi
+  if command -v nvidia-smi >/dev/null; then once nvidia-smi -q >"$folder/nvidia-smi" 2>&1 || true; fi
+}

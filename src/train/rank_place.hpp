@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "platform/binding.hpp"
+#include "platform/neighbours.hpp"
+#include "rt/session.hpp"
+
+namespace dos::train {
+
+/// Where a rank runs.
+struct RankPlace {
+  std::string host;
+  platform::RankPosition position;
+  platform::Node node;
+  platform::Binding binding;
+};
+
+/// Reads the machine and what each rank of the node was given, and decides (platform/binding.hpp).
+/// Collective. Throws Error when the machine cannot be read.
+RankPlace find_rank_place();
+
+/// "rank 1 of 2 on node7 (1 of 2 there): cores 2-3 (2 for workers), NUMA node 0, divided ..."
+std::string describe(const RankPlace& place);
+
+/// One line a rank, on rank 0; warnings on the first rank of each node. Collective.
+std::string topology_text(const RankPlace& place);
+
+/// Binds this process and its memory, and tells the session what it may use. `workers` is
+/// train.workers: more of them than the rank's part of undivided cores leave the process unbound,
+/// with a warning. Throws Error when the system refuses, or when they are more than the launcher
+/// has given.
+void apply(const RankPlace& place, Index workers, rt::SessionConfig& session);
+
+}  // namespace dos::train

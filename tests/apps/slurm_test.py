@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training as jobs of a real Slurm of one node: ranks of a step, and a job that is warned, queued again and goes on."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import cluster
+from harness import APPS, TINY, AppTest, settings
+
+SOURCE = Path(os.environ["DOS_SOURCE_DIR"])
+RANKS = 1  # train_gpt of this version trains on one rank; --print-topology runs on any number
+
+
+class Slurm(AppTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # Sockets have short paths.
+        folder = tempfile.mkdtemp(prefix="dos-slurm-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.slurm = cluster.Cluster(folder)
+        cls.addClassCleanup(cls.slurm.stop)
+        cls.slurm.start()
+
+    def keys(self, **changes):
+        """One core a rank: what the launcher has given."""
+        return {"data.path": self.shared / "data"} | TINY | {"train.workers": 0} | changes
+
+    def srun(self, ranks, *command):
+        result = self.slurm.run("srun", "--mpi=pmi2", f"--ntasks={ranks}", "--cpus-per-task=1",
+                                *command, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr + self.slurm.logs())
+        return result.stdout
+
+    def test_ranks_have_cores_of_their_own(self):
+        lines = self.srun(2, APPS / "train_gpt", "--print-topology").splitlines()
+        self.assertEqual(len(lines), 2, lines)
+        cores = set()
+        for rank, line in enumerate(lines):
+            self.assertIn(f"rank {rank} of 2", line)
+            self.assertIn("bound by the launcher", line)
+            cores.add(line.partition("cores ")[2].split()[0])
+        self.assertEqual(len(cores), 2)
+
+    def test_the_loss_falls(self):
+        self.slurm.environment["STARPU_SCHED"] = "dos"
+        self.addCleanup(self.slurm.environment.pop, "STARPU_SCHED")
+        self.srun(RANKS, APPS / "train_gpt", *settings(self.keys(**{"optim.lr": 1e-2})), "--out", self.out)
+        # One rank alone writes: every step once, in order.
+        losses = [line["loss"] for line in self.metrics() if "loss" in line]
+        steps = [line["step"] for line in self.metrics() if "loss" in line]
+        self.assertEqual(steps, list(range(1, TINY["train.steps"] + 1)))
+        self.assertLess(losses[-1], losses[0])
+        run = json.loads((self.out / "run.json").read_text())
+        self.assertEqual(run["runtime"]["scheduler"], "dos")
+
+    def submit(self, script, *arguments, **changes):
+        """The number of a job of slurm/`script` with a site's environment."""
+        site = {"DOS_SITE": "generic", "DOS_RANKS_PER_NODE": str(RANKS), "DOS_CORES_PER_RANK": "1",
+                "DOS_ROOT": str(SOURCE), "DOS_BUILD": str(APPS.parent)} | changes
+        self.slurm.environment |= site
+        result = self.slurm.run("sbatch", "--parsable", "--output=job.log", SOURCE / "slurm" / script,
+                                *arguments, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout.strip()
+
+    def wait_for_job(self, number, seconds=40):
+        def ended():
+            return self.slurm.job(number).get("JobState") in {"COMPLETED", "FAILED", "CANCELLED",
+                                                             "NODE_FAIL", "TIMEOUT"}
+        self.slurm.wait(ended, f"job {number}", seconds)
+        return self.slurm.job(number)
+
+    def log(self):
+        return (self.folder / "job.log").read_text()
+
+    def steps_done(self):
+        file = self.out / "metrics.jsonl"
+        return file.read_text().count("\n") if file.exists() else 0
+
+    def test_a_warned_job_is_queued_again_and_goes_on(self):
+        # Long enough to be interrupted on any machine, of half a millisecond a step at least.
+        steps = 4000
+        keys = self.keys(**{"train.steps": steps, "train.validate_every": 0})
+        number = self.submit("train.sbatch", self.out, *settings(keys), "--quiet")
+        self.slurm.wait(lambda: self.steps_done() > 10, "the first steps")
+        # What --signal=B:USR1@120 does near the end of the job's time.
+        warned = self.slurm.run("scancel", "--batch", "--signal=USR1", number)
+        self.assertEqual(warned.returncode, 0, warned.stderr)
+        job = self.wait_for_job(number)
+        self.assertEqual((job["JobState"], job["Restarts"]), ("COMPLETED", "1"), self.log())
+        self.assertIn("stopped by SIGUSR1", self.log())
+        self.assertIn("queued again", self.log())
+        # Every step once, in order, over both parts.
+        self.assertEqual([line["step"] for line in self.metrics() if "loss" in line],
+                         list(range(1, steps + 1)))
+        for part in ("0", "1"):
+            folder = self.out / "slurm" / f"{number}-{part}"
+            for name in ("command", "environment", "generic.env", "job", "revision", "topology",
+                         "version"):
+                self.assertGreater((folder / name).stat().st_size, 0, folder / name)
+            self.assertIn(f"rank 0 of {RANKS}", (folder / "topology").read_text())
+
+    def test_a_failed_run_fails_the_job(self):
+        number = self.submit("train.sbatch", self.out,
+                             *settings(self.keys(**{"train.steps": -1})))
+        self.assertEqual(self.wait_for_job(number)["JobState"], "FAILED")
+        self.assertIn("train.steps", self.log())
+
+    def test_a_matrix_has_a_line_for_each_run(self):
+        number = self.submit("bench_matrix.sbatch", self.out, *settings(self.keys()),
+                             DOS_MATRIX_POLICIES="dos zero-offload", DOS_MATRIX_STEPS="8",
+                             DOS_MATRIX_PRECISIONS="fp32")
+        self.assertEqual(self.wait_for_job(number)["JobState"], "COMPLETED", self.log())
+        lines = (self.out / "matrix.csv").read_text().splitlines()
+        self.assertEqual(len(lines), 3, lines)
+        self.assertEqual(lines[1].split(",")[:4], ["dos", "fp32", "1", str(RANKS)])
+        for line in lines[1:]:
+            self.assertTrue(all(float(value) > 0 for value in line.split(",")[4:]), line)
+
+
+if __name__ == "__main__":
+    if reason := cluster.missing():
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/scaling.hpp"
+
+#include <gtest/gtest.h>
+
+#include "requests.hpp"
+
+namespace dos::planner {
+namespace {
+
+TEST(GptShapes, HaveTheNumbersOfTheirPapers) {
+  // 175 B and 1008 B parameters.
+  EXPECT_NEAR(static_cast<double>(find_gpt("gpt3-175b")->params()) / 1e9, 175, 0.5);
+  EXPECT_NEAR(static_cast<double>(find_gpt("gpt-1t")->params()) / 1e9, 1008, 0.5);
+  EXPECT_FALSE(find_gpt("gpt-2t").has_value());
+}
+
+TEST(Scaling, FitsWithEverythingShared) {
+  const auto runs = scaling_runs(test::machine_folder());
+  ASSERT_EQ(runs.size(), 4U);
+  for (const Request& run : runs) {
+    const Forecast result = forecast(run);
+    EXPECT_TRUE(result.fits()) << run.model.name;
+    EXPECT_EQ(result.layout.devices, run.ranks);
+  }
+}
+
+TEST(Scaling, TheLargestMicroBatchFitsAndTwiceItDoesNot) {
+  Request request = with_largest_micro_batch(scaling_runs(test::machine_folder())[0]);
+  EXPECT_TRUE(forecast(request).fits());
+  request.micro_batch *= 2;
+  EXPECT_FALSE(forecast(request).fits());
+  // Not even one sequence fits: one is what is tried.
+  request = test::request("rtx4090", "llama-70b", 1);
+  EXPECT_EQ(with_largest_micro_batch(request).micro_batch, 1);
+}
+
+}  // namespace
+}  // namespace dos::planner
