@@ -87,6 +87,7 @@ struct MpiTransfers::Requests {
     int bytes;
     MpiMessage::Direction direction;
   };
+  Index largest_part = kLargestMpiPart;
   std::vector<MPI_Request> handles;
   std::vector<Part> parts;
   std::unordered_map<Index, Index> parts_left;  ///< by id
@@ -144,8 +145,9 @@ void MpiTransfers::Requests::remove_ended() {
 }
 
 MpiTransfers::MpiTransfers(const MpiEnvironment& /*environment*/, Index largest_part)
-    : largest_part_(largest_part), requests_(std::make_unique<Requests>()) {
+    : requests_(std::make_unique<Requests>()) {
   require(largest_part >= 1, "parts of at least one byte");
+  requests_->largest_part = largest_part;
 }
 
 MpiTransfers::~MpiTransfers() {
@@ -157,7 +159,7 @@ void MpiTransfers::start(const MpiMessage& message, Index id) {
   require(!requests_->parts_left.contains(id), "one message an id");
   std::span<std::byte> rest = message.bytes;
   do {
-    const auto part = std::min(rest.size(), static_cast<std::size_t>(largest_part_));
+    const auto part = std::min(rest.size(), static_cast<std::size_t>(requests_->largest_part));
     requests_->start(message, rest.first(part), id);
     rest = rest.subspan(part);
   } while (!rest.empty());

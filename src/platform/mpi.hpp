@@ -87,7 +87,6 @@ class MpiTransfers {
 
  private:
   struct Requests;
-  Index largest_part_;
   std::unique_ptr<Requests> requests_;
 };
 

@@ -17,8 +17,7 @@ bool MpiEnvironment::is_cuda_aware() {
   return false;
 }
 
-MpiTransfers::MpiTransfers(const MpiEnvironment& /*environment*/, Index largest_part)
-    : largest_part_(largest_part) {}
+MpiTransfers::MpiTransfers(const MpiEnvironment& /*environment*/, Index /*largest_part*/) {}
 
 MpiTransfers::~MpiTransfers() = default;
 
