@@ -23,6 +23,7 @@
 #include "train/estimate.hpp"
 #include "train/explain.hpp"
 #include "train/run_info.hpp"
+#include "train/tracing.hpp"
 #include "train/trainer.hpp"
 
 namespace dos::train {
@@ -141,6 +142,10 @@ TrainConfig merge_configuration(const LaunchOptions& options) {
 
 void launch(const LaunchOptions& options) {
   const std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
+  if (!options.trace_steps.empty()) {
+    expect(!options.trace.empty(), "--trace-steps needs --trace DIR");
+    static_cast<void>(trace::parse_step_range(options.trace_steps));
+  }
   const TrainConfig config = merge(options, checkpoint);
   config.validate();
   data::Dataset dataset = data::open_dataset(config.data.path);
@@ -195,12 +200,15 @@ void launch(const LaunchOptions& options) {
     return;
   }
   const std::optional<data::Manifest> manifest = dataset.manifest;
+  const std::unique_ptr<trace::Recorder> recorder =
+      start_trace(session, options.trace, options.trace_steps, model);
   Trainer trainer(session, {.config = config,
                             .model = model,
                             .out = options.out,
                             .dataset = std::move(dataset),
                             .tokenizer = describe_tokenizer(manifest),
                             .quiet = options.quiet});
+  trainer.set_recorder(recorder.get());
   checkpoint ? trainer.resume(*checkpoint) : trainer.start_fresh();
   create_output(options.out);
   keep_tokenizer(config.data.path, manifest, options.out);
@@ -208,6 +216,7 @@ void launch(const LaunchOptions& options) {
                 describe_run(config, model, session.scheduler(), workers).dump(2) + "\n");
   report_start(config, model, layout, session);
   report_end(config, trainer.run(), options.out);
+  if (recorder) finish_trace(*recorder, options.trace);
   if (options.explain) fmt::print("{}", explain(sched_starpu::report()));
 }
 
