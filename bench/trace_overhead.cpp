@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "codelets/all.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "models/registry.hpp"
 #include "nn/initialise.hpp"
@@ -119,7 +120,8 @@ class Training {
 /// Nanoseconds that a worker spends on handing over one task.
 double time_of_event(dos::trace::Recorder& recorder) {
   constexpr int kEvents = 2000;  // fit the buffer between two looks of the writer
-  const dos::rt::TaskTrace task;
+  dos::rt::TaskTrace task;
+  task.record.codelet = dos::codelets::all_codelets().front();
   const auto start = Clock::now();
   for (int i = 0; i < kEvents; ++i) recorder.record(dos::trace::TaskEvent{task, {}});
   const std::chrono::duration<double, std::nano> time = Clock::now() - start;
@@ -192,7 +194,9 @@ void run(const Options& options) {
               options.folder);
   dos::platform::blas::use_one_thread();
   dos::sched_starpu::configure({.model_on_host = true});
-  dos::rt::Session session({.schedulers = dos::sched_starpu::policies()});
+  dos::rt::SessionConfig config;
+  config.schedulers = dos::sched_starpu::policies();
+  dos::rt::Session session(config);
   Training training(session, options);
   const Result result = measure(session, training, options);
   dos::trace::RecorderOptions recording;
