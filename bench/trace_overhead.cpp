@@ -132,6 +132,7 @@ struct Result {
   std::vector<double> off_ms;
   std::vector<double> on_ms;
   std::vector<double> ratio;
+  std::vector<double> writer_us;  ///< processor time of the writing thread, a step
   Index tasks = 0;
 };
 
@@ -155,6 +156,9 @@ Result measure(dos::rt::Session& session, Training& training, const Options& opt
       std::tie(on, result.tasks) = training.step(++number);
       recorder.end_step(number);
       recorder.finish();
+      const std::filesystem::path folder = dos::trace::rank_folder(recording.folder, 0);
+      result.writer_us.push_back(
+          dos::trace::read_manifest(folder / dos::trace::kManifestName).writer_cpu_us);
     }
     result.off_ms.push_back(off);
     result.on_ms.push_back(on);
@@ -163,17 +167,20 @@ Result measure(dos::rt::Session& session, Training& training, const Options& opt
   return result;
 }
 
-void print(const Options& options, const Result& result, double event_ns) {
+void print(const Options& options, const Result& result, double event_ns, Index workers) {
   const dos::bench::Spread off = dos::bench::spread_of(result.off_ms);
   const dos::bench::Spread on = dos::bench::spread_of(result.on_ms);
   const dos::bench::Spread ratio = dos::bench::spread_of(result.ratio);
-  const double events_share = event_ns * static_cast<double>(result.tasks) / (off.median * 1e6);
+  const dos::bench::Spread writer = dos::bench::spread_of(result.writer_us);
+  const double events_us = event_ns / 1e3 * static_cast<double>(result.tasks);
+  const double cost =
+      (events_us + writer.median) / (off.median * 1e3 * static_cast<double>(workers));
   if (options.json) {
-    const nlohmann::json json{{"model", options.model},    {"pairs", options.pairs},
-                              {"tasks", result.tasks},     {"ms_step_off", off.median},
-                              {"ms_step_on", on.median},   {"overhead", ratio.median},
-                              {"overhead_min", ratio.min}, {"overhead_max", ratio.max},
-                              {"ns_event", event_ns},      {"share_events", events_share}};
+    const nlohmann::json json{
+        {"model", options.model},     {"pairs", options.pairs},    {"tasks", result.tasks},
+        {"ms_step_off", off.median},  {"ms_step_on", on.median},   {"overhead", ratio.median},
+        {"overhead_min", ratio.min},  {"overhead_max", ratio.max}, {"ns_event", event_ns},
+        {"us_writer", writer.median}, {"processor_share", cost}};
     fmt::print("{}\n", json.dump());
     return;
   }
@@ -182,10 +189,12 @@ void print(const Options& options, const Result& result, double event_ns) {
       "  step without a trace {:9.1f} ms ({:.1f} to {:.1f})\n"
       "  step with a trace    {:9.1f} ms ({:.1f} to {:.1f})\n"
       "  overhead of a pair   {:9.2f} %  ({:.2f} to {:.2f})\n"
-      "  handing over a task  {:9.0f} ns: {:.4f} % of the step\n",
+      "  handing over         {:9.1f} us a step, {:.0f} ns a task\n"
+      "  writing              {:9.1f} us a step ({:.1f} to {:.1f})\n"
+      "  both                 {:9.4f} % of the processor time of a step\n",
       options.model, options.batch, options.context, result.tasks, options.pairs, off.median,
       off.min, off.max, on.median, on.min, on.max, ratio.median * 100, ratio.min * 100,
-      ratio.max * 100, event_ns, events_share * 100);
+      ratio.max * 100, events_us, event_ns, writer.median, writer.min, writer.max, cost * 100);
 }
 
 void run(const Options& options) {
@@ -206,7 +215,7 @@ void run(const Options& options) {
     dos::trace::Recorder recorder(session, recording, {});
     event_ns = time_of_event(recorder);
   }
-  print(options, result, event_ns);
+  print(options, result, event_ns, session.workers());
   std::filesystem::remove_all(options.folder);
 }
 

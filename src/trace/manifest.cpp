@@ -62,6 +62,7 @@ Manifest parse(const nlohmann::json& json) {
   json.at("reason").get_to(manifest.reason);
   json.at("rows").get_to(manifest.rows);
   json.at("lost_events").get_to(manifest.lost_events);
+  json.at("writer_cpu_us").get_to(manifest.writer_cpu_us);
   return manifest;
 }
 
@@ -96,7 +97,8 @@ nlohmann::json to_json(const Manifest& manifest) {
           {"complete", manifest.complete},
           {"reason", manifest.reason},
           {"rows", manifest.rows},
-          {"lost_events", manifest.lost_events}};
+          {"lost_events", manifest.lost_events},
+          {"writer_cpu_us", manifest.writer_cpu_us}};
 }
 
 Manifest read_manifest(const std::filesystem::path& path) {

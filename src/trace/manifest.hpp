@@ -35,6 +35,7 @@ struct Manifest {
   std::string reason;     ///< why it is not complete, if that is known
   std::map<std::string, Index> rows;  ///< by file
   Index lost_events = 0;              ///< that found no room in a buffer
+  double writer_cpu_us = 0;           ///< processor time of the thread that wrote
 };
 
 nlohmann::json to_json(const Manifest& manifest);

@@ -2,6 +2,7 @@
 #include "trace/recorder.hpp"
 
 #include <charconv>
+#include <ctime>
 #include <exception>
 #include <string_view>
 #include <system_error>
@@ -31,6 +32,12 @@ std::filesystem::path prepare_folder(const std::filesystem::path& trace, int ran
   expect(!std::filesystem::exists(folder / kManifestName, error),
          "--trace {} holds a trace already: choose another folder", trace.string());
   return folder;
+}
+
+double cpu_us_of_this_thread() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
 }
 
 /// Unix time, in microseconds, of time 0 of the trace's clock.
@@ -87,7 +94,7 @@ Recorder::~Recorder() {
 }
 
 void Recorder::begin_step(Index step) {
-  if (step == options_.steps.first) is_open_ = true;
+  if (wants(step)) is_open_ = true;
 }
 
 void Recorder::end_step(Index step) {
@@ -192,27 +199,34 @@ void Recorder::write_until_stopped() {
   std::unique_lock lock(mutex_);
   while (!stop_.wait_for(lock, options_.interval, [&] { return stopping_; })) {
     sample_memory(0);
-    write_pending();
+    write_pending(lock);
   }
-  write_pending();
+  write_pending(lock);
+  manifest_.writer_cpu_us = cpu_us_of_this_thread();
 }
 
-void Recorder::write_pending() {
+void Recorder::write_pending(std::unique_lock<std::mutex>& lock) {
   try {
     for (const auto& ring : rings_)
       ring->drain([&](const Event& event) {
         if (!gave_up_) files_->add(event, memory_);
       });
-    if (!gave_up_) files_->flush();
+    for (const Memory& row : std::exchange(samples_, {}))
+      if (!gave_up_) files_->add(row);
+    if (gave_up_) return;
+    lock.unlock();
+    files_->flush();
+    lock.lock();
   } catch (const std::exception& error) {
     give_up(error.what());
+    if (!lock.owns_lock()) lock.lock();
   }
 }
 
 void Recorder::sample_memory(Index step) {
   if (!is_open_ || gave_up_) return;
-  for (const Memory& row : memory_.sample(session_.memory().now(), rt::trace_clock_us(), step))
-    files_->add(row);
+  for (Memory& row : memory_.sample(session_.memory().now(), rt::trace_clock_us(), step))
+    samples_.push_back(std::move(row));
 }
 
 void Recorder::give_up(const char* why) {

@@ -76,7 +76,8 @@ class Recorder final : public rt::TraceSink {
  private:
   void detach();
   void write_until_stopped();
-  void write_pending();
+  /// Under the lock, but for the writing itself: nobody waits for a disk.
+  void write_pending(std::unique_lock<std::mutex>& lock);
   void sample_memory(Index step);
   void give_up(const char* why);
   void write_manifest();
@@ -93,13 +94,16 @@ class Recorder final : public rt::TraceSink {
   std::atomic<std::size_t> rings_taken_{0};
   std::atomic<Index> threads_without_ring_{0};
 
+  // The writing thread's, before it starts and after it ends the submitting thread's.
+  Manifest manifest_;
+  std::unique_ptr<TraceFiles> files_;
+  std::atomic<bool> gave_up_{false};
+
   std::mutex mutex_;  ///< of what follows
   std::condition_variable stop_;
   bool stopping_ = false;
-  bool gave_up_ = false;
-  Manifest manifest_;
-  std::unique_ptr<TraceFiles> files_;
   MemorySampler memory_;
+  std::vector<Memory> samples_;  ///< not written yet
   std::thread writer_;
 };
 

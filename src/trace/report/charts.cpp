@@ -46,6 +46,13 @@ std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve, const In
   return result;
 }
 
+/// 1, 1024, 1024^2, ...: the largest that is at most `bytes`.
+double binary_unit(double bytes) {
+  double unit = 1;
+  while (unit * 1024 <= bytes) unit *= 1024;
+  return unit;
+}
+
 }  // namespace
 
 const char* use_colour(Use use) {
@@ -106,7 +113,9 @@ std::string memory_chart(const MemoryUse& memory, const Interval& window) {
     return kLeft + (time - window.start) / std::max(1.0, window.end - window.start) * kWidth;
   };
   svg.rect(kLeft, frame.top, kWidth, frame.height, "#f8f9fa");
-  for (const double tick : ticks(frame.most, 4)) {
+  const double unit = binary_unit(frame.most);
+  for (const double units : ticks(frame.most / unit, 4)) {
+    const double tick = units * unit;
     svg.line(kLeft, frame.y(tick), kLeft + kWidth, frame.y(tick), "grid");
     svg.text(kLeft - 8, frame.y(tick) + 4, format_bytes(static_cast<Index>(tick)), "end", "tick");
   }

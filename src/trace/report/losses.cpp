@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "trace/report/analysis.hpp"
 
@@ -38,8 +39,6 @@ constexpr Advice kAdvice[] = {
      "write checkpoints less often (train.checkpoint_every) or to a faster disk"},
     {Use::kCheckpoint, false, "stood idle while a checkpoint was written",
      "write checkpoints less often (train.checkpoint_every) or to a faster disk"},
-    {Use::kNoWork, true, "had no work",
-     "update a larger share on the device: STARPU_SCHED=dos balances it, sched.share sets it"},
     {Use::kNoWork, false, "had no work: nothing was ready",
      "cut the micro-batch into more lanes (train.lanes), submit further ahead (train.run_ahead), "
      "or "
@@ -60,6 +59,31 @@ Loss loss_of(const Advice& advice, const Analysis& analysis, double total) {
           .remedy = advice.remedy,
           .worker_us = per_step,
           .share = time / total};
+}
+
+/// A device without work: while updates run it could have some of them, outside it is the model
+/// that does not run on it.
+std::vector<Loss> device_losses(const Analysis& analysis, double total) {
+  double in_update = 0;
+  double outside = 0;
+  for (const WorkerUse& worker : analysis.workers) {
+    if (worker.kind == "cpu") continue;
+    in_update += worker.no_work_in_update;
+    outside += worker.of(Use::kNoWork) - worker.no_work_in_update;
+  }
+  const auto steps = static_cast<double>(analysis.steps.size());
+  return {{.what = fmt::format("device workers had no work while updates ran: {:.1f} ms a step",
+                               in_update / steps / kMicrosInMilli),
+           .remedy = "update a larger share on the device: STARPU_SCHED=dos balances it, "
+                     "sched.share sets it",
+           .worker_us = in_update / steps,
+           .share = in_update / total},
+          {.what = fmt::format("device workers had no work outside the update: {:.1f} ms a step",
+                               outside / steps / kMicrosInMilli),
+           .remedy = "let the device run forward and backward too (train.cuda_devices), or expect "
+                     "no more of it than updates",
+           .worker_us = outside / steps,
+           .share = outside / total}};
 }
 
 /// Time that a link spent on buffers that had gone the same way in the same step: evicted between.
@@ -86,6 +110,7 @@ std::vector<Loss> find_losses(const Analysis& analysis) {
   if (total <= 0) return {};
   std::vector<Loss> losses;
   for (const Advice& advice : kAdvice) losses.push_back(loss_of(advice, analysis, total));
+  for (Loss& loss : device_losses(analysis, total)) losses.push_back(std::move(loss));
   for (const LinkUse& link : analysis.links) losses.push_back(loss_of(link, analysis, total));
   std::erase_if(losses, [](const Loss& loss) { return loss.share < kSmallest; });
   std::stable_sort(losses.begin(), losses.end(),

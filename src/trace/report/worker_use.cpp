@@ -102,6 +102,7 @@ Intervals united(const Map& map, const Key& key) {
 std::vector<WorkerUse> worker_use(const Trace& trace, const Interval& window) {
   const Times times = gather(trace);
   const Undisturbed undisturbed(trace, times.workers);
+  const Intervals updates = phase_spans(trace, "update");
   std::vector<WorkerUse> result;
   for (const auto& [place, worker] : times.workers) {
     WorkerUse use{.rank = place.first,
@@ -123,6 +124,7 @@ std::vector<WorkerUse> worker_use(const Trace& trace, const Interval& window) {
     take(Use::kCheckpoint, united(times.checkpoints, place.first));
     if (worker->kind == "cpu") take(Use::kDevice, united(times.device_running, place.first));
     at(Use::kNoWork) = length(rest);
+    use.no_work_in_update = length(intersect(rest, updates));
     result.push_back(std::move(use));
   }
   return result;
