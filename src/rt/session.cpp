@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/nearest.hpp"
+#include "rt/start_lock.hpp"
 
 namespace dos::rt {
 
@@ -63,7 +64,10 @@ Session::Session(const SessionConfig& config) {
   conf.precedence_over_environment_variables = 1;
   // Signals belong to the trainer, which stops cleanly at the end of a step.
   conf.catch_signals = 0;
-  const int result = starpu_init(&conf);
+  const int result = [&] {
+    const StartLock one_after_the_other(StartLock::default_file());
+    return starpu_init(&conf);
+  }();
   expect(result == 0,
          "StarPU found no worker it may use (error {}): check STARPU_NCPU and the job's cores",
          result);

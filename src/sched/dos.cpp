@@ -102,24 +102,51 @@ Shares scaled(const Shares& shares, double factor) {
   return result;
 }
 
+units::Bytes slot_of(const Problem& problem) {
+  return units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
+}
+
+/// What residents may take of a GPU, beside the window of what is streamed there, if anything.
+units::Bytes room_for_residents(const Problem& problem, const PolicyOptions& options, Index gpu,
+                                bool streams) {
+  if (!options.residents) return units::Bytes{0};
+  const StateMemory& memory = problem.memory[static_cast<std::size_t>(gpu)];
+  units::Bytes room = std::min(memory.update, memory.resident);
+  if (streams) {
+    const Index window = options.window.value_or(useful_window(problem, gpu, problem.largest()));
+    room = std::min(room, memory.update - slot_of(problem) * static_cast<double>(window));
+  }
+  return std::max(units::Bytes{0}, room);
+}
+
 /// The optimum's shares; residents leave room for the window of what is streamed.
 Shares shares_of(const Problem& problem, const PolicyOptions& options, const Bound& bound) {
   Shares shares{{}, bound.streamed};
-  const units::Bytes slot =
-      units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
   for (Index g = 0; g < problem.gpus(); ++g) {
     const auto gpu = static_cast<std::size_t>(g);
-    const StateMemory& memory = problem.memory[gpu];
-    units::Bytes room =
-        options.residents ? std::min(memory.update, memory.resident) : units::Bytes{0};
-    if (bound.streamed[gpu] > problem.total() * 1e-9) {
-      const Index window = options.window.value_or(useful_window(problem, g, problem.largest()));
-      room = std::min(room, memory.update - slot * static_cast<double>(window));
-    }
+    const bool streams = bound.streamed[gpu] > problem.total() * 1e-9;
     // The optimum rounded up by one subgroup: rounding down would leave memory unused.
-    const units::Bytes wanted = bound.resident[gpu] * problem.cost.held() + slot;
-    shares.resident.push_back(std::max(units::Bytes{0}, std::min(room, wanted)));
+    const units::Bytes wanted = bound.resident[gpu] * problem.cost.held() + slot_of(problem);
+    shares.resident.push_back(std::min(room_for_residents(problem, options, g, streams), wanted));
   }
+  return shares;
+}
+
+/// Nothing for the CPU, where a worker needs longer for one subgroup than GPUs for all: as many
+/// residents as there is room for, the rest streamed evenly.
+Shares shares_without_cpu(const Problem& problem, const PolicyOptions& options) {
+  Shares shares;
+  units::Params left = problem.total();
+  const units::Params each = left / static_cast<double>(problem.gpus());
+  for (Index g = 0; g < problem.gpus(); ++g) {
+    const units::Bytes states = each * problem.cost.held();
+    const bool streams = states > room_for_residents(problem, options, g, /*streams=*/false);
+    shares.resident.push_back(std::min(states, room_for_residents(problem, options, g, streams)));
+    left -= shares.resident.back() / problem.cost.held();
+  }
+  // Whole subgroups may leave room for residents unused, on each GPU less than one.
+  const units::Params one(static_cast<double>(problem.largest()));
+  shares.streamed.assign(shares.resident.size(), left / static_cast<double>(problem.gpus()) + one);
   return shares;
 }
 
@@ -197,6 +224,8 @@ Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
           {.busy_links = busy, .half_duplex = options.half_duplex, .residents = options.residents});
       search_near(problem, options, search, shares_of(problem, options, bound));
     }
+    const Shares all = shares_without_cpu(problem, options);
+    search.try_shares(all.resident, all.streamed, options.window);
   }
   Plan plan = search.take();
   if (plan.gpu_share(problem) == 0) plan.reason = reason_for_all_cpu(problem);

@@ -39,13 +39,15 @@ void Dispatch::push(const ReadyTasks::Key& key, TaskNote& note) {
 }
 
 void Dispatch::push_update(const ReadyTasks::Key& key, TaskNote& note) {
-  at(note.group).queued_seconds += note.seconds;
-  at(note.group).updates.add(key, &note);
+  Group& group = at(note.group);
+  group.queued_seconds += note.seconds;
+  const bool waits_its_turn = !group.device.is_cpu() && !note.travels;
+  (waits_its_turn ? group.residents : group.updates).add(key, &note);
 }
 
 bool Dispatch::is_late(const Group& gpu, const UpdateBoard& board, Index params, double now) {
-  const auto expected = board.expected(params, gpu.device);
-  return expected && gpu.pace.seconds(expected->value(), params, now) > kLate * expected->value();
+  const auto planned = board.planned_time(params, gpu.device);
+  return planned && gpu.pace.seconds(planned->value(), params, now) > kLate * planned->value();
 }
 
 GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, Index params,
@@ -57,13 +59,19 @@ GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, I
   return {.window = window, .slots = board.slots(gpu.device.gpu)};
 }
 
-bool Dispatch::has_room(const Group& gpu, const TaskNote& note, const UpdateBoard& board,
-                        double now) const {
-  return gpu.window.has_room(note.is_resident, limits(gpu, board, note.params, now), now);
+ReadyTasks* Dispatch::first_with_room(Group& gpu, const UpdateBoard& board, double now) const {
+  ReadyTasks* first = nullptr;
+  for (ReadyTasks* queue : {&gpu.updates, &gpu.residents}) {
+    if (queue->empty() || (first != nullptr && first->first_key() < queue->first_key())) continue;
+    const TaskNote& note = queue->first();
+    if (gpu.window.has_room(!note.travels, limits(gpu, board, note.params, now), now))
+      first = queue;
+  }
+  return first;
 }
 
 TaskNote* Dispatch::enter(Group& gpu, TaskNote& note) {
-  gpu.window.enter(note.is_resident);
+  gpu.window.enter(!note.travels);
   note.in_window = true;
   return &note;
 }
@@ -82,18 +90,28 @@ void Dispatch::admitted(ReadyTasks::Node&& node) {
   at(group).ready.add(std::move(node));
 }
 
-bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const UpdateBoard& board,
-                                 double now) {
-  const TaskNote& last = owner.updates.last();
+double Dispatch::time_left(const Group& owner, const TaskNote& last, const UpdateBoard& board,
+                           double one) {
+  const auto waiting = static_cast<double>(owner.updates.size());
+  if (owner.device.is_cpu()) {
+    const auto workers = static_cast<double>(std::max<Index>(1, owner.pace.workers()));
+    return one * std::ceil((waiting + static_cast<double>(owner.ahead)) / workers);
+  }
+  const double streamed = waiting + static_cast<double>(owner.window.streamed());
+  const auto all = waiting + static_cast<double>(owner.residents.size() + owner.window.at_work());
+  if (!last.travels) return one * all;
+  // Kernels of residents run while states are copied.
+  const double kernel = value_of(board.expected(last.params, owner.device, /*travels=*/false));
+  return std::max(one * streamed, kernel * all);
+}
+
+bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const TaskNote& last,
+                                 const UpdateBoard& board, double now) {
   const auto mine = board.expected(last.params, idle.device);
   const auto theirs = board.expected(last.params, owner.device);
   if (!mine || !theirs) return false;
   const double my_time = idle.pace.seconds(mine->value(), last.params, now);
   const double their_time = owner.pace.seconds(theirs->value(), last.params, now);
-  const auto waiting =
-      static_cast<double>(owner.updates.size() + owner.window.at_work() + owner.ahead);
-  const double rounds =
-      std::ceil(waiting / static_cast<double>(std::max<Index>(1, owner.pace.workers())));
   // On a GPU it is the turn of those in the window first, and states come and go.
   double cost =
       my_time * (idle.device.is_cpu() ? 1 : 3 + static_cast<double>(idle.window.at_work()));
@@ -102,13 +120,14 @@ bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const Up
     if (!is_late(owner, board, last.params, now)) return false;
     cost += 2 * theirs->value();
   }
-  return cost < their_time * rounds;
+  return cost < time_left(owner, last, board, their_time);
 }
 
 void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
   at(note.group).queued_seconds -= note.seconds;
   note.group = to;
   note.is_resident = false;
+  note.travels = !at(to).device.is_cpu();
   note.seconds = value_of(board.expected(note.params, at(to).device));
   at(to).queued_seconds += note.seconds;
 }
@@ -136,7 +155,7 @@ void Dispatch::ended(TaskNote& note, const UpdateBoard& board, double now) {
     note.in_window = false;
     return;
   }
-  group.window.leave(note.is_resident);
+  group.window.leave(!note.travels);
   note.in_window = false;
   if (!note.is_resident)
     group.window.send_back(now, board.write_back_time(note.params, group.device).value());

@@ -15,25 +15,30 @@ namespace dos::sched_starpu {
 /// The workers of one memory node and the tasks that wait for them.
 struct Group {
   Device device{};
-  ReadyTasks ready{};    ///< may run now
-  ReadyTasks updates{};  ///< updates that may run now; of a GPU: that wait for room in its window
+  ReadyTasks ready{};      ///< may run now
+  ReadyTasks updates{};    ///< updates that may run now; of a GPU: whose states are to come
+  ReadyTasks residents{};  ///< of a GPU: updates whose states are there
   GpuWindow window{};
   Index ahead = 0;  ///< of the CPU: updates whose gradients are fetched, until they have run
   Pace pace{};
   Load load{};
   double queued_seconds = 0;   ///< of what waits
   double last_update_end = 0;  ///< seconds
+
+  /// Whether updates wait, none of them prefetched.
+  [[nodiscard]] bool has_updates() const { return !updates.empty() || !residents.empty(); }
 };
 
 /// Who runs which task next: queues, windows, and what a worker without work takes from others.
 /// Decisions only: nothing here knows a runtime, reads a clock or locks. Times are seconds of one
 /// clock. Groups are numbered in the order in which they are added, the CPU first.
 ///
-/// Updates of a GPU wait in `updates` until admit() lets them into the window; whoever called it
-/// prefetches them and hands them back to admitted(). Beside GPUs, those of the CPU do so until a
-/// few rounds of them have their gradients, which would come behind states on the link otherwise.
-/// From then on they stay: StarPU wants a prefetched task where it was prefetched. `can_run` says
-/// whether the worker, or for admit() any worker of the GPU, can run a task.
+/// Updates of a GPU wait until admit() lets them into the window; whoever called it prefetches them
+/// and hands them back to admitted(). Streamed ones and residents do not wait for each other: the
+/// link works on while residents run, the GPU while states come. Beside GPUs, those of the CPU do
+/// so until a few rounds of them have their gradients, which would come behind states on the link
+/// otherwise. From then on they stay: StarPU wants a prefetched task where it was prefetched.
+/// `can_run` says whether the worker, or for admit() any worker of the GPU, can run a task.
 class Dispatch {
  public:
   /// `adapts`: workers without work may take updates that are planned elsewhere.
@@ -61,10 +66,11 @@ class Dispatch {
   ReadyTasks::Node admit(Index gpu, const UpdateBoard& board, double now, Predicate&& can_run) {
     Group& group = at(gpu);
     if (group.device.is_cpu()) return next_ahead(group);
-    if (group.updates.empty())
+    if (!group.has_updates())
       return adapts_ ? from_elsewhere(gpu, board, now, can_run) : ReadyTasks::Node{};
-    if (!has_room(group, group.updates.first(), board, now)) return {};
-    ReadyTasks::Node node = group.updates.take_first();
+    ReadyTasks* queue = first_with_room(group, board, now);
+    if (queue == nullptr) return {};
+    ReadyTasks::Node node = queue->take_first();
     enter(group, *node.mapped());
     return node;
   }
@@ -94,7 +100,7 @@ class Dispatch {
 
   /// Whether another group may have something to take from this one.
   [[nodiscard]] bool can_be_helped(Index group) const {
-    return adapts_ && !groups_[static_cast<std::size_t>(group)].updates.empty();
+    return adapts_ && groups_[static_cast<std::size_t>(group)].has_updates();
   }
 
  private:
@@ -104,11 +110,16 @@ class Dispatch {
   /// Whether updates take far longer than the plan expects.
   [[nodiscard]] static bool is_late(const Group& gpu, const UpdateBoard& board, Index params,
                                     double now);
-  [[nodiscard]] bool has_room(const Group& gpu, const TaskNote& note, const UpdateBoard& board,
-                              double now) const;
-  /// Whether a worker of `idle` would end the last update that waits for `owner` before `owner`.
+  /// The queue of a GPU whose first update goes next, null when there is room for none.
+  [[nodiscard]] ReadyTasks* first_with_room(Group& gpu, const UpdateBoard& board, double now) const;
+  /// Whether a worker of `idle` would end `last`, which waits for `owner`, before `owner`.
   [[nodiscard]] static bool would_end_earlier(const Group& idle, const Group& owner,
-                                              const UpdateBoard& board, double now);
+                                              const TaskNote& last, const UpdateBoard& board,
+                                              double now);
+  /// In how many seconds `owner` has run all that waits for it, at `one` second an update, or all
+  /// that is streamed if `last` is.
+  [[nodiscard]] static double time_left(const Group& owner, const TaskNote& last,
+                                        const UpdateBoard& board, double one);
   void move(TaskNote& note, Index to, const UpdateBoard& board);
   void taken(TaskNote& note, Index worker, double now);
 
@@ -127,10 +138,10 @@ class Dispatch {
   /// An update that nobody has prefetched, as room came while no task began or ended.
   template <class Predicate>
   TaskNote* take_late(Group& gpu, const UpdateBoard& board, double now, Predicate&& can_run) {
-    if (gpu.device.is_cpu() || gpu.updates.empty()) return nullptr;
-    const TaskNote& first = gpu.updates.first();
-    if (!can_run(first.task) || !has_room(gpu, first, board, now)) return nullptr;
-    return enter(gpu, *gpu.updates.take_first().mapped());
+    if (gpu.device.is_cpu()) return nullptr;
+    ReadyTasks* queue = first_with_room(gpu, board, now);
+    if (queue == nullptr || !can_run(queue->first().task)) return nullptr;
+    return enter(gpu, *queue->take_first().mapped());
   }
 
   /// The last update of another group, moved to this one, and into its window if it is a GPU's.
@@ -141,13 +152,14 @@ class Dispatch {
     // Until then work of its own is to come.
     if (!board.all_arrived()) return {};
     for (Group& owner : groups_) {
-      if (&owner == &idle || owner.updates.empty()) continue;
-      const TaskNote& last = owner.updates.last();
+      if (&owner == &idle || !owner.has_updates()) continue;
+      ReadyTasks& queue = owner.updates.empty() ? owner.residents : owner.updates;
+      const TaskNote& last = queue.last();
       if (!idle.device.is_cpu() &&
           !idle.window.has_room(/*resident=*/false, limits(idle, board, last.params, now), now))
         continue;
-      if (!can_run(last.task) || !would_end_earlier(idle, owner, board, now)) continue;
-      ReadyTasks::Node node = owner.updates.take_last();
+      if (!can_run(last.task) || !would_end_earlier(idle, owner, last, board, now)) continue;
+      ReadyTasks::Node node = queue.take_last();
       move(*node.mapped(), index, board);
       if (!idle.device.is_cpu()) enter(idle, *node.mapped());
       return node;

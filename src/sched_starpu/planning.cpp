@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched_starpu/planning.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -10,8 +11,31 @@ namespace dos::sched_starpu {
 namespace {
 
 constexpr double kGainWorthChanging = 0.03;
+constexpr double kStepsToGainAMove = 200;
+
+bool is_resident_on(const sched::Assignment& assignment, Index gpu) {
+  return assignment.placement == sched::Placement::kResident && assignment.gpu == gpu;
+}
 
 }  // namespace
+
+units::Seconds time_to_move(const sched::Problem& problem, const sched::Plan& now,
+                            const sched::Plan& next) {
+  units::Seconds longest{0};
+  for (Index gpu = 0; gpu < problem.gpus(); ++gpu) {
+    units::Bytes in{0};
+    units::Bytes out{0};
+    for (std::size_t i = 0; i < problem.subgroups.size(); ++i) {
+      const bool is_here = is_resident_on(now.assignments[i], gpu);
+      const bool will_be = is_resident_on(next.assignments[i], gpu);
+      const units::Params params(static_cast<double>(problem.subgroups[i].params));
+      if (is_here != will_be) (will_be ? in : out) += params * problem.cost.state;
+    }
+    const perfmodels::GpuRates& rates = problem.rates.gpus[static_cast<std::size_t>(gpu)];
+    longest = std::max({longest, in / rates.h2d, out / rates.d2h});
+  }
+  return longest;
+}
 
 PlanOutcome carry_out(PlanOrder order) {
   PlanOutcome outcome{.order = std::move(order), .plan = {}, .obstacle = {}};
@@ -23,8 +47,11 @@ PlanOutcome carry_out(PlanOrder order) {
     return outcome;
   }
   if (!given.current) return outcome;
-  const double now = sched::replay(given.problem, *given.current).update_end.value();
-  if (outcome.plan->time.value() > (1 - kGainWorthChanging) * now) outcome.plan = given.current;
+  const units::Seconds now = sched::replay(given.problem, *given.current).update_end;
+  const units::Seconds gain = now - outcome.plan->time;
+  const units::Seconds cost = time_to_move(given.problem, *given.current, *outcome.plan);
+  if (gain <= now * kGainWorthChanging || gain * kStepsToGainAMove < cost)
+    outcome.plan = given.current;
   return outcome;
 }
 

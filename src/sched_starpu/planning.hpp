@@ -28,7 +28,13 @@ struct PlanOutcome {
   std::string obstacle;             ///< why it cannot
 };
 
-/// Plans; the plan that holds stays unless the new one is faster by more than 3 %.
+/// How long the links are busy when residents go where `next` has them instead of `now`: GPUs and
+/// directions beside each other.
+units::Seconds time_to_move(const sched::Problem& problem, const sched::Plan& now,
+                            const sched::Plan& next);
+
+/// Plans; the plan that holds stays unless the new one is faster by more than 3 % and gains within
+/// 200 steps what it costs to move residents.
 PlanOutcome carry_out(PlanOrder order);
 
 }  // namespace dos::sched_starpu

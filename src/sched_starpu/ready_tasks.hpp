@@ -21,6 +21,7 @@ struct TaskNote {
   Index subgroup = -1;       ///< of an update
   Index params = 0;          ///< of an update
   bool is_resident = false;  ///< an update whose states stay on the GPU
+  bool travels = false;      ///< an update whose states come to the GPU first
   bool in_window = false;    ///< an update that a GPU prefetches or runs
   Index worker = 0;          ///< of the group, once it runs
   double start = 0;          ///< seconds, data at hand

@@ -220,6 +220,7 @@ void Scheduler::place_update(TaskNote& note) {
     group = note.group = group_of(place.device, note.task);
     const Device& device = node(group).device;
     note.is_resident = place.is_resident && device == place.device;
+    note.travels = !device.is_cpu() && (!note.is_resident || place.arrives);
     note.seconds = board_->expected(note.params, device).value_or(units::Seconds(0)).value();
     if (settings_.observer != nullptr)
       settings_.observer(note.task, note.params, static_cast<int>(node(group).id),
@@ -325,7 +326,7 @@ starpu_task* Scheduler::pop() {
                                   [worker](starpu_task* task) { return may_run(worker, task); });
   if (note == nullptr) {
     const Group& group = dispatch_.groups()[static_cast<std::size_t>(here.group)];
-    clocks_[worker].refused(now / kMicro, here.group != 0 && !group.updates.empty());
+    clocks_[worker].refused(now / kMicro, here.group != 0 && group.has_updates());
     return nullptr;
   }
   is_idle_[worker] = false;

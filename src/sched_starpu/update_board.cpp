@@ -13,8 +13,6 @@ namespace dos::sched_starpu {
 namespace {
 
 constexpr Index kProbesPerGpu = 2;
-/// Weight of the newest measurement: a rate follows a change within some ten updates.
-constexpr double kNewest = 0.1;
 constexpr double kChangeWorthPlanning = 0.05;
 
 units::Params params_of(Index count) {
@@ -36,25 +34,16 @@ void add(StepReport& sum, const StepReport& step) {
 
 }  // namespace
 
-void UpdateBoard::Rate::see(units::ParamsPerSecond rate) {
-  // The first one may have loaded a kernel: what was suggested is better than that.
-  if (++seen == 1 && is_suggested) return;
-  value = seen > 2 ? *value * (1 - kNewest) + rate * kNewest : rate;
-}
-
-UpdateBoard::Rate& UpdateBoard::rate_of(Device device) {
+LearnedRate& UpdateBoard::rate_of(Device device) {
   return device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)];
 }
 
-const UpdateBoard::Rate& UpdateBoard::rate_of(Device device) const {
+const LearnedRate& UpdateBoard::rate_of(Device device) const {
   return device.is_cpu() ? cpu_ : gpus_[static_cast<std::size_t>(device.gpu)];
 }
 
 void UpdateBoard::suggest(Index params, Device device, units::Seconds time) {
-  Rate& rate = rate_of(device);
-  if (rate.value || !(time.value() > 0) || params == 0) return;
-  rate.value = params_of(params) / time;
-  rate.is_suggested = true;
+  if (time.value() > 0 && params > 0) rate_of(device).suggest(params_of(params) / time);
 }
 
 UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
@@ -62,7 +51,8 @@ UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
     : policy_(std::move(policy)),
       options_(std::move(options)),
       surroundings_(std::move(surroundings)),
-      gpus_(surroundings_.gpus.size()) {
+      gpus_(surroundings_.gpus.size()),
+      is_moved_into_(gpus_.size()) {
   static_cast<void>(sched::find_policy(policy_));
   options_.validate();
 }
@@ -80,8 +70,11 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
 }
 
 Place UpdateBoard::place(Index index) {
-  const Place result = planned(index);
+  Place result = planned(index);
   Known& known = known_[static_cast<std::size_t>(index)];
+  result.arrives = result.is_resident && known.home != result.device.gpu;
+  if (result.arrives) is_moved_into_[static_cast<std::size_t>(result.device.gpu)] = true;
+  known.has_moved = known.placed != result.device;
   known.placed = result.device;
   const units::Params params = params_of(known.task.params);
   current_.total += params;
@@ -116,6 +109,7 @@ void UpdateBoard::plan_traffic(Known& known, Index index, const Place& place) {
 void UpdateBoard::begin_step() {
   if (current_.step > 0) end_step();
   expected_ = std::exchange(arrived_, 0);
+  is_moved_into_.assign(gpus_.size(), false);
   current_ = {.step = current_.step + 1};
   current_.planned.resize(gpus_.size());
   if (current_.step == 1) return;
@@ -133,17 +127,17 @@ void UpdateBoard::end_step() {
 }
 
 bool UpdateBoard::rates_are_known() const {
-  return cpu_.value &&
-         std::ranges::all_of(gpus_, [](const Rate& r) { return r.value.has_value(); });
+  return cpu_.value() &&
+         std::ranges::all_of(gpus_, [](const LearnedRate& r) { return r.value().has_value(); });
 }
 
 bool UpdateBoard::rates_have_changed() const {
   const auto changed = [&](units::ParamsPerSecond now, std::size_t place) {
     return std::abs(now / planned_with_[place] - 1) > kChangeWorthPlanning;
   };
-  if (changed(*cpu_.value, 0)) return true;
+  if (changed(*cpu_.value(), 0)) return true;
   for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu)
-    if (changed(*gpus_[gpu].value, gpu + 1)) return true;
+    if (changed(*gpus_[gpu].value(), gpu + 1)) return true;
   return false;
 }
 
@@ -155,14 +149,14 @@ std::optional<PlanOrder> UpdateBoard::order() {
                   .options = options_,
                   .problem = {},
                   .subgroups = std::vector<Index>(known_.size()),
-                  .rates = {*cpu_.value},
+                  .rates = {*cpu_.value()},
                   .current = {}};
   std::iota(order.subgroups.begin(), order.subgroups.end(), Index{0});
   std::ranges::stable_sort(order.subgroups, [&](Index a, Index b) {
     return known_[static_cast<std::size_t>(a)].task.priority >
            known_[static_cast<std::size_t>(b)].task.priority;
   });
-  for (const Rate& gpu : gpus_) order.rates.push_back(*gpu.value);
+  for (const LearnedRate& gpu : gpus_) order.rates.push_back(*gpu.value());
   order.problem = describe(order.subgroups);
   if (planned_subgroups_ == std::ssize(known_)) order.current = plan_;
   return order;
@@ -209,14 +203,14 @@ sched::Problem UpdateBoard::describe(const std::vector<Index>& order) const {
   }
   perfmodels::Rates& rates = problem.rates;
   rates.cpu_workers = surroundings_.cpu_workers;
-  rates.cpu_worker = *cpu_.value;
-  rates.cpu_update = *cpu_.value * static_cast<double>(surroundings_.cpu_workers);
+  rates.cpu_worker = *cpu_.value();
+  rates.cpu_update = *cpu_.value() * static_cast<double>(surroundings_.cpu_workers);
   rates.transfer_latency = surroundings_.transfer_latency;
   units::BytesPerSecond links{0};
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     const Surroundings::Gpu& gpu = surroundings_.gpus[i];
     const units::BytesPerSecond both = gpu.h2d + gpu.d2h;
-    rates.gpus.push_back({.update = *gpus_[i].value,
+    rates.gpus.push_back({.update = *gpus_[i].value(),
                           .h2d = gpu.h2d,
                           .d2h = gpu.d2h,
                           .both = both,
@@ -237,10 +231,10 @@ Report UpdateBoard::report() const {
                 .obstacle = obstacle_,
                 .steps = last_,
                 .all = all_,
-                .devices = {{.rate = cpu_.value, .rate_is_measured = cpu_.is_measured()}}};
+                .devices = {{.rate = cpu_.value(), .rate_is_measured = cpu_.is_measured()}}};
   if (current_.step > 0) add(report.all, current_);
   for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu)
-    report.devices.push_back({.rate = gpus_[gpu].value,
+    report.devices.push_back({.rate = gpus_[gpu].value(),
                               .rate_is_measured = gpus_[gpu].is_measured(),
                               .h2d = surroundings_.gpus[gpu].h2d,
                               .d2h = surroundings_.gpus[gpu].d2h});
@@ -253,7 +247,7 @@ Place UpdateBoard::planned(Index index) const {
   if (!plan_) {
     if (current_.step > 1 || index >= kProbesPerGpu * gpus) return {};
     const Device gpu{.gpu = index % gpus};
-    return rate_of(gpu).is_suggested ? Place{} : Place{.device = gpu};
+    return rate_of(gpu).is_suggested() ? Place{} : Place{.device = gpu};
   }
   if (known.position < 0) return {};
   const sched::Assignment& assignment =
@@ -278,23 +272,41 @@ units::Seconds UpdateBoard::write_back_time(Index params, Device gpu) const {
 }
 
 void UpdateBoard::executed(Index index, Device device, units::Seconds time) {
-  const Known& known = known_[static_cast<std::size_t>(index)];
+  Known& known = known_[static_cast<std::size_t>(index)];
   const units::Params params = params_of(known.task.params);
   if (!device.is_cpu()) current_.executed_gpu += params;
-  if (device != known.placed) ++current_.moved;
+  if (device != known.placed) {
+    ++current_.moved;
+    known.home = -1;
+  }
   if (!(time.value() > 0) || known.task.params == 0) return;
-  rate_of(device).see(params / time);
+  const bool settles_in =
+      !device.is_cpu() && (known.has_moved || device != known.placed ||
+                           is_moved_into_[static_cast<std::size_t>(device.gpu)]);
+  LearnedRate& rate = rate_of(device);
+  settles_in ? rate.glimpse(params / time) : rate.see(params / time);
 }
 
-std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device) const {
-  const Rate& rate = rate_of(device);
-  if (!rate.value) return std::nullopt;
-  const units::Seconds kernel = params_of(params) / *rate.value;
-  if (device.is_cpu()) return kernel;
+units::Seconds UpdateBoard::update_time(Index params, Device device, units::ParamsPerSecond rate,
+                                        bool travels) const {
+  const units::Seconds kernel = params_of(params) / rate;
+  if (device.is_cpu() || !travels) return kernel;
   const Surroundings::Gpu& gpu = surroundings_.gpus[static_cast<std::size_t>(device.gpu)];
   const sched::UpdateCost& cost = known_.front().task.cost;
   return std::max({kernel, params_of(params) * cost.held() / gpu.h2d,
                    params_of(params) * cost.state / gpu.d2h});
+}
+
+std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device,
+                                                    bool travels) const {
+  const std::optional<units::ParamsPerSecond>& rate = rate_of(device).value();
+  if (!rate) return std::nullopt;
+  return update_time(params, device, *rate, travels);
+}
+
+std::optional<units::Seconds> UpdateBoard::planned_time(Index params, Device device) const {
+  if (!plan_) return std::nullopt;
+  return update_time(params, device, planned_with_[static_cast<std::size_t>(device.gpu + 1)], true);
 }
 
 }  // namespace dos::sched_starpu

@@ -8,6 +8,7 @@
 
 #include "sched/plan.hpp"
 #include "sched/policy.hpp"
+#include "sched_starpu/learned_rate.hpp"
 #include "sched_starpu/planning.hpp"
 #include "sched_starpu/report.hpp"
 
@@ -32,6 +33,7 @@ struct Device {
 struct Place {
   Device device;
   bool is_resident = false;  ///< whether its states stay on the GPU
+  bool arrives = false;      ///< a resident whose states are still elsewhere
 };
 
 /// What stays as it is while the program runs.
@@ -91,12 +93,18 @@ class UpdateBoard {
   /// Holds until that device is measured.
   void suggest(Index params, Device device, units::Seconds time);
 
-  /// An update has run in `time` on one CPU worker or on a GPU, data at hand.
+  /// An update has run in `time` on one CPU worker or on a GPU, data at hand. On a GPU where it was
+  /// not in the step before, or to which residents come in this step, the time may hold what memory
+  /// takes: it is the rate only until another is known. A plan from such rates would move more, and
+  /// be wrong again.
   void executed(Index index, Device device, units::Seconds time);
 
   /// How long an update takes: on one CPU worker; on a GPU its kernel or its copies, whichever is
-  /// longer. Nothing before the first one was measured.
-  [[nodiscard]] std::optional<units::Seconds> expected(Index params, Device device) const;
+  /// longer, of a resident its kernel. Nothing before the first one was measured.
+  [[nodiscard]] std::optional<units::Seconds> expected(Index params, Device device,
+                                                       bool travels = true) const;
+  /// The same at the rates that the plan was made with; nothing while there is no plan.
+  [[nodiscard]] std::optional<units::Seconds> planned_time(Index params, Device device) const;
 
   [[nodiscard]] const std::optional<sched::Plan>& plan() const { return plan_; }
   /// Without what only the runtime knows: names, workers, times and bytes of the devices.
@@ -105,21 +113,16 @@ class UpdateBoard {
  private:
   struct Known {
     UpdateTask task;
-    Index step = 0;       ///< in which it was seen last
-    Index position = -1;  ///< in problem_, once there is a plan
-    Device placed{};      ///< in that step
-    Index home = -1;      ///< the GPU on which its states stay
+    Index step = 0;          ///< in which it was seen last
+    Index position = -1;     ///< in problem_, once there is a plan
+    Device placed{};         ///< in that step
+    bool has_moved = false;  ///< placed elsewhere in the step before
+    Index home = -1;         ///< the GPU on which its states stay
   };
-  struct Rate {
-    std::optional<units::ParamsPerSecond> value;
-    Index seen = 0;
-    bool is_suggested = false;  ///< before it was seen
-    [[nodiscard]] bool is_measured() const { return seen > (is_suggested ? 1 : 0); }
-    void see(units::ParamsPerSecond rate);
-  };
-
-  Rate& rate_of(Device device);
-  [[nodiscard]] const Rate& rate_of(Device device) const;
+  LearnedRate& rate_of(Device device);
+  [[nodiscard]] const LearnedRate& rate_of(Device device) const;
+  [[nodiscard]] units::Seconds update_time(Index params, Device device, units::ParamsPerSecond rate,
+                                           bool travels) const;
   void begin_step();
   void end_step();
   void plan_traffic(Known& known, Index index, const Place& place);
@@ -133,8 +136,9 @@ class UpdateBoard {
   Surroundings surroundings_;
   std::unordered_map<const void*, Index> index_of_;
   std::vector<Known> known_;
-  Rate cpu_;  ///< of one worker
-  std::vector<Rate> gpus_;
+  LearnedRate cpu_;  ///< of one worker
+  std::vector<LearnedRate> gpus_;
+  std::vector<bool> is_moved_into_;  ///< by GPU: residents come in this step
   std::vector<units::ParamsPerSecond> planned_with_;
   std::optional<sched::Problem> problem_;
   std::optional<sched::Plan> plan_;

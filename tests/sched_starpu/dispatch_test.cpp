@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cmath>
+#include <memory>
 
 #include "sched/registry.hpp"
 #include "sched_starpu/simulated_step.hpp"
@@ -102,13 +104,19 @@ TEST_P(ADisturbance, DelaysAStepByOneSubgroupAtMost) {
   EXPECT_LE(step.end, latest_end(node, slow, undisturbed, window) * (1 + kRounding));
 }
 
+bool has_residents(const UpdateBoard& board) {
+  for (Index i = 0; i < kSubgroups; ++i)
+    if (board.planned(i).is_resident) return true;
+  return false;
+}
+
 TEST(Dispatch, AGpuThatIsLateGivesResidentsAway) {
   const SimulatedNode node{.kernel = 0.02};
   const Slow slow{.device = {.gpu = 0}, .since = 0.1, .factor = 20};
   SimulatedProgram program("dos", {}, node, kSubgroups);
   double undisturbed = 0;
   for (int i = 0; i < 3; ++i) undisturbed = program.step().end;
-  ASSERT_TRUE(program.board().planned(0).is_resident);
+  ASSERT_TRUE(has_residents(program.board()));
   const SimulatedStep step = program.step(slow_down(node, slow));
   EXPECT_EQ(step.updates, kSubgroups);
   // Residents wait for their turn in the window, up to kResidentsAtOnce of them.
@@ -121,6 +129,88 @@ TEST(Dispatch, ResidentsStayWithAGpuThatIsInTime) {
   SimulatedProgram program("dos", {}, {.kernel = 0.02}, kSubgroups);
   for (int i = 0; i < 5; ++i) program.step();
   EXPECT_EQ(program.board().report().steps.back().moved, 0);
+}
+
+bool anything(starpu_task*) {
+  return true;
+}
+
+/// A GPU, whose window holds one streamed update, and a CPU with two workers.
+class OneGpu : public testing::Test {
+ protected:
+  OneGpu() {
+    Surroundings around{.cpu_workers = 2, .gpus = {}, .transfer_latency = units::Seconds(0)};
+    around.gpus.push_back({.h2d = units::BytesPerSecond(1e9),
+                           .d2h = units::BytesPerSecond(1e9),
+                           .memory = {.update = units::Bytes(1e9), .resident = units::Bytes(1e9)}});
+    board_ = std::make_unique<UpdateBoard>("dos", sched::PolicyOptions{}, around);
+    board_->arrive({.subgroup = this, .params = 1, .priority = 0, .cost = {}});
+    for (Index group : {0, 1}) dispatch_.add_group({.gpu = group - 1});
+    for (Index group : {0, 0, 1}) dispatch_.add_worker(group);
+  }
+  /// The i-th in the order of all.
+  void push(Index i, Index group, bool resident) {
+    notes_[static_cast<std::size_t>(i)] = {.group = group,
+                                           .subgroup = i,
+                                           .params = 1,
+                                           .is_resident = resident,
+                                           .travels = group > 0 && !resident};
+    dispatch_.push_update({0, static_cast<std::uint64_t>(i)}, notes_[static_cast<std::size_t>(i)]);
+  }
+  /// What the group lets in, by its place in the order, until it has no room.
+  std::vector<Index> admit(Index group) {
+    std::vector<Index> admitted;
+    while (auto node = dispatch_.admit(group, *board_, 0, anything)) {
+      admitted.push_back(node.mapped()->subgroup);
+      dispatch_.admitted(std::move(node));
+    }
+    return admitted;
+  }
+
+  Dispatch dispatch_{/*adapts=*/false, /*most_streamed=*/1};
+  std::unique_ptr<UpdateBoard> board_;
+  std::array<TaskNote, 64> notes_{};
+};
+
+TEST_F(OneGpu, StatesAreFetchedWhileResidentsWaitForTheirTurn) {
+  const Index residents = 2 * kResidentsAtOnce;
+  for (Index i = 0; i < residents; ++i) push(i, 1, /*resident=*/true);
+  push(residents, 1, /*resident=*/false);
+  const std::vector<Index> admitted = admit(1);
+  EXPECT_EQ(std::ssize(admitted), kResidentsAtOnce + 1);
+  EXPECT_EQ(admitted.back(), residents);
+}
+
+TEST_F(OneGpu, ResidentsRunWhileStatesAreFetched) {
+  push(0, 1, /*resident=*/false);
+  push(1, 1, /*resident=*/false);
+  push(2, 1, /*resident=*/true);
+  EXPECT_THAT(admit(1), testing::ElementsAre(0, 2)) << "in order, and past what has no room";
+  EXPECT_EQ(dispatch_.take(1, 0, board_.get(), 0, anything)->subgroup, 0);
+  EXPECT_EQ(dispatch_.take(1, 0, board_.get(), 0, anything)->subgroup, 2);
+  EXPECT_EQ(dispatch_.take(1, 0, board_.get(), 0, anything), nullptr) << "no room yet";
+  dispatch_.ended(notes_[0], *board_, 1);
+  EXPECT_THAT(admit(1), testing::ElementsAre(1));
+}
+
+TEST_F(OneGpu, GradientsOfTheCpuAreFetchedThreeRoundsAhead) {
+  for (Index i = 0; i < 10; ++i) push(i, 0, /*resident=*/false);
+  EXPECT_THAT(admit(0), testing::ElementsAre(0, 1, 2, 3, 4, 5)) << "three rounds of two workers";
+  for (Index i : {0, 1}) EXPECT_EQ(dispatch_.take(0, i, board_.get(), 0, anything)->subgroup, i);
+  EXPECT_THAT(admit(0), testing::IsEmpty()) << "those that run count";
+  dispatch_.ended(notes_[0], *board_, 1);
+  EXPECT_THAT(admit(0), testing::ElementsAre(6));
+}
+
+TEST(Dispatch, WithoutAGpuNothingIsFetchedAhead) {
+  Dispatch dispatch(/*adapts=*/true, /*most_streamed=*/1);
+  dispatch.add_group({});
+  dispatch.add_worker(0);
+  const UpdateBoard board("dos", {}, {.cpu_workers = 1, .gpus = {}, .transfer_latency = {}});
+  TaskNote note{.subgroup = 0, .params = 1};
+  dispatch.push_update({0, 0}, note);
+  EXPECT_TRUE(dispatch.admit(0, board, 0, anything).empty());
+  EXPECT_EQ(dispatch.take(0, 0, &board, 0, anything), &note);
 }
 
 class EveryPolicy : public testing::TestWithParam<std::string> {};

@@ -74,7 +74,8 @@ void SimulatedProgram::arrive(Index subgroup) {
   const Place where = board_.place(note.subgroup);
   note.group = where.device.gpu + 1;
   note.is_resident = where.is_resident;
-  has_states_[place(note.subgroup)] = where.is_resident;
+  note.travels = note.group > 0 && (!where.is_resident || where.arrives);
+  has_states_[place(note.subgroup)] = !note.travels;
   dispatch_.push_update({priority, static_cast<std::uint64_t>(subgroup)}, note);
   if (note.group > 0)
     admit(note.group);
@@ -89,7 +90,7 @@ void SimulatedProgram::admit(Index gpu) {
     if (next->empty()) return;
     observe();
     const TaskNote& note = *next->mapped();
-    const bool stays = note.is_resident;
+    const bool stays = !note.travels;
     has_states_[place(note.subgroup)] = true;
     link.in_free = std::max(link.in_free, now_) + (stays ? 0 : node_.copy);
     at(stays ? now_ : link.in_free, [this, gpu, next] {

@@ -201,7 +201,7 @@ TEST(UpdateBoard, AGainTooSmallDoesNotChangeThePlacement) {
   program.step();
   program.step();
   const double share = program.gpu_share();
-  for (int i = 0; i < 5; ++i) program.step(kCpuRate * 1.06);
+  for (int i = 0; i < 5; ++i) program.step(kCpuRate * 0.94);
   EXPECT_EQ(program.gpu_share(), share);
   EXPECT_NE(program.board.expected(kParams, {})->value(), kParams / kCpuRate);
 }
@@ -300,6 +300,27 @@ TEST(UpdateBoard, MeasurementsReplaceWhatAModelSaid) {
   EXPECT_EQ(board.expected(kParams, {})->value(), 2);
   board.suggest(kParams, {}, units::Seconds(1));
   EXPECT_EQ(board.expected(kParams, {})->value(), 2);
+}
+
+TEST(UpdateBoard, AGpuIsMeasuredByWhatWasThereInTheStepBefore) {
+  Program program("gpu-only", surroundings(1));
+  program.step();
+  UpdateBoard& board = program.board;
+  // 12 bytes a parameter over the link take less than these.
+  const Device gpu{.gpu = 0};
+  const units::Seconds slow(1);
+  const units::Seconds fast(0.5);
+  // Two have shown a rate: the others come to the GPU only now.
+  for (const Index i : {0, 1, 2, 3}) program.arrive(i);
+  for (const Index i : {2, 3}) board.executed(i, gpu, slow);
+  EXPECT_FALSE(board.report().devices[1].rate_is_measured);
+  EXPECT_LT(board.expected(kParams, gpu)->value(), fast.value()) << "what the first ones showed";
+  board.executed(0, gpu, slow);
+  EXPECT_TRUE(board.report().devices[1].rate_is_measured);
+  EXPECT_EQ(board.expected(kParams, gpu)->value(), slow.value());
+  for (const Index i : {0, 1, 2, 3}) program.arrive(i);
+  board.executed(2, gpu, fast);
+  EXPECT_EQ(board.expected(kParams, gpu)->value(), fast.value()) << "at home by now";
 }
 
 // Who plans holds no lock: what arrives meanwhile goes by the plan before, to the end of its
