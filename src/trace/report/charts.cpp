@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/units.hpp"
 #include "trace/report/svg.hpp"
@@ -51,6 +50,51 @@ double binary_unit(double bytes) {
   double unit = 1;
   while (unit * 1024 <= bytes) unit *= 1024;
   return unit;
+}
+
+double x_of(double time, const Interval& window) {
+  return kLeft + (time - window.start) / std::max(1.0, window.end - window.start) * kWidth;
+}
+
+void draw_byte_axis(Svg& svg, const Frame& frame) {
+  svg.rect(kLeft, frame.top, kWidth, frame.height, "#f8f9fa");
+  const double unit = binary_unit(frame.most);
+  for (const double units : ticks(frame.most / unit, 4)) {
+    const double y = frame.y(units * unit);
+    svg.line(kLeft, y, kLeft + kWidth, y, "grid");
+    svg.text(kLeft - 8, y + 4, format_bytes(static_cast<Index>(units * unit)), "end", "tick");
+  }
+}
+
+/// An area a category, one on the other; those that appear.
+std::vector<LegendEntry> draw_layers(Svg& svg, const Frame& frame,
+                                     const std::vector<MemoryPoint>& curve,
+                                     const Interval& window) {
+  std::vector<double> base(curve.size(), 0);
+  std::vector<LegendEntry> entries;
+  for (const rt::MemoryCategory category : rt::kMemoryCategories) {
+    const std::string name = rt::name_of(category);
+    std::vector<std::pair<double, double>> outline;
+    std::vector<std::pair<double, double>> lower;
+    Index most = 0;
+    for (std::size_t i = 0; i < curve.size(); ++i) {
+      const auto found = curve[i].bytes.find(name);
+      const Index bytes = found == curve[i].bytes.end() ? 0 : found->second;
+      most = std::max(most, bytes);
+      const double until = i + 1 < curve.size() ? curve[i + 1].time : window.end;
+      for (const double time : {curve[i].time, until}) {
+        lower.emplace_back(x_of(time, window), frame.y(base[i]));
+        outline.emplace_back(x_of(time, window), frame.y(base[i] + static_cast<double>(bytes)));
+      }
+      base[i] += static_cast<double>(bytes);
+    }
+    if (most == 0) continue;
+    outline.insert(outline.end(), lower.rbegin(), lower.rend());
+    svg.polygon(outline, category_colour(name),
+                fmt::format("{}: at most {}", name, format_bytes(most)));
+    entries.push_back({name, category_colour(name)});
+  }
+  return entries;
 }
 
 }  // namespace
@@ -108,41 +152,9 @@ std::string memory_chart(const MemoryUse& memory, const Interval& window) {
   const bool capacity_fits = memory.capacity && static_cast<double>(*memory.capacity) <= 3 * peak;
   frame.most =
       capacity_fits ? std::max(peak, static_cast<double>(*memory.capacity)) * 1.05 : peak * 1.15;
-  const std::vector<MemoryPoint> curve = thinned(memory.curve, window);
-  const auto x = [&](double time) {
-    return kLeft + (time - window.start) / std::max(1.0, window.end - window.start) * kWidth;
-  };
-  svg.rect(kLeft, frame.top, kWidth, frame.height, "#f8f9fa");
-  const double unit = binary_unit(frame.most);
-  for (const double units : ticks(frame.most / unit, 4)) {
-    const double tick = units * unit;
-    svg.line(kLeft, frame.y(tick), kLeft + kWidth, frame.y(tick), "grid");
-    svg.text(kLeft - 8, frame.y(tick) + 4, format_bytes(static_cast<Index>(tick)), "end", "tick");
-  }
-  std::vector<double> base(curve.size(), 0);
-  std::vector<LegendEntry> entries;
-  for (const rt::MemoryCategory category : rt::kMemoryCategories) {
-    const std::string name = rt::name_of(category);
-    std::vector<std::pair<double, double>> outline;
-    std::vector<std::pair<double, double>> lower;
-    Index most = 0;
-    for (std::size_t i = 0; i < curve.size(); ++i) {
-      const auto found = curve[i].bytes.find(name);
-      const Index bytes = found == curve[i].bytes.end() ? 0 : found->second;
-      most = std::max(most, bytes);
-      const double until = i + 1 < curve.size() ? curve[i + 1].time : window.end;
-      for (const double time : {curve[i].time, until}) {
-        lower.emplace_back(x(time), frame.y(base[i]));
-        outline.emplace_back(x(time), frame.y(base[i] + static_cast<double>(bytes)));
-      }
-      base[i] += static_cast<double>(bytes);
-    }
-    if (most == 0) continue;
-    outline.insert(outline.end(), lower.rbegin(), lower.rend());
-    svg.polygon(outline, category_colour(name),
-                fmt::format("{}: at most {}", name, format_bytes(most)));
-    entries.push_back({name, category_colour(name)});
-  }
+  draw_byte_axis(svg, frame);
+  const std::vector<LegendEntry> entries =
+      draw_layers(svg, frame, thinned(memory.curve, window), window);
   if (capacity_fits) {
     const double y = frame.y(static_cast<double>(*memory.capacity));
     svg.line(kLeft, y, kLeft + kWidth, y, "limit");
@@ -150,8 +162,8 @@ std::string memory_chart(const MemoryUse& memory, const Interval& window) {
              "tick");
   }
   for (const double tick : ticks(window.end - window.start, 8))
-    svg.text(kLeft + tick / std::max(1.0, window.end - window.start) * kWidth, frame.bottom() + 14,
-             format_time(tick), "middle", "tick");
+    svg.text(x_of(window.start + tick, window), frame.bottom() + 14, format_time(tick), "middle",
+             "tick");
   return svg.finish(frame.bottom() + 20, "memory of " + memory.name) + legend(entries);
 }
 
