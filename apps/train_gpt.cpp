@@ -81,6 +81,9 @@ int main(int argc, char** argv) {
   app.add_flag("--dry-run", command.launch.dry_run, "print the memory estimate and stop");
   app.add_flag("--explain", command.launch.explain,
                "print at the end what the scheduler planned and what ran where");
+  app.add_option("--trace", command.launch.trace,
+                 "record a trace of the run into this folder; see docs/traces.md");
+  app.add_option("--trace-steps", command.launch.trace_steps, "A:B: only these steps");
   app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
   app.add_flag("--print-topology", command.print_topology,
                "print the cores, NUMA nodes and GPUs of each rank, one line each, and stop");

@@ -92,7 +92,7 @@ codelets::StepBytes Optimizer::step_of(Index step, double learning_rate, bool de
 }
 
 void Optimizer::submit_norms(rt::Submitter& submitter, const rt::Handle& norm) const {
-  submitter.set_tag({rt::Phase::kReduce, submitter.tag().step});
+  submitter.set_phase(rt::Phase::kReduce);
   const auto& subgroups = parameters_.layout().subgroups;
   std::vector<const rt::Handle*> sums;
   for (const auto& sum : sums_) sums.push_back(sum.get());
@@ -115,7 +115,7 @@ void Optimizer::submit_norms(rt::Submitter& submitter, const rt::Handle& norm) c
 void Optimizer::submit_step(rt::Submitter& submitter, Index step, double learning_rate,
                             const rt::Handle& norm) const {
   submit_norms(submitter, norm);
-  submitter.set_tag({rt::Phase::kUpdate, submitter.tag().step});
+  submitter.set_phase(rt::Phase::kUpdate);
   const codelets::StepBytes decayed = step_of(step, learning_rate, true);
   const codelets::StepBytes plain = step_of(step, learning_rate, false);
   for (const std::size_t i : order_) {

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "rt/starpu_mode.hpp"
+#include "rt/trace_sink.hpp"
+#include "rt/traced_vector.hpp"
 
 namespace dos::rt {
 namespace {
@@ -27,11 +29,21 @@ Handle::Handle(Session& session, HandleSpec spec)
     : session_(session), spec_(checked(std::move(spec))), counted_bytes_(bytes()) {
   home_.emplace(bytes());
   session_.memory().add(spec_.category, counted_bytes_);
+  register_home();
+  starpu_data_set_name(raw_, spec_.name.c_str());
+  session_.add(*this);
+}
+
+void Handle::register_home() {
+  with_trace_sink([&](TraceSink& sink) {
+    trace_number_ = sink.next_handle();
+    register_traced_vector(&raw_, home_->data(), spec_.count, size_of(spec_.type), trace_number_);
+    sink.handle_appeared(trace_number_, raw_, spec_);
+  });
+  if (trace_number_ >= 0) return;
   starpu_vector_data_register(
       &raw_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(home_->data()),
       static_cast<std::uint32_t>(spec_.count), static_cast<std::size_t>(size_of(spec_.type)));
-  starpu_data_set_name(raw_, spec_.name.c_str());
-  session_.add(*this);
 }
 
 Handle::Handle(Session& session, HandleSpec spec, ScratchTag)
@@ -57,6 +69,8 @@ std::unique_ptr<Handle> Handle::scratch(Session& session, std::string name, DTyp
 
 Handle::~Handle() {
   session_.remove(*this);
+  if (trace_number_ >= 0)
+    with_trace_sink([&](TraceSink& sink) { sink.handle_goes(trace_number_); });
   starpu_data_unregister_no_coherency(raw_);
   session_.memory().remove(spec_.category, counted_bytes_);
 }

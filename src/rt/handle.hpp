@@ -53,6 +53,7 @@ class Handle {
 
  private:
   struct ScratchTag {};
+  void register_home();
   Handle(Session& session, HandleSpec spec, ScratchTag);
 
   Session& session_;
@@ -60,6 +61,7 @@ class Handle {
   Index counted_bytes_;
   std::optional<HostBuffer> home_;
   RawHandle raw_ = nullptr;
+  Index trace_number_ = -1;  ///< -1: no trace knows of it
 };
 
 /// Access from the submitting thread: blocks until the tasks submitted before allow it, and gives

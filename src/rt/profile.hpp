@@ -27,6 +27,7 @@ const char* name_of(Phase phase);
 struct TaskTag {
   Phase phase = Phase::kInit;
   Index step = 0;
+  Index micro_batch = -1;  ///< of the step, -1: of none
 };
 
 /// One executed task; times in microseconds of StarPU's clock.

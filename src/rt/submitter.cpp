@@ -9,9 +9,11 @@
 #include <new>
 
 #include "base/error.hpp"
+#include "rt/fxt.hpp"
 #include "rt/history_model.hpp"
 #include "rt/starpu_mode.hpp"
 #include "rt/task_header.hpp"
+#include "rt/trace_sink.hpp"
 
 namespace dos::rt {
 namespace {
@@ -40,6 +42,7 @@ TaskHeader* make_argument_block(const TaskCall& call) {
                                 .opencl_program = nullptr,
                                 .record = {},
                                 .footprint = footprint_of(call.work),
+                                .number = 0,
                                 .buffers = static_cast<std::uint32_t>(call.buffers.size()),
                                 .payload_offset = payload_offset,
                                 .bytes = bytes};
@@ -78,6 +81,25 @@ double microseconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
 }
 
+TaskTrace describe(const TaskHeader& header, const TaskRecord& record) {
+  const starpu_task& task = *header.task;
+  const starpu_profiling_task_info& info = *task.profiling_info;
+  TaskTrace trace{.record = record,
+                  .number = header.number,
+                  .priority = task.priority,
+                  .footprint = header.footprint,
+                  .flops = task.flops,
+                  .bytes = 0,
+                  .submitted_us = microseconds(info.submit_time),
+                  .ready_us = microseconds(info.push_start_time),
+                  .taken_us = microseconds(info.pop_end_time),
+                  .data_start_us = microseconds(info.acquire_data_start_time),
+                  .data_end_us = microseconds(info.acquire_data_end_time)};
+  for (unsigned i = 0; i < header.buffers; ++i)
+    trace.bytes += static_cast<Index>(starpu_data_get_size(STARPU_TASK_GET_HANDLE(&task, i)));
+  return trace;
+}
+
 void report_completion(void* argument) {
   const auto& header = *static_cast<const TaskHeader*>(argument);
   const starpu_profiling_task_info* info = header.task->profiling_info;
@@ -85,6 +107,7 @@ void report_completion(void* argument) {
   record.worker = info->workerid;
   record.start_us = microseconds(info->start_time);
   record.end_us = microseconds(info->end_time);
+  with_trace_sink([&](TraceSink& sink) { sink.task_done(describe(header, record)); });
   header.profile->complete_task(record);
 }
 
@@ -92,6 +115,20 @@ void report_completion(void* argument) {
 
 Submitter::~Submitter() {
   session_.wait_all();
+}
+
+void Submitter::set_tag(const TaskTag& tag) {
+  const bool is_new = tag.phase != tag_.phase || tag.step != tag_.step;
+  tag_ = tag;
+  if (is_new && has_fxt())
+    note_in_fxt(fmt::format("dos: {}, step {}, micro-batch {}", name_of(tag.phase), tag.step,
+                            tag.micro_batch));
+}
+
+void Submitter::set_phase(Phase phase) {
+  TaskTag tag = tag_;
+  tag.phase = phase;
+  set_tag(tag);
 }
 
 void Submitter::submit(const TaskCall& call) {
@@ -111,6 +148,9 @@ void Submitter::submit(const TaskCall& call) {
   header->record.codelet = &call.codelet;
   header->record.label = call.options.label;
   header->record.tag = tag_;
+  header->number = submissions_++;
+  if (tag_.phase == Phase::kUpdate && has_fxt())
+    note_in_fxt(fmt::format("dos: task {}, {}", header->number, call.options.label));
   task->cl_arg = header;
   task->cl_arg_size = header->bytes;
   task->cl_arg_free = 1;

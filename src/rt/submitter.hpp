@@ -65,7 +65,9 @@ class Submitter {
   /// Waits for the session's tasks: they report to the profile.
   ~Submitter();
 
-  void set_tag(const TaskTag& tag) { tag_ = tag; }
+  void set_tag(const TaskTag& tag);
+  /// Step and micro-batch stay.
+  void set_phase(Phase phase);
   [[nodiscard]] const TaskTag& tag() const { return tag_; }
   [[nodiscard]] Session& session() const { return session_; }
   [[nodiscard]] Profile& profile() { return profile_; }
@@ -98,6 +100,7 @@ class Submitter {
   TaskObserver observer_;
   bool keep_from_cpus_ = false;
   std::unordered_set<const Codelet*> submitted_;
+  Index submissions_ = 0;
 };
 
 }  // namespace dos::rt

@@ -20,6 +20,7 @@ struct alignas(std::max_align_t) TaskHeader {
   starpu_opencl_program* opencl_program;  ///< null unless the session has OpenCL workers
   TaskRecord record;                      ///< completed when the task ends
   std::uint32_t footprint;                ///< hash of the sizes that determine the cost
+  Index number;                           ///< order of submission
   std::uint32_t buffers;                  ///< number of buffers
   std::size_t payload_offset;             ///< from the start of the block
   std::size_t bytes;                      ///< of the whole block

@@ -183,6 +183,9 @@ void Scheduler::place_update(TaskNote& note) {
     note.is_resident = place.is_resident && device == place.device;
     note.travels = !device.is_cpu() && (!note.is_resident || place.arrives);
     note.seconds = board_->expected(note.params, device).value_or(units::Seconds(0)).value();
+    if (settings_.observer != nullptr)
+      settings_.observer(note.task, note.params, static_cast<int>(node(group).id),
+                         note.is_resident);
     starpu_push_task_end(note.task);
     dispatch_.push_update({note.task->priority, arrivals_++}, note);
     ++waiting_;

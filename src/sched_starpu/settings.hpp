@@ -6,7 +6,14 @@
 
 #include "sched/policy.hpp"
 
+struct starpu_task;
+
 namespace dos::sched_starpu {
+
+/// Learns where an update is sent: its task, its parameters, the memory node of the workers that
+/// are to run it, and whether its states stay there. Called under the scheduler's lock.
+using PlacementObserver = void (*)(const starpu_task* task, Index params, int node,
+                                   bool is_resident);
 
 /// How a policy runs.
 struct Settings {
@@ -16,6 +23,7 @@ struct Settings {
   /// Whether forward and backward run on the CPU. Where it is not said, they are taken to run there
   /// if updates write no working parameters of their own.
   std::optional<bool> model_on_host{};
+  PlacementObserver observer = nullptr;
 };
 
 }  // namespace dos::sched_starpu

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "models/registry.hpp"
 #include "rt/cuda.hpp"
+#include "rt/trace_sink.hpp"
 
 namespace dos::train {
 namespace {
@@ -300,6 +301,7 @@ sched_starpu::Settings TrainConfig::scheduling() const {
   if (sched.window != 0) settings.options.window = sched.window;
   settings.options.residents = sched.resident;
   settings.model_on_host = !rt::has_cuda() || train.cuda_devices == 0;
+  settings.observer = &rt::trace_placement;
   settings.options.validate();
   return settings;
 }

@@ -26,6 +26,7 @@
 #include "train/preparation.hpp"
 #include "train/rank_place.hpp"
 #include "train/run_info.hpp"
+#include "train/tracing.hpp"
 #include "train/trainer.hpp"
 
 namespace dos::train {
@@ -191,6 +192,9 @@ struct Company {
 void train(const LaunchOptions& options, const Company& company, Preparation run,
            rt::Session& session, const Room& room) {
   const auto& [place, share, exchange] = company;
+  const TraceTarget traced{.folder = options.trace, .share = share, .exchange = exchange};
+  const std::unique_ptr<trace::Recorder> recorder =
+      start_trace(session, traced, options.trace_steps, run.model);
   const std::optional<data::Manifest> manifest = run.dataset.manifest;
   Trainer trainer(session, {.config = run.config,
                             .model = run.model,
@@ -200,6 +204,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
                             .quiet = options.quiet,
                             .share = share,
                             .exchange = exchange});
+  trainer.set_recorder(recorder.get());
   try {
     run.checkpoint ? trainer.resume(*run.checkpoint) : trainer.start_fresh();
     const bool writes = share.rank == 0;
@@ -214,6 +219,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
       report_start(run.config, run.model, run.layout, session, share);
     }
     const TrainResult result = trainer.run();
+    if (recorder) finish_trace(*recorder, traced);
     if (!writes) return;
     report_end(run.config, result, options.out);
     if (options.explain) {
@@ -278,6 +284,10 @@ void launch_together(LaunchOptions options, const RankPlace& place, dist::Exchan
 }  // namespace
 
 void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
+  if (!options.trace_steps.empty()) {
+    expect(!options.trace.empty(), "--trace-steps needs --trace DIR");
+    static_cast<void>(trace::parse_step_range(options.trace_steps));
+  }
   // Before there is an exchange: all ranks take part, and nothing else may call MPI then.
   const RankPlace place = find_rank_place();
   if (mpi.size() == 1) {

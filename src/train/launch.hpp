@@ -21,6 +21,8 @@ struct LaunchOptions {
   bool dry_run = false;
   bool explain = false;  ///< print at the end what the scheduler planned and did
   bool quiet = false;
+  std::filesystem::path trace;  ///< folder of the trace; "": none
+  std::string trace_steps;      ///< "A:B"; "": all
 };
 
 /// The configuration of a run: that of the checkpoint when one is resumed (except

@@ -166,7 +166,9 @@ void Trainer::submit_gradients(Index step) {
   const data::BatchShape shape = batch_shape();
   const Index tokens = shape.samples_per_step() * inputs_.model.context;
   data::BatchPosition position{.first_sample = samples_after(step - 1), .rank = inputs_.share.rank};
+  const rt::TaskTag tag = submitter_.tag();
   for (; position.micro_batch < shape.accumulate; ++position.micro_batch) {
+    submitter_.set_tag({tag.phase, tag.step, position.micro_batch});
     bool overwrites = position.micro_batch == 0;
     if (sharding_)
       overwrites =
@@ -174,6 +176,7 @@ void Trainer::submit_gradients(Index step) {
     model_->train(submitter_, train_loader_.micro_batch(shape, position),
                   {.first = overwrites, .loss_scale = 1.0F / static_cast<float>(tokens)});
   }
+  submitter_.set_tag(tag);
   submit_mean_loss(tokens, results_.loss(step), "loss");
 }
 
@@ -186,6 +189,7 @@ void Trainer::submit_mean_loss(Index tokens, const rt::Handle& mean, const char*
 }
 
 void Trainer::submit_step(Index step) {
+  if (recorder_ != nullptr) recorder_->begin_step(step);
   if (inputs_.exchange != nullptr) {
     inputs_.exchange->set_step(step);
     notes_->post(step, {.signal = StopSignal::number(), .busy_ms = busy_ms_});
@@ -196,10 +200,16 @@ void Trainer::submit_step(Index step) {
   in_flight_.push_back(step);
 }
 
+std::vector<rt::TaskRecord> Trainer::take_records(Index step) {
+  const trace::ScopedSpan span(recorder_, "wait", step);
+  return submitter_.profile().take(step);
+}
+
 void Trainer::finish_oldest() {
   const Index step = in_flight_.front();
   in_flight_.pop_front();
-  const std::vector<rt::TaskRecord> records = submitter_.profile().take(step);
+  const std::vector<rt::TaskRecord> records = take_records(step);
+  if (recorder_ != nullptr) recorder_->end_step(step);
   StepMetrics metrics;
   clock_.measure(records, metrics);
   const double tokens =
@@ -249,6 +259,7 @@ void Trainer::submit_validation() {
 }
 
 double Trainer::validate(Index step) {
+  const trace::ScopedSpan span(recorder_, "validation", step);
   submitter_.set_tag({rt::Phase::kValidation, kNoStep});
   submit_validation();
   submitter_.profile().take(kNoStep);
@@ -270,6 +281,7 @@ void Trainer::validate_and_save(Index step, bool save_anyway) {
 }
 
 void Trainer::save(Index step, bool best) {
+  const trace::ScopedSpan span(recorder_, "checkpoint", step);
   // The last step's update can leave what no later step would find.
   if (first_bad_parameter(parameters_)) {
     expect_all_ranks();

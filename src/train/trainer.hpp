@@ -21,6 +21,7 @@
 #include "optim/optimizer.hpp"
 #include "rt/submitter.hpp"
 #include "tensor/parameter_set.hpp"
+#include "trace/recorder.hpp"
 #include "train/checkpoint.hpp"
 #include "train/config.hpp"
 #include "train/metrics.hpp"
@@ -78,6 +79,10 @@ class Trainer {
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
   [[nodiscard]] const optim::Optimizer& optimizer() const { return optimizer_; }
 
+  /// Tells the recorder where steps begin and end, and what the submitting thread does. It must
+  /// outlive run().
+  void set_recorder(trace::Recorder* recorder) { recorder_ = recorder; }
+
   /// Receives the task records of each finished step.
   void set_record_sink(std::function<void(Index step, std::span<const rt::TaskRecord>)> sink) {
     record_sink_ = std::move(sink);
@@ -91,6 +96,7 @@ class Trainer {
   void submit_step(Index step);
   void submit_gradients(Index step);
   void submit_mean_loss(Index tokens, const rt::Handle& mean, const char* label);
+  std::vector<rt::TaskRecord> take_records(Index step);
   void finish_oldest();
   void take_notes(Index step);
   [[nodiscard]] bool stops() const;
@@ -125,6 +131,7 @@ class Trainer {
   Progress progress_;
   StepClock clock_;
   std::function<void(Index, std::span<const rt::TaskRecord>)> record_sink_;
+  trace::Recorder* recorder_ = nullptr;
   std::deque<Index> in_flight_;
   Index start_step_ = 0;
   Index start_samples_ = 0;  ///< trained on before start_step_, by the run that was resumed

@@ -66,10 +66,10 @@ void Gpt2::train(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
                  const MicroBatch& micro_batch) {
   require(shape_.training, "a model built for training");
   const rt::TaskTag tag = submitter.tag();
-  submitter.set_tag({rt::Phase::kForward, tag.step});
+  submitter.set_phase(rt::Phase::kForward);
   load(submitter, tokens);
   forward(submitter);
-  submitter.set_tag({rt::Phase::kBackward, tag.step});
+  submitter.set_phase(rt::Phase::kBackward);
   backward(submitter, micro_batch);
   submitter.set_tag(tag);
 }

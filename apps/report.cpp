@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// report: says from a trace of train_gpt where the time went.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "trace/chrome.hpp"
+#include "trace/paje.hpp"
+#include "trace/report/html.hpp"
+#include "trace/report/json.hpp"
+
+namespace {
+
+using dos::trace::Analysis;
+using dos::trace::Trace;
+
+struct CommandLine {
+  std::string folder;
+  std::vector<std::string> compared;
+  std::string output;
+  std::string paje;
+  std::string perfetto;
+  bool json = false;
+};
+
+Trace read(const std::string& folder) {
+  Trace trace = dos::trace::read_trace(folder);
+  for (const std::string& warning : trace.warnings) dos::log::warn("{}: {}", folder, warning);
+  return trace;
+}
+
+void write(const CommandLine& command, const std::string& default_output, const std::string& html) {
+  const std::string path = command.output.empty() ? default_output : command.output;
+  dos::write_durably(path, html);
+  fmt::print(stderr, "report: wrote {}\n", path);
+}
+
+void compare(const CommandLine& command) {
+  const std::string& first = command.compared[0];
+  const std::string& second = command.compared[1];
+  const Trace a = read(first);
+  const Trace b = read(second);
+  dos::trace::expect_comparable(a, first, b, second);
+  const Analysis analysis_a = dos::trace::analyse(a);
+  const Analysis analysis_b = dos::trace::analyse(b);
+  if (command.json)
+    fmt::print("{}\n", nlohmann::json::array(
+                           {dos::trace::to_json(a, analysis_a), dos::trace::to_json(b, analysis_b)})
+                           .dump(2));
+  if (command.json && command.output.empty()) return;
+  write(command, "compare.html",
+        dos::trace::compare_html(first, a, analysis_a, second, b, analysis_b));
+}
+
+void print_summary(const Analysis& analysis) {
+  fmt::print("median step {:.1f} ms; computing {:.1f} % of the workers' time\n",
+             analysis.median_step / 1e3, analysis.idle_share(dos::trace::Use::kComputing) * 100);
+  for (const dos::trace::Loss& loss : analysis.losses)
+    fmt::print("{:5.1f} %  {}\n         -> {}\n", loss.share * 100, loss.what, loss.remedy);
+}
+
+void run(const CommandLine& command) {
+  dos::log::configure("info");
+  if (!command.compared.empty()) {
+    dos::expect(command.folder.empty(), "give one folder, or two with --compare");
+    compare(command);
+    return;
+  }
+  dos::expect(!command.folder.empty(), "give the folder that train_gpt --trace wrote");
+  const Trace trace = read(command.folder);
+  if (!command.paje.empty()) dos::write_durably(command.paje, dos::trace::to_paje(trace));
+  if (!command.perfetto.empty())
+    dos::write_durably(command.perfetto, dos::trace::to_chrome(trace).dump());
+  const Analysis analysis = dos::trace::analyse(trace);
+  if (command.json)
+    fmt::print("{}\n", dos::trace::to_json(trace, analysis).dump(2));
+  else
+    print_summary(analysis);
+  if (command.json && command.output.empty()) return;
+  write(command, (std::filesystem::path(command.folder) / "report.html").string(),
+        dos::trace::to_html(trace, analysis));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine command;
+  CLI::App app("Says from a trace of train_gpt where the time went (docs/traces.md).");
+  app.add_option("folder", command.folder, "what train_gpt --trace wrote");
+  app.add_option("--output", command.output,
+                 "the HTML file; default: report.html in the folder, or compare.html");
+  app.add_flag("--json", command.json,
+               "print the figures as JSON; the HTML file is written only with --output");
+  app.add_option("--compare", command.compared, "two folders: two runs of one model side by side")
+      ->expected(2);
+  app.add_option("--paje", command.paje, "write the trace of all ranks for ViTE and pj_dump");
+  app.add_option("--perfetto", command.perfetto, "write the trace of all ranks for Perfetto");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(command);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "report: error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "trace/report/analysis.hpp"
+
+namespace dos::trace {
+
+/// A page that needs nothing else: no network, no script.
+std::string to_html(const Trace& trace, const Analysis& analysis);
+
+/// Two runs side by side.
+std::string compare_html(const std::string& name_a, const Trace& a, const Analysis& analysis_a,
+                         const std::string& name_b, const Trace& b, const Analysis& analysis_b);
+
+}  // namespace dos::trace

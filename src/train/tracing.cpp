@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/tracing.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "dist/gather.hpp"
+#include "platform/topology.hpp"
+#include "trace/chrome.hpp"
+#include "trace/paje.hpp"
+#include "trace/trace.hpp"
+#include "train/run_info.hpp"
+
+namespace dos::train {
+namespace {
+
+/// Differs between any two runs: host, process and time.
+std::string make_run_id() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return fmt::format("{}-{}-{}", platform::host_name(), ::getpid(),
+                     std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+std::string describe(const models::ModelConfig& model) {
+  return fmt::format("{}, {} layers, width {}, {} heads, context {}, vocabulary {}",
+                     model.architecture, model.layers, model.width, model.heads, model.context,
+                     model.vocabulary);
+}
+
+}  // namespace
+
+std::unique_ptr<trace::Recorder> start_trace(rt::Session& session, const TraceTarget& target,
+                                             const std::string& steps,
+                                             const models::ModelConfig& model) {
+  if (target.folder.empty()) return nullptr;
+  trace::RecorderOptions options;
+  options.folder = target.folder;
+  if (!steps.empty()) options.steps = trace::parse_step_range(steps);
+  trace::Manifest manifest;
+  manifest.run = make_run_id();
+  if (target.exchange != nullptr)
+    manifest.run = dist::gather_texts(*target.exchange, manifest.run).front();
+  manifest.rank = static_cast<int>(target.share.rank);
+  manifest.ranks = static_cast<int>(target.share.ranks);
+  manifest.program = fmt::format("train_gpt {} ({})", program_version(), source_revision());
+  manifest.policy = session.scheduler();
+  manifest.model = describe(model);
+  manifest.host = platform::host_name();
+  manifest.processor = platform::read_topology().processor;
+  return std::make_unique<trace::Recorder>(session, options, std::move(manifest));
+}
+
+void finish_trace(trace::Recorder& recorder, const TraceTarget& target) {
+  recorder.finish();
+  // Nobody's part is read before it is there.
+  if (target.exchange != nullptr) dist::gather_texts(*target.exchange, "");
+  if (target.share.rank != 0) return;
+  const std::filesystem::path& folder = target.folder;
+  try {
+    const trace::Trace trace = trace::read_trace(folder);
+    write_durably(folder / "paje.trace", trace::to_paje(trace));
+    write_durably(folder / "perfetto.json", trace::to_chrome(trace).dump());
+  } catch (const std::exception& error) {
+    log::warn("no trace for ViTE and Perfetto: {}", error.what());
+  }
+}
+
+}  // namespace dos::train

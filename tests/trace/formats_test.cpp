@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "sample_trace.hpp"
+#include "trace/chrome.hpp"
+#include "trace/paje.hpp"
+
+namespace dos::trace {
+namespace {
+
+using test::sample_manifest;
+using test::sample_task;
+using test::sample_transfer;
+using testing::HasSubstr;
+using testing::Not;
+
+Trace sample(int ranks) {
+  Trace trace;
+  for (int rank = 0; rank < ranks; ++rank) {
+    trace.ranks.push_back(sample_manifest(rank, ranks));
+    for (const Index worker : {0, 1, 2}) {
+      Task task = sample_task("update", 1, worker, 1000, 3000);
+      task.label = "a \"name\"";
+      task.rank = rank;
+      trace.tasks.push_back(task);
+    }
+    Transfer copy = sample_transfer("m", 0, 1, 1 << 20, 0, 1000);
+    copy.rank = rank;
+    trace.transfers.push_back(copy);
+    trace.memory.push_back({500, 1, "gradients", 3 << 20, 0, rank});
+    trace.spans.push_back({"checkpoint", 1, 3000, 4000, rank});
+    trace.placements.push_back({"a", 1, 10, 900, 1, 0, rank});
+    trace.communications.push_back({"reduce", -1, 10, 1, 100, 200, rank});
+  }
+  return trace;
+}
+
+TEST(Paje, HasStarpusNamesAndMilliseconds) {
+  const std::string text = to_paje(sample(1));
+  for (const char* part :
+       {"1 W T \"Worker\"", "3 WS W \"Worker State\"", "4 use Mm \"Used (MB)\"",
+        "4 bwi_mm Mm \"Bandwidth In (MB/s)\"", "5 F P Mm Mm \"Intra-node data Fetch\"",
+        "7 0.0 w1 W t1 \"CPU0\"", "7 0.0 w0 W t0 \"CUDA0\"", "7 0.0 mm1 Mm mn1 \"MEMMANAGER1\"",
+        "20 1.000000 w1 WS \"dos.update\"", "13 0.500000 mm1 use 3.000000",
+        "24 0.000000 F p 1048576 mm0 com_0", "19 1.000000 F p 1048576 mm1 com_0",
+        "13 0.000000 mm1 bwi_mm 1000.000000", "10 3.000000 w1 WS I",
+        "10 3.000000 ut0 US \"checkpoint\"", "10 0.100000 mpict CtS \"reduce\""})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(text, Not(HasSubstr("a \"name\""))) << "quotes inside quotes";
+}
+
+TEST(Paje, RowsAreInOrderOfTime) {
+  std::istringstream lines(to_paje(sample(3)));
+  double last = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string id;
+    double time = 0;
+    if (line.starts_with('%') || !(fields >> id) || std::stoi(id) < 7 || !(fields >> time))
+      continue;
+    EXPECT_GE(time, last) << line;
+    last = time;
+  }
+  EXPECT_EQ(last, 4);
+}
+
+TEST(Paje, RanksHaveStarpusPrefix) {
+  const std::string text = to_paje(sample(2));
+  EXPECT_THAT(text, HasSubstr("7 0.0 1_w1 W 1_t1 \"1_CPU0\""));
+  EXPECT_THAT(text, HasSubstr("7 0.0 0_p P MPIroot \"program 0_\""));
+}
+
+TEST(Chrome, BarsCountersAndNames) {
+  const nlohmann::json json = to_chrome(sample(2));
+  Index bars = 0;
+  Index counters = 0;
+  double task_us = 0;
+  for (const nlohmann::json& event : json.at("traceEvents")) {
+    if (event.at("ph") == "C") ++counters;
+    if (event.at("ph") != "X") continue;
+    ++bars;
+    if (event.at("cat") == "update") task_us += event.at("dur").get<double>();
+  }
+  EXPECT_EQ(bars, 2 * (3 + 1 + 1 + 1));
+  EXPECT_EQ(counters, 2);
+  EXPECT_EQ(task_us, 2 * 3 * 2000);
+}
+
+}  // namespace
+}  // namespace dos::trace
