@@ -184,8 +184,8 @@ class Bench {
     auto list = nlohmann::json::array();
     for (const dos::rt::Device& device : dos::rt::devices()) {
       const dos::planner::MemoryUse estimate = dos::train::estimate_device(
-          config_, shape_, parameters_.layout(), parameter_types(options_), /*accumulate=*/1,
-          std::max<Index>(1, session_.cuda_workers()),
+          config_, shape_, parameters_.layout(), parameter_types(options_), /*placement=*/{},
+          /*accumulate=*/1, std::max<Index>(1, session_.cuda_workers()),
           dos::units::Bytes(static_cast<double>(device.memory_bytes.value_or(Index{1} << 50))));
       nlohmann::json entry{{"name", device.name}};
       for (const auto& row : dos::train::device_memory(session_, device, estimate))

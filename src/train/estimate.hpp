@@ -30,7 +30,8 @@ void expect_countable(const models::ModelConfig& model, const models::RunShape& 
 /// micro-batches.
 planner::MemoryUse estimate_device(const models::ModelConfig& model, const models::RunShape& shape,
                                    const tensor::Layout& layout,
-                                   const tensor::ParameterTypes& types, Index accumulate,
+                                   const tensor::ParameterTypes& types,
+                                   const tensor::Placement& placement, Index accumulate,
                                    Index devices, units::Bytes available);
 
 /// "rank 0 1.2 GiB, rank 1 1.1 GiB": what ranks with the others' shares register in all.

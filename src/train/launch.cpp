@@ -252,7 +252,9 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
     rt::expect_readable_history(codelet->symbol());
   const bool plans = plans_gpus(options, config, session);
   expect_workers(config, session, /*cuda=*/!plans);
-  const Room room = plans ? planned_room(config, session) : room_of(session);
+  Room room = plans ? planned_room(config, session) : room_of(session);
+  // The other ranks of the node take as much.
+  room.host_bytes /= company.place.position.local_size;
   // A dry run shows what does not fit, too.
   if (!options.dry_run || config.train.fit == "auto")
     config = fitted(run, room, share, company.exchange);

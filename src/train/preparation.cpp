@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "data/loader.hpp"
 #include "dist/owners.hpp"
 #include "models/registry.hpp"
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
 #include "train/handshake.hpp"
+#include "train/run_info.hpp"
 
 namespace dos::train {
 namespace {
