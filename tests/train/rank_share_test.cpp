@@ -54,7 +54,8 @@ TEST(RankShare, ZeroOneSharesStates) {
     EXPECT_EQ(fp32[rt::MemoryCategory::kParameters], 4 * p);
     EXPECT_EQ(fp32[rt::MemoryCategory::kGradients], 4 * p);
     const rt::MemoryBytes bf16 = bytes(1, rank, 2, kBf16);
-    EXPECT_EQ(bf16[rt::MemoryCategory::kParameters], 2 * p + 4 * o) << "master parameters owned";
+    EXPECT_EQ(bf16[rt::MemoryCategory::kParameters], 4 * o) << "master parameters owned";
+    EXPECT_EQ(bf16[rt::MemoryCategory::kWorking], 2 * p);
     EXPECT_EQ(bf16[rt::MemoryCategory::kGradients], 2 * p + 4 * o) << "FP32 sums owned";
     EXPECT_NEAR(static_cast<double>(fp32[rt::MemoryCategory::kStates]),
                 8.0 * static_cast<double>(o),
@@ -73,10 +74,11 @@ TEST(RankShare, ZeroTwoAndThreeKeepTwoLayersOfSix) {
     const Index o = owned(share_of(layout(), 0, {1, 1, 1, 1}, zero));
     const rt::MemoryBytes all = bytes(zero, 0, 4, kBf16);
     EXPECT_EQ(all[rt::MemoryCategory::kGradients], 2 * (others + 2 * per_layer) + 4 * o);
+    EXPECT_EQ(all[rt::MemoryCategory::kParameters], 4 * o);
     if (zero == 2)
-      EXPECT_EQ(all[rt::MemoryCategory::kParameters], 2 * p + 4 * o);
+      EXPECT_EQ(all[rt::MemoryCategory::kWorking], 2 * p);
     else
-      EXPECT_LE(all[rt::MemoryCategory::kParameters], 2 * (others + 2 * per_layer) + (2 + 4) * o);
+      EXPECT_LE(all[rt::MemoryCategory::kWorking], 2 * (others + 2 * per_layer) + 2 * o);
   }
 }
 
