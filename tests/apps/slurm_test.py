@@ -14,7 +14,7 @@ import cluster
 from harness import APPS, TINY, AppTest, settings
 
 SOURCE = Path(os.environ["DOS_SOURCE_DIR"])
-RANKS = 1  # train_gpt of this version trains on one rank; --print-topology runs on any number
+RANKS = 2
 
 
 class Slurm(AppTest):
