@@ -132,6 +132,11 @@ void Exchange::close() {
   check();
 }
 
+void Exchange::observe(MessageObserver* observer) {
+  const std::lock_guard lock(mutex_);
+  observer_ = observer;
+}
+
 Traffic Exchange::sent() const {
   const std::lock_guard lock(mutex_);
   return sent_;
@@ -221,6 +226,7 @@ void Exchange::start_posted() {
 
 void Exchange::start(const std::shared_ptr<Batch>& batch) {
   batch->left = std::ssize(batch->messages);
+  batch->started = Clock::now();
   // All of them first: one that cannot be started ends with the others.
   const Id first = next_id_;
   for (std::size_t i = 0; i < batch->messages.size(); ++i)
@@ -239,6 +245,10 @@ void Exchange::end_one(Id id, Clock::time_point now) {
     active_.erase(found);
     const Message& message = batch->messages[static_cast<std::size_t>(index)];
     if (message.direction == Direction::kReceive) heartbeats_.heard(message.peer, now);
+    {
+      const std::lock_guard lock(mutex_);
+      if (observer_ != nullptr) observer_->message_ended(message, batch->started, now);
+    }
     if (--batch->left == 0) batch->completion->ended();
     return;
   }

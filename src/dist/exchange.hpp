@@ -39,6 +39,17 @@ class Completion {
   ~Completion() = default;
 };
 
+/// Told of messages that were sent or have arrived, heartbeats aside.
+class MessageObserver {
+ public:
+  /// On the progress thread, which it must not keep. The bytes may be another's by now.
+  virtual void message_ended(const Message& message, Clock::time_point started,
+                             Clock::time_point ended) noexcept = 0;
+
+ protected:
+  ~MessageObserver() = default;
+};
+
 struct ExchangeOptions {
   Seconds timeout{60};  ///< a rank that is silent for longer is lost
   Index numbers = 0;    ///< most numbers of a kind of message (MessageName); at least the ranks
@@ -87,6 +98,9 @@ class Exchange {
   /// Waits until all messages have ended and all ranks are here. Throws Error after a failure.
   void close();
 
+  /// From now on; null: nobody. The one before is told nothing any more.
+  void observe(MessageObserver* observer);
+
   /// Bytes of the messages sent so far.
   [[nodiscard]] Traffic sent() const;
 
@@ -95,6 +109,7 @@ class Exchange {
     std::vector<Message> messages;
     Completion* completion;
     Index left = 0;
+    Clock::time_point started{};
   };
   using Id = Index;
 
@@ -124,6 +139,7 @@ class Exchange {
   bool closing_ = false;
   bool thread_ended_ = false;
   Traffic sent_;
+  MessageObserver* observer_ = nullptr;
 
   // Of the progress thread.
   Tags tags_;

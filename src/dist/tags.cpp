@@ -2,10 +2,17 @@
 #include "dist/tags.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.hpp"
 
 namespace dos::dist {
+
+const char* name_of(Kind kind) {
+  constexpr std::array<const char*, kKinds> kNames{"beat",      "text", "note", "gradient",
+                                                   "parameter", "sums", "loss", "checkpoint"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
 Tags::Tags(Index numbers, Index largest_tag)
     : numbers_(std::max<Index>(numbers, 1)),

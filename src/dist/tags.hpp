@@ -9,6 +9,9 @@ namespace dos::dist {
 enum class Kind { kBeat, kText, kNote, kGradient, kParameter, kSums, kLoss, kCheckpoint };
 inline constexpr Index kKinds = 8;
 
+/// "beat", "text", "note", "gradient", "parameter", "sums", "loss", "checkpoint".
+const char* name_of(Kind kind);
+
 /// Which message: those of a kind are numbered, by subgroup or by rank, and each number has rounds.
 struct MessageName {
   Kind kind = Kind::kBeat;

@@ -39,9 +39,7 @@ class Writer {
     for (const Span& span : trace_.spans)
       add_bar(span.rank, kSubmitting, span.name, "host", span.start, span.end,
               {{"step", span.step}});
-    for (const Communication& each : trace_.communications)
-      add_bar(each.rank, kCommunication, each.operation, "mpi", each.start, each.end,
-              {{"peer", each.peer}, {"bytes", each.bytes}, {"step", each.step}});
+    for (const Communication& each : trace_.communications) add_communication(each);
     for (const Placement& each : trace_.placements)
       events_.push_back({{"ph", "i"},
                          {"s", "p"},
@@ -63,6 +61,20 @@ class Writer {
   }
 
  private:
+  /// Messages overlap: pairs of a beginning and an end with a number of their own.
+  void add_communication(const Communication& each) {
+    const auto event = [&](const char* phase, double time) {
+      return nlohmann::json{{"ph", phase},     {"cat", "mpi"},     {"name", each.operation},
+                            {"id", messages_}, {"pid", each.rank}, {"tid", kCommunication},
+                            {"ts", time}};
+    };
+    nlohmann::json begin = event("b", each.start);
+    begin["args"] = {{"peer", each.peer}, {"bytes", each.bytes}, {"step", each.step}};
+    events_.push_back(std::move(begin));
+    events_.push_back(event("e", each.end));
+    ++messages_;
+  }
+
   void name(const char* what, int rank, int thread, const std::string& text) {
     events_.push_back(
         {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", thread}, {"args", {{"name", text}}}});
@@ -114,6 +126,7 @@ class Writer {
 
   const Trace& trace_;
   nlohmann::json events_ = nlohmann::json::array();
+  Index messages_ = 0;
   std::map<std::tuple<int, Index, Index>, int> link_;
 };
 

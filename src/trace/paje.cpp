@@ -297,10 +297,31 @@ class Writer {
            quoted(user_state(span.name)));
       line(span.end, "10 {:.6f} {}ut0 US No", span.end / kMicrosInMilli, prefix(span.rank));
     }
+    add_communications();
+  }
+
+  /// Messages overlap: the thread is at the one that began last, until none is under way.
+  void add_communications() {
+    using Change = std::pair<double, const Communication*>;  // null: an end
+    std::map<int, std::vector<Change>> changes;
     for (const Communication& each : trace_.communications) {
-      line(each.start, "10 {:.6f} {}mpict CtS {}", each.start / kMicrosInMilli, prefix(each.rank),
-           quoted(each.operation));
-      line(each.end, "10 {:.6f} {}mpict CtS Sl", each.end / kMicrosInMilli, prefix(each.rank));
+      changes[each.rank].emplace_back(each.start, &each);
+      changes[each.rank].emplace_back(each.end, nullptr);
+    }
+    for (auto& [rank, list] : changes) {
+      // An end that comes with a beginning stands behind it.
+      std::ranges::stable_sort(list, [](const Change& a, const Change& b) {
+        return a.first != b.first ? a.first < b.first : a.second != nullptr && b.second == nullptr;
+      });
+      Index under_way = 0;
+      for (const auto& [time, begun] : list) {
+        under_way += begun != nullptr ? 1 : -1;
+        if (begun != nullptr)
+          line(time, "10 {:.6f} {}mpict CtS {}", time / kMicrosInMilli, prefix(rank),
+               quoted(begun->operation));
+        else if (under_way == 0)
+          line(time, "10 {:.6f} {}mpict CtS Sl", time / kMicrosInMilli, prefix(rank));
+      }
     }
   }
 

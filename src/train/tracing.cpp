@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <exception>
 
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "dist/gather.hpp"
 #include "platform/topology.hpp"
+#include "rt/trace_sink.hpp"
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
 #include "trace/trace.hpp"
@@ -53,6 +56,32 @@ std::unique_ptr<trace::Recorder> start_trace(rt::Session& session, const TraceTa
   manifest.host = platform::host_name();
   manifest.processor = platform::read_topology().processor;
   return std::make_unique<trace::Recorder>(session, options, std::move(manifest));
+}
+
+MessageTrace::MessageTrace(trace::Recorder& recorder, dist::Exchange& exchange)
+    : recorder_(recorder), exchange_(exchange) {
+  exchange_.observe(this);
+}
+
+MessageTrace::~MessageTrace() {
+  exchange_.observe(nullptr);
+}
+
+void MessageTrace::message_ended(const dist::Message& message, dist::Clock::time_point started,
+                                 dist::Clock::time_point ended) noexcept {
+  using Microseconds = std::chrono::duration<double, std::micro>;
+  const bool is_sent = message.direction == platform::MpiMessage::Direction::kSend;
+  std::array<char, 32> operation{};
+  std::snprintf(operation.data(), operation.size(), "%s %s", is_sent ? "send" : "receive",
+                dist::name_of(message.name.kind));
+  const double now = rt::trace_clock_us();
+  const dist::Clock::time_point here = dist::Clock::now();
+  recorder_.record(trace::CommunicationEvent{.operation = trace::Name(operation.data()),
+                                             .peer = message.peer,
+                                             .bytes = std::ssize(message.bytes),
+                                             .step = exchange_.step(),
+                                             .start_us = now - Microseconds(here - started).count(),
+                                             .end_us = now - Microseconds(here - ended).count()});
 }
 
 void finish_trace(trace::Recorder& recorder, const TraceTarget& target) {

@@ -27,6 +27,22 @@ std::unique_ptr<trace::Recorder> start_trace(rt::Session& session, const TraceTa
                                              const std::string& steps,
                                              const models::ModelConfig& model);
 
+/// Puts the messages between ranks into a trace while it lives.
+class MessageTrace final : public dist::MessageObserver {
+ public:
+  MessageTrace(trace::Recorder& recorder, dist::Exchange& exchange);
+  MessageTrace(const MessageTrace&) = delete;
+  MessageTrace& operator=(const MessageTrace&) = delete;
+  ~MessageTrace();
+
+  void message_ended(const dist::Message& message, dist::Clock::time_point started,
+                     dist::Clock::time_point ended) noexcept override;
+
+ private:
+  trace::Recorder& recorder_;
+  dist::Exchange& exchange_;
+};
+
 /// Ends the recording; rank 0 writes the trace for ViTE (paje.trace) and for Perfetto
 /// (perfetto.json) beside it. What cannot be written is a warning: the run is over and done.
 /// Collective.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """train_gpt on several ranks, as mpiexec starts it: one run, whatever happens to one of the ranks."""
 
+import csv
 import json
 import os
 import signal
@@ -88,6 +89,25 @@ class Ranks(AppTest):
         self.assertEqual([line["step"] for line in lines if "loss" in line], list(range(1, 9)))
         self.assertEqual(lines[0]["tokens"], 2 * 2 * 16, "the tokens of both ranks")
         self.assertEqual(json.loads((self.out / "run.json").read_text())["ranks"], 2)
+
+    def test_a_trace_has_the_messages_of_both_ends(self):
+        folder = self.folder / "trace"
+        self.expect_success(self.run_ranks(2, "--trace", str(folder)))
+        texts = [(folder / f"rank{rank}" / "mpi.csv").read_text() for rank in (0, 1)]
+        rows = [list(csv.DictReader(text.splitlines())) for text in texts]
+
+        def total(rank, operation):
+            return sum(int(row["bytes"]) for row in rows[rank] if row["operation"] == operation)
+
+        for kind in ("gradient", "parameter", "sums"):
+            self.assertGreater(total(0, f"send {kind}"), 0)
+            for rank in (0, 1):
+                self.assertEqual(total(rank, f"send {kind}"), total(1 - rank, f"receive {kind}"), kind)
+        for row in rows[0] + rows[1]:
+            self.assertLessEqual(float(row["start_us"]), float(row["end_us"]))
+        report = subprocess.run([APPS / "report", folder, "--json"], text=True, capture_output=True,
+                                timeout=60, check=False)
+        self.assertEqual(report.returncode, 0, report.stderr)
 
     def test_the_memory_estimate_is_of_each_rank(self):
         result = self.run_ranks(2, "--dry-run", keys=KEYS | {"dist.zero": 3})

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <map>
 #include <sstream>
+#include <vector>
 
 #include "sample_trace.hpp"
 #include "trace/chrome.hpp"
@@ -66,10 +68,32 @@ TEST(Paje, RowsAreInOrderOfTime) {
   EXPECT_EQ(last, 4);
 }
 
+TEST(Paje, AThreadSleepsWhenTheLastOfItsMessagesHasEnded) {
+  Trace trace = sample(1);
+  trace.communications = {{"send", 1, 10, 1, 100, 300, 0}, {"receive", 1, 10, 1, 200, 400, 0}};
+  const std::string text = to_paje(trace);
+  EXPECT_THAT(text, HasSubstr("10 0.200000 mpict CtS \"receive\""));
+  EXPECT_THAT(text, HasSubstr("10 0.400000 mpict CtS Sl"));
+  EXPECT_THAT(text, Not(HasSubstr("10 0.300000 mpict")));
+}
+
 TEST(Paje, RanksHaveStarpusPrefix) {
   const std::string text = to_paje(sample(2));
   EXPECT_THAT(text, HasSubstr("7 0.0 1_w1 W 1_t1 \"1_CPU0\""));
   EXPECT_THAT(text, HasSubstr("7 0.0 0_p P MPIroot \"program 0_\""));
+}
+
+TEST(Chrome, MessagesArePairsWithANumberOfTheirOwn) {
+  Trace trace = sample(1);
+  trace.communications = {{"send", 1, 10, 1, 100, 300, 0}, {"receive", 1, 10, 1, 200, 400, 0}};
+  const nlohmann::json json = to_chrome(trace);
+  std::map<Index, std::vector<double>> times;
+  for (const nlohmann::json& event : json.at("traceEvents"))
+    if (event.value("cat", "") == "mpi")
+      times[event.at("id").get<Index>()].push_back(event.at("ts").get<double>());
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_EQ(times[0], (std::vector<double>{100, 300}));
+  EXPECT_EQ(times[1], (std::vector<double>{200, 400}));
 }
 
 TEST(Chrome, BarsCountersAndNames) {
@@ -83,7 +107,7 @@ TEST(Chrome, BarsCountersAndNames) {
     ++bars;
     if (event.at("cat") == "update") task_us += event.at("dur").get<double>();
   }
-  EXPECT_EQ(bars, 2 * (3 + 1 + 1 + 1));
+  EXPECT_EQ(bars, 2 * (3 + 1 + 1));
   EXPECT_EQ(counters, 2);
   EXPECT_EQ(task_us, 2 * 3 * 2000);
 }
