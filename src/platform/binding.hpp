@@ -72,8 +72,8 @@ Binding bind_rank(const Node& node, std::span<const RankResources> ranks, Index 
 /// "0-3,8", or "none".
 std::string ranges(const std::vector<Index>& numbers);
 
-/// "cores 0-23 (22 workers, 1 for a GPU, 1 for communication), NUMA node 0, GPU 0000:17:00.0 (NUMA
-/// node 0), divided"
+/// "cores 0-23 (22 for workers, 1 for GPUs, 1 for communication), NUMA node 0, GPU 0000:17:00.0
+/// (NUMA node 0), divided among the node's ranks"
 std::string describe(const Binding& binding, const Node& node);
 
 }  // namespace dos::platform

@@ -76,6 +76,7 @@ planner::MemoryUse estimate_device(const models::ModelConfig& model, const model
   const rt::MemoryBytes buffers =
       models::find_architecture(model.architecture).buffers(model, part, /*workers=*/1);
   const rt::MemoryBytes kept = tensor::ParameterSet::bytes(layout, types, placement);
+  const tensor::BufferPlan plan(layout, types, placement);
   const bool is_narrow = types.working != DType::kF32;
   const Index logits = logits_bytes(model, part);
   const Index gradient = size_of(types.gradient);
@@ -83,7 +84,8 @@ planner::MemoryUse estimate_device(const models::ModelConfig& model, const model
       .weights = bytes_of(
           kept[is_narrow ? rt::MemoryCategory::kWorking : rt::MemoryCategory::kParameters]),
       .gathered = {},
-      .gradients = bytes_of(kept[rt::MemoryCategory::kGradients]),
+      // Without the sums over ranks, which the CPU makes.
+      .gradients = bytes_of(gradient * tensor::element_count(layout, plan.gradients)),
       .gradient_buffers = bytes_of(2 * gradient * largest_depth(layout)),
       .others_gradients = {},
       .reduced = {},

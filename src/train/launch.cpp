@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -170,8 +171,13 @@ TrainConfig common_fit(TrainConfig mine, dist::Exchange& exchange) {
 TrainConfig fitted(const Preparation& run, const Room& room, const RankShare& share,
                    dist::Exchange* exchange) {
   TrainConfig result = fit_to(run.config, run.model, run.layout, room, share);
-  if (exchange != nullptr && run.config.train.fit == "auto")
+  if (exchange != nullptr && run.config.train.fit == "auto") {
     result = common_fit(std::move(result), *exchange);
+    // What another rank needs may not fit here: throws.
+    TrainConfig fixed = result;
+    fixed.train.fit = "error";
+    static_cast<void>(fit_to(fixed, run.model, run.layout, room, share));
+  }
   const TrainConfig::Train& now = result.train;
   const bool has_changed =
       now.batch != run.config.train.batch || now.recompute != run.config.train.recompute;
@@ -195,6 +201,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
   const TraceTarget traced{.folder = options.trace, .share = share, .exchange = exchange};
   const std::unique_ptr<trace::Recorder> recorder =
       start_trace(session, traced, options.trace_steps, run.model);
+  std::optional<MessageTrace> messages;
+  if (recorder && exchange != nullptr) messages.emplace(*recorder, *exchange);
   const std::optional<data::Manifest> manifest = run.dataset.manifest;
   Trainer trainer(session, {.config = run.config,
                             .model = run.model,
@@ -219,6 +227,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
       report_start(run.config, run.model, run.layout, session, share);
     }
     const TrainResult result = trainer.run();
+    messages.reset();
     if (recorder) finish_trace(*recorder, traced);
     if (!writes) return;
     report_end(run.config, result, options.out);
@@ -255,6 +264,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   Room room = plans ? planned_room(config, session) : room_of(session);
   // The other ranks of the node take as much.
   room.host_bytes /= company.place.position.local_size;
+  // Nobody allocates before all have looked.
+  if (company.exchange != nullptr) dist::gather_texts(*company.exchange, "");
   // A dry run shows what does not fit, too.
   if (!options.dry_run || config.train.fit == "auto")
     config = fitted(run, room, share, company.exchange);

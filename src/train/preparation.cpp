@@ -83,6 +83,9 @@ Preparation prepare_together(const LaunchOptions& options, dist::Exchange& excha
     const nlohmann::json checkpoint =
         mine->checkpoint ? nlohmann::json(mine->checkpoint->manifest().step) : nullptr;
     start.agreement = agreement_of(mine->config, mine->model, mine->dataset, checkpoint);
+    // Ranks talk about each of them.
+    start.agreement["options"] = {{"--dry-run", options.dry_run},
+                                  {"--trace", !options.trace.empty()}};
   } catch (const Error& error) {
     start.error = error.what();
   }

@@ -93,6 +93,10 @@ void apply(const RankPlace& place, Index workers, rt::SessionConfig& session) {
          workers, cores, platform::ranges(binding.cores));
   const Index devices = session.cuda_workers;
   if (devices != 0 && std::ssize(binding.gpus) < std::ssize(rt::cuda_bus_ids())) {
+    expect(devices <= std::ssize(binding.gpus),
+           "train.cuda_devices = {}, but this rank has {} of the node's GPUs: lower it, or start "
+           "fewer ranks on a node",
+           devices, binding.gpus.size());
     session.cuda_devices = device_numbers(binding.gpus);
     if (devices < 0) session.cuda_workers = std::ssize(binding.gpus);
   }
