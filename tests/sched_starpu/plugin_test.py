@@ -13,14 +13,14 @@ POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
 parser = argparse.ArgumentParser()
 parser.add_argument("--starpu", required=True)
 parser.add_argument("--program")
-parser.add_argument("--library")
+parser.add_argument("--plugin")
 parser.add_argument("--nm")
 arguments, rest = parser.parse_known_args()
 
 
 def run(**variables):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("STARPU_SCHED", "DOS_SCHED"))}
-    env |= {"STARPU_SCHED_LIB": arguments.library, "STARPU_NCPU": "2", "STARPU_NOPENCL": "0",
+    env |= {"STARPU_SCHED_LIB": arguments.plugin, "STARPU_NCPU": "2", "STARPU_NOPENCL": "0",
             "STARPU_NCUDA": "0"} | variables
     return subprocess.run([arguments.program], env=env, capture_output=True, text=True, timeout=60)
 
@@ -70,7 +70,7 @@ class Plugin(unittest.TestCase):
             self.assertRegex(result.stderr, rf"(?m)^{policy} ")
 
     def test_shows_two_symbols(self):
-        output = subprocess.run([arguments.nm, "-D", "--defined-only", arguments.library], check=True,
+        output = subprocess.run([arguments.nm, "-D", "--defined-only", arguments.plugin], check=True,
                                 capture_output=True, text=True).stdout
         self.assertEqual(sorted(line.split()[-1] for line in output.splitlines()),
                          ["starpu_get_sched_lib_policies", "starpu_get_sched_lib_policy"])
