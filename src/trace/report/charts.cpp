@@ -11,9 +11,6 @@
 namespace dos::trace {
 namespace {
 
-constexpr double kLeft = 150;
-constexpr double kWidth = 1000;
-constexpr double kRight = 10;
 constexpr double kBar = 18;
 constexpr double kGap = 6;
 /// Columns that a curve is drawn in: more points than these share one.

@@ -17,6 +17,11 @@ std::string format_rate(double bytes_per_s);
 /// "45.3 %".
 std::string format_share(double share);
 
+/// The columns of every chart, so that they stand below each other: names, the drawing, a margin.
+inline constexpr double kLeft = 150;
+inline constexpr double kWidth = 1000;
+inline constexpr double kRight = 10;
+
 /// A drawing that grows downwards; coordinates in pixels.
 class Svg {
  public:

@@ -11,9 +11,6 @@
 namespace dos::trace {
 namespace {
 
-constexpr double kLeft = 150;
-constexpr double kWidth = 1000;
-constexpr double kRight = 10;
 constexpr double kLane = 18;
 constexpr double kGap = 5;
 constexpr double kTop = 22;
