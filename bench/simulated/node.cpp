@@ -3,7 +3,6 @@
 // its devices and of time. Tasks do nothing and take what the machine file says; policy, transfers,
 // memory and evictions are the real ones.
 #include <starpu.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -20,10 +19,14 @@
 #include "sched/subgroup_size.hpp"
 #include "sched_starpu/policies.hpp"
 #include "simulated/exchange.hpp"
+#include "simulated/parts.hpp"
 
 namespace {
 
 using dos::Index;
+using dos::bench::Addresses;
+using dos::bench::Kernel;
+using dos::bench::kMicro;
 using dos::bench::NodeResult;
 using dos::bench::NodeStep;
 using dos::bench::NodeTask;
@@ -32,13 +35,10 @@ using dos::bench::NodeTask;
 /// states that stay on a GPU move there; rates settle within some ten updates, and with them the
 /// plan.
 constexpr Index kWarmUps = 4;
-constexpr double kMicro = 1e-6;
 
 // Per worker; StarPU's cost functions have no other way to know.
 double cpu_rate = 0;
 double gpu_rate = 0;
-
-void do_nothing(void** /*buffers*/, void* /*argument*/) {}
 
 double update_time(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*implementation*/) {
   const auto params = static_cast<double>(starpu_vector_get_nx(task->handles[0]));
@@ -49,59 +49,6 @@ double update_time(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*im
 double no_time(starpu_task* /*task*/, starpu_perfmodel_arch* /*arch*/, unsigned /*impl*/) {
   return 1;
 }
-
-/// A codelet and its model; neither may move, as StarPU refers to both. Without modes its tasks
-/// bring their own.
-struct Kernel {
-  starpu_perfmodel model{};
-  starpu_codelet codelet{};
-
-  Kernel(const char* symbol, decltype(&update_time) time,
-         const std::vector<starpu_data_access_mode>& modes, bool on_cpu) {
-    model.type = STARPU_PER_ARCH;
-    model.symbol = symbol;
-    model.arch_cost_function = time;
-    starpu_codelet_init(&codelet);
-    if (on_cpu) codelet.cpu_funcs[0] = do_nothing;
-    codelet.cuda_funcs[0] = do_nothing;
-    codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
-    codelet.nbuffers = modes.empty() ? STARPU_VARIABLE_NBUFFERS : static_cast<int>(modes.size());
-    for (std::size_t i = 0; i < modes.size(); ++i) codelet.modes[i] = modes[i];
-    codelet.model = &model;
-    codelet.name = symbol;
-  }
-  Kernel(const Kernel&) = delete;
-  Kernel& operator=(const Kernel&) = delete;
-  ~Kernel() = default;
-};
-
-/// Addresses without memory: nobody reads or writes them.
-class Addresses {
- public:
-  explicit Addresses(std::size_t bytes)
-      : bytes_(bytes),
-        start_(
-            ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    dos::expect(start_ != MAP_FAILED,
-                "no address range of {:.4g} GB for the simulated host memory: use fewer --params, "
-                "or raise ulimit -v",
-                static_cast<double>(bytes) / 1e9);
-  }
-  Addresses(const Addresses&) = delete;
-  Addresses& operator=(const Addresses&) = delete;
-  ~Addresses() { ::munmap(start_, bytes_); }
-
-  std::uintptr_t take(std::size_t bytes) {
-    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(start_) + taken_;
-    taken_ += bytes;
-    return place;
-  }
-
- private:
-  std::size_t bytes_;
-  void* start_;
-  std::size_t taken_ = 0;
-};
 
 struct Subgroup {
   starpu_data_handle_t p = nullptr, m = nullptr, v = nullptr, g = nullptr, w = nullptr;
