@@ -57,6 +57,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--policy", request.policy, "dos, dos-stride, zero-offload, twinflow, gpu-only")
       ->capture_default_str();
+  app.add_option(
+      "--state-memory", request.state_memory,
+      "GB of the GPU for states and their window; all that the model leaves if not given");
   app.add_option("--steps", request.steps, "steps that are recorded")->capture_default_str();
   app.add_option("--set", command.assignments, "key=value of plan: sched.subgroup_params, ...");
   app.add_option("--machines", command.machines, "folder of the machine files")

@@ -90,7 +90,7 @@ StepLog::~StepLog() {
 }
 
 void StepLog::task_done(const starpu_task& task, const Note& note) {
-  if (!is_open_) return;
+  if (!wants(note.step)) return;
   const starpu_profiling_task_info& info = *task.profiling_info;
   tasks_.push_back({.codelet = task.cl->name,
                     .label = note.label,
@@ -126,7 +126,7 @@ void StepLog::copied(starpu_data_handle_t handle, unsigned from, unsigned to, do
 }
 
 void StepLog::placed(const Note& note, Index params, int node, bool is_resident) {
-  if (!is_open_) return;
+  if (!wants(note.step)) return;
   placements_.push_back({.subgroup = note.label,
                          .step = note.step,
                          .params = params,
@@ -145,7 +145,7 @@ void StepLog::sample_memory(Index step) {
       if (node == STARPU_MAIN_RAM ? each.has_home : rt::is_allocated(each.handle, node))
         bytes[each.category] += each.bytes;
     for (const rt::MemoryCategory category : rt::kMemoryCategories) {
-      const auto [last, is_first] = last_.try_emplace({node, category}, -1);
+      const auto [last, is_first] = sampled_.try_emplace({node, category}, -1);
       if (step == 0 && last->second == bytes[category]) continue;
       last->second = bytes[category];
       memory_.push_back({.time = now,
@@ -174,7 +174,8 @@ void StepLog::write(const StepTask& task) const {
   manifest.processor = "simulated";
   manifest.machine = rt::view_machine();
   manifest.complete = true;
-  manifest.first_step = tasks_.empty() ? 1 : tasks_.front().step;
+  manifest.first_step = first_;
+  manifest.last_step = last_;
   manifest.rows = {
       {trace::Task::kFile, write_rows(folder, tasks_)},
       {trace::Transfer::kFile, write_rows(folder, transfers_)},

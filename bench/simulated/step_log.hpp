@@ -60,7 +60,11 @@ class StepLog {
   StepLog& operator=(const StepLog&) = delete;
   ~StepLog();
 
+  /// Tasks and placements of these steps are wanted, whenever they are.
+  void expect_steps(Index first, Index last) { first_ = first, last_ = last; }
+  /// Copies and looks at memory are wanted from now on, or no longer.
   void open() { is_open_ = true; }
+  void close() { is_open_ = false; }
   /// A task has ended; StarPU's profile of it is there.
   void task_done(const starpu_task& task, const Note& note);
   void copied(starpu_data_handle_t handle, unsigned from, unsigned to, double start);
@@ -72,13 +76,17 @@ class StepLog {
   void write(const StepTask& task) const;
 
  private:
+  [[nodiscard]] bool wants(Index step) const { return step >= first_ && step <= last_; }
+
   const Buffers& buffers_;
   bool is_open_ = false;
+  Index first_ = 1;
+  Index last_ = 0;
   std::vector<trace::Task> tasks_;
   std::vector<trace::Transfer> transfers_;
   std::vector<trace::Memory> memory_;
   std::vector<trace::Placement> placements_;
-  std::map<std::pair<int, rt::MemoryCategory>, Index> last_;
+  std::map<std::pair<int, rt::MemoryCategory>, Index> sampled_;
 };
 
 /// The scheduler's observer (sched_starpu::Settings): tasks carry a Note as their argument.

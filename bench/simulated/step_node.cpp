@@ -35,8 +35,8 @@ using dos::bench::StepTask;
 using dos::rt::MemoryCategory;
 
 /// Steps before those that are recorded: rates settle within some ten updates, with them the plan,
-/// and what stays on the GPU.
-constexpr Index kWarmUps = 10;
+/// and what stays on the GPU goes there.
+constexpr Index kWarmUps = 12;
 /// How often memory is looked at, in simulated time: four times as often as the published study,
 /// since simulated looks cost nothing.
 constexpr float kSampleSeconds = 0.005F;
@@ -100,23 +100,25 @@ class Program {
     starpu_task_wait_for_all();
   }
 
-  /// Writes the trace. A step lasts from the end of the one before to that of its last task.
+  /// Writes the trace. A step lasts from the end of the one before to that of its last task. As in
+  /// a training, the tasks of the next step are there before one ends, also before the first that
+  /// is recorded and after the last.
   StepResult run() {
-    const Index all = kWarmUps + task_.steps;
-    for (Index step = 1; step <= all; ++step) {
-      if (step == kWarmUps + 1) {
-        wait_for(kWarmUps);
+    const Index last = kWarmUps + task_.steps;
+    StepResult result;
+    log_.expect_steps(kWarmUps + 1, last);
+    for (Index step = 1; step <= last + 1; ++step) {
+      submit_step(step);
+      if (step > 1) wait_for(step - 1);
+      if (step - 1 == kWarmUps) {
         link_bytes();
         log_.open();
       }
-      submit_step(step);
-      // As the trainer: at most two steps ahead, while the log sees each end.
-      if (step > kWarmUps + 1) wait_for(step - 1);
     }
-    wait_for(all);
+    result.link_bytes = link_bytes();
+    log_.close();
     starpu_task_wait_for_all();
-    StepResult result{.seconds = {}, .link_bytes = link_bytes(), .plan = "", .obstacle = ""};
-    for (Index step = kWarmUps + 1; step <= all; ++step)
+    for (Index step = kWarmUps + 1; step <= last; ++step)
       result.seconds.push_back((ends_[step] - ends_[step - 1]) * kMicro);
     log_.write(task_);
     return result;

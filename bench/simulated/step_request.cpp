@@ -2,6 +2,7 @@
 #include "simulated/step_request.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -9,6 +10,9 @@
 
 namespace dos::bench {
 namespace {
+
+/// Part of its memory that the scheduler leaves free (sched_starpu).
+constexpr double kReserve = 0.03;
 
 planner::ModelShape find_model(const std::string& name) {
   if (auto shape = planner::find_llama(name)) return *shape;
@@ -66,10 +70,22 @@ std::vector<DepthTask> depths_of(const planner::Request& plan, const planner::Ph
   return depths;
 }
 
+/// What StarPU may use of the GPU.
+units::Bytes limit_of(const StepRequest& request, const planner::MemoryUse& memory) {
+  const units::Bytes reserve = of_category(memory, "reserve");
+  const units::Bytes most = memory.available - reserve;
+  if (!request.state_memory) return most;
+  const units::Bytes model = memory.total() - reserve;
+  return std::min(most, (model + units::gigabytes(*request.state_memory)) / (1 - kReserve));
+}
+
 }  // namespace
 
 SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& machines) {
   expect(request.steps >= 1, "--steps {}: must be at least 1", request.steps);
+  expect(
+      !request.state_memory || (std::isfinite(*request.state_memory) && *request.state_memory > 0),
+      "--state-memory {:g}: must be a positive number of GB", request.state_memory.value_or(0));
   expect(!request.trace.empty(), "--trace: name a folder for the trace");
   const planner::Request plan = planned(request, machines);
   const planner::Forecast forecast = planner::forecast(plan);
@@ -94,7 +110,7 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
       perfmodels::simulated_rates(forecast.problem.rates, perfmodels::Links::kAlone);
   return {.node = {.machine = plan.machine.name,
                    .rates = rates,
-                   .gpu_memory = memory.available - of_category(memory, "reserve")},
+                   .gpu_memory = limit_of(request, memory)},
           .task = {.machine = plan.machine.name,
                    .model = fmt::format("{}, {} ranks, micro-batch {}", plan.model.name, plan.ranks,
                                         plan.micro_batch),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "planner/planner.hpp"
@@ -19,7 +20,9 @@ struct StepRequest {
   std::string policy = "dos";
   planner::Settings settings{};
   Index steps = 2;
-  std::string trace;  ///< folder
+  std::optional<double>
+      state_memory{};  ///< GB of the GPU for states; all that is left if not given
+  std::string trace;   ///< folder
 };
 
 /// A node and what one of its ranks does there.

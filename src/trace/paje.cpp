@@ -341,7 +341,7 @@ class Writer {
   }
 
   [[nodiscard]] std::string message_container(int rank, std::size_t row) const {
-    return prefix(rank) + (row == 0 ? "mpict" : fmt::format("mpict_{}", row));
+    return prefix(rank) + (row == 0 ? "mpict" : fmt::format("mpict{}", row));
   }
 
   /// The row of each message among those of its rank.
