@@ -58,8 +58,8 @@ struct Subgroup {
   int urgency = 0;                            ///< of w: above all updates, the first layers first
 };
 
-/// Bytes over all links so far, by direction.
-NodeStep transferred() {
+/// Bytes over all links since the last call, by direction.
+NodeStep take_transferred() {
   NodeStep sum;
   for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
     starpu_profiling_bus_info info{};
@@ -139,16 +139,15 @@ class Program {
 
   /// Every update, until the next forward has the working parameters.
   NodeStep update() {
-    const NodeStep before = transferred();
+    take_transferred();
     const double start = starpu_timing_now();
     for (std::size_t i = 0; i < subgroups_.size(); ++i) submit_update(i);
     starpu_task_wait_for_all();
     on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_R}}; });
     const double end = starpu_timing_now();
-    const NodeStep after = transferred();
-    return {.seconds = (end - start) * kMicro,
-            .bytes_h2d = after.bytes_h2d - before.bytes_h2d,
-            .bytes_d2h = after.bytes_d2h - before.bytes_d2h};
+    NodeStep result = take_transferred();
+    result.seconds = (end - start) * kMicro;
+    return result;
   }
 
  private:
@@ -227,7 +226,6 @@ NodeResult run(const NodeTask& task) {
                                   .cpu_workers = task.cpu_workers,
                                   .cuda_workers = task.gpus,
                                   .schedulers = dos::sched_starpu::policies()});
-  starpu_bus_get_profiling_info(0, nullptr);
   Program program(task);
   program.load();
   NodeResult result;
