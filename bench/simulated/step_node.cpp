@@ -90,7 +90,10 @@ class Program {
       activations_.push_back(transient(fmt::format("activations.{}", depth),
                                        MemoryCategory::kActivations,
                                        task.depths[depth].activations));
-    workspace_ = transient("workspace", MemoryCategory::kWorkspace, task.workspace);
+    forward_workspace_ =
+        transient("workspace.forward", MemoryCategory::kWorkspace, task.forward_workspace);
+    backward_workspace_ =
+        transient("workspace.backward", MemoryCategory::kWorkspace, task.backward_workspace);
     norm_ = buffers_.add("norm", MemoryCategory::kData, addresses_.take(kNormBytes), kNormBytes, 1);
     int gpu = 0;
     starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, &gpu, 1);
@@ -174,20 +177,23 @@ class Program {
     for (std::size_t depth = 0; depth < depths; ++depth) {
       Access access = of_depth(depth, &Subgroup::w, STARPU_R);
       if (activations_[depth] != nullptr) access.emplace_back(activations_[depth], STARPU_W);
-      access.emplace_back(workspace_, depth == 0 ? STARPU_W : STARPU_RW);
+      if (depth >= 1) access.emplace_back(forward_workspace_, depth == 1 ? STARPU_W : STARPU_RW);
+      if (depth + 1 == depths) access.emplace_back(backward_workspace_, STARPU_W);
       submit_pass("forward", depth, step, --urgency, access, task_.depths[depth].forward);
     }
     for (std::size_t depth = depths; depth-- > 0;) {
       Access access = of_depth(depth, &Subgroup::w, STARPU_R);
       for (const auto& each : of_depth(depth, &Subgroup::g, STARPU_W)) access.push_back(each);
       if (activations_[depth] != nullptr) access.emplace_back(activations_[depth], STARPU_R);
-      access.emplace_back(workspace_, STARPU_RW);
+      if (depth >= 1) access.emplace_back(forward_workspace_, STARPU_RW);
+      access.emplace_back(backward_workspace_, STARPU_RW);
       submit_pass("backward", depth, step, --urgency, access, task_.depths[depth].backward);
       if (activations_[depth] != nullptr) starpu_data_invalidate_submit(activations_[depth]);
       for (const Subgroup& each : subgroups_)
         if (each.depth == depth) submit_sum(each, step);
     }
-    starpu_data_invalidate_submit(workspace_);
+    starpu_data_invalidate_submit(forward_workspace_);
+    starpu_data_invalidate_submit(backward_workspace_);
     for (std::size_t i = 0; i < subgroups_.size(); ++i)
       submit_update(subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
   }
@@ -294,7 +300,8 @@ class Program {
   dos::bench::StepLog log_;
   std::vector<Subgroup> subgroups_;
   std::vector<starpu_data_handle_t> activations_;  ///< by depth; null: none
-  starpu_data_handle_t workspace_ = nullptr;
+  starpu_data_handle_t forward_workspace_ = nullptr;
+  starpu_data_handle_t backward_workspace_ = nullptr;
   starpu_data_handle_t norm_ = nullptr;
   unsigned gpu_ = 0;  ///< memory node
   Index submitted_ = 0;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.hpp"
 #include "base/nearest.hpp"
@@ -100,9 +99,10 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
   // time.
   const units::Bytes kept =
       of_category(memory_of(plan, forecast.layout, 1), "activations") - activations;
-  const units::Bytes transient = std::accumulate(
-      memory.items.begin(), memory.items.end(), units::Bytes{0},
-      [](auto sum, const auto& item) { return item.in_update ? sum : sum + item.bytes; });
+  // One block in full, and its gradients, which come with backward.
+  const units::Bytes block = (activations - kept * static_cast<double>(plan.model.layers)) / 2;
+  const units::Bytes in_backward =
+      block + of_category(memory, "logits") + of_category(memory, "gradients on their way");
   const planner::PhaseTimes phases =
       planner::phase_times(plan.model, plan.machine, forecast.layout, plan.settings,
                            /*flushed=*/units::Params(0), forecast.plan.time);
@@ -118,7 +118,8 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                    .options = plan.settings.policy,
                    .subgroups = forecast.problem.subgroups,
                    .depths = depths_of(plan, phases, whole(kept)),
-                   .workspace = whole(transient - kept * static_cast<double>(plan.model.layers)),
+                   .forward_workspace = whole(block + of_category(memory, "gathered weights")),
+                   .backward_workspace = whole(in_backward),
                    .cpu_workers = rates.cpu_workers,
                    .cpu_rate = rates.cpu_worker.value(),
                    .gpu_rate = rates.gpus.front().update.value(),

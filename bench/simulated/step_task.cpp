@@ -16,12 +16,19 @@ std::string to_json(const StepTask& task) {
   json depths = json::array();
   for (const DepthTask& each : task.depths)
     depths.push_back({each.forward, each.backward, each.activations});
-  return json{{"machine", task.machine},     {"model", task.model},
-              {"policy", task.policy},       {"options", options_json(task.options)},
-              {"subgroups", subgroups},      {"depths", depths},
-              {"workspace", task.workspace}, {"cpu_workers", task.cpu_workers},
-              {"cpu_rate", task.cpu_rate},   {"gpu_rate", task.gpu_rate},
-              {"steps", task.steps},         {"trace", task.trace}}
+  return json{{"machine", task.machine},
+              {"model", task.model},
+              {"policy", task.policy},
+              {"options", options_json(task.options)},
+              {"subgroups", subgroups},
+              {"depths", depths},
+              {"forward_workspace", task.forward_workspace},
+              {"backward_workspace", task.backward_workspace},
+              {"cpu_workers", task.cpu_workers},
+              {"cpu_rate", task.cpu_rate},
+              {"gpu_rate", task.gpu_rate},
+              {"steps", task.steps},
+              {"trace", task.trace}}
       .dump();
 }
 
@@ -33,7 +40,8 @@ StepTask step_task_of(const std::string& text) {
                 .options = options_of(object.at("options")),
                 .subgroups = {},
                 .depths = {},
-                .workspace = object.at("workspace"),
+                .forward_workspace = object.at("forward_workspace"),
+                .backward_workspace = object.at("backward_workspace"),
                 .cpu_workers = object.at("cpu_workers"),
                 .cpu_rate = object.at("cpu_rate"),
                 .gpu_rate = object.at("gpu_rate"),

@@ -25,7 +25,8 @@ struct StepTask {
   sched::PolicyOptions options{};
   std::vector<sched::Subgroup> subgroups;  ///< in the order of forward
   std::vector<DepthTask> depths;
-  Index workspace = 0;  ///< bytes that forward and backward use besides
+  Index forward_workspace = 0;   ///< bytes that the layers use besides, in both passes
+  Index backward_workspace = 0;  ///< bytes from the last layer's forward to the end of backward
   Index cpu_workers = 0;
   double cpu_rate = 0;  ///< parameters a second, of one worker
   double gpu_rate = 0;
