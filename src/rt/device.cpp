@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "rt/live_handles.hpp"
 #include "rt/starpu_mode.hpp"
 
 namespace dos::rt {
@@ -46,7 +47,8 @@ MemoryBytes allocated_on(const Session& session, int node) {
   for (const Handle* handle : session.handles()) {
     int is_allocated = 0;
     starpu_data_query_status(handle->raw(), node, &is_allocated, nullptr, nullptr);
-    if (is_allocated != 0) bytes[handle->category()] += handle->bytes();
+    if (is_allocated != 0 || handle->was_released_from(node))
+      bytes[handle->category()] += handle->bytes();
   }
   return bytes;
 }
@@ -54,6 +56,10 @@ MemoryBytes allocated_on(const Session& session, int node) {
 Index used_on(int node) {
   const auto id = static_cast<unsigned>(node);
   return Index{starpu_memory_get_total(id)} - Index{starpu_memory_get_available(id)};
+}
+
+Index released_on(int node) {
+  return LiveHandles::instance().released_on(node);
 }
 
 void prefetch(const Handle& handle, int node) {

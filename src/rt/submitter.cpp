@@ -172,4 +172,8 @@ void Submitter::submit(const TaskCall& call) {
   if (observer_.after) observer_.after(call);
 }
 
+void Submitter::release(const Handle& handle) {
+  if (session_.has_devices()) handle.release();
+}
+
 }  // namespace dos::rt

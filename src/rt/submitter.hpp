@@ -89,6 +89,9 @@ class Submitter {
     submit(TaskCall{codelet, buffers, std::as_bytes(std::span(&args, 1)), payload, work, options});
   }
 
+  /// Handle::release(), where devices have memory that others can use.
+  void release(const Handle& handle);
+
   /// Used to look at every buffer as it is about to be used or appears. Empty functions: off.
   void set_observer(TaskObserver observer) { observer_ = std::move(observer); }
 

@@ -31,6 +31,8 @@ class Gpt2 final : public Model {
   void forward(rt::Submitter& submitter);
   void backward(rt::Submitter& submitter, const MicroBatch& micro_batch);
   void backward_block(rt::Submitter& submitter, Index layer, const Lane& lane, bool accumulate);
+  void release_head(rt::Submitter& submitter, const Lane& lane) const;
+  void release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const;
   [[nodiscard]] nn::LossHead::Lane head_lane(const Lane& lane) const;
   [[nodiscard]] codelets::EmbeddingShape embedding_shape(const Lane& lane) const;
   [[nodiscard]] const BlockActivations& kept(const Lane& lane, Index layer) const;
@@ -138,12 +140,15 @@ void Gpt2::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) {
     final_norm_.backward(submitter, {lane.tokens_count, config_.width}, *lane.stream.back(),
                          *lane.final_norm_stats, {*lane.d_final_norm, nullptr, *lane.d_stream},
                          accumulate, urgency);
+    release_head(submitter, lane);
   }
   tell(&DepthListener::after_backward, depths());
   for (Index layer = config_.layers - 1; layer >= 0; --layer) {
     tell(&DepthListener::before_backward, layer + 1);
-    for (std::size_t i = 0; i < lanes_.size(); ++i)
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
       backward_block(submitter, layer, lanes_[i], !micro_batch.first || i > 0);
+      release_block(submitter, layer, lanes_[i]);
+    }
     tell(&DepthListener::after_backward, layer + 1);
   }
   tell(&DepthListener::before_backward, 0);
@@ -152,6 +157,25 @@ void Gpt2::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) {
                         *lanes_[i].gradients[0].input, !micro_batch.first || i > 0,
                         nn::backward_urgency(0));
   tell(&DepthListener::after_backward, 0);
+  for (const Lane& lane : lanes_)
+    for (const BlockGradients& gradients : lane.gradients)
+      for (const rt::Handle* handle : gradients.all()) submitter.release(*handle);
+}
+
+// What is released is dead until the next forward pass writes it. Not so the logits and the
+// gradient of the last norm's output, to which tasks add.
+void Gpt2::release_head(rt::Submitter& submitter, const Lane& lane) const {
+  submitter.release(*lane.final_norm);
+  submitter.release(*lane.final_norm_stats);
+  submitter.release(*lane.stream.back());
+}
+
+void Gpt2::release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const {
+  submitter.release(*lane.stream[static_cast<std::size_t>(layer)]);
+  if (layer == config_.layers - 1) submitter.release(*lane.d_stream);
+  const bool is_needed = layer >= std::ssize(lane.blocks);
+  if (is_needed) return;
+  for (const rt::Handle* handle : kept(lane, layer).all()) submitter.release(*handle);
 }
 
 void Gpt2::backward_block(rt::Submitter& submitter, Index layer, const Lane& lane,
