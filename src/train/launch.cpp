@@ -236,6 +236,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
       fmt::print("{}{}", explain(sched_starpu::report()),
                  device_memory_text(session, estimate.devices));
     }
+  } catch (const AgreedError&) {
+    throw;
   } catch (const std::exception& error) {
     // Before the trainer is destroyed, which waits for all of its tasks.
     if (exchange != nullptr) exchange->abandon(error.what());
