@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "platform/processor_time.hpp"
 
 namespace dos::dist {
 namespace {
@@ -135,6 +136,11 @@ void Exchange::close() {
 void Exchange::observe(MessageObserver* observer) {
   const std::lock_guard lock(mutex_);
   observer_ = observer;
+}
+
+double Exchange::processor_share() {
+  const Seconds age = Clock::now() - started_;
+  return platform::thread_processor_seconds(thread()) / age.count();
 }
 
 Traffic Exchange::sent() const {
