@@ -153,6 +153,13 @@ class Ranks(AppTest):
         step = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
         self.assertEqual(self.metrics()[-1]["step"], step)
 
+    def test_a_divergence_is_named_once_with_its_rank(self):
+        result = self.run_ranks(2, keys=KEYS | {"optim.lr": 1e36, "optim.warmup": 0, "dist.zero": 3})
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.count("train_gpt: error:"), 1, result.stderr)
+        self.assertRegex(result.stderr, r"train_gpt: error: step \d+: the .* is not finite; first bad tensor: .* "
+                                        r"found by rank [01]; training stopped")
+
     def expect_lost(self, rank, survivors):
         """The survivors end with status 1 and name the rank and its step; the checkpoint is whole."""
         for survivor in survivors:
