@@ -4,6 +4,7 @@
 #include <starpu.h>
 
 #include <array>
+#include <set>
 
 #include "base/error.hpp"
 #include "rt/live_handles.hpp"
@@ -40,6 +41,14 @@ std::vector<int> cpu_workers() {
   for (int worker = 0; worker < static_cast<int>(starpu_worker_get_count()); ++worker)
     if (starpu_worker_get_type(worker) == STARPU_CPU_WORKER) result.push_back(worker);
   return result;
+}
+
+std::vector<Index> worker_cores() {
+  std::set<Index> cores;
+  for (int worker = 0; worker < static_cast<int>(starpu_worker_get_count()); ++worker)
+    if (const int unit = starpu_worker_get_bindid(worker); unit >= 0)
+      cores.insert(starpu_get_pu_os_index(static_cast<unsigned>(unit)));
+  return {cores.begin(), cores.end()};
 }
 
 MemoryBytes allocated_on(const Session& session, int node) {

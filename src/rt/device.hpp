@@ -28,6 +28,10 @@ std::vector<Device> devices();
 /// The workers of the running session that are CPUs.
 std::vector<int> cpu_workers();
 
+/// What the workers of the running session are bound to, each once: the operating system's numbers
+/// of hardware threads, the first of their core (platform::Core::number) with one worker a core.
+std::vector<Index> worker_cores();
+
 /// Bytes that buffers have on a memory node, or had when their contents were last released
 /// (Handle::release), by category. Scratch buffers are left out: StarPU does not say where they
 /// are. Call while no task runs.
