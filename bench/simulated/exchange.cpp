@@ -4,51 +4,32 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "simulated/json_options.hpp"
 
 namespace dos::bench {
-namespace {
 
 using nlohmann::json;
 
-template <class T>
-void put(json& object, const char* key, const std::optional<T>& value) {
-  if (value) object[key] = *value;
-}
-
-template <class T>
-void get(const json& object, const char* key, std::optional<T>& value) {
-  if (object.contains(key)) value = object.at(key).get<T>();
-}
-
-}  // namespace
-
 std::string to_json(const NodeTask& task) {
-  json object{{"policy", task.policy},     {"residents", task.options.residents},
+  return json{{"policy", task.policy},     {"options", options_json(task.options)},
               {"params", task.params},     {"subgroup_params", task.subgroup_params},
               {"gpus", task.gpus},         {"cpu_workers", task.cpu_workers},
               {"cpu_rate", task.cpu_rate}, {"gpu_rate", task.gpu_rate},
-              {"steps", task.steps}};
-  put(object, "stride", task.options.stride);
-  put(object, "share", task.options.share);
-  put(object, "window", task.options.window);
-  return object.dump();
+              {"steps", task.steps}}
+      .dump();
 }
 
 NodeTask node_task_of(const std::string& text) {
   const json object = json::parse(text);
-  NodeTask task{.policy = object.at("policy"),
-                .params = object.at("params"),
-                .subgroup_params = object.at("subgroup_params"),
-                .gpus = object.at("gpus"),
-                .cpu_workers = object.at("cpu_workers"),
-                .cpu_rate = object.at("cpu_rate"),
-                .gpu_rate = object.at("gpu_rate"),
-                .steps = object.at("steps")};
-  task.options.residents = object.at("residents");
-  get(object, "stride", task.options.stride);
-  get(object, "share", task.options.share);
-  get(object, "window", task.options.window);
-  return task;
+  return {.policy = object.at("policy"),
+          .options = options_of(object.at("options")),
+          .params = object.at("params"),
+          .subgroup_params = object.at("subgroup_params"),
+          .gpus = object.at("gpus"),
+          .cpu_workers = object.at("cpu_workers"),
+          .cpu_rate = object.at("cpu_rate"),
+          .gpu_rate = object.at("gpu_rate"),
+          .steps = object.at("steps")};
 }
 
 std::string to_json(const NodeResult& result) {

@@ -11,8 +11,9 @@
 namespace dos::sched {
 namespace {
 
-/// Variables: T, CPU share, then (streamed, resident) a GPU, all divided by their size on the
-/// CPU alone: the programme's numbers are near 1 whatever the machine.
+/// Variables: T, the CPU share by the GPU that has its gradients and working parameters, then
+/// (streamed, resident) a GPU, all divided by their size on the CPU alone: the programme's numbers
+/// are near 1 whatever the machine.
 class Builder {
  public:
   Builder(const Problem& problem, const BoundOptions& options)
@@ -32,7 +33,8 @@ class Builder {
     require(solution.feasible, "all on the CPU is a solution");
     Bound bound;
     bound.time = units::Seconds(solution.x[0] * time_scale_);
-    bound.cpu = units::Params(solution.x[1] * total_);
+    for (std::size_t v = 1; v < streamed(0); ++v)
+      bound.cpu += units::Params(solution.x[v] * total_);
     for (Index g = 0; g < problem_.gpus(); ++g) {
       bound.streamed.emplace_back(solution.x[streamed(g)] * total_);
       bound.resident.emplace_back(solution.x[streamed(g) + 1] * total_);
@@ -42,10 +44,19 @@ class Builder {
   }
 
  private:
-  [[nodiscard]] std::size_t variables() const {
-    return 2 + 2 * static_cast<std::size_t>(problem_.gpus());
+  [[nodiscard]] std::size_t variables() const { return streamed(problem_.gpus()); }
+  /// Whether the CPU share is divided by GPU.
+  [[nodiscard]] bool is_dealt() const { return problem_.gpus() > 1 && !options_.deals_evenly; }
+  /// The place of a GPU's variables; what comes before the first is T and the CPU share.
+  [[nodiscard]] std::size_t streamed(Index gpu) const {
+    return static_cast<std::size_t>(1 + (is_dealt() ? problem_.gpus() : 1) + 2 * gpu);
   }
-  static std::size_t streamed(Index gpu) { return 2 + 2 * static_cast<std::size_t>(gpu); }
+  /// `work` a parameter of the CPU share, whatever GPU has its gradients.
+  [[nodiscard]] std::vector<double> cpu_row(double work) const {
+    std::vector<double> row(variables(), 0.0);
+    std::fill_n(row.begin() + 1, streamed(0) - 1, work);
+    return row;
+  }
   [[nodiscard]] double cpu_rate() const {
     const perfmodels::Rates& rates = problem_.rates;
     return std::min(rates.cpu_update.value(),
@@ -74,21 +85,17 @@ class Builder {
     names_.emplace_back("shares");
   }
 
-  void add_cpu() {
-    std::vector<double> work(variables(), 0.0);
-    work[1] = 1;
-    add_rate("cpu", work, cpu_rate());
-  }
+  void add_cpu() { add_rate("cpu", cpu_row(1), cpu_rate()); }
 
   void add_gpu(Index gpu) {
     const perfmodels::GpuRates& rates = problem_.rates.gpus[static_cast<std::size_t>(gpu)];
     const UpdateCost& cost = problem_.cost;
-    const double part = 1.0 / static_cast<double>(problem_.gpus());
     const std::size_t s = streamed(gpu);
+    const double part = is_dealt() ? 1 : 1.0 / static_cast<double>(problem_.gpus());
     const std::string name = fmt::format("gpu {} ", gpu);
     const auto row = [&](double cpu, double stream, double resident) {
       std::vector<double> work(variables(), 0.0);
-      work[1] = cpu;
+      work[is_dealt() ? static_cast<std::size_t>(1 + gpu) : 1] = cpu * part;
       work[s] = stream;
       work[s + 1] = resident;
       return work;
@@ -97,8 +104,8 @@ class Builder {
     const double h2d = (busy ? rates.h2d_cpu_busy : rates.h2d).value();
     const double d2h = (busy ? rates.d2h_cpu_busy : rates.d2h).value();
     const double both = (busy ? rates.both_cpu_busy : rates.both).value();
-    const double in = cost.weight.value() * part;
-    const double out = cost.gradient.value() * part;
+    const double in = cost.weight.value();
+    const double out = cost.gradient.value();
     const double streamed_in = cost.streamed_in().value();
     const double streamed_out = cost.streamed_out().value();
     const double held = cost.held().value();
@@ -126,8 +133,7 @@ class Builder {
   void add_dram() {
     const UpdateCost& cost = problem_.cost;
     const double copies = problem_.gpus() == 0 ? 0 : cost.weight.value() + cost.gradient.value();
-    std::vector<double> work(variables(), 0.0);
-    work[1] = cost.cpu_traffic.value() + copies;
+    std::vector<double> work = cpu_row(cost.cpu_traffic.value() + copies);
     for (Index g = 0; g < problem_.gpus(); ++g) {
       work[streamed(g)] = (cost.streamed_in() + cost.streamed_out()).value();
       work[streamed(g) + 1] = (cost.host_gradient + cost.host_parameter).value();

@@ -31,6 +31,9 @@ struct BoundOptions {
   bool busy_links = false;   ///< links at the rates of a busy CPU: a forecast, not a bound
   bool half_duplex = false;  ///< one direction of a link at a time
   bool residents = true;     ///< states may stay on the GPU
+  /// GPUs have equal parts of the CPU's working parameters and gradients, as plans deal them: a
+  /// forecast, as whole subgroups may be dealt better.
+  bool deals_evenly = false;
 };
 
 Bound lower_bound(const Problem& problem, const BoundOptions& options = {});

@@ -189,7 +189,7 @@ Plan fixed_share(const Problem& problem, const PolicyOptions& options, double sh
   expect(problem.gpus() > 0 || share == 0, "sched.share = {:g} needs a GPU, this machine has none",
          share);
   const double part = share / std::max(1.0, static_cast<double>(problem.gpus()));
-  Bound bound = lower_bound(problem, {.residents = options.residents});
+  Bound bound = lower_bound(problem, {.residents = options.residents, .deals_evenly = true});
   bound.streamed.assign(problem.rates.gpus.size(), problem.total() * part);
   bound.resident = bound.streamed;
   Shares shares = shares_of(problem, options, bound);
@@ -219,9 +219,10 @@ Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
     if (policy.plan != &plan_dos) search.try_policy(policy);
   if (problem.gpus() > 0) {
     for (const bool busy : {false, true}) {
-      const Bound bound = lower_bound(
-          problem,
-          {.busy_links = busy, .half_duplex = options.half_duplex, .residents = options.residents});
+      const Bound bound = lower_bound(problem, {.busy_links = busy,
+                                                .half_duplex = options.half_duplex,
+                                                .residents = options.residents,
+                                                .deals_evenly = true});
       search_near(problem, options, search, shares_of(problem, options, bound));
     }
     const Shares all = shares_without_cpu(problem, options);

@@ -23,9 +23,11 @@ struct UpdateCost {
   units::BytesPerParam weight{2};
   /// Gradient, GPU to host, of what the CPU updates; 0 when it left during backward.
   units::BytesPerParam gradient{0};
-  /// Where the CPU runs forward and backward: gradient, host to GPU, of what a GPU updates, and
-  /// working parameter, GPU to host, of what stays on one.
+  /// Gradient, host to GPU, of what a GPU updates: where the CPU runs forward and backward, and
+  /// where sums of several ranks' gradients are made in host memory.
   units::BytesPerParam host_gradient{0};
+  /// Where the CPU runs forward and backward: working parameter, GPU to host, of what stays on a
+  /// GPU.
   units::BytesPerParam host_parameter{0};
   /// There, working parameter that goes home beside streamed states: 2 in BF16, 0 in FP32, where it
   /// is p.

@@ -86,8 +86,8 @@ ReadyTasks::Node Dispatch::next_ahead(Group& cpu) const {
 }
 
 void Dispatch::admitted(ReadyTasks::Node&& node) {
-  const Index group = node.mapped()->group;
-  at(group).ready.add(std::move(node));
+  Group& group = at(node.mapped()->group);
+  (group.device.is_cpu() ? group.fetched : group.ready).add(std::move(node));
 }
 
 double Dispatch::time_left(const Group& owner, const TaskNote& last, const UpdateBoard& board,
@@ -100,9 +100,9 @@ double Dispatch::time_left(const Group& owner, const TaskNote& last, const Updat
   const double streamed = waiting + static_cast<double>(owner.window.streamed());
   const auto all = waiting + static_cast<double>(owner.residents.size() + owner.window.at_work());
   if (!last.travels) return one * all;
-  // Kernels of residents run while states are copied.
-  const double kernel = value_of(board.expected(last.params, owner.device, /*travels=*/false));
-  return std::max(one * streamed, kernel * all);
+  // Residents are updated while states are copied.
+  const double resident = value_of(board.expected(last.params, owner.device, /*travels=*/false));
+  return std::max(one * streamed, resident * all);
 }
 
 bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const TaskNote& last,
@@ -125,6 +125,8 @@ bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const Ta
 
 void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
   at(note.group).queued_seconds -= note.seconds;
+  if (note.in_window) --at(note.group).ahead;
+  note.in_window = false;
   note.group = to;
   note.is_resident = false;
   note.travels = !at(to).device.is_cpu();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct Group {
   ReadyTasks ready{};      ///< may run now
   ReadyTasks updates{};    ///< updates that may run now; of a GPU: whose states are to come
   ReadyTasks residents{};  ///< of a GPU: updates whose states are there
+  ReadyTasks fetched{};    ///< of the CPU: updates whose gradients come ahead of their turn
   GpuWindow window{};
   Index ahead = 0;  ///< of the CPU: updates whose gradients are fetched, until they have run
   Pace pace{};
@@ -25,8 +28,14 @@ struct Group {
   double queued_seconds = 0;   ///< of what waits
   double last_update_end = 0;  ///< seconds
 
-  /// Whether updates wait, none of them prefetched.
-  [[nodiscard]] bool has_updates() const { return !updates.empty() || !residents.empty(); }
+  /// Whether updates wait that another group may still take.
+  [[nodiscard]] bool has_updates() const {
+    return !updates.empty() || !residents.empty() || !fetched.empty();
+  }
+  /// Those of them that others take first. Pre: has_updates().
+  [[nodiscard]] ReadyTasks& farthest() {
+    return !updates.empty() ? updates : residents.empty() ? fetched : residents;
+  }
 };
 
 /// Who runs which task next: queues, windows, and what a worker without work takes from others.
@@ -35,9 +44,10 @@ struct Group {
 ///
 /// Updates of a GPU wait until admit() lets them into the window; whoever called it prefetches them
 /// and hands them back to admitted(). Streamed ones and residents do not wait for each other: the
-/// link works on while residents run, the GPU while states come. Beside GPUs, those of the CPU do
-/// so until a few rounds of them have their gradients, which would come behind states on the link
-/// otherwise. From then on they stay: StarPU wants a prefetched task where it was prefetched.
+/// link works on while residents run, the GPU while states come. From then on they stay: StarPU
+/// wants a prefetched task where it was prefetched. Beside GPUs, admit() also lets gradients of the
+/// CPU's updates come, a few rounds ahead of their turn, which would come behind states on the link
+/// otherwise. Those updates others may still take.
 /// `can_run` says whether the worker, or for admit() any worker of the GPU, can run a task.
 class Dispatch {
  public:
@@ -125,14 +135,14 @@ class Dispatch {
 
   template <class Predicate>
   static TaskNote* take_own(Group& group, Predicate&& can_run) {
-    const bool waits = group.device.is_cpu() && !group.updates.empty();
-    const bool updates_first =
-        waits && (group.ready.empty() || group.updates.first_key() < group.ready.first_key());
-    TaskNote* note = nullptr;
-    if (updates_first) note = group.updates.take_first_that(can_run);
-    if (note == nullptr) note = group.ready.take_first_that(can_run);
-    if (note == nullptr && waits) note = group.updates.take_first_that(can_run);
-    return note;
+    if (!group.device.is_cpu()) return group.ready.take_first_that(can_run);
+    std::array queues{&group.ready, &group.fetched, &group.updates};
+    std::ranges::sort(queues, [](const ReadyTasks* a, const ReadyTasks* b) {
+      return !a->empty() && (b->empty() || a->first_key() < b->first_key());
+    });
+    for (ReadyTasks* queue : queues)
+      if (TaskNote* note = queue->take_first_that(can_run)) return note;
+    return nullptr;
   }
 
   /// An update that nobody has prefetched, as room came while no task began or ended.
@@ -153,7 +163,7 @@ class Dispatch {
     if (!board.all_arrived()) return {};
     for (Group& owner : groups_) {
       if (&owner == &idle || !owner.has_updates()) continue;
-      ReadyTasks& queue = owner.updates.empty() ? owner.residents : owner.updates;
+      ReadyTasks& queue = owner.farthest();
       const TaskNote& last = queue.last();
       if (!idle.device.is_cpu() &&
           !idle.window.has_room(/*resident=*/false, limits(idle, board, last.params, now), now))

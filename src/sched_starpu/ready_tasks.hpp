@@ -22,7 +22,7 @@ struct TaskNote {
   Index params = 0;          ///< of an update
   bool is_resident = false;  ///< an update whose states stay on the GPU
   bool travels = false;      ///< an update whose states come to the GPU first
-  bool in_window = false;    ///< an update that a GPU prefetches or runs
+  bool in_window = false;    ///< an update that a GPU prefetches or runs; of the CPU, its gradient
   Index worker = 0;          ///< of the group, once it runs
   double taken = 0;          ///< seconds: when the worker took it
   double start = 0;          ///< seconds, data at hand

@@ -152,7 +152,7 @@ void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
       board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
     lacks_rates_ = board_->lacks_rates();
     note.subgroup = board_->arrive(update);
-    if (board_->learns_memory()) add_held_buffers(note.task, settings_.model_on_host, held_);
+    if (board_->learns_memory()) add_held_buffers(note.task, settings_, held_);
     if (board_->wants_memory()) read_memory();
     order = board_->order();
   }
@@ -169,7 +169,7 @@ void Scheduler::read_memory() {
 }
 
 void Scheduler::place_update(TaskNote& note) {
-  const UpdateTask update = describe_update(note.task, settings_.model_on_host);
+  const UpdateTask update = describe_update(note.task, settings_);
   note.params = update.params;
   const bool restricted = is_restricted(note.task);
   announce(update, note);
@@ -273,7 +273,11 @@ void Scheduler::admit(Index group) {
       if (!next) return;
       restricted = is_restricted(next.mapped()->task);
     }
-    starpu_prefetch_task_input_on_node(next.mapped()->task, node(group).id);
+    starpu_task* task = next.mapped()->task;
+    if (node(group).device.is_cpu())
+      start_fetch(task);
+    else
+      starpu_prefetch_task_input_on_node(task, node(group).id);
     {
       const std::lock_guard lock(mutex_);
       dispatch_.admitted(std::move(next));

@@ -23,6 +23,9 @@ struct Settings {
   /// Whether forward and backward run on the CPU. Where it is not said, they are taken to run there
   /// if updates write no working parameters of their own.
   std::optional<bool> model_on_host{};
+  /// Whether updates find their gradients in host memory though forward and backward run on GPUs:
+  /// sums of several ranks, which arrive there.
+  bool gradients_on_host = false;
   PlacementObserver observer = nullptr;
 };
 

@@ -323,12 +323,14 @@ void UpdateBoard::executed(Index index, Device device, units::Seconds time) {
 
 units::Seconds UpdateBoard::update_time(Index params, Device device, units::ParamsPerSecond rate,
                                         bool travels) const {
-  const units::Seconds kernel = params_of(params) / rate;
-  if (device.is_cpu() || !travels) return kernel;
+  const units::Params size = params_of(params);
+  const units::Seconds kernel = size / rate;
+  if (device.is_cpu()) return kernel;
   const Surroundings::Gpu& gpu = surroundings_.gpus[static_cast<std::size_t>(device.gpu)];
   const sched::UpdateCost& cost = known_.front().task.cost;
-  return std::max({kernel, params_of(params) * cost.streamed_in() / gpu.h2d,
-                   params_of(params) * cost.streamed_out() / gpu.d2h});
+  const units::BytesPerParam in = travels ? cost.streamed_in() : cost.host_gradient;
+  const units::BytesPerParam out = travels ? cost.streamed_out() : cost.host_parameter;
+  return std::max({kernel, size * in / gpu.h2d, size * out / gpu.d2h});
 }
 
 std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device,

@@ -114,7 +114,7 @@ class UpdateBoard {
   void waited(units::Seconds time);
 
   /// How long an update takes: on one CPU worker; on a GPU its kernel or its copies, whichever is
-  /// longer, of a resident its kernel. Nothing before the first one was measured.
+  /// longer. The states of a resident do not travel. Nothing before the first one was measured.
   [[nodiscard]] std::optional<units::Seconds> expected(Index params, Device device,
                                                        bool travels = true) const;
   /// The same at the rates that the plan was made with; nothing while there is no plan.

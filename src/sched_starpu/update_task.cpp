@@ -29,8 +29,8 @@ bool writes_parameters(starpu_task* task) {
 
 /// Gradients are where the model is. An update without working parameters of its own is of a model
 /// that reads the FP32 ones, where it is not said.
-bool is_on_host(starpu_task* task, std::optional<bool> model_on_host) {
-  return model_on_host.value_or(!writes_parameters(task));
+bool is_on_host(starpu_task* task, const Settings& settings) {
+  return settings.model_on_host.value_or(!writes_parameters(task));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ double bytes_of(starpu_data_handle_t handle) {
   return static_cast<double>(starpu_data_get_size(handle));
 }
 
-UpdateTask describe_update(starpu_task* task, std::optional<bool> model_on_host) {
+UpdateTask describe_update(starpu_task* task, const Settings& settings) {
   double states = 0;
   double written = 0;
   double read = 0;
@@ -56,7 +56,8 @@ UpdateTask describe_update(starpu_task* task, std::optional<bool> model_on_host)
   });
   starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
   const double params = bytes_of(parameters) / sizeof(float);
-  const bool on_host = is_on_host(task, model_on_host);
+  const bool on_host = is_on_host(task, settings);
+  const bool comes_from_host = on_host || settings.gradients_on_host;
   const double working = written == 0 ? sizeof(float) : written / params;
   return {.subgroup = parameters,
           .gradient = gradient,
@@ -64,17 +65,17 @@ UpdateTask describe_update(starpu_task* task, std::optional<bool> model_on_host)
           .priority = task->priority,
           .cost = {.state = units::BytesPerParam(states / params),
                    .weight = units::BytesPerParam(on_host ? 0 : working),
-                   .gradient = units::BytesPerParam(on_host ? 0 : read / params),
-                   .host_gradient = units::BytesPerParam(on_host ? read / params : 0),
+                   .gradient = units::BytesPerParam(comes_from_host ? 0 : read / params),
+                   .host_gradient = units::BytesPerParam(comes_from_host ? read / params : 0),
                    .host_parameter = units::BytesPerParam(on_host ? working : 0),
                    .host_weight = units::BytesPerParam(on_host ? written / params : 0),
                    .cpu_traffic = units::BytesPerParam((2 * states + written + read) / params),
                    .state_buffers = state_buffers}};
 }
 
-void add_held_buffers(starpu_task* task, std::optional<bool> model_on_host,
+void add_held_buffers(starpu_task* task, const Settings& settings,
                       std::vector<starpu_data_handle_t>& buffers) {
-  const bool on_host = is_on_host(task, model_on_host);
+  const bool on_host = is_on_host(task, settings);
   const bool forward_reads_parameters = !on_host && !writes_parameters(task);
   for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
     const bool is_weight = forward_reads_parameters && handle == STARPU_TASK_GET_HANDLE(task, 0);
@@ -97,6 +98,13 @@ sched::StateMemory memory_for_states(unsigned node,
     return units::Bytes(std::max(0.0, std::min(bytes, total) - kReserve * total));
   };
   return {.update = less_reserve(free + released), .resident = less_reserve(free)};
+}
+
+void start_fetch(starpu_task* task) {
+  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
+    if (mode == STARPU_R)
+      starpu_data_prefetch_on_node_prio(handle, STARPU_MAIN_RAM, /*async=*/1, task->priority);
+  });
 }
 
 units::Bytes start_flush(starpu_data_handle_t buffer) {

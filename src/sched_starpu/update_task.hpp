@@ -3,9 +3,9 @@
 
 #include <starpu.h>
 
-#include <optional>
 #include <vector>
 
+#include "sched_starpu/settings.hpp"
 #include "sched_starpu/update_board.hpp"
 
 namespace dos::sched_starpu {
@@ -17,12 +17,12 @@ double bytes_of(starpu_data_handle_t handle);
 
 /// What an update is, by its buffers: buffer 0 holds the FP32 parameters; what the task reads and
 /// writes are states, what it only writes are working parameters, the largest that it only reads is
-/// the gradient. `model_on_host` as in Settings.
-UpdateTask describe_update(starpu_task* task, std::optional<bool> model_on_host);
+/// the gradient. The settings say where the model and its gradients are.
+UpdateTask describe_update(starpu_task* task, const Settings& settings);
 
 /// Adds the buffers of an update that a GPU holds for the update alone: its states, but parameters
 /// that forward reads there, and where the model is on the host all of them.
-void add_held_buffers(starpu_task* task, std::optional<bool> model_on_host,
+void add_held_buffers(starpu_task* task, const Settings& settings,
                       std::vector<starpu_data_handle_t>& buffers);
 
 /// What states may use of a GPU, read from StarPU: what is free, and what `buffers` have of it
@@ -30,6 +30,10 @@ void add_held_buffers(starpu_task* task, std::optional<bool> model_on_host,
 /// update runs also what buffers have given up whose contents are released (activations).
 sched::StateMemory memory_for_states(unsigned node,
                                      const std::vector<starpu_data_handle_t>& buffers);
+
+/// Starts to copy to host memory what the update only reads, by its priority among copies. StarPU
+/// does not remember it as the task's: it may still run anywhere.
+void start_fetch(starpu_task* task);
 
 /// Starts to copy a buffer to host memory unless it is there or on its way. Returns its bytes, 0
 /// where nothing had to be started.

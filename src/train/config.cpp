@@ -216,7 +216,7 @@ void TrainConfig::validate() const {
   static_cast<void>(parameter_types());
   optimizer().validate();
   static_cast<void>(learning_rate());
-  static_cast<void>(scheduling());
+  static_cast<void>(scheduling(/*ranks=*/1));
 }
 
 Index TrainConfig::last_step() const {
@@ -294,13 +294,14 @@ optim::DecayGroups TrainConfig::decay_groups() const {
   return groups;
 }
 
-sched_starpu::Settings TrainConfig::scheduling() const {
+sched_starpu::Settings TrainConfig::scheduling(Index ranks) const {
   sched_starpu::Settings settings;
   if (sched.stride != 0) settings.options.stride = sched.stride;
   if (sched.share != -1) settings.options.share = sched.share;
   if (sched.window != 0) settings.options.window = sched.window;
   settings.options.residents = sched.resident;
   settings.model_on_host = !rt::has_cuda() || train.cuda_devices == 0;
+  settings.gradients_on_host = ranks > 1;
   settings.observer = &rt::trace_placement;
   settings.options.validate();
   return settings;

@@ -107,7 +107,8 @@ struct TrainConfig {
   [[nodiscard]] optim::OptimizerOptions optimizer() const;
   [[nodiscard]] optim::LearningRate learning_rate() const;
   [[nodiscard]] optim::DecayGroups decay_groups() const;
-  [[nodiscard]] sched_starpu::Settings scheduling() const;
+  /// Of a training on `ranks` ranks: which of them have their gradients in host memory.
+  [[nodiscard]] sched_starpu::Settings scheduling(Index ranks) const;
 };
 
 /// One configuration key: where its value lies, and what --help says of it.

@@ -100,13 +100,17 @@ planner::MemoryUse estimate_device(const models::ModelConfig& model, const model
 }
 
 Index largest_update_bytes(const tensor::Layout& layout, const tensor::ParameterTypes& types,
-                           const optim::OptimizerOptions& optimizer, bool model_on_host) {
+                           const optim::OptimizerOptions& optimizer, bool model_on_host,
+                           Index ranks) {
   Index most = 0;
   for (const tensor::Subgroup& subgroup : layout.subgroups) most = std::max(most, subgroup.count);
   const Index states = 1 + std::ssize(optim::find_rule(optimizer.rule).info->states);
-  const Index working = types.working == DType::kF32 ? 0 : size_of(types.working);
+  const bool has_working = model_on_host && types.working != DType::kF32;
+  const Index gradient = ranks > 1       ? size_of(DType::kF32)
+                         : model_on_host ? size_of(types.gradient)
+                                         : 0;
   return most *
-         (states * size_of(DType::kF32) + (model_on_host ? size_of(types.gradient) + working : 0));
+         (states * size_of(DType::kF32) + gradient + (has_working ? size_of(types.working) : 0));
 }
 
 planner::MemoryUse host_use(const rt::MemoryBytes& bytes, Index available) {

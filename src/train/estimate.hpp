@@ -38,9 +38,11 @@ planner::MemoryUse estimate_device(const models::ModelConfig& model, const model
 std::string totals_by_rank(const std::vector<rt::MemoryBytes>& bytes);
 
 /// GPU memory of the largest subgroup's states while it is updated there; with its gradient and
-/// working parameters where the model runs on the CPU.
+/// working parameters where the model runs on the CPU, with the FP32 sum of all ranks' gradients
+/// where there are several.
 Index largest_update_bytes(const tensor::Layout& layout, const tensor::ParameterTypes& types,
-                           const optim::OptimizerOptions& optimizer, bool model_on_host);
+                           const optim::OptimizerOptions& optimizer, bool model_on_host,
+                           Index ranks);
 
 /// The bytes by category, for memory_table().
 planner::MemoryUse host_use(const rt::MemoryBytes& bytes, Index available);

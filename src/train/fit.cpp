@@ -232,8 +232,9 @@ std::string memory_report(const TrainConfig& config, const models::ModelConfig& 
   if (share.ranks > 1)
     text += fmt::format("host memory by rank: {}\n",
                         totals_by_rank(bytes_by_rank(config, model, layout, room, share)));
-  const Index subgroup = largest_update_bytes(layout, config.parameter_types(), config.optimizer(),
-                                              /*model_on_host=*/room.model_devices() == 0);
+  const Index subgroup =
+      largest_update_bytes(layout, config.parameter_types(), config.optimizer(),
+                           /*model_on_host=*/room.model_devices() == 0, share.ranks);
   std::size_t next = 0;
   for (const Room::Device& device : room.devices) {
     text += fmt::format("memory of {}:\n", device.name);

@@ -261,7 +261,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   const RankShare& share = company.share;
   const bool prints = share.rank == 0;
   platform::blas::use_one_thread();
-  sched_starpu::configure(config.scheduling());
+  sched_starpu::configure(config.scheduling(share.ranks));
   rt::SessionConfig wanted{.scheduler = options.scheduler,
                            .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                            .opencl_workers = config.train.opencl_devices,

@@ -36,6 +36,29 @@ TEST(LowerBound, CountsWorkingParametersAndGradients) {
   EXPECT_NEAR(bound.time.value(), (1 - x) * 4, 1e-5);
 }
 
+// Sums of several ranks' gradients in host memory, the model on the GPU: 16 bytes go in for what is
+// streamed, the working parameter for what is not. (1 - x) P / U = (16 x + 2 (1 - x)) P / B.
+TEST(LowerBound, CountsGradientsThatComeFromTheHost) {
+  Problem problem = test::simple_problem(4, 1, 16);
+  problem.cost.weight = units::BytesPerParam(2);
+  problem.cost.host_gradient = units::BytesPerParam(4);
+  const double x = (16 - 2) / (16.0 + 16 - 2);
+  const Bound bound = lower_bound(problem);
+  EXPECT_NEAR(bound.streamed[0] / problem.total(), x, 1e-5);
+  EXPECT_NEAR(bound.time.value(), (1 - x) * 4, 1e-5);
+}
+
+// All on the CPU, 2 Gparam of 2 bytes: 3 GB/s and 1 GB/s take 4 GB in 1 s if the faster link has
+// three quarters of them, in 2 s if each has half.
+TEST(LowerBound, DealsWorkingParametersAsTheLinksAllow) {
+  Problem problem = test::simple_problem(2, 1e3, 3);
+  problem.rates.gpus.push_back(test::simple_problem(1, 1, 1).rates.gpus[0]);
+  problem.memory.assign(2, {});
+  problem.cost.weight = units::BytesPerParam(2);
+  EXPECT_NEAR(lower_bound(problem).time.value(), 1, 1e-5);
+  EXPECT_NEAR(lower_bound(problem, {.deals_evenly = true}).time.value(), 2, 1e-5);
+}
+
 // Model on the host: p, m, v and a gradient of 2 bytes go to the GPU, p, m, v and w of 2 bytes
 // return. (1 - x) P / U = 14 x P / B, either way.
 TEST(LowerBound, CountsWorkingParametersThatGoHome) {

@@ -75,6 +75,9 @@ inline sched::Problem random_problem(const Philox& random, std::uint64_t stream)
     problem.cost.weight = problem.cost.gradient = units::BytesPerParam(0);
     problem.cost.host_gradient = problem.cost.host_parameter = units::BytesPerParam(fp32 ? 4 : 2);
     problem.cost.host_weight = units::BytesPerParam(fp32 ? 0 : 2);
+  } else if (gpus > 0 && uniform(0, 1) < 0.3) {  // sums of several ranks' gradients arrive there
+    problem.cost.gradient = units::BytesPerParam(0);
+    problem.cost.host_gradient = units::BytesPerParam(4);
   }
   return problem;
 }

@@ -115,6 +115,23 @@ TEST(Replay, AModelOnTheHostSendsGradientsAndWantsParameters) {
   EXPECT_NEAR(result.makespan.value(), 1 + 4 + 3, kKernels);
 }
 
+TEST(Replay, SumsOnTheHostGoToAModelOnTheGpu) {
+  Problem problem = test::simple_problem(3, 1, 4);
+  problem.cost.host_gradient = units::BytesPerParam(4);
+  problem.cost.weight = units::BytesPerParam(2);
+  Plan plan = streamed(problem, {1}, 1);
+  plan.assignments[0] = {Placement::kResident, 0};
+  plan.window_memory[0] = problem.held_bytes(1);
+  const Replay result = replay(problem, plan, true);
+  EXPECT_NEAR(result.h2d_bytes[0].value(), 4e9 + 16e9 + 2e9, 1);
+  EXPECT_NEAR(result.d2h_bytes[0].value(), 12e9, 1);
+  EXPECT_NEAR(result.memory_peak[0].value(), 2 * 16e9, 1);
+  // Forward reads the parameters of 0 where they are updated, 1 s after its gradient has begun.
+  EXPECT_NEAR(result.first_ready.value(), 1, kKernels);
+  // By then the CPU has updated 2, whose parameters come before the 4 s of 1's states and gradient.
+  EXPECT_NEAR(result.makespan.value(), 1 + 0.5 + 4 + 3, kKernels);
+}
+
 TEST(Replay, AModelOnTheHostInBf16WantsTheWorkingParametersOfWhatWasStreamed) {
   Problem problem = test::simple_problem(1, 1, 7);
   problem.cost.host_gradient = problem.cost.host_parameter = problem.cost.host_weight =

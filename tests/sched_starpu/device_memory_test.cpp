@@ -103,8 +103,9 @@ class DeviceMemory : public testing::Test {
   }
 
   /// False when there is no device.
-  bool start(const std::string& policy) {
-    configure({.options = {.residents = false}});
+  bool start(const std::string& policy, Settings settings = {}) {
+    settings.options.residents = false;
+    configure(settings);
     try {
       session_.emplace(rt::SessionConfig{
           .scheduler = policy, .cpu_workers = 1, .opencl_workers = 1, .schedulers = policies()});
@@ -185,6 +186,19 @@ TEST_F(DeviceMemory, LittleOfItMovesNoMoreThanThePlan) {
     EXPECT_EQ(seen.steps.back().executed_gpu.value(), kSubgroups * kParams) << limit;
     session_.reset();
   }
+}
+
+// Sums of several ranks' gradients, with the model on the device.
+TEST_F(DeviceMemory, GradientsThatComeFromTheHostArePlannedAndMoved) {
+  if (!start("gpu-only", {.model_on_host = false, .gradients_on_host = true}))
+    GTEST_SKIP() << "no OpenCL device";
+  const double bytes = run();
+  const StepReport last = report().steps.back();
+  EXPECT_EQ(last.planned[0].in.value(), 4 * kSubgroups * kVector);
+  EXPECT_EQ(last.planned[0].out.value(), 3 * kSubgroups * kVector);
+  // There is room for all: states that have gone home need not come again.
+  EXPECT_LE(bytes, kPlanned * (kSteps - 1));
+  EXPECT_GE(bytes, (1 + 3) * kSubgroups * kVector * (kSteps - 1)) << "gradients in, states out";
 }
 
 // Idle workers take updates from each other, under the same limit.

@@ -77,25 +77,26 @@ void SimulatedProgram::arrive(Index subgroup) {
   note.travels = note.group > 0 && (!where.is_resident || where.arrives);
   has_states_[place(note.subgroup)] = !note.travels;
   dispatch_.push_update({priority, static_cast<std::uint64_t>(subgroup)}, note);
-  if (note.group > 0)
-    admit(note.group);
-  else
-    wake(0);
+  // The CPU's gradients are there: they take no time of a link.
+  admit(note.group);
+  if (note.group == 0) wake(0);
 }
 
-void SimulatedProgram::admit(Index gpu) {
-  Link& link = links_[place(gpu - 1)];
+void SimulatedProgram::admit(Index group) {
   for (;;) {
-    auto next = std::make_shared<ReadyTasks::Node>(dispatch_.admit(gpu, board_, now_, yes));
+    auto next = std::make_shared<ReadyTasks::Node>(dispatch_.admit(group, board_, now_, yes));
     if (next->empty()) return;
     observe();
     const TaskNote& note = *next->mapped();
-    const bool stays = !note.travels;
     has_states_[place(note.subgroup)] = true;
-    link.in_free = std::max(link.in_free, now_) + (stays ? 0 : node_.copy);
-    at(stays ? now_ : link.in_free, [this, gpu, next] {
+    double there = now_;
+    if (note.travels) {
+      Link& link = links_[place(group - 1)];
+      there = link.in_free = std::max(link.in_free, now_) + node_.copy;
+    }
+    at(there, [this, group, next] {
       dispatch_.admitted(std::move(*next));
-      wake(gpu);
+      wake(group);
     });
   }
 }
@@ -132,7 +133,7 @@ void SimulatedProgram::end(TaskNote& note, double started) {
   const Device device{.gpu = group - 1};
   ++result_.updates;
   board_.executed(note.subgroup, device, units::Seconds(now_ - started));
-  if (note.in_window && !note.is_resident) {
+  if (note.in_window && !device.is_cpu() && !note.is_resident) {
     Link& link = links_[place(device.gpu)];
     link.out_free = std::max(link.out_free, now_) + node_.copy;
     at(link.out_free, [] {});

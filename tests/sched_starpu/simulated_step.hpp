@@ -63,7 +63,7 @@ class SimulatedProgram {
 
   void at(double time, std::function<void()> action);
   void arrive(Index subgroup);
-  void admit(Index gpu);
+  void admit(Index group);
   void wake(Index group);
   void run(TaskNote& note, Index worker);
   void end(TaskNote& note, double started);

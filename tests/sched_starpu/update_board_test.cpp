@@ -122,6 +122,35 @@ TEST(UpdateBoard, PlansTheWorkingParametersThatGoHomeBesideStreamedStates) {
               1e-12);
 }
 
+TEST(UpdateBoard, PlansTheTrafficOfGradientsThatComeFromTheHost) {
+  Surroundings around = surroundings(1);
+  around.gpus[0].memory.resident = around.gpus[0].memory.update;
+  Program residents("gpu-only", around);
+  residents.gradients_on_host();
+  for (int i = 0; i < 4; ++i) residents.step();
+  const StepReport stay = residents.board.report().steps.back();
+  EXPECT_EQ(stay.planned[0].in.value(), 4.0 * kSubgroups * kParams);
+  EXPECT_EQ(stay.planned[0].out.value(), 0);
+  Program streamed("dos-stride", surroundings(1), {.stride = 2});
+  streamed.gradients_on_host();
+  for (int i = 0; i < 3; ++i) streamed.step();
+  const StepReport half = streamed.board.report().steps.back();
+  // Half with states and gradient; working parameters of the others.
+  EXPECT_EQ(half.planned[0].in.value(), (12.0 + 4 + 2) * kSubgroups / 2 * kParams);
+  EXPECT_EQ(half.planned[0].out.value(), 12.0 * kSubgroups / 2 * kParams);
+}
+
+TEST(UpdateBoard, AResidentTakesAsLongAsItsGradientComes) {
+  Program program("gpu-only", surroundings(1));
+  program.gradients_on_host();
+  for (int i = 0; i < 2; ++i) program.step();
+  // 0.04 ms for the kernel; 4 bytes a parameter at 20 GB/s.
+  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 0}, /*travels=*/false)->value(), 4e6 / 20e9,
+              1e-12);
+  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 0}, /*travels=*/true)->value(), 16e6 / 20e9,
+              1e-12);
+}
+
 TEST(UpdateBoard, IdentityIsTheSubgroupWhateverTheOrderOfArrival) {
   Program program("dos-stride", surroundings(1), {.stride = 2});
   program.step();

@@ -59,6 +59,8 @@ class Program {
     cost_.weight = units::BytesPerParam(0);
     cost_.host_gradient = cost_.host_parameter = units::BytesPerParam(4);
   }
+  /// In BF16, with FP32 sums of several ranks.
+  void gradients_on_host() { cost_.host_gradient = units::BytesPerParam(4); }
   void model_on_host_in_bf16() {
     model_on_host();
     cost_.host_gradient = cost_.host_parameter = cost_.host_weight = units::BytesPerParam(2);

@@ -111,14 +111,20 @@ TEST(Estimate, GradientsLeaveADeviceThatLacksRoomForAllUnlessTheyAreAccumulated)
   EXPECT_EQ(gradients(2, 1), all);
 }
 
-TEST(Estimate, AnUpdateHoldsStatesAndWhereTheModelIsOnTheHostGradientAndWorkingParameter) {
+TEST(Estimate, AnUpdateHoldsStatesAndWhatComesFromTheHost) {
   const tensor::Layout layout = layout_of(kModel);
   Index largest = 0;
   for (const auto& subgroup : layout.subgroups) largest = std::max(largest, subgroup.count);
   const tensor::ParameterTypes bf16{.working = DType::kBF16, .gradient = DType::kBF16};
-  EXPECT_EQ(largest_update_bytes(layout, bf16, {}, /*model_on_host=*/false), 12 * largest);
-  EXPECT_EQ(largest_update_bytes(layout, bf16, {}, /*model_on_host=*/true), 16 * largest);
-  EXPECT_EQ(largest_update_bytes(layout, {}, {}, /*model_on_host=*/true), 16 * largest);
+  const auto bytes = [&](const tensor::ParameterTypes& types, bool model_on_host, Index ranks) {
+    return largest_update_bytes(layout, types, {}, model_on_host, ranks) / largest;
+  };
+  EXPECT_EQ(bytes(bf16, false, 1), 12);
+  EXPECT_EQ(bytes(bf16, true, 1), 12 + 2 + 2);
+  EXPECT_EQ(bytes({}, true, 1), 12 + 4);
+  EXPECT_EQ(bytes(bf16, false, 2), 12 + 4);
+  EXPECT_EQ(bytes(bf16, true, 2), 12 + 4 + 2);
+  EXPECT_EQ(bytes({}, true, 2), 12 + 4);
 }
 
 // Two ways to the same sizes, and to what train_gpt registers: the planner knows models by their
