@@ -53,7 +53,7 @@ void run(CommandLine& command) {
     return;
   }
   if (command.scaling) {
-    fmt::print("{}", planner::scaling_tables(command.machines));
+    fmt::print("{}", planner::scaling_tables(command.machines, train::find_planned_model));
     return;
   }
   expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");

@@ -20,6 +20,7 @@
 #include "nn/initialise.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/subgroups.hpp"
+#include "planner/phases.hpp"
 #include "platform/blas.hpp"
 #include "rt/submitter.hpp"
 #include "sched_starpu/policies.hpp"
@@ -29,6 +30,7 @@
 #include "train/estimate.hpp"
 #include "train/fit.hpp"
 #include "train/metrics.hpp"
+#include "train/plan_model.hpp"
 #include "train/step_results.hpp"
 
 namespace {
@@ -195,6 +197,13 @@ class Bench {
     return list;
   }
 
+  /// Of a step, without what recomputation adds: backward is twice forward.
+  [[nodiscard]] double gflop() const {
+    const auto tokens = static_cast<double>(options_.batch * config_.context);
+    const auto shape = dos::train::planned_shape(options_.model, config_);
+    return 3 * tokens * dos::planner::forward_flops(shape).value() / 1e9;
+  }
+
   [[nodiscard]] double parameters_m() const {
     return static_cast<double>(parameters_.layout().parameter_count()) / 1e6;
   }
@@ -258,6 +267,7 @@ void print_json(const Options& options, const Readings& readings, const Bench& b
     json[std::string(name) + "_min"] = spread.min;
     json[std::string(name) + "_max"] = spread.max;
   }
+  json["gflop_per_s"] = bench.gflop() / readings.time("ms_step").median * 1e3;
   for (const auto& [ms, codelet] : readings.by_codelet()) json["worker_ms"][codelet] = ms;
   fmt::print("{}\n", json.dump());
 }

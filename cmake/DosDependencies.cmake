@@ -78,6 +78,11 @@ if(NOT DOS_MPI MATCHES "^(FALSE|NO|OFF)$")
 endif()
 if(DOS_HAS_MPI)
   find_program(DOS_MPIEXEC NAMES mpiexec.mpich mpiexec.hydra mpiexec)
+  # Since MPICH 3.4; not every relative has it.
+  include(CheckCXXSymbolExists)
+  set(CMAKE_REQUIRED_LIBRARIES PkgConfig::MPICH)
+  check_cxx_symbol_exists(MPIX_GPU_query_support mpi.h DOS_MPI_KNOWS_GPUS)
+  unset(CMAKE_REQUIRED_LIBRARIES)
 endif()
 
 add_library(dos_starpu INTERFACE)

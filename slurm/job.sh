@@ -19,7 +19,7 @@ open_site() {
 
 # ranks COMMAND...: runs it on all ranks of the job.
 ranks() {
-  srun --mpi="${DOS_MPI:-pmi2}" --kill-on-bad-exit=1 --nodes="$SLURM_JOB_NUM_NODES" \
+  srun --mpi="${DOS_SRUN_MPI:-pmi2}" --kill-on-bad-exit=1 --nodes="$SLURM_JOB_NUM_NODES" \
     --ntasks-per-node="$DOS_RANKS_PER_NODE" --cpus-per-task="$DOS_CORES_PER_RANK" "$@"
 }
 

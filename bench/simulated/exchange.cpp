@@ -4,27 +4,15 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "simulated/json_options.hpp"
 
 namespace dos::bench {
-namespace {
 
 using nlohmann::json;
 
-template <class T>
-void put(json& object, const char* key, const std::optional<T>& value) {
-  if (value) object[key] = *value;
-}
-
-template <class T>
-void get(const json& object, const char* key, std::optional<T>& value) {
-  if (object.contains(key)) value = object.at(key).get<T>();
-}
-
-}  // namespace
-
 std::string to_json(const NodeTask& task) {
-  json object{{"policy", task.policy},
-              {"residents", task.options.residents},
+  return json{{"policy", task.policy},
+              {"options", options_json(task.options)},
               {"params", task.params},
               {"subgroup_params", task.subgroup_params},
               {"gpus", task.gpus},
@@ -33,29 +21,22 @@ std::string to_json(const NodeTask& task) {
               {"gpu_rate", task.gpu_rate},
               {"steps", task.steps},
               {"slow_gpu", task.slow.gpu},
-              {"slow_worker", task.slow.worker}};
-  put(object, "stride", task.options.stride);
-  put(object, "share", task.options.share);
-  put(object, "window", task.options.window);
-  return object.dump();
+              {"slow_worker", task.slow.worker}}
+      .dump();
 }
 
 NodeTask node_task_of(const std::string& text) {
   const json object = json::parse(text);
-  NodeTask task{.policy = object.at("policy"),
-                .params = object.at("params"),
-                .subgroup_params = object.at("subgroup_params"),
-                .gpus = object.at("gpus"),
-                .cpu_workers = object.at("cpu_workers"),
-                .cpu_rate = object.at("cpu_rate"),
-                .gpu_rate = object.at("gpu_rate"),
-                .steps = object.at("steps"),
-                .slow = {.gpu = object.at("slow_gpu"), .worker = object.at("slow_worker")}};
-  task.options.residents = object.at("residents");
-  get(object, "stride", task.options.stride);
-  get(object, "share", task.options.share);
-  get(object, "window", task.options.window);
-  return task;
+  return {.policy = object.at("policy"),
+          .options = options_of(object.at("options")),
+          .params = object.at("params"),
+          .subgroup_params = object.at("subgroup_params"),
+          .gpus = object.at("gpus"),
+          .cpu_workers = object.at("cpu_workers"),
+          .cpu_rate = object.at("cpu_rate"),
+          .gpu_rate = object.at("gpu_rate"),
+          .steps = object.at("steps"),
+          .slow = {.gpu = object.at("slow_gpu"), .worker = object.at("slow_worker")}};
 }
 
 std::string to_json(const NodeResult& result) {
@@ -67,7 +48,7 @@ std::string to_json(const NodeResult& result) {
               {"plan", result.plan},
               {"obstacle", result.obstacle},
               {"gpu_share", result.gpu_share}};
-  put(object, "slow_seconds", result.slow_seconds);
+  if (result.slow_seconds) object["slow_seconds"] = *result.slow_seconds;
   return object.dump();
 }
 
@@ -82,7 +63,7 @@ NodeResult node_result_of(const std::string& text) {
                     .plan = object.at("plan"),
                     .obstacle = object.at("obstacle"),
                     .gpu_share = object.at("gpu_share")};
-  get(object, "slow_seconds", result.slow_seconds);
+  if (object.contains("slow_seconds")) result.slow_seconds = object.at("slow_seconds");
   for (const json& step : object.at("steps"))
     result.steps.push_back({.seconds = step.at("seconds"),
                             .bytes_h2d = step.at("bytes_h2d"),

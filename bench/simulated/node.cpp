@@ -3,7 +3,6 @@
 // its devices and of time. Tasks do nothing and take what the machine file says; policy, transfers,
 // memory and evictions are the real ones.
 #include <starpu.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -20,10 +19,14 @@
 #include "sched/subgroup_size.hpp"
 #include "sched_starpu/policies.hpp"
 #include "simulated/exchange.hpp"
+#include "simulated/parts.hpp"
 
 namespace {
 
 using dos::Index;
+using dos::bench::Addresses;
+using dos::bench::Kernel;
+using dos::bench::kMicro;
 using dos::bench::NodeResult;
 using dos::bench::NodeStep;
 using dos::bench::NodeTask;
@@ -32,15 +35,12 @@ using dos::bench::NodeTask;
 /// states that stay on a GPU move there; rates settle within some ten updates, and with them the
 /// plan.
 constexpr Index kWarmUps = 4;
-constexpr double kMicro = 1e-6;
 
 // Per worker; StarPU's cost functions have no other way to know.
 double cpu_rate = 0;
 double gpu_rate = 0;
 /// By worker, how many times as long an update takes; StarPU asks on the worker that runs it.
 std::map<int, double> slow_workers;
-
-void do_nothing(void** /*buffers*/, void* /*argument*/) {}
 
 double update_time(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*implementation*/) {
   const auto params = static_cast<double>(starpu_vector_get_nx(task->handles[0]));
@@ -53,59 +53,6 @@ double no_time(starpu_task* /*task*/, starpu_perfmodel_arch* /*arch*/, unsigned 
   return 1;
 }
 
-/// A codelet and its model; neither may move, as StarPU refers to both. Without modes its tasks
-/// bring their own.
-struct Kernel {
-  starpu_perfmodel model{};
-  starpu_codelet codelet{};
-
-  Kernel(const char* symbol, decltype(&update_time) time,
-         const std::vector<starpu_data_access_mode>& modes, bool on_cpu) {
-    model.type = STARPU_PER_ARCH;
-    model.symbol = symbol;
-    model.arch_cost_function = time;
-    starpu_codelet_init(&codelet);
-    if (on_cpu) codelet.cpu_funcs[0] = do_nothing;
-    codelet.cuda_funcs[0] = do_nothing;
-    codelet.cuda_flags[0] = STARPU_CUDA_ASYNC;
-    codelet.nbuffers = modes.empty() ? STARPU_VARIABLE_NBUFFERS : static_cast<int>(modes.size());
-    for (std::size_t i = 0; i < modes.size(); ++i) codelet.modes[i] = modes[i];
-    codelet.model = &model;
-    codelet.name = symbol;
-  }
-  Kernel(const Kernel&) = delete;
-  Kernel& operator=(const Kernel&) = delete;
-  ~Kernel() = default;
-};
-
-/// Addresses without memory: nobody reads or writes them.
-class Addresses {
- public:
-  explicit Addresses(std::size_t bytes)
-      : bytes_(bytes),
-        start_(
-            ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    dos::expect(start_ != MAP_FAILED,
-                "no address range of {:.4g} GB for the simulated host memory: use fewer --params, "
-                "or raise ulimit -v",
-                static_cast<double>(bytes) / 1e9);
-  }
-  Addresses(const Addresses&) = delete;
-  Addresses& operator=(const Addresses&) = delete;
-  ~Addresses() { ::munmap(start_, bytes_); }
-
-  std::uintptr_t take(std::size_t bytes) {
-    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(start_) + taken_;
-    taken_ += bytes;
-    return place;
-  }
-
- private:
-  std::size_t bytes_;
-  void* start_;
-  std::size_t taken_ = 0;
-};
-
 struct Subgroup {
   starpu_data_handle_t p = nullptr, m = nullptr, v = nullptr, g = nullptr, w = nullptr;
   unsigned gpu = 0;  ///< the worker whose forward and backward use w and g
@@ -114,8 +61,8 @@ struct Subgroup {
   int urgency = 0;                            ///< of w: above all updates, the first layers first
 };
 
-/// Bytes over all links so far, by direction.
-NodeStep transferred() {
+/// Bytes over all links since the last call, by direction.
+NodeStep take_transferred() {
   NodeStep sum;
   for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
     starpu_profiling_bus_info info{};
@@ -199,16 +146,15 @@ class Program {
 
   /// Every update, until the next forward has the working parameters.
   NodeStep update() {
-    const NodeStep before = transferred();
+    take_transferred();
     const double start = starpu_timing_now();
     for (std::size_t i = 0; i < subgroups_.size(); ++i) submit_update(i);
     starpu_task_wait_for_all();
     on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_R}}; });
     const double end = starpu_timing_now();
-    const NodeStep after = transferred();
-    return {.seconds = (end - start) * kMicro,
-            .bytes_h2d = after.bytes_h2d - before.bytes_h2d,
-            .bytes_d2h = after.bytes_d2h - before.bytes_d2h};
+    NodeStep result = take_transferred();
+    result.seconds = (end - start) * kMicro;
+    return result;
   }
 
  private:
@@ -295,7 +241,6 @@ NodeResult run(const NodeTask& task) {
                                   .cpu_workers = task.cpu_workers,
                                   .cuda_workers = task.gpus,
                                   .schedulers = dos::sched_starpu::policies()});
-  starpu_bus_get_profiling_info(0, nullptr);
   Program program(task);
   program.load();
   NodeResult result;

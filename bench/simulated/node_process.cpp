@@ -39,16 +39,16 @@ class TemporaryFolder {
 
 /// This process's environment without StarPU's settings, that would change what is simulated, and
 /// with those of the node.
-std::vector<std::string> node_environment(const UpdatePhase& phase,
+std::vector<std::string> node_environment(const NodeHost& node,
                                           const std::filesystem::path& folder) {
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each)
     if (std::strncmp(*each, "STARPU_", 7) != 0) variables.emplace_back(*each);
   // StarPU counts in units of 2^20 bytes.
-  const double limit = std::ceil(phase.gpu_memory.value() / (1 << 20));
+  const double limit = std::ceil(node.gpu_memory.value() / (1 << 20));
   for (const auto& [name, value] :
        std::map<std::string, std::string>{{"STARPU_PERF_MODEL_DIR", folder.string()},
-                                          {"STARPU_HOSTNAME", phase.machine},
+                                          {"STARPU_HOSTNAME", node.machine},
                                           {"STARPU_HOME", folder.string()},
                                           {"STARPU_SILENT", "1"},
                                           {"STARPU_LIMIT_CUDA_MEM", fmt::format("{:.0f}", limit)}})
@@ -98,20 +98,26 @@ NodeTask task_of(const UpdatePhase& phase) {
 
 }  // namespace
 
-NodeResult run_on_node(const UpdatePhase& phase, const std::filesystem::path& program) {
+std::string run_on_node(const NodeHost& node, const std::filesystem::path& program,
+                        const std::string& task) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "bus");
   for (const perfmodels::BusFile& file :
-       perfmodels::starpu_bus(phase.machine, phase.problem.rates, phase.gpu_memory))
+       perfmodels::starpu_bus(node.machine, node.rates, node.gpu_memory))
     write_durably(folder.path() / file.name, file.text);
   const std::filesystem::path output = folder.path() / "result.json";
-  const int status =
-      run_program({program.string(), to_json(task_of(phase)), "--log=root.thres:error"},
-                  node_environment(phase, folder.path()), output);
+  const int status = run_program({program.string(), task, "--log=root.thres:error"},
+                                 node_environment(node, folder.path()), output);
   expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
          "{}: ended with wait status {} on the simulated node of {}", program.string(), status,
-         phase.machine);
-  return node_result_of(read_text(output));
+         node.machine);
+  return read_text(output);
+}
+
+NodeResult run_on_node(const UpdatePhase& phase, const std::filesystem::path& program) {
+  return node_result_of(run_on_node(
+      {.machine = phase.machine, .rates = phase.problem.rates, .gpu_memory = phase.gpu_memory},
+      program, to_json(task_of(phase))));
 }
 
 }  // namespace dos::bench

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "platform/processor_time.hpp"
 
 namespace dos::dist {
 namespace {
@@ -137,6 +138,11 @@ void Exchange::observe(MessageObserver* observer) {
   observer_ = observer;
 }
 
+double Exchange::processor_share() {
+  const Seconds age = Clock::now() - started_;
+  return platform::thread_processor_seconds(thread()) / age.count();
+}
+
 Traffic Exchange::sent() const {
   const std::lock_guard lock(mutex_);
   return sent_;
@@ -233,6 +239,7 @@ void Exchange::start(const std::shared_ptr<Batch>& batch) {
     active_.emplace(next_id_++, std::pair{batch, static_cast<Index>(i)});
   for (std::size_t i = 0; i < batch->messages.size(); ++i) {
     const Message& message = batch->messages[i];
+    heartbeats_.begin_message(message.peer, batch->started);
     transfers_.start({message.direction, message.bytes, message.peer, tags_.of(message.name)},
                      first + static_cast<Id>(i));
   }
@@ -244,6 +251,7 @@ void Exchange::end_one(Id id, Clock::time_point now) {
     const auto [batch, index] = found->second;
     active_.erase(found);
     const Message& message = batch->messages[static_cast<std::size_t>(index)];
+    heartbeats_.end_message(message.peer);
     if (message.direction == Direction::kReceive) heartbeats_.heard(message.peer, now);
     {
       const std::lock_guard lock(mutex_);

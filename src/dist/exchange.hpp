@@ -101,6 +101,11 @@ class Exchange {
   /// From now on; null: nobody. The one before is told nothing any more.
   void observe(MessageObserver* observer);
 
+  /// The progress thread, to be bound to cores. Pre: before close().
+  [[nodiscard]] std::thread::native_handle_type thread() { return thread_.native_handle(); }
+  /// Part of a core that the progress thread has used since it started. Pre: before close().
+  [[nodiscard]] double processor_share();
+
   /// Bytes of the messages sent so far.
   [[nodiscard]] Traffic sent() const;
 
@@ -127,6 +132,7 @@ class Exchange {
   [[nodiscard]] bool may_end();
 
   platform::MpiEnvironment& environment_;
+  const Clock::time_point started_ = Clock::now();
   std::atomic<Index> step_{0};
   std::atomic<bool> failed_{false};
 

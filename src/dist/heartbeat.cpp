@@ -53,18 +53,35 @@ std::optional<Failure> Heartbeats::heard(Index peer, const Beat& beat, Clock::ti
   return Failure{peer, fmt::format("rank {} stopped at step {}: {}", peer, beat.step, beat.text)};
 }
 
+void Heartbeats::begin_message(Index peer, Clock::time_point now) {
+  Peer& known = peers_[to_size(peer)];
+  ++known.under_way;
+  // Who is done says nothing any more.
+  if (known.done) known.heard = now;
+}
+
+void Heartbeats::end_message(Index peer) {
+  --peers_[to_size(peer)].under_way;
+}
+
 std::optional<Failure> Heartbeats::silent(Clock::time_point now) {
   const bool was_away = now - looked_ > timeout_ / 2;
   looked_ = now;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Peer& peer = peers_[i];
     if (was_away) peer.heard = now;
-    if (static_cast<Index>(i) == rank_ || peer.done || now - peer.heard <= timeout_) continue;
-    return Failure{
-        static_cast<Index>(i),
-        fmt::format(
-            "rank {} has not been heard of for {:.0f} s (dist.timeout_s), it was at step {}", i,
-            timeout_.count(), peer.step)};
+    if (static_cast<Index>(i) == rank_ || now - peer.heard <= timeout_) continue;
+    if (peer.done && peer.under_way == 0) continue;
+    const std::string what =
+        peer.done
+            ? fmt::format(
+                  "rank {} ended at step {} without the messages that others wait for ({:.0f} s, "
+                  "dist.timeout_s)",
+                  i, peer.step, timeout_.count())
+            : fmt::format(
+                  "rank {} has not been heard of for {:.0f} s (dist.timeout_s), it was at step {}",
+                  i, timeout_.count(), peer.step);
+    return Failure{static_cast<Index>(i), what};
   }
   return std::nullopt;
 }

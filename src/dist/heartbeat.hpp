@@ -48,7 +48,11 @@ class Heartbeats {
   void heard(Index peer, Clock::time_point now);
   /// A beat came. Returns why the ranks cannot go on, if the peer has stopped.
   std::optional<Failure> heard(Index peer, const Beat& beat, Clock::time_point now);
-  /// The rank that has been silent for longer than the time-out, if any. Pre: everything that has
+  /// A message other than a beat to or from `peer` is under way, until end_message().
+  void begin_message(Index peer, Clock::time_point now);
+  void end_message(Index peer);
+  /// The rank that has been silent for longer than the time-out, if any; a rank that is done may
+  /// be, unless a message to or from it is still under way. Pre: everything that has
   /// arrived was heard. Silence counts only while this is called: a process that did not run, or
   /// whose machine was too busy to let it, blames nobody.
   std::optional<Failure> silent(Clock::time_point now);
@@ -63,6 +67,7 @@ class Heartbeats {
     Clock::time_point heard;
     Index step = 0;
     bool done = false;
+    Index under_way = 0;  ///< messages
   };
   Index rank_;
   Seconds timeout_;

@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.hpp"
 
@@ -86,10 +87,7 @@ class Cutter {
   }
 
   Index open_subgroup(Index depth, bool decay) {
-    const auto siblings =
-        std::count_if(layout_.subgroups.begin(), layout_.subgroups.end(), [&](const auto& s) {
-          return s.depth == depth && s.name.starts_with(fmt::format("depth{}.vectors", depth));
-        });
+    const Index siblings = vector_subgroups_[depth]++;
     layout_.subgroups.push_back({.name = fmt::format("depth{}.vectors{}", depth, siblings),
                                  .count = 0,
                                  .depth = depth,
@@ -105,6 +103,7 @@ class Cutter {
   const DecayGroups& decay_;
   Layout layout_;
   Index open_ = -1;
+  std::map<Index, Index> vector_subgroups_;  ///< opened so far, by depth
 };
 
 }  // namespace

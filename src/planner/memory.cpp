@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/activation_count.hpp"
+
 namespace dos::planner {
 namespace {
 
@@ -29,17 +31,21 @@ Index largest_layer(const ModelShape& shape) {
   return most;
 }
 
-/// Values that a block keeps of a token: two norms' outputs, q, attention's output, both sums of
-/// the residual stream, the block's output; k and v; the MLP's inner values.
-double block_values(const ModelShape& shape) {
-  const double kv_width = real(shape.width) / real(shape.heads) * real(shape.kv_heads);
-  return 7 * real(shape.width) + 2 * kv_width + (shape.gated ? 3 : 2) * real(shape.ffn);
+/// What train_gpt would register for so many tokens (base/activation_count.hpp).
+double activation_bytes(const ModelShape& shape, const Settings& settings, double tokens) {
+  const BlockWidths widths{.layers = shape.layers,
+                           .width = shape.width,
+                           .heads = shape.heads,
+                           .kv_width = shape.width / shape.heads * shape.kv_heads,
+                           .ffn = shape.ffn,
+                           .gated = shape.gated};
+  const ActivationCount token = count_training(widths, settings.recompute);
+  return tokens * (value_bytes(settings) * real(token.values) + kFp32 * real(token.wide));
 }
 
-double activation_values(const ModelShape& shape, const Settings& settings) {
-  const double kept = settings.recompute ? real(shape.width) : block_values(shape);
-  // Beside what is kept: one block in full, and its gradients.
-  return real(shape.layers) * kept + 2 * block_values(shape);
+/// In place: gradients take the place of logits.
+double logits_bytes(const ModelShape& shape, const Settings& settings, double tokens) {
+  return value_bytes(settings) * std::min(tokens, kLogitRows) * real(shape.vocabulary);
 }
 
 constexpr const char* kGathered = "gathered weights";
@@ -68,8 +74,6 @@ void add_cpu_training(const ModelShape& shape, const Layout& layout, const Setti
   const double bytes = value_bytes(settings);
   const double ranks = real(layout.ranks_per_node);
   const units::Bytes of_others(ranks * bytes * (real(shape.params()) - mine.value()));
-  const double tokens = ranks * layout.tokens;
-  const double rows = ranks * std::min(layout.tokens, kLogitRows);
   use.items.push_back(
       settings.zero == 3
           ? MemoryItem{kGathered, units::Bytes(ranks * gathered_bytes(shape, layout, settings))}
@@ -79,8 +83,9 @@ void add_cpu_training(const ModelShape& shape, const Layout& layout, const Setti
           ? MemoryItem{kReduced, units::Bytes(ranks * reduced_bytes(shape, layout, settings))}
           : MemoryItem{"others' gradients", of_others});
   use.items.push_back(
-      {kActivations, units::Bytes(bytes * tokens * activation_values(shape, settings))});
-  use.items.push_back({kLogits, units::Bytes(2 * kFp32 * rows * real(shape.vocabulary))});
+      {kActivations, units::Bytes(ranks * activation_bytes(shape, settings, layout.tokens))});
+  use.items.push_back(
+      {kLogits, units::Bytes(ranks * logits_bytes(shape, settings, layout.tokens))});
 }
 
 }  // namespace
@@ -109,18 +114,16 @@ MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings
   const double bytes = value_bytes(settings);
   const double all = bytes * real(shape.params());
   const double mine = all / real(layout.devices);
-  const double rows = std::min(layout.tokens, kLogitRows);
-  return gpu_use(
-      {.weights = units::Bytes(settings.zero == 3 ? mine : all),
-       .gathered = units::Bytes(gathered_bytes(shape, layout, settings)),
-       .gradients = units::Bytes(mine),
-       .gradient_buffers = units::Bytes(2 * bytes * real(largest_layer(shape))),
-       .others_gradients = units::Bytes(settings.zero == 1 ? all - mine : 0),
-       .reduced = units::Bytes(reduced_bytes(shape, layout, settings)),
-       .activations = units::Bytes(bytes * layout.tokens * activation_values(shape, settings)),
-       .logits = units::Bytes(2 * kFp32 * rows * real(shape.vocabulary)),
-       .rest = {"reserve", kReserve}},
-      available, gradient_share);
+  return gpu_use({.weights = units::Bytes(settings.zero == 3 ? mine : all),
+                  .gathered = units::Bytes(gathered_bytes(shape, layout, settings)),
+                  .gradients = units::Bytes(mine),
+                  .gradient_buffers = units::Bytes(2 * bytes * real(largest_layer(shape))),
+                  .others_gradients = units::Bytes(settings.zero == 1 ? all - mine : 0),
+                  .reduced = units::Bytes(reduced_bytes(shape, layout, settings)),
+                  .activations = units::Bytes(activation_bytes(shape, settings, layout.tokens)),
+                  .logits = units::Bytes(logits_bytes(shape, settings, layout.tokens)),
+                  .rest = {"reserve", kReserve}},
+                 available, gradient_share);
 }
 
 sched::StateMemory state_memory(const MemoryUse& peak) {

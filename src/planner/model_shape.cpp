@@ -58,44 +58,6 @@ ModelShape llama(const LlamaPreset& preset) {
   return shape;
 }
 
-struct GptPreset {
-  const char* name;
-  Index layers, width, heads, context, vocabulary;
-};
-
-constexpr std::array kGpt{
-    GptPreset{"gpt3-175b", 96, 12288, 96, 2048, 50257},
-    GptPreset{"gpt-1t", 128, 25600, 160, 2048, 51200},
-};
-
-ModelShape gpt(const GptPreset& preset) {
-  ModelShape shape{.name = preset.name,
-                   .layers = preset.layers,
-                   .width = preset.width,
-                   .ffn = 4 * preset.width,
-                   .heads = preset.heads,
-                   .kv_heads = preset.heads,
-                   .context = preset.context,
-                   .vocabulary = preset.vocabulary,
-                   .gated = false,
-                   .tensors = {}};
-  const Index width = preset.width;
-  const auto add = [&](Index params, Index depth) { shape.tensors.push_back({params, depth}); };
-  add(preset.vocabulary * width, 0);
-  add(preset.context * width, 0);
-  for (Index layer = 1; layer <= preset.layers; ++layer) {
-    for (const Index columns : {3 * width, width, 4 * width}) {
-      add(columns * width, layer);  // qkv, projection, up
-      add(columns, layer);
-    }
-    add(4 * width * width, layer);  // down
-    add(width, layer);
-    add(4 * width, layer);  // both norms
-  }
-  add(2 * width, preset.layers + 1);
-  return shape;
-}
-
 }  // namespace
 
 Index ModelShape::params() const {
@@ -113,18 +75,6 @@ std::vector<std::string> llama_names() {
 std::optional<ModelShape> find_llama(const std::string& name) {
   for (const LlamaPreset& preset : kLlama)
     if (name == preset.name) return llama(preset);
-  return std::nullopt;
-}
-
-std::vector<std::string> gpt_names() {
-  std::vector<std::string> names;
-  for (const GptPreset& preset : kGpt) names.emplace_back(preset.name);
-  return names;
-}
-
-std::optional<ModelShape> find_gpt(const std::string& name) {
-  for (const GptPreset& preset : kGpt)
-    if (name == preset.name) return gpt(preset);
   return std::nullopt;
 }
 

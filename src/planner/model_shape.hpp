@@ -38,11 +38,4 @@ struct ModelShape {
 std::optional<ModelShape> find_llama(const std::string& name);
 std::vector<std::string> llama_names();
 
-/// GPT-like shapes that are yardsticks of a plan, as models::gpt2 has them: "gpt3-175b" of
-/// "Language models are few-shot learners" (arXiv 2005.14165, table 2.1), "gpt-1t" of "Efficient
-/// large-scale language model training on GPU clusters" (arXiv 2104.04473, table 1; sequences of
-/// 2048 tokens, vocabulary 51200).
-std::optional<ModelShape> find_gpt(const std::string& name);
-std::vector<std::string> gpt_names();
-
 }  // namespace dos::planner

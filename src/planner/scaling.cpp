@@ -5,8 +5,6 @@
 
 #include <array>
 
-#include "base/error.hpp"
-
 namespace dos::planner {
 namespace {
 
@@ -140,15 +138,12 @@ std::string part_table(const std::vector<Request>& largest_runs) {
 
 }  // namespace
 
-std::vector<Request> scaling_runs(const std::filesystem::path& machines) {
+std::vector<Request> scaling_runs(const std::filesystem::path& machines, ModelFinder find_model) {
   std::vector<Request> requests;
   for (const Run& run : kRuns) {
     Request request;
     request.machine = perfmodels::find_machine("h100-4x", machines);
-    const auto llama = find_llama(run.model);
-    const auto shape = llama ? llama : find_gpt(run.model);
-    require(shape.has_value(), "the table names models that exist");
-    request.model = *shape;
+    request.model = find_model(run.model);
     request.ranks = run.ranks;
     requests.push_back(std::move(request));
   }
@@ -165,8 +160,8 @@ Request with_largest_micro_batch(Request request) {
   return request;
 }
 
-std::string scaling_tables(const std::filesystem::path& machines) {
-  const std::vector<Request> runs = scaling_runs(machines);
+std::string scaling_tables(const std::filesystem::path& machines, ModelFinder find_model) {
+  const std::vector<Request> runs = scaling_runs(machines, find_model);
   std::vector<Request> largest;
   for (const Request& run : runs) largest.push_back(with_largest_micro_batch(run));
   return "By ZeRO level, micro-batch 1:\n\n" + level_table(runs) + "\nZeRO-3, by micro-batch:\n\n" +

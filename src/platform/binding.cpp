@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/error.hpp"
@@ -75,6 +76,16 @@ std::vector<std::vector<std::string>> divide_gpus(const Node& node,
   return parts;
 }
 
+/// How many ranks use the one of rank `me`'s GPUs that most use.
+Index most_users(const std::vector<std::vector<std::string>>& gpus_of_ranks, Index me) {
+  Index most = 1;
+  for (const std::string& gpu : gpus_of_ranks[at(me)])
+    most = std::max(most, Index{std::ranges::count_if(gpus_of_ranks, [&](const auto& theirs) {
+                      return std::ranges::count(theirs, gpu) > 0;
+                    })});
+  return most;
+}
+
 void warn_about_gpus(Index gpus, Index ranks, Binding& binding) {
   if (gpus < ranks)
     binding.warnings.push_back(fmt::format("{} ranks share {} GPU{}: start one rank a GPU", ranks,
@@ -115,6 +126,21 @@ Index home_of(const Node& node, const Cores& cores) {
   return numa_of_core(node, cores.front());
 }
 
+void take_gpus(const Node& node, std::span<const RankResources> ranks, Index me, Binding& binding) {
+  std::vector<std::vector<std::string>> all;
+  for (const RankResources& rank : ranks) all.push_back(rank.gpus);
+  const std::vector<std::string>& given = ranks[at(me)].gpus;
+  if (ranks.size() > 1 && !given.empty() && all_equal(ranks, &RankResources::gpus)) {
+    std::vector<Index> homes;
+    for (Index rank = 0; rank < std::ssize(ranks); ++rank)
+      homes.push_back(home_of(node, bind_cores(node, ranks, rank).cores));
+    warn_about_gpus(std::ssize(given), std::ssize(ranks), binding);
+    all = divide_gpus(node, given, homes);
+  }
+  binding.gpus = all[at(me)];
+  binding.gpu_sharers = most_users(all, me);
+}
+
 }  // namespace
 
 Index Node::numa_of_gpu(const std::string& bus) const {
@@ -131,14 +157,7 @@ Binding bind_rank(const Node& node, std::span<const RankResources> ranks, Index 
   require(me >= 0 && me < std::ssize(ranks), "the rank is one of the node's");
   for (const RankResources& rank : ranks) require(!rank.cores.empty(), "a rank has a core");
   Binding binding = bind_cores(node, ranks, me);
-  binding.gpus = ranks[at(me)].gpus;
-  if (ranks.size() > 1 && !binding.gpus.empty() && all_equal(ranks, &RankResources::gpus)) {
-    std::vector<Index> homes;
-    for (Index rank = 0; rank < std::ssize(ranks); ++rank)
-      homes.push_back(home_of(node, bind_cores(node, ranks, rank).cores));
-    warn_about_gpus(std::ssize(binding.gpus), std::ssize(ranks), binding);
-    binding.gpus = divide_gpus(node, binding.gpus, homes)[at(me)];
-  }
+  take_gpus(node, ranks, me, binding);
   const Index beside_gpus = std::ssize(binding.cores) - std::ssize(binding.gpus);
   if (beside_gpus < 1)
     binding.warnings.push_back(
@@ -154,6 +173,19 @@ Binding bind_rank(const Node& node, std::span<const RankResources> ranks, Index 
   memory.erase(-1);
   binding.memory.assign(memory.begin(), memory.end());
   return binding;
+}
+
+Index memory_share(Index device_bytes, Index sharers, Index wanted) {
+  require(sharers >= 1, "at least one rank uses the device");
+  const Index share = device_bytes / 10 * 9 / sharers;
+  return wanted > 0 ? std::min(wanted, share) : share;
+}
+
+std::vector<Index> spare_cores(const Binding& binding, const std::vector<Index>& worker_cores) {
+  std::vector<Index> spare;
+  std::ranges::copy_if(binding.cores, std::back_inserter(spare),
+                       [&](Index core) { return std::ranges::count(worker_cores, core) == 0; });
+  return spare;
 }
 
 std::string ranges(const std::vector<Index>& numbers) {
@@ -182,6 +214,7 @@ std::string describe(const Binding& binding, const Node& node) {
     const Index near = node.numa_of_gpu(gpu);
     text += fmt::format(", GPU {} ({})", gpu, near < 0 ? "NUMA node unknown" : numa({near}));
   }
+  if (binding.gpu_sharers > 1) text += fmt::format(", shared by {} ranks", binding.gpu_sharers);
   switch (binding.origin) {
     case Origin::kWhole:
       return text + ", alone on the node";

@@ -49,6 +49,7 @@ struct Binding {
   std::vector<Index> cores;
   std::vector<Index> numa;        ///< of the cores, in order, once each
   std::vector<std::string> gpus;  ///< nearest first
+  Index gpu_sharers = 1;          ///< ranks that use the one of its GPUs that most use
   /// The last core is kept for the thread that communicates; it takes turns with the workers else.
   bool has_progress_core = false;
   std::vector<Index> memory;  ///< NUMA nodes of its GPUs; empty: near whoever touches it first
@@ -68,6 +69,14 @@ inline constexpr Index kCoresForProgress = 4;
 /// ranks, here or elsewhere. Pre: `me` is one of the ranks, which have a core each.
 Binding bind_rank(const Node& node, std::span<const RankResources> ranks, Index me,
                   bool communicates);
+
+/// What each of `sharers` ranks may take of a device's memory, of which `wanted` (0: all) was asked
+/// for. A tenth stays for what the ranks' drivers take, as it does in StarPU for one rank.
+Index memory_share(Index device_bytes, Index sharers, Index wanted);
+
+/// Cores of the rank that none of its workers is bound to: where its other threads are in nobody's
+/// way. Empty when all are taken.
+std::vector<Index> spare_cores(const Binding& binding, const std::vector<Index>& worker_cores);
 
 /// "0-3,8", or "none".
 std::string ranges(const std::vector<Index>& numbers);

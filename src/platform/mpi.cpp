@@ -75,10 +75,6 @@ std::string MpiEnvironment::library_version() {
   return version;
 }
 
-bool MpiEnvironment::is_cuda_aware() {
-  return MPIX_Query_cuda_support() != 0;
-}
-
 /// The parts of the messages under way, in arrays of the same order.
 struct MpiTransfers::Requests {
   struct Part {

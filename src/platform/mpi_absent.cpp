@@ -13,10 +13,6 @@ std::string MpiEnvironment::library_version() {
   return "none";
 }
 
-bool MpiEnvironment::is_cuda_aware() {
-  return false;
-}
-
 MpiTransfers::MpiTransfers(const MpiEnvironment& /*environment*/, Index /*largest_part*/) {}
 
 MpiTransfers::~MpiTransfers() = default;

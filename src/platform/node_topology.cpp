@@ -50,6 +50,17 @@ void for_each_core(hwloc_topology_t topology, Function&& function) {
     function(core, Index{hwloc_bitmap_first(core->cpuset)});
 }
 
+/// All hardware threads of some cores.
+Bitmap units_of(hwloc_topology_t topology, const std::vector<Index>& cores) {
+  Bitmap units = empty_bitmap();
+  for_each_core(topology, [&](hwloc_obj_t core, Index number) {
+    if (std::ranges::count(cores, number) > 0)
+      hwloc_bitmap_or(units.get(), units.get(), core->cpuset);
+  });
+  require(hwloc_bitmap_iszero(units.get()) == 0, "at least one core is bound to");
+  return units;
+}
+
 }  // namespace
 
 void NodeTopology::Destroy::operator()(hwloc_topology* topology) const {
@@ -107,15 +118,15 @@ std::vector<Index> NodeTopology::bound_cores() const {
 }
 
 void NodeTopology::bind_process(const std::vector<Index>& cores) const {
-  const Bitmap bound = empty_bitmap();
-  for_each_core(topology_.get(), [&](hwloc_obj_t core, Index number) {
-    if (std::ranges::count(cores, number) > 0)
-      hwloc_bitmap_or(bound.get(), bound.get(), core->cpuset);
-  });
-  require(hwloc_bitmap_iszero(bound.get()) == 0, "at least one core is bound to");
-  expect(hwloc_set_cpubind(topology_.get(), bound.get(), HWLOC_CPUBIND_PROCESS) == 0,
+  const Bitmap units = units_of(topology_.get(), cores);
+  expect(hwloc_set_cpubind(topology_.get(), units.get(), HWLOC_CPUBIND_PROCESS) == 0,
          "the system does not bind this process to the cores {}: {}", ranges(cores),
          std::strerror(errno));
+}
+
+bool NodeTopology::bind_thread(pthread_t thread, const std::vector<Index>& cores) const {
+  const Bitmap units = units_of(topology_.get(), cores);
+  return hwloc_set_thread_cpubind(topology_.get(), thread, units.get(), 0) == 0;
 }
 
 bool NodeTopology::prefer_memory(const std::vector<Index>& numa) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <pthread.h>
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -31,6 +33,9 @@ class NodeTopology {
   /// Lets all threads of this process, and those that they start, run on these cores only. Throws
   /// Error when the system refuses. Only of this machine.
   void bind_process(const std::vector<Index>& cores) const;
+  /// The same for one thread of this process (std::thread::native_handle()). False when the system
+  /// refuses.
+  [[nodiscard]] bool bind_thread(pthread_t thread, const std::vector<Index>& cores) const;
   /// Memory that this thread, and threads that it starts later, touch first comes from these NUMA
   /// nodes, in turn when there are several, while they have some. False when the system refuses, as
   /// in some containers. Only of this machine.

@@ -2,6 +2,7 @@
 #include "platform/processor_time.hpp"
 
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -46,6 +47,14 @@ double own_processor_seconds() {
   rusage usage{};
   require(::getrusage(RUSAGE_SELF, &usage) == 0, "getrusage of this process");
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double thread_processor_seconds(pthread_t thread) {
+  clockid_t clock{};
+  timespec time{};
+  require(::pthread_getcpuclockid(thread, &clock) == 0 && ::clock_gettime(clock, &time) == 0,
+          "a thread of this process");
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 }  // namespace dos::platform

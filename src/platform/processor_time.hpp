@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <pthread.h>
+
 #include <istream>
 #include <optional>
 
@@ -21,5 +23,8 @@ std::optional<ProcessorTime> read_processor_time(std::istream& stat, double tick
 
 /// Seconds of all processors that this process has used.
 double own_processor_seconds();
+
+/// Seconds of a processor that a thread of this process has used. Pre: it was not joined.
+double thread_processor_seconds(pthread_t thread);
 
 }  // namespace dos::platform

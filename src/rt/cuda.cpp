@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
+#include "rt/cuda_memory.hpp"
 
 namespace dos::rt {
 namespace {
@@ -81,6 +82,19 @@ std::vector<std::string> cuda_bus_ids() {
     buses.push_back(std::move(text));
   }
   return buses;
+}
+
+std::vector<Index> cuda_memory_bytes() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return {};
+  std::vector<Index> bytes;
+  for (int device = 0; device < count; ++device) {
+    cudaDeviceProp properties{};
+    expect(cudaGetDeviceProperties(&properties, device) == cudaSuccess,
+           "CUDA device {} does not say what it is: see nvidia-smi", device);
+    bytes.push_back(static_cast<Index>(properties.totalGlobalMem));
+  }
+  return bytes;
 }
 
 CudaStream cuda_stream() {

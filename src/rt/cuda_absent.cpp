@@ -2,6 +2,7 @@
 // For a StarPU without CUDA.
 #include "base/error.hpp"
 #include "rt/cuda.hpp"
+#include "rt/cuda_memory.hpp"
 
 namespace dos::rt {
 namespace {
@@ -15,6 +16,10 @@ bool has_cuda() {
 }
 
 std::vector<std::string> cuda_bus_ids() {
+  return {};
+}
+
+std::vector<Index> cuda_memory_bytes() {
   return {};
 }
 

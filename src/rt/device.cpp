@@ -4,8 +4,10 @@
 #include <starpu.h>
 
 #include <array>
+#include <set>
 
 #include "base/error.hpp"
+#include "rt/live_handles.hpp"
 #include "rt/starpu_mode.hpp"
 
 namespace dos::rt {
@@ -41,12 +43,21 @@ std::vector<int> cpu_workers() {
   return result;
 }
 
+std::vector<Index> worker_cores() {
+  std::set<Index> cores;
+  for (int worker = 0; worker < static_cast<int>(starpu_worker_get_count()); ++worker)
+    if (const int unit = starpu_worker_get_bindid(worker); unit >= 0)
+      cores.insert(starpu_get_pu_os_index(static_cast<unsigned>(unit)));
+  return {cores.begin(), cores.end()};
+}
+
 MemoryBytes allocated_on(const Session& session, int node) {
   MemoryBytes bytes;
   for (const Handle* handle : session.handles()) {
     int is_allocated = 0;
     starpu_data_query_status(handle->raw(), node, &is_allocated, nullptr, nullptr);
-    if (is_allocated != 0) bytes[handle->category()] += handle->bytes();
+    if (is_allocated != 0 || handle->was_released_from(node))
+      bytes[handle->category()] += handle->bytes();
   }
   return bytes;
 }
@@ -54,6 +65,10 @@ MemoryBytes allocated_on(const Session& session, int node) {
 Index used_on(int node) {
   const auto id = static_cast<unsigned>(node);
   return Index{starpu_memory_get_total(id)} - Index{starpu_memory_get_available(id)};
+}
+
+Index released_on(int node) {
+  return LiveHandles::instance().released_on(node);
 }
 
 void prefetch(const Handle& handle, int node) {

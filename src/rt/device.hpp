@@ -28,12 +28,23 @@ std::vector<Device> devices();
 /// The workers of the running session that are CPUs.
 std::vector<int> cpu_workers();
 
-/// Bytes that buffers have on a memory node now, by category. Scratch buffers are left out: StarPU
-/// does not say where they are. Call while no task runs.
+/// What the workers of the running session are bound to, each once: the operating system's numbers
+/// of hardware threads, the first of their core (platform::Core::number) with one worker a core.
+std::vector<Index> worker_cores();
+
+/// Bytes that buffers have on a memory node, or had when their contents were last released
+/// (Handle::release), by category. Scratch buffers are left out: StarPU does not say where they
+/// are. Call while no task runs.
 MemoryBytes allocated_on(const Session& session, int node);
 
-/// Bytes of a node that StarPU has taken, its own reserves and scratch buffers included.
+/// Bytes of a node that StarPU has taken, its own reserves and scratch buffers included, and what
+/// it keeps of released buffers for others.
 Index used_on(int node);
+
+/// Bytes of a node that buffers with released contents have given up and nobody has taken since, at
+/// most: StarPU keeps the blocks for buffers of the same size and counts them as taken until memory
+/// is short.
+Index released_on(int node);
 
 /// Starts to copy the contents of the buffer to a node, unless they are there, and returns.
 void prefetch(const Handle& handle, int node);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "rt/live_handles.hpp"
 #include "rt/starpu_mode.hpp"
 #include "rt/trace_sink.hpp"
 #include "rt/traced_vector.hpp"
@@ -32,6 +33,7 @@ Handle::Handle(Session& session, HandleSpec spec)
   register_home();
   starpu_data_set_name(raw_, spec_.name.c_str());
   session_.add(*this);
+  LiveHandles::instance().add(*this);
 }
 
 void Handle::register_home() {
@@ -55,6 +57,7 @@ Handle::Handle(Session& session, HandleSpec spec, ScratchTag)
                               static_cast<std::size_t>(size_of(spec_.type)));
   starpu_data_set_name(raw_, spec_.name.c_str());
   session_.add(*this);
+  LiveHandles::instance().add(*this);
 }
 
 std::unique_ptr<Handle> Handle::scratch(Session& session, std::string name, DType type,
@@ -67,8 +70,33 @@ std::unique_ptr<Handle> Handle::scratch(Session& session, std::string name, DTyp
                                             ScratchTag{}));
 }
 
+void Handle::release() const {
+  const int result = starpu_data_acquire_on_node_cb(
+      raw_, STARPU_ACQUIRE_NO_NODE_LOCK_ALL, STARPU_W,
+      [](void* handle) { static_cast<const Handle*>(handle)->note_copies(); },
+      const_cast<Handle*>(this));
+  require(result == 0, "starpu_data_acquire_on_node_cb");
+  starpu_data_invalidate_submit(raw_);
+}
+
+void Handle::note_copies() const noexcept {
+  std::uint64_t nodes = 0;
+  for (unsigned node = 1; node < starpu_memory_nodes_get_count(); ++node) {
+    int is_allocated = 0;
+    starpu_data_query_status(raw_, static_cast<int>(node), &is_allocated, nullptr, nullptr);
+    if (is_allocated != 0) nodes |= std::uint64_t{1} << node;
+  }
+  released_from_ = nodes;
+  starpu_data_release_on_node(raw_, STARPU_ACQUIRE_NO_NODE_LOCK_ALL);
+}
+
+bool Handle::was_released_from(int node) const noexcept {
+  return (released_from_ >> node & 1) != 0;
+}
+
 Handle::~Handle() {
   session_.remove(*this);
+  LiveHandles::instance().remove(*this);
   if (trace_number_ >= 0)
     with_trace_sink([&](TraceSink& sink) { sink.handle_goes(trace_number_); });
   starpu_data_unregister_no_coherency(raw_);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +46,13 @@ class Handle {
   static std::unique_ptr<Handle> scratch(Session& session, std::string name, DType type,
                                          Index count);
 
+  /// The contents are of no use once the tasks submitted so far are done: memory nodes of devices
+  /// get the memory of their copies back, for other buffers. The next task to use the buffer must
+  /// write all of it. Returns at once.
+  void release() const;
+  /// Whether the buffer had memory on the node when its contents were last released.
+  [[nodiscard]] bool was_released_from(int node) const noexcept;
+
   [[nodiscard]] RawHandle raw() const noexcept { return raw_; }
   [[nodiscard]] const std::string& name() const noexcept { return spec_.name; }
   [[nodiscard]] DType type() const noexcept { return spec_.type; }
@@ -54,6 +63,7 @@ class Handle {
  private:
   struct ScratchTag {};
   void register_home();
+  void note_copies() const noexcept;
   Handle(Session& session, HandleSpec spec, ScratchTag);
 
   Session& session_;
@@ -61,7 +71,8 @@ class Handle {
   Index counted_bytes_;
   std::optional<HostBuffer> home_;
   RawHandle raw_ = nullptr;
-  Index trace_number_ = -1;  ///< -1: no trace knows of it
+  Index trace_number_ = -1;                              ///< -1: no trace knows of it
+  mutable std::atomic<std::uint64_t> released_from_{0};  ///< bits: memory nodes
 };
 
 /// Access from the submitting thread: blocks until the tasks submitted before allow it, and gives

@@ -68,6 +68,8 @@ class Session {
   [[nodiscard]] Index cpu_workers() const;
   [[nodiscard]] Index opencl_workers() const;
   [[nodiscard]] Index cuda_workers() const;
+  /// Whether a worker has a memory of its own.
+  [[nodiscard]] bool has_devices() const { return opencl_workers() + cuda_workers() > 0; }
   /// The codelet's OpenCL program; null when it has none or the session has no OpenCL worker.
   /// Built at the first call, for all devices; Throws Error when that fails.
   starpu_opencl_program* opencl_program(const Codelet& codelet);

@@ -77,6 +77,29 @@ void restrict_to(int worker, starpu_task* task) {
   task->workerid = static_cast<unsigned>(worker);
 }
 
+LaneDevices lane_devices(const Session& session) {
+  LaneDevices devices{.are_cuda = session.cuda_workers() > 0};
+  const starpu_worker_archtype type = devices.are_cuda ? STARPU_CUDA_WORKER : STARPU_OPENCL_WORKER;
+  for (unsigned worker = 0; worker < starpu_worker_get_count(); ++worker) {
+    if (starpu_worker_get_type(static_cast<int>(worker)) != type) continue;
+    std::vector<std::uint32_t> bits(worker / 32 + 1);
+    bits.back() = std::uint32_t{1} << (worker % 32);
+    devices.workers.push_back(std::move(bits));
+  }
+  return devices;
+}
+
+void restrict_to_lane(Index lane, LaneDevices& devices, starpu_task* task) {
+  const bool can_run =
+      devices.are_cuda ? task->cl->cuda_funcs[0] != nullptr : task->cl->opencl_funcs[0] != nullptr;
+  const Index count = std::ssize(devices.workers);
+  if (lane < 0 || count < 2 || !can_run) return;
+  // StarPU only reads them; they live until its tasks have ended.
+  std::vector<std::uint32_t>& bits = devices.workers[static_cast<std::size_t>(lane % count)];
+  task->workerids = bits.data();
+  task->workerids_len = static_cast<unsigned>(bits.size());
+}
+
 double microseconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
 }
@@ -112,6 +135,9 @@ void report_completion(void* argument) {
 }
 
 }  // namespace
+
+Submitter::Submitter(Session& session, Index most_pending)
+    : session_(session), most_pending_(most_pending), lane_devices_(lane_devices(session)) {}
 
 Submitter::~Submitter() {
   session_.wait_all();
@@ -160,6 +186,7 @@ void Submitter::submit(const TaskCall& call) {
   task->priority = std::clamp(call.options.priority, starpu_sched_get_min_priority(),
                               starpu_sched_get_max_priority());
   restrict_to(call.options.worker, task);
+  restrict_to_lane(lane_, lane_devices_, task);
   if (keep_from_cpus_ && task->cl->cuda_funcs[0] != nullptr) task->where = STARPU_CUDA;
   profile_.expect_task(tag_);
   const int result = starpu_task_submit(task);
@@ -170,6 +197,10 @@ void Submitter::submit(const TaskCall& call) {
     fail("no worker of this run can execute codelet {} (error {})", call.codelet.symbol(), result);
   }
   if (observer_.after) observer_.after(call);
+}
+
+void Submitter::release(const Handle& handle) {
+  if (session_.has_devices()) handle.release();
 }
 
 }  // namespace dos::rt

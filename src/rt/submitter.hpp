@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <type_traits>
@@ -20,6 +21,9 @@ namespace dos::rt {
 /// Values of TaskOptions::worker that name no worker.
 inline constexpr int kAnyWorker = -1;
 inline constexpr int kAnyCpuWorker = -2;
+
+/// Of no lane.
+inline constexpr Index kNoLane = -1;
 
 /// What a task costs and how urgent it is.
 struct TaskOptions {
@@ -54,12 +58,18 @@ struct TaskObserver {
   std::function<void(const TaskCall&)> after;   ///< its submission
 };
 
+/// The GPUs of a session that lanes are dealt to, if there are several: as StarPU's sets of
+/// workers, bits in words.
+struct LaneDevices {
+  std::vector<std::vector<std::uint32_t>> workers{};
+  bool are_cuda = false;  ///< else OpenCL devices
+};
+
 /// Submits tasks in program order, tagged with the current phase and step; StarPU derives the task
 /// graph from the buffers. One thread submits.
 class Submitter {
  public:
-  explicit Submitter(Session& session, Index most_pending = kMostPendingTasks)
-      : session_(session), most_pending_(most_pending) {}
+  explicit Submitter(Session& session, Index most_pending = kMostPendingTasks);
   Submitter(const Submitter&) = delete;
   Submitter& operator=(const Submitter&) = delete;
   /// Waits for the session's tasks: they report to the profile.
@@ -76,6 +86,11 @@ class Submitter {
   /// measurements, schedulers know better.
   void keep_from_cpus(bool keep) { keep_from_cpus_ = keep; }
 
+  /// Where there are several GPUs, tasks that they can run are from now on for GPU lane % GPUs:
+  /// what belongs together stays in one memory, and lanes run side by side. kNoLane: for any
+  /// worker.
+  void set_lane(Index lane) { lane_ = lane; }
+
   /// Blocks while the session has too many pending tasks: they must be able to run, so the caller
   /// holds no HostAccess. Throws Error when no worker can run the codelet, or when StarPU's
   /// performance model of it was written by another version, which StarPU would not survive.
@@ -89,6 +104,9 @@ class Submitter {
     submit(TaskCall{codelet, buffers, std::as_bytes(std::span(&args, 1)), payload, work, options});
   }
 
+  /// Handle::release(), where devices have memory that others can use.
+  void release(const Handle& handle);
+
   /// Used to look at every buffer as it is about to be used or appears. Empty functions: off.
   void set_observer(TaskObserver observer) { observer_ = std::move(observer); }
 
@@ -99,6 +117,8 @@ class Submitter {
   TaskTag tag_;
   TaskObserver observer_;
   bool keep_from_cpus_ = false;
+  Index lane_ = kNoLane;
+  LaneDevices lane_devices_;
   std::unordered_set<const Codelet*> submitted_;
   Index submissions_ = 0;
 };

@@ -7,6 +7,7 @@
 
 #include "base/quantity.hpp"
 #include "base/types.hpp"
+#include "sched/workload.hpp"
 #include "sched_starpu/worker_clock.hpp"
 
 namespace dos::sched_starpu {
@@ -43,6 +44,7 @@ struct DeviceReport {
   // Of a GPU's link:
   units::BytesPerSecond h2d{};  ///< as the runtime measured it
   units::BytesPerSecond d2h{};
+  sched::StateMemory memory{};  ///< of a GPU, as plans have it
   std::optional<Traffic>
       moved{};  ///< by all tasks so far; nothing where the runtime does not count
 };

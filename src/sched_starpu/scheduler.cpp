@@ -89,10 +89,9 @@ Surroundings Scheduler::surroundings() const {
     const unsigned id = nodes_[g].id;
     const double in = starpu_transfer_bandwidth(STARPU_MAIN_RAM, id) * kMega;
     const double out = starpu_transfer_bandwidth(id, STARPU_MAIN_RAM) * kMega;
-    const units::Bytes memory = memory_for_states(id, {});
     result.gpus.push_back({.h2d = units::BytesPerSecond(in),
                            .d2h = units::BytesPerSecond(out),
-                           .memory = {.update = memory, .resident = memory}});
+                           .memory = memory_for_states(id, {})});
     result.transfer_latency = units::Seconds(std::max(
         result.transfer_latency.value(), starpu_transfer_latency(STARPU_MAIN_RAM, id) * kMicro));
   }

@@ -242,7 +242,8 @@ Report UpdateBoard::report() const {
     report.devices.push_back({.rate = gpus_[gpu].value(),
                               .rate_is_measured = gpus_[gpu].is_measured(),
                               .h2d = surroundings_.gpus[gpu].h2d,
-                              .d2h = surroundings_.gpus[gpu].d2h});
+                              .d2h = surroundings_.gpus[gpu].d2h,
+                              .memory = surroundings_.gpus[gpu].memory});
   return report;
 }
 
@@ -252,9 +253,8 @@ std::optional<StepReport> UpdateBoard::step_report(Index step) const {
   return found == last_.end() ? std::nullopt : std::optional(*found);
 }
 
-void UpdateBoard::set_memory(Device gpu, units::Bytes for_states) {
-  surroundings_.gpus[static_cast<std::size_t>(gpu.gpu)].memory = {.update = for_states,
-                                                                  .resident = for_states};
+void UpdateBoard::set_memory(Device gpu, const sched::StateMemory& for_states) {
+  surroundings_.gpus[static_cast<std::size_t>(gpu.gpu)].memory = for_states;
 }
 
 std::optional<Index> UpdateBoard::updated_on_cpu(const void* gradient) const {

@@ -72,7 +72,7 @@ class UpdateBoard {
   /// allocated what they need. Until then an update shows what of it is there for updates alone.
   [[nodiscard]] bool learns_memory() const { return current_.step == 1; }
   [[nodiscard]] bool wants_memory() const { return current_.step == 2 && arrived_ == 1; }
-  void set_memory(Device gpu, units::Bytes for_states);
+  void set_memory(Device gpu, const sched::StateMemory& for_states);
 
   /// What is to be planned; nothing while no plan is due, or somebody else plans.
   std::optional<PlanOrder> order();

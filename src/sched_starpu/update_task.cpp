@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rt/device.hpp"
 #include "sched_starpu/runtime_version.hpp"
 
 namespace dos::sched_starpu {
@@ -82,16 +83,21 @@ void add_held_buffers(starpu_task* task, const Settings& settings,
   });
 }
 
-units::Bytes memory_for_states(unsigned node, const std::vector<starpu_data_handle_t>& buffers) {
+sched::StateMemory memory_for_states(unsigned node,
+                                     const std::vector<starpu_data_handle_t>& buffers) {
   const auto total = static_cast<double>(starpu_memory_get_total(node));
-  if (total < 0) return kUnlimited;
+  if (total < 0) return {.update = kUnlimited, .resident = kUnlimited};
   auto free = static_cast<double>(starpu_memory_get_available(node));
   for (starpu_data_handle_t buffer : buffers) {
     int is_allocated = 0;
     starpu_data_query_status(buffer, static_cast<int>(node), &is_allocated, nullptr, nullptr);
     if (is_allocated != 0) free += bytes_of(buffer);
   }
-  return units::Bytes(std::max(0.0, std::min(free, total) - kReserve * total));
+  const auto released = static_cast<double>(rt::released_on(static_cast<int>(node)));
+  const auto less_reserve = [&](double bytes) {
+    return units::Bytes(std::max(0.0, std::min(bytes, total) - kReserve * total));
+  };
+  return {.update = less_reserve(free + released), .resident = less_reserve(free)};
 }
 
 void start_fetch(starpu_task* task) {

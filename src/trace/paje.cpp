@@ -10,11 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "trace/report/intervals.hpp"
+
 namespace dos::trace {
 namespace {
 
 constexpr double kMicrosInMilli = 1e3;
 constexpr double kBytesInMega = 1 << 20;
+/// Messages of a rank that are drawn beside each other.
+constexpr std::size_t kMostMessages = 8;
 
 /// Numbers of the event definitions below, as StarPU gives them.
 enum EventId {
@@ -120,7 +124,8 @@ std::string user_state(const std::string& span) {
 
 class Writer {
  public:
-  explicit Writer(const Trace& trace) : trace_(trace) {}
+  explicit Writer(const Trace& trace)
+      : trace_(trace), message_rows_(lay_out(trace.communications)) {}
 
   std::string write() {
     std::string text;
@@ -214,8 +219,15 @@ class Writer {
     create(p + "ut0", "UT", p + "p", p + "UserThread0");
     line(0, "10 0.0 {}ut0 US No", p);
     if (trace_.communications.empty()) return;
-    create(p + "mpict", "MPICt", p + "p", p + "mpict");
-    line(0, "10 0.0 {}mpict CtS Sl", p);
+    std::size_t rows = 1;
+    for (std::size_t i = 0; i < message_rows_.size(); ++i)
+      if (trace_.communications[i].rank == manifest.rank)
+        rows = std::max(rows, message_rows_[i] + 1);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::string name = message_container(manifest.rank, row);
+      create(name, "MPICt", p + "p", name);
+      line(0, "10 0.0 {} CtS Sl", name);
+    }
   }
 
   static std::string starpu_kind(const std::string& kind) {
@@ -300,15 +312,18 @@ class Writer {
     add_communications();
   }
 
-  /// Messages overlap: the thread is at the one that began last, until none is under way.
+  /// Messages overlap: each is a state of a container of its own, as far as there are some; in the
+  /// last one the state is that of the message that began last, until none is under way.
   void add_communications() {
     using Change = std::pair<double, const Communication*>;  // null: an end
-    std::map<int, std::vector<Change>> changes;
-    for (const Communication& each : trace_.communications) {
-      changes[each.rank].emplace_back(each.start, &each);
-      changes[each.rank].emplace_back(each.end, nullptr);
+    std::map<std::string, std::vector<Change>> changes;
+    for (std::size_t i = 0; i < trace_.communications.size(); ++i) {
+      const Communication& each = trace_.communications[i];
+      const std::string container = message_container(each.rank, message_rows_[i]);
+      changes[container].emplace_back(each.start, &each);
+      changes[container].emplace_back(each.end, nullptr);
     }
-    for (auto& [rank, list] : changes) {
+    for (auto& [container, list] : changes) {
       // An end that comes with a beginning stands behind it.
       std::ranges::stable_sort(list, [](const Change& a, const Change& b) {
         return a.first != b.first ? a.first < b.first : a.second != nullptr && b.second == nullptr;
@@ -317,12 +332,28 @@ class Writer {
       for (const auto& [time, begun] : list) {
         under_way += begun != nullptr ? 1 : -1;
         if (begun != nullptr)
-          line(time, "10 {:.6f} {}mpict CtS {}", time / kMicrosInMilli, prefix(rank),
+          line(time, "10 {:.6f} {} CtS {}", time / kMicrosInMilli, container,
                quoted(begun->operation));
         else if (under_way == 0)
-          line(time, "10 {:.6f} {}mpict CtS Sl", time / kMicrosInMilli, prefix(rank));
+          line(time, "10 {:.6f} {} CtS Sl", time / kMicrosInMilli, container);
       }
     }
+  }
+
+  [[nodiscard]] std::string message_container(int rank, std::size_t row) const {
+    return prefix(rank) + (row == 0 ? "mpict" : fmt::format("mpict{}", row));
+  }
+
+  /// The row of each message among those of its rank.
+  static std::vector<std::size_t> lay_out(const std::vector<Communication>& messages) {
+    std::map<int, std::vector<Interval>> by_rank;
+    for (const Communication& each : messages) by_rank[each.rank].push_back({each.start, each.end});
+    std::map<int, std::vector<std::size_t>> rows;
+    for (const auto& [rank, intervals] : by_rank) rows[rank] = rows_of(intervals, kMostMessages);
+    std::map<int, std::size_t> next;
+    std::vector<std::size_t> result;
+    for (const Communication& each : messages) result.push_back(rows[each.rank][next[each.rank]++]);
+    return result;
   }
 
   /// `amount` more from `start` to `end`.
@@ -351,6 +382,7 @@ class Writer {
   }
 
   const Trace& trace_;
+  const std::vector<std::size_t> message_rows_;  ///< of each of trace_.communications
   std::vector<std::pair<double, std::string>> lines_;
   std::vector<std::pair<std::string, const char*>> created_;
   std::map<Variable, std::vector<std::pair<double, double>>> steps_;

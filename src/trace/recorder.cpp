@@ -40,10 +40,21 @@ double cpu_us_of_this_thread() {
   return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
 }
 
-/// Unix time, in microseconds, of time 0 of the trace's clock.
+/// Unix time, in microseconds, of time 0 of the trace's clock: of several readings of both clocks
+/// the one with the least between them, since a thread may lose its core in the middle.
 double epoch_us() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double, std::micro>(now).count() - rt::trace_clock_us();
+  constexpr int kReadings = 8;
+  double least = std::numeric_limits<double>::max();
+  double epoch = 0;
+  for (int i = 0; i < kReadings; ++i) {
+    const double before = rt::trace_clock_us();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const double after = rt::trace_clock_us();
+    if (after - before >= least) continue;
+    least = after - before;
+    epoch = std::chrono::duration<double, std::micro>(now).count() - (before + after) / 2;
+  }
+  return epoch;
 }
 
 Index parse_step(std::string_view digits, const std::string& text, Index absent) {

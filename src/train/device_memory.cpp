@@ -33,7 +33,7 @@ std::vector<DeviceMemoryRow> device_memory(const rt::Session& session, const rt:
            bytes[MemoryCategory::kActivations] + bytes[MemoryCategory::kData]},
           {"states", 0, bytes[MemoryCategory::kStates] + (is_narrow ? masters : 0)},
           {"work spaces", estimated(estimate, "work spaces"),
-           rt::used_on(device.node) - bytes.total()}};
+           std::max<Index>(0, rt::used_on(device.node) - bytes.total())}};
 }
 
 std::string device_memory_text(const rt::Session& session,

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/bf16.hpp"
+#include "dist/gather.hpp"
 
 namespace dos::train {
 namespace {
@@ -49,44 +50,79 @@ void clear(const tensor::SubgroupHandles& handles, const tensor::Layout& layout)
   }
 }
 
-}  // namespace
+/// What a rank has found.
+struct Finding {
+  std::string text;
+  bool is_origin = true;  ///< else what it was made of was bad before
+};
 
-std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters) {
-  const auto& subgroups = parameters.layout().subgroups;
-  for (std::size_t i = 0; i < subgroups.size(); ++i)
-    if (parameters.placement().owns(static_cast<Index>(i)) &&
-        !is_finite(parameters.values()[static_cast<Index>(i)]))
-      return fmt::format("parameter {}", parameters.layout().members_of(static_cast<Index>(i)));
+/// The finding of the first rank that has an origin, or else any; on every rank.
+std::optional<std::string> first_of_all(const std::optional<Finding>& mine,
+                                        dist::Exchange* exchange) {
+  if (exchange == nullptr) return mine ? std::optional(mine->text) : std::nullopt;
+  constexpr char kOrigin = 'o';
+  constexpr char kFollows = 'f';
+  const std::vector<std::string> texts = dist::gather_texts(
+      *exchange, mine ? (mine->is_origin ? kOrigin : kFollows) + mine->text : std::string());
+  for (const char wanted : {kOrigin, kFollows})
+    for (std::size_t rank = 0; rank < texts.size(); ++rank)
+      if (texts[rank].starts_with(wanted))
+        return fmt::format("{}, found by rank {}", texts[rank].substr(1), rank);
   return std::nullopt;
 }
 
-std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
-                                                 const tensor::ParameterSet& parameters,
-                                                 const std::function<void()>& replay) {
-  std::optional<std::string> found = first_bad_parameter(parameters);
-  if (found) return found;
-  clear(parameters.gradients(), parameters.layout());
-  std::set<const rt::Handle*> stale;  // of the task about to run: left bad by what ran before
+std::optional<Finding> own_bad_parameter(const tensor::ParameterSet& parameters) {
+  const auto& subgroups = parameters.layout().subgroups;
+  for (Index i = 0; i < std::ssize(subgroups); ++i)
+    if (parameters.placement().owns(i) && !is_finite(parameters.values()[i]))
+      return Finding{.text = fmt::format("parameter {}", parameters.layout().members_of(i))};
+  return std::nullopt;
+}
+
+std::optional<Finding> first_bad_output(rt::Submitter& submitter,
+                                        const std::function<void()>& replay) {
+  std::optional<Finding> found;
+  // Of the task about to run: what was bad before it.
+  std::set<const rt::Handle*> stale;
   const auto note_stale = [&](const rt::TaskCall& call) {
     stale.clear();
-    for (std::size_t i = 0; i < call.buffers.size() && !found; ++i)
-      if (call.codelet.mode(static_cast<Index>(i)) == rt::Mode::kReadWrite &&
-          !is_finite(*call.buffers[i]))
+    for (std::size_t i = 0; i < call.buffers.size() && !found; ++i) {
+      const rt::Mode mode = call.codelet.mode(static_cast<Index>(i));
+      if ((mode == rt::Mode::kRead || mode == rt::Mode::kReadWrite) && !is_finite(*call.buffers[i]))
         stale.insert(call.buffers[i]);
+    }
   };
   const auto look_for_bad = [&](const rt::TaskCall& call) {
     for (std::size_t i = 0; i < call.buffers.size() && !found; ++i) {
       const rt::Handle& buffer = *call.buffers[i];
       if (is_output(call.codelet.mode(static_cast<Index>(i))) && !stale.contains(&buffer) &&
           !is_finite(buffer))
-        found = fmt::format("{}, written by {} ({})", buffer.name(), call.codelet.symbol(),
-                            call.options.label);
+        found = Finding{.text = fmt::format("{}, written by {} ({})", buffer.name(),
+                                            call.codelet.symbol(), call.options.label),
+                        .is_origin = stale.empty()};
     }
   };
   submitter.set_observer({.before = note_stale, .after = look_for_bad});
   replay();
   submitter.set_observer({});
   return found;
+}
+
+}  // namespace
+
+std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters,
+                                               dist::Exchange* exchange) {
+  return first_of_all(own_bad_parameter(parameters), exchange);
+}
+
+std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
+                                                 const tensor::ParameterSet& parameters,
+                                                 const std::function<void()>& replay,
+                                                 dist::Exchange* exchange) {
+  // All ranks decide alike whether the messages of the replay are exchanged.
+  if (auto found = first_bad_parameter(parameters, exchange)) return found;
+  clear(parameters.gradients(), parameters.layout());
+  return first_of_all(first_bad_output(submitter, replay), exchange);
 }
 
 }  // namespace dos::train

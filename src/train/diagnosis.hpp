@@ -5,23 +5,30 @@
 #include <optional>
 #include <string>
 
+#include "dist/exchange.hpp"
 #include "rt/submitter.hpp"
 #include "tensor/parameter_set.hpp"
 
 namespace dos::train {
 
 /// "parameter blocks.0.mlp.up.weight" (or the rows or tensors of its subgroup) for the first
-/// subgroup that this rank owns and that holds a value that is not finite. Waits for the tasks that
-/// write the parameters.
-std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters);
+/// subgroup that holds a value that is not finite. Waits for the tasks that write the parameters.
+/// With an exchange each rank looks at those that it owns, and all learn of the first: "parameter
+/// ..., found by rank 2". Collective. Throws Error when a rank is lost.
+std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters,
+                                               dist::Exchange* exchange = nullptr);
 
 /// Finds where values stop being finite. Looks at every parameter, then runs `replay` (which
 /// submits a forward and backward pass) one task at a time from zero gradients and looks at what
 /// each task wrote. Returns e.g. "lane0.activations1.hidden, written by dos.linear_forward.f32.v1
-/// (blocks.1.mlp.up)", or nothing when all is finite. Slow: for the moment after a divergence. Pre:
-/// no task is running.
+/// (blocks.1.mlp.up)", or nothing when all is finite. With an exchange: collective; the same on all
+/// ranks, with the rank that found it: the first of those that found a task all of whose inputs
+/// were finite, so that none is named that was only told. Slow: for the moment after a divergence.
+/// Pre: no task is running; replay() submits the same tasks and messages in the same order on all
+/// ranks. Throws Error when a rank is lost.
 std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
                                                  const tensor::ParameterSet& parameters,
-                                                 const std::function<void()>& replay);
+                                                 const std::function<void()>& replay,
+                                                 dist::Exchange* exchange = nullptr);
 
 }  // namespace dos::train

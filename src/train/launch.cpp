@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/units.hpp"
 #include "codelets/all.hpp"
 #include "codelets/matrix/gemm_bf16.hpp"
 #include "dist/gather.hpp"
@@ -109,6 +111,14 @@ void report_end(const TrainConfig& config, const TrainResult& result,
   if (result.stopped_by != nullptr)
     fmt::print("stopped by {} after step {} of {}; continue with --out {} --resume\n",
                result.stopped_by, result.step, config.train.steps, out.string());
+}
+
+/// What messages have cost this rank so far.
+void report_messages(dist::Exchange& exchange) {
+  const dist::Traffic sent = exchange.sent();
+  const Index bytes = std::accumulate(sent.bytes.begin(), sent.bytes.end(), Index{0});
+  log::info("rank {} has sent {}; the thread for messages used {:.1f} % of a core", exchange.rank(),
+            format_bytes(bytes), 100 * exchange.processor_share());
 }
 
 /// Throws Error unless StarPU has the workers that are configured.
@@ -227,6 +237,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
       report_start(run.config, run.model, run.layout, session, share);
     }
     const TrainResult result = trainer.run();
+    if (writes && exchange != nullptr) report_messages(*exchange);
     messages.reset();
     if (recorder) finish_trace(*recorder, traced);
     if (!writes) return;
@@ -236,6 +247,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
       fmt::print("{}{}", explain(sched_starpu::report()),
                  device_memory_text(session, estimate.devices));
     }
+  } catch (const AgreedError&) {
+    throw;
   } catch (const std::exception& error) {
     // Before the trainer is destroyed, which waits for all of its tasks.
     if (exchange != nullptr) exchange->abandon(error.what());
@@ -257,6 +270,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
                            .schedulers = sched_starpu::policies()};
   apply(company.place, config.train.workers, wanted);
   rt::Session session(wanted);
+  if (company.exchange != nullptr) keep_from_workers(company.place, company.exchange->thread());
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());
   const bool plans = plans_gpus(options, config, session);

@@ -29,7 +29,6 @@ planner::ModelShape planned_shape(const std::string& name, const models::ModelCo
 
 std::vector<std::string> planned_model_names() {
   std::vector<std::string> names = models::preset_names();
-  for (std::string& name : planner::gpt_names()) names.push_back(std::move(name));
   for (std::string& name : planner::llama_names()) names.push_back(std::move(name));
   return names;
 }
@@ -41,7 +40,6 @@ planner::ModelShape find_planned_model(const std::string& name) {
     return planned_shape(name, config.resolve_model(0));
   }
   if (auto llama = planner::find_llama(name)) return *llama;
-  if (auto gpt = planner::find_gpt(name)) return *gpt;
   const std::vector<std::string> presets = models::preset_names();
   if (std::find(presets.begin(), presets.end(), name) != presets.end())
     return planned_shape(name, models::find_preset(name));

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/units.hpp"
 #include "platform/node_topology.hpp"
 #include "platform/topology.hpp"
 #include "rt/cuda.hpp"
+#include "rt/cuda_memory.hpp"
+#include "rt/device.hpp"
 
 namespace dos::train {
 namespace {
@@ -49,6 +53,18 @@ bool has_several_numa_nodes(const platform::Node& node) {
       node.cores, [&](const platform::Core& core) { return core.numa != node.cores.front().numa; });
 }
 
+/// StarPU would count on nearly all memory of a GPU on each of the ranks that use it.
+void share_gpus(const platform::Binding& binding, rt::SessionConfig& session) {
+  const std::vector<Index> bytes = rt::cuda_memory_bytes();
+  Index smallest = std::numeric_limits<Index>::max();
+  for (const Index device : device_numbers(binding.gpus))
+    smallest = std::min(smallest, bytes.at(static_cast<std::size_t>(device)));
+  session.device_memory =
+      platform::memory_share(smallest, binding.gpu_sharers, session.device_memory);
+  log::info("{} ranks share GPU {}: each takes {} of its memory", binding.gpu_sharers,
+            fmt::join(binding.gpus, ", "), format_bytes(session.device_memory));
+}
+
 }  // namespace
 
 RankPlace find_rank_place() {
@@ -82,6 +98,14 @@ std::string topology_text(const RankPlace& place) {
   return place.position.rank == 0 ? all : "";
 }
 
+void keep_from_workers(const RankPlace& place, pthread_t thread) {
+  const std::vector<Index> spare = platform::spare_cores(place.binding, rt::worker_cores());
+  if (spare.empty()) return;
+  if (!platform::NodeTopology::of_this_machine().bind_thread(thread, spare))
+    log::warn("the system does not bind the thread for communication to core {}",
+              platform::ranges(spare));
+}
+
 void apply(const RankPlace& place, Index workers, rt::SessionConfig& session) {
   const platform::Binding& binding = place.binding;
   const Index cores = std::ssize(binding.cores);
@@ -92,6 +116,7 @@ void apply(const RankPlace& place, Index workers, rt::SessionConfig& session) {
          "(srun --cpus-per-task)",
          workers, cores, platform::ranges(binding.cores));
   const Index devices = session.cuda_workers;
+  if (devices != 0 && binding.gpu_sharers > 1) share_gpus(binding, session);
   if (devices != 0 && std::ssize(binding.gpus) < std::ssize(rt::cuda_bus_ids())) {
     expect(devices <= std::ssize(binding.gpus),
            "train.cuda_devices = {}, but this rank has {} of the node's GPUs: lower it, or start "

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <pthread.h>
+
 #include <string>
 
 #include "platform/binding.hpp"
@@ -26,6 +28,11 @@ std::string describe(const RankPlace& place);
 
 /// One line a rank, on rank 0; warnings on the first rank of each node. Collective.
 std::string topology_text(const RankPlace& place);
+
+/// Lets a thread beside StarPU's workers (std::thread::native_handle()) run where no worker is
+/// bound to, of this rank's cores: it does not take turns with one. Anywhere when all are taken.
+/// After the session has started.
+void keep_from_workers(const RankPlace& place, pthread_t thread);
 
 /// Binds this process and its memory, and tells the session what it may use. `workers` is
 /// train.workers: more of them than the rank's part of undivided cores leave the process unbound,

@@ -12,6 +12,7 @@
 #include "sched_starpu/policies.hpp"
 #include "train/diagnosis.hpp"
 #include "train/fit.hpp"
+#include "train/handshake.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
@@ -283,10 +284,8 @@ void Trainer::validate_and_save(Index step, bool save_anyway) {
 void Trainer::save(Index step, bool best) {
   const trace::ScopedSpan span(recorder_, "checkpoint", step);
   // The last step's update can leave what no later step would find.
-  if (first_bad_parameter(parameters_)) {
-    expect_all_ranks();
+  if (first_bad_parameter(parameters_, inputs_.exchange))
     fail_divergence(step, "a parameter", [] {});
-  }
   io::Manifest manifest;
   manifest.step = step;
   manifest.seed = static_cast<std::uint64_t>(inputs_.config.train.seed);
@@ -307,21 +306,17 @@ void Trainer::save(Index step, bool best) {
 void Trainer::fail_divergence(Index step, const char* what, const std::function<void()>& replay) {
   session_.wait_all();
   submitter_.set_tag({rt::Phase::kReduce, kNoStep});
-  std::optional<std::string> place;
-  if (inputs_.exchange == nullptr)
-    place = find_first_bad_tensor(submitter_, parameters_, replay);
-  else
-    // Computing again would need all ranks, and this one may be the only one that found it.
-    place = first_bad_parameter(parameters_)
-                .value_or(
-                    "one rank alone, from the last checkpoint on, "
-                    "would name it");
-  fail(
+  const std::optional<std::string> place =
+      find_first_bad_tensor(submitter_, parameters_, replay, inputs_.exchange);
+  const std::string message = fmt::format(
       "step {}: {} is not finite; first bad tensor: {}; training stopped, {}. Lower optim.lr, use "
       "optim.clip or look at the data",
       step, what, place.value_or("none when it is computed again from the present parameters"),
       saved_step_ < 0 ? std::string("no checkpoint was written yet")
                       : fmt::format("the checkpoint of step {} is intact", saved_step_));
+  // Loss, norm and place are the same on all ranks.
+  if (inputs_.exchange != nullptr) throw AgreedError(message);
+  fail("{}", message);
 }
 
 }  // namespace dos::train

@@ -90,24 +90,52 @@ class Ranks(AppTest):
         self.assertEqual(lines[0]["tokens"], 2 * 2 * 16, "the tokens of both ranks")
         self.assertEqual(json.loads((self.out / "run.json").read_text())["ranks"], 2)
 
-    def test_a_trace_has_the_messages_of_both_ends(self):
-        folder = self.folder / "trace"
-        self.expect_success(self.run_ranks(2, "--trace", str(folder)))
-        texts = [(folder / f"rank{rank}" / "mpi.csv").read_text() for rank in (0, 1)]
-        rows = [list(csv.DictReader(text.splitlines())) for text in texts]
+    def messages(self, folder, ranks):
+        """{(kind, from, to): ([start of each send], [end of each receive], bytes sent, bytes received)},
+        in microseconds on a clock that all ranks share."""
+        found = {}
+        for rank in range(ranks):
+            clock = json.loads((folder / f"rank{rank}" / "manifest.json").read_text())["clock"]
+            origin = clock["epoch_us"] + clock["offset_us"]
+            for row in csv.DictReader((folder / f"rank{rank}" / "mpi.csv").read_text().splitlines()):
+                self.assertLessEqual(float(row["start_us"]), float(row["end_us"]))
+                operation, kind = row["operation"].split()
+                is_send = operation == "send"
+                ends = (rank, int(row["peer"])) if is_send else (int(row["peer"]), rank)
+                entry = found.setdefault((kind, *ends), ([], [], [], []))
+                entry[0 if is_send else 1].append(
+                    origin + float(row["start_us" if is_send else "end_us"]))
+                entry[2 if is_send else 3].append(int(row["bytes"]))
+        return found
 
-        def total(rank, operation):
-            return sum(int(row["bytes"]) for row in rows[rank] if row["operation"] == operation)
+    def test_traces_of_ranks_merge_on_one_clock(self):
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                folder = self.folder / f"trace{ranks}"
+                self.out = self.folder / f"out{ranks}"
+                self.expect_success(self.run_ranks(ranks, "--trace", str(folder)))
+                found = self.messages(folder, ranks)
+                pairs = {(a, b) for a in range(ranks) for b in range(ranks) if a != b}
+                for kind in ("gradient", "parameter", "sums"):
+                    self.assertEqual({(a, b) for what, a, b in found if what == kind}, pairs, kind)
+                for what, (sends, receives, sent, received) in found.items():
+                    self.assertEqual(sorted(sent), sorted(received), what)
+                    # When k messages have arrived, k have been sent. A millisecond: the clocks were read
+                    # one after the other, which takes a microsecond.
+                    for send, receive in zip(sorted(sends), sorted(receives), strict=True):
+                        self.assertLessEqual(send, receive + 1000, what)
+                self.expect_merged_report(folder, ranks)
 
-        for kind in ("gradient", "parameter", "sums"):
-            self.assertGreater(total(0, f"send {kind}"), 0)
-            for rank in (0, 1):
-                self.assertEqual(total(rank, f"send {kind}"), total(1 - rank, f"receive {kind}"), kind)
-        for row in rows[0] + rows[1]:
-            self.assertLessEqual(float(row["start_us"]), float(row["end_us"]))
-        report = subprocess.run([APPS / "report", folder, "--json"], text=True, capture_output=True,
-                                timeout=60, check=False)
+    def expect_merged_report(self, folder, ranks):
+        report = subprocess.run([APPS / "report", folder, "--json", "--paje", self.folder / "paje.trace"],
+                                text=True, capture_output=True, timeout=60, check=False)
         self.assertEqual(report.returncode, 0, report.stderr)
+        figures = json.loads(report.stdout)
+        self.assertEqual({worker["rank"] for worker in figures["workers"]}, set(range(ranks)))
+        self.assertGreater(sum(worker["ms"]["waiting for ranks"] for worker in figures["workers"]), 0)
+        paje = (self.folder / "paje.trace").read_text()
+        for rank in range(ranks):
+            self.assertIn(f'MPICt {rank}_p "{rank}_mpict"', paje)
 
     def test_the_memory_estimate_is_of_each_rank(self):
         result = self.run_ranks(2, "--dry-run", keys=KEYS | {"dist.zero": 3})
@@ -124,6 +152,13 @@ class Ranks(AppTest):
         self.assertIn("stopped by SIGUSR1", stdout)
         step = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
         self.assertEqual(self.metrics()[-1]["step"], step)
+
+    def test_a_divergence_is_named_once_with_its_rank(self):
+        result = self.run_ranks(2, keys=KEYS | {"optim.lr": 1e36, "optim.warmup": 0, "dist.zero": 3})
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.count("train_gpt: error:"), 1, result.stderr)
+        self.assertRegex(result.stderr, r"train_gpt: error: step \d+: the .* is not finite; first bad tensor: .* "
+                                        r"found by rank [01]; training stopped")
 
     def expect_lost(self, rank, survivors):
         """The survivors end with status 1 and name the rank and its step; the checkpoint is whole."""

@@ -78,6 +78,39 @@ class TraceTools(AppTest):
             links = [row for row in dump if row[0] == "Link"]
             self.assertEqual(len(links), len(self.rows(kind, "transfers.csv")))
 
+    def test_starvz_finds_what_its_phase_1_reads(self):
+        # What the scripts of StarVZ's phase 1 do with a Paje trace (docs/traces.md): no empty strings,
+        # pj_dump with these options, then rows by their first letters and columns by their place.
+        columns = {"value": 7, "size": 8, "params": 9, "footprint": 10, "tag": 11, "job": 12, "order": 13,
+                   "iteration": 18, "subiteration": 19}
+        for kind, trace in self.traces.items():
+            text = (trace / "paje.trace").read_text(encoding="utf-8").replace('""', '"x"')
+            result = subprocess.run(["pj_dump", "-o", "-n", "--user-defined"], input=text, text=True,
+                                    capture_output=True, timeout=60, check=False)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertLess(max(map(len, result.stdout.splitlines())), 500, "its buffer for a line")
+            dump = [[field.strip() for field in line.split(",")] for line in result.stdout.splitlines()]
+            workers = [row for row in dump if row[0] == "State" and row[2] == "Worker State"]
+            self.assertLessEqual({row[1].rstrip("0123456789") for row in workers}, {"CPU", "OpenCL"})
+            tasks = [row for row in workers if len(row) > 8]
+            found = [{name: row[place] for name, place in columns.items()} for row in tasks]
+            csv_rows = self.rows(kind, "tasks.csv")
+            for row in found:
+                int(row["size"]), int(row["footprint"], 16), int(row["tag"], 16)
+            for ours, theirs in (("codelet", "value"), ("label", "params"), ("number", "job"),
+                                 ("number", "order"), ("step", "iteration"), ("micro_batch", "subiteration")):
+                self.assertEqual(sorted(row[ours] for row in csv_rows), sorted(row[theirs] for row in found))
+            self.assertIn("Idle", {row[7] for row in workers if len(row) == 8})
+            variables = {row[2] for row in dump if row[0] == "Variable"}
+            self.assertLessEqual({"Number of Ready Tasks", "Number of Submitted Uncompleted Tasks", "GFlop/s",
+                                  "Used (MB)"}, variables)
+            links = [row for row in dump if row[0] == "Link"]
+            if kind == "device":
+                self.assertLessEqual({"Bandwidth In (MB/s)", "Bandwidth Out (MB/s)"}, variables)
+                self.assertEqual({row[2] for row in links}, {"Intra-node data Fetch"})
+                self.assertEqual({(row[7], row[8]) for row in links},
+                                 {("MEMMANAGER0", "MEMMANAGER1"), ("MEMMANAGER1", "MEMMANAGER0")})
+
     def test_bytes_are_those_that_starpu_counted(self):
         if "device" not in self.traces:
             self.skipTest("no OpenCL device")

@@ -128,6 +128,8 @@ TEST_F(ExchangeTest, WaitingCostsLittle) {
       exchange_->run({{Direction::kSend, bytes_of(value), 0, {Kind::kLoss, 1, 0}}});
     waiting.join();
   }
+  EXPECT_GT(exchange_->processor_share(), 0);
+  EXPECT_LT(exchange_->processor_share(), 1);
   exchange_->close();
 }
 

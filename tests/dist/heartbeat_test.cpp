@@ -59,6 +59,30 @@ TEST(Heartbeats, ARankThatIsDoneMayBeSilent) {
   EXPECT_FALSE(look_until(beats, 0, 100));
 }
 
+// It has sent all it will ever send: what is under way to or from it does not arrive.
+TEST(Heartbeats, ARankThatIsDoneMayNotLeaveMessagesUnderWay) {
+  const Beat done{.state = Beat::kDone, .step = 6, .text = {}};
+  Heartbeats beats(1, 2, Seconds(10), kStart);
+  beats.begin_message(0, at(0));
+  beats.heard(0, done, at(4));
+  EXPECT_FALSE(look_until(beats, 0, 14)) << "it may be on its way";
+  const auto failure = look_until(beats, 15, 16);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->rank, 0);
+  EXPECT_THAT(failure->what, HasSubstr("rank 0 ended at step 6 without the messages"));
+
+  Heartbeats late(1, 2, Seconds(10), kStart);
+  late.heard(0, done, at(4));
+  EXPECT_FALSE(look_until(late, 0, 100));
+  late.begin_message(0, at(100));
+  late.begin_message(0, at(101));
+  EXPECT_FALSE(look_until(late, 100, 111)) << "it counts from the last one";
+  late.end_message(0);
+  EXPECT_TRUE(look_until(late, 112, 113)) << "one of two has arrived";
+  late.end_message(0);
+  EXPECT_FALSE(look_until(late, 113, 200));
+}
+
 TEST(Heartbeats, ARankThatStoppedSaysWhy) {
   Heartbeats beats(0, 2, Seconds(10), kStart);
   const auto failure = beats.heard(1, stopped_beat(3, "disk full\nmore"), at(1));

@@ -33,6 +33,8 @@ struct RunOptions {
   optim::DecayGroups decay;
   tensor::ParameterTypes types = {};  ///< the working type is that of the activations too
   Index cuda_workers = 0;             ///< if there are any, they run what they can
+  Index opencl_workers = 0;
+  rt::Schedulers schedulers = {};
 };
 
 /// A model with parameters and optimizer, in a session of its own.
@@ -42,7 +44,9 @@ class TrainingRun {
       : options_(with_activations(options)),
         session_({.scheduler = options.scheduler,
                   .cpu_workers = options.workers,
-                  .cuda_workers = options.cuda_workers}),
+                  .opencl_workers = options.opencl_workers,
+                  .cuda_workers = options.cuda_workers,
+                  .schedulers = options.schedulers}),
         submitter_(session_),
         parameters_(session_,
                     optim::cut_into_subgroups(architecture().parameters(options.model),
@@ -56,6 +60,8 @@ class TrainingRun {
     submitter_.keep_from_cpus(options.cuda_workers > 0);
   }
 
+  [[nodiscard]] rt::Session& session() { return session_; }
+  [[nodiscard]] rt::Submitter& submitter() { return submitter_; }
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
   [[nodiscard]] const optim::Optimizer& optimizer() const { return optimizer_; }
   [[nodiscard]] const tensor::Layout& layout() const { return parameters_.layout(); }

@@ -4,19 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "requests.hpp"
+#include "train/plan_model.hpp"
 
 namespace dos::planner {
 namespace {
 
-TEST(GptShapes, HaveTheNumbersOfTheirPapers) {
-  // 175 B and 1008 B parameters.
-  EXPECT_NEAR(static_cast<double>(find_gpt("gpt3-175b")->params()) / 1e9, 175, 0.5);
-  EXPECT_NEAR(static_cast<double>(find_gpt("gpt-1t")->params()) / 1e9, 1008, 0.5);
-  EXPECT_FALSE(find_gpt("gpt-2t").has_value());
-}
-
 TEST(Scaling, FitsWithEverythingShared) {
-  const auto runs = scaling_runs(test::machine_folder());
+  const auto runs = scaling_runs(test::machine_folder(), train::find_planned_model);
   ASSERT_EQ(runs.size(), 4U);
   for (const Request& run : runs) {
     const Forecast result = forecast(run);
@@ -26,7 +20,8 @@ TEST(Scaling, FitsWithEverythingShared) {
 }
 
 TEST(Scaling, TheLargestMicroBatchFitsAndTwiceItDoesNot) {
-  Request request = with_largest_micro_batch(scaling_runs(test::machine_folder())[0]);
+  Request request =
+      with_largest_micro_batch(scaling_runs(test::machine_folder(), train::find_planned_model)[0]);
   EXPECT_TRUE(forecast(request).fits());
   request.micro_batch *= 2;
   EXPECT_FALSE(forecast(request).fits());

@@ -50,6 +50,7 @@ TEST(BindRank, AloneTakesEverything) {
   // Numbers are those of the cores' first hardware threads.
   EXPECT_THAT(binding.cores, ElementsAre(0, 2, 4, 6, 8, 10, 12, 14));
   EXPECT_THAT(binding.gpus, ElementsAre("0000:17:00.0", "0000:9a:00.0"));
+  EXPECT_EQ(binding.gpu_sharers, 1);
   EXPECT_THAT(binding.memory, ElementsAre(0, 1));
   EXPECT_FALSE(binding.has_progress_core);
   EXPECT_EQ(binding.workers(), 6);
@@ -108,6 +109,8 @@ TEST(BindRank, MoreRanksThanCoresOrGpusAreReported) {
   EXPECT_THAT(bindings[0].cores, ElementsAre(0));
   EXPECT_THAT(bindings[2].cores, ElementsAre(0));
   EXPECT_THAT(bindings[2].gpus, ElementsAre("0000:17:00.0"));
+  EXPECT_EQ(bindings[2].gpu_sharers, 3);
+  EXPECT_THAT(describe(bindings[0], node), HasSubstr(", shared by 3 ranks"));
   EXPECT_EQ(bindings[2].workers(), 1);
   EXPECT_THAT(bindings[2].warnings,
               ElementsAre(HasSubstr("3 ranks share 2 cores"), HasSubstr("3 ranks share 1 GPU:"),
@@ -143,6 +146,37 @@ TEST(BindRank, KeepsTheGpusThatTheLauncherGave) {
   const std::vector<RankResources> ranks{{{0, 2}, {"0000:9a:00.0"}}, {{8, 10}, {"0000:17:00.0"}}};
   EXPECT_THAT(bind_rank(node, ranks, 0, true).gpus, ElementsAre("0000:9a:00.0"));
   EXPECT_THAT(bind_rank(node, ranks, 1, true).memory, ElementsAre(0));
+}
+
+// Two GPUs for three ranks; lists of the launcher's that overlap; none.
+TEST(BindRank, CountsTheRanksOfItsGpus) {
+  const Node node = two_sockets();
+  const auto bindings = divided(node, 3);
+  EXPECT_EQ(bindings[0].gpu_sharers, 2);
+  EXPECT_EQ(bindings[1].gpu_sharers, 2);
+  EXPECT_EQ(bindings[1].gpus, bindings[0].gpus) << "the nearest, with the middle rank's first core";
+  EXPECT_EQ(bindings[2].gpu_sharers, 1);
+  const std::vector<RankResources> ranks{
+      {{0}, {"a", "b"}}, {{2}, {"b", "c"}}, {{4}, {"d"}}, {{6}, {}}};
+  for (const Index me : {0, 1}) EXPECT_EQ(bind_rank(node, ranks, me, true).gpu_sharers, 2) << me;
+  for (const Index me : {2, 3}) EXPECT_EQ(bind_rank(node, ranks, me, true).gpu_sharers, 1) << me;
+}
+
+TEST(MemoryShare, IsAnEqualPartOfNineTenths) {
+  EXPECT_EQ(memory_share(0, 1, 0), 0);
+  EXPECT_EQ(memory_share(1000, 1, 0), 900);
+  EXPECT_EQ(memory_share(1000, 3, 0), 300);
+  EXPECT_EQ(memory_share(1000, 3, 299), 299) << "less was asked for";
+  EXPECT_EQ(memory_share(1000, 3, 301), 300);
+  EXPECT_THROW(memory_share(1000, 0, 0), ContractViolation);
+}
+
+TEST(SpareCores, AreThoseWithoutAWorker) {
+  Binding binding;
+  binding.cores = {4, 6, 8};
+  EXPECT_THAT(spare_cores(binding, {}), ElementsAre(4, 6, 8));
+  EXPECT_THAT(spare_cores(binding, {0, 4, 6}), ElementsAre(8));
+  EXPECT_THAT(spare_cores(binding, {4, 6, 8}), IsEmpty());
 }
 
 TEST(BindRank, OverlappingBindingsAreReported) {

@@ -53,6 +53,11 @@ TEST(Mpi, IsInitialisedForCallsFromAnyThread) {
   EXPECT_GE(provided, MPI_THREAD_SERIALIZED);
 }
 
+// MPICH has two ways to ask.
+TEST(Mpi, SupportOfGpusIsTheLibrarys) {
+  EXPECT_EQ(MpiEnvironment::is_cuda_aware(), MPIX_Query_cuda_support() != 0);
+}
+
 TEST(Mpi, LibraryIsMpich) {
   EXPECT_THAT(MpiEnvironment::library_version(), StartsWith("MPICH"));
   EXPECT_THAT(MpiEnvironment::library_version(), Not(HasSubstr("\n")));

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <sstream>
+#include <thread>
 
 namespace dos::platform {
 namespace {
@@ -32,6 +34,17 @@ TEST(ProcessorTime, OfThisProcessGrows) {
   // Until the clock has moved: it may tick in milliseconds.
   while (own_processor_seconds() == before) sum = sum + 1;
   EXPECT_GT(own_processor_seconds(), before);
+}
+
+TEST(ProcessorTime, OfAThreadIsItsOwn) {
+  std::promise<void> end;
+  std::thread idle([&] { end.get_future().wait(); });
+  const double before = thread_processor_seconds(pthread_self());
+  volatile double sum = 0;
+  while (thread_processor_seconds(pthread_self()) < before + 0.01) sum = sum + 1;
+  EXPECT_LT(thread_processor_seconds(idle.native_handle()), 0.01);
+  end.set_value();
+  idle.join();
 }
 
 }  // namespace

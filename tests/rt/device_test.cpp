@@ -70,6 +70,38 @@ TEST_F(Devices, MemoryIsCountedWhereBuffersAre) {
   EXPECT_EQ(used_on(device.node) - before, 4000);
 }
 
+// The block serves the next buffer of that size, and what the host writes afterwards is read.
+TEST_F(Devices, MemoryOfReleasedContentsServesOtherBuffers) {
+  const Device device = devices().front();
+  const HandleSpec spec{.name = "x", .count = 1000, .category = MemoryCategory::kActivations};
+  const Handle x(*session_, spec);
+  const Handle y(*session_, spec);
+  Submitter submitter(*session_);
+  for (int step = 0; step < 2; ++step) {
+    std::ranges::fill(HostAccess(x, Mode::kWrite).as<float>(), 1.0F);
+    fetch(x, device.node, Mode::kReadWrite);
+    const Index used = used_on(device.node);
+    EXPECT_EQ(released_on(device.node), 0);
+    submitter.release(x);
+    session_->wait_all();
+    EXPECT_TRUE(x.was_released_from(device.node));
+    EXPECT_EQ(released_on(device.node), 4000);
+    EXPECT_EQ(allocated_on(*session_, device.node)[MemoryCategory::kActivations],
+              step == 0 ? 4000 : 8000)
+        << "what each had";
+    std::ranges::fill(HostAccess(y, Mode::kWrite).as<float>(), 2.0F);
+    fetch(y, device.node, Mode::kReadWrite);
+    EXPECT_EQ(used_on(device.node), used);
+    EXPECT_EQ(HostAccess(y, Mode::kRead).as<float>()[999], 2.0F);
+    submitter.release(y);
+    session_->wait_all();
+  }
+  std::ranges::fill(HostAccess(x, Mode::kWrite).as<float>(), 3.0F);
+  fetch(x, device.node, Mode::kRead);
+  EXPECT_EQ(HostAccess(x, Mode::kRead).as<float>()[0], 3.0F);
+  EXPECT_EQ(released_on(device.node), 0) << "x has the block that y gave up";
+}
+
 TEST_F(Devices, TasksForTheCpuStayThere) {
   std::set<int> workers;
   const test::Body body = [](const TaskView&) {};
@@ -80,6 +112,16 @@ TEST_F(Devices, TasksForTheCpuStayThere) {
   EXPECT_EQ(workers, std::set<int>{cpu_workers().front()});
   session_->wait_all();  // a task's record comes before StarPU counts it as ended
   EXPECT_EQ(session_->pending_tasks(), 0);
+}
+
+// Host memory is the buffer's own: there is nothing to win, and the contents stay.
+TEST(Workers, WithoutDevicesNothingIsReleased) {
+  Session session({.scheduler = "eager", .cpu_workers = 1});
+  const Handle x(session, {.name = "x", .count = 1});
+  Submitter submitter(session);
+  HostAccess(x, Mode::kReadWrite).as<float>()[0] = 5;
+  submitter.release(x);
+  EXPECT_EQ(HostAccess(x, Mode::kRead).as<float>()[0], 5);
 }
 
 TEST(Workers, ATaskRunsOnTheOneThatItNames) {

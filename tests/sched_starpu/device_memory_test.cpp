@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "rt/device.hpp"
 #include "rt/submitter.hpp"
 #include "rt/tasks.hpp"
 #include "sched_starpu/policies.hpp"
@@ -20,6 +21,10 @@ constexpr Index kSubgroups = 24;
 constexpr Index kParams = 65536;
 constexpr double kVector = kParams * sizeof(float);
 constexpr int kSteps = 4;
+/// Of another size than states, so that no block of one serves the other.
+constexpr Index kActivation = 5 * kParams;
+
+using Handles = std::vector<std::unique_ptr<rt::Handle>>;
 
 void update_cpu(const rt::TaskView& task) {
   for (Index i = 0; i < task.count(0); ++i)
@@ -53,6 +58,23 @@ void write_gradient(const rt::TaskView& task) {
 const rt::Codelet& gradient_codelet() {
   static const rt::Codelet codelet = rt::make_codelet<write_gradient>(
       {.symbol = "dos.test.gradient.f32.v1", .modes = {rt::Mode::kWrite}, .tail = {}});
+  return codelet;
+}
+
+void write_activation(const rt::TaskView& task, rt::OpenclKernel& kernel) {
+  kernel.add_value(std::int64_t{task.count(0)});
+  kernel.add_buffer(0);
+  kernel.run(task.count(0));
+}
+
+const rt::Codelet& activation_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<write_gradient, write_activation>(
+      {.symbol = "dos.test.activation.f32.v1",
+       .modes = {rt::Mode::kWrite},
+       .tail = {},
+       .opencl = {.text = "__kernel void forward(long n, __global float* x) {"
+                          "long i = get_global_id(0); if (i < n) x[i] = 1; }",
+                  .kernel = "forward"}});
   return codelet;
 }
 
@@ -93,15 +115,34 @@ class DeviceMemory : public testing::Test {
     return true;
   }
 
+  /// The device writes them, and they are dead when the updates come.
+  void forward(rt::Submitter& submitter, const Handles& activations, bool release) {
+    const int device = rt::devices().front().worker;
+    for (const auto& each : activations) {
+      const std::vector<const rt::Handle*> buffers{each.get()};
+      submitter.submit(activation_codelet(), buffers, 0, {kActivation, {kActivation}},
+                       {.worker = device});
+    }
+    session_->wait_all();  // all of them live at a time
+    for (const auto& each : activations)
+      if (release) submitter.release(*each);
+    session_->wait_all();
+  }
+
   /// Bytes that the steps after the first move.
-  double run() {
+  double run(Index activation_count = 0, bool release = false) {
     rt::Submitter submitter(*session_);
-    std::vector<std::unique_ptr<rt::Handle>> handles;
+    Handles activations;
+    for (Index i = 0; i < activation_count; ++i)
+      activations.push_back(std::make_unique<rt::Handle>(
+          *session_, rt::HandleSpec{.name = "activation", .count = kActivation}));
+    Handles handles;
     for (Index i = 0; i < 4 * kSubgroups; ++i)
       handles.push_back(std::make_unique<rt::Handle>(
           *session_, rt::HandleSpec{.name = "state", .count = kParams}));
     for (int step = 0; step < kSteps; ++step) {
       if (step == 1) transferred();
+      forward(submitter, activations, release);
       for (Index i = 0; i < kSubgroups; ++i) {
         const auto first = static_cast<std::size_t>(4 * i);
         const rt::Work work{kParams, {kParams}};
@@ -165,6 +206,29 @@ TEST_F(DeviceMemory, LittleOfItIsEnoughForDos) {
   ::setenv("STARPU_LIMIT_OPENCL_MEM", "4", 1);
   if (!start("dos")) GTEST_SKIP() << "no OpenCL device";
   EXPECT_LE(run(), kPlanned * (kSteps - 1));
+}
+
+// Of 16 MiB six activations take 7.5: room for 8 subgroups of 1 MiB beside them, and for 15 once
+// they are dead: less the reserve.
+TEST_F(DeviceMemory, OfDeadActivationsIsTheUpdates) {
+  constexpr Index kCount = 6;
+  constexpr double kDead = kCount * kActivation * sizeof(float);
+  constexpr double kLimit = 16 << 20;
+  ::setenv("STARPU_LIMIT_OPENCL_MEM", "16", 1);
+  for (const bool release : {false, true}) {
+    if (!start("gpu-only")) GTEST_SKIP() << "no OpenCL device";
+    const double bytes = run(kCount, release);
+    const Report seen = report();
+    EXPECT_THAT(seen.obstacle, testing::IsEmpty());
+    const sched::StateMemory memory = seen.devices.at(1).memory;
+    const double resident = 0.97 * kLimit - kDead;
+    EXPECT_NEAR(memory.resident.value(), resident, 0.01 * kLimit) << release;
+    EXPECT_NEAR(memory.update.value(), resident + (release ? kDead : 0), 0.01 * kLimit) << release;
+    EXPECT_EQ(seen.steps.back().executed_gpu.value(), kSubgroups * kParams);
+    // What is dead never travels; what lives is not pushed out by updates that fit beside it.
+    EXPECT_LE(bytes, kPlanned * (kSteps - 1)) << release;
+    session_.reset();
+  }
 }
 
 }  // namespace

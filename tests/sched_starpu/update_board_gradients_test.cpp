@@ -53,7 +53,8 @@ TEST(UpdateBoard, PlansWithTheMemoryThatIsReadWhenTheSecondStepBegins) {
   EXPECT_FALSE(board.learns_memory());
   ASSERT_TRUE(board.wants_memory());
   // Room for 20 of 40 subgroups at 12 bytes, two of which are a window.
-  board.set_memory({.gpu = 0}, units::Bytes(20 * 12e6));
+  const units::Bytes room(20 * 12e6);
+  board.set_memory({.gpu = 0}, {.update = room, .resident = room});
   board.adopt(carry_out(std::move(*board.order())));
   board.place(0);
   Index residents = 0;

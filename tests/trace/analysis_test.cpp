@@ -103,6 +103,7 @@ TEST(Analysis, LinksAreMeasuredByPhase) {
   EXPECT_EQ(in.bytes, 10'000);
   EXPECT_EQ(in.busy, 100);
   EXPECT_EQ(in.overlapped, 60);
+  EXPECT_EQ(in.hidden, 100) << "the host's worker computed, too";
   EXPECT_EQ(in.repeated_bytes, 1000);
   EXPECT_DOUBLE_EQ(in.phases.at("backward").bytes, 4000);
   EXPECT_DOUBLE_EQ(in.phases.at("update").bytes, 6000);
@@ -117,13 +118,43 @@ TEST(Analysis, MemoryIsSteppedAndReturns) {
                   {10, 1, "optimizer states", 300, 0, 0},
                   {20, 1, "optimizer states", 0, 1, 0},
                   {20, 1, "gradients", 100, 1, 0}};
-  const std::vector<MemoryUse> uses = memory_use(trace);
+  const std::vector<MemoryUse> uses = memory_use(trace, {});
   ASSERT_EQ(uses.size(), 1U);
   EXPECT_EQ(uses[0].peak, 400);
   EXPECT_EQ(uses[0].lowest, 100);
   EXPECT_EQ(uses[0].curve.size(), 3U);
   ASSERT_EQ(uses[0].after_step.size(), 1U);
   EXPECT_EQ(uses[0].after_step[0], (std::pair<Index, Index>{1, 100}));
+}
+
+TEST(Analysis, MemorySwingsWithinAStep) {
+  Trace trace = empty_trace();
+  trace.memory = {{0, 1, "activations", 100, 0, 0},
+                  {10, 1, "activations", 300, 0, 0},
+                  {30, 1, "activations", 200, 0, 0},
+                  {40, 1, "activations", 0, 2, 0}};
+  // What was there when the step began counts; what is there after its end does not.
+  const std::vector<MemoryUse> uses = memory_use(
+      trace, {{.step = 1, .start = 0, .end = 20, .duration = 15}, {2, 20, 40, 20}, {3, 40, 41, 1}});
+  ASSERT_EQ(uses.size(), 1U);
+  ASSERT_EQ(uses[0].in_steps.size(), 3U);
+  EXPECT_EQ(uses[0].in_steps[0].lowest, 100);
+  EXPECT_EQ(uses[0].in_steps[0].peak, 300);
+  EXPECT_EQ(uses[0].in_steps[1].lowest, 200);
+  EXPECT_EQ(uses[0].in_steps[1].peak, 300);
+  EXPECT_EQ(uses[0].in_steps[2].peak, 0);
+}
+
+TEST(Analysis, WhoWaitsForOtherRanksHasNoWorkForThatReason) {
+  Trace trace = empty_trace();
+  trace.tasks = {sample_task("forward", 1, 1, 0, 20), sample_task("update", 1, 0, 50, 60)};
+  trace.communications = {{"receive gradient", 1, 8, 1, 10, 55, 0},
+                          {"send gradient", 1, 8, 1, 60, 70, 0}};
+  const std::vector<WorkerUse> uses = worker_use(trace, {0, 100});
+  EXPECT_EQ(use_of(uses, 1).of(Use::kRanks), 30) << "while it computes or the device does, no";
+  EXPECT_EQ(use_of(uses, 1).of(Use::kDevice), 10);
+  EXPECT_EQ(use_of(uses, 1).of(Use::kNoWork), 40) << "what is sent holds nobody up";
+  EXPECT_EQ(use_of(uses, 0).of(Use::kRanks), 40);
 }
 
 TEST(Analysis, PlacementsMeetTheTasksThatRan) {

@@ -68,13 +68,26 @@ TEST(Paje, RowsAreInOrderOfTime) {
   EXPECT_EQ(last, 4);
 }
 
-TEST(Paje, AThreadSleepsWhenTheLastOfItsMessagesHasEnded) {
+TEST(Paje, MessagesThatOverlapAreInContainersOfTheirOwn) {
   Trace trace = sample(1);
   trace.communications = {{"send", 1, 10, 1, 100, 300, 0}, {"receive", 1, 10, 1, 200, 400, 0}};
   const std::string text = to_paje(trace);
-  EXPECT_THAT(text, HasSubstr("10 0.200000 mpict CtS \"receive\""));
-  EXPECT_THAT(text, HasSubstr("10 0.400000 mpict CtS Sl"));
-  EXPECT_THAT(text, Not(HasSubstr("10 0.300000 mpict")));
+  EXPECT_THAT(text, HasSubstr("10 0.200000 mpict1 CtS \"receive\""));
+  EXPECT_THAT(text, HasSubstr("10 0.300000 mpict CtS Sl"));
+  EXPECT_THAT(text, HasSubstr("10 0.400000 mpict1 CtS Sl"));
+  EXPECT_THAT(text, Not(HasSubstr("mpict2")));
+}
+
+TEST(Paje, TheLastContainerSleepsWhenTheLastOfItsMessagesHasEnded) {
+  Trace trace = sample(1);
+  for (int i = 0; i < 9; ++i)
+    trace.communications.push_back({"send", 1, 10, 1, 100.0 + i, 300.0 + 10 * i, 0});
+  const std::string text = to_paje(trace);
+  EXPECT_THAT(text, HasSubstr("10 0.107000 mpict7 CtS \"send\""));
+  EXPECT_THAT(text, HasSubstr("10 0.108000 mpict CtS \"send\"")) << "it is free first";
+  EXPECT_THAT(text, HasSubstr("10 0.380000 mpict CtS Sl"));
+  EXPECT_THAT(text, Not(HasSubstr("10 0.300000 mpict ")));
+  EXPECT_THAT(text, Not(HasSubstr("mpict8")));
 }
 
 TEST(Paje, RanksHaveStarpusPrefix) {

@@ -28,6 +28,12 @@ TEST(Intervals, EdgeCases) {
   EXPECT_EQ(covered({{0, 2}}, 2, 3), 0);
 }
 
+TEST(Intervals, WhatOverlapsHasRowsOfItsOwn) {
+  EXPECT_THAT(rows_of({}, 2), IsEmpty());
+  EXPECT_THAT(rows_of({{0, 4}, {1, 2}, {2, 3}, {4, 5}}, 9), ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(rows_of({{0, 9}, {1, 4}, {2, 6}, {5, 8}}, 2), ElementsAre(0, 1, 1, 1));
+}
+
 /// Against sets of whole numbers.
 TEST(Intervals, AgreeWithSets) {
   constexpr int kEnd = 40;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/estimate.hpp"
 
+#include <fmt/format.h>
+
 #include "models/registry.hpp"
 #include "optim/subgroups.hpp"
 #include "rt/cuda.hpp"
@@ -125,29 +127,32 @@ TEST(Estimate, AnUpdateHoldsStatesAndWhatComesFromTheHost) {
   EXPECT_EQ(bytes({}, true, 2), 12 + 4);
 }
 
-// Two ways to the same sizes: the planner knows models by their shapes only. In widths C it counts
-// 17 a block and two blocks of gradients, where there are 16 (a block's output is the next one's
-// input) and 24, and 4 at the end. Statistics and tokens are 1 % at most.
-TEST(Estimate, IsThePlannersForPresets) {
-  for (const char* name : {"gpt2-124m", "gpt2-1.5b"}) {
-    const models::ModelConfig model = models::find_preset(name);
-    const tensor::Layout layout = layout_of(model, 5'000'000);
-    planner::Settings settings;
-    settings.recompute = false;
-    const planner::MemoryUse planned =
-        gpu_peak(planned_shape(name, model), {.tokens = static_cast<double>(4 * model.context)},
-                 settings, units::gigabytes(1000));
-    const tensor::ParameterTypes bf16{.working = DType::kBF16, .gradient = DType::kBF16};
-    const planner::MemoryUse use =
-        estimate_device(model, {.batch = 4, .recompute = false, .type = DType::kBF16}, layout, bf16,
-                        {}, 1, 1, units::gigabytes(1000));
-    for (const char* category : {"weights", "gradients"})
-      EXPECT_EQ(bytes_of(use, category), bytes_of(planned, category)) << name;
-    const auto layers = static_cast<double>(model.layers);
-    EXPECT_NEAR(bytes_of(use, "activations") / bytes_of(planned, "activations"),
-                (16 * layers + 28) / (17 * (layers + 2)), 0.01)
-        << name;
-  }
+// Two ways to the same sizes, and to what train_gpt registers: the planner knows models by their
+// shapes only. It leaves out tokens (4 bytes) and losses, and takes the micro-batch for one lane.
+TEST(Estimate, IsThePlannersAndWhatIsRegistered) {
+  for (const char* name : {"gpt2-124m", "gpt2-1.5b"})
+    for (const bool recompute : {false, true})
+      for (const DType type : {DType::kBF16, DType::kF32}) {
+        SCOPED_TRACE(fmt::format("{}, recompute {}, {}", name, recompute, name_of(type)));
+        const models::ModelConfig model = models::find_preset(name);
+        const tensor::Layout layout = layout_of(model, 5'000'000);
+        const models::RunShape shape{.batch = 4, .recompute = recompute, .type = type};
+        planner::Settings settings;
+        settings.recompute = recompute;
+        settings.fp32 = type == DType::kF32;
+        const planner::MemoryUse planned =
+            gpu_peak(planned_shape(name, model), {.tokens = static_cast<double>(4 * model.context)},
+                     settings, units::gigabytes(1000));
+        const tensor::ParameterTypes types{.working = type, .gradient = type};
+        const planner::MemoryUse use =
+            estimate_device(model, shape, layout, types, {}, 1, 1, units::gigabytes(1000));
+        for (const char* category : {"weights", "gradients", "logits"})
+          EXPECT_EQ(bytes_of(use, category), bytes_of(planned, category)) << category;
+        EXPECT_NEAR(bytes_of(planned, "activations") / bytes_of(use, "activations"), 1, 1e-4);
+        const rt::MemoryBytes registered = estimate_training(model, shape, layout, types, {}, 1, 1);
+        EXPECT_NEAR(bytes_of(planned, "activations") + bytes_of(planned, "logits"),
+                    static_cast<double>(registered[rt::MemoryCategory::kActivations]), 1);
+      }
 }
 
 TEST(Estimate, RefusesSizesWhoseSumsWouldOverflow) {

@@ -31,6 +31,11 @@ class Gpt2 final : public Model {
   void forward(rt::Submitter& submitter);
   void backward(rt::Submitter& submitter, const MicroBatch& micro_batch);
   void backward_block(rt::Submitter& submitter, Index layer, const Lane& lane, bool accumulate);
+  void release_head(rt::Submitter& submitter, const Lane& lane) const;
+  void release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const;
+  /// Calls f(lane, number of the lane) for each; what it submits is the lane's.
+  template <class F>
+  void for_each_lane(rt::Submitter& submitter, F&& f) const;
   [[nodiscard]] nn::LossHead::Lane head_lane(const Lane& lane) const;
   [[nodiscard]] codelets::EmbeddingShape embedding_shape(const Lane& lane) const;
   [[nodiscard]] const BlockActivations& kept(const Lane& lane, Index layer) const;
@@ -62,6 +67,15 @@ Gpt2::Gpt2(rt::Session& session, const tensor::ParameterSet& set, const ModelCon
     blocks_.emplace_back(set, config_, layer, *workspace_);
 }
 
+template <class F>
+void Gpt2::for_each_lane(rt::Submitter& submitter, F&& f) const {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    submitter.set_lane(static_cast<Index>(i));
+    f(lanes_[i], i);
+  }
+  submitter.set_lane(rt::kNoLane);
+}
+
 void Gpt2::train(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
                  const MicroBatch& micro_batch) {
   require(shape_.training, "a model built for training");
@@ -77,8 +91,9 @@ void Gpt2::train(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
 void Gpt2::evaluate(rt::Submitter& submitter, std::span<const std::int32_t> tokens) {
   load(submitter, tokens);
   forward(submitter);
-  for (const Lane& lane : lanes_)
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
     head_.forward(submitter, head_lane(lane), nn::forward_urgency(depths(), depths()));
+  });
 }
 
 const rt::Handle& Gpt2::predict(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
@@ -109,49 +124,73 @@ void Gpt2::load(rt::Submitter& submitter, std::span<const std::int32_t> tokens) 
 
 void Gpt2::forward(rt::Submitter& submitter) {
   tell(&DepthListener::before_forward, 0);
-  for (const Lane& lane : lanes_)
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
     embedding_.forward(submitter, embedding_shape(lane), *lane.tokens, *lane.stream[0],
                        nn::forward_urgency(0, depths()));
+  });
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Index depth = static_cast<Index>(layer) + 1;
     tell(&DepthListener::before_forward, depth);
-    for (const Lane& lane : lanes_)
+    for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
       blocks_[layer].forward(submitter, lane, *lane.stream[layer],
                              kept(lane, static_cast<Index>(layer)), lane.stream[layer + 1].get(),
                              nn::forward_urgency(depth, depths()));
+    });
   }
   tell(&DepthListener::before_forward, depths());
-  for (const Lane& lane : lanes_)
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
     final_norm_.forward(submitter, {lane.tokens_count, config_.width}, *lane.stream.back(),
                         *lane.final_norm, *lane.final_norm_stats,
                         nn::forward_urgency(depths(), depths()));
+  });
 }
 
 void Gpt2::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) {
   const nn::Urgency urgency = nn::backward_urgency(depths());
   tell(&DepthListener::before_backward, depths());
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    const Lane& lane = lanes_[i];
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
     const bool accumulate = !micro_batch.first || i > 0;
     head_.forward_backward(submitter, head_lane(lane), *lane.d_final_norm, micro_batch.loss_scale,
                            accumulate, urgency);
     final_norm_.backward(submitter, {lane.tokens_count, config_.width}, *lane.stream.back(),
                          *lane.final_norm_stats, {*lane.d_final_norm, nullptr, *lane.d_stream},
                          accumulate, urgency);
-  }
+    release_head(submitter, lane);
+  });
   tell(&DepthListener::after_backward, depths());
   for (Index layer = config_.layers - 1; layer >= 0; --layer) {
     tell(&DepthListener::before_backward, layer + 1);
-    for (std::size_t i = 0; i < lanes_.size(); ++i)
-      backward_block(submitter, layer, lanes_[i], !micro_batch.first || i > 0);
+    for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
+      backward_block(submitter, layer, lane, !micro_batch.first || i > 0);
+      release_block(submitter, layer, lane);
+    });
     tell(&DepthListener::after_backward, layer + 1);
   }
   tell(&DepthListener::before_backward, 0);
-  for (std::size_t i = 0; i < lanes_.size(); ++i)
-    embedding_.backward(submitter, embedding_shape(lanes_[i]), *lanes_[i].tokens,
-                        *lanes_[i].gradients[0].input, !micro_batch.first || i > 0,
-                        nn::backward_urgency(0));
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
+    embedding_.backward(submitter, embedding_shape(lane), *lane.tokens, *lane.gradients[0].input,
+                        !micro_batch.first || i > 0, nn::backward_urgency(0));
+  });
   tell(&DepthListener::after_backward, 0);
+  for (const Lane& lane : lanes_)
+    for (const BlockGradients& gradients : lane.gradients)
+      for (const rt::Handle* handle : gradients.all()) submitter.release(*handle);
+}
+
+// What is released is dead until the next forward pass writes it. Not so the logits and the
+// gradient of the last norm's output, to which tasks add.
+void Gpt2::release_head(rt::Submitter& submitter, const Lane& lane) const {
+  submitter.release(*lane.final_norm);
+  submitter.release(*lane.final_norm_stats);
+  submitter.release(*lane.stream.back());
+}
+
+void Gpt2::release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const {
+  submitter.release(*lane.stream[static_cast<std::size_t>(layer)]);
+  if (layer == config_.layers - 1) submitter.release(*lane.d_stream);
+  const bool is_needed = layer >= std::ssize(lane.blocks);
+  if (is_needed) return;
+  for (const rt::Handle* handle : kept(lane, layer).all()) submitter.release(*handle);
 }
 
 void Gpt2::backward_block(rt::Submitter& submitter, Index layer, const Lane& lane,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/activation_count.hpp"
 #include "models/gpt2/gpt2.hpp"
 #include "nn/attention.hpp"
 
@@ -74,12 +75,11 @@ BlockGradients make_gradients(const LaneBuilder& build, const ModelConfig& confi
 }  // namespace
 
 Index activation_sets(const ModelConfig& config, const RunShape& shape) {
-  const Index wanted = shape.training ? (shape.recompute ? 2 : config.layers) : 1;
-  return std::min(wanted, config.layers);
+  return shape.training ? dos::activation_sets(config.layers, shape.recompute) : 1;
 }
 
 Index gradient_sets(const ModelConfig& config, const RunShape& shape) {
-  return shape.training ? std::min<Index>(2, config.layers) : 0;
+  return shape.training ? dos::gradient_sets(config.layers) : 0;
 }
 
 Lane make_lane(rt::Session& session, const ModelConfig& config, const RunShape& shape,
@@ -117,19 +117,22 @@ Lane make_lane(rt::Session& session, const ModelConfig& config, const RunShape& 
 }
 
 rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape, Index workers) {
-  const Index width = config.width;
-  const Index sets = activation_sets(config, shape);
-  const Index forward = (config.layers + 1) * width + sets * 15 * width + width;
-  const Index wide = sets * (config.heads + 4) + 2;
-  const Index backward = shape.training ? 2 * width + gradient_sets(config, shape) * 12 * width : 0;
+  const BlockWidths widths{.layers = config.layers,
+                           .width = config.width,
+                           .heads = config.heads,
+                           .kv_width = config.width,
+                           .ffn = 4 * config.width};
+  const ActivationCount token = shape.training
+                                    ? count_training(widths, shape.recompute)
+                                    : count_forward(widths, activation_sets(config, shape));
   rt::MemoryBytes bytes;
   for (Index lane = 0; lane < shape.lanes; ++lane) {
     const Index sequences = shape.lane_sequences(lane);
     const Index tokens = sequences * config.context;
     const Index logits = std::min(tokens, shape.logits_rows) * config.vocabulary;
     bytes[rt::MemoryCategory::kActivations] +=
-        size_of(shape.type) * (tokens * (forward + backward) + logits) +
-        size_of(DType::kF32) * tokens * wide;
+        size_of(shape.type) * (tokens * token.values + logits) +
+        size_of(DType::kF32) * tokens * token.wide;
     bytes[rt::MemoryCategory::kData] +=
         size_of(DType::kI32) * sequences * (config.context + 1) + size_of(DType::kF64);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,11 @@ struct BlockActivations {
   HandlePtr norm2_stats;  ///< [n, 2]
   HandlePtr hidden;       ///< [n, 4C] before GELU
   HandlePtr activated;    ///< [n, 4C] after GELU
+
+  [[nodiscard]] std::array<const rt::Handle*, 10> all() const {
+    return {norm1.get(),  norm1_stats.get(), qkv.get(),         attention.get(), logsumexp.get(),
+            middle.get(), norm2.get(),       norm2_stats.get(), hidden.get(),    activated.get()};
+  }
 };
 
 /// Gradients of one block's activations.
@@ -36,6 +42,11 @@ struct BlockGradients {
   HandlePtr qkv;        ///< [n, 3C]
   HandlePtr norm1;      ///< [n, C]
   HandlePtr input;      ///< [n, C]
+
+  [[nodiscard]] std::array<const rt::Handle*, 7> all() const {
+    return {hidden.get(), norm2.get(), middle.get(), attention.get(),
+            qkv.get(),    norm1.get(), input.get()};
+  }
 };
 
 /// Every buffer of one lane. Block l uses blocks[l % size] and gradients[l % size]: with two sets

@@ -36,6 +36,8 @@ const char* name_of(Use use) {
       return "held back";
     case Use::kCheckpoint:
       return "checkpoint";
+    case Use::kRanks:
+      return "waiting for ranks";
     case Use::kNoWork:
       return "no work";
   }
@@ -117,7 +119,7 @@ Analysis analyse(const Trace& trace) {
   result.typical_step = typical.step;
   result.workers = worker_use(trace, result.window);
   result.links = link_use(trace, result.window);
-  result.memory = memory_use(trace);
+  result.memory = memory_use(trace, result.steps);
   result.placements = placement_use(trace);
   result.last_placement = last_placement(trace);
   result.losses = find_losses(result);

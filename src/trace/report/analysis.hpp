@@ -23,10 +23,11 @@ enum class Use {
   kDevice,      ///< had nothing ready while a device computed
   kHeldBack,    ///< had nothing, though a task for it was ready: waiting for a window, scheduling
   kCheckpoint,  ///< had nothing while a checkpoint was written
+  kRanks,       ///< had nothing while a message from another rank was on its way
   kNoWork,      ///< nothing was ready
 };
 inline constexpr std::array kUses{Use::kComputing, Use::kDram,       Use::kData,  Use::kDevice,
-                                  Use::kHeldBack,  Use::kCheckpoint, Use::kNoWork};
+                                  Use::kHeldBack,  Use::kCheckpoint, Use::kRanks, Use::kNoWork};
 const char* name_of(Use use);
 
 struct WorkerUse {
@@ -66,6 +67,7 @@ struct LinkUse {
   };
   std::map<std::string, InPhase> phases{};
   double overlapped = 0;  ///< of `busy`: its device computed meanwhile
+  double hidden = 0;      ///< of `busy`: some worker of the rank computed meanwhile
 
   [[nodiscard]] double bytes_per_s() const {
     return busy > 0 ? static_cast<double>(bytes) / busy * 1e6 : 0;
@@ -88,6 +90,12 @@ struct MemoryUse {
   Index lowest = 0;
   std::vector<MemoryPoint> curve{};
   std::vector<std::pair<Index, Index>> after_step{};  ///< (step, total)
+  struct InStep {
+    Index step = 0;
+    Index lowest = 0;
+    Index peak = 0;
+  };
+  std::vector<InStep> in_steps{};  ///< from the end of the step before to the end of each
 };
 
 /// Parameters updated in a step by CPU workers and by devices.
@@ -143,7 +151,7 @@ std::string short_name(const rt::MachineView::Worker& worker);
 std::vector<StepTimes> step_times(const Trace& trace);
 std::vector<WorkerUse> worker_use(const Trace& trace, const Interval& window);
 std::vector<LinkUse> link_use(const Trace& trace, const Interval& window);
-std::vector<MemoryUse> memory_use(const Trace& trace);
+std::vector<MemoryUse> memory_use(const Trace& trace, const std::vector<StepTimes>& steps);
 std::vector<PlacementUse> placement_use(const Trace& trace);
 std::vector<SubgroupPlace> last_placement(const Trace& trace);
 std::vector<Loss> find_losses(const Analysis& analysis);

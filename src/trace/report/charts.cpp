@@ -110,6 +110,8 @@ const char* use_colour(Use use) {
       return "#8e6bbf";
     case Use::kCheckpoint:
       return "#a63d6f";
+    case Use::kRanks:
+      return "#5b8fb9";
     case Use::kNoWork:
       return "#cfd5db";
   }

@@ -37,10 +37,14 @@ Index repeated(const std::vector<const Transfer*>& transfers, const std::vector<
   return bytes;
 }
 
-Intervals device_running(const Trace& trace, int rank, int node) {
+constexpr int kAnyNode = -1;
+
+/// When a worker of the memory node ran a task.
+Intervals running_on(const Trace& trace, int rank, int node) {
   std::vector<Interval> all;
   for (const Task& task : trace.tasks)
-    if (task.rank == rank && node_of_worker(trace.rank(rank), task.worker) == node)
+    if (task.rank == rank &&
+        (node == kAnyNode || node_of_worker(trace.rank(rank), task.worker) == node))
       all.push_back({task.start, task.end});
   return unite(std::move(all));
 }
@@ -66,7 +70,8 @@ LinkUse describe(const Trace& trace, const LinkKey& key,
   link.busy = length(on_link);
   link.repeated_bytes = repeated(transfers, steps);
   const int device = from == 0 ? to : from;
-  link.overlapped = length(intersect(on_link, device_running(trace, rank, device)));
+  link.overlapped = length(intersect(on_link, running_on(trace, rank, device)));
+  link.hidden = length(intersect(on_link, running_on(trace, rank, kAnyNode)));
   for (const char* phase : {"forward", "backward", "reduce", "update"}) {
     const Intervals running = phase_spans(trace, phase);
     LinkUse::InPhase& in_phase = link.phases[phase];
@@ -94,6 +99,27 @@ std::vector<MemoryPoint> curve_of(const std::vector<const Memory*>& rows) {
   return curve;
 }
 
+/// What held at the beginning of the step counts, what changed at its very end does not: that
+/// sample is of the time after it.
+std::vector<MemoryUse::InStep> extremes(const std::vector<MemoryPoint>& curve,
+                                        const std::vector<StepTimes>& steps) {
+  std::vector<MemoryUse::InStep> result;
+  for (const StepTimes& step : steps) {
+    const double start = step.end - step.duration;
+    auto point = std::upper_bound(curve.begin(), curve.end(), start,
+                                  [](double time, const auto& each) { return time < each.time; });
+    if (point != curve.begin()) --point;
+    if (point == curve.end() || point->time >= step.end) continue;
+    MemoryUse::InStep use{.step = step.step, .lowest = point->total(), .peak = point->total()};
+    for (; point != curve.end() && point->time < step.end; ++point) {
+      use.lowest = std::min(use.lowest, point->total());
+      use.peak = std::max(use.peak, point->total());
+    }
+    result.push_back(use);
+  }
+  return result;
+}
+
 }  // namespace
 
 Index MemoryPoint::total() const {
@@ -114,7 +140,7 @@ std::vector<LinkUse> link_use(const Trace& trace, const Interval& window) {
   return result;
 }
 
-std::vector<MemoryUse> memory_use(const Trace& trace) {
+std::vector<MemoryUse> memory_use(const Trace& trace, const std::vector<StepTimes>& steps) {
   std::map<std::pair<int, int>, std::vector<const Memory*>> by_node;
   for (const Memory& row : trace.memory)
     by_node[{row.rank, static_cast<int>(row.node)}].push_back(&row);
@@ -137,6 +163,7 @@ std::vector<MemoryUse> memory_use(const Trace& trace) {
     for (const Memory* row : rows)
       if (row->step > 0) after[row->step] += row->bytes;
     use.after_step.assign(after.begin(), after.end());
+    use.in_steps = extremes(use.curve, steps);
     result.push_back(std::move(use));
   }
   return result;

@@ -46,6 +46,20 @@ Intervals subtract(const Intervals& a, const Intervals& b) {
   return result;
 }
 
+std::vector<std::size_t> rows_of(const std::vector<Interval>& any, std::size_t most) {
+  std::vector<std::size_t> rows;
+  std::vector<double> free_at;
+  for (const Interval& each : any) {
+    auto row = std::ranges::find_if(free_at, [&](double time) { return time <= each.start; });
+    if (row == free_at.end() && free_at.size() < most)
+      row = free_at.insert(free_at.end(), each.start);
+    if (row == free_at.end()) row = std::ranges::min_element(free_at);
+    *row = std::max(*row, each.end);
+    rows.push_back(static_cast<std::size_t>(row - free_at.begin()));
+  }
+  return rows;
+}
+
 double length(const Intervals& intervals) {
   double sum = 0;
   for (const Interval& each : intervals) sum += each.end - each.start;

@@ -54,6 +54,7 @@ json links_of(const Analysis& analysis) {
                     {"busy_bytes_per_s", link.bytes_per_s()},
                     {"ends", link.estimated ? "estimated" : "measured"},
                     {"overlapped_with_compute", link.busy > 0 ? link.overlapped / link.busy : 0},
+                    {"hidden_behind_compute", link.busy > 0 ? link.hidden / link.busy : 0},
                     {"phases", std::move(phases)}});
   }
   return list;
@@ -65,6 +66,10 @@ json memory_of(const Analysis& analysis) {
     json after = json::array();
     for (const auto& [step, bytes] : use.after_step)
       after.push_back({{"step", step}, {"bytes", bytes}});
+    json in_steps = json::array();
+    for (const MemoryUse::InStep& each : use.in_steps)
+      in_steps.push_back(
+          {{"step", each.step}, {"lowest_bytes", each.lowest}, {"peak_bytes", each.peak}});
     json at_peak;
     for (const MemoryPoint& point : use.curve)
       if (at_peak.is_null() && point.total() == use.peak) at_peak = point.bytes;
@@ -75,7 +80,8 @@ json memory_of(const Analysis& analysis) {
                     {"peak_bytes", use.peak},
                     {"lowest_bytes", use.lowest},
                     {"at_peak", std::move(at_peak)},
-                    {"after_step", std::move(after)}});
+                    {"after_step", std::move(after)},
+                    {"in_steps", std::move(in_steps)}});
   }
   return list;
 }

@@ -39,6 +39,12 @@ constexpr Advice kAdvice[] = {
      "write checkpoints less often (train.checkpoint_every) or to a faster disk"},
     {Use::kCheckpoint, false, "stood idle while a checkpoint was written",
      "write checkpoints less often (train.checkpoint_every) or to a faster disk"},
+    {Use::kRanks, true, "had nothing to do while messages from other ranks were on their way",
+     "share less between ranks (a lower dist.zero), cut finer, so that messages leave earlier "
+     "(sched.subgroup_params), or give each rank more to compute (train.batch)"},
+    {Use::kRanks, false, "had nothing to do while messages from other ranks were on their way",
+     "share less between ranks (a lower dist.zero), cut finer, so that messages leave earlier "
+     "(sched.subgroup_params), or give each rank more to compute (train.batch)"},
     {Use::kNoWork, false, "had no work: nothing was ready",
      "cut the micro-batch into more lanes (train.lanes), submit further ahead (train.run_ahead), "
      "or "

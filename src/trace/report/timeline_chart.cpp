@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "trace/report/charts.hpp"
+#include "trace/report/intervals.hpp"
 #include "trace/report/svg.hpp"
 
 namespace dos::trace {
@@ -17,6 +18,8 @@ constexpr double kTop = 22;
 /// Bars of one colour that are closer are drawn as one: nobody can see between them.
 constexpr double kClosest = 0.4;
 constexpr std::size_t kLongestName = 22;
+/// What overlaps in a lane is drawn in rows of it; more could not be seen.
+constexpr std::size_t kMostRows = 6;
 
 struct Bar {
   double start;
@@ -64,6 +67,20 @@ class Timeline {
     std::vector<Bar>& bars = bars_[name];
     std::sort(bars.begin(), bars.end(),
               [](const Bar& a, const Bar& b) { return a.start < b.start; });
+    std::vector<Interval> any;
+    for (const Bar& bar : bars) any.push_back({bar.start, bar.end});
+    const std::vector<std::size_t> rows = rows_of(any, kMostRows);
+    std::vector<std::vector<Bar>> by_row;
+    for (std::size_t i = 0; i < bars.size(); ++i) {
+      by_row.resize(std::max(by_row.size(), rows[i] + 1));
+      by_row[rows[i]].push_back(std::move(bars[i]));
+    }
+    const double height = kLane / static_cast<double>(std::max<std::size_t>(1, by_row.size()));
+    for (std::size_t row = 0; row < by_row.size(); ++row)
+      draw_row(by_row[row], y + static_cast<double>(row) * height, height);
+  }
+
+  void draw_row(const std::vector<Bar>& bars, double y, double height) {
     for (std::size_t i = 0; i < bars.size();) {
       Bar merged = bars[i];
       std::size_t next = i + 1;
@@ -74,7 +91,7 @@ class Timeline {
       if (next > i + 1)
         merged.tooltip = fmt::format("{} of these", next - i) + " — " + merged.tooltip;
       svg_.rect(kLeft + (merged.start - shown_.start) * scale_, y,
-                std::max(0.3, (merged.end - merged.start) * scale_), kLane, merged.colour,
+                std::max(0.3, (merged.end - merged.start) * scale_), height, merged.colour,
                 merged.tooltip);
       i = next;
     }

@@ -52,6 +52,7 @@ struct Times {
   std::map<Place, std::vector<Interval>> memory_work;   ///< by worker, CPUs only
   std::map<int, std::vector<Interval>> device_running;  ///< by rank
   std::map<int, std::vector<Interval>> checkpoints;     ///< by rank
+  std::map<int, std::vector<Interval>> receiving;       ///< by rank: a message was on its way to it
 };
 
 Times gather(const Trace& trace) {
@@ -72,6 +73,9 @@ Times gather(const Trace& trace) {
   }
   for (const Span& span : trace.spans)
     if (span.name == "checkpoint") times.checkpoints[span.rank].push_back({span.start, span.end});
+  for (const Communication& each : trace.communications)
+    if (each.operation.starts_with("receive"))
+      times.receiving[each.rank].push_back({each.start, each.end});
   return times;
 }
 
@@ -123,6 +127,7 @@ std::vector<WorkerUse> worker_use(const Trace& trace, const Interval& window) {
     take(Use::kHeldBack, united(times.waiting, Place{place.first, worker->node}));
     take(Use::kCheckpoint, united(times.checkpoints, place.first));
     if (worker->kind == "cpu") take(Use::kDevice, united(times.device_running, place.first));
+    take(Use::kRanks, united(times.receiving, place.first));
     at(Use::kNoWork) = length(rest);
     use.no_work_in_update = length(intersect(rest, updates));
     result.push_back(std::move(use));

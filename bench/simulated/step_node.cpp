@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of simulated_step that runs on the simulated node, with StarPU's SimGrid in the place of
+// its devices and of time. Tasks do nothing and take what they are told; policy, transfers, memory
+// and evictions are the real ones.
+#include <starpu.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "perfmodels/machine.hpp"
+#include "rt/session.hpp"
+#include "sched_starpu/policies.hpp"
+#include "simulated/exchange.hpp"
+#include "simulated/parts.hpp"
+#include "simulated/step_log.hpp"
+#include "simulated/step_task.hpp"
+
+namespace {
+
+using dos::Index;
+using dos::bench::Kernel;
+using dos::bench::kMicro;
+using dos::bench::Note;
+using dos::bench::StepResult;
+using dos::bench::StepTask;
+using dos::rt::MemoryCategory;
+
+/// Steps before those that are recorded: rates settle within some ten updates, with them the plan,
+/// and what stays on the GPU goes there.
+constexpr Index kWarmUps = 12;
+/// How often memory is looked at, in simulated time: four times as often as the published study,
+/// since simulated looks cost nothing.
+constexpr float kSampleSeconds = 0.005F;
+/// Large buffers count in pages: StarPU's vectors have at most 2^32 elements.
+constexpr Index kPage = 4096;
+
+// Per worker; StarPU's cost functions have no other way to know.
+double cpu_rate = 0;
+double gpu_rate = 0;
+
+double update_time(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*implementation*/) {
+  const auto params = static_cast<double>(starpu_vector_get_nx(task->handles[0]));
+  const double rate = arch->devices[0].type == STARPU_CPU_WORKER ? cpu_rate : gpu_rate;
+  return params / rate / kMicro;
+}
+
+double told_time(starpu_task* task, starpu_perfmodel_arch* /*arch*/, unsigned /*impl*/) {
+  return static_cast<const Note*>(task->cl_arg)->microseconds;
+}
+
+/// Over all links since the last call.
+double link_bytes() {
+  double sum = 0;
+  for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
+    starpu_profiling_bus_info info{};
+    starpu_bus_get_profiling_info(bus, &info);
+    sum += static_cast<double>(info.transferred_bytes);
+  }
+  return sum;
+}
+
+struct Subgroup {
+  starpu_data_handle_t p = nullptr, m = nullptr, v = nullptr, g = nullptr, w = nullptr;
+  std::string name;
+  Index params = 0;
+  std::size_t depth = 0;
+};
+
+using Access = std::vector<std::pair<starpu_data_handle_t, starpu_data_access_mode>>;
+
+/// A training program's tasks: forward and backward a depth at a time, the norm of all gradients,
+/// updates. One GPU runs the model.
+class Program {
+ public:
+  explicit Program(const StepTask& task)
+      : task_(task), addresses_(bytes_of_states(task)), log_(buffers_) {
+    std::map<Index, Index> pieces;
+    for (const dos::sched::Subgroup& each : task.subgroups)
+      subgroups_.push_back(make(each, pieces[each.depth]++));
+    for (std::size_t depth = 0; depth < task.depths.size(); ++depth)
+      activations_.push_back(transient(fmt::format("activations.{}", depth),
+                                       MemoryCategory::kActivations,
+                                       task.depths[depth].activations));
+    forward_workspace_ =
+        transient("workspace.forward", MemoryCategory::kWorkspace, task.forward_workspace);
+    backward_workspace_ =
+        transient("workspace.backward", MemoryCategory::kWorkspace, task.backward_workspace);
+    norm_ = buffers_.add("norm", MemoryCategory::kData, addresses_.take(kNormBytes), kNormBytes, 1);
+    int gpu = 0;
+    starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, &gpu, 1);
+    gpu_ = starpu_worker_get_memory_node(static_cast<unsigned>(gpu));
+    for (std::size_t depth = 0; depth < task.depths.size(); ++depth)
+      submit_pass("init", depth, 0, 1, of_depth(depth, &Subgroup::w, STARPU_W), 0);
+    starpu_task_wait_for_all();
+  }
+
+  /// Writes the trace. A step lasts from the end of the one before to that of its last task. As in
+  /// a training, the tasks of the next step are there before one ends, also before the first that
+  /// is recorded and after the last.
+  StepResult run() {
+    const Index last = kWarmUps + task_.steps;
+    StepResult result;
+    log_.expect_steps(kWarmUps + 1, last);
+    for (Index step = 1; step <= last + 1; ++step) {
+      submit_step(step);
+      if (step > 1) wait_for(step - 1);
+      if (step - 1 == kWarmUps) {
+        link_bytes();
+        log_.open();
+      }
+    }
+    result.link_bytes = link_bytes();
+    log_.close();
+    starpu_task_wait_for_all();
+    for (Index step = kWarmUps + 1; step <= last; ++step)
+      result.seconds.push_back((ends_[step] - ends_[step - 1]) * kMicro);
+    log_.write(task_);
+    return result;
+  }
+
+ private:
+  static constexpr Index kNormBytes = 4;
+  /// FP32 parameters and two moments, 16-bit gradients and working parameters.
+  static constexpr Index kBytesPerParam = 16;
+  /// Of an update's bytes, what the sum of squares of a 16-bit gradient reads.
+  static constexpr double kSumPart = 2 / dos::perfmodels::kCpuUpdateTraffic.value();
+
+  static std::size_t bytes_of_states(const StepTask& task) {
+    Index params = 0;
+    for (const dos::sched::Subgroup& each : task.subgroups) params += each.params;
+    return static_cast<std::size_t>(params * kBytesPerParam + kNormBytes);
+  }
+
+  starpu_data_handle_t transient(const std::string& name, MemoryCategory category, Index bytes) {
+    if (bytes == 0) return nullptr;
+    return buffers_.add(name, category, 0, dos::ceil_div(bytes, kPage), kPage);
+  }
+
+  Subgroup make(const dos::sched::Subgroup& each, Index piece) {
+    Subgroup result{.name = fmt::format("depth{}.{}", each.depth, piece),
+                    .params = each.params,
+                    .depth = static_cast<std::size_t>(each.depth)};
+    const auto add = [&](const char* kind, MemoryCategory category, Index bytes) {
+      return buffers_.add(fmt::format("{}.{}", kind, result.name), category,
+                          addresses_.take(static_cast<std::size_t>(each.params * bytes)),
+                          each.params, bytes);
+    };
+    result.p = add("state.p", MemoryCategory::kStates, 4);
+    result.m = add("state.m", MemoryCategory::kStates, 4);
+    result.v = add("state.v", MemoryCategory::kStates, 4);
+    result.g = add("gradient", MemoryCategory::kGradients, 2);
+    result.w = add("working", MemoryCategory::kWorking, 2);
+    return result;
+  }
+
+  [[nodiscard]] Access of_depth(std::size_t depth, starpu_data_handle_t Subgroup::*which,
+                                starpu_data_access_mode mode) const {
+    Access access;
+    for (const Subgroup& each : subgroups_)
+      if (each.depth == depth) access.emplace_back(each.*which, mode);
+    return access;
+  }
+
+  void submit_step(Index step) {
+    const std::size_t depths = task_.depths.size();
+    // The whole pass comes before all updates, in its order.
+    int urgency = static_cast<int>(2 * depths + 2 * subgroups_.size());
+    for (std::size_t depth = 0; depth < depths; ++depth) {
+      Access access = of_depth(depth, &Subgroup::w, STARPU_R);
+      if (activations_[depth] != nullptr) access.emplace_back(activations_[depth], STARPU_W);
+      if (depth >= 1) access.emplace_back(forward_workspace_, depth == 1 ? STARPU_W : STARPU_RW);
+      if (depth + 1 == depths) access.emplace_back(backward_workspace_, STARPU_W);
+      submit_pass("forward", depth, step, --urgency, access, task_.depths[depth].forward);
+    }
+    for (std::size_t depth = depths; depth-- > 0;) {
+      Access access = of_depth(depth, &Subgroup::w, STARPU_R);
+      for (const auto& each : of_depth(depth, &Subgroup::g, STARPU_W)) access.push_back(each);
+      if (activations_[depth] != nullptr) access.emplace_back(activations_[depth], STARPU_R);
+      if (depth >= 1) access.emplace_back(forward_workspace_, STARPU_RW);
+      access.emplace_back(backward_workspace_, STARPU_RW);
+      submit_pass("backward", depth, step, --urgency, access, task_.depths[depth].backward);
+      if (activations_[depth] != nullptr) starpu_data_invalidate_submit(activations_[depth]);
+      for (const Subgroup& each : subgroups_)
+        if (each.depth == depth) submit_sum(each, step);
+    }
+    starpu_data_invalidate_submit(forward_workspace_);
+    starpu_data_invalidate_submit(backward_workspace_);
+    for (std::size_t i = 0; i < subgroups_.size(); ++i)
+      submit_update(subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
+  }
+
+  void submit_pass(const char* phase, std::size_t depth, Index step, int priority,
+                   const Access& access, double seconds) {
+    starpu_task* task = starpu_task_create();
+    Kernel& kernel = *phase == 'b' ? backward_ : forward_;
+    task->cl = &kernel.codelet;
+    attach(task, access);
+    submit(task, priority,
+           {.label = fmt::format("depth{}", depth),
+            .phase = phase,
+            .step = step,
+            // StarPU takes 0 for a duration that it does not know.
+            .microseconds = std::max(1.0, seconds / kMicro)});
+  }
+
+  /// The part of a gradient in the norm, which every update needs.
+  void submit_sum(const Subgroup& subgroup, Index step) {
+    starpu_task* task = starpu_task_create();
+    task->cl = &sum_.codelet;
+    attach(task, {{subgroup.g, STARPU_R}, {norm_, STARPU_RW}});
+    const double seconds = static_cast<double>(subgroup.params) / gpu_rate * kSumPart;
+    submit(task, static_cast<int>(subgroups_.size()) + 1,
+           {.label = subgroup.name,
+            .phase = "reduce",
+            .step = step,
+            .microseconds = std::max(1.0, seconds / kMicro)});
+  }
+
+  void submit_update(const Subgroup& subgroup, Index step, int priority) {
+    starpu_task* task = starpu_task_create();
+    task->cl = &update_.codelet;
+    std::size_t buffer = 0;
+    for (starpu_data_handle_t handle :
+         {subgroup.p, subgroup.m, subgroup.v, subgroup.g, subgroup.w, norm_})
+      task->handles[buffer++] = handle;
+    submit(task, priority, {.label = subgroup.name, .phase = "update", .step = step});
+  }
+
+  /// StarPU frees the lists with the task.
+  static void attach(starpu_task* task, const Access& access) {
+    task->nbuffers = static_cast<int>(access.size());
+    task->dyn_handles =
+        static_cast<starpu_data_handle_t*>(std::malloc(access.size() * sizeof *task->dyn_handles));
+    task->dyn_modes =
+        static_cast<starpu_data_access_mode*>(std::malloc(access.size() * sizeof *task->dyn_modes));
+    dos::require(task->dyn_handles != nullptr && task->dyn_modes != nullptr, "some memory");
+    for (std::size_t i = 0; i < access.size(); ++i)
+      std::tie(task->dyn_handles[i], task->dyn_modes[i]) = access[i];
+  }
+
+  struct Ending {
+    Program* program;
+    starpu_task* task;
+    Note note;
+  };
+
+  void submit(starpu_task* task, int priority, Note note) {
+    note.number = submitted_++;
+    ++pending_[note.step];
+    auto* ending = new Ending{.program = this, .task = task, .note = std::move(note)};
+    task->cl_arg = &ending->note;
+    task->priority = priority;
+    task->callback_func = ended;
+    task->callback_arg = ending;
+    dos::require(starpu_task_submit(task) == 0, "a worker for every task");
+  }
+
+  static void ended(void* argument) noexcept {
+    const std::unique_ptr<Ending> ending(static_cast<Ending*>(argument));
+    Program& program = *ending->program;
+    const Note& note = ending->note;
+    program.log_.task_done(*ending->task, note);
+    // The next forward needs what the CPU has updated.
+    if (note.phase == std::string_view("update") &&
+        starpu_worker_get_type(ending->task->profiling_info->workerid) == STARPU_CPU_WORKER)
+      starpu_data_prefetch_on_node_prio(ending->task->handles[4], program.gpu_, 1,
+                                        static_cast<int>(2 * program.subgroups_.size()));
+    program.ends_[note.step] = starpu_timing_now();
+    --program.pending_[note.step];
+  }
+
+  /// Lets simulated time go by until the step's tasks have ended.
+  void wait_for(Index step) {
+    while (pending_[step] > 0) {
+      log_.sample_memory(0);
+      starpu_sleep(kSampleSeconds);
+    }
+    log_.sample_memory(step);
+  }
+
+  const StepTask& task_;
+  Kernel forward_{"forward.simulated", told_time, {}, false};
+  Kernel backward_{"backward.simulated", told_time, {}, false};
+  Kernel sum_{"sum_of_squares.simulated", told_time, {}, false};
+  Kernel update_{"dos.update.simulated",
+                 update_time,
+                 {STARPU_RW, STARPU_RW, STARPU_RW, STARPU_R, STARPU_W, STARPU_R},
+                 true};
+  dos::bench::Addresses addresses_;
+  dos::bench::Buffers buffers_;
+  dos::bench::StepLog log_;
+  std::vector<Subgroup> subgroups_;
+  std::vector<starpu_data_handle_t> activations_;  ///< by depth; null: none
+  starpu_data_handle_t forward_workspace_ = nullptr;
+  starpu_data_handle_t backward_workspace_ = nullptr;
+  starpu_data_handle_t norm_ = nullptr;
+  unsigned gpu_ = 0;  ///< memory node
+  Index submitted_ = 0;
+  std::map<Index, Index> pending_;  ///< tasks by step
+  std::map<Index, double> ends_;    ///< by step
+};
+
+StepResult run(const StepTask& task) {
+  cpu_rate = task.cpu_rate;
+  gpu_rate = task.gpu_rate;
+  dos::sched_starpu::configure({.options = task.options, .observer = &dos::bench::note_placement});
+  const dos::rt::Session session({.scheduler = task.policy,
+                                  .cpu_workers = task.cpu_workers,
+                                  .cuda_workers = 1,
+                                  .schedulers = dos::sched_starpu::policies()});
+  Program program(task);
+  StepResult result = program.run();
+  const dos::sched_starpu::Report report = dos::sched_starpu::report();
+  result.plan = report.plan;
+  result.obstacle = report.obstacle;
+  return result;
+}
+
+}  // namespace
+
+// StarPU's header makes it starpu_main, which SimGrid calls: it returns, and calls no exit().
+int main(int argc, char** argv) {
+  std::string answer;
+  try {
+    dos::require(argc == 2, "started by simulated_step");
+    answer = to_json(run(dos::bench::step_task_of(argv[1])));
+  } catch (const std::exception& error) {
+    answer = dos::bench::error_json(error.what());
+  }
+  std::printf("%s\n", answer.c_str());
+  return 0;
+}

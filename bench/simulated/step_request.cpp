@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulated/step_request.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/nearest.hpp"
+
+namespace dos::bench {
+namespace {
+
+/// Part of its memory that the scheduler leaves free (sched_starpu).
+constexpr double kReserve = 0.03;
+
+planner::ModelShape find_model(const std::string& name) {
+  if (auto shape = planner::find_llama(name)) return *shape;
+  if (auto shape = planner::find_gpt(name)) return *shape;
+  std::vector<std::string> known = planner::llama_names();
+  for (std::string& each : planner::gpt_names()) known.push_back(std::move(each));
+  fail("--model {}: not known{}; known: {}", name, did_you_mean(name, known),
+       fmt::join(known, ", "));
+}
+
+planner::Request planned(const StepRequest& request, const std::filesystem::path& machines) {
+  planner::Request plan{.machine = perfmodels::find_machine(request.machine, machines),
+                        .model = find_model(request.model),
+                        .ranks = request.ranks,
+                        .micro_batch = request.micro_batch,
+                        .policy = request.policy,
+                        .settings = request.settings};
+  const Index gpus = plan.machine.gpus.value;
+  expect(gpus > 0, "--machine {}: has no GPU to simulate: choose another", request.machine);
+  if (plan.ranks == 0) plan.ranks = gpus;
+  expect(plan.ranks >= gpus, "--ranks {}: a rank is simulated with one GPU, {} has {}: give {}",
+         plan.ranks, request.machine, gpus, gpus);
+  return plan;
+}
+
+Index whole(units::Bytes bytes) {
+  return static_cast<Index>(bytes.value());
+}
+
+units::Bytes of_category(const planner::MemoryUse& use, const std::string& category) {
+  for (const planner::MemoryItem& item : use.items)
+    if (item.category == category) return item.bytes;
+  fail("the planner knows no memory for {}", category);
+}
+
+planner::MemoryUse memory_of(const planner::Request& plan, const planner::Layout& layout,
+                             Index more_layers) {
+  planner::ModelShape shape = plan.model;
+  shape.layers += more_layers;
+  return planner::gpu_peak(shape, layout, plan.settings, plan.machine.gpu_memory.value);
+}
+
+std::vector<DepthTask> depths_of(const planner::Request& plan, const planner::PhaseTimes& phases,
+                                 Index kept) {
+  const std::vector<units::Flops> flops = planner::forward_flops_by_depth(plan.model);
+  const units::Flops all = planner::forward_flops(plan.model);
+  std::vector<DepthTask> depths;
+  for (std::size_t depth = 0; depth < flops.size(); ++depth) {
+    const double part = flops[depth] / all;
+    const bool is_layer = depth >= 1 && static_cast<Index>(depth) <= plan.model.layers;
+    depths.push_back({.forward = phases.forward.value() * part,
+                      .backward = phases.backward.value() * part,
+                      .activations = is_layer ? kept : 0});
+  }
+  return depths;
+}
+
+/// What StarPU may use of the GPU.
+units::Bytes limit_of(const StepRequest& request, const planner::MemoryUse& memory) {
+  const units::Bytes reserve = of_category(memory, "reserve");
+  const units::Bytes most = memory.available - reserve;
+  if (!request.state_memory) return most;
+  const units::Bytes model = memory.total() - reserve;
+  return std::min(most, (model + units::gigabytes(*request.state_memory)) / (1 - kReserve));
+}
+
+}  // namespace
+
+SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& machines) {
+  expect(request.steps >= 1, "--steps {}: must be at least 1", request.steps);
+  expect(
+      !request.state_memory || (std::isfinite(*request.state_memory) && *request.state_memory > 0),
+      "--state-memory {:g}: must be a positive number of GB", request.state_memory.value_or(0));
+  expect(!request.trace.empty(), "--trace: name a folder for the trace");
+  const planner::Request plan = planned(request, machines);
+  const planner::Forecast forecast = planner::forecast(plan);
+  expect(forecast.gpu.fits(),
+         "--micro-batch {} of {} needs {:.4g} GB of a GPU, {} has {:.4g}: use a smaller one, or "
+         "more --ranks",
+         plan.micro_batch, plan.model.name, forecast.gpu.total().value() / 1e9, plan.machine.name,
+         plan.machine.gpu_memory.value.value() / 1e9);
+  const planner::MemoryUse memory = memory_of(plan, forecast.layout, 0);
+  const units::Bytes activations = of_category(memory, "activations");
+  // What another layer would add is what each of them keeps; the rest is in use one layer at a
+  // time.
+  const units::Bytes kept =
+      of_category(memory_of(plan, forecast.layout, 1), "activations") - activations;
+  // One block in full, and its gradients, which come with backward.
+  const units::Bytes block = (activations - kept * static_cast<double>(plan.model.layers)) / 2;
+  const units::Bytes in_backward =
+      block + of_category(memory, "logits") + of_category(memory, "gradients on their way");
+  const planner::PhaseTimes phases =
+      planner::phase_times(plan.model, plan.machine, forecast.layout, plan.settings,
+                           /*flushed=*/units::Params(0), forecast.plan.time);
+  const perfmodels::Rates rates =
+      perfmodels::simulated_rates(forecast.problem.rates, perfmodels::Links::kAlone);
+  return {.node = {.machine = plan.machine.name,
+                   .rates = rates,
+                   .gpu_memory = limit_of(request, memory)},
+          .task = {.machine = plan.machine.name,
+                   .model = fmt::format("{}, {} ranks, micro-batch {}", plan.model.name, plan.ranks,
+                                        plan.micro_batch),
+                   .policy = plan.policy,
+                   .options = plan.settings.policy,
+                   .subgroups = forecast.problem.subgroups,
+                   .depths = depths_of(plan, phases, whole(kept)),
+                   .forward_workspace = whole(block + of_category(memory, "gathered weights")),
+                   .backward_workspace = whole(in_backward),
+                   .cpu_workers = rates.cpu_workers,
+                   .cpu_rate = rates.cpu_worker.value(),
+                   .gpu_rate = rates.gpus.front().update.value(),
+                   .steps = request.steps,
+                   .trace = std::filesystem::absolute(request.trace).string()},
+          .subgroup_params = forecast.problem.largest()};
+}
+
+}  // namespace dos::bench

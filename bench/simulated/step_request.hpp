@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "planner/planner.hpp"
+#include "simulated/node_process.hpp"
+#include "simulated/step_task.hpp"
+
+namespace dos::bench {
+
+/// What a user asks of simulated_step, as given.
+struct StepRequest {
+  std::string machine;
+  std::string model;
+  Index ranks = 0;  ///< 0: one a GPU of the machine
+  Index micro_batch = 1;
+  std::string policy = "dos";
+  planner::Settings settings{};
+  Index steps = 2;
+  std::optional<double>
+      state_memory{};  ///< GB of the GPU for states; all that is left if not given
+  std::string trace;   ///< folder
+};
+
+/// A node and what one of its ranks does there.
+struct SimulatedStep {
+  NodeHost node;
+  StepTask task;
+  Index subgroup_params = 0;  ///< of the largest
+};
+
+/// Durations, subgroups and memory of the planner's model of the step (planner/planner.hpp): what
+/// ranks exchange is in the durations, what moves between host and GPU is left to the simulation.
+/// Throws Error, with value, place and remedy in one line.
+SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& machines);
+
+}  // namespace dos::bench

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// simulated_step: whole training steps under a real scheduler on a simulated node, as a trace.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+#include "simulated/step_request.hpp"
+
+namespace {
+
+struct CommandLine {
+  dos::bench::StepRequest request;
+  std::vector<std::string> assignments;
+  std::string machines = DOS_MACHINE_FOLDER;
+};
+
+void run(CommandLine command) {
+  // What ranks exchange goes from GPU to GPU: nothing of it on the links that are simulated.
+  command.request.settings.exchange = dos::planner::ExchangeWay::kCollective;
+  for (const std::string& assignment : command.assignments)
+    dos::planner::set_from_text(assignment, command.request.settings);
+  const dos::bench::SimulatedStep step = dos::bench::prepare(command.request, command.machines);
+  dos::expect(*DOS_NODE_PROGRAM != '\0',
+              "this build's StarPU has no SimGrid, so there is nothing to simulate with: configure "
+              "with 'cmake --preset simgrid' (docs/performance/simulated-nodes.md)");
+  const dos::bench::StepResult result = dos::bench::step_result_of(
+      dos::bench::run_on_node(step.node, DOS_NODE_PROGRAM, to_json(step.task)));
+  fmt::print("{}\n", nlohmann::json{{"machine", step.task.machine},
+                                    {"model", step.task.model},
+                                    {"policy", step.task.policy},
+                                    {"subgroup_params", step.subgroup_params},
+                                    {"subgroups", step.task.subgroups.size()},
+                                    {"step_seconds", result.seconds},
+                                    {"link_bytes", result.link_bytes},
+                                    {"plan", result.plan},
+                                    {"obstacle", result.obstacle}}
+                         .dump());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine command;
+  dos::bench::StepRequest& request = command.request;
+  CLI::App app(
+      "Runs training steps of one rank on a simulated node and writes a trace of them; prints one "
+      "JSON object. docs/characterisation.md.");
+  app.add_option("--machine", request.machine, "h100-4x, a100, ...: a machine file's name or path")
+      ->required();
+  app.add_option("--model", request.model, "llama-7b, llama-20b, gpt3-175b, ...")->required();
+  app.add_option("--trace", request.trace, "folder of the trace, for `report`")->required();
+  app.add_option("--ranks", request.ranks, "of the run; one a GPU of the machine if not given");
+  app.add_option("--micro-batch", request.micro_batch, "sequences of a rank")
+      ->capture_default_str();
+  app.add_option("--policy", request.policy, "dos, dos-stride, zero-offload, twinflow, gpu-only")
+      ->capture_default_str();
+  app.add_option(
+      "--state-memory", request.state_memory,
+      "GB of the GPU for states and their window; all that the model leaves if not given");
+  app.add_option("--steps", request.steps, "steps that are recorded")->capture_default_str();
+  app.add_option("--set", command.assignments, "key=value of plan: sched.subgroup_params, ...");
+  app.add_option("--machines", command.machines, "folder of the machine files")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    run(command);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "simulated_step: error: {}\n", error.what());
+    return 1;
+  }
+}

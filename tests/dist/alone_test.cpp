@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank that sends itself messages: all threads of an exchange, without mpiexec, so that the
+// sanitizers see them wherever tests run.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <thread>
+
+#include "dist/gather.hpp"
+#include "dist/handle_transfer.hpp"
+#include "rt/tasks.hpp"
+
+namespace dos::dist {
+namespace {
+
+using Direction = platform::MpiMessage::Direction;
+
+class Alone : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    static int argc = 0;
+    static char** argv = nullptr;
+    mpi_ = std::make_unique<platform::MpiEnvironment>(argc, argv);
+  }
+  static void TearDownTestSuite() { mpi_.reset(); }
+
+  static std::unique_ptr<platform::MpiEnvironment> mpi_;
+  Exchange exchange_{*mpi_, {.numbers = 4}};
+};
+
+std::unique_ptr<platform::MpiEnvironment> Alone::mpi_;
+
+std::span<std::byte> bytes_of(std::vector<Index>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+// From nothing to more than MPI sends at once, while others look at what the exchange knows.
+TEST_F(Alone, ThreadsPostAndWaitSideBySide) {
+  constexpr Index kThreads = 4;
+  constexpr Index kRounds = 20;
+  constexpr Index kLargest = 20'000;
+  Index bytes = 0;
+  std::vector<std::thread> threads;
+  for (Index number = 0; number < kThreads; ++number) {
+    bytes += kRounds * (kLargest * number / (kThreads - 1)) * Index{sizeof(Index)};
+    threads.emplace_back([&, number] {
+      const auto size = static_cast<std::size_t>(kLargest * number / (kThreads - 1));
+      for (Index round = 0; round < kRounds; ++round) {
+        std::vector<Index> out(size);
+        std::iota(out.begin(), out.end(), 1000 * number + round);
+        std::vector<Index> in(size);
+        exchange_.set_step(round);
+        exchange_.run({{Direction::kSend, bytes_of(out), 0, {Kind::kGradient, number, round}},
+                       {Direction::kReceive, bytes_of(in), 0, {Kind::kGradient, number, round}}});
+        EXPECT_EQ(in, out);
+        EXPECT_FALSE(exchange_.failed());
+        EXPECT_GE(exchange_.sent()[Kind::kGradient], 0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(exchange_.sent()[Kind::kGradient], bytes);
+  exchange_.close();
+}
+
+TEST_F(Alone, NotesAndTextsAreItsOwn) {
+  EXPECT_EQ(gather_texts(exchange_, "mine"), std::vector<std::string>{"mine"});
+  StepNotes notes(exchange_);
+  notes.post(1, {.signal = 10});
+  EXPECT_EQ(notes.take().front().signal, 10);
+  exchange_.close();
+}
+
+// Accesses are granted on workers and given back on the progress thread.
+TEST_F(Alone, TransfersAreOrderedWithTasks) {
+  constexpr Index kRounds = 50;
+  rt::Session session({.scheduler = "", .cpu_workers = 2});
+  const rt::Handle from(session, {.name = "from", .type = DType::kI32, .count = 1});
+  const rt::Handle to(session, {.name = "to", .type = DType::kI32, .count = 1});
+  {
+    const rt::HostAccess first(from, rt::Mode::kWrite);
+    first.as<std::int32_t>()[0] = 0;
+  }
+  const test::Body count = [](const rt::TaskView& task) { ++task.pointer<std::int32_t>(0)[0]; };
+  Index matches = 0;
+  std::vector<test::Body> looks;
+  for (std::int32_t round = 1; round <= kRounds; ++round)
+    looks.emplace_back([&matches, round](const rt::TaskView& task) {
+      matches += task.pointer<std::int32_t>(0)[0] == round ? 1 : 0;
+    });
+  HandleTransfers transfers(exchange_);
+  rt::Submitter submitter(session);
+  for (Index round = 0; round < kRounds; ++round) {
+    test::submit_body(submitter, count, {&from});
+    transfers.send(from, {0}, {Kind::kParameter, 0, round});
+    transfers.receive(to, 1, 0, {Kind::kParameter, 0, round});
+    test::submit_body(submitter, looks[static_cast<std::size_t>(round)], {&to});
+  }
+  session.wait_all();
+  EXPECT_EQ(matches, kRounds);
+  transfers.wait();
+  exchange_.close();
+}
+
+TEST_F(Alone, AFailureEndsWhatIsUnderWay) {
+  std::vector<Index> never(1);
+  std::thread waiting([&] {
+    EXPECT_THROW(exchange_.run({{Direction::kReceive, bytes_of(never), 0, {Kind::kLoss, 0, 0}}}),
+                 Error);
+  });
+  exchange_.abandon("no reason");
+  waiting.join();
+  EXPECT_TRUE(exchange_.failed());
+  EXPECT_THROW(exchange_.close(), Error);
+}
+
+}  // namespace
+}  // namespace dos::dist

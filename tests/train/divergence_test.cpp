@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Started by mpiexec on two or more ranks: every rank runs every test.
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "dist/handle_transfer.hpp"
+#include "models/registry.hpp"
+#include "optim/subgroups.hpp"
+#include "rt/tasks.hpp"
+#include "train/diagnosis.hpp"
+#include "train/handshake.hpp"
+#include "train/tiny_trainer.hpp"
+
+namespace dos::train {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+platform::MpiEnvironment* environment = nullptr;
+
+Index last_rank() {
+  return environment->size() - 1;
+}
+
+// The last rank spoils what it sends to rank 0, which finds it first in program order.
+TEST(Diagnosis, OfSeveralRanksNamesTheOneWhereItBegan) {
+  dist::Exchange exchange(*environment, {.numbers = 1});
+  rt::Session session({.scheduler = "", .cpu_workers = 1});
+  const tensor::ParameterSet parameters(
+      session, optim::cut_into_subgroups(
+                   {{.name = "w", .rows = 1, .columns = 4, .init = {}, .depth = 0}}, 4, {}));
+  const rt::Handle made(session, {.name = "made", .count = 1});
+  const rt::Handle sum(session, {.name = "sum", .count = 1});
+  rt::Submitter submitter(session);
+  dist::HandleTransfers transfers(exchange);
+  const bool spoils = environment->rank() == last_rank();
+  const test::Body make = [&](const rt::TaskView& task) {
+    task.pointer<float>(0)[0] = spoils ? kNan : 1.0F;
+  };
+  const test::Body add = [](const rt::TaskView& task) {
+    task.pointer<float>(1)[0] += task.pointer<float>(0)[0];
+  };
+  const auto replay = [&] {
+    if (environment->rank() == 0) {
+      for (Index rank = 1; rank <= last_rank(); ++rank) {
+        transfers.receive(made, 1, rank, {dist::Kind::kGradient, 0, 0});
+        test::submit_body(submitter, add, {&made, &sum}, {.label = "add"});
+      }
+    } else {
+      test::submit_body(submitter, make, {&made}, {.label = "make"});
+      transfers.send(made, {0}, {dist::Kind::kGradient, 0, 0});
+    }
+  };
+  const std::string found =
+      find_first_bad_tensor(submitter, parameters, replay, &exchange).value_or("nothing");
+  EXPECT_THAT(found, StartsWith("made, written by "));
+  EXPECT_THAT(found, HasSubstr(fmt::format("(make), found by rank {}", last_rank())));
+  EXPECT_EQ(find_first_bad_tensor(
+                submitter, parameters, [] {}, &exchange),
+            std::nullopt);
+  transfers.wait();
+  exchange.close();
+}
+
+class DivergenceTest : public testing::Test {
+ protected:
+  /// What run() of a training says, after `spoil` was called with the fresh trainer.
+  std::string error_of(const TrainConfig& config, Index zero,
+                       const std::function<void(Trainer&, const RankShare&)>& spoil) {
+    const tensor::Layout layout = optim::cut_into_subgroups(
+        models::find_architecture("gpt2").parameters(config.resolve_model(0)),
+        config.sched.subgroup_params, config.decay_groups());
+    const std::vector<double> equal(static_cast<std::size_t>(environment->size()), 1);
+    const RankShare share = share_of(layout, environment->rank(), equal, zero);
+    dist::Exchange exchange(*environment, {.numbers = std::ssize(share.owners)});
+    std::string message;
+    {
+      rt::Session session({.scheduler = "", .cpu_workers = 1});
+      const auto trainer = test::make_trainer(
+          session, config, scratch_ / fmt::format("run{}", zero), share, &exchange);
+      trainer->start_fresh();
+      spoil(*trainer, share);
+      message = test::message_of<AgreedError>([&] { trainer->run(); });
+    }
+    // Nobody waits for anything: all ranks leave together.
+    exchange.close();
+    return message;
+  }
+
+  test::ScratchDirectory scratch_;
+  TrainConfig config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
+};
+
+TEST_F(DivergenceTest, AParameterIsNamedWithItsOwner) {
+  for (const Index zero : {1, 2, 3}) {
+    SCOPED_TRACE(zero);
+    const auto spoil = [](Trainer& trainer, const RankShare& share) {
+      const auto found = std::ranges::find(share.owners, share.rank);
+      if (share.rank != last_rank()) return;
+      const Index mine = found - share.owners.begin();
+      const rt::HostAccess access(trainer.parameters().values()[mine], rt::Mode::kReadWrite);
+      access.as<float>().back() = kNan;
+    };
+    const std::string message = error_of(config_, zero, spoil);
+    EXPECT_THAT(message, HasSubstr("is not finite; first bad tensor: parameter "));
+    EXPECT_THAT(message, HasSubstr(fmt::format(", found by rank {}; training", last_rank())));
+  }
+}
+
+// The passes are computed again on all ranks, with all their messages.
+TEST_F(DivergenceTest, ATensorIsNamedWithTheRankThatMadeIt) {
+  config_.optim.lr = 1e36;
+  config_.optim.warmup = 0;
+  config_.train.accumulate = 2;
+  for (const Index zero : {1, 2, 3}) {
+    SCOPED_TRACE(zero);
+    const std::string message = error_of(config_, zero, [](Trainer&, const RankShare&) {});
+    EXPECT_THAT(message, HasSubstr("is not finite; first bad tensor: "));
+    EXPECT_THAT(message, HasSubstr(", written by dos."));
+    EXPECT_THAT(message, HasSubstr(", found by rank 0; training"));
+  }
+}
+
+}  // namespace
+}  // namespace dos::train
+
+int main(int argc, char** argv) {
+  dos::platform::MpiEnvironment mpi(argc, argv);
+  dos::train::environment = &mpi;
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
