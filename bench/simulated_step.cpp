@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
       "JSON object. docs/characterisation.md.");
   app.add_option("--machine", request.machine, "h100-4x, a100, ...: a machine file's name or path")
       ->required();
-  app.add_option("--model", request.model, "llama-7b, llama-20b, gpt3-175b, ...")->required();
+  app.add_option("--model", request.model, "llama-7b, llama-20b, ...")->required();
   app.add_option("--trace", request.trace, "folder of the trace, for `report`")->required();
   app.add_option("--ranks", request.ranks, "of the run; one a GPU of the machine if not given");
   app.add_option("--micro-batch", request.micro_batch, "sequences of a rank")

@@ -15,9 +15,7 @@ constexpr double kReserve = 0.03;
 
 planner::ModelShape find_model(const std::string& name) {
   if (auto shape = planner::find_llama(name)) return *shape;
-  if (auto shape = planner::find_gpt(name)) return *shape;
-  std::vector<std::string> known = planner::llama_names();
-  for (std::string& each : planner::gpt_names()) known.push_back(std::move(each));
+  const std::vector<std::string> known = planner::llama_names();
   fail("--model {}: not known{}; known: {}", name, did_you_mean(name, known),
        fmt::join(known, ", "));
 }
