@@ -50,6 +50,8 @@ void print_text(const UpdatePhase& phase, const NodeResult& result, const NodeSt
       "copies: {:.2f} GB to GPUs, {:.2f} GB from GPUs\n",
       mean.seconds * 1e3, rate, 100 * rate / bound_rate, bound_rate, bound.binding,
       mean.bytes_h2d / 1e9, mean.bytes_d2h / 1e9);
+  if (result.slow_seconds)
+    fmt::print("with a slow device: {:.1f} ms\n", *result.slow_seconds * 1e3);
 }
 
 void run(const CommandLine& command) {
@@ -70,20 +72,21 @@ void run(const CommandLine& command) {
   }
   nlohmann::json steps = nlohmann::json::array();
   for (const NodeStep& each : result.steps) steps.push_back(each.seconds);
-  fmt::print("{}\n", nlohmann::json{{"machine", phase.machine},
-                                    {"policy", phase.policy},
-                                    {"subgroup_params", phase.subgroup_params},
-                                    {"gparams_per_s", rate},
-                                    {"bound_gparams_per_s", bound_rate},
-                                    {"fraction_of_bound", rate / bound_rate},
-                                    {"bytes_h2d", mean.bytes_h2d},
-                                    {"bytes_d2h", mean.bytes_d2h},
-                                    {"step_seconds", steps},
-                                    {"binding", bound.binding},
-                                    {"gpu_share", result.gpu_share},
-                                    {"plan", result.plan},
-                                    {"obstacle", result.obstacle}}
-                         .dump());
+  nlohmann::json answer{{"machine", phase.machine},
+                        {"policy", phase.policy},
+                        {"subgroup_params", phase.subgroup_params},
+                        {"gparams_per_s", rate},
+                        {"bound_gparams_per_s", bound_rate},
+                        {"fraction_of_bound", rate / bound_rate},
+                        {"bytes_h2d", mean.bytes_h2d},
+                        {"bytes_d2h", mean.bytes_d2h},
+                        {"step_seconds", steps},
+                        {"binding", bound.binding},
+                        {"gpu_share", result.gpu_share},
+                        {"plan", result.plan},
+                        {"obstacle", result.obstacle}};
+  if (result.slow_seconds) answer["slow_step_seconds"] = *result.slow_seconds;
+  fmt::print("{}\n", answer.dump());
 }
 
 }  // namespace
@@ -117,6 +120,9 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-residents", request.options.residents, "no state stays on a GPU");
   app.add_flag("--busy-links", request.busy_links,
                "links at the rates of link.*_cpu_busy, in simulation, plan and bound");
+  app.add_option("--slow-gpu", request.slow.gpu,
+                 "one more step, in which updates take so many times as long on the first GPU");
+  app.add_option("--slow-worker", request.slow.worker, "the same on the first CPU worker");
   app.add_option("--steps", request.steps, "updates that count")->capture_default_str();
   app.add_option("--machines", command.machines, "folder of the machine files")
       ->capture_default_str();

@@ -11,11 +11,17 @@ namespace dos::bench {
 using nlohmann::json;
 
 std::string to_json(const NodeTask& task) {
-  return json{{"policy", task.policy},     {"options", options_json(task.options)},
-              {"params", task.params},     {"subgroup_params", task.subgroup_params},
-              {"gpus", task.gpus},         {"cpu_workers", task.cpu_workers},
-              {"cpu_rate", task.cpu_rate}, {"gpu_rate", task.gpu_rate},
-              {"steps", task.steps}}
+  return json{{"policy", task.policy},
+              {"options", options_json(task.options)},
+              {"params", task.params},
+              {"subgroup_params", task.subgroup_params},
+              {"gpus", task.gpus},
+              {"cpu_workers", task.cpu_workers},
+              {"cpu_rate", task.cpu_rate},
+              {"gpu_rate", task.gpu_rate},
+              {"steps", task.steps},
+              {"slow_gpu", task.slow.gpu},
+              {"slow_worker", task.slow.worker}}
       .dump();
 }
 
@@ -29,7 +35,8 @@ NodeTask node_task_of(const std::string& text) {
           .cpu_workers = object.at("cpu_workers"),
           .cpu_rate = object.at("cpu_rate"),
           .gpu_rate = object.at("gpu_rate"),
-          .steps = object.at("steps")};
+          .steps = object.at("steps"),
+          .slow = {.gpu = object.at("slow_gpu"), .worker = object.at("slow_worker")}};
 }
 
 std::string to_json(const NodeResult& result) {
@@ -37,11 +44,12 @@ std::string to_json(const NodeResult& result) {
   for (const NodeStep& step : result.steps)
     steps.push_back(
         {{"seconds", step.seconds}, {"bytes_h2d", step.bytes_h2d}, {"bytes_d2h", step.bytes_d2h}});
-  return json{{"steps", steps},
+  json object{{"steps", steps},
               {"plan", result.plan},
               {"obstacle", result.obstacle},
-              {"gpu_share", result.gpu_share}}
-      .dump();
+              {"gpu_share", result.gpu_share}};
+  if (result.slow_seconds) object["slow_seconds"] = *result.slow_seconds;
+  return object.dump();
 }
 
 std::string error_json(const std::string& message) {
@@ -55,6 +63,7 @@ NodeResult node_result_of(const std::string& text) {
                     .plan = object.at("plan"),
                     .obstacle = object.at("obstacle"),
                     .gpu_share = object.at("gpu_share")};
+  if (object.contains("slow_seconds")) result.slow_seconds = object.at("slow_seconds");
   for (const json& step : object.at("steps"))
     result.steps.push_back({.seconds = step.at("seconds"),
                             .bytes_h2d = step.at("bytes_h2d"),

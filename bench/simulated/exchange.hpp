@@ -11,6 +11,13 @@ namespace dos::bench {
 
 // What update_phase and the program on the simulated node tell each other, as JSON.
 
+/// How many times as long an update takes in one more step: 1, and there is none.
+struct Slowness {
+  double gpu = 1;     ///< on the first GPU
+  double worker = 1;  ///< on the first CPU worker
+  [[nodiscard]] bool is_asked_for() const { return gpu > 1 || worker > 1; }
+};
+
 /// What the program on the node runs.
 struct NodeTask {
   std::string policy;
@@ -22,6 +29,7 @@ struct NodeTask {
   double cpu_rate = 0;  ///< parameters a second, of one worker
   double gpu_rate = 0;  ///< of one GPU
   Index steps = 0;      ///< that count
+  Slowness slow{};
 };
 
 /// One update of all parameters.
@@ -36,6 +44,7 @@ struct NodeResult {
   std::string plan;             ///< in words; empty under StarPU's own policies
   std::string obstacle;         ///< why there is no plan
   double gpu_share = 0;         ///< of the parameters, as executed in the last step; with a plan
+  std::optional<double> slow_seconds{};  ///< of the step with a slow device
 };
 
 std::string to_json(const NodeTask& task);

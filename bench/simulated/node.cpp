@@ -39,11 +39,14 @@ constexpr Index kWarmUps = 4;
 // Per worker; StarPU's cost functions have no other way to know.
 double cpu_rate = 0;
 double gpu_rate = 0;
+/// By worker, how many times as long an update takes; StarPU asks on the worker that runs it.
+std::map<int, double> slow_workers;
 
 double update_time(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*implementation*/) {
   const auto params = static_cast<double>(starpu_vector_get_nx(task->handles[0]));
   const double rate = arch->devices[0].type == STARPU_CPU_WORKER ? cpu_rate : gpu_rate;
-  return params / rate / kMicro;
+  const auto slow = slow_workers.find(starpu_worker_get_id());
+  return params / rate / kMicro * (slow == slow_workers.end() ? 1 : slow->second);
 }
 
 double no_time(starpu_task* /*task*/, starpu_perfmodel_arch* /*arch*/, unsigned /*impl*/) {
@@ -116,8 +119,12 @@ class Program {
                                                 {&s.g, 2U, "g"},
                                                 {&s.w, 2U, "w"}}) {
         const auto count = static_cast<std::uint32_t>(sizes_[i].params);
-        starpu_vector_data_register(handle, STARPU_MAIN_RAM,
-                                    addresses_.take(std::size_t{count} * bytes), count, bytes);
+        // The last subgroup may be smaller: in memory of the size of all others StarPU need not
+        // free one of theirs, and allocate, each time that it comes.
+        const std::size_t allocated = static_cast<std::size_t>(sizes_.front().params) * bytes;
+        starpu_vector_data_register_allocsize(handle, STARPU_MAIN_RAM,
+                                              addresses_.take(std::size_t{count} * bytes), count,
+                                              bytes, allocated);
         starpu_data_set_name(*handle, name);
       }
     }
@@ -218,6 +225,14 @@ class Program {
   std::vector<Subgroup> subgroups_;
 };
 
+/// The same step while a GPU or a CPU worker is slow, which no plan has expected.
+double slow_step(Program& program, const dos::bench::Slowness& slow) {
+  slow_workers[starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0)] = slow.gpu;
+  slow_workers[starpu_worker_get_by_type(STARPU_CPU_WORKER, 0)] = slow.worker;
+  program.backward();
+  return program.update().seconds;
+}
+
 NodeResult run(const NodeTask& task) {
   cpu_rate = task.cpu_rate;
   gpu_rate = task.gpu_rate;
@@ -239,6 +254,7 @@ NodeResult run(const NodeTask& task) {
   result.obstacle = report.obstacle;
   if (!report.steps.empty())
     result.gpu_share = report.steps.back().executed_gpu / report.steps.back().total;
+  if (task.slow.is_asked_for()) result.slow_seconds = slow_step(program, task.slow);
   return result;
 }
 

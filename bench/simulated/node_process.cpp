@@ -92,7 +92,8 @@ NodeTask task_of(const UpdatePhase& phase) {
           .cpu_workers = problem.rates.cpu_workers,
           .cpu_rate = problem.rates.cpu_worker.value(),
           .gpu_rate = problem.rates.gpus.front().update.value(),
-          .steps = phase.steps};
+          .steps = phase.steps,
+          .slow = phase.slow};
 }
 
 }  // namespace

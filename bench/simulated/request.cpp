@@ -58,6 +58,9 @@ void check(const Request& request) {
   expect(!request.gpu_memory || (std::isfinite(*request.gpu_memory) && *request.gpu_memory > 0),
          "--gpu-memory {:g}: must be a positive number of GB", request.gpu_memory.value_or(0));
   expect(!request.policy.empty(), "--policy '': name one, dos for example");
+  for (const auto& [option, factor] :
+       {std::pair{"--slow-gpu", request.slow.gpu}, std::pair{"--slow-worker", request.slow.worker}})
+    expect(std::isfinite(factor) && factor >= 1, "{} {:g}: must be at least 1", option, factor);
   request.options.validate();
 }
 
@@ -116,7 +119,8 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
                     .options = request.options,
                     .problem = {},
                     .subgroup_params = subgroup,
-                    .steps = request.steps};
+                    .steps = request.steps,
+                    .slow = request.slow};
   sched::Problem& problem = phase.problem;
   problem.rates = perfmodels::simulated_rates(
       perfmodels::rates_of(machine, ranks_for(machine, request.gpus)),

@@ -7,6 +7,7 @@
 
 #include "perfmodels/starpu_bus.hpp"
 #include "sched/policy.hpp"
+#include "simulated/exchange.hpp"
 
 namespace dos::bench {
 
@@ -20,6 +21,7 @@ struct Request {
   Index gpus = 1;
   Index steps = 3;
   bool busy_links = false;
+  Slowness slow{};
   sched::PolicyOptions options{};
 };
 
@@ -32,6 +34,7 @@ struct UpdatePhase {
   Index subgroup_params = 0;   ///< of all subgroups but perhaps the last
   units::Bytes gpu_memory{0};  ///< what each GPU holds: states, working parameters, gradients
   Index steps = 0;             ///< that count
+  Slowness slow{};
 };
 
 /// "16000000", "16M", "5.12G", "5.12e9". Throws Error naming `option` unless it is a whole number

@@ -53,6 +53,7 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
   for (const perfmodels::GpuRates& gpu : problem.rates.gpus)
     ahead += problem.rates.cpu_update * problem.cost.streamed_out() / gpu.d2h;
   gradients_ahead_ = 2 * static_cast<std::size_t>(std::ceil(ahead));
+  on_gpu_since_.assign(problem.subgroups.size(), 0);
   unfinished_ = static_cast<Index>(problem.subgroups.size());
   for (const Subgroup& subgroup : problem.subgroups)
     first_depth_left_ += subgroup.depth == problem.subgroups.front().depth ? 1 : 0;
@@ -111,8 +112,7 @@ void Simulation::start_gpu(Index g) {
       // The host reaches the GPU's turn: what the CPU has finished goes to the downcast thread.
       to_downcast_.insert(to_downcast_.end(), not_submitted_.begin(), not_submitted_.end());
       not_submitted_.clear();
-      start(gpu.kernel, Work::kGpuUpdate, subgroup, params(subgroup),
-            problem_.rates.task_latency.value());
+      start(gpu.kernel, Work::kGpuUpdate, subgroup, params(subgroup), launch_left(gpu, subgroup));
       ++gpu.next_kernel;
     }
   }
@@ -140,6 +140,15 @@ void Simulation::start_gpu(Index g) {
           latency);
   }
   if (!gpu.in.busy) start_state_in(g);
+}
+
+/// A kernel is launched while the one before runs, once its states are there; in lockstep only when
+/// the host comes to it.
+double Simulation::launch_left(const Gpu& gpu, Index subgroup) const {
+  const double latency = problem_.rates.task_latency.value();
+  if (plan_.execution.lockstep) return latency;
+  const double since = std::max(on_gpu_since_[at(subgroup)], gpu.kernel.flows_from);
+  return std::max(0.0, since + latency - now_);
 }
 
 void Simulation::start_state_in(Index g) {

@@ -73,6 +73,7 @@ class Simulation {
   [[nodiscard]] bool fits(const Gpu& gpu, Index g, Index subgroup) const;
   [[nodiscard]] bool cpu_may_start(Index subgroup) const;
   [[nodiscard]] bool kernel_may_start(Index subgroup) const;
+  [[nodiscard]] double launch_left(const Gpu& gpu, Index subgroup) const;
 
   void set_rates();
   void limit_link(const perfmodels::GpuRates& rates, Gpu& gpu, bool cpu_busy);
@@ -122,6 +123,7 @@ class Simulation {
   std::size_t gradients_requested_ = 0;
   std::size_t gradients_ahead_ = 0;
   std::vector<bool> gradient_here_;
+  std::vector<double> on_gpu_since_;  ///< by subgroup: when a kernel could be launched
   std::vector<Worker> workers_;
   std::vector<Index> idle_workers_;  ///< the last one starts next
   Crew updates_;

@@ -73,6 +73,7 @@ void Simulation::finish_lane(Lane& lane, Index g) {
     case Work::kStateIn:
     case Work::kGradientIn:
       gpu.arrived = static_cast<Index>(gpu.next_in);
+      on_gpu_since_[at(subgroup)] = now_;
       result_.h2d_busy[at(g)] += time;
       result_.h2d_bytes[at(g)] +=
           size * (lane.work == Work::kStateIn ? cost.streamed_in() : cost.host_gradient);

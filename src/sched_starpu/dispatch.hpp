@@ -47,7 +47,7 @@ struct Group {
 /// link works on while residents run, the GPU while states come. From then on they stay: StarPU
 /// wants a prefetched task where it was prefetched. Beside GPUs, admit() also lets gradients of the
 /// CPU's updates come, a few rounds ahead of their turn, which would come behind states on the link
-/// otherwise. Those updates others may still take.
+/// otherwise. Those updates others may still take, once there is a plan.
 /// `can_run` says whether the worker, or for admit() any worker of the GPU, can run a task.
 class Dispatch {
  public:
@@ -165,6 +165,9 @@ class Dispatch {
       if (&owner == &idle || !owner.has_updates()) continue;
       ReadyTasks& queue = owner.farthest();
       const TaskNote& last = queue.last();
+      // The CPU's next: while nobody has planned, a GPU that takes them brings the memory of GPUs
+      // out of balance just before the plan reads it.
+      if (&queue == &owner.fetched && !board.plan()) continue;
       if (!idle.device.is_cpu() &&
           !idle.window.has_room(/*resident=*/false, limits(idle, board, last.params, now), now))
         continue;

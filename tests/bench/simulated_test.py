@@ -50,6 +50,25 @@ class Simulated(unittest.TestCase):
         self.assertEqual(result["bytes_h2d"] + result["bytes_d2h"], 0)
         self.assertGreater(result["fraction_of_bound"], 0.85)
 
+    def test_a_slow_gpu_delays_a_step_by_one_subgroup(self):
+        # A kernel of 16 M takes 50 times 0.64 ms, 32 ms; a CPU worker 128 ms. What is left is done at
+        # the rates that hold then, but for one subgroup of each; the GPU keeps what it has
+        # prefetched, and all states come and go once (3.84 ms).
+        slow = ("--slow-gpu", 50, "--window", 4)
+        result = simulated(*SMALL, "--subgroup", "16M", *slow)
+        rates = 3 + 0.016 / 0.032
+        latest = max(1.28 / rates, 4 * 0.032) + 0.128 + 0.032 + 2 * 0.00384
+        self.assertLess(result["slow_step_seconds"], latest)
+        # A plan that is kept to: 40 subgroups one after the other.
+        kept = simulated(*SMALL, "--subgroup", "16M", "--policy", "dos-stride", "--stride", 2, *slow)
+        self.assertGreater(kept["slow_step_seconds"], 40 * 0.032)
+
+    def test_a_slow_worker_delays_a_step_by_one_subgroup(self):
+        result = simulated(*SMALL, "--subgroup", "16M", "--slow-worker", 20)
+        one = 20 * 0.128
+        self.assertGreater(result["slow_step_seconds"], one)
+        self.assertLess(result["slow_step_seconds"], max(result["step_seconds"]) + one)
+
     def test_the_same_run_takes_the_same_time(self):
         self.assertEqual(simulated(*SMALL, "--subgroup", "16M"),
                          simulated(*SMALL, "--subgroup", "16M"))

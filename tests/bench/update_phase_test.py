@@ -28,9 +28,10 @@ class Errors(unittest.TestCase):
         for option, value in (("--params", "0"), ("--params", "-5"), ("--params", "many"),
                               ("--subgroup", "-1"), ("--gpu-memory", "0"), ("--gpus", "0"),
                               ("--steps", "0"), ("--stride", "0"), ("--share", "1.5"),
-                              ("--window", "0")):
+                              ("--window", "0"), ("--slow-gpu", "0.5"), ("--slow-worker", "-2")):
             name = option if option in ("--params", "--subgroup", "--gpu-memory", "--gpus",
-                                        "--steps") else option.strip("-")
+                                        "--steps", "--slow-gpu",
+                                        "--slow-worker") else option.strip("-")
             self.expect_error(("--machine", "h100", f"{option}={value}"), name, value)
 
     def test_memory(self):

@@ -115,6 +115,18 @@ TEST(Replay, AModelOnTheHostSendsGradientsAndWantsParameters) {
   EXPECT_NEAR(result.makespan.value(), 1 + 4 + 3, kKernels);
 }
 
+TEST(Replay, AKernelIsLaunchedWhileTheOneBeforeRuns) {
+  Problem problem = test::simple_problem(3, 1, 12);
+  problem.rates.task_latency = units::Seconds(0.25);
+  Plan plan = all_cpu(problem);
+  for (Assignment& each : plan.assignments) each = {Placement::kResident, 0};
+  problem.rates.gpus[0].update = units::gparams_per_second(1);
+  EXPECT_NEAR(makespan(problem, plan), 0.25 + 3, kKernels);
+  // Shorter ones wait for their launches.
+  problem.rates.gpus[0].update = units::gparams_per_second(1e6);
+  EXPECT_NEAR(makespan(problem, plan), 3 * 0.25, kKernels);
+}
+
 TEST(Replay, SumsOnTheHostGoToAModelOnTheGpu) {
   Problem problem = test::simple_problem(3, 1, 4);
   problem.cost.host_gradient = units::BytesPerParam(4);

@@ -30,11 +30,14 @@ Surroundings node_with(Index cpu_workers) {
 /// CPU workers that take `cpu_ms` an update and a GPU whose kernel takes 1 ms, its copies 12 ms.
 class Helping {
  public:
-  Helping(Index cpu_workers, double cpu_ms) : board_("dos", {}, node_with(cpu_workers)) {
-    // Of all updates that have to come, one has: everybody may help.
-    board_.arrive({.subgroup = this, .params = kParams, .priority = 0, .cost = {}});
+  Helping(Index cpu_workers, double cpu_ms, bool is_planned = true)
+      : board_("dos", {}, node_with(cpu_workers)) {
     board_.suggest(kParams, {}, units::Seconds(cpu_ms * 1e-3));
     board_.suggest(kParams, {.gpu = 0}, units::Seconds(1e-3));
+    // The second step has a plan. Of all updates that have to come, one has: everybody may help.
+    for (int step = 0; step < (is_planned ? 2 : 1); ++step)
+      board_.arrive({.subgroup = this, .params = kParams, .priority = 0, .cost = {}});
+    if (is_planned) board_.adopt(carry_out(board_.order().value()));
     for (const Index group : {kCpu, kGpu}) dispatch_.add_group({.gpu = group - 1});
     for (Index i = 0; i < cpu_workers; ++i) dispatch_.add_worker(kCpu);
     dispatch_.add_worker(kGpu);
@@ -131,6 +134,13 @@ TEST(DispatchHelp, AnUpdateWhoseGradientCameAheadMayStillBeTaken) {
   // What is gone makes room for the gradient of another.
   node.push(kCpu, 2);
   EXPECT_EQ(node.admit(kCpu), 1);
+}
+
+TEST(DispatchHelp, TheCpusNextStayWhereNobodyHasPlanned) {
+  Helping node(1, /*cpu_ms=*/100, /*is_planned=*/false);
+  node.push(kCpu, 3);
+  EXPECT_EQ(node.admit(kCpu), 3);
+  EXPECT_EQ(node.take(kGpu), nullptr);
 }
 
 TEST(DispatchHelp, WhatTheCpuHasNotAskedForGoesFirst) {
