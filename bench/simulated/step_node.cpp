@@ -95,9 +95,6 @@ class Program {
     backward_workspace_ =
         transient("workspace.backward", MemoryCategory::kWorkspace, task.backward_workspace);
     norm_ = buffers_.add("norm", MemoryCategory::kData, addresses_.take(kNormBytes), kNormBytes, 1);
-    int gpu = 0;
-    starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, &gpu, 1);
-    gpu_ = starpu_worker_get_memory_node(static_cast<unsigned>(gpu));
     for (std::size_t depth = 0; depth < task.depths.size(); ++depth)
       submit_pass("init", depth, 0, 1, of_depth(depth, &Subgroup::w, STARPU_W), 0);
     starpu_task_wait_for_all();
@@ -269,11 +266,6 @@ class Program {
     Program& program = *ending->program;
     const Note& note = ending->note;
     program.log_.task_done(*ending->task, note);
-    // The next forward needs what the CPU has updated.
-    if (note.phase == std::string_view("update") &&
-        starpu_worker_get_type(ending->task->profiling_info->workerid) == STARPU_CPU_WORKER)
-      starpu_data_prefetch_on_node_prio(ending->task->handles[4], program.gpu_, 1,
-                                        static_cast<int>(2 * program.subgroups_.size()));
     program.ends_[note.step] = starpu_timing_now();
     --program.pending_[note.step];
   }
@@ -303,7 +295,6 @@ class Program {
   starpu_data_handle_t forward_workspace_ = nullptr;
   starpu_data_handle_t backward_workspace_ = nullptr;
   starpu_data_handle_t norm_ = nullptr;
-  unsigned gpu_ = 0;  ///< memory node
   Index submitted_ = 0;
   std::map<Index, Index> pending_;  ///< tasks by step
   std::map<Index, double> ends_;    ///< by step

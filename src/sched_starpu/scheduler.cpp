@@ -353,7 +353,11 @@ void Scheduler::after_execution(starpu_task* task) {
   const double now = now_us * kMicro;
   const Index group = note->group;
   const Device device = node(group).device;
-  if (!device.is_cpu()) write_back(*note);
+  if (!device.is_cpu())
+    write_back(*note);
+  else
+    for (std::size_t gpu = 1; gpu < nodes_.size(); ++gpu)
+      start_return(task, settings_, nodes_[gpu].id);
   bool help = false;
   {
     const std::lock_guard lock(mutex_);

@@ -33,6 +33,12 @@ bool is_on_host(starpu_task* task, const Settings& settings) {
   return settings.model_on_host.value_or(!writes_parameters(task));
 }
 
+/// The FP32 parameters where a model on a device reads them itself, null elsewhere.
+starpu_data_handle_t masters_of_device(starpu_task* task, const Settings& settings) {
+  if (is_on_host(task, settings) || writes_parameters(task)) return nullptr;
+  return STARPU_TASK_GET_HANDLE(task, 0);
+}
+
 }  // namespace
 
 double bytes_of(starpu_data_handle_t handle) {
@@ -76,10 +82,24 @@ UpdateTask describe_update(starpu_task* task, const Settings& settings) {
 void add_held_buffers(starpu_task* task, const Settings& settings,
                       std::vector<starpu_data_handle_t>& buffers) {
   const bool on_host = is_on_host(task, settings);
-  const bool forward_reads_parameters = !on_host && !writes_parameters(task);
+  starpu_data_handle_t masters = masters_of_device(task, settings);
   for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
-    const bool is_weight = forward_reads_parameters && handle == STARPU_TASK_GET_HANDLE(task, 0);
-    if (on_host || (mode == STARPU_RW && !is_weight)) buffers.push_back(handle);
+    if (on_host || (mode == STARPU_RW && handle != masters)) buffers.push_back(handle);
+  });
+}
+
+void start_return(starpu_task* task, const Settings& settings, unsigned node) {
+  if (is_on_host(task, settings)) return;
+  starpu_data_handle_t masters = masters_of_device(task, settings);
+  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
+    if (mode != STARPU_W && handle != masters) return;
+    int is_allocated = 0;
+    int is_valid = 0;
+    int is_requested = 0;
+    starpu_data_query_status(handle, static_cast<int>(node), &is_allocated, &is_valid,
+                             &is_requested);
+    if (is_allocated != 0 && is_valid == 0 && is_requested == 0)
+      starpu_data_prefetch_on_node_prio(handle, node, /*async=*/1, task->priority);
   });
 }
 

@@ -35,6 +35,11 @@ sched::StateMemory memory_for_states(unsigned node,
 /// does not remember it as the task's: it may still run anywhere.
 void start_fetch(starpu_task* task);
 
+/// The CPU has run an update: starts to copy the working parameters to a memory node that had them
+/// and misses them now. The next forward pass reads them there, but asks for those of a layer only
+/// when the layer before is done.
+void start_return(starpu_task* task, const Settings& settings, unsigned node);
+
 /// Starts to copy a buffer to host memory unless it is there or on its way. Returns its bytes, 0
 /// where nothing had to be started.
 units::Bytes start_flush(starpu_data_handle_t buffer);

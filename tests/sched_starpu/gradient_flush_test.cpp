@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that a device has written and the CPU will use leave it before their updates come: PoCL
-// where there is no GPU.
+// Gradients that a device has written and the CPU will use leave it before their updates come, and
+// working parameters that the CPU has written come back before forward asks: PoCL where there is no
+// GPU.
 #include <gmock/gmock.h>
 #include <starpu.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -72,10 +74,33 @@ const rt::Codelet& update_codelet() {
   return codelet;
 }
 
-bool is_valid_on_host(const rt::Handle& handle) {
+void update_narrow_cpu(const rt::TaskView& task) {
+  update_cpu(task);
+  for (Index i = 0; i < task.count(0); ++i)
+    task.pointer<float>(2)[i] = task.pointer<const float>(0)[i];
+}
+
+/// With working parameters of its own.
+const rt::Codelet& update_narrow_codelet() {
+  static const rt::Codelet codelet = rt::make_codelet<update_narrow_cpu, run_on_device>(
+      {.symbol = "dos.update.return_test.f32.v1",
+       .modes = {rt::Mode::kReadWrite, rt::Mode::kRead, rt::Mode::kWrite},
+       .tail = {},
+       .opencl = {.text = "__kernel void run(long n, __global float* p, __global const float* g, "
+                          "__global float* w) {"
+                          "long i = get_global_id(0); if (i < n) w[i] = p[i] += g[i]; }",
+                  .kernel = "run"}});
+  return codelet;
+}
+
+bool is_valid_on(int node, const rt::Handle& handle) {
   int valid = 0;
-  starpu_data_query_status(handle.raw(), STARPU_MAIN_RAM, nullptr, &valid, nullptr);
+  starpu_data_query_status(handle.raw(), node, nullptr, &valid, nullptr);
   return valid != 0;
+}
+
+bool is_valid_on_host(const rt::Handle& handle) {
+  return is_valid_on(STARPU_MAIN_RAM, handle);
 }
 
 class GradientFlush : public testing::Test {
@@ -96,7 +121,7 @@ class GradientFlush : public testing::Test {
     session_.emplace(rt::SessionConfig{
         .scheduler = policy, .cpu_workers = 1, .opencl_workers = 1, .schedulers = policies()});
     if (session_->opencl_workers() == 0) return false;
-    for (const char* name : {"p", "g", "sum"})
+    for (const char* name : {"p", "g", "sum", "w"})
       for (Index i = 0; i < kSubgroups; ++i)
         handles_.push_back(std::make_unique<rt::Handle>(
             *session_, rt::HandleSpec{.name = name, .count = kParams}));
@@ -106,6 +131,9 @@ class GradientFlush : public testing::Test {
   const rt::Handle& g(Index i) const { return *handles_[static_cast<std::size_t>(kSubgroups + i)]; }
   const rt::Handle& sum(Index i) const {
     return *handles_[static_cast<std::size_t>(2 * kSubgroups + i)];
+  }
+  const rt::Handle& w(Index i) const {
+    return *handles_[static_cast<std::size_t>(3 * kSubgroups + i)];
   }
 
   void backward(rt::Submitter& submitter) {
@@ -123,6 +151,21 @@ class GradientFlush : public testing::Test {
       const std::vector<const rt::Handle*> buffers{&p(i), &g(i)};
       submitter.submit(update_codelet(), buffers, 0, {kParams, {kParams}},
                        {.priority = static_cast<int>(kSubgroups - i)});
+    }
+    session_->wait_all();
+  }
+  /// The device reads the working parameters.
+  void forward(rt::Submitter& submitter, bool is_narrow) {
+    for (Index i = 0; i < kSubgroups; ++i) {
+      const std::vector<const rt::Handle*> buffers{is_narrow ? &w(i) : &p(i), &sum(i)};
+      submitter.submit(norm_codelet(), buffers, 0, {kParams, {kParams}}, {});
+    }
+    session_->wait_all();
+  }
+  void update_narrow(rt::Submitter& submitter) {
+    for (Index i = 0; i < kSubgroups; ++i) {
+      const std::vector<const rt::Handle*> buffers{&p(i), &g(i), &w(i)};
+      submitter.submit(update_narrow_codelet(), buffers, 0, {kParams, {kParams}}, {});
     }
     session_->wait_all();
   }
@@ -153,6 +196,34 @@ TEST_F(GradientFlush, BeginsWhenBackwardHasWrittenWhatTheCpuWillUse) {
   }
   EXPECT_EQ(report().all.flushed.value(), (kSteps - 1) * kSubgroups * kVector);
   expect_trained();
+}
+
+TEST_F(GradientFlush, WorkingParametersComeBackToWhereForwardReadThem) {
+  for (const bool is_narrow : {false, true}) {
+    SCOPED_TRACE(is_narrow);
+    if (!start("zero-offload")) GTEST_SKIP() << "no OpenCL device";
+    const int device = rt::devices().front().node;
+    rt::Submitter submitter(*session_);
+    for (Index i = 0; i < kSubgroups; ++i)
+      for (const rt::Handle* handle : {&p(i), &w(i)})
+        std::ranges::fill(rt::HostAccess(*handle, rt::Mode::kWrite).as<float>(), 0.0F);
+    for (int step = 1; step <= kSteps; ++step) {
+      forward(submitter, is_narrow);
+      backward(submitter);
+      if (is_narrow)
+        update_narrow(submitter);
+      else
+        update(submitter);
+      for (Index i = 0; i < kSubgroups; ++i) {
+        EXPECT_TRUE(test::eventually([&] { return is_valid_on(device, is_narrow ? w(i) : p(i)); }))
+            << step;
+        // What only the update uses stays in host memory. The first step has no plan.
+        EXPECT_FALSE(is_narrow && step > 1 && is_valid_on(device, p(i))) << step;
+      }
+    }
+    expect_trained();
+    TearDown();
+  }
 }
 
 TEST_F(GradientFlush, LeavesWhatTheDeviceWillUse) {
