@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulated/step_request.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "base/error.hpp"
+
+namespace dos::bench {
+namespace {
+
+using testing::HasSubstr;
+
+SimulatedStep prepared(StepRequest request) {
+  request.settings.exchange = planner::ExchangeWay::kCollective;
+  return prepare(request,
+                 std::filesystem::path(std::getenv("DOS_SOURCE_DIR")) / "perfmodels/machines");
+}
+
+StepRequest request() {
+  return {.machine = "a100-4x", .model = "llama-7b", .trace = "trace"};
+}
+
+std::string error_of(const StepRequest& request) {
+  try {
+    prepared(request);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(PrepareStep, IsTheStepOfOneRank) {
+  const SimulatedStep step = prepared(request());
+  // 5.949 G parameters over 4 ranks; 32 layers between embeddings and output.
+  Index params = 0;
+  for (const sched::Subgroup& each : step.task.subgroups) params += each.params;
+  EXPECT_NEAR(static_cast<double>(params), 5.949e9 / 4, 1e6);
+  ASSERT_EQ(step.task.depths.size(), 34U);
+  // Recomputation keeps the input of each layer: 4096 numbers of 2 bytes for each of 2048 tokens.
+  EXPECT_EQ(step.task.depths[0].activations, 0);
+  EXPECT_EQ(step.task.depths[1].activations, 4096 * 2 * 2048);
+  EXPECT_EQ(step.task.depths[33].activations, 0);
+  // Twice the products of forward, and forward once more.
+  EXPECT_GT(step.task.depths[5].backward, 2 * step.task.depths[5].forward);
+  EXPECT_LE(step.node.gpu_memory.value(), 40e9);
+}
+
+TEST(PrepareStep, MemoryForStatesComesOnTopOfTheModel) {
+  StepRequest little = request();
+  little.state_memory = 1;
+  StepRequest more = request();
+  more.state_memory = 3;
+  // 2 GB, and the part of it that the scheduler leaves free.
+  EXPECT_NEAR(prepared(more).node.gpu_memory.value() - prepared(little).node.gpu_memory.value(),
+              2e9 / 0.97, 1);
+}
+
+TEST(PrepareStep, NamesWhatIsWrong) {
+  StepRequest wrong = request();
+  wrong.model = "llama-8b";
+  EXPECT_THAT(error_of(wrong), HasSubstr("--model llama-8b: not known (did you mean 'llama-"));
+  wrong = request();
+  wrong.ranks = 2;
+  EXPECT_THAT(error_of(wrong), HasSubstr("--ranks 2"));
+  wrong = request();
+  wrong.micro_batch = 1000;
+  EXPECT_THAT(error_of(wrong), HasSubstr("--micro-batch 1000 of llama-7b needs"));
+  wrong = request();
+  wrong.trace = "";
+  EXPECT_THAT(error_of(wrong), HasSubstr("--trace"));
+}
+
+TEST(StepExchange, CarriesTaskAndResult) {
+  const StepTask task = prepared(request()).task;
+  EXPECT_EQ(to_json(step_task_of(to_json(task))), to_json(task));
+  const StepResult result =
+      step_result_of(to_json({.seconds = {1, 2}, .link_bytes = 3, .plan = "p", .obstacle = ""}));
+  EXPECT_EQ(result.seconds, (std::vector<double>{1, 2}));
+  EXPECT_EQ(result.link_bytes, 3);
+  EXPECT_THROW(step_result_of(R"({"error": "no GPU"})"), Error);
+}
+
+}  // namespace
+}  // namespace dos::bench
