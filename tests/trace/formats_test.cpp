@@ -80,6 +80,7 @@ TEST(Paje, MessagesThatOverlapAreInContainersOfTheirOwn) {
 
 TEST(Paje, TheLastContainerSleepsWhenTheLastOfItsMessagesHasEnded) {
   Trace trace = sample(1);
+  trace.communications.clear();
   for (int i = 0; i < 9; ++i)
     trace.communications.push_back({"send", 1, 10, 1, 100.0 + i, 300.0 + 10 * i, 0});
   const std::string text = to_paje(trace);
