@@ -5,9 +5,7 @@
 #include <starpu.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <map>
 #include <string>
 #include <tuple>
@@ -260,15 +258,7 @@ NodeResult run(const NodeTask& task) {
 
 }  // namespace
 
-// StarPU's header makes it starpu_main, which SimGrid calls: it returns, and calls no exit().
+// StarPU's header makes it starpu_main.
 int main(int argc, char** argv) {
-  std::string answer;
-  try {
-    dos::require(argc == 2, "started by update_phase");
-    answer = to_json(run(dos::bench::node_task_of(argv[1])));
-  } catch (const std::exception& error) {
-    answer = dos::bench::error_json(error.what());
-  }
-  std::printf("%s\n", answer.c_str());
-  return 0;
+  return dos::bench::answer(argc, argv, "update_phase", dos::bench::node_task_of, run);
 }

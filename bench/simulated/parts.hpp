@@ -5,9 +5,13 @@
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "simulated/exchange.hpp"
 
 /// What programs on a simulated node are made of.
 namespace dos::bench {
@@ -71,5 +75,21 @@ class Addresses {
   void* start_;
   std::size_t taken_ = 0;
 };
+
+/// All that main() of a program on a simulated node does: it takes a task as argument and prints
+/// its result or the error, both as JSON. Returns main's value, as it must: SimGrid calls it.
+template <class Task, class Result>
+int answer(int argc, char** argv, const char* starter, Task (*task_of)(const std::string&),
+           Result (*run)(const Task&)) {
+  std::string text;
+  try {
+    expect(argc == 2, "{} starts this program", starter);
+    text = to_json(run(task_of(argv[1])));
+  } catch (const std::exception& error) {
+    text = error_json(error.what());
+  }
+  std::printf("%s\n", text.c_str());
+  return 0;
+}
 
 }  // namespace dos::bench

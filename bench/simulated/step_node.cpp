@@ -5,9 +5,7 @@
 #include <starpu.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -318,15 +316,7 @@ StepResult run(const StepTask& task) {
 
 }  // namespace
 
-// StarPU's header makes it starpu_main, which SimGrid calls: it returns, and calls no exit().
+// StarPU's header makes it starpu_main.
 int main(int argc, char** argv) {
-  std::string answer;
-  try {
-    dos::require(argc == 2, "started by simulated_step");
-    answer = to_json(run(dos::bench::step_task_of(argv[1])));
-  } catch (const std::exception& error) {
-    answer = dos::bench::error_json(error.what());
-  }
-  std::printf("%s\n", answer.c_str());
-  return 0;
+  return dos::bench::answer(argc, argv, "simulated_step", dos::bench::step_task_of, run);
 }
