@@ -15,7 +15,7 @@ using Direction = platform::MpiMessage::Direction;
 /// Between two looks at messages under way: from the time in which a small one passes to one that
 /// costs a core less than 5 % (a look at the messages of a few ranks takes about 20 us).
 constexpr Seconds kShortestNap{20e-6};
-constexpr Seconds kLongestNap{1e-3};
+constexpr Seconds kLongestNap{2e-3};
 /// Without messages: MPI may still have to move what it has buffered.
 constexpr Seconds kIdleNap{20e-3};
 /// For the last words of a rank that stops.

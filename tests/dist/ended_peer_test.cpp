@@ -6,12 +6,11 @@
 #include <array>
 
 #include "dist/exchange.hpp"
+#include "mpi_main.hpp"
 #include "rt/tasks.hpp"
 
 namespace dos::dist {
 namespace {
-
-platform::MpiEnvironment* environment = nullptr;
 
 // Rank 0 is done, and the others still want something from it: nobody waits for ever.
 TEST(EndedPeer, WhoWaitsForItFailsAndSaysWhere) {
@@ -35,10 +34,3 @@ TEST(EndedPeer, WhoWaitsForItFailsAndSaysWhere) {
 
 }  // namespace
 }  // namespace dos::dist
-
-int main(int argc, char** argv) {
-  dos::platform::MpiEnvironment mpi(argc, argv);
-  dos::dist::environment = &mpi;
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

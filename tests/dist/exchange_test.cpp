@@ -4,18 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <memory>
 #include <numeric>
 
 #include "dist/gather.hpp"
+#include "mpi_main.hpp"
 
 namespace dos::dist {
 namespace {
 
 using Direction = platform::MpiMessage::Direction;
-
-platform::MpiEnvironment* environment = nullptr;
 
 std::span<std::byte> bytes_of(std::vector<Index>& values) {
   return std::as_writable_bytes(std::span(values));
@@ -118,12 +118,17 @@ TEST_F(ExchangeTest, WaitingCostsLittle) {
     receives.push_back({Direction::kReceive, bytes_of(value), peer, {Kind::kLoss, 1, 0}});
   }
   for (const bool has_message : {false, true}) {
-    const double before = processor_seconds();
     std::thread waiting([&] {
       if (has_message) exchange_->run(receives);
     });
-    std::this_thread::sleep_for(std::chrono::duration<double>(kWait));
-    EXPECT_LT(processor_seconds() - before, 0.05 * kWait) << has_message;
+    // Other work on the machine only adds to it.
+    double least = kWait;
+    for (int window = 0; window < 3; ++window) {
+      const double before = processor_seconds();
+      std::this_thread::sleep_for(std::chrono::duration<double>(kWait));
+      least = std::min(least, processor_seconds() - before);
+    }
+    EXPECT_LT(least, 0.05 * kWait) << has_message;
     if (has_message && exchange_->rank() != 0)
       exchange_->run({{Direction::kSend, bytes_of(value), 0, {Kind::kLoss, 1, 0}}});
     waiting.join();
@@ -135,10 +140,3 @@ TEST_F(ExchangeTest, WaitingCostsLittle) {
 
 }  // namespace
 }  // namespace dos::dist
-
-int main(int argc, char** argv) {
-  dos::platform::MpiEnvironment mpi(argc, argv);
-  dos::dist::environment = &mpi;
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -6,12 +6,11 @@
 #include <atomic>
 
 #include "dist/handle_transfer.hpp"
+#include "mpi_main.hpp"
 #include "rt/tasks.hpp"
 
 namespace dos::dist {
 namespace {
-
-platform::MpiEnvironment* environment = nullptr;
 
 // Rank 0 gives up. All others fail with its words; tasks that wait for messages run all the same,
 // so that every program can end.
@@ -44,10 +43,3 @@ TEST(Failure, WhoStopsStopsAllAndTheGraphsDrain) {
 
 }  // namespace
 }  // namespace dos::dist
-
-int main(int argc, char** argv) {
-  dos::platform::MpiEnvironment mpi(argc, argv);
-  dos::dist::environment = &mpi;
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -4,12 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include "mpi_main.hpp"
 #include "rt/tasks.hpp"
 
 namespace dos::dist {
 namespace {
-
-platform::MpiEnvironment* environment = nullptr;
 
 const rt::SessionConfig kOneWorker{.scheduler = "", .cpu_workers = 1};
 
@@ -91,10 +90,3 @@ TEST(HandleTransfers, APartOfAHandle) {
 
 }  // namespace
 }  // namespace dos::dist
-
-int main(int argc, char** argv) {
-  dos::platform::MpiEnvironment mpi(argc, argv);
-  dos::dist::environment = &mpi;
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}
