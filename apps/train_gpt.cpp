@@ -18,6 +18,7 @@
 #include "train/launch.hpp"
 #include "train/rank_place.hpp"
 #include "train/run_info.hpp"
+#include "train/stop_signal.hpp"
 
 namespace {
 
@@ -97,6 +98,7 @@ int main(int argc, char** argv) {
   };
   try {
     dos::platform::MpiEnvironment mpi(argc, argv);
+    dos::train::catch_stop_signals();
     // Inside, as the others may have to be waited for: MpiEnvironment::abandon().
     try {
       if (command.print_topology) {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/stop_signal.hpp"
 
-#include <array>
 #include <atomic>
 #include <csignal>
 
 namespace dos::train {
 namespace {
-
-constexpr std::array kSignals{SIGINT, SIGTERM, SIGUSR1};
 
 // Any thread may run the handler, and a handler may only use what needs no lock.
 std::atomic<int> received_signal = 0;
@@ -20,24 +17,21 @@ void remember(int signal) {
 
 }  // namespace
 
-StopSignal::StopSignal() {
-  received_signal = 0;
+void catch_stop_signals() {
   struct sigaction action {};
   action.sa_handler = remember;
-  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
   sigemptyset(&action.sa_mask);
-  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
 }
 
-StopSignal::~StopSignal() {
-  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
-}
-
-int StopSignal::number() {
+int stop_signal() {
   return received_signal;
 }
 
-const char* StopSignal::name_of(int signal) {
+const char* stop_signal_name(int signal) {
   switch (signal) {
     case SIGINT:
       return "SIGINT";

@@ -3,22 +3,15 @@
 
 namespace dos::train {
 
-/// Catches SIGINT, SIGTERM and SIGUSR1 (Slurm's warning before the time limit) while it lives:
-/// training then ends after the current step with a checkpoint. A second signal of the kind acts as
-/// if it had not been caught. One at a time.
-class StopSignal {
- public:
-  StopSignal();
-  StopSignal(const StopSignal&) = delete;
-  StopSignal& operator=(const StopSignal&) = delete;
-  ~StopSignal();
-
-  /// The signal's name, or nullptr while none arrived.
-  [[nodiscard]] static const char* received() { return name_of(number()); }
-  /// The signal's number, or 0 while none arrived.
-  [[nodiscard]] static int number();
-  /// The name of a signal that is caught, else nullptr.
-  [[nodiscard]] static const char* name_of(int signal);
-};
+/// From now to the end of the process SIGINT, SIGTERM and SIGUSR1 (Slurm's warning before the time
+/// limit) are remembered: training ends after the current step with a checkpoint, and a signal
+/// before the first step or after the last neither loses work nor fails the program. A second
+/// SIGINT or SIGTERM acts as if it had not been caught; a warning may come more than once. To be
+/// called after MPI_Init, which takes SIGUSR1.
+void catch_stop_signals();
+/// The number of the caught signal that arrived last, or 0 while none did.
+[[nodiscard]] int stop_signal();
+/// The name of a signal that is caught, else nullptr.
+[[nodiscard]] const char* stop_signal_name(int signal);
 
 }  // namespace dos::train

@@ -121,7 +121,6 @@ void Trainer::expect_same_data(const CheckpointReader& checkpoint) const {
 TrainResult Trainer::run() {
   const TrainConfig::Train& train = inputs_.config.train;
   if (writes()) metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_);
-  const StopSignal stop_signal;
   const auto every = [](Index step, Index interval) {
     return interval != 0 && step % interval == 0;
   };
@@ -144,13 +143,12 @@ TrainResult Trainer::run() {
   drain();
   if (saved_step_ != step) save(step, false);
   result_.step = step;
-  result_.stopped_by =
-      StopSignal::name_of(notes_ ? static_cast<int>(agreed_signal_) : StopSignal::number());
+  result_.stopped_by = stop_signal_name(notes_ ? static_cast<int>(agreed_signal_) : stop_signal());
   return result_;
 }
 
 bool Trainer::stops() const {
-  return notes_ ? agreed_signal_ != 0 : StopSignal::number() != 0;
+  return notes_ ? agreed_signal_ != 0 : stop_signal() != 0;
 }
 
 data::BatchShape Trainer::batch_shape() const {
@@ -193,7 +191,7 @@ void Trainer::submit_step(Index step) {
   if (recorder_ != nullptr) recorder_->begin_step(step);
   if (inputs_.exchange != nullptr) {
     inputs_.exchange->set_step(step);
-    notes_->post(step, {.signal = StopSignal::number(), .busy_ms = busy_ms_});
+    notes_->post(step, {.signal = stop_signal(), .busy_ms = busy_ms_});
   }
   submitter_.set_tag({rt::Phase::kReduce, step});
   submit_gradients(step);

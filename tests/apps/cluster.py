@@ -119,7 +119,7 @@ class Cluster:
                     raise AssertionError(f"{daemon.args[0]} ended\n{self.logs()}")
             if time.monotonic() > end:
                 raise AssertionError(f"{what}: nothing after {seconds} s\n{self.logs()}")
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def job(self, number):
         """{field: value} of scontrol show job."""

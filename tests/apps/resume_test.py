@@ -178,6 +178,16 @@ class Interrupted(AppTest):
     def test_sigusr1(self):
         self.expect_interruption_keeps_bits("SIGUSR1")
 
+    def test_a_signal_before_the_first_step(self):
+        process = self.start(LONG)
+        self.wait_for(self.out.exists, process)
+        process.send_signal(signal.SIGUSR1)
+        output, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("stopped by SIGUSR1 after step 0 of 4000", output)
+        self.resumed("--set", "train.stop_after=5")
+        self.assertEqual(self.metrics()[-1]["step"], 5)
+
     def test_a_second_signal_ends_at_once(self):
         process = self.start(LONG | {"train.batch": 200, "train.accumulate": 200})
         self.wait_for((self.out / "metrics.jsonl").exists, process)
