@@ -90,6 +90,11 @@ void add_cpu_training(const ModelShape& shape, const Layout& layout, const Setti
 
 }  // namespace
 
+bool adds_on_host(const Layout& layout, const Settings& settings) {
+  return layout.devices > layout.devices_per_rank && !settings.policy.published &&
+         settings.exchange == ExchangeWay::kDirect;
+}
+
 units::Bytes MemoryUse::total() const {
   units::Bytes sum{0};
   for (const MemoryItem& item : items) sum += item.bytes;
@@ -149,12 +154,13 @@ MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings
   const units::Params mine = problem.total() * real(layout.ranks_per_node);
   const double resident = plan.share(problem, sched::Placement::kResident);
   const double on_cpu = plan.share(problem, sched::Placement::kCpu);
-  const bool published = settings.policy.published;
+  const bool adds = adds_on_host(layout, settings);
   // The published code keeps FP32 gradients on the host.
-  const units::BytesPerParam gradient(published ? kFp32 : value_bytes(settings));
+  const double gradient = settings.policy.published ? kFp32 : value_bytes(settings);
+  const units::BytesPerParam gradients(adds ? kSumBytes : on_cpu * gradient);
   const units::BytesPerParam weight(settings.fp32 ? 0 : 2);
   MemoryUse use{.items = {{"states", mine * (1 - resident) * problem.cost.state},
-                          {kGradients, mine * on_cpu * gradient},
+                          {kGradients, mine * gradients},
                           {"working parameters", mine * on_cpu * weight}},
                 .available = available};
   if (problem.gpus() == 0) add_cpu_training(shape, layout, settings, problem.total(), use);

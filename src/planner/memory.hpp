@@ -18,6 +18,11 @@ struct Layout {
   double tokens = 0;  ///< of a micro-batch on one device
 };
 
+/// Bytes a parameter of the sum of all ranks' gradients.
+inline constexpr double kSumBytes = 4;
+/// Whether ranks send their gradients through host memory, and the owner adds them there.
+bool adds_on_host(const Layout& layout, const Settings& settings);
+
 struct MemoryItem {
   std::string category;
   units::Bytes bytes;

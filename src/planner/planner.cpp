@@ -43,13 +43,17 @@ Layout layout_of(const Request& request) {
   return layout;
 }
 
-sched::UpdateCost update_cost(const Settings& settings, bool gpu) {
+sched::UpdateCost update_cost(const Layout& layout, const Settings& settings, bool gpu) {
+  const bool sums_on_host = gpu && adds_on_host(layout, settings);
   const double value = settings.fp32 ? 4 : 2;
+  const bool flushes = gpu && settings.flush_in_update && !sums_on_host;
   return {.state = units::BytesPerParam(12),
           .weight = units::BytesPerParam(gpu ? value : 0),
-          .gradient = units::BytesPerParam(gpu && settings.flush_in_update ? value : 0),
+          .gradient = units::BytesPerParam(flushes ? value : 0),
+          .host_gradient = units::BytesPerParam(sums_on_host ? kSumBytes : 0),
           // Also in FP32, and in the published code: 4 bytes of gradient are read, no w is written.
-          .cpu_traffic = perfmodels::kCpuUpdateTraffic};
+          .cpu_traffic = perfmodels::kCpuUpdateTraffic +
+                         units::BytesPerParam(sums_on_host ? kSumBytes - value : 0)};
 }
 
 void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, MemoryUse& use) {
@@ -60,6 +64,14 @@ void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, 
                                 (plan.share(problem, sched::Placement::kResident) / gpus) *
                                 problem.cost.held();
   add_states(resident, window, use);
+}
+
+/// Parameters whose gradients a rank's GPUs send to host memory during backward.
+units::Params leave_in_backward(const Request& request, const Forecast& result) {
+  if (adds_on_host(result.layout, request.settings))
+    return units::Params(static_cast<double>(request.model.params()));
+  if (request.settings.flush_in_update) return units::Params(0);
+  return result.problem.total() * result.plan.share(result.problem, sched::Placement::kCpu);
 }
 
 std::string limit_of(const Request& request, const Forecast& result) {
@@ -92,7 +104,7 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   const Layout& layout = result.layout;
   sched::Problem& problem = result.problem;
   problem.rates = perfmodels::rates_of(request.machine, layout.ranks_per_node);
-  problem.cost = update_cost(settings, problem.gpus() > 0);
+  problem.cost = update_cost(layout, settings, problem.gpus() > 0);
   const Index most = subgroup_params(request, problem.rates);
   problem.subgroups = settings.policy.published
                           ? cut_as_published(request.model, request.ranks, most)
@@ -106,9 +118,8 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   if (problem.gpus() > 0) add_planned_states(problem, result.plan, result.gpu);
   result.host = host_use(request.model, layout, settings, problem, result.plan,
                          request.machine.dram_capacity.value);
-  const double on_cpu = result.plan.share(problem, sched::Placement::kCpu);
-  const units::Params flushed = problem.total() * (settings.flush_in_update ? 0 : on_cpu) /
-                                static_cast<double>(layout.devices_per_rank);
+  const units::Params flushed =
+      leave_in_backward(request, result) / static_cast<double>(layout.devices_per_rank);
   result.phases =
       phase_times(request.model, request.machine, layout, settings, flushed, result.plan.time);
   result.sent = sent_by_rank(request.model, request.ranks, settings);

@@ -172,6 +172,8 @@ TEST(Memory, GradientsLeaveDuringBackwardWhereTheyDoNotFit) {
 
 TEST(Memory, RecomputeSavesActivations) {
   Request request = test::request("h100-4x", "llama-20b", 4);
+  // It takes no more for states than it needs.
+  request.policy = "zero-offload";
   const Forecast with = forecast(request);
   request.settings.recompute = false;
   EXPECT_GT(forecast(request).gpu.total(), with.gpu.total());
@@ -207,6 +209,26 @@ TEST(Forecast, SeveralNodesExchangeOverTheNetwork) {
               HasSubstr("2 nodes of h100-4x: its machine file has no network.bandwidth"));
   request.ranks = 4;
   EXPECT_EQ(error_of(request), "no error");
+}
+
+TEST(Forecast, SumsOfSeveralRanksComeFromHostMemory) {
+  Request request = test::request("h100-4x", "llama-20b", 4);
+  const Forecast direct = forecast(request);
+  EXPECT_EQ(direct.problem.cost.streamed_in(), units::BytesPerParam(16));
+  // Every GPU sends all of its 16-bit gradients to host memory, at 55.2 GB/s.
+  EXPECT_GE(direct.phases.backward.value(),
+            2 * static_cast<double>(request.model.params()) / 55.2e9);
+  const double sums = 4 * static_cast<double>(request.model.params());
+  for (const MemoryItem& item : direct.host.items)
+    if (item.category == "gradients") {
+      EXPECT_DOUBLE_EQ(item.bytes.value(), sums);
+    }
+  request.settings.exchange = ExchangeWay::kCollective;
+  const Forecast between_gpus = forecast(request);
+  EXPECT_EQ(between_gpus.problem.cost.streamed_in(), units::BytesPerParam(12));
+  EXPECT_LT(between_gpus.plan.time, direct.plan.time);
+  EXPECT_EQ(forecast(test::request("h100-4x", "llama-7b", 1)).problem.cost.streamed_in(),
+            units::BytesPerParam(12));
 }
 
 TEST(Forecast, RanksOfANodeMayBeChosen) {
