@@ -58,6 +58,7 @@ void run(CommandLine& command, const CLI::App& app, dos::platform::MpiEnvironmen
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   CommandLine command;
+  command.launch.machines = DOS_MACHINE_FOLDER;
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
   CLI::App app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::train::describe_keys() +
@@ -85,6 +86,8 @@ int main(int argc, char** argv) {
   app.add_option("--trace", command.launch.trace,
                  "record a trace of the run into this folder; see docs/traces.md");
   app.add_option("--trace-steps", command.launch.trace_steps, "A:B: only these steps");
+  app.add_option("--machines", command.launch.machines,
+                 "folder of the machine files that calibrate writes, for dist.weights=auto");
   app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
   app.add_flag("--print-topology", command.print_topology,
                "print the cores, NUMA nodes and GPUs of each rank, one line each, and stop");

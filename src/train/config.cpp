@@ -160,7 +160,8 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"dist.zero", &c.dist.zero,
        "what ranks share out: 1: optimizer states; 2: gradients too; 3: parameters too"},
       {"dist.weights", &c.dist.weights,
-       "comma-separated, one positive number a rank: its share of the updates; empty: equal"},
+       "comma-separated, one positive number a rank: its share of the updates; empty: equal; auto: "
+       "by what calibrate measured on each rank's node"},
       {"dist.timeout_s", &c.dist.timeout_s, "seconds after which a silent rank is lost"},
   };
 }

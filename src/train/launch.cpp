@@ -28,6 +28,7 @@
 #include "train/handshake.hpp"
 #include "train/preparation.hpp"
 #include "train/rank_place.hpp"
+#include "train/rank_weights.hpp"
 #include "train/run_info.hpp"
 #include "train/tracing.hpp"
 #include "train/trainer.hpp"
@@ -302,8 +303,10 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
 void launch_together(LaunchOptions options, const RankPlace& place, dist::Exchange& exchange) {
   options.out = dist::gather_texts(exchange, options.out.string()).front();
   Preparation run = prepare_together(options, exchange);
+  const TrainConfig::Train& train = run.config.train;
   const std::vector<double> weights =
-      dist::parse_weights("dist.weights", run.config.dist.weights, exchange.ranks());
+      rank_weights(run.config.dist.weights, options.machines, place,
+                   train.cuda_devices != 0 && !rt::cuda_bus_ids().empty(), exchange);
   const RankShare share = share_of(run.layout, exchange.rank(), weights, run.config.dist.zero);
   launch_prepared(options, {.place = place, .share = share, .exchange = &exchange}, std::move(run));
 }

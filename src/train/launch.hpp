@@ -21,8 +21,9 @@ struct LaunchOptions {
   bool dry_run = false;
   bool explain = false;  ///< print at the end what the scheduler planned and did
   bool quiet = false;
-  std::filesystem::path trace;  ///< folder of the trace; "": none
-  std::string trace_steps;      ///< "A:B"; "": all
+  std::filesystem::path trace;     ///< folder of the trace; "": none
+  std::string trace_steps;         ///< "A:B"; "": all
+  std::filesystem::path machines;  ///< folder of what calibrate measured, for dist.weights = auto
 };
 
 /// The configuration of a run: that of the checkpoint when one is resumed (except

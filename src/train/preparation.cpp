@@ -11,6 +11,7 @@
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
 #include "train/handshake.hpp"
+#include "train/rank_weights.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
@@ -60,7 +61,8 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
   std::optional<CheckpointReader> checkpoint = find_checkpoint(options);
   TrainConfig config = merge(options, checkpoint);
   config.validate();
-  static_cast<void>(dist::parse_weights("dist.weights", config.dist.weights, ranks));
+  if (config.dist.weights != kAutoWeights)
+    static_cast<void>(dist::parse_weights("dist.weights", config.dist.weights, ranks));
   data::Dataset dataset = data::open_dataset(config.data.path);
   models::ModelConfig model =
       config.resolve_model(dataset.manifest ? dataset.manifest->vocabulary : 0);

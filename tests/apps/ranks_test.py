@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -136,6 +137,39 @@ class Ranks(AppTest):
         paje = (self.folder / "paje.trace").read_text()
         for rank in range(ranks):
             self.assertIn(f'MPICt {rank}_p "{rank}_mpict"', paje)
+
+    def test_reductions_overlap_backward(self):
+        folder = self.folder / "trace"
+        self.expect_success(self.run_ranks(2, "--trace", str(folder), keys=KEYS | {"dist.zero": 2}))
+        for rank in range(2):
+            backward = {}
+            for task in csv.DictReader((folder / f"rank{rank}" / "tasks.csv").read_text().splitlines()):
+                if task["phase"] == "backward":
+                    backward.setdefault(task["step"], []).append(
+                        (float(task["start_us"]), float(task["end_us"])))
+            rows = csv.DictReader((folder / f"rank{rank}" / "mpi.csv").read_text().splitlines())
+            sends = [float(row["start_us"]) for row in rows if row["operation"] == "send gradient"]
+            # The last layers' gradients are under way while the first layers' are computed.
+            overlapped = [step for step, times in backward.items()
+                          if any(min(times)[0] < send < max(times)[0] for send in sends)]
+            self.assertEqual(len(backward), KEYS["train.steps"])
+            self.assertGreater(len(overlapped), len(backward) // 2, overlapped)
+
+    def test_calibrated_rates_decide_who_owns(self):
+        machines = self.folder / "machines"
+        machines.mkdir()
+        host = socket.gethostname()
+        chosen = KEYS | {"dist.weights": "auto"}
+        absent = self.run_ranks(2, "--machines", str(machines), keys=chosen)
+        self.expect_error(absent, "dist.weights = auto: rank 0 ", f"{host}.toml", "write one number a rank",
+                          more_lines=True)
+        self.expect_nothing_written()
+        text = (Path(os.environ["DOS_SOURCE_DIR"]) / "perfmodels/machines/cpu-2core.toml").read_text()
+        before, _, after = text.partition("[calibration]")
+        (machines / f"{host}.toml").write_text(before + "[node]" + after.partition("[node]")[2])
+        result = self.run_ranks(2, "--machines", str(machines), keys=chosen)
+        self.expect_success(result)
+        self.assertIn("dist.weights = auto: 1,1 of the fastest rank's 1.01 Gparam/s", result.stderr)
 
     def test_the_memory_estimate_is_of_each_rank(self):
         result = self.run_ranks(2, "--dry-run", keys=KEYS | {"dist.zero": 3})

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/rank_weights.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/log.hpp"
+#include "dist/gather.hpp"
+#include "dist/owners.hpp"
+#include "perfmodels/machine.hpp"
+#include "platform/topology.hpp"
+#include "sched/bound.hpp"
+#include "train/handshake.hpp"
+
+namespace dos::train {
+namespace {
+
+units::ParamsPerSecond measured_rate(const std::filesystem::path& machines, const RankPlace& place,
+                                     bool uses_gpus) {
+  const platform::Topology topology = platform::read_topology();
+  perfmodels::Machine machine = perfmodels::find_machine(
+      "this", machines,
+      {.name = place.host, .cores = topology.cores, .nvidia_gpus = topology.nvidia_gpus});
+  if (!uses_gpus) machine.gpus.value = 0;
+  return update_rate(perfmodels::rates_of(machine, place.position.local_size));
+}
+
+}  // namespace
+
+units::ParamsPerSecond update_rate(const perfmodels::Rates& rates) {
+  // The bound is proportional to it.
+  constexpr units::Params params{1e9};
+  constexpr units::BytesPerParam kSum{4};
+  sched::Problem problem;
+  problem.subgroups = {{.params = static_cast<Index>(params.value())}};
+  problem.rates = rates;
+  if (!rates.gpus.empty()) problem.cost.host_gradient = kSum;
+  const units::Bytes enough = params * problem.cost.held();
+  problem.memory.assign(rates.gpus.size(), {.update = enough, .resident = units::Bytes(0)});
+  return params / sched::lower_bound(problem, {.busy_links = true, .residents = false}).time;
+}
+
+std::vector<double> relative_weights(const std::vector<double>& rates) {
+  const double most = *std::max_element(rates.begin(), rates.end());
+  std::vector<double> weights;
+  for (const double rate : rates) {
+    const double digit = std::pow(10, std::floor(std::log10(rate / most)) - 2);
+    weights.push_back(std::round(rate / most / digit) * digit);
+  }
+  return weights;
+}
+
+std::vector<double> rank_weights(const std::string& text, const std::filesystem::path& machines,
+                                 const RankPlace& place, bool uses_gpus, dist::Exchange& exchange) {
+  if (text != kAutoWeights) return dist::parse_weights("dist.weights", text, exchange.ranks());
+  nlohmann::json mine;
+  try {
+    mine["rate"] = measured_rate(machines, place, uses_gpus).value();
+  } catch (const Error& error) {
+    mine["error"] = error.what();
+  }
+  const std::vector<std::string> all = dist::gather_texts(exchange, mine.dump());
+  std::vector<double> rates;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const nlohmann::json its = nlohmann::json::parse(all[rank]);
+    if (its.contains("error"))
+      throw AgreedError(
+          fmt::format("dist.weights = auto: rank {} on its node: {}; or write one number a rank",
+                      rank, its.at("error").get<std::string>()));
+    rates.push_back(its.at("rate").get<double>());
+  }
+  const std::vector<double> weights = relative_weights(rates);
+  if (exchange.rank() == 0)
+    log::info("dist.weights = auto: {} of the fastest rank's {:.3g} Gparam/s",
+              fmt::join(weights, ","), *std::max_element(rates.begin(), rates.end()) / 1e9);
+  return weights;
+}
+
+}  // namespace dos::train

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "base/types.hpp"
+#include "dist/exchange.hpp"
+#include "perfmodels/rates.hpp"
+#include "train/rank_place.hpp"
+
+namespace dos::train {
+
+/// The value of dist.weights that stands for measured rates.
+inline constexpr const char* kAutoWeights = "auto";
+
+/// How fast a rank with these rates updates parameters: by the bound of docs/scheduler.md, with no
+/// states resident on a GPU and sums of gradients in host memory.
+units::ParamsPerSecond update_rate(const perfmodels::Rates& rates);
+
+/// Rates relative to the fastest, to three digits.
+std::vector<double> relative_weights(const std::vector<double>& rates);
+
+/// dist.weights, one number a rank. With "auto" each rank brings the rate of what `calibrate`
+/// measured on its node (the machine file "this" of `machines`), divided among the node's ranks;
+/// without `uses_gpus`, that of its CPU alone. Waits for all. Throws AgreedError on every rank when
+/// one has no such file, and Error as dist::parse_weights() does.
+std::vector<double> rank_weights(const std::string& text, const std::filesystem::path& machines,
+                                 const RankPlace& place, bool uses_gpus, dist::Exchange& exchange);
+
+}  // namespace dos::train
