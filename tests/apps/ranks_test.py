@@ -187,6 +187,24 @@ class Ranks(AppTest):
         step = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
         self.assertEqual(self.metrics()[-1]["step"], step)
 
+    def test_a_slow_rank_is_named(self):
+        # Steps that are long enough to be held up in each of three running.
+        keys = ENDLESS | {"model.width": 64, "model.context": 64, "train.batch": 16, "dist.timeout_s": 60}
+        process = self.start_ranks(2, keys, ("sh", "-c", WATCHED, "sh", str(self.folder / "err")))
+        slow, log = self.pids()[1], self.folder / "err.0"
+        end = time.monotonic() + 60
+        while "is slow" not in log.read_text():
+            self.assertLess(time.monotonic(), end, log.read_text())
+            os.kill(slow, signal.SIGSTOP)
+            time.sleep(0.3)
+            os.kill(slow, signal.SIGCONT)
+            time.sleep(0.05)
+        self.assertRegex(log.read_text(), r"warning .*rank 1 is slow: its tasks took \d+ ms, the median rank's \d+ ms, "
+                                          r"in each of 3 steps")
+        os.kill(slow, signal.SIGUSR1)
+        process.communicate(timeout=60)
+        self.assertEqual((self.folder / "err.status.1").read_text().strip(), "0")
+
     def test_a_divergence_is_named_once_with_its_rank(self):
         result = self.run_ranks(2, keys=KEYS | {"optim.lr": 1e36, "optim.warmup": 0, "dist.zero": 3})
         self.assertNotEqual(result.returncode, 0)
