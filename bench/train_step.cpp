@@ -22,6 +22,7 @@
 #include "optim/subgroups.hpp"
 #include "planner/phases.hpp"
 #include "platform/blas.hpp"
+#include "rt/device.hpp"
 #include "rt/submitter.hpp"
 #include "sched_starpu/policies.hpp"
 #include "spread.hpp"
@@ -292,7 +293,8 @@ void run(const Options& options) {
   dos::expect(options.steps > 0 && options.warmup >= 0,
               "--steps must be at least 1 and --warmup 0");
   dos::platform::blas::use_one_thread();
-  dos::sched_starpu::configure({.model_on_host = options.cuda_devices == 0});
+  dos::sched_starpu::configure(
+      {.model_on_host = options.cuda_devices == 0, .released = &dos::rt::released_on});
   dos::rt::Session session({.scheduler = options.scheduler,
                             .cpu_workers = options.workers,
                             .cuda_workers = options.cuda_devices,

@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "perfmodels/machine.hpp"
+#include "rt/device.hpp"
 #include "rt/session.hpp"
 #include "sched_starpu/policies.hpp"
 #include "simulated/exchange.hpp"
@@ -301,7 +302,9 @@ class Program {
 StepResult run(const StepTask& task) {
   cpu_rate = task.cpu_rate;
   gpu_rate = task.gpu_rate;
-  dos::sched_starpu::configure({.options = task.options, .observer = &dos::bench::note_placement});
+  dos::sched_starpu::configure({.options = task.options,
+                                .observer = &dos::bench::note_placement,
+                                .released = &dos::rt::released_on});
   const dos::rt::Session session({.scheduler = task.policy,
                                   .cpu_workers = task.cpu_workers,
                                   .cuda_workers = 1,

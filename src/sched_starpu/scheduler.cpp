@@ -91,7 +91,7 @@ Surroundings Scheduler::surroundings() const {
     const double out = starpu_transfer_bandwidth(id, STARPU_MAIN_RAM) * kMega;
     result.gpus.push_back({.h2d = units::BytesPerSecond(in),
                            .d2h = units::BytesPerSecond(out),
-                           .memory = memory_for_states(id, {})});
+                           .memory = memory_for_states(id, {}, settings_)});
     result.transfer_latency = units::Seconds(std::max(
         result.transfer_latency.value(), starpu_transfer_latency(STARPU_MAIN_RAM, id) * kMicro));
   }
@@ -164,7 +164,7 @@ void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
 
 void Scheduler::read_memory() {
   for (std::size_t g = 1; g < nodes_.size(); ++g)
-    board_->set_memory(nodes_[g].device, memory_for_states(nodes_[g].id, held_));
+    board_->set_memory(nodes_[g].device, memory_for_states(nodes_[g].id, held_, settings_));
   held_ = {};
 }
 

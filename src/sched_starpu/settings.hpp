@@ -15,6 +15,10 @@ namespace dos::sched_starpu {
 using PlacementObserver = void (*)(const starpu_task* task, Index params, int node,
                                    bool is_resident);
 
+/// Bytes on a memory node of buffers whose contents the program has released: dead, and free for
+/// updates. Called under the scheduler's lock.
+using ReleasedMemory = Index (*)(int node);
+
 /// How a policy runs.
 struct Settings {
   sched::PolicyOptions options{};
@@ -27,6 +31,7 @@ struct Settings {
   /// sums of several ranks, which arrive there.
   bool gradients_on_host = false;
   PlacementObserver observer = nullptr;
+  ReleasedMemory released = nullptr;  ///< null: nothing is ever released
 };
 
 }  // namespace dos::sched_starpu

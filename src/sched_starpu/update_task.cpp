@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "rt/device.hpp"
 #include "sched_starpu/runtime_version.hpp"
 
 namespace dos::sched_starpu {
@@ -104,7 +103,8 @@ void start_return(starpu_task* task, const Settings& settings, unsigned node) {
 }
 
 sched::StateMemory memory_for_states(unsigned node,
-                                     const std::vector<starpu_data_handle_t>& buffers) {
+                                     const std::vector<starpu_data_handle_t>& buffers,
+                                     const Settings& settings) {
   const auto total = static_cast<double>(starpu_memory_get_total(node));
   if (total < 0) return {.update = kUnlimited, .resident = kUnlimited};
   auto free = static_cast<double>(starpu_memory_get_available(node));
@@ -113,7 +113,8 @@ sched::StateMemory memory_for_states(unsigned node,
     starpu_data_query_status(buffer, static_cast<int>(node), &is_allocated, nullptr, nullptr);
     if (is_allocated != 0) free += bytes_of(buffer);
   }
-  const auto released = static_cast<double>(rt::released_on(static_cast<int>(node)));
+  const auto released = static_cast<double>(
+      settings.released == nullptr ? 0 : settings.released(static_cast<int>(node)));
   const auto less_reserve = [&](double bytes) {
     return units::Bytes(std::max(0.0, std::min(bytes, total) - kReserve * total));
   };

@@ -27,9 +27,10 @@ void add_held_buffers(starpu_task* task, const Settings& settings,
 
 /// What states may use of a GPU, read from StarPU: what is free, and what `buffers` have of it
 /// already, less a reserve of 3 %: at the very limit StarPU evicts what it needs next. While the
-/// update runs also what buffers have given up whose contents are released (activations).
+/// update runs also what settings.released says (activations).
 sched::StateMemory memory_for_states(unsigned node,
-                                     const std::vector<starpu_data_handle_t>& buffers);
+                                     const std::vector<starpu_data_handle_t>& buffers,
+                                     const Settings& settings);
 
 /// Starts to copy to host memory what the update only reads, by its priority among copies. StarPU
 /// does not remember it as the task's: it may still run anywhere.

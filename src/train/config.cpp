@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "models/registry.hpp"
 #include "rt/cuda.hpp"
+#include "rt/device.hpp"
 #include "rt/trace_sink.hpp"
 
 namespace dos::train {
@@ -304,6 +305,7 @@ sched_starpu::Settings TrainConfig::scheduling(Index ranks) const {
   settings.model_on_host = !rt::has_cuda() || train.cuda_devices == 0;
   settings.gradients_on_host = ranks > 1;
   settings.observer = &rt::trace_placement;
+  settings.released = &rt::released_on;
   settings.options.validate();
   return settings;
 }

@@ -105,6 +105,7 @@ class DeviceMemory : public testing::Test {
   /// False when there is no device.
   bool start(const std::string& policy, Settings settings = {}) {
     settings.options.residents = false;
+    settings.released = &rt::released_on;
     configure(settings);
     try {
       session_.emplace(rt::SessionConfig{

@@ -92,6 +92,7 @@ nlohmann::json device_of(int worker, const Placement& placement) {
 
 nlohmann::json run(Index gpus, const std::string& policy) {
   simulate_codelets();
+  dos::sched_starpu::configure({.released = &dos::rt::released_on});
   dos::test::TrainingRun run(options(gpus, policy));
   run.submitter().keep_from_cpus(false);
   const std::vector<std::int32_t> tokens(
