@@ -14,9 +14,9 @@
 #include "planner/scaling.hpp"
 #include "planner/timeline.hpp"
 #include "planner/validation.hpp"
-#include "platform/topology.hpp"
 #include "sched/registry.hpp"
 #include "train/plan_model.hpp"
+#include "train/rank_weights.hpp"
 
 namespace {
 
@@ -31,13 +31,6 @@ struct CommandLine {
   bool scaling = false;
   dos::planner::Request request;
 };
-
-dos::perfmodels::Host this_host() {
-  const dos::platform::Topology topology = dos::platform::read_topology();
-  return {.name = dos::platform::host_name(),
-          .cores = topology.cores,
-          .nvidia_gpus = topology.nvidia_gpus};
-}
 
 std::string policy_footer() {
   std::string text = "Policies:\n";
@@ -60,7 +53,7 @@ void run(CommandLine& command) {
   planner::Request& request = command.request;
   request.machine =
       perfmodels::find_machine(command.machine, command.machines,
-                               command.machine == "this" ? this_host() : perfmodels::Host{});
+                               command.machine == "this" ? train::this_host() : perfmodels::Host{});
   request.model = train::find_planned_model(command.model);
   for (const std::string& assignment : command.assignments)
     planner::set_from_text(assignment, request.settings);

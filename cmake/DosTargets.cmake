@@ -9,10 +9,10 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo)
 endif()
 # Contracts stay checked in every build type: no -DNDEBUG.
-# Line tables are what backtraces and profilers need; -g takes a third more time to compile.
+# Line tables are what backtraces and profilers need; -g takes half as long again to compile.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1")
 if(DOS_SANITIZE)
-  # They look for faults, not for speed, and compile in less than a third of the time like this.
+  # They look for faults, not for speed, and compile in a half to a quarter of the time like this.
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-Og -g1")
 endif()
 

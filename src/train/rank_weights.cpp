@@ -11,7 +11,7 @@
 #include "base/log.hpp"
 #include "dist/gather.hpp"
 #include "dist/owners.hpp"
-#include "perfmodels/machine.hpp"
+#include "planner/memory.hpp"
 #include "platform/topology.hpp"
 #include "sched/bound.hpp"
 #include "train/handshake.hpp"
@@ -21,24 +21,26 @@ namespace {
 
 units::ParamsPerSecond measured_rate(const std::filesystem::path& machines, const RankPlace& place,
                                      bool uses_gpus) {
-  const platform::Topology topology = platform::read_topology();
-  perfmodels::Machine machine = perfmodels::find_machine(
-      "this", machines,
-      {.name = place.host, .cores = topology.cores, .nvidia_gpus = topology.nvidia_gpus});
+  perfmodels::Machine machine = perfmodels::find_machine("this", machines, this_host());
   if (!uses_gpus) machine.gpus.value = 0;
   return update_rate(perfmodels::rates_of(machine, place.position.local_size));
 }
 
 }  // namespace
 
+perfmodels::Host this_host() {
+  const platform::Topology topology = platform::read_topology();
+  return {
+      .name = platform::host_name(), .cores = topology.cores, .nvidia_gpus = topology.nvidia_gpus};
+}
+
 units::ParamsPerSecond update_rate(const perfmodels::Rates& rates) {
   // The bound is proportional to it.
   constexpr units::Params params{1e9};
-  constexpr units::BytesPerParam kSum{4};
   sched::Problem problem;
   problem.subgroups = {{.params = static_cast<Index>(params.value())}};
   problem.rates = rates;
-  if (!rates.gpus.empty()) problem.cost.host_gradient = kSum;
+  if (!rates.gpus.empty()) problem.cost.host_gradient = units::BytesPerParam(planner::kSumBytes);
   const units::Bytes enough = params * problem.cost.held();
   problem.memory.assign(rates.gpus.size(), {.update = enough, .resident = units::Bytes(0)});
   return params / sched::lower_bound(problem, {.busy_links = true, .residents = false}).time;

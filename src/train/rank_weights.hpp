@@ -8,6 +8,7 @@
 #include "base/quantity.hpp"
 #include "base/types.hpp"
 #include "dist/exchange.hpp"
+#include "perfmodels/machine.hpp"
 #include "perfmodels/rates.hpp"
 #include "train/rank_place.hpp"
 
@@ -15,6 +16,9 @@ namespace dos::train {
 
 /// The value of dist.weights that stands for measured rates.
 inline constexpr const char* kAutoWeights = "auto";
+
+/// This machine, as calibrate writes it into a machine file. Throws Error when it cannot be read.
+perfmodels::Host this_host();
 
 /// How fast a rank with these rates updates parameters: by the bound of docs/scheduler.md, with no
 /// states resident on a GPU and sums of gradients in host memory.

@@ -143,7 +143,10 @@ TrainResult Trainer::run() {
   drain();
   if (saved_step_ != step) save(step, false);
   result_.step = step;
-  result_.stopped_by = stop_signal_name(notes_ ? static_cast<int>(agreed_signal_) : stop_signal());
+  // One that came after the last step stopped nothing.
+  if (step < inputs_.config.last_step())
+    result_.stopped_by =
+        stop_signal_name(notes_ ? static_cast<int>(agreed_signal_) : stop_signal());
   return result_;
 }
 
