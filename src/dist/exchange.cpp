@@ -138,6 +138,11 @@ void Exchange::observe(MessageObserver* observer) {
   observer_ = observer;
 }
 
+void Exchange::prepare_thread(std::function<void()> work) {
+  const std::lock_guard lock(mutex_);
+  preparation_ = std::move(work);
+}
+
 double Exchange::processor_share() {
   const Seconds age = Clock::now() - started_;
   return platform::thread_processor_seconds(thread()) / age.count();
@@ -185,10 +190,13 @@ bool Exchange::may_end() {
 }
 
 void Exchange::progress(bool& was_busy) {
+  std::function<void()> preparation;
   {
     const std::lock_guard lock(mutex_);
     if (abandoned_) throw Stop{{rank(), *abandoned_}, true};
+    preparation = std::exchange(preparation_, nullptr);
   }
+  if (preparation) preparation();
   start_posted();
   ended_.clear();
   transfers_.test(ended_);

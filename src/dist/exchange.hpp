@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -101,6 +102,9 @@ class Exchange {
   /// From now on; null: nobody. The one before is told nothing any more.
   void observe(MessageObserver* observer);
 
+  /// Runs `work` on the progress thread before it starts another message: for what a thread must do
+  /// before MPI may use a GPU's memory.
+  void prepare_thread(std::function<void()> work);
   /// The progress thread, to be bound to cores. Pre: before close().
   [[nodiscard]] std::thread::native_handle_type thread() { return thread_.native_handle(); }
   /// Part of a core that the progress thread has used since it started. Pre: before close().
@@ -140,6 +144,7 @@ class Exchange {
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Batch>> posted_;
   std::optional<ExchangeOptions> new_options_;
+  std::function<void()> preparation_;
   std::optional<Failure> failure_;
   std::optional<std::string> abandoned_;
   bool closing_ = false;

@@ -25,7 +25,7 @@ class HandleTransfers::Transfer final : public rt::AccessListener, public Comple
 
   void ended() noexcept override {
     const std::unique_ptr<Transfer> self(this);
-    rt::end_access(handle_);
+    rt::end_access(handle_, owner_.node_);
     owner_.end_one();
   }
 
@@ -60,7 +60,7 @@ void HandleTransfers::begin(std::unique_ptr<Transfer> transfer, rt::Mode mode) {
     ++under_way_;
   }
   Transfer* started = transfer.release();
-  rt::request_access(started->handle(), mode, *started);
+  rt::request_access(started->handle(), node_, mode, *started);
 }
 
 void HandleTransfers::end_one() {

@@ -8,16 +8,21 @@
 
 #include "dist/exchange.hpp"
 #include "rt/access.hpp"
+#include "rt/device.hpp"
 
 namespace dos::dist {
 
 /// Sends and receives the contents of handles in the order of submission, as if by tasks: a send
 /// starts when the tasks before it have written the handle, and holds back those that overwrite it
 /// until it has arrived; a receive starts when the tasks before it have used the handle, and holds
-/// back those that read it. StarPU brings the elements to host memory. One thread submits.
+/// back those that read it. StarPU brings the elements to the memory node from and to which MPI
+/// copies. One thread submits.
 class HandleTransfers {
  public:
-  explicit HandleTransfers(Exchange& exchange) : exchange_(exchange) {}
+  /// `node`: rt::kHostNode, or that of a CUDA device where MPI knows GPUs; the other rank's may be
+  /// another.
+  explicit HandleTransfers(Exchange& exchange, int node = rt::kHostNode)
+      : exchange_(exchange), node_(node) {}
   HandleTransfers(const HandleTransfers&) = delete;
   HandleTransfers& operator=(const HandleTransfers&) = delete;
   /// Waits as wait() does.
@@ -37,6 +42,7 @@ class HandleTransfers {
   void end_one();
 
   Exchange& exchange_;
+  int node_;
   std::mutex mutex_;
   std::condition_variable over_;
   Index under_way_ = 0;

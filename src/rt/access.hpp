@@ -13,21 +13,22 @@ class AccessListener {
   AccessListener(const AccessListener&) = delete;
   AccessListener& operator=(const AccessListener&) = delete;
 
-  /// The handle's elements lie at `data`, in host memory, until end_access(). Called once, on a
-  /// worker or on a thread that submits a task, requests or ends an access: it must not wait, nor
-  /// submit.
+  /// The handle's elements lie at `data`, in the memory of the node that was asked for, until
+  /// end_access(). Called once, on a worker or on a thread that submits a task, requests or ends an
+  /// access: it must not wait, nor submit.
   virtual void granted(void* data) noexcept = 0;
 
  protected:
   ~AccessListener() = default;
 };
 
-/// Asks for access to `handle` in the order of submission, as a task would: after the tasks and
-/// accesses submitted before, and before those submitted later. Returns at once; `listener` may
-/// have been called by then. Both must live until end_access(). Pre: `mode` is not kScratch.
-void request_access(const Handle& handle, Mode mode, AccessListener& listener);
+/// Asks for access to `handle` on a memory node (kHostNode, or Device::node of a CUDA device) in
+/// the order of submission, as a task would: after the tasks and accesses submitted before, and
+/// before those submitted later. Returns at once; `listener` may have been called by then. Both
+/// must live until end_access(). Pre: `mode` is not kScratch.
+void request_access(const Handle& handle, int node, Mode mode, AccessListener& listener);
 
-/// Gives the handle back. Any thread. Pre: the access was granted.
-void end_access(const Handle& handle);
+/// Gives the handle back. Any thread. Pre: the access on this node was granted.
+void end_access(const Handle& handle, int node);
 
 }  // namespace dos::rt

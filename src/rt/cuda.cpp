@@ -97,6 +97,13 @@ std::vector<Index> cuda_memory_bytes() {
   return bytes;
 }
 
+void use_cuda_device(int worker) {
+  const int device = starpu_worker_get_devid(worker);
+  const cudaError_t status = cudaSetDevice(device);
+  expect(status == cudaSuccess, "CUDA device {} cannot be used by another thread: {}", device,
+         cudaGetErrorString(status));
+}
+
 CudaStream cuda_stream() {
   return starpu_cuda_get_local_stream();
 }

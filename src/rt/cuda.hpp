@@ -21,6 +21,10 @@ bool has_cuda();
 /// platform::Gpu::bus; none when StarPU was built without CUDA or there is no driver.
 std::vector<std::string> cuda_bus_ids();
 
+/// Makes the device of a CUDA worker the calling thread's, for libraries that look for one. Throws
+/// Error when the device cannot be used or StarPU was built without CUDA.
+void use_cuda_device(int worker);
+
 /// The stream of the running CUDA worker. Throws Error when StarPU was built without CUDA.
 CudaStream cuda_stream();
 

@@ -23,6 +23,10 @@ std::vector<Index> cuda_memory_bytes() {
   return {};
 }
 
+void use_cuda_device(int /*worker*/) {
+  fail("{}", kAbsent);
+}
+
 CudaStream cuda_stream() {
   fail("{}", kAbsent);
 }

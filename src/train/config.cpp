@@ -163,6 +163,9 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"dist.weights", &c.dist.weights,
        "comma-separated, one positive number a rank: its share of the updates; empty: equal; auto: "
        "by what calibrate measured on each rank's node"},
+      {"dist.gpu_messages", &c.dist.gpu_messages,
+       "auto: MPI reads and writes the memory of a rank's only GPU where it can; off: messages go "
+       "through host memory"},
       {"dist.timeout_s", &c.dist.timeout_s, "seconds after which a silent rank is lost"},
   };
 }
@@ -214,6 +217,8 @@ void TrainConfig::validate() const {
          "sched.share must lie in [0, 1] (or be -1: the policy's choice), got {}", sched.share);
   expect_at_least("sched.window", sched.window, 0);
   expect_between("dist.zero", dist.zero, 1, 3);
+  expect(dist.gpu_messages == "auto" || dist.gpu_messages == "off",
+         "dist.gpu_messages = '{}' is not supported; known: auto, off", dist.gpu_messages);
   expect(dist.timeout_s >= 1, "dist.timeout_s must be at least 1, got {}", dist.timeout_s);
   static_cast<void>(parameter_types());
   optimizer().validate();

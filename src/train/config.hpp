@@ -81,6 +81,7 @@ struct TrainConfig {
   struct Dist {
     Index zero = 1;
     std::string weights;
+    std::string gpu_messages = "auto";
     double timeout_s = 60;
   } dist;
 

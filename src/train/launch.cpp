@@ -26,6 +26,7 @@
 #include "train/explain.hpp"
 #include "train/fit.hpp"
 #include "train/handshake.hpp"
+#include "train/message_memory.hpp"
 #include "train/preparation.hpp"
 #include "train/rank_place.hpp"
 #include "train/rank_weights.hpp"
@@ -82,8 +83,8 @@ std::string describe_precision(const TrainConfig& config) {
 }
 
 void report_start(const TrainConfig& config, const models::ModelConfig& model,
-                  const tensor::Layout& layout, const rt::Session& session,
-                  const RankShare& share) {
+                  const tensor::Layout& layout, const rt::Session& session, const RankShare& share,
+                  const MessageMemory& messages) {
   log::info(
       "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters in "
       "{} subgroups, {}",
@@ -93,11 +94,8 @@ void report_start(const TrainConfig& config, const models::ModelConfig& model,
   log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
             session.scheduler(), session.cpu_workers(), platform::blas::core_type());
   if (share.ranks > 1)
-    log::info("{} ranks, dist.zero = {}; {}, {}", share.ranks, share.zero,
-              platform::MpiEnvironment::library_version(),
-              platform::MpiEnvironment::is_cuda_aware()
-                  ? "which could send from GPUs: messages go through host memory all the same"
-                  : "which does not know GPUs: messages go through host memory");
+    log::info("{} ranks, dist.zero = {}; {}; {}", share.ranks, share.zero,
+              platform::MpiEnvironment::library_version(), messages.words);
   if (config.parameter_types().working == DType::kBF16)
     log::info("BF16 products: {}", codelets::bf16_products());
 }
@@ -214,6 +212,10 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
       start_trace(session, traced, options.trace_steps, run.model);
   std::optional<MessageTrace> messages;
   if (recorder && exchange != nullptr) messages.emplace(*recorder, *exchange);
+  const MessageMemory memory = choose_message_memory(
+      run.config.dist.gpu_messages, platform::MpiEnvironment::is_cuda_aware(), rt::devices());
+  if (exchange != nullptr && memory.gpu)
+    exchange->prepare_thread([worker = memory.gpu->worker] { rt::use_cuda_device(worker); });
   const std::optional<data::Manifest> manifest = run.dataset.manifest;
   Trainer trainer(session, {.config = run.config,
                             .model = run.model,
@@ -222,7 +224,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
                             .tokenizer = describe_tokenizer(manifest),
                             .quiet = options.quiet,
                             .share = share,
-                            .exchange = exchange});
+                            .exchange = exchange,
+                            .message_node = memory.gpu ? memory.gpu->node : rt::kHostNode});
   trainer.set_recorder(recorder.get());
   try {
     run.checkpoint ? trainer.resume(*run.checkpoint) : trainer.start_fresh();
@@ -235,7 +238,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
       info["ranks"] = share.ranks;
       info["placement"] = describe(place);
       write_durably(options.out / "run.json", info.dump(2) + "\n");
-      report_start(run.config, run.model, run.layout, session, share);
+      report_start(run.config, run.model, run.layout, session, share, memory);
     }
     const TrainResult result = trainer.run();
     if (writes && exchange != nullptr) report_messages(*exchange);

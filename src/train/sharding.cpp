@@ -48,14 +48,15 @@ std::unique_ptr<rt::Handle> make_scalars(rt::Session& session, const char* name,
 }  // namespace
 
 Sharding::Sharding(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
-                   dist::Exchange& exchange, RankShare share)
+                   dist::Exchange& exchange, RankShare share, int node)
     : submitter_(submitter),
       parameters_(parameters),
       share_(std::move(share)),
       slots_(parameters.layout(), tensor::kSlotSets),
       gradient_rounds_(share_.owners.size(), 0),
       parameter_rounds_(share_.owners.size(), 0),
-      transfers_(exchange) {
+      transfers_(exchange),
+      model_transfers_(exchange, node) {
   rt::Session& session = submitter.session();
   const Sizes sizes = sizes_of(parameters.layout(), share_);
   for (Index i = 0; i < receive_buffers(sizes, share_); ++i)
@@ -112,7 +113,7 @@ void Sharding::reduce(Index subgroup) {
                                gradient_rounds_[static_cast<std::size_t>(subgroup)]++};
   const rt::Handle& gradient = parameters_.gradients()[subgroup];
   if (!owns(subgroup)) {
-    transfers_.send(gradient, {owner_of(subgroup)}, name);
+    model_transfers_.send(gradient, {owner_of(subgroup)}, name);
     return;
   }
   const tensor::Subgroup& place = subgroup_at(subgroup);
@@ -193,9 +194,9 @@ void Sharding::send_parameters(Index subgroup) {
                                parameter_rounds_[static_cast<std::size_t>(subgroup)]++};
   const rt::Handle& parameters = parameters_.working()[subgroup];
   if (owns(subgroup))
-    transfers_.send(parameters, others_, name);
+    model_transfers_.send(parameters, others_, name);
   else
-    transfers_.receive(parameters, parameters.count(), owner_of(subgroup), name);
+    model_transfers_.receive(parameters, parameters.count(), owner_of(subgroup), name);
 }
 
 }  // namespace dos::train

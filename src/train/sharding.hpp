@@ -24,9 +24,11 @@ namespace dos::train {
 /// on nothing else of them.
 class Sharding final : public models::DepthListener {
  public:
-  /// All references must outlive the object, and all ranks make the same calls.
+  /// All references must outlive the object, and all ranks make the same calls. `node`: the memory
+  /// out of which gradients go and into which parameters come, as HandleTransfers has it; what is
+  /// added on CPUs arrives in host memory.
   Sharding(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
-           dist::Exchange& exchange, RankShare share);
+           dist::Exchange& exchange, RankShare share, int node = rt::kHostNode);
   /// Waits until everything that was submitted has arrived.
   ~Sharding() override = default;
 
@@ -80,7 +82,9 @@ class Sharding final : public models::DepthListener {
   std::vector<Index> parameter_rounds_;  ///< by subgroup
   Index sums_round_ = 0;
   Index loss_round_ = 0;
-  dist::HandleTransfers transfers_;  ///< last: ends before the handles
+  // Last: they end before the handles.
+  dist::HandleTransfers transfers_;        ///< through host memory
+  dist::HandleTransfers model_transfers_;  ///< of what forward reads and backward writes
 };
 
 }  // namespace dos::train

@@ -65,7 +65,8 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       progress_(inputs_.config.train.steps, inputs_.config.train.log_every,
                 inputs_.quiet || inputs_.share.rank != 0) {
   if (inputs_.exchange == nullptr) return;
-  sharding_ = std::make_unique<Sharding>(submitter_, parameters_, *inputs_.exchange, inputs_.share);
+  sharding_ = std::make_unique<Sharding>(submitter_, parameters_, *inputs_.exchange, inputs_.share,
+                                         inputs_.message_node);
   notes_ = std::make_unique<dist::StepNotes>(*inputs_.exchange);
   model_->set_listener(sharding_.get());
   optimizer_.set_ranks(sharding_->optimizer_ranks());

@@ -51,6 +51,7 @@ struct TrainerInputs {
   bool quiet = false;
   RankShare share{};                   ///< of a run on several ranks
   dist::Exchange* exchange = nullptr;  ///< between them; null for one rank
+  int message_node = rt::kHostNode;    ///< Sharding's node
 };
 
 /// Trains a model: submits steps as a task graph, at most train.run_ahead of them before the oldest

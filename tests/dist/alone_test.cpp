@@ -9,7 +9,9 @@
 
 #include "dist/gather.hpp"
 #include "dist/handle_transfer.hpp"
+#include "rt/machine_view.hpp"
 #include "rt/tasks.hpp"
+#include "rt/two_memory_nodes.hpp"
 
 namespace dos::dist {
 namespace {
@@ -101,6 +103,61 @@ TEST_F(Alone, TransfersAreOrderedWithTasks) {
   EXPECT_EQ(matches, kRounds);
   transfers.wait();
   exchange_.close();
+}
+
+// No task runs: what has memory on the second node has it for messages.
+TEST_F(Alone, MessagesGoOutOfAndIntoTheMemoryOfANode) {
+  if (!test::TwoMemoryNodes::kPossible) GTEST_SKIP() << "StarPU was built for one NUMA node";
+  constexpr int kSecond = test::TwoMemoryNodes::kSecond;
+  const test::TwoMemoryNodes machine;
+  rt::Session session(test::TwoMemoryNodes::session());
+  ASSERT_EQ(rt::view_machine().nodes.size(), 2U);
+  const rt::Handle from(session, {.name = "from", .type = DType::kI32, .count = 2});
+  const rt::Handle here(session, {.name = "here", .type = DType::kI32, .count = 2});
+  const rt::Handle there(session, {.name = "there", .type = DType::kI32, .count = 2});
+  {
+    const rt::HostAccess first(from, rt::Mode::kWrite);
+    first.as<std::int32_t>()[0] = 7;
+    first.as<std::int32_t>()[1] = 8;
+  }
+  HandleTransfers through_host(exchange_);
+  HandleTransfers through_second(exchange_, kSecond);
+  through_second.send(from, {0}, {Kind::kGradient, 0, 0});
+  through_host.receive(here, 2, 0, {Kind::kGradient, 0, 0});
+  through_host.send(here, {0}, {Kind::kParameter, 0, 0});
+  through_second.receive(there, 2, 0, {Kind::kParameter, 0, 0});
+  through_second.wait();
+  through_host.wait();
+  EXPECT_TRUE(rt::is_allocated(from.raw(), kSecond));
+  EXPECT_FALSE(rt::is_allocated(here.raw(), kSecond));
+  EXPECT_TRUE(rt::is_allocated(there.raw(), kSecond));
+  for (const rt::Handle* handle : {&from, &here, &there}) {
+    const rt::HostAccess access(*handle, rt::Mode::kRead);
+    EXPECT_EQ(access.as<std::int32_t>()[0], 7) << handle->name();
+    EXPECT_EQ(access.as<std::int32_t>()[1], 8) << handle->name();
+  }
+  exchange_.close();
+}
+
+TEST_F(Alone, ThePreparationOfTheThreadComesBeforeTheNextMessage) {
+  std::thread::id prepared;
+  exchange_.prepare_thread([&] { prepared = std::this_thread::get_id(); });
+  std::vector<Index> out{3};
+  std::vector<Index> in{0};
+  exchange_.run({{Direction::kSend, bytes_of(out), 0, {Kind::kGradient, 0, 0}},
+                 {Direction::kReceive, bytes_of(in), 0, {Kind::kGradient, 0, 0}}});
+  EXPECT_EQ(in, out);
+  EXPECT_NE(prepared, std::thread::id{});
+  EXPECT_NE(prepared, std::this_thread::get_id());
+  exchange_.close();
+}
+
+TEST_F(Alone, APreparationThatFailsIsTheExchangesFailure) {
+  exchange_.prepare_thread([] { fail("no device"); });
+  std::vector<Index> out{3};
+  EXPECT_THROW(exchange_.run({{Direction::kSend, bytes_of(out), 0, {Kind::kGradient, 0, 0}}}),
+               Error);
+  EXPECT_TRUE(exchange_.failed());
 }
 
 TEST_F(Alone, AFailureEndsWhatIsUnderWay) {

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "models/registry.hpp"
+#include "rt/two_memory_nodes.hpp"
 #include "train/estimate.hpp"
 #include "train/tiny_trainer.hpp"
 
@@ -71,8 +72,10 @@ class ShardingTest : public ::testing::Test {
   /// This rank's part of a run, or a whole run of one rank (without an exchange).
   Outcome train(const RankShare& share, dist::Exchange* exchange) {
     const std::string out = scratch_ / ("run" + std::to_string(runs_++));
-    rt::Session session({.scheduler = "", .cpu_workers = 1});
-    const auto trainer = test::make_trainer(session, config_, out, share, exchange);
+    const bool one_node = message_node_ == rt::kHostNode;
+    rt::Session session(one_node ? rt::SessionConfig{.scheduler = "", .cpu_workers = 1}
+                                 : test::TwoMemoryNodes::session());
+    const auto trainer = test::make_trainer(session, config_, out, share, exchange, message_node_);
     Outcome outcome;
     outcome.counted = session.memory().now();
     outcome.estimated =
@@ -151,6 +154,7 @@ class ShardingTest : public ::testing::Test {
   test::ScratchDirectory scratch_;
   TrainConfig config_;
   std::vector<double> dist_weights_;
+  int message_node_ = rt::kHostNode;
   int runs_ = 0;
 };
 
@@ -254,6 +258,14 @@ TEST_F(ShardingTest, ARankMayOwnNothing) {
   EXPECT_EQ(expected.empty(), environment->rank() + 1 != environment->size());
   for (std::size_t i = 0; i < expected.size(); ++i)
     expect_close(together.values[i], expected[i], environment->size() * kBatch, 1);
+}
+
+TEST_F(ShardingTest, MessagesOutOfAndIntoAnotherMemoryHaveTheSameBits) {
+  if (!test::TwoMemoryNodes::kPossible) GTEST_SKIP() << "StarPU was built for one NUMA node";
+  const Outcome first = train_together(1);
+  message_node_ = test::TwoMemoryNodes::kSecond;
+  const test::TwoMemoryNodes machine;
+  for (const Index zero : {1, 2, 3}) EXPECT_EQ(train_together(zero).values, first.values) << zero;
 }
 
 TEST_F(ShardingTest, RunsFurtherAheadThanTwoSteps) {

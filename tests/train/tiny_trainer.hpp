@@ -44,7 +44,8 @@ inline std::unique_ptr<train::Trainer> make_trainer(rt::Session& session,
                                                     const train::TrainConfig& config,
                                                     const std::filesystem::path& out,
                                                     const train::RankShare& share = {},
-                                                    dist::Exchange* exchange = nullptr) {
+                                                    dist::Exchange* exchange = nullptr,
+                                                    int message_node = rt::kHostNode) {
   platform::blas::use_one_thread();
   std::filesystem::create_directories(out);
   return std::make_unique<train::Trainer>(
@@ -55,7 +56,8 @@ inline std::unique_ptr<train::Trainer> make_trainer(rt::Session& session,
                                     .tokenizer = nullptr,
                                     .quiet = true,
                                     .share = share,
-                                    .exchange = exchange});
+                                    .exchange = exchange,
+                                    .message_node = message_node});
 }
 
 }  // namespace dos::test

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <starpu.h>
+
+#include "rt/scoped_environment.hpp"
+#include "rt/session.hpp"
+
+namespace dos::test {
+
+/// Makes hwloc and StarPU believe in two NUMA nodes of one core for as long as it lives. The second
+/// is a memory node of StarPU like a GPU's, with copies of its own, whose addresses a CPU can use:
+/// it stands in for a GPU where MPI would use the GPU's.
+class TwoMemoryNodes {
+ public:
+  static constexpr int kSecond = 1;
+  /// Some StarPUs are built for one NUMA node and end the process at two.
+  static constexpr bool kPossible = STARPU_MAXNUMANODES >= 2;
+
+  TwoMemoryNodes() {
+    environment_.set_default("HWLOC_SYNTHETIC", "numa:2 core:1 pu:1");
+    environment_.set_default("STARPU_USE_NUMA", "1");
+  }
+
+  /// For a session that uses both.
+  [[nodiscard]] static rt::SessionConfig session() { return {.scheduler = "", .cpu_workers = 2}; }
+
+ private:
+  rt::ScopedEnvironment environment_;
+};
+
+}  // namespace dos::test
