@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "codelets/cuda/launch.hpp"
 
@@ -14,12 +15,17 @@ cudaDataType_t data_type(DType type) {
   return type == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// The largest power of two, at most cuBLAS's default of 256, that an address is a multiple of.
-std::uint32_t alignment_of(const void* array) {
+/// The largest power of two, at most cuBLAS's default of 256, that the addresses of all matrices of
+/// a batch are multiples of.
+std::uint32_t alignment_of(const void* array, DType type, Index batch_stride) {
   const auto address = reinterpret_cast<std::uintptr_t>(array);
+  const auto between = static_cast<std::uintptr_t>(batch_stride * size_of(type));
   std::uint32_t alignment = 256;
-  while (address % alignment != 0) alignment /= 2;
+  while (address % alignment != 0 || between % alignment != 0) alignment /= 2;
   return alignment;
+}
+std::uint32_t alignment_of(const CudaMatrix& m) {
+  return alignment_of(m.elements, m.type, m.batch_stride);
 }
 
 /// Keeps the first thing that went wrong.
@@ -40,13 +46,22 @@ class Status {
 /// cuBLAS is column-major: a row-major matrix is its transpose there.
 class Layout {
  public:
-  Layout(Status& status, DType type, Index rows, Index columns, Index stride) {
+  Layout(Status& status, DType type, Index rows, Index columns, Index stride, Index batch,
+         Index batch_stride) {
     status(cublasLtMatrixLayoutInit(&layout_, data_type(type), static_cast<std::uint64_t>(columns),
                                     static_cast<std::uint64_t>(rows), stride));
+    if (batch == 1) return;
+    set(status, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+    set(status, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+        static_cast<std::int64_t>(batch_stride));
   }
   [[nodiscard]] cublasLtMatrixLayout_t get() { return &layout_; }
 
  private:
+  template <class V>
+  void set(Status& status, cublasLtMatrixLayoutAttribute_t attribute, V value) {
+    status(cublasLtMatrixLayoutSetAttribute(&layout_, attribute, &value, sizeof value));
+  }
   cublasLtMatrixLayoutOpaque_t layout_;
 };
 
@@ -74,16 +89,18 @@ class Product {
 class Preference {
  public:
   Preference(Status& status, const CudaContext& context, const CudaMatrix& a, const CudaMatrix& b,
-             const void* start, const void* out) {
+             const void* start, const CudaProductOutput& out) {
     status(cublasLtMatmulPreferenceInit(&preference_));
     set(status, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
         static_cast<std::uint64_t>(context.workspace_bytes));
     set(status, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b.elements));
-    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a.elements));
-    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(start));
-    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(out));
+    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b));
+    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a));
+    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        alignment_of(start, out.type, out.batch_stride));
+    set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+        alignment_of(out.elements, out.type, out.batch_stride));
   }
   [[nodiscard]] cublasLtMatmulPreference_t get() { return &preference_; }
 
@@ -96,24 +113,26 @@ class Preference {
 };
 
 /// op() of the stored matrix gives rows x columns.
-Layout layout_of(Status& status, const CudaMatrix& m, Index rows, Index columns) {
-  return m.transposed ? Layout(status, m.type, columns, rows, m.stride)
-                      : Layout(status, m.type, rows, columns, m.stride);
+Layout layout_of(Status& status, const CudaMatrix& m, Index rows, Index columns, Index batch) {
+  if (m.transposed) std::swap(rows, columns);
+  return Layout(status, m.type, rows, columns, m.stride, batch, m.batch_stride);
 }
 
 }  // namespace
 
 const char* product_cuda(const CudaContext& context, Index rows, Index columns, Index inner,
-                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out) {
+                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out,
+                         Index batch) {
   Status status;
+  if (batch > INT32_MAX) return "more products at once than cuBLAS takes";
   const void* start = out.start == nullptr ? out.elements : out.start;
   const float one = 1;
   const float beta = out.start == nullptr ? 0 : 1;
   Product product(status, a, b, out.bias);
-  Layout first = layout_of(status, b, inner, columns);
-  Layout second = layout_of(status, a, rows, inner);
-  Layout result(status, out.type, rows, columns, out.stride);
-  Preference preference(status, context, a, b, start, out.elements);
+  Layout first = layout_of(status, b, inner, columns, batch);
+  Layout second = layout_of(status, a, rows, inner, batch);
+  Layout result(status, out.type, rows, columns, out.stride, batch, out.batch_stride);
+  Preference preference(status, context, a, b, start, out);
   cublasLtMatmulHeuristicResult_t best{};
   int found = 0;
   if (status.good())

@@ -51,30 +51,37 @@ void OnGpu::copy_to(void* host) const {
 namespace dos::codelets {
 namespace {
 
-float element(const CudaMatrix& m, Index row, Index column) {
-  const Index at = m.transposed ? column * m.stride + row : row * m.stride + column;
+float element(const CudaMatrix& m, Index which, Index row, Index column) {
+  const Index at =
+      which * m.batch_stride + (m.transposed ? column * m.stride + row : row * m.stride + column);
   if (m.type == DType::kF32) return static_cast<const float*>(m.elements)[at];
   return to_float(static_cast<const BF16*>(m.elements)[at]);
 }
 
 }  // namespace
 
-const char* product_cuda(const CudaContext& /*context*/, Index rows, Index columns, Index inner,
-                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out) {
-  const CudaMatrix start{out.start, out.type, out.stride};
+const char* product_cuda(const CudaContext& context, Index rows, Index columns, Index inner,
+                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out,
+                         Index batch) {
+  // As cuBLAS may, and no kernel may count on what it left there.
+  if (context.workspace != nullptr)
+    std::memset(context.workspace, 0xFF, static_cast<std::size_t>(context.workspace_bytes));
+  const CudaMatrix start{out.start, out.type, out.stride, false, out.batch_stride};
   const CudaMatrix bias{out.bias, out.type, 0};
-  for (Index row = 0; row < rows; ++row)
-    for (Index column = 0; column < columns; ++column) {
-      float sum = 0;
-      for (Index i = 0; i < inner; ++i) sum += element(a, row, i) * element(b, i, column);
-      if (out.start != nullptr) sum += element(start, row, column);
-      if (out.bias != nullptr) sum += element(bias, 0, column);
-      const Index at = row * out.stride + column;
-      if (out.type == DType::kF32)
-        static_cast<float*>(out.elements)[at] = sum;
-      else
-        static_cast<BF16*>(out.elements)[at] = to_bf16(sum);
-    }
+  for (Index which = 0; which < batch; ++which)
+    for (Index row = 0; row < rows; ++row)
+      for (Index column = 0; column < columns; ++column) {
+        float sum = 0;
+        for (Index i = 0; i < inner; ++i)
+          sum += element(a, which, row, i) * element(b, which, i, column);
+        if (out.start != nullptr) sum += element(start, which, row, column);
+        if (out.bias != nullptr) sum += element(bias, 0, 0, column);
+        const Index at = which * out.batch_stride + row * out.stride + column;
+        if (out.type == DType::kF32)
+          static_cast<float*>(out.elements)[at] = sum;
+        else
+          static_cast<BF16*>(out.elements)[at] = to_bf16(sum);
+      }
   return nullptr;
 }
 
