@@ -195,7 +195,8 @@ bool is_empty(const AttentionShape& shape) {
   return shape.sequences * shape.tokens * shape.heads * shape.head_size == 0;
 }
 
-constexpr const char* kHeadTooLarge = "there is no CUDA kernel for heads of more than 128 elements";
+constexpr const char* kHeadTooLarge =
+    "the tiled kernels of attention take heads of at most 128 elements";
 
 }  // namespace
 
@@ -203,7 +204,7 @@ const char* attention_forward_cuda(const CudaContext& context, DType type,
                                    const AttentionShape& shape, const void* qkv, void* out,
                                    float* logsumexp) {
   if (is_empty(shape)) return nullptr;
-  if (shape.head_size > kLargestCudaHead) return kHeadTooLarge;
+  if (shape.head_size > kLargestTiledHead) return kHeadTooLarge;
   return cuda::with_element(type, [&]<class T>(T) {
     const Launch launch = launch_of<T>(shape, qkv, static_cast<const void*>(out));
     const ForwardArrays<T> arrays{static_cast<const T*>(qkv), static_cast<T*>(out), logsumexp};
@@ -217,7 +218,7 @@ const char* attention_backward_cuda(const CudaContext& context, DType type,
                                     const AttentionShape& shape, const void* qkv, const void* out,
                                     const float* logsumexp, const void* dout, void* dqkv) {
   if (is_empty(shape)) return nullptr;
-  if (shape.head_size > kLargestCudaHead) return kHeadTooLarge;
+  if (shape.head_size > kLargestTiledHead) return kHeadTooLarge;
   const Index at_a_time = context.workspace_bytes / (shape.tokens * Index{sizeof(float)});
   if (at_a_time == 0) return kWorkspaceTooSmall;
   auto* delta = static_cast<float*>(context.workspace);

@@ -12,8 +12,8 @@ namespace dos::codelets {
 // and their gradients; statistics and sums are FP32, the weights of a BF16 softmax are rounded to
 // BF16 before they meet the values. Results do not depend on timing.
 
-/// The largest head_size.
-inline constexpr Index kLargestCudaHead = 128;
+/// The largest head_size; attention_batched_cuda.hpp takes larger ones.
+inline constexpr Index kLargestTiledHead = 128;
 
 /// attention_forward_cpu (attention.hpp), without its work space.
 const char* attention_forward_cuda(const CudaContext& context, DType type,

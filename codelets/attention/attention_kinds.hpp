@@ -46,19 +46,6 @@ struct BackwardArrays {
   Index first_head;
 };
 
-/// Where head number `head` (sequence * heads + head) lies.
-struct HeadOffsets {
-  Index qkv;
-  Index out;
-  Index row;
-  Index width;
-};
-DOS_HD constexpr HeadOffsets head_offsets(const AttentionShape& shape, Index head) {
-  const Index width = shape.heads * shape.head_size;
-  const Index token = head / shape.heads * shape.tokens;
-  const Index column = head % shape.heads * shape.head_size;
-  return {token * 3 * width + column, token * width + column, head * shape.tokens, width};
-}
 DOS_HD static HeadSize head_size_of(const AttentionShape& shape, bool words) {
   return {shape.tokens, static_cast<int>(shape.head_size), words};
 }

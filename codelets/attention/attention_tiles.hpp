@@ -120,4 +120,18 @@ DOS_HD constexpr BlockPlace block_place(Index block, Index heads, Index tokens, 
   return {block % heads, (last_first ? tiles - 1 - tile : tile) * rows};
 }
 
+/// Where head number `head` (sequence * heads + head) lies.
+struct HeadOffsets {
+  Index qkv;
+  Index out;
+  Index row;
+  Index width;
+};
+DOS_HD constexpr HeadOffsets head_offsets(const AttentionShape& shape, Index head) {
+  const Index width = shape.heads * shape.head_size;
+  const Index token = head / shape.heads * shape.tokens;
+  const Index column = head % shape.heads * shape.head_size;
+  return {token * 3 * width + column, token * width + column, head * shape.tokens, width};
+}
+
 }  // namespace dos::codelets::attention

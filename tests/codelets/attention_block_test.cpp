@@ -5,7 +5,7 @@
 #include <set>
 
 #include "codelets/attention/attention_kinds.hpp"
-#include "codelets/attention_cuda_suite.hpp"
+#include "codelets/attention_batched_run.hpp"
 #include "codelets/block_emulator.hpp"
 #include "codelets/kernel_test.hpp"
 
@@ -54,46 +54,71 @@ void each_block(const AttentionShape& s, bool last_first, F&& block) {
     block(block_place(b, heads, s.tokens, Tiling::kRows, last_first));
 }
 
+bool in_words(const AttentionData& data) {
+  return data.qkv.shift() == 0 && data.shape.head_size * size_of(data.qkv.type()) % kWord == 0;
+}
+float scale_of(const AttentionShape& s) {
+  return 1.0F / std::sqrt(static_cast<float>(s.head_size));
+}
+
 template <class T, int kHead>
-void emulate(AttentionData& data) {
+void emulate_forward(AttentionData& data) {
   using Forward = typename Kinds<T, kHead>::Forward;
-  using Backward = typename Kinds<T, kHead>::Backward;
   const AttentionShape& s = data.shape;
-  const bool words = data.qkv.shift() == 0 && s.head_size * Index{sizeof(T)} % kWord == 0;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.head_size));
-  const ForwardArrays<T> forward{data.qkv.as<T>(), data.out.as<T>(), data.logsumexp.data()};
+  const ForwardArrays<T> arrays{data.qkv.as<T>(), data.out.as<T>(), data.logsumexp.data()};
   each_block<Forward>(s, true, [&](const BlockPlace& place) {
     Shared<T> shared(forward_shared_bytes<Forward>());
     emulate_block(Forward::kThreads, [&](const EmulatedLane& lane) {
-      forward_block<Forward>(lane, head_of(s, words, scale, forward, place.head), place.first_row,
-                             shared.get());
+      forward_block<Forward>(lane, head_of(s, in_words(data), scale_of(s), arrays, place.head),
+                             place.first_row, shared.get());
     });
   });
+}
+
+template <class T, int kHead>
+void emulate_backward(AttentionData& data) {
+  using Backward = typename Kinds<T, kHead>::Backward;
+  const AttentionShape& s = data.shape;
   const auto delta = deltas(data);
-  const BackwardArrays<T> backward{data.qkv.as<T>(), data.dout.as<T>(), data.logsumexp.data(),
-                                   delta.data(),     data.dqkv.as<T>(), 0};
+  const BackwardArrays<T> arrays{data.qkv.as<T>(), data.dout.as<T>(), data.logsumexp.data(),
+                                 delta.data(),     data.dqkv.as<T>(), 0};
   each_block<Backward>(s, true, [&](const BlockPlace& place) {
     Shared<T> shared(backward_shared_bytes<Backward>());
     emulate_block(Backward::kThreads, [&](const EmulatedLane& lane) {
-      backward_queries_block<Backward>(lane, head_of(s, words, scale, backward, place.head),
+      backward_queries_block<Backward>(lane,
+                                       head_of(s, in_words(data), scale_of(s), arrays, place.head),
                                        place.first_row, shared.get());
     });
   });
   each_block<Backward>(s, false, [&](const BlockPlace& place) {
     Shared<T> shared(backward_shared_bytes<Backward>());
     emulate_block(Backward::kThreads, [&](const EmulatedLane& lane) {
-      backward_keys_block<Backward>(lane, head_of(s, words, scale, backward, place.head),
+      backward_keys_block<Backward>(lane,
+                                    head_of(s, in_words(data), scale_of(s), arrays, place.head),
                                     place.first_row, shared.get());
     });
   });
 }
 
-void emulate_attention(AttentionData& data) {
+void emulate_forward(AttentionData& data) {
   const bool small = data.shape.head_size <= 64;
   if (data.qkv.type() == DType::kBF16)
-    small ? emulate<BF16, 64>(data) : emulate<BF16, 128>(data);
+    small ? emulate_forward<BF16, 64>(data) : emulate_forward<BF16, 128>(data);
   else
-    small ? emulate<float, 64>(data) : emulate<float, 128>(data);
+    small ? emulate_forward<float, 64>(data) : emulate_forward<float, 128>(data);
+}
+
+void emulate_backward(AttentionData& data) {
+  const bool small = data.shape.head_size <= 64;
+  if (data.qkv.type() == DType::kBF16)
+    small ? emulate_backward<BF16, 64>(data) : emulate_backward<BF16, 128>(data);
+  else
+    small ? emulate_backward<float, 64>(data) : emulate_backward<float, 128>(data);
+}
+
+void emulate_attention(AttentionData& data) {
+  emulate_forward(data);
+  emulate_backward(data);
 }
 
 // Rows and columns of every tile height and width, one more and one less; heads that fill their
@@ -111,6 +136,30 @@ TEST(AttentionBlock, MatchesTheReference) {
 TEST(AttentionBlock, UnalignedArraysGiveTheSame) {
   for (const DType type : {DType::kF32, DType::kBF16})
     expect_attention(&emulate_attention, {1, 40, 2, 16}, type, 1);
+}
+
+TEST(AttentionBlock, IsThatOfBatchedProducts) {
+  for (const AttentionShape& s : {AttentionShape{2, 65, 2, 24}, {1, 97, 1, 128}})
+    for (const DType type : {DType::kF32, DType::kBF16})
+      expect_same_attention(&emulate_attention, &run_batched, s, type);
+}
+
+TEST(AttentionBlock, ItAndBatchedProductsTakeWhatTheOtherLeft) {
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    const AttentionShape s{2, 70, 2, 40};
+    expect_attention(
+        [](AttentionData& data) {
+          emulate_forward(data);
+          run_batched_backward(data);
+        },
+        s, type, 0);
+    expect_attention(
+        [](AttentionData& data) {
+          run_batched_forward(data);
+          emulate_backward(data);
+        },
+        s, type, 0);
+  }
 }
 
 TEST(AttentionBlock, LaterTokensDoNotMatter) {

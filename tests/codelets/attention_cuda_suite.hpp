@@ -24,4 +24,8 @@ using AttentionRun = std::function<void(AttentionData&)>;
 void expect_attention(const AttentionRun& run, const codelets::AttentionShape& shape, DType type,
                       Index shift);
 
+/// Compares two runs on the same data with each other: they differ by what both may be off.
+void expect_same_attention(const AttentionRun& one, const AttentionRun& other,
+                           const codelets::AttentionShape& shape, DType type);
+
 }  // namespace dos::test

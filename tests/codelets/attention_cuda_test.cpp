@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention on an NVIDIA GPU.
 #include "codelets/attention/attention_cuda.hpp"
-#include "codelets/attention_cuda_suite.hpp"
+#include "codelets/attention_batched_run.hpp"
 #include "codelets/cuda_test.hpp"
 
 namespace dos::test {
@@ -9,20 +9,30 @@ namespace {
 
 using namespace codelets;
 
-void run_with(const CudaContext& context, AttentionData& data) {
-  const DType type = data.qkv.type();
+void run_forward(const CudaContext& context, AttentionData& data) {
   const OnGpu qkv(data.qkv);
-  const OnGpu dout(data.dout);
   Both out(data.out);
+  const OnGpu logsumexp(data.logsumexp.data(), std::ssize(data.logsumexp) * Index{sizeof(float)});
+  expect_done(attention_forward_cuda(context, data.qkv.type(), data.shape, qkv.get(), out.get(),
+                                     logsumexp.as<float>()));
+  out.bring_back();
+  logsumexp.copy_to(data.logsumexp.data());
+}
+
+void run_backward(const CudaContext& context, AttentionData& data) {
+  const OnGpu qkv(data.qkv);
+  const OnGpu out(data.out);
+  const OnGpu dout(data.dout);
   Both dqkv(data.dqkv);
   const OnGpu logsumexp(data.logsumexp.data(), std::ssize(data.logsumexp) * Index{sizeof(float)});
-  expect_done(attention_forward_cuda(context, type, data.shape, qkv.get(), out.get(),
-                                     logsumexp.as<float>()));
-  expect_done(attention_backward_cuda(context, type, data.shape, qkv.get(), out.get(),
+  expect_done(attention_backward_cuda(context, data.qkv.type(), data.shape, qkv.get(), out.get(),
                                       logsumexp.as<float>(), dout.get(), dqkv.get()));
-  out.bring_back();
   dqkv.bring_back();
-  logsumexp.copy_to(data.logsumexp.data());
+}
+
+void run_with(const CudaContext& context, AttentionData& data) {
+  run_forward(context, data);
+  run_backward(context, data);
 }
 
 void run_on_gpu(AttentionData& data) {
@@ -65,6 +75,31 @@ TEST_F(CudaKernel, AttentionHasTheSameBitsEveryTime) {
       EXPECT_EQ(again.out.values(), first.out.values());
       EXPECT_EQ(again.dqkv.values(), first.dqkv.values());
     }
+  }
+}
+
+TEST_F(CudaKernel, AttentionIsThatOfBatchedProducts) {
+  for (const AttentionShape& s :
+       {AttentionShape{2, 129, 3, 64}, {1, 257, 2, 128}, {1, 1024, 1, 64}})
+    for (const DType type : kElementTypes)
+      expect_same_attention(&run_on_gpu, &run_batched, s, type);
+}
+
+TEST_F(CudaKernel, AttentionAndBatchedProductsTakeWhatTheOtherLeft) {
+  for (const DType type : kElementTypes) {
+    const AttentionShape s{2, 97, 2, 40};
+    expect_attention(
+        [](AttentionData& data) {
+          run_forward(cuda_context(), data);
+          run_batched_backward(data);
+        },
+        s, type, 0);
+    expect_attention(
+        [](AttentionData& data) {
+          run_batched_forward(data);
+          run_backward(cuda_context(), data);
+        },
+        s, type, 0);
   }
 }
 

@@ -78,6 +78,9 @@ inline void launch(dim3 grid, dim3 threads, std::size_t /*shared*/, cudaStream_t
 inline void __syncthreads() {
   dos::test::HostBlock::barrier();
 }
+inline void __syncwarp() {
+  dos::test::HostBlock::sync_warp();
+}
 template <class V>
 V __shfl_xor_sync(unsigned /*lanes*/, V value, int distance) {
   return dos::test::HostBlock::show(value)[dos::test::HostBlock::lane() ^ distance];

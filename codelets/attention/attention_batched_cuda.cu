@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/attention/attention_batched_cuda.hpp"
+
+#include <math.h>
+
+#include "codelets/attention/attention_tiles.hpp"
+#include "codelets/cuda/pack.cuh"
+#include "codelets/cuda/reduce.cuh"
+#include "codelets/matrix/gemm_cuda.hpp"
+
+namespace dos::codelets {
+namespace {
+
+using namespace cuda;
+using attention::head_offsets;
+using attention::HeadOffsets;
+
+/// Heads of one sequence that are worked on together. Their scores are [heads, tokens, stride] in
+/// FP32. Weights and gradients take the place of the scores that they come from: row by row, from
+/// the start of the row on, in elements of type T.
+struct Batch {
+  AttentionShape shape;
+  Index first;  ///< sequence * heads + head
+  Index heads;
+  Index stride;
+  float scale;
+};
+
+struct Max {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+/// f(number) for the first `visible` numbers of a row, each in one lane of the warp.
+template <class F>
+__device__ __forceinline__ void each_visible(const float* row, Index visible, F&& f) {
+  for (Index column = threadIdx.x % kWarp * kPack; column < visible; column += kWarp * kPack) {
+    Pack<float> numbers;
+    numbers.load(row + column);
+#pragma unroll
+    for (Index k = 0; k < kPack; ++k)
+      if (column + k < visible) f(numbers.at[k]);
+  }
+}
+
+/// Scores become weights, e^(scale (score - largest)) over their sum, 0 where masked; a warp takes
+/// a row at a time. logsumexp: of the first head on.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    softmax_kernel(Batch batch, float* scores, float* logsumexp) {
+  const Index tokens = batch.shape.tokens;
+  for (Index i = global_thread() / kWarp; i < batch.heads * tokens; i += global_threads() / kWarp) {
+    const Index visible = i % tokens + 1;
+    float* row = scores + i * batch.stride;
+    float largest = -INFINITY;
+    each_visible(row, visible, [&](float score) { largest = fmaxf(largest, score); });
+    largest = reduce_warp(largest, Max{});
+    float sum = 0;
+    each_visible(row, visible, [&](float score) { sum += expf((score - largest) * batch.scale); });
+    sum = reduce_warp(sum, Add{});
+    if (threadIdx.x % kWarp == 0) logsumexp[i] = largest * batch.scale + logf(sum);
+    const float inverse = 1.0F / sum;
+    for (Index first = 0; first < batch.stride; first += kWarp * kPack) {
+      const Index column = first + threadIdx.x % kWarp * kPack;
+      Pack<float> before{};
+      Pack<T> weights{};
+      if (column < visible) before.load(row + column);
+#pragma unroll
+      for (Index k = 0; k < kPack; ++k)
+        if (column + k < visible)
+          weights.set(k, expf((before.at[k] - largest) * batch.scale) * inverse);
+      // An element is no longer than a number: the warp writes over what it has read.
+      __syncwarp();
+      if (column < batch.stride) weights.store(reinterpret_cast<T*>(row) + column);
+    }
+  }
+}
+
+/// Scores become weights p again, gradients dp of the weights those of the scores before they were
+/// scaled, scale p (dp - delta), with delta the sum of dout * out over the head; both 0 where
+/// masked. A warp takes a row at a time.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    softmax_backward_kernel(Batch batch, const T* out, const T* dout, const float* logsumexp,
+                            float* scores, float* gradients) {
+  const Index tokens = batch.shape.tokens;
+  for (Index i = global_thread() / kWarp; i < batch.heads * tokens; i += global_threads() / kWarp) {
+    const Index visible = i % tokens + 1;
+    const HeadOffsets head = head_offsets(batch.shape, batch.first + i / tokens);
+    const Index start = head.out + i % tokens * head.width;
+    float delta = 0;
+    for (Index k = threadIdx.x % kWarp; k < batch.shape.head_size; k += kWarp)
+      delta += to_float(out[start + k]) * to_float(dout[start + k]);
+    delta = reduce_warp(delta, Add{});
+    for (Index first = 0; first < batch.stride; first += kWarp * kPack) {
+      const Index column = first + threadIdx.x % kWarp * kPack;
+      const Index at = i * batch.stride + column;
+      Pack<float> score{};
+      Pack<float> gradient{};
+      Pack<T> weights{};
+      Pack<T> differences{};
+      if (column < visible) {
+        score.load(scores + at);
+        gradient.load(gradients + at);
+      }
+#pragma unroll
+      for (Index k = 0; k < kPack; ++k)
+        if (column + k < visible) {
+          const float weight = expf(score.at[k] * batch.scale - logsumexp[i]);
+          weights.set(k, weight);
+          differences.set(k, weight * (gradient.at[k] - delta) * batch.scale);
+        }
+      __syncwarp();  // as above
+      if (column >= batch.stride) continue;
+      weights.store(reinterpret_cast<T*>(scores + i * batch.stride) + column);
+      differences.store(reinterpret_cast<T*>(gradients + i * batch.stride) + column);
+    }
+  }
+}
+
+/// The products of a batch.
+template <class T>
+class Products {
+ public:
+  Products(const CudaContext& context, const Batch& batch)
+      : context_(context), batch_(batch), head_(head_offsets(batch.shape, batch.first)) {}
+
+  /// Which of the three in qkv or dqkv.
+  enum Part : Index { kQueries, kKeys, kValues };
+  [[nodiscard]] CudaMatrix part(const T* qkv, Part which) const {
+    return {qkv + head_.qkv + which * head_.width, kType, 3 * head_.width, false, head_size()};
+  }
+  [[nodiscard]] CudaMatrix rows(const T* out) const {
+    return {out + head_.out, kType, head_.width, false, head_size()};
+  }
+  /// What has taken the place of scores.
+  [[nodiscard]] CudaMatrix square(const float* scores) const {
+    constexpr Index kTimes = sizeof(float) / sizeof(T);
+    return {scores, kType, kTimes * batch_.stride, false,
+            kTimes * attention_score_count(batch_.shape.tokens)};
+  }
+  [[nodiscard]] static CudaMatrix transposed(CudaMatrix matrix) {
+    matrix.transposed = true;
+    return matrix;
+  }
+
+  /// scores[tokens, tokens] = a b^T
+  const char* to_scores(const CudaMatrix& a, const CudaMatrix& b, float* scores) const {
+    const Index tokens = batch_.shape.tokens;
+    return product_cuda(context_, tokens, tokens, head_size(), a, transposed(b),
+                        {.elements = scores,
+                         .type = DType::kF32,
+                         .stride = batch_.stride,
+                         .batch_stride = attention_score_count(tokens)},
+                        batch_.heads);
+  }
+  /// Of each head: [tokens, head_size] = a b
+  const char* to_rows(const CudaMatrix& a, const CudaMatrix& b, T* out) const {
+    return multiply(a, b, out + head_.out, head_.width);
+  }
+  const char* to_part(const CudaMatrix& a, const CudaMatrix& b, T* dqkv, Part which) const {
+    return multiply(a, b, dqkv + head_.qkv + which * head_.width, 3 * head_.width);
+  }
+
+ private:
+  static constexpr DType kType = sizeof(T) == sizeof(BF16) ? DType::kBF16 : DType::kF32;
+  [[nodiscard]] Index head_size() const { return batch_.shape.head_size; }
+  const char* multiply(const CudaMatrix& a, const CudaMatrix& b, T* to, Index stride) const {
+    const Index tokens = batch_.shape.tokens;
+    return product_cuda(
+        context_, tokens, head_size(), tokens, a, b,
+        {.elements = to, .type = kType, .stride = stride, .batch_stride = head_size()},
+        batch_.heads);
+  }
+
+  const CudaContext& context_;
+  const Batch& batch_;
+  HeadOffsets head_;
+};
+
+unsigned blocks_of(const Batch& batch) {
+  return blocks_for(batch.heads * batch.shape.tokens, kThreads / kWarp);
+}
+
+template <class T>
+const char* forward(const CudaContext& context, const Batch& batch, const T* qkv, T* out,
+                    float* logsumexp, float* scores) {
+  using P = Products<T>;
+  const P products(context, batch);
+  if (const char* fault =
+          products.to_scores(products.part(qkv, P::kQueries), products.part(qkv, P::kKeys), scores))
+    return fault;
+  softmax_kernel<T><<<blocks_of(batch), kThreads, 0, context.stream>>>(
+      batch, scores, logsumexp + batch.first * batch.shape.tokens);
+  if (const char* fault = launch_fault()) return fault;
+  return products.to_rows(products.square(scores), products.part(qkv, P::kValues), out);
+}
+
+template <class T>
+const char* backward(const CudaContext& context, const Batch& batch, const T* qkv, const T* out,
+                     const float* logsumexp, const T* dout, T* dqkv, float* scores) {
+  using P = Products<T>;
+  const P products(context, batch);
+  const CudaMatrix q = products.part(qkv, P::kQueries);
+  const CudaMatrix k = products.part(qkv, P::kKeys);
+  float* gradients = scores + batch.heads * attention_score_count(batch.shape.tokens);
+  if (const char* fault = products.to_scores(q, k, scores)) return fault;
+  if (const char* fault =
+          products.to_scores(products.rows(dout), products.part(qkv, P::kValues), gradients))
+    return fault;
+  softmax_backward_kernel<T><<<blocks_of(batch), kThreads, 0, context.stream>>>(
+      batch, out, dout, logsumexp + batch.first * batch.shape.tokens, scores, gradients);
+  if (const char* fault = launch_fault()) return fault;
+  const CudaMatrix weights = products.square(scores);
+  const CudaMatrix differences = products.square(gradients);
+  if (const char* fault =
+          products.to_part(P::transposed(weights), products.rows(dout), dqkv, P::kValues))
+    return fault;
+  if (const char* fault = products.to_part(differences, k, dqkv, P::kQueries)) return fault;
+  return products.to_part(P::transposed(differences), q, dqkv, P::kKeys);
+}
+
+/// f(batch) for all heads, as many at a time as have room for `matrices` matrices of scores each.
+template <class F>
+const char* each_batch(const AttentionShape& shape, const AttentionScores& scores, Index matrices,
+                       F&& f) {
+  if (shape.sequences * shape.tokens * shape.heads * shape.head_size == 0) return nullptr;
+  const Index of_head = matrices * attention_score_count(shape.tokens) * Index{sizeof(float)};
+  const Index at_a_time = scores.bytes / of_head;
+  if (at_a_time == 0) return kWorkspaceTooSmall;
+  const float scale = 1.0F / sqrtf(static_cast<float>(shape.head_size));
+  for (Index sequence = 0; sequence < shape.sequences; ++sequence)
+    for (Index head = 0; head < shape.heads; head += at_a_time) {
+      const Index left = shape.heads - head;
+      const Batch batch{.shape = shape,
+                        .first = sequence * shape.heads + head,
+                        .heads = left < at_a_time ? left : at_a_time,
+                        .stride = attention_row_stride(shape.tokens),
+                        .scale = scale};
+      if (const char* fault = f(batch)) return fault;
+    }
+  return nullptr;
+}
+
+}  // namespace
+
+const char* attention_forward_batched_cuda(const CudaContext& context, DType type,
+                                           const AttentionShape& shape, const void* qkv, void* out,
+                                           float* logsumexp, const AttentionScores& scores) {
+  return with_element(type, [&]<class T>(T) {
+    return each_batch(shape, scores, 1, [&](const Batch& batch) {
+      return forward(context, batch, static_cast<const T*>(qkv), static_cast<T*>(out), logsumexp,
+                     static_cast<float*>(scores.memory));
+    });
+  });
+}
+
+const char* attention_backward_batched_cuda(const CudaContext& context, DType type,
+                                            const AttentionShape& shape, const void* qkv,
+                                            const void* out, const float* logsumexp,
+                                            const void* dout, void* dqkv,
+                                            const AttentionScores& scores) {
+  return with_element(type, [&]<class T>(T) {
+    return each_batch(shape, scores, 2, [&](const Batch& batch) {
+      return backward(context, batch, static_cast<const T*>(qkv), static_cast<const T*>(out),
+                      logsumexp, static_cast<const T*>(dout), static_cast<T*>(dqkv),
+                      static_cast<float*>(scores.memory));
+    });
+  });
+}
+
+}  // namespace dos::codelets

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of batched products on an NVIDIA GPU.
+#include "codelets/attention/attention_batched_cuda.hpp"
+#include "codelets/attention_batched_run.hpp"
+#include "codelets/cuda_test.hpp"
+
+namespace dos::test {
+namespace {
+
+using namespace codelets;
+
+// Rows of a pack, of a warp's packs, one more and one less; heads that fill packs and heads that do
+// not, of up to twice what the tiled kernels take.
+constexpr AttentionShape kShapes[] = {
+    {0, 4, 1, 4},    {1, 0, 2, 4},    {1, 1, 1, 1},   {3, 1, 2, 160},  {2, 3, 2, 5},
+    {1, 7, 3, 256},  {1, 8, 1, 16},   {3, 17, 2, 33}, {1, 64, 2, 129}, {2, 65, 2, 80},
+    {1, 97, 1, 255}, {1, 128, 1, 96}, {1, 256, 1, 8}, {1, 257, 2, 16}, {1, 530, 1, 24}};
+
+TEST_F(CudaKernel, BatchedAttentionMatchesTheReference) {
+  for (const AttentionShape& s : kShapes)
+    for (const DType type : kElementTypes)
+      for (const Index shift : {0, 1}) expect_attention(&run_batched, s, type, shift);
+}
+
+TEST_F(CudaKernel, BatchedAttentionGoesOnWithRoomForFewHeads) {
+  const AttentionShape s{2, 37, 5, 20};
+  for (const DType type : kElementTypes)
+    for (const Index heads : {1, 2, 3}) {
+      SCOPED_TRACE(heads);
+      const AttentionRun run = [&](AttentionData& data) {
+        run_batched_forward(data, heads);
+        run_batched_backward(data, heads);
+      };
+      expect_attention(run, s, type, 0);
+    }
+}
+
+TEST_F(CudaKernel, BatchedAttentionSaysThatNoHeadHasRoom) {
+  const AttentionShape s{1, 70, 2, 16};
+  const Index one = attention_scores_of_head(s.tokens);
+  EXPECT_STREQ(attention_forward_batched_cuda(cuda_context(), DType::kF32, s, nullptr, nullptr,
+                                              nullptr, {nullptr, one / 2 - 1}),
+               kWorkspaceTooSmall);
+  EXPECT_STREQ(attention_backward_batched_cuda(cuda_context(), DType::kBF16, s, nullptr, nullptr,
+                                               nullptr, nullptr, nullptr, {nullptr, one - 1}),
+               kWorkspaceTooSmall);
+}
+
+TEST_F(CudaKernel, BatchedAttentionHasTheSameBitsEveryTime) {
+  const AttentionShape s{2, 150, 2, 160};
+  for (const DType type : kElementTypes) {
+    AttentionData first(s, type, 0);
+    run_batched(first);
+    AttentionData again(s, type, 0);
+    run_batched(again);
+    EXPECT_EQ(again.out.values(), first.out.values());
+    EXPECT_EQ(again.dqkv.values(), first.dqkv.values());
+    EXPECT_EQ(again.logsumexp, first.logsumexp);
+  }
+}
+
+// Scores of about +-1e4 overflow unless the largest is subtracted first.
+TEST_F(CudaKernel, BatchedAttentionStaysFiniteWithExtremeScores) {
+  for (const DType type : kElementTypes) {
+    AttentionData data({1, 70, 1, 16}, type, 0);
+    for (Index i = 0; i < data.qkv.count(); ++i)
+      if (i % 48 < 32) data.qkv.set(i, 64 * data.qkv.get(i));
+    run_batched(data);
+    for (const float v : data.out.values()) ASSERT_TRUE(std::isfinite(v));
+    for (const float v : data.dqkv.values()) ASSERT_TRUE(std::isfinite(v));
+  }
+}
+
+// A value that is not finite spoils those that see it; which others, attention_batched_cuda.hpp
+// says.
+TEST_F(CudaKernel, BatchedAttentionPassesBadInputsOn) {
+  const AttentionShape s{2, 40, 1, 16};
+  for (const Index part : {0, 1, 2}) {
+    AttentionData data(s, DType::kBF16, 0);
+    data.qkv.set(30 * 48 + part * 16 + 3, kCudaNan);
+    run_batched(data);
+    for (Index t = 30; t < s.tokens; ++t) {
+      const bool bad = std::isnan(data.out.get(t * 16)) || std::isnan(data.out.get(t * 16 + 3));
+      EXPECT_EQ(bad, t == 30 || part != 0) << "part " << part << " token " << t;
+    }
+    bool is_gradient_bad = false;
+    for (Index i = 0; i < s.tokens * 48; ++i)
+      is_gradient_bad = is_gradient_bad || std::isnan(data.dqkv.get(i));
+    EXPECT_TRUE(is_gradient_bad);
+    for (Index i = s.tokens * 16; i < data.out.count(); ++i)
+      ASSERT_TRUE(std::isfinite(data.out.get(i))) << "of the other sequence";
+  }
+}
+
+TEST(AttentionScores, HoldsAsManyHeadsAsFitAndOneAtLeast) {
+  const auto heads = [](Index tokens, Index all) {
+    return attention_score_bytes({1, tokens, all, 160}) / attention_scores_of_head(tokens);
+  };
+  EXPECT_EQ(attention_scores_of_head(1024), 2 * 1024 * 1024 * 4);
+  EXPECT_EQ(attention_scores_of_head(1025), 2 * 1025 * 1040 * 4);
+  EXPECT_EQ(heads(1, 3), 3);
+  EXPECT_EQ(heads(1024, 3), 3);
+  EXPECT_EQ(heads(1024, 16), 4);
+  EXPECT_EQ(heads(2048, 16), 1);
+  EXPECT_EQ(heads(4096, 16), 1);
+  EXPECT_EQ(attention_score_bytes({1, 0, 4, 160}), 0);
+}
+
+}  // namespace
+}  // namespace dos::test
