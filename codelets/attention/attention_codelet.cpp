@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/attention/attention_codelet.hpp"
 
+#include <algorithm>
+
+#include "codelets/attention/attention_batched_cuda.hpp"
 #include "codelets/attention/attention_cuda.hpp"
 #include "codelets/by_type.hpp"
 #include "codelets/cuda/tasks.hpp"
@@ -29,22 +32,41 @@ void backward_task(const rt::TaskView& task) {
   });
 }
 
+bool is_tiled(const AttentionShape& shape) {
+  return shape.head_size <= kLargestTiledHead;
+}
+
+AttentionScores scores_in(const rt::TaskView& task, Index workspace) {
+  return {task.pointer<float>(workspace), task.count(workspace) * size_of(DType::kF32)};
+}
+
 template <class T>
 void forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
   start_on_cuda(stream, [&](const auto& context) {
-    return attention_forward_cuda(context, kTypeOf<T>, task.args<AttentionShape>(),
-                                  task.pointer<const T>(0), task.pointer<T>(1),
-                                  task.pointer<float>(2));
+    const auto& shape = task.args<AttentionShape>();
+    const T* qkv = task.pointer<const T>(0);
+    T* out = task.pointer<T>(1);
+    auto* logsumexp = task.pointer<float>(2);
+    return is_tiled(shape) ? attention_forward_cuda(context, kTypeOf<T>, shape, qkv, out, logsumexp)
+                           : attention_forward_batched_cuda(context, kTypeOf<T>, shape, qkv, out,
+                                                            logsumexp, scores_in(task, 3));
   });
 }
 
 template <class T>
 void backward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
   start_on_cuda(stream, [&](const auto& context) {
-    return attention_backward_cuda(context, kTypeOf<T>, task.args<AttentionShape>(),
-                                   task.pointer<const T>(0), task.pointer<const T>(1),
-                                   task.pointer<const float>(2), task.pointer<const T>(3),
-                                   task.pointer<T>(4));
+    const auto& shape = task.args<AttentionShape>();
+    const T* qkv = task.pointer<const T>(0);
+    const T* out = task.pointer<const T>(1);
+    const auto* logsumexp = task.pointer<const float>(2);
+    const T* dout = task.pointer<const T>(3);
+    T* dqkv = task.pointer<T>(4);
+    return is_tiled(shape)
+               ? attention_backward_cuda(context, kTypeOf<T>, shape, qkv, out, logsumexp, dout,
+                                         dqkv)
+               : attention_backward_batched_cuda(context, kTypeOf<T>, shape, qkv, out, logsumexp,
+                                                 dout, dqkv, scores_in(task, 5));
   });
 }
 
@@ -57,6 +79,11 @@ rt::Work attention_work(const AttentionShape& shape, double products) {
 }
 
 }  // namespace
+
+Index attention_task_workspace(const AttentionShape& shape, DType type) {
+  const Index scores = is_tiled(shape) ? 0 : attention_score_bytes(shape) / size_of(DType::kF32);
+  return std::max(attention_workspace(shape, type), scores);
+}
 
 const rt::Codelet& attention_forward_codelet(DType type) {
   static const ByType codelets([]<class T>() {

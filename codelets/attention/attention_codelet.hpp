@@ -7,6 +7,11 @@
 /// Causal attention of one lane; layout of the buffers in attention.hpp.
 namespace dos::codelets {
 
+/// FP32 elements of the work space of one task over a lane of such sequences, whatever worker runs
+/// it. CUDA workers need none for heads of at most kLargestTiledHead elements; for larger ones the
+/// scores of some heads, which then grow with the square of the tokens.
+Index attention_task_workspace(const AttentionShape& shape, DType type);
+
 const rt::Codelet& attention_forward_codelet(DType type);
 const rt::Codelet& attention_backward_codelet(DType type);
 

@@ -5,9 +5,9 @@
 
 namespace dos::nn {
 
-Index attention_workspace(Index context, Index head_size, DType type) {
-  return codelets::attention_workspace(
-      {.sequences = 1, .tokens = context, .heads = 1, .head_size = head_size}, type);
+Index attention_workspace(Index context, Index heads, Index head_size, DType type) {
+  return codelets::attention_task_workspace(
+      {.sequences = 1, .tokens = context, .heads = heads, .head_size = head_size}, type);
 }
 
 Attention::Attention(std::string name, const rt::Handle& workspace)

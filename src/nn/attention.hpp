@@ -8,9 +8,9 @@
 
 namespace dos::nn {
 
-/// FP32 elements of work space that one attention task over `context` tokens takes, with heads of
-/// this size and activations of this type.
-Index attention_workspace(Index context, Index head_size, DType type);
+/// FP32 elements of work space that one attention task over sequences of `context` tokens takes,
+/// with so many heads of this size and activations of this type.
+Index attention_workspace(Index context, Index heads, Index head_size, DType type);
 
 /// Causal multi-head attention between its two projections; it has no parameters of its own.
 class Attention {

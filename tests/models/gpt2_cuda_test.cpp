@@ -99,6 +99,29 @@ TEST_F(Gpt2Cuda, TenStepsInFp32ArePyTorchs) {
   }
 }
 
+// They have kernels of their own there.
+TEST_F(Gpt2Cuda, HeadsOfMoreThan128AreTheCpus) {
+  RunOptions on_gpu = options(kFp32);
+  on_gpu.model = {"gpt2", 1, 288, 2, 24, 50};
+  on_gpu.subgroup_params = 1'000'000;
+  RunOptions on_cpu = on_gpu;
+  on_cpu.cuda_workers = 0;
+  std::vector<std::int32_t> tokens(kSequences * 25);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * i % 50);
+  std::vector<float> gradients[2];
+  double losses[2];
+  for (const bool gpu : {false, true}) {
+    TrainingRun run(gpu ? on_gpu : on_cpu);
+    run.initialise(1);
+    losses[gpu ? 1 : 0] = run.gradients(tokens);
+    for (const tensor::PlacedParameter& parameter : run.layout().parameters)
+      for (const float value : run.read(run.parameters().gradients(), parameter.spec.name))
+        gradients[gpu ? 1 : 0].push_back(value);
+  }
+  EXPECT_NEAR(losses[1], losses[0], 1e-5);
+  EXPECT_LE(distance(gradients[1], gradients[0]), 1e-4 * length_of(gradients[0]));
+}
+
 // Two blocks, as in gpt2_precision_test.cpp: 60 independent roundings of 0.0023 in the mean square
 // are 0.018 of the gradient's length, twice that is the limit, and a tenth of it must be there. The
 // loss is off by less, as its gradients to the logits are below 1.

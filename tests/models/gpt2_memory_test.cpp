@@ -57,6 +57,7 @@ const Case kCases[] = {
     {"no training", kSmall, {4, 2, false, false, 30}, 2, 1.0F, 600, 2},
     {"no training, recompute", kSmall, {4, 1, true, false, 30}, 1, 1.0F, 600, 2},
     {"BF16", kSmall, {5, 3, false, true, 512, DType::kBF16}, 2, 1.0F, 600, 2},
+    {"heads of 160", {"gpt2", 1, 320, 2, 17, 61}, {2, 1, false, true, 512}, 2, 1.0F, 600'000, 2},
     {"BF16 gradients", kSmall, {4, 2, true, true, 7, DType::kBF16}, 2, 0.0F, 250, 2, DType::kBF16},
 };
 
@@ -146,6 +147,20 @@ TEST(Gpt2Memory, NothingGrowsWithTheSquareOfTheContext) {
   }
   // All heads' scores of one sequence of 4096 would be 12 * 64 MiB; a worker has two tiles.
   EXPECT_EQ(at_context(4096)[MemoryCategory::kWorkspace], 4 * (2 * 64 * 4096 + 64));
+}
+
+// What the CUDA kernels for such heads write: scores and their gradients, of four heads of 1024
+// tokens in 32 MiB, of one head if it needs more.
+TEST(Gpt2Memory, HeadsOfMoreThan128HaveRoomForTheirScores) {
+  const auto workspace = [](Index head_size, Index context, DType type) {
+    const ModelConfig model{"gpt2", 1, 8 * head_size, 8, context, 61};
+    return models::gpt2::buffers(model, {.type = type}, 1)[MemoryCategory::kWorkspace];
+  };
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    EXPECT_EQ(workspace(129, 1024, type), 4 * 2 * 4 * 1024 * 1024);
+    EXPECT_EQ(workspace(160, 4096, type), 2 * 4 * 4096 * 4096);
+  }
+  EXPECT_EQ(workspace(128, 1024, DType::kF32), 4 * (2 * 64 * 1024 + 64));
 }
 
 TEST(Gpt2Memory, RecomputeKeepsTwoBlocksActivations) {

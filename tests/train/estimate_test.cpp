@@ -94,6 +94,18 @@ TEST(Estimate, ADeviceHoldsWeightsGradientsAndItsLanes) {
   }
 }
 
+TEST(Estimate, ADeviceHasRoomForTheScoresOfHeadsOfMoreThan128) {
+  const auto work_spaces = [](Index head_size) {
+    const models::ModelConfig model{"gpt2", 1, 3 * head_size, 3, 500, 100};
+    return bytes_of(
+        estimate_device(model, {}, layout_of(model, 1'000'000), {}, {}, 1, 1, units::gigabytes(1)),
+        "work spaces");
+  };
+  // Rows of 500 scores and of as many gradients, filled up to 512, of all three heads.
+  EXPECT_EQ(work_spaces(144), rt::kCudaWorkspaceBytes + 3 * 2 * 500 * 512 * 4);
+  EXPECT_EQ(work_spaces(128), rt::kCudaWorkspaceBytes + (2 * 64 * 512 + 64) * 4);
+}
+
 TEST(Estimate, GradientsLeaveADeviceThatLacksRoomForAllUnlessTheyAreAccumulated) {
   const tensor::Layout layout = layout_of(kModel);
   const models::RunShape shape{.batch = 1};

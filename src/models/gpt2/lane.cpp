@@ -138,7 +138,7 @@ rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape, Index 
   }
   bytes[rt::MemoryCategory::kWorkspace] =
       size_of(DType::kF32) * workers *
-      nn::attention_workspace(config.context, config.head_size(), shape.type);
+      nn::attention_workspace(config.context, config.heads, config.head_size(), shape.type);
   return bytes;
 }
 
