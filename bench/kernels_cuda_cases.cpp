@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "codelets/attention/attention_batched_cuda.hpp"
 #include "codelets/attention/attention_cuda.hpp"
 #include "codelets/cross_entropy/cross_entropy_cuda.hpp"
 #include "codelets/embedding/embedding_cuda.hpp"
@@ -220,6 +221,27 @@ void KernelCases::add_attention() {
                           return attention_backward_cuda(context_, type_, shape, qkv->get(),
                                                          out->get(), logsumexp->as<float>(),
                                                          dout->get(), dqkv->get());
+                        },
+                    .output = dqkv});
+  const GpuMemory* memory =
+      numbers(attention_score_bytes(shape) / size_of(DType::kF32), DType::kF32);
+  const AttentionScores scores{memory->get(), memory->bytes()};
+  cases_.push_back({.name = "attention_forward, batched",
+                    .flops = 2 * product,
+                    .run =
+                        [=, this] {
+                          return attention_forward_batched_cuda(context_, type_, shape, qkv->get(),
+                                                                out->get(), logsumexp->as<float>(),
+                                                                scores);
+                        },
+                    .output = out});
+  cases_.push_back({.name = "attention_backward, batched",
+                    .flops = 5 * product,
+                    .run =
+                        [=, this] {
+                          return attention_backward_batched_cuda(context_, type_, shape, qkv->get(),
+                                                                 out->get(), logsumexp->as<float>(),
+                                                                 dout->get(), dqkv->get(), scores);
                         },
                     .output = dqkv});
 }
