@@ -73,6 +73,14 @@ Mode Codelet::mode(Index buffer) const {
   return *spec_.tail;
 }
 
+bool Codelet::runs_on_cuda() const {
+  return raw_->cuda_funcs[0] != nullptr;
+}
+
+bool Codelet::runs_on_opencl() const {
+  return raw_->opencl_funcs[0] != nullptr;
+}
+
 void run_guarded(void (*implementation)(const TaskView&), const TaskView& task) noexcept {
   try {
     implementation(task);

@@ -49,6 +49,9 @@ class Codelet {
   [[nodiscard]] const char* symbol() const { return spec_.symbol.c_str(); }
   [[nodiscard]] const CodeletSpec& spec() const { return spec_; }
   [[nodiscard]] Mode mode(Index buffer) const;
+  /// Whether CUDA and OpenCL workers can run it, as far as this build and its StarPU know them.
+  [[nodiscard]] bool runs_on_cuda() const;
+  [[nodiscard]] bool runs_on_opencl() const;
   [[nodiscard]] starpu_codelet* raw() const { return raw_.get(); }
 
  private:

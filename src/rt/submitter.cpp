@@ -187,7 +187,7 @@ void Submitter::submit(const TaskCall& call) {
                               starpu_sched_get_max_priority());
   restrict_to(call.options.worker, task);
   restrict_to_lane(lane_, lane_devices_, task);
-  if (keep_from_cpus_ && task->cl->cuda_funcs[0] != nullptr) task->where = STARPU_CUDA;
+  if (keep_from_cpus_ && call.codelet.runs_on_cuda()) task->where = STARPU_CUDA;
   profile_.expect_task(tag_);
   const int result = starpu_task_submit(task);
   if (result != 0) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -33,6 +34,12 @@ void short_copy_task(const rt::TaskView& task) {
 void wrong_copy_task(const rt::TaskView& task) {
   copy_task(task);
   task.pointer<float>(1)[2] += 1;
+}
+
+void rounded_copy_task(const rt::TaskView& task) {
+  copy_task(task);
+  float& y = task.pointer<float>(1)[2];
+  y = std::nextafter(y, 2.0F);
 }
 
 void copy_and_change_task(const rt::TaskView& task) {
@@ -67,12 +74,13 @@ Case copy_case(const rt::Codelet& codelet, std::vector<Buffer> buffers) {
 }
 
 template <void (*kCpu)(const rt::TaskView&)>
-std::vector<std::string> complaints(std::vector<Mode> modes, std::vector<Buffer> buffers) {
+std::vector<std::string> complaints(std::vector<Mode> modes, std::vector<Buffer> buffers,
+                                    Likeness likeness = Likeness::kBits) {
   // Codelets live as long as the program.
   static std::vector<std::unique_ptr<rt::Codelet>> codelets;
   codelets.emplace_back(new rt::Codelet(rt::make_codelet<kCpu>(
       {.symbol = "dos.test_faulty.v1", .modes = std::move(modes), .tail = {}})));
-  return complaints_about(copy_case(*codelets.back(), std::move(buffers)));
+  return complaints_about(copy_case(*codelets.back(), std::move(buffers)), likeness);
 }
 
 const std::vector<Mode> kReadThenWrite{Mode::kRead, Mode::kWrite};
@@ -89,6 +97,17 @@ TEST(ConformanceHarness, FindsAnOutputThatIsNotWritten) {
 TEST(ConformanceHarness, FindsAResultThatIsNotTheKernels) {
   EXPECT_THAT(complaints<wrong_copy_task>(kReadThenWrite, {reads(kCount), writes(kCount)}),
               Contains(HasSubstr("buffer 1, element 2: differs from the kernel")));
+}
+
+TEST(ConformanceHarness, NearResultsMayDifferByRoundings) {
+  const std::vector<Buffer> buffers{reads(kCount), writes(kCount)};
+  EXPECT_THAT(complaints<rounded_copy_task>(kReadThenWrite, buffers),
+              Contains(HasSubstr("buffer 1, element 2: differs from the kernel")));
+  EXPECT_THAT(complaints<rounded_copy_task>(kReadThenWrite, buffers, Likeness::kNear), IsEmpty());
+  EXPECT_THAT(complaints<wrong_copy_task>(kReadThenWrite, buffers, Likeness::kNear),
+              Contains(HasSubstr("buffer 1, element 2: differs from the kernel")));
+  EXPECT_THAT(complaints<short_copy_task>(kReadThenWrite, buffers, Likeness::kNear),
+              Contains(HasSubstr("buffer 1, element 5: not written")));
 }
 
 TEST(ConformanceHarness, FindsAChangedInput) {

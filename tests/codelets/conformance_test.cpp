@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <iterator>
 #include <ostream>
 #include <set>
 
@@ -20,16 +18,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::IsEmpty;
-
-std::vector<Case> all_cases() {
-  std::vector<Case> all;
-  for (auto* group : {&attention_cases, &collect_cases, &elementwise_cases, &embedding_cases,
-                      &layernorm_cases, &linear_cases, &loss_cases, &update_cases}) {
-    std::vector<Case> cases = (*group)();
-    std::move(cases.begin(), cases.end(), std::back_inserter(all));
-  }
-  return all;
-}
 
 TEST(Conformance, EveryCodeletHasACase) {
   std::set<const rt::Codelet*> covered;

@@ -16,4 +16,7 @@ std::vector<Case> linear_cases();
 std::vector<Case> update_cases();  ///< every rule with every type
 std::vector<Case> loss_cases();    ///< cross entropy, mean loss, gradient norm
 
+/// All of them.
+std::vector<Case> all_cases();
+
 }  // namespace dos::test

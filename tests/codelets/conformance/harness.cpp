@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,32 +13,17 @@
 
 #include "base/bf16.hpp"
 #include "base/random.hpp"
+#include "codelets/conformance/compare.hpp"
+#include "codelets/conformance/poison.hpp"
+#include "rt/device.hpp"
 
 namespace dos::test {
 namespace {
 
-/// Words that fill what is no input: as FP32 and FP64 a NaN, and an ordinary number.
-constexpr std::array<std::uint32_t, 2> kPoisons{0x7FFDA5A5U, 0x4E9C3D71U};
-
 constexpr std::size_t kPage = 4096;
-
-using Complaints = std::vector<std::string>;
 
 std::vector<Range> whole(Index count) {
   return {{0, count}};
-}
-
-std::vector<bool> marks(Index count, const std::vector<Range>& ranges) {
-  std::vector<bool> result(static_cast<std::size_t>(count));
-  for (const Range& range : ranges) {
-    std::fill_n(result.begin() + range.first, range.count, true);
-  }
-  return result;
-}
-
-void fill_words(std::byte* memory, Index bytes, std::uint32_t word) {
-  for (Index i = 0; i < bytes; i += 4)
-    std::memcpy(memory + i, &word, static_cast<std::size_t>(std::min<Index>(4, bytes - i)));
 }
 
 void put_value(const Buffer& buffer, Index index, double uniform, const Contents& contents) {
@@ -82,16 +66,6 @@ std::vector<Contents> contents_before(const Case& c, std::uint32_t poison) {
   return all;
 }
 
-void poison_task(const rt::TaskView& task) {
-  fill_words(task.pointer<std::byte>(0), task.count(0) * 4, task.args<std::uint32_t>());
-}
-
-const rt::Codelet& poison_codelet() {
-  static const rt::Codelet codelet = rt::make_codelet<poison_task>(
-      {.symbol = "dos.test_poison.v1", .modes = {rt::Mode::kScratch}, .tail = {}});
-  return codelet;
-}
-
 void* elements_of(const rt::HostAccess& access, DType type) {
   if (size_of(type) == 8) return access.as<std::uint64_t>().data();
   if (size_of(type) == 2) return access.as<std::uint16_t>().data();
@@ -103,8 +77,7 @@ void fill_handles(rt::Submitter& submitter, const Case& c, const Handles& handle
   for (std::size_t i = 0; i < contents.size(); ++i) {
     const rt::Handle& handle = handles[static_cast<Index>(i)];
     if (c.buffers[i].scratch) {
-      const std::array<const rt::Handle*, 1> buffers{&handle};
-      submitter.submit(poison_codelet(), buffers, poison, {}, {});
+      poison_scratch(submitter, handle, poison);
       continue;
     }
     const rt::HostAccess access(handle, rt::Mode::kWrite);
@@ -156,15 +129,24 @@ struct Watcher {
   }
 };
 
-std::vector<Contents> run_tasks(const Case& c, std::uint32_t poison, Complaints& complaints) {
-  const bool has_scratch = std::any_of(c.buffers.begin(), c.buffers.end(),
-                                       [](const Buffer& buffer) { return buffer.scratch; });
-  // One worker has one copy of the work space: the poisoned one.
-  rt::Session session({.scheduler = "", .cpu_workers = has_scratch ? 1 : 2});
+/// Makes the copies on the session's device, if it has one, the only ones: what tasks do to them,
+/// to those that they only read too, is then seen on the host.
+void move_to_device(const Case& c, const Handles& handles) {
+  const std::vector<rt::Device> devices = rt::devices();
+  if (devices.empty()) return;
+  for (std::size_t i = 0; i < c.buffers.size(); ++i)
+    if (!c.buffers[i].scratch)
+      rt::fetch(handles[static_cast<Index>(i)], devices.front().node, rt::Mode::kReadWrite);
+}
+
+std::vector<Contents> run_tasks(const Case& c, rt::Session& session, std::uint32_t poison,
+                                Complaints& complaints) {
   std::vector<Contents> contents = contents_before(c, poison);
   const Handles handles(session, c.buffers);
   rt::Submitter submitter(session);
   fill_handles(submitter, c, handles, contents, poison);
+  poison_workspace(submitter, poison);
+  move_to_device(c, handles);
   Watcher watcher{c, handles, complaints};
   submitter.set_observer({.before = {}, .after = std::ref(watcher)});
   c.submit(submitter, handles);
@@ -184,54 +166,39 @@ std::vector<Contents> run_tasks(const Case& c, std::uint32_t poison, Complaints&
   return contents;
 }
 
+std::vector<Contents> run_tasks_on_cpu(const Case& c, std::uint32_t poison,
+                                       Complaints& complaints) {
+  const bool has_scratch = std::any_of(c.buffers.begin(), c.buffers.end(),
+                                       [](const Buffer& buffer) { return buffer.scratch; });
+  // One worker has one copy of the work space: the poisoned one.
+  rt::Session session({.scheduler = "", .cpu_workers = has_scratch ? 1 : 2});
+  return run_tasks(c, session, poison, complaints);
+}
+
 std::vector<Contents> run_kernel(const Case& c, std::uint32_t poison) {
   std::vector<Contents> contents = contents_before(c, poison);
   c.kernel(Memory(contents));
   return contents;
 }
 
-/// One buffer before and after the tasks, after the kernel, and the poison.
-struct Comparison {
-  Index index;
-  const Buffer& buffer;
-  const Contents& before;
-  const Contents& after;
-  const Contents& expected;
-};
-
-/// At most one complaint of a kind.
-void compare(const Comparison& c, Complaints& complaints) {
-  const std::vector<bool> outputs = marks(c.buffer.count, c.buffer.outputs);
-  const std::vector<bool> inputs = marks(c.buffer.count, c.buffer.inputs);
-  const auto size = static_cast<std::size_t>(size_of(c.buffer.type));
-  std::set<std::string> said;
-  const auto complain = [&](const char* what, std::size_t element) {
-    if (!said.insert(what).second) return;
-    complaints.push_back(fmt::format("buffer {}, element {}: {}", c.index, element, what));
-  };
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::byte* after = c.after.data() + i * size;
-    const bool kept = std::memcmp(after, c.before.data() + i * size, size) == 0;
-    if (!outputs[i] && !kept) complain("changed, but is no output", i);
-    if (outputs[i] && !inputs[i] && kept) complain("not written", i);
-    if (outputs[i] && std::memcmp(after, c.expected.data() + i * size, size) != 0) {
-      complain("differs from the kernel called directly", i);
+/// `run(poison, complaints)` runs the tasks and returns the buffers.
+template <class Run>
+Complaints complaints_about_runs(const Case& c, Likeness likeness, Run&& run) {
+  Complaints complaints;
+  std::vector<std::vector<Contents>> runs;
+  for (const std::uint32_t poison : kPoisons) {
+    const std::vector<Contents> before = contents_before(c, poison);
+    const std::vector<Contents> expected = run_kernel(c, poison);
+    const std::vector<Contents>& after = runs.emplace_back(run(poison, complaints));
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      compare({static_cast<Index>(i), c.buffers[i], before[i], after[i], expected[i]}, likeness,
+              complaints);
     }
   }
-}
-
-void compare_runs(Index index, const Buffer& buffer, const Contents& first, const Contents& second,
-                  Complaints& complaints) {
-  const std::vector<bool> outputs = marks(buffer.count, buffer.outputs);
-  const auto size = static_cast<std::size_t>(size_of(buffer.type));
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i] || std::memcmp(first.data() + i * size, second.data() + i * size, size) == 0) {
-      continue;
-    }
-    complaints.push_back(
-        fmt::format("buffer {}, element {}: depends on what is no input", index, i));
-    return;
+  for (std::size_t i = 0; i < c.buffers.size(); ++i) {
+    compare_runs(static_cast<Index>(i), c.buffers[i], runs[0][i], runs[1][i], complaints);
   }
+  return complaints;
 }
 
 }  // namespace
@@ -316,21 +283,18 @@ Contents::Contents(const Buffer& buffer) : bytes_(buffer.count * size_of(buffer.
   memory_.reset(static_cast<std::byte*>(memory));
 }
 
-std::vector<std::string> complaints_about(const Case& c) {
-  Complaints complaints;
-  std::vector<std::vector<Contents>> runs;
-  for (const std::uint32_t poison : kPoisons) {
-    const std::vector<Contents> before = contents_before(c, poison);
-    const std::vector<Contents> expected = run_kernel(c, poison);
-    const std::vector<Contents>& after = runs.emplace_back(run_tasks(c, poison, complaints));
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      compare({static_cast<Index>(i), c.buffers[i], before[i], after[i], expected[i]}, complaints);
-    }
-  }
-  for (std::size_t i = 0; i < c.buffers.size(); ++i) {
-    compare_runs(static_cast<Index>(i), c.buffers[i], runs[0][i], runs[1][i], complaints);
-  }
-  return complaints;
+std::vector<std::string> complaints_about(const Case& c, Likeness likeness) {
+  return complaints_about_runs(c, likeness, [&](std::uint32_t poison, Complaints& complaints) {
+    return run_tasks_on_cpu(c, poison, complaints);
+  });
+}
+
+std::vector<std::string> complaints_on_device(const Case& c, rt::Session& session) {
+  require(session.workers() == 1 && session.has_devices(), "a session of one device alone");
+  return complaints_about_runs(c, Likeness::kNear,
+                               [&](std::uint32_t poison, Complaints& complaints) {
+                                 return run_tasks(c, session, poison, complaints);
+                               });
 }
 
 }  // namespace dos::test

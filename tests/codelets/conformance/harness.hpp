@@ -23,7 +23,7 @@
 ///   that several tensors share);
 /// - outputs that are no inputs do not hold the poison: they were written;
 /// - outputs are bit-equal in both runs: they depend on inputs alone;
-/// - outputs are bit-equal to those of the kernel called directly;
+/// - outputs are bit-equal to those of the kernel called directly, or near them on a device;
 /// - the codelet's access modes say what the case says.
 namespace dos::test {
 
@@ -147,7 +147,18 @@ void add_gradient_cases(std::vector<Case>& cases, const Make& make) {
     cases.insert(cases.end(), made.begin(), made.end());
 }
 
-/// Runs the case; one sentence for each thing that is wrong.
-std::vector<std::string> complaints_about(const Case& c);
+/// What outputs have in common with those of the kernel called directly.
+enum class Likeness {
+  kBits,
+  kNear,  ///< all but roundings, as of sums in another order
+};
+
+/// Runs the case on CPU workers; one sentence for each thing that is wrong.
+std::vector<std::string> complaints_about(const Case& c, Likeness likeness = Likeness::kBits);
+
+/// The same on the only worker of the session, a device, in whose memory all buffers lie while the
+/// tasks run. Outputs come near those of the kernel on the CPU. Pre: the device has a function of
+/// the codelet.
+std::vector<std::string> complaints_on_device(const Case& c, rt::Session& session);
 
 }  // namespace dos::test
