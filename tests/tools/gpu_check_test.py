@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 GPU_CHECK = Path(__file__).resolve().parents[2] / "tools" / "gpu_check"
 BUILD = Path(sys.argv.pop(1))
@@ -56,7 +57,13 @@ class Rehearsal(unittest.TestCase):
         stages = self.report()["stages"]
         self.assertEqual(list(stages), list(load().STAGES))
         self.assertTrue(all(entry["passed"] for entry in stages.values()), stages)
-        self.assertIn("test_models_gpt2_cuda", stages["memory"]["result"]["programs"])
+        kernels = {"test_codelets_kernels_cuda", "test_codelets_update_cuda", "test_codelets_conformance_cuda"}
+        self.assertEqual(set(stages["memory"]["result"]["programs"]), kernels | {"test_models_gpt2_cuda"})
+        self.assertEqual(set(stages["races"]["result"]["programs"]), kernels)
+        for stage, tool in (("memory", "memcheck"), ("races", "racecheck")):
+            log = (self.output / f"{stage}.log").read_text(encoding="utf-8")
+            for program in kernels:
+                self.assertRegex(log, f"\\$ compute-sanitizer --tool {tool} .*/{program}\n")
         page = (self.output / "report.md").read_text(encoding="utf-8")
         for text in ("NVIDIA Rehearsal 80GB, 81920 MiB, driver 999.99", "| gelu_forward |", "| attention_forward |",
                      "cpu.update_rate", "| bf16 | gpu-only | 8000 |"):
@@ -103,6 +110,28 @@ class Verdicts(unittest.TestCase):
         self.assertIn("CUDA 0", faults[0])
         nothing = step("zero-offload", 4.0) | {"device_memory": []}
         self.assertIn("no GPU", self.module.memory_faults([nothing])[0])
+
+
+    def test_a_sanitizer_must_have_seen_tests_and_no_fault(self):
+        memcheck = "========= COMPUTE-SANITIZER\n[  PASSED  ] 3 tests.\n========= ERROR SUMMARY: {} errors\n"
+        racecheck = "========= RACECHECK SUMMARY: {0} hazards displayed (0 errors, {0} warnings)\n"
+        skipped = "[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] UpdateCuda.CodeletsConform\n"
+        faults = self.module.sanitizer_faults
+        self.assertEqual(faults(memcheck.format(0), rehearses=False), [])
+        self.assertEqual(faults(racecheck.format(0), rehearses=False), [])
+        self.assertEqual(faults(memcheck.format(12), rehearses=False), ["ERROR SUMMARY: 12 errors"])
+        self.assertEqual(faults(racecheck.format(1), rehearses=False),
+                         ["RACECHECK SUMMARY: 1 hazards displayed (0 errors, 1 warnings)"])
+        self.assertEqual(faults(skipped + memcheck.format(0), rehearses=False), ["tests were skipped"])
+        self.assertEqual(faults(skipped + memcheck.format(0), rehearses=True), [])
+        self.assertEqual(faults("[  PASSED  ] 3 tests.\n", rehearses=False), ["compute-sanitizer gave no summary"])
+
+    def test_a_kernel_program_that_is_not_there_fails_the_stage(self):
+        words = ["env", "STARPU_SILENT=1", "/build/test_codelets_kernels_cuda"]
+        stage = mock.Mock()
+        stage.run.return_value = json.dumps({"tests": [{"command": words}, {"name": "without a command"}]})
+        with self.assertRaisesRegex(self.module.Failed, "test_codelets_conformance_cuda, test_codelets_update_cuda"):
+            self.module.gpu_programs(mock.Mock(build="/build"), stage, "test_")
 
 
 if __name__ == "__main__":
