@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "rt/progress.hpp"
 #include "rt/starpu_mode.hpp"
 #include "rt/task_header.hpp"
 
@@ -82,6 +83,7 @@ bool Codelet::runs_on_opencl() const {
 }
 
 void run_guarded(void (*implementation)(const TaskView&), const TaskView& task) noexcept {
+  note_start_of_task();
   try {
     implementation(task);
   } catch (const std::exception& error) {

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "rt/fxt.hpp"
 #include "rt/history_model.hpp"
+#include "rt/progress.hpp"
 #include "rt/starpu_mode.hpp"
 #include "rt/task_header.hpp"
 #include "rt/trace_sink.hpp"
@@ -131,6 +132,7 @@ void report_completion(void* argument) {
   record.start_us = microseconds(info->start_time);
   record.end_us = microseconds(info->end_time);
   with_trace_sink([&](TraceSink& sink) { sink.task_done(describe(header, record)); });
+  note_end_of_task();
   header.profile->complete_task(record);
 }
 

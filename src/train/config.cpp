@@ -112,6 +112,9 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"train.fit", &c.train.fit,
        "where memory is short: error, or auto: smaller micro-batches (and more of them), then "
        "recomputation"},
+      {"train.stall_timeout_s", &c.train.stall_timeout_s,
+       "seconds without a running task after which a run with devices ends, as one has no memory "
+       "for the next task"},
       {"train.seed", &c.train.seed, "seed of initialisation and of the order of the data"},
       {"train.precision", &c.train.precision,
        "type of working parameters, activations and their gradients: fp32, bf16; master parameters "
@@ -198,6 +201,8 @@ void TrainConfig::validate() const {
       train.gpu_memory);
   expect(train.fit == "error" || train.fit == "auto",
          "train.fit = '{}' is not supported; known: error, auto", train.fit);
+  expect(train.stall_timeout_s >= 1, "train.stall_timeout_s must be at least 1, got {}",
+         train.stall_timeout_s);
   expect_between("train.workers", train.workers, 0, kMostWorkers);
   expect_at_least("train.seed", train.seed, 0);
   expect_at_least("train.logits_rows", train.logits_rows, 1);

@@ -43,6 +43,7 @@ struct TrainConfig {
     Index cuda_devices = -1;
     double gpu_memory = 0;
     std::string fit = "error";
+    double stall_timeout_s = 60;
     Index seed = 1337;
     std::string precision = "fp32";
     std::string gradient_precision = "fp32";

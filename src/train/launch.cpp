@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -23,9 +25,11 @@
 #include "rt/history_model.hpp"
 #include "sched_starpu/policies.hpp"
 #include "train/device_memory.hpp"
+#include "train/device_watch.hpp"
 #include "train/explain.hpp"
 #include "train/fit.hpp"
 #include "train/handshake.hpp"
+#include "train/memory_advice.hpp"
 #include "train/message_memory.hpp"
 #include "train/preparation.hpp"
 #include "train/rank_place.hpp"
@@ -204,6 +208,26 @@ struct Company {
   dist::Exchange* exchange;
 };
 
+/// Ends the program, whose tasks will never end, after the other ranks know.
+[[noreturn]] void end_stalled_run(const std::string& why, dist::Exchange* exchange) {
+  fmt::print(stderr, "train_gpt: error: {}\n", why);
+  std::fflush(stderr);
+  if (exchange != nullptr) exchange->abandon(why.substr(0, why.find('\n')));
+  std::_Exit(EXIT_FAILURE);
+}
+
+/// Null without devices.
+std::unique_ptr<DeviceWatch> start_device_watch(const LaunchOptions& options,
+                                                const Company& company, const Preparation& run,
+                                                const rt::Session& session, const Room& room) {
+  if (!session.has_devices()) return nullptr;
+  return std::make_unique<DeviceWatch>(
+      run.config.train.stall_timeout_s,
+      memory_advice(run.config, run.model, run.layout, room, company.share, session.scheduler(),
+                    options.out),
+      [exchange = company.exchange](const std::string& why) { end_stalled_run(why, exchange); });
+}
+
 void train(const LaunchOptions& options, const Company& company, Preparation run,
            rt::Session& session, const Room& room) {
   const auto& [place, share, exchange] = company;
@@ -217,6 +241,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
   if (exchange != nullptr && memory.gpu)
     exchange->prepare_thread([worker = memory.gpu->worker] { rt::use_cuda_device(worker); });
   const std::optional<data::Manifest> manifest = run.dataset.manifest;
+  // Lives longer than the trainer, whose destructor waits for all tasks.
+  const auto watch = start_device_watch(options, company, run, session, room);
   Trainer trainer(session, {.config = run.config,
                             .model = run.model,
                             .out = options.out,

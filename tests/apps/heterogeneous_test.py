@@ -157,6 +157,24 @@ class Heterogeneous(AppTest):
             for planned, moved in self.traffic(output):
                 self.assertAlmostEqual(moved, planned, delta=0.05 * planned)
 
+        def test_a_task_that_a_device_cannot_hold_ends_the_run(self):
+            # Updates of 200,000 parameters take 3.2 MB; a scheduler that knows nothing of memory hands them to a
+            # device of 1 MiB, and StarPU then tries for ever.
+            keys = KEYS | {"model.width": 256, "model.layers": 2, "sched.subgroup_params": 200000, "train.steps": 6,
+                           "train.stall_timeout_s": 2}
+            self.out = self.folder / "full"
+            self.trained(keys=keys | {NAME: 0, "train.stop_after": 3})
+            before = (self.checkpoint() / "model.safetensors").read_bytes()
+            further = settings({"train.stop_after": 0, NAME: 1})
+            result = self.resume(*further, env=POCL | {"STARPU_SCHED": "eager", LIMIT: "1"})
+            self.expect_error(result, "has no memory for the next task: ", " of 1.00 MiB are free",
+                              "train.stall_timeout_s", more_lines=True)
+            for words in ("use a sched.subgroup_params below 200000", "STARPU_SCHED=dos", "largest update", "--resume"):
+                self.assertIn(words, result.stderr)
+            self.assertEqual((self.checkpoint() / "model.safetensors").read_bytes(), before)
+            self.resumed(*settings({"train.stop_after": 0, NAME: 0}))
+            self.assertEqual(self.metrics()[-1]["step"], 6)
+
     else:
         def test_little_gpu_memory_makes_states_move(self):
             # 25 M parameters: weights and gradients take 0.2 GB, the kernels' work space 32 MiB; some of 0.3 GB

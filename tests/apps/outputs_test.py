@@ -13,8 +13,8 @@ KEYS = {
     "model": "preset layers width heads context vocab",
     "data": "path",
     "train": "steps stop_after batch accumulate lanes workers opencl_devices cuda_devices gpu_memory fit "
-             "seed precision gradient_precision recompute logits_rows run_ahead validate_every validate_batches "
-             "checkpoint_every keep log_every",
+             "stall_timeout_s seed precision gradient_precision recompute logits_rows run_ahead validate_every "
+             "validate_batches checkpoint_every keep log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay beta1 beta2 momentum eps clip",
     "sched": "subgroup_params stride share window resident",

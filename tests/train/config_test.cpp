@@ -43,6 +43,7 @@ TEST(Config, TheKeysAreFrozen) {
                                         "train.cuda_devices",
                                         "train.gpu_memory",
                                         "train.fit",
+                                        "train.stall_timeout_s",
                                         "train.seed",
                                         "train.precision",
                                         "train.gradient_precision",
@@ -162,7 +163,7 @@ TEST(Config, NamesTheNumberOutOfRange) {
       {"optim.beta1", 1},   {"optim.beta1", -1},     {"optim.final_lr_ratio", 1.1},
       {"optim.beta2", 1},   {"optim.eps", 0},        {"optim.weight_decay", -1},
       {"optim.clip", -1},   {"optim.momentum", 1},   {"sched.share", -0.5},
-      {"sched.share", 1.5}, {"dist.timeout_s", 0.5},
+      {"sched.share", 1.5}, {"dist.timeout_s", 0.5}, {"train.stall_timeout_s", 0.5},
   };
   for (const Case& c : cases) {
     TrainConfig config = valid();

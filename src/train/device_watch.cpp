@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/device_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/units.hpp"
+#include "rt/progress.hpp"
+
+namespace dos::train {
+namespace {
+
+/// Looks within the time after which a run has stalled.
+constexpr Index kLooks = 20;
+
+/// A device is full when less than this part of it is free.
+constexpr Index kFullParts = 16;
+
+bool is_full(const DeviceRoom& device) {
+  return device.free < device.bytes / kFullParts;
+}
+
+}  // namespace
+
+std::string stall_text(const std::vector<DeviceRoom>& devices, Index ready_tasks, double seconds) {
+  const std::string waiting =
+      fmt::format("ready tasks: {}, of which none has run for {:g} s (train.stall_timeout_s)",
+                  ready_tasks, seconds);
+  const auto part_free = [](const DeviceRoom& device) {
+    return static_cast<double>(device.free) / static_cast<double>(std::max<Index>(1, device.bytes));
+  };
+  const auto fullest = std::ranges::min_element(devices, {}, part_free);
+  if (fullest == devices.end()) return "the run stands still: " + waiting;
+  return fmt::format("{} has no memory for the next task: {} of {} are free; {}", fullest->name,
+                     format_bytes(fullest->free), format_bytes(fullest->bytes), waiting);
+}
+
+DeviceWatch::DeviceWatch(double patience_s, const std::string& advice,
+                         std::function<void(const std::string&)> end)
+    : patience_s_(patience_s),
+      advice_(advice),
+      end_(std::move(end)),
+      devices_(rt::devices()),
+      last_words_(
+          "train_gpt: error: aborted while the memory of a device was full: if what was said "
+          "before is "
+          "about its memory,\n" +
+          advice + "\n"),
+      thread_([this] { watch(); }) {}
+
+DeviceWatch::~DeviceWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+std::vector<DeviceRoom> DeviceWatch::look() const {
+  std::vector<DeviceRoom> rooms;
+  for (const rt::Device& device : devices_)
+    if (device.memory_bytes)
+      rooms.push_back({.name = device.name,
+                       .bytes = *device.memory_bytes,
+                       .free = *device.memory_bytes - rt::used_on(device.node)});
+  return rooms;
+}
+
+void DeviceWatch::watch() {
+  const std::chrono::duration<double> period(patience_s_ / static_cast<double>(kLooks));
+  rt::StallDetector detector(kLooks);
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, period, [&] { return stops_; })) {
+    const std::vector<DeviceRoom> rooms = look();
+    last_words_.apply(std::ranges::any_of(rooms, is_full));
+    const rt::Progress now = rt::progress();
+    if (!detector.has_stalled(now)) continue;
+    end_(stall_text(rooms, now.ready, patience_s_) + "\n" + advice_);
+    return;
+  }
+}
+
+}  // namespace dos::train

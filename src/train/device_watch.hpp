@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rt/device.hpp"
+#include "train/last_words.hpp"
+
+namespace dos::train {
+
+/// A device's memory at some moment.
+struct DeviceRoom {
+  std::string name;
+  Index bytes = 0;  ///< that StarPU may use
+  Index free = 0;   ///< of them
+};
+
+/// One line: the fullest of the devices, what of it is free, and that nothing has run for so long.
+std::string stall_text(const std::vector<DeviceRoom>& devices, Index ready_tasks, double seconds);
+
+/// Watches a session with devices while a run goes on, on a thread of its own: a device without
+/// room for the next task makes StarPU try for ever (rt::StallDetector), or abort. An abort while
+/// a device has less than a sixteenth of its memory left says `advice`.
+class DeviceWatch {
+ public:
+  /// Calls `end` once, with stall_text() and the advice behind it, when no task has run for
+  /// `patience_s` seconds though some are ready. Pre: patience_s > 0. The session outlives it.
+  DeviceWatch(double patience_s, const std::string& advice,
+              std::function<void(const std::string&)> end);
+  DeviceWatch(const DeviceWatch&) = delete;
+  DeviceWatch& operator=(const DeviceWatch&) = delete;
+  ~DeviceWatch();
+
+ private:
+  void watch();
+  [[nodiscard]] std::vector<DeviceRoom> look() const;
+
+  double patience_s_;
+  std::string advice_;
+  std::function<void(const std::string&)> end_;
+  std::vector<rt::Device> devices_;
+  LastWords last_words_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stops_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dos::train

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "train/fit.hpp"
+
+namespace dos::train {
+
+/// What a run is told that a device had no room for after all, though the estimate says that it
+/// fits: the options that take less there, with the need that they leave, the estimate of every
+/// device by category, and how to go on. `scheduler` is the one that runs. Some lines, without a
+/// newline at the end.
+std::string memory_advice(const TrainConfig& config, const models::ModelConfig& model,
+                          const tensor::Layout& layout, const Room& room, const RankShare& share,
+                          const std::string& scheduler, const std::filesystem::path& out);
+
+}  // namespace dos::train
