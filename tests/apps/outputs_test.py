@@ -18,7 +18,7 @@ KEYS = {
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay beta1 beta2 momentum eps clip",
     "sched": "subgroup_params stride share window resident",
-    "dist": "zero weights timeout_s",
+    "dist": "zero weights gpu_messages timeout_s",
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",
                "ms_backward", "ms_update"]

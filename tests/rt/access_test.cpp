@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "rt/device.hpp"
 #include "rt/tasks.hpp"
 
 namespace dos::rt {
@@ -44,14 +45,14 @@ TEST(Access, ComesAfterTheTasksBeforeAndHoldsTheLaterOnesBack) {
   Submitter submitter(session);
   Grant grant;
   test::submit_body(submitter, slow, {&handle});
-  request_access(handle, Mode::kReadWrite, grant);
+  request_access(handle, kHostNode, Mode::kReadWrite, grant);
   EXPECT_EQ(grant.data(), nullptr) << "the request does not wait";
   test::submit_body(submitter, later, {&handle});
   wait_for(grant, handle);
   EXPECT_EQ(*grant.data(), 1);
   EXPECT_FALSE(ran_later);
   *grant.data() = 7;
-  std::thread([&] { end_access(handle); }).join();
+  std::thread([&] { end_access(handle, kHostNode); }).join();
   session.wait_all();
   EXPECT_TRUE(ran_later);
 }
@@ -60,8 +61,8 @@ TEST(Access, IsGrantedAtOnceWhenNothingUsesTheHandle) {
   Session session(kTwoWorkers);
   const Handle handle(session, {.name = "b", .type = DType::kI32, .count = 1});
   Grant grant;
-  request_access(handle, Mode::kWrite, grant);
-  end_access(wait_for(grant, handle));
+  request_access(handle, kHostNode, Mode::kWrite, grant);
+  end_access(wait_for(grant, handle), kHostNode);
 }
 
 TEST(Access, ReadersShareAndAWriterWaitsForAll) {
@@ -70,15 +71,15 @@ TEST(Access, ReadersShareAndAWriterWaitsForAll) {
   Grant first;
   Grant second;
   Grant writer;
-  request_access(handle, Mode::kRead, first);
-  request_access(handle, Mode::kRead, second);
-  request_access(handle, Mode::kWrite, writer);
+  request_access(handle, kHostNode, Mode::kRead, first);
+  request_access(handle, kHostNode, Mode::kRead, second);
+  request_access(handle, kHostNode, Mode::kWrite, writer);
   wait_for(first, handle);
   wait_for(second, handle);
-  end_access(handle);
+  end_access(handle, kHostNode);
   EXPECT_EQ(writer.data(), nullptr);
-  end_access(handle);
-  end_access(wait_for(writer, handle));
+  end_access(handle, kHostNode);
+  end_access(wait_for(writer, handle), kHostNode);
 }
 
 // As a progress thread does: ending one access grants the next one in the same call.
@@ -87,19 +88,19 @@ TEST(Access, AnEndMayGrantTheNext) {
   const Handle handle(session, {.name = "b", .type = DType::kI32, .count = 1});
   Grant first;
   Grant second;
-  request_access(handle, Mode::kWrite, first);
-  request_access(handle, Mode::kWrite, second);
+  request_access(handle, kHostNode, Mode::kWrite, first);
+  request_access(handle, kHostNode, Mode::kWrite, second);
   wait_for(first, handle);
   EXPECT_EQ(second.data(), nullptr);
-  end_access(handle);
-  end_access(wait_for(second, handle));
+  end_access(handle, kHostNode);
+  end_access(wait_for(second, handle), kHostNode);
 }
 
 TEST(Access, ScratchIsNoAccess) {
   Session session(kTwoWorkers);
   const auto handle = Handle::scratch(session, "s", DType::kI32, 1);
   Grant grant;
-  EXPECT_THROW(request_access(*handle, Mode::kScratch, grant), ContractViolation);
+  EXPECT_THROW(request_access(*handle, kHostNode, Mode::kScratch, grant), ContractViolation);
 }
 
 }  // namespace

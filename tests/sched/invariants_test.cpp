@@ -17,7 +17,8 @@ namespace dos::sched {
 namespace {
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kProblems = 200;  // five minutes instead of half of one: it looks for faults
+constexpr std::uint64_t kProblems =
+    200;  // five minutes instead of half of one: it looks for faults
 #else
 constexpr std::uint64_t kProblems = 2000;
 #endif
@@ -160,7 +161,8 @@ TEST(Invariants, HoldForEveryPolicyOnRandomProblems) {
       if (testing::Test::HasFatalFailure()) return;
     }
   }
-  for (const Policy& policy : policies()) EXPECT_GT(planned[policy.name], static_cast<int>(kProblems / 4)) << policy.name;
+  for (const Policy& policy : policies())
+    EXPECT_GT(planned[policy.name], static_cast<int>(kProblems / 4)) << policy.name;
   EXPECT_EQ(planned["dos"], static_cast<int>(kProblems));
   EXPECT_EQ(planned["zero-offload"], static_cast<int>(kProblems));
 }
