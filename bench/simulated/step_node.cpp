@@ -184,14 +184,18 @@ class Program {
       if (depth >= 1) access.emplace_back(forward_workspace_, STARPU_RW);
       access.emplace_back(backward_workspace_, STARPU_RW);
       submit_pass("backward", depth, step, --urgency, access, task_.depths[depth].backward);
-      if (activations_[depth] != nullptr) starpu_data_invalidate_submit(activations_[depth]);
+      if (activations_[depth] != nullptr) release(activations_[depth]);
       for (const Subgroup& each : subgroups_)
         if (each.depth == depth) submit_sum(each, step);
     }
-    starpu_data_invalidate_submit(forward_workspace_);
-    starpu_data_invalidate_submit(backward_workspace_);
+    release(forward_workspace_);
+    release(backward_workspace_);
     for (std::size_t i = 0; i < subgroups_.size(); ++i)
       submit_update(subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
+  }
+
+  void release(starpu_data_handle_t dead) const {
+    if (task_.releases_activations) starpu_data_invalidate_submit(dead);
   }
 
   void submit_pass(const char* phase, std::size_t depth, Index step, int priority,

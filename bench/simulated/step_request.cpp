@@ -101,14 +101,17 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
   const units::Bytes block = (activations - kept * static_cast<double>(plan.model.layers)) / 2;
   const units::Bytes in_backward =
       block + of_category(memory, "logits") + of_category(memory, "gradients on their way");
+  const units::Bytes limit = limit_of(request, memory);
+  const units::Bytes states =
+      limit * (1 - kReserve) - (memory.total() - of_category(memory, "reserve"));
+  const units::Bytes update =
+      units::Params(static_cast<double>(forecast.problem.largest())) * forecast.problem.cost.held();
   const planner::PhaseTimes phases =
       planner::phase_times(plan.model, plan.machine, forecast.layout, plan.settings,
                            /*flushed=*/units::Params(0), forecast.plan.time);
   const perfmodels::Rates rates =
       perfmodels::simulated_rates(forecast.problem.rates, perfmodels::Links::kAlone);
-  return {.node = {.machine = plan.machine.name,
-                   .rates = rates,
-                   .gpu_memory = limit_of(request, memory)},
+  return {.node = {.machine = plan.machine.name, .rates = rates, .gpu_memory = limit},
           .task = {.machine = plan.machine.name,
                    .model = fmt::format("{}, {} ranks, micro-batch {}", plan.model.name, plan.ranks,
                                         plan.micro_batch),
@@ -118,6 +121,8 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                    .depths = depths_of(plan, phases, whole(kept)),
                    .forward_workspace = whole(block + of_category(memory, "gathered weights")),
                    .backward_workspace = whole(in_backward),
+                   .releases_activations = planner::needs_dead_activations(
+                       {.update = states, .resident = states}, update),
                    .cpu_workers = rates.cpu_workers,
                    .cpu_rate = rates.cpu_worker.value(),
                    .gpu_rate = rates.gpus.front().update.value(),

@@ -27,6 +27,7 @@ struct StepTask {
   std::vector<DepthTask> depths;
   Index forward_workspace = 0;   ///< bytes that the layers use besides, in both passes
   Index backward_workspace = 0;  ///< bytes from the last layer's forward to the end of backward
+  bool releases_activations = false;  ///< for updates (planner::needs_dead_activations)
   Index cpu_workers = 0;
   double cpu_rate = 0;  ///< parameters a second, of one worker
   double gpu_rate = 0;

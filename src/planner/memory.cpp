@@ -140,6 +140,10 @@ sched::StateMemory state_memory(const MemoryUse& peak) {
           .resident = std::max(none, peak.available - peak.total())};
 }
 
+bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes update) {
+  return memory.resident < update * kUpdatesAtWork;
+}
+
 void add_states(units::Bytes resident, units::Bytes window, MemoryUse& use) {
   units::Bytes transient{0};
   for (const MemoryItem& item : use.items)

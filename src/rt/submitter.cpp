@@ -202,7 +202,7 @@ void Submitter::submit(const TaskCall& call) {
 }
 
 void Submitter::release(const Handle& handle) {
-  if (session_.has_devices()) handle.release();
+  if (releases_ && session_.has_devices()) handle.release();
 }
 
 }  // namespace dos::rt

@@ -104,8 +104,10 @@ class Submitter {
     submit(TaskCall{codelet, buffers, std::as_bytes(std::span(&args, 1)), payload, work, options});
   }
 
-  /// Handle::release(), where devices have memory that others can use.
+  /// Handle::release(), where devices have memory that others need.
   void release(const Handle& handle);
+  /// Whether they do; they do until it is said.
+  void set_releases(bool on) { releases_ = on; }
 
   /// Used to look at every buffer as it is about to be used or appears. Empty functions: off.
   void set_observer(TaskObserver observer) { observer_ = std::move(observer); }
@@ -117,6 +119,7 @@ class Submitter {
   TaskTag tag_;
   TaskObserver observer_;
   bool keep_from_cpus_ = false;
+  bool releases_ = true;
   Index lane_ = kNoLane;
   LaneDevices lane_devices_;
   std::unordered_set<const Codelet*> submitted_;

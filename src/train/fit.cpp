@@ -215,6 +215,18 @@ TrainConfig fit_to(const TrainConfig& config, const models::ModelConfig& model,
   fail_to_fit(config, trial, room);
 }
 
+bool needs_dead_activations(const TrainConfig& config, const models::ModelConfig& model,
+                            const tensor::Layout& layout, const Room& room,
+                            const RankShare& share) {
+  const units::Bytes update(static_cast<double>(
+      largest_update_bytes(layout, config.parameter_types(), config.optimizer(),
+                           /*model_on_host=*/room.model_devices() == 0, share.ranks)));
+  return std::ranges::any_of(
+      estimate_run(config, model, layout, room, share).devices, [&](const planner::MemoryUse& use) {
+        return planner::needs_dead_activations(planner::state_memory(use), update);
+      });
+}
+
 std::string memory_report(const TrainConfig& config, const models::ModelConfig& model,
                           const tensor::Layout& layout, const Room& room, const RankShare& share) {
   const RunMemory memory = estimate_run(config, model, layout, room, share);

@@ -52,6 +52,12 @@ RunMemory estimate_run(const TrainConfig& config, const models::ModelConfig& mod
 TrainConfig fit_to(const TrainConfig& config, const models::ModelConfig& model,
                    const tensor::Layout& layout, const Room& room, const RankShare& share = {});
 
+/// Whether a device of the run needs the memory of dead activations for updates
+/// (planner::needs_dead_activations).
+bool needs_dead_activations(const TrainConfig& config, const models::ModelConfig& model,
+                            const tensor::Layout& layout, const Room& room,
+                            const RankShare& share = {});
+
 /// What `--dry-run` prints of memory: a table of the host and one of each device, with what is left
 /// for states of the optimizer; of several ranks the tables of this one and the host's total of
 /// each.

@@ -251,7 +251,9 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
                             .quiet = options.quiet,
                             .share = share,
                             .exchange = exchange,
-                            .message_node = memory.gpu ? memory.gpu->node : rt::kHostNode});
+                            .message_node = memory.gpu ? memory.gpu->node : rt::kHostNode,
+                            .releases_activations = needs_dead_activations(
+                                run.config, run.model, run.layout, room, share)});
   trainer.set_recorder(recorder.get());
   try {
     run.checkpoint ? trainer.resume(*run.checkpoint) : trainer.start_fresh();

@@ -64,6 +64,7 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       store_(inputs_.out, inputs_.config.train.keep),
       progress_(inputs_.config.train.steps, inputs_.config.train.log_every,
                 inputs_.quiet || inputs_.share.rank != 0) {
+  submitter_.set_releases(inputs_.releases_activations);
   if (inputs_.exchange == nullptr) return;
   sharding_ = std::make_unique<Sharding>(submitter_, parameters_, *inputs_.exchange, inputs_.share,
                                          inputs_.message_node);

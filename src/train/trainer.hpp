@@ -52,6 +52,7 @@ struct TrainerInputs {
   RankShare share{};                   ///< of a run on several ranks
   dist::Exchange* exchange = nullptr;  ///< between them; null for one rank
   int message_node = rt::kHostNode;    ///< Sharding's node
+  bool releases_activations = true;    ///< on devices, for updates
 };
 
 /// Trains a model: submits steps as a task graph, at most train.run_ahead of them before the oldest

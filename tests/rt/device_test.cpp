@@ -102,6 +102,19 @@ TEST_F(Devices, MemoryOfReleasedContentsServesOtherBuffers) {
   EXPECT_EQ(released_on(device.node), 0) << "x has the block that y gave up";
 }
 
+TEST_F(Devices, ContentsStayWhereNobodyNeedsTheirMemory) {
+  const Device device = devices().front();
+  const Handle x(*session_, {.name = "x", .count = 1000});
+  std::ranges::fill(HostAccess(x, Mode::kWrite).as<float>(), 1.0F);
+  fetch(x, device.node, Mode::kReadWrite);
+  Submitter submitter(*session_);
+  submitter.set_releases(false);
+  submitter.release(x);
+  session_->wait_all();
+  EXPECT_FALSE(x.was_released_from(device.node));
+  EXPECT_EQ(HostAccess(x, Mode::kRead).as<float>()[999], 1.0F);
+}
+
 TEST_F(Devices, TasksForTheCpuStayThere) {
   std::set<int> workers;
   const test::Body body = [](const TaskView&) {};

@@ -76,6 +76,7 @@ TEST(Config, TheKeysAreFrozen) {
                                         "sched.resident",
                                         "dist.zero",
                                         "dist.weights",
+                                        "dist.gpu_messages",
                                         "dist.timeout_s"};
   TrainConfig config;
   std::vector<std::string> names;

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "models/registry.hpp"
 #include "optim/subgroups.hpp"
+#include "train/estimate.hpp"
 
 namespace dos::train {
 namespace {
@@ -142,6 +143,22 @@ TEST(Fit, DevicesThatOnlyUpdateNeedNothing) {
   const TrainConfig config = config_of(4);
   EXPECT_TRUE(estimate_run(config, kModel, layout_of(config), room).devices.empty());
   EXPECT_NO_THROW(fit_to(config, kModel, layout_of(config), room));
+}
+
+// Four updates at once is what keeps a GPU and its link at work.
+TEST(Fit, ActivationsGiveWayToUpdatesWhereTheRestHoldsFewerThanFour) {
+  const TrainConfig config = config_of(6);
+  const tensor::Layout layout = layout_of(config);
+  const auto update = static_cast<double>(
+      largest_update_bytes(layout, config.parameter_types(), config.optimizer(), false, 1));
+  const auto needs = [&](const Room& room) {
+    return needs_dead_activations(config, kModel, layout, room);
+  };
+  EXPECT_TRUE(needs(room_with(needed(config) + 4 * update - 1)));
+  EXPECT_FALSE(needs(room_with(needed(config) + 4 * update)));
+  Room updates_only = room_with(needed(config));
+  updates_only.devices.front().runs_model = false;
+  EXPECT_FALSE(needs(updates_only)) << "no activations there";
 }
 
 TEST(Fit, TheErrorNamesTheDeviceTheCategoryAndWhatHelps) {
