@@ -170,6 +170,7 @@ class Bench {
                    .build(session, parameters_, config_, shape_)) {}
 
   Readings run() {
+    submitter_.set_releases(needs_dead_activations());
     dos::nn::submit_initialisation(submitter_, parameters_, 1);
     submitter_.profile().take(0);
     const Index last = options_.warmup + options_.steps;
@@ -186,12 +187,8 @@ class Bench {
   [[nodiscard]] nlohmann::json device_memory() const {
     auto list = nlohmann::json::array();
     for (const dos::rt::Device& device : dos::rt::devices()) {
-      const dos::planner::MemoryUse estimate = dos::train::estimate_device(
-          config_, shape_, parameters_.layout(), parameter_types(options_), /*placement=*/{},
-          /*accumulate=*/1, std::max<Index>(1, session_.cuda_workers()),
-          dos::units::Bytes(static_cast<double>(device.memory_bytes.value_or(Index{1} << 50))));
       nlohmann::json entry{{"name", device.name}};
-      for (const auto& row : dos::train::device_memory(session_, device, estimate))
+      for (const auto& row : dos::train::device_memory(session_, device, estimate_of(device)))
         entry[row.category] = {{"estimated", row.estimated}, {"allocated", row.allocated}};
       list.push_back(entry);
     }
@@ -220,6 +217,25 @@ class Bench {
     dos::codelets::submit_mean_loss(submitter_, model_->losses(), tokens, results_.loss(step),
                                     {.priority = 0, .label = "loss"});
     optimizer_.submit_step(submitter_, step, 1e-4, results_.norm(step));
+  }
+
+  [[nodiscard]] dos::planner::MemoryUse estimate_of(const dos::rt::Device& device) const {
+    return dos::train::estimate_device(
+        config_, shape_, parameters_.layout(), parameter_types(options_), /*placement=*/{},
+        /*accumulate=*/1, std::max<Index>(1, session_.cuda_workers()),
+        dos::units::Bytes(static_cast<double>(device.memory_bytes.value_or(Index{1} << 50))));
+  }
+
+  /// As train_gpt decides it.
+  [[nodiscard]] bool needs_dead_activations() const {
+    const dos::units::Bytes update(static_cast<double>(dos::train::largest_update_bytes(
+        parameters_.layout(), parameter_types(options_), {}, /*model_on_host=*/false,
+        /*ranks=*/1)));
+    const std::vector<dos::rt::Device> devices = dos::rt::devices();
+    return std::any_of(devices.begin(), devices.end(), [&](const dos::rt::Device& device) {
+      return device.is_cuda && dos::planner::needs_dead_activations(
+                                   dos::planner::state_memory(estimate_of(device)), update);
+    });
   }
 
   void finish(Index step) {

@@ -36,7 +36,8 @@ bool is_tiled(const AttentionShape& shape) {
   return shape.head_size <= kLargestTiledHead;
 }
 
-AttentionScores scores_in(const rt::TaskView& task, Index workspace) {
+/// Unused where there are no CUDA kernels.
+[[maybe_unused]] AttentionScores scores_in(const rt::TaskView& task, Index workspace) {
   return {task.pointer<float>(workspace), task.count(workspace) * size_of(DType::kF32)};
 }
 

@@ -190,13 +190,10 @@ bool Exchange::may_end() {
 }
 
 void Exchange::progress(bool& was_busy) {
-  std::function<void()> preparation;
   {
     const std::lock_guard lock(mutex_);
     if (abandoned_) throw Stop{{rank(), *abandoned_}, true};
-    preparation = std::exchange(preparation_, nullptr);
   }
-  if (preparation) preparation();
   start_posted();
   ended_.clear();
   transfers_.test(ended_);
@@ -224,6 +221,8 @@ void Exchange::start_posted() {
   std::vector<std::shared_ptr<Batch>> batches;
   {
     const std::lock_guard lock(mutex_);
+    // What is posted stays so when it throws, and ends with all else.
+    if (const auto prepare = std::exchange(preparation_, nullptr)) prepare();
     if (const auto options = std::exchange(new_options_, std::nullopt)) {
       tags_ = Tags(std::max(options->numbers, ranks()), environment_.largest_tag());
       heartbeats_.set_timeout(options->timeout);

@@ -103,7 +103,7 @@ class Exchange {
   void observe(MessageObserver* observer);
 
   /// Runs `work` on the progress thread before it starts another message: for what a thread must do
-  /// before MPI may use a GPU's memory.
+  /// before MPI may use a GPU's memory. It must not call the exchange; what it throws is a failure.
   void prepare_thread(std::function<void()> work);
   /// The progress thread, to be bound to cores. Pre: before close().
   [[nodiscard]] std::thread::native_handle_type thread() { return thread_.native_handle(); }

@@ -45,6 +45,7 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   rank_ = rank;
   size_ = size;
+  is_cuda_aware();  // asks once: later another thread may be inside MPI
   expect(provided >= MPI_THREAD_SERIALIZED || size_ == 1,
          "this MPI allows calls from the main thread only, several ranks need "
          "MPI_THREAD_SERIALIZED: use an MPICH built with threads");

@@ -32,7 +32,8 @@ class MpiEnvironment {
 
   /// First line of the library's version text, or "none".
   static std::string library_version();
-  /// Whether messages may lie in the memory of an NVIDIA GPU. Pre: there is an object.
+  /// Whether messages may lie in the memory of an NVIDIA GPU. From any thread. Pre: there is or was
+  /// an object.
   static bool is_cuda_aware();
 
  private:

@@ -97,8 +97,11 @@ std::vector<Index> cuda_memory_bytes() {
   return bytes;
 }
 
-void use_cuda_device(int worker) {
-  const int device = starpu_worker_get_devid(worker);
+int cuda_device_of(int worker) {
+  return starpu_worker_get_devid(worker);
+}
+
+void use_cuda_device(int device) {
   const cudaError_t status = cudaSetDevice(device);
   expect(status == cudaSuccess, "CUDA device {} cannot be used by another thread: {}", device,
          cudaGetErrorString(status));

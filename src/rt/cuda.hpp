@@ -21,9 +21,12 @@ bool has_cuda();
 /// platform::Gpu::bus; none when StarPU was built without CUDA or there is no driver.
 std::vector<std::string> cuda_bus_ids();
 
-/// Makes the device of a CUDA worker the calling thread's, for libraries that look for one. Throws
-/// Error when the device cannot be used or StarPU was built without CUDA.
-void use_cuda_device(int worker);
+/// CUDA's number of the device of a CUDA worker of the running session.
+int cuda_device_of(int worker);
+
+/// Makes a device the calling thread's, for libraries that look for one. Throws Error when it
+/// cannot be used or StarPU was built without CUDA.
+void use_cuda_device(int device);
 
 /// The stream of the running CUDA worker. Throws Error when StarPU was built without CUDA.
 CudaStream cuda_stream();

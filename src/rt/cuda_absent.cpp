@@ -23,7 +23,11 @@ std::vector<Index> cuda_memory_bytes() {
   return {};
 }
 
-void use_cuda_device(int /*worker*/) {
+int cuda_device_of(int /*worker*/) {
+  fail("{}", kAbsent);
+}
+
+void use_cuda_device(int /*device*/) {
   fail("{}", kAbsent);
 }
 

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -212,7 +214,11 @@ struct Company {
 [[noreturn]] void end_stalled_run(const std::string& why, dist::Exchange* exchange) {
   fmt::print(stderr, "train_gpt: error: {}\n", why);
   std::fflush(stderr);
-  if (exchange != nullptr) exchange->abandon(why.substr(0, why.find('\n')));
+  if (exchange != nullptr) {
+    exchange->abandon(why.substr(0, why.find('\n')));
+    // Launchers kill the others when one leaves: not before they have said why.
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
   std::_Exit(EXIT_FAILURE);
 }
 
@@ -239,7 +245,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
   const MessageMemory memory = choose_message_memory(
       run.config.dist.gpu_messages, platform::MpiEnvironment::is_cuda_aware(), rt::devices());
   if (exchange != nullptr && memory.gpu)
-    exchange->prepare_thread([worker = memory.gpu->worker] { rt::use_cuda_device(worker); });
+    exchange->prepare_thread(
+        [device = rt::cuda_device_of(memory.gpu->worker)] { rt::use_cuda_device(device); });
   const std::optional<data::Manifest> manifest = run.dataset.manifest;
   // Lives longer than the trainer, whose destructor waits for all tasks.
   const auto watch = start_device_watch(options, company, run, session, room);
