@@ -261,7 +261,7 @@ TEST_F(ShardingTest, ARankMayOwnNothing) {
 }
 
 TEST_F(ShardingTest, MessagesOutOfAndIntoAnotherMemoryHaveTheSameBits) {
-  if (!test::TwoMemoryNodes::kPossible) GTEST_SKIP() << "StarPU was built for one NUMA node";
+  if (test::TwoMemoryNodes::kObstacle != nullptr) GTEST_SKIP() << test::TwoMemoryNodes::kObstacle;
   const Outcome first = train_together(1);
   message_node_ = test::TwoMemoryNodes::kSecond;
   const test::TwoMemoryNodes machine;
