@@ -46,8 +46,7 @@ DeviceWatch::DeviceWatch(double patience_s, const std::string& advice,
       devices_(rt::devices()),
       last_words_(
           "train_gpt: error: aborted while the memory of a device was full: if what was said "
-          "before is "
-          "about its memory,\n" +
+          "before is about its memory,\n" +
           advice + "\n"),
       thread_([this] { watch(); }) {}
 
