@@ -144,13 +144,10 @@ bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes updat
   return memory.resident < update * kUpdatesAtWork;
 }
 
-void add_states(units::Bytes resident, units::Bytes window, MemoryUse& use) {
-  units::Bytes transient{0};
-  for (const MemoryItem& item : use.items)
-    if (!item.in_update) transient += item.bytes;
+void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, MemoryUse& use) {
   use.items.push_back({"resident states", resident});
   use.items.push_back(
-      {"update window beyond activations", std::max(units::Bytes{0}, window - transient)});
+      {"update window beyond activations", std::max(units::Bytes{0}, window - dead)});
 }
 
 MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings& settings,

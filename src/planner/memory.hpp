@@ -75,9 +75,9 @@ inline constexpr double kUpdatesAtWork = 4;
 /// free and allocate most of the GPU's memory (docs/characterisation.md).
 bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes update);
 
-/// Adds what states need of a GPU: those that stay, and the window as far as it exceeds what is
-/// gone in the update.
-void add_states(units::Bytes resident, units::Bytes window, MemoryUse& use);
+/// Adds what states need of a GPU: those that stay, and the window as far as it exceeds the dead
+/// activations' memory that it may use, `dead`.
+void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, MemoryUse& use);
 
 /// The host memory of a node: states that are not resident, gradients and working parameters of
 /// what the CPU updates; on a machine without GPU everything.

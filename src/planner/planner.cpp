@@ -56,6 +56,16 @@ sched::UpdateCost update_cost(const Layout& layout, const Settings& settings, bo
                          units::BytesPerParam(sums_on_host ? kSumBytes - value : 0)};
 }
 
+/// What states may use of a GPU beside that peak, with updates of `update` bytes. The published
+/// code's allocator gives the memory of dead activations to anything.
+sched::StateMemory memory_of_states(const MemoryUse& peak, const Settings& settings,
+                                    units::Bytes update) {
+  sched::StateMemory memory = state_memory(peak);
+  if (!settings.policy.published && !needs_dead_activations(memory, update))
+    memory.update = memory.resident;
+  return memory;
+}
+
 void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, MemoryUse& use) {
   units::Bytes window{0};
   for (const units::Bytes bytes : plan.window_memory) window = std::max(window, bytes);
@@ -63,7 +73,8 @@ void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, 
   const units::Bytes resident = problem.total() *
                                 (plan.share(problem, sched::Placement::kResident) / gpus) *
                                 problem.cost.held();
-  add_states(resident, window, use);
+  const sched::StateMemory& memory = problem.memory.front();
+  add_states(resident, window, memory.update - memory.resident, use);
 }
 
 /// Parameters whose gradients a rank's GPUs send to host memory during backward.
@@ -112,7 +123,9 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   if (problem.gpus() > 0) {
     result.gpu =
         gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value, gradient_share);
-    problem.memory.assign(problem.rates.gpus.size(), state_memory(result.gpu));
+    const units::Params largest(static_cast<double>(problem.largest()));
+    problem.memory.assign(problem.rates.gpus.size(),
+                          memory_of_states(result.gpu, settings, largest * problem.cost.held()));
   }
   result.plan = sched::make_plan(request.policy, problem, settings.policy);
   if (problem.gpus() > 0) add_planned_states(problem, result.plan, result.gpu);

@@ -170,6 +170,25 @@ TEST(Memory, GradientsLeaveDuringBackwardWhereTheyDoNotFit) {
   EXPECT_LT(dos.plan.time, cpu.plan.time);
 }
 
+TEST(Memory, OfDeadActivationsIsTheUpdatesOnlyWhereTheyNeedIt) {
+  Request request = test::request("h100-4x", "llama-20b", 4);
+  request.settings.subgroup_params = 64'000'000;
+  const auto borrowed = [&](Index micro_batch) {
+    request.micro_batch = micro_batch;
+    const Forecast result = forecast(request);
+    EXPECT_TRUE(result.gpu.fits()) << micro_batch;
+    const sched::StateMemory& memory = result.problem.memory.front();
+    return memory.update - memory.resident;
+  };
+  EXPECT_EQ(borrowed(1), units::Bytes(0));
+  EXPECT_EQ(borrowed(8), units::Bytes(0));
+  EXPECT_GT(borrowed(26), units::gigabytes(10));
+  // An allocator that gives blocks to anything loses nothing.
+  request.policy = "dos-stride";
+  request.settings.policy.published = true;
+  EXPECT_GT(borrowed(1), units::Bytes(0));
+}
+
 TEST(Memory, RecomputeSavesActivations) {
   Request request = test::request("h100-4x", "llama-20b", 4);
   // It takes no more for states than it needs.
