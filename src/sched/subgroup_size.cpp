@@ -35,7 +35,7 @@ Index choose_subgroup_size(const std::string& policy, Problem problem, Index par
   const Index least = std::max(std::min(params, kLeast), params / kMostSubgroups);
   std::vector<std::pair<Index, double>> times;
   std::string obstacle;
-  for (double size = static_cast<double>(std::min(params, kMost));
+  for (double size = static_cast<double>(std::max(std::min(params, kMost), least));
        size >= static_cast<double>(least); size /= kStep) {
     problem.subgroups = cut_evenly(params, static_cast<Index>(size));
     try {

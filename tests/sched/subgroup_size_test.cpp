@@ -71,6 +71,11 @@ TEST(ChooseSubgroupSize, CountsTheLatencyOfEveryBuffer) {
   EXPECT_GT(choose_subgroup_size("gpu-only", problem, kParams, {}), one);
 }
 
+TEST(ChooseSubgroupSize, OfHugeModelsIsLargerThanUsual) {
+  constexpr Index kHuge = 1'000'000'000'000;
+  EXPECT_EQ(choose_subgroup_size("zero-offload", node(8), kHuge, {}), kHuge / 2500);
+}
+
 TEST(ChooseSubgroupSize, KeepsToTheMemory) {
   const Index chosen = choose_subgroup_size("gpu-only", node(0.024), kParams, {});
   EXPECT_LE(chosen, 2'000'000);
