@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// update_phase: the update phase of a training step under a real scheduler on a simulated node.
+// update_phase: the update phase of a training step under a real scheduler, on a simulated node or
+// on this machine's devices.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,8 @@
 
 #include "base/error.hpp"
 #include "simulated/node_process.hpp"
+#include "train/rank_weights.hpp"
+#include "update_here.hpp"
 
 namespace {
 
@@ -20,6 +23,7 @@ using dos::bench::UpdatePhase;
 struct CommandLine {
   dos::bench::Request request;
   std::string machines = DOS_MACHINE_FOLDER;
+  bool here = false;
   bool json = false;
 };
 
@@ -34,14 +38,15 @@ NodeStep mean_of(const std::vector<NodeStep>& steps) {
   return {sum.seconds / count, sum.bytes_h2d / count, sum.bytes_d2h / count};
 }
 
-void print_text(const UpdatePhase& phase, const NodeResult& result, const NodeStep& mean,
-                double rate, const dos::sched::Bound& bound, double bound_rate) {
+void print_text(const UpdatePhase& phase, const char* where, const NodeResult& result,
+                const NodeStep& mean, double rate, const dos::sched::Bound& bound,
+                double bound_rate) {
   const dos::sched::Problem& problem = phase.problem;
   fmt::print(
-      "{}: {} CPU workers, {} GPUs, {:.4g} GB of each for states (simulated)\n"
+      "{}: {} CPU workers, {} GPUs, {:.4g} GB of each for states ({})\n"
       "{} M parameters in {} subgroups of {:.4g} M, policy {}\n",
       phase.machine, problem.rates.cpu_workers, problem.gpus(),
-      problem.memory.front().update.value() / 1e9, problem.total().value() / 1e6,
+      problem.memory.front().update.value() / 1e9, where, problem.total().value() / 1e6,
       problem.subgroups.size(), static_cast<double>(phase.subgroup_params) / 1e6, phase.policy);
   if (!result.plan.empty()) fmt::print("plan: {}\n", result.plan);
   if (!result.obstacle.empty()) fmt::print("no plan: {}\n", result.obstacle);
@@ -54,12 +59,27 @@ void print_text(const UpdatePhase& phase, const NodeResult& result, const NodeSt
     fmt::print("with a slow device: {:.1f} ms\n", *result.slow_seconds * 1e3);
 }
 
-void run(const CommandLine& command) {
+NodeResult result_of(const CommandLine& command, const UpdatePhase& phase) {
+  const bool simulates = *DOS_NODE_PROGRAM != '\0';
+  if (command.here) {
+    dos::expect(!simulates,
+                "--here: this build's StarPU has SimGrid and runs nothing: use another build");
+    dos::expect(!phase.slow.is_asked_for(),
+                "--slow-gpu and --slow-worker are simulated: leave out --here");
+    return dos::bench::run_here(phase);
+  }
+  dos::expect(
+      simulates,
+      "this build's StarPU has no SimGrid, so there is nothing to simulate with: configure "
+      "with 'cmake --preset simgrid' (docs/performance/simulated-nodes.md), or measure this "
+      "machine with --here");
+  return run_on_node(phase, DOS_NODE_PROGRAM);
+}
+
+void run(CommandLine command) {
+  if (command.request.machine == "this") command.request.host = dos::train::this_host();
   const UpdatePhase phase = dos::bench::prepare(command.request, command.machines);
-  dos::expect(*DOS_NODE_PROGRAM != '\0',
-              "this build's StarPU has no SimGrid, so there is nothing to simulate with: configure "
-              "with 'cmake --preset simgrid' (docs/performance/simulated-nodes.md)");
-  const NodeResult result = run_on_node(phase, DOS_NODE_PROGRAM);
+  const NodeResult result = result_of(command, phase);
   const NodeStep mean = mean_of(result.steps);
   const dos::sched::Bound bound =
       dos::sched::lower_bound(phase.problem, {.residents = phase.options.residents});
@@ -67,7 +87,8 @@ void run(const CommandLine& command) {
   const double rate = giga / mean.seconds;
   const double bound_rate = giga / bound.time.value();
   if (!command.json) {
-    print_text(phase, result, mean, rate, bound, bound_rate);
+    print_text(phase, command.here ? "measured" : "simulated", result, mean, rate, bound,
+               bound_rate);
     return;
   }
   nlohmann::json steps = nlohmann::json::array();
@@ -95,11 +116,14 @@ int main(int argc, char** argv) {
   CommandLine command;
   dos::bench::Request& request = command.request;
   CLI::App app(
-      "Runs the update of all parameters under a scheduler on a simulated node, beside the bound; "
-      "docs/performance/simulated-nodes.md.");
+      "Runs the update of all parameters under a scheduler on a simulated node or on this machine, "
+      "beside the bound; docs/performance/simulated-nodes.md.");
   app.add_option("--machine", request.machine,
-                 "h100, a100, rtx4090, gh200, ...: a machine file's name or path")
+                 "h100, a100, rtx4090, gh200, ...: a machine file's name or path, or 'this'")
       ->required();
+  app.add_flag("--here", command.here,
+               "real updates on this machine's CUDA devices, or OpenCL devices where no NVIDIA GPU "
+               "is; the machine file gives the bound");
   app.add_option("--params", request.params, "parameters of the rank: 5.12G, 16M, 5.12e9")
       ->capture_default_str();
   app.add_option("--subgroup", request.subgroup,

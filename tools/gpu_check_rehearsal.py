@@ -52,6 +52,12 @@ echo '{"gpu": "NVIDIA Rehearsal 80GB", "sizes": "gpt2-124m", "sequences": 16, "c
 {"kernel": "attention_forward", "ms": 0.1, "ms_least": 0.1, "ms_most": 0.2, "gflop_per_s": 300000.0,
 "of_limit": 0.43, "finite": true}]}'
 """
+# Without a plan of its own; train_step runs the policies.
+UPDATE_PHASE = SHELL + """[ "$1" = --here ] && [ "$2" = --machine ] && [ -s "$3" ] || exit 2
+echo '{"machine": "rehearsed", "policy": "'"$5"'", "subgroup_params": 4000000, "gparams_per_s": 5.0,
+"bound_gparams_per_s": 5.5, "fraction_of_bound": 0.91, "bytes_h2d": 2.5e9, "bytes_d2h": 2.5e9, "step_seconds": [0.2],
+"binding": "cpu", "gpu_share": 0.3, "plan": "rehearsed", "obstacle": ""}'
+"""
 
 
 def stand_ins(folder, build):
@@ -59,7 +65,8 @@ def stand_ins(folder, build):
     folder.mkdir(parents=True, exist_ok=True)
     ctest = shutil.which("ctest") or "ctest"
     texts = {"nvidia-smi": NVIDIA_SMI, "nvcc": NVCC, "compute-sanitizer": COMPUTE_SANITIZER,
-             "ctest": CTEST.replace("REAL_CTEST", ctest), "calibrate": CALIBRATE, "kernels_cuda": KERNELS_CUDA}
+             "ctest": CTEST.replace("REAL_CTEST", ctest), "calibrate": CALIBRATE, "kernels_cuda": KERNELS_CUDA,
+             "update_phase": UPDATE_PHASE}
     if not (build / "bench/train_step").exists():
         raise SystemExit(f"gpu_check: --rehearse {build} has no bench/train_step: build it first")
     for name, text in texts.items():

@@ -18,6 +18,7 @@
 #include "sched_starpu/policies.hpp"
 #include "simulated/exchange.hpp"
 #include "simulated/parts.hpp"
+#include "update_result.hpp"
 
 namespace {
 
@@ -28,11 +29,6 @@ using dos::bench::kMicro;
 using dos::bench::NodeResult;
 using dos::bench::NodeStep;
 using dos::bench::NodeTask;
-
-/// Steps before those that count: in the first the policy learns the rates, then it plans and
-/// states that stay on a GPU move there; rates settle within some ten updates, and with them the
-/// plan.
-constexpr Index kWarmUps = 4;
 
 // Per worker; StarPU's cost functions have no other way to know.
 double cpu_rate = 0;
@@ -58,19 +54,6 @@ struct Subgroup {
   std::map<unsigned, Index>* held = nullptr;  ///< parameters that each GPU uses
   int urgency = 0;                            ///< of w: above all updates, the first layers first
 };
-
-/// Bytes over all links since the last call, by direction.
-NodeStep take_transferred() {
-  NodeStep sum;
-  for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
-    starpu_profiling_bus_info info{};
-    starpu_bus_get_profiling_info(bus, &info);
-    const auto bytes = static_cast<double>(info.transferred_bytes);
-    if (starpu_bus_get_dst(bus) != STARPU_MAIN_RAM) sum.bytes_h2d += bytes;
-    if (starpu_bus_get_src(bus) != STARPU_MAIN_RAM) sum.bytes_d2h += bytes;
-  }
-  return sum;
-}
 
 /// What a trainer does when an update has ended: where a GPU did it, that GPU's forward and
 /// backward use the parameters from now on; otherwise they go to the GPU that used them before, or
@@ -144,13 +127,13 @@ class Program {
 
   /// Every update, until the next forward has the working parameters.
   NodeStep update() {
-    take_transferred();
+    dos::bench::take_transferred();
     const double start = starpu_timing_now();
     for (std::size_t i = 0; i < subgroups_.size(); ++i) submit_update(i);
     starpu_task_wait_for_all();
     on_every_gpu([](const Subgroup& s) { return Access{{s.w, STARPU_R}}; });
     const double end = starpu_timing_now();
-    NodeStep result = take_transferred();
+    NodeStep result = dos::bench::take_transferred();
     result.seconds = (end - start) * kMicro;
     return result;
   }
@@ -241,17 +224,10 @@ NodeResult run(const NodeTask& task) {
                                   .schedulers = dos::sched_starpu::policies()});
   Program program(task);
   program.load();
-  NodeResult result;
-  for (Index step = 0; step < kWarmUps + task.steps; ++step) {
+  NodeResult result = dos::bench::measure(task.steps, [&] {
     program.backward();
-    const NodeStep measured = program.update();
-    if (step >= kWarmUps) result.steps.push_back(measured);
-  }
-  const dos::sched_starpu::Report report = dos::sched_starpu::report();
-  result.plan = report.plan;
-  result.obstacle = report.obstacle;
-  if (!report.steps.empty())
-    result.gpu_share = report.steps.back().executed_gpu / report.steps.back().total;
+    return program.update();
+  });
   if (task.slow.is_asked_for()) result.slow_seconds = slow_step(program, task.slow);
   return result;
 }

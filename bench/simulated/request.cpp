@@ -92,7 +92,7 @@ Index parse_params(const std::string& option, const std::string& text, Index lea
 }
 
 perfmodels::Machine machine_of(const std::string& name, Index gpus,
-                               const std::filesystem::path& folder) {
+                               const std::filesystem::path& folder, const perfmodels::Host& host) {
   std::vector<std::string> tried{name};
   if (!name.ends_with(".toml"))
     for (const std::string& known : perfmodels::machine_names(folder))
@@ -101,8 +101,12 @@ perfmodels::Machine machine_of(const std::string& name, Index gpus,
                        std::filesystem::exists(folder / (name + ".toml"));
   std::vector<std::string> offers;
   for (std::size_t i = has_own ? 0 : 1; i < tried.size(); ++i) {
-    const perfmodels::Machine machine = perfmodels::find_machine(tried[i], folder);
+    const perfmodels::Machine machine = perfmodels::find_machine(tried[i], folder, host);
     if (ranks_for(machine, gpus) > 0) return machine;
+    expect(machine.gpus.value > 0,
+           "--machine {}: no GPU in it, so every update is the CPU's (bench/update measures that): "
+           "name a machine with GPUs, or calibrate this one with its devices",
+           tried[i]);
     offers.push_back(fmt::format("{} has {}", machine.name, machine.gpus.value));
   }
   fail("--gpus {} on --machine {}: {}; give a divisor of that", gpus, name,
@@ -113,7 +117,8 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
   check(request);
   const Index params = parse_params("--params", request.params, 1);
   const Index subgroup = parse_params("--subgroup", request.subgroup, 0);
-  const perfmodels::Machine machine = machine_of(request.machine, request.gpus, machines);
+  const perfmodels::Machine machine =
+      machine_of(request.machine, request.gpus, machines, request.host);
   UpdatePhase phase{.machine = machine.name,
                     .policy = request.policy,
                     .options = request.options,

@@ -14,6 +14,7 @@ namespace dos::bench {
 /// What a user asks of update_phase, as given.
 struct Request {
   std::string machine;
+  perfmodels::Host host{};  ///< that the machine 'this' stands for
   std::string params = "5.12G";
   std::string subgroup = "0";
   std::string policy = "dos";
@@ -42,9 +43,11 @@ struct UpdatePhase {
 Index parse_params(const std::string& option, const std::string& text, Index least);
 
 /// The machine file of a name that may be short: `name` where its GPUs can be dealt to ranks of
-/// `gpus` each, else `name`-4x, say. Throws Error with the numbers of GPUs that there are.
+/// `gpus` each, else `name`-4x, say; "this" stands for `host`. Throws Error with the numbers of
+/// GPUs that there are.
 perfmodels::Machine machine_of(const std::string& name, Index gpus,
-                               const std::filesystem::path& folder);
+                               const std::filesystem::path& folder,
+                               const perfmodels::Host& host = {});
 
 /// The update phase of one rank with `gpus` GPUs and its part of the node. Without a size of
 /// subgroups the planner chooses one. Throws Error, with value, place and remedy in one line.

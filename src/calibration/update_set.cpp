@@ -93,27 +93,31 @@ Index stored_bytes_per_parameter(const UpdateKind& kind) {
 
 UpdateSet::UpdateSet(rt::Submitter& submitter, const UpdateKind& kind, Index subgroups,
                      Index params_each)
+    : UpdateSet(submitter, kind,
+                std::vector<Index>(static_cast<std::size_t>(subgroups), params_each)) {}
+
+UpdateSet::UpdateSet(rt::Submitter& submitter, const UpdateKind& kind,
+                     const std::vector<Index>& params)
     : submitter_(submitter),
       kind_(kind),
-      params_each_(params_each),
       clip_(std::make_unique<rt::Handle>(submitter.session(),
                                          rt::HandleSpec{.name = "clip", .count = 1})) {
   rt::HostAccess(*clip_, Mode::kReadWrite).as<float>()[0] = 1.0F;
-  for (Index i = 0; i < subgroups; ++i) {
-    subgroups_.push_back(make_subgroup());
-    submitter_.submit(touch_codelet(), addresses(subgroups_.back().buffers),
-                      Args{kind_, params_each_}, {.flops = 0, .sizes = {params_each_}},
-                      {.worker = rt::kAnyCpuWorker});
+  for (const Index count : params) {
+    subgroups_.push_back(make_subgroup(count));
+    submitter_.submit(touch_codelet(), addresses(subgroups_.back().buffers), Args{kind_, count},
+                      {.flops = 0, .sizes = {count}}, {.worker = rt::kAnyCpuWorker});
   }
   submitter_.session().wait_all();
 }
 
-UpdateSet::Subgroup UpdateSet::make_subgroup() const {
+UpdateSet::Subgroup UpdateSet::make_subgroup(Index params) const {
   Subgroup subgroup;
+  subgroup.params = params;
   const auto add = [&](const char* name, DType type, rt::MemoryCategory category) {
     subgroup.buffers.push_back(std::make_unique<rt::Handle>(
         submitter_.session(),
-        rt::HandleSpec{.name = name, .type = type, .count = params_each_, .category = category}));
+        rt::HandleSpec{.name = name, .type = type, .count = params, .category = category}));
     return subgroup.buffers.back().get();
   };
   add("p", DType::kF32, rt::MemoryCategory::kParameters);
@@ -125,25 +129,43 @@ UpdateSet::Subgroup UpdateSet::make_subgroup() const {
 }
 
 void UpdateSet::submit_updates(int worker) const {
-  const codelets::StepBytes step = rule_of(kind_).step(kHyper, kLearningRate, kStep);
-  for (const Subgroup& subgroup : subgroups_)
-    codelets::submit_update(submitter_, kind_.rule, step,
-                            {.parameters = *subgroup.buffers.front(),
-                             .states = subgroup.states,
-                             .working = subgroup.working,
-                             .gradient = *subgroup.buffers.back(),
-                             .clip = *clip_},
-                            {.worker = worker});
+  for (Index i = 0; i < subgroups(); ++i) submit_update(i, {.worker = worker});
+}
+
+void UpdateSet::submit_update(Index place, const rt::TaskOptions& options) const {
+  const Subgroup& subgroup = at(place);
+  codelets::submit_update(submitter_, kind_.rule, rule_of(kind_).step(kHyper, kLearningRate, kStep),
+                          {.parameters = *subgroup.buffers.front(),
+                           .states = subgroup.states,
+                           .working = subgroup.working,
+                           .gradient = *subgroup.buffers.back(),
+                           .clip = *clip_},
+                          options);
+}
+
+const UpdateSet::Subgroup& UpdateSet::at(Index subgroup) const {
+  return subgroups_[static_cast<std::size_t>(subgroup)];
+}
+
+const rt::Handle& UpdateSet::working(Index subgroup) const {
+  const Subgroup& s = at(subgroup);
+  return s.working != nullptr ? *s.working : *s.buffers.front();
+}
+
+const rt::Handle& UpdateSet::gradient(Index subgroup) const {
+  return *at(subgroup).buffers.back();
 }
 
 void UpdateSet::submit_streams() const {
   for (const Subgroup& subgroup : subgroups_)
-    submitter_.submit(stream_codelet(), addresses(subgroup.buffers), Args{kind_, params_each_},
-                      {.flops = 0, .sizes = {params_each_}}, {.worker = rt::kAnyCpuWorker});
+    submitter_.submit(stream_codelet(), addresses(subgroup.buffers), Args{kind_, subgroup.params},
+                      {.flops = 0, .sizes = {subgroup.params}}, {.worker = rt::kAnyCpuWorker});
 }
 
 double UpdateSet::params() const {
-  return static_cast<double>(subgroups() * params_each_);
+  Index sum = 0;
+  for (const Subgroup& subgroup : subgroups_) sum += subgroup.params;
+  return static_cast<double>(sum);
 }
 
 double UpdateSet::traffic_bytes() const {

@@ -69,6 +69,7 @@ class Rehearsal(unittest.TestCase):
                      "cpu.update_rate", "| bf16 | gpu-only | 8000 |"):
             self.assertIn(text, page)
         self.assertEqual(len(stages["training"]["result"]["steps"]), 12)
+        self.assertEqual(len(stages["updates"]["result"]["rows"]), 10)
         again = self.rehearse()
         self.assertEqual(again.stdout.count("passed before"), len(stages), self.account(again))
         self.assertEqual(self.rehearse("--stages", "machine", "--again").stdout.count("passed before"), 0)
