@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
@@ -25,6 +26,13 @@ class Descriptor {
  private:
   int descriptor_;
 };
+
+/// A folder, a device, a pipe: rename() would replace it by a file, or fail.
+bool is_no_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
 
 }  // namespace
 
@@ -50,6 +58,8 @@ MappedFile::~MappedFile() {
 }
 
 DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+  expect(!is_no_file(path_), "{}: is not a regular file and would be replaced by one: name another",
+         path_.string());
   temporary_ += ".tmp";
   descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail_errno(temporary_.string() + ": cannot create", errno);

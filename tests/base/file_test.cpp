@@ -2,6 +2,7 @@
 #include "base/file.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -11,6 +12,7 @@
 namespace dos {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Property;
 using testing::ThrowsMessage;
@@ -45,6 +47,17 @@ TEST(DurableFile, KeepsTheOldFileWhenTheNewOneFails) {
 TEST(DurableFile, NamesThePathThatCannotBeCreated) {
   EXPECT_THAT([] { DurableFile("/nonexistent/folder/a.txt"); },
               ThrowsMessage<Error>(HasSubstr("/nonexistent/folder/a.txt.tmp: cannot create")));
+}
+
+TEST(DurableFile, LeavesWhatIsNoFileAlone) {
+  const test::ScratchDirectory scratch;
+  std::filesystem::create_directory(scratch / "folder");
+  ASSERT_EQ(::mkfifo((scratch / "pipe").c_str(), 0600), 0);
+  for (const char* name : {"folder", "pipe"})
+    EXPECT_THAT([&] { write_durably(scratch / name, "text"); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(name), HasSubstr("name another"))));
+  EXPECT_TRUE(std::filesystem::is_directory(scratch / "folder"));
+  EXPECT_TRUE(std::filesystem::is_fifo(scratch / "pipe"));
 }
 
 TEST(DurableFile, ReportsAFullDevice) {
