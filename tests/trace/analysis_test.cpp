@@ -67,6 +67,7 @@ TEST(Analysis, EveryMicrosecondOfAWorkerHasOneUse) {
   EXPECT_EQ(cpu.of(Use::kComputing), 30);
   EXPECT_EQ(cpu.of(Use::kHeldBack), 10);
   EXPECT_EQ(cpu.of(Use::kDevice), 20) << "while the device computed";
+  EXPECT_EQ(cpu.device_in_update, 20) << "of an update";
   EXPECT_EQ(cpu.of(Use::kCheckpoint), 10);
   EXPECT_EQ(cpu.of(Use::kNoWork), 30);
   for (const WorkerUse& use : uses) {

@@ -37,6 +37,7 @@ struct WorkerUse {
   std::string kind;
   std::array<double, kUses.size()> time{};  ///< by Use; adds up to the window
   double no_work_in_update = 0;             ///< of kNoWork: while some update was running or due
+  double device_in_update = 0;              ///< of kDevice: likewise
 
   [[nodiscard]] double of(Use use) const { return time[static_cast<std::size_t>(use)]; }
 };

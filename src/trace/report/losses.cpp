@@ -28,8 +28,6 @@ constexpr Advice kAdvice[] = {
     {Use::kData, false, "waited for data on their way back to host memory",
      "update a smaller share on the device (sched.share), or keep gradients in 16 bits "
      "(train.gradient_precision = bf16)"},
-    {Use::kDevice, false, "had nothing to do while a device computed",
-     "update a smaller share on the device: STARPU_SCHED=dos balances it, sched.share sets it"},
     {Use::kHeldBack, true, "stood idle while updates for them were ready",
      "let more updates onto the device at once (sched.window), or give StarPU more of its memory"},
     {Use::kHeldBack, false, "stood idle while tasks for them were ready",
@@ -54,42 +52,63 @@ constexpr Advice kAdvice[] = {
      "(train.gradient_precision = bf16)"},
 };
 
-Loss loss_of(const Advice& advice, const Analysis& analysis, double total) {
-  double time = 0;
-  for (const WorkerUse& worker : analysis.workers)
-    if ((worker.kind != "cpu") == advice.on_device) time += worker.of(advice.use);
+Loss loss_of(const char* what, const char* remedy, double time, const Analysis& analysis,
+             double total) {
   const double per_step = time / static_cast<double>(analysis.steps.size());
-  return {.what = fmt::format("{} {}: {:.1f} ms a step",
-                              advice.on_device ? "device workers" : "CPU workers", advice.what,
-                              per_step / kMicrosInMilli),
-          .remedy = advice.remedy,
+  return {.what = fmt::format("{}: {:.1f} ms a step", what, per_step / kMicrosInMilli),
+          .remedy = remedy,
           .worker_us = per_step,
           .share = time / total};
 }
 
-/// A device without work: while updates run it could have some of them, outside it is the model
-/// that does not run on it.
-std::vector<Loss> device_losses(const Analysis& analysis, double total) {
+Loss loss_of(const Advice& advice, const Analysis& analysis, double total) {
+  double time = 0;
+  for (const WorkerUse& worker : analysis.workers)
+    if ((worker.kind != "cpu") == advice.on_device) time += worker.of(advice.use);
+  const std::string what =
+      fmt::format("{} {}", advice.on_device ? "device workers" : "CPU workers", advice.what);
+  return loss_of(what.c_str(), advice.remedy, time, analysis, total);
+}
+
+/// What has another remedy in the update, where a plan shares work out, than in forward and
+/// backward, which the model gives to the devices.
+struct SplitAdvice {
+  Use use;
+  bool on_device;
+  double WorkerUse::*in_update;
+  const char* what_in_update;
+  const char* remedy_in_update;
+  const char* what_outside;
+  const char* remedy_outside;
+};
+
+constexpr SplitAdvice kSplitAdvice[] = {
+    {Use::kDevice, false, &WorkerUse::device_in_update,
+     "CPU workers had nothing to do while a device updated",
+     "update a smaller share on the device: STARPU_SCHED=dos balances it, sched.share sets it",
+     "CPU workers had nothing to do while a device ran forward or backward",
+     "let updates start before the global norm is known (optim.clip = 0), or take larger "
+     "micro-batches, so that the update weighs less"},
+    {Use::kNoWork, true, &WorkerUse::no_work_in_update,
+     "device workers had no work while updates ran",
+     "update a larger share on the device: STARPU_SCHED=dos balances it, sched.share sets it",
+     "device workers had no work outside the update",
+     "let the device run forward and backward too (train.cuda_devices), or expect no more of it "
+     "than updates"},
+};
+
+void add_losses(const SplitAdvice& advice, const Analysis& analysis, double total,
+                std::vector<Loss>& losses) {
   double in_update = 0;
   double outside = 0;
   for (const WorkerUse& worker : analysis.workers) {
-    if (worker.kind == "cpu") continue;
-    in_update += worker.no_work_in_update;
-    outside += worker.of(Use::kNoWork) - worker.no_work_in_update;
+    if ((worker.kind != "cpu") != advice.on_device) continue;
+    in_update += worker.*advice.in_update;
+    outside += worker.of(advice.use) - worker.*advice.in_update;
   }
-  const auto steps = static_cast<double>(analysis.steps.size());
-  return {{.what = fmt::format("device workers had no work while updates ran: {:.1f} ms a step",
-                               in_update / steps / kMicrosInMilli),
-           .remedy = "update a larger share on the device: STARPU_SCHED=dos balances it, "
-                     "sched.share sets it",
-           .worker_us = in_update / steps,
-           .share = in_update / total},
-          {.what = fmt::format("device workers had no work outside the update: {:.1f} ms a step",
-                               outside / steps / kMicrosInMilli),
-           .remedy = "let the device run forward and backward too (train.cuda_devices), or expect "
-                     "no more of it than updates",
-           .worker_us = outside / steps,
-           .share = outside / total}};
+  losses.push_back(
+      loss_of(advice.what_in_update, advice.remedy_in_update, in_update, analysis, total));
+  losses.push_back(loss_of(advice.what_outside, advice.remedy_outside, outside, analysis, total));
 }
 
 /// Time that a link spent on buffers that had gone the same way in the same step: evicted between.
@@ -116,7 +135,7 @@ std::vector<Loss> find_losses(const Analysis& analysis) {
   if (total <= 0) return {};
   std::vector<Loss> losses;
   for (const Advice& advice : kAdvice) losses.push_back(loss_of(advice, analysis, total));
-  for (Loss& loss : device_losses(analysis, total)) losses.push_back(std::move(loss));
+  for (const SplitAdvice& advice : kSplitAdvice) add_losses(advice, analysis, total, losses);
   for (const LinkUse& link : analysis.links) losses.push_back(loss_of(link, analysis, total));
   std::erase_if(losses, [](const Loss& loss) { return loss.share < kSmallest; });
   std::stable_sort(losses.begin(), losses.end(),

@@ -126,7 +126,11 @@ std::vector<WorkerUse> worker_use(const Trace& trace, const Interval& window) {
     take(Use::kData, united(times.fetching, place));
     take(Use::kHeldBack, united(times.waiting, Place{place.first, worker->node}));
     take(Use::kCheckpoint, united(times.checkpoints, place.first));
-    if (worker->kind == "cpu") take(Use::kDevice, united(times.device_running, place.first));
+    if (worker->kind == "cpu") {
+      const Intervals device = united(times.device_running, place.first);
+      use.device_in_update = length(intersect(intersect(rest, device), updates));
+      take(Use::kDevice, device);
+    }
     take(Use::kRanks, united(times.receiving, place.first));
     at(Use::kNoWork) = length(rest);
     use.no_work_in_update = length(intersect(rest, updates));
