@@ -20,6 +20,9 @@ constexpr Seconds kLongestNap{2e-3};
 constexpr Seconds kIdleNap{20e-3};
 /// For the last words of a rank that stops.
 constexpr Seconds kFarewell{0.5};
+/// For the progress thread to notice that the rank stops, and for its farewell: far more than that
+/// takes on a machine that is busy.
+constexpr Seconds kPatience{10};
 
 /// Stops the progress thread's work.
 struct Stop {
@@ -63,6 +66,7 @@ std::span<std::byte> bytes_of(T& value) {
 
 Exchange::Exchange(platform::MpiEnvironment& environment, const ExchangeOptions& options)
     : environment_(environment),
+      timeout_(options.timeout),
       tags_(std::max(options.numbers, environment.size()), environment.largest_tag()),
       transfers_(environment),
       heartbeats_(environment.rank(), environment.size(), options.timeout, Clock::now()),
@@ -75,7 +79,7 @@ Exchange::~Exchange() {
     const std::lock_guard lock(mutex_);
     is_closed = closing_;
   }
-  if (!is_closed) abandon("it ended before its work was done");
+  if (!is_closed) static_cast<void>(abandon("it ended before its work was done"));
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -90,6 +94,7 @@ void Exchange::configure(const ExchangeOptions& options) {
   static_cast<void>(Tags(std::max(options.numbers, ranks()), environment_.largest_tag()));
   const std::lock_guard lock(mutex_);
   new_options_ = options;
+  timeout_ = options.timeout;
 }
 
 void Exchange::post(std::vector<Message> messages, Completion& completion) {
@@ -115,12 +120,13 @@ void Exchange::check() const {
   fail("{}; this is rank {}, at step {}", failure_->what, rank(), Index{step_});
 }
 
-void Exchange::abandon(const std::string& why) noexcept {
+bool Exchange::abandon(const std::string& why) noexcept {
   std::unique_lock lock(mutex_);
-  if (closing_ || failed_) return;
+  if (closing_ || failed_) return true;
   abandoned_ = why;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return failed_ || thread_ended_; });
+  return changed_.wait_for(lock, std::min(timeout_, kPatience),
+                           [&] { return failed_ || thread_ended_; });
 }
 
 void Exchange::close() {
@@ -220,9 +226,14 @@ void Exchange::progress(bool& was_busy) {
 void Exchange::start_posted() {
   std::vector<std::shared_ptr<Batch>> batches;
   {
-    const std::lock_guard lock(mutex_);
-    // What is posted stays so when it throws, and ends with all else.
-    if (const auto prepare = std::exchange(preparation_, nullptr)) prepare();
+    std::unique_lock lock(mutex_);
+    // Without the lock, for which those who post would wait. What is posted stays so when it
+    // throws, and ends with all else.
+    while (const auto prepare = std::exchange(preparation_, nullptr)) {
+      lock.unlock();
+      prepare();
+      lock.lock();
+    }
     if (const auto options = std::exchange(new_options_, std::nullopt)) {
       tags_ = Tags(std::max(options->numbers, ranks()), environment_.largest_tag());
       heartbeats_.set_timeout(options->timeout);

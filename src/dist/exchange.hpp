@@ -69,7 +69,8 @@ class Exchange {
   Exchange(platform::MpiEnvironment& environment, const ExchangeOptions& options);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
-  /// Without close() before it: tells the other ranks that this one has stopped.
+  /// Without close() before it: tells the other ranks that this one has stopped. Waits for the
+  /// progress thread: pre: abandon(), where it was called, has returned true.
   ~Exchange();
 
   [[nodiscard]] Index rank() const { return environment_.rank(); }
@@ -94,8 +95,11 @@ class Exchange {
   void check() const;
 
   /// Tells the other ranks that this one has stopped because of `why`, which fails them. For the
-  /// way out after an error.
-  void abandon(const std::string& why) noexcept;
+  /// way out after an error. Waits at most the time-out, and 10 s, for the progress thread. False:
+  /// the thread is inside a call that does not return (a queue of MPI whose other end was killed, a
+  /// GPU or a StarPU that hangs); then no message ever ends, nor does the destructor, and the
+  /// program must end without it.
+  [[nodiscard]] bool abandon(const std::string& why) noexcept;
   /// Waits until all messages have ended and all ranks are here. Throws Error after a failure.
   void close();
 
@@ -144,6 +148,7 @@ class Exchange {
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Batch>> posted_;
   std::optional<ExchangeOptions> new_options_;
+  Seconds timeout_;
   std::function<void()> preparation_;
   std::optional<Failure> failure_;
   std::optional<std::string> abandoned_;

@@ -210,15 +210,24 @@ struct Company {
   dist::Exchange* exchange;
 };
 
-/// Ends the program, whose tasks will never end, after the other ranks know.
-[[noreturn]] void end_stalled_run(const std::string& why, dist::Exchange* exchange) {
+void print_error(const std::string& why) {
   fmt::print(stderr, "train_gpt: error: {}\n", why);
   std::fflush(stderr);
-  if (exchange != nullptr) {
-    exchange->abandon(why.substr(0, why.find('\n')));
+}
+
+/// Ends the program, whose tasks will never end, after the other ranks know.
+[[noreturn]] void end_stalled_run(const std::string& why, dist::Exchange* exchange) {
+  print_error(why);
+  if (exchange != nullptr && exchange->abandon(why.substr(0, why.find('\n'))))
     // Launchers kill the others when one leaves: not before they have said why.
     std::this_thread::sleep_for(std::chrono::seconds(1));
-  }
+  std::_Exit(EXIT_FAILURE);
+}
+
+/// Tells the other ranks. Ends the program where whatever waits for messages would wait for ever.
+void give_up(dist::Exchange& exchange, const std::string& why) {
+  if (exchange.abandon(why)) return;
+  print_error(why);
   std::_Exit(EXIT_FAILURE);
 }
 
@@ -290,7 +299,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
     throw;
   } catch (const std::exception& error) {
     // Before the trainer is destroyed, which waits for all of its tasks.
-    if (exchange != nullptr) exchange->abandon(error.what());
+    if (exchange != nullptr) give_up(*exchange, error.what());
     throw;
   }
 }
@@ -371,7 +380,7 @@ void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
     exchange.close();
     throw;
   } catch (const std::exception& error) {
-    exchange.abandon(error.what());
+    give_up(exchange, error.what());
     throw;
   }
   exchange.close();

@@ -3,6 +3,7 @@
 // sanitizers see them wherever tests run.
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -166,10 +167,27 @@ TEST_F(Alone, AFailureEndsWhatIsUnderWay) {
     EXPECT_THROW(exchange_.run({{Direction::kReceive, bytes_of(never), 0, {Kind::kLoss, 0, 0}}}),
                  Error);
   });
-  exchange_.abandon("no reason");
+  EXPECT_TRUE(exchange_.abandon("no reason"));
   waiting.join();
   EXPECT_TRUE(exchange_.failed());
   EXPECT_THROW(exchange_.close(), Error);
+}
+
+// As if MPI or the device never returned: an error elsewhere still finds its way out.
+TEST_F(Alone, AThreadThatHangsHoldsNobodyWhoGivesUp) {
+  std::latch hangs{1};
+  std::latch ends{1};
+  exchange_.configure({.timeout = Seconds(0.1), .numbers = 4});
+  exchange_.prepare_thread([&] {
+    hangs.count_down();
+    ends.wait();
+  });
+  hangs.wait();
+  EXPECT_FALSE(exchange_.abandon("the disk is full"));
+  EXPECT_FALSE(exchange_.failed()) << "nobody could be told";
+  ends.count_down();
+  EXPECT_TRUE(exchange_.abandon("the disk is full"));
+  EXPECT_TRUE(exchange_.failed());
 }
 
 }  // namespace

@@ -26,7 +26,9 @@ TEST(Failure, WhoStopsStopsAllAndTheGraphsDrain) {
   const Index peer = environment->rank() == 0 ? 1 : 0;
   transfers.receive(value, 1, peer, {Kind::kLoss, 0, 0});
   test::submit_body(submitter, note, {&value});
-  if (environment->rank() == 0) exchange.abandon("the disk is full");
+  if (environment->rank() == 0) {
+    EXPECT_TRUE(exchange.abandon("the disk is full"));
+  }
   session.wait_all();
   EXPECT_TRUE(ran);
   EXPECT_TRUE(exchange.failed());
