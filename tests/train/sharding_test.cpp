@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <set>
 #include <tuple>
 
 #include "models/registry.hpp"
@@ -28,10 +29,57 @@ struct Line {
   double norm = 0;
 };
 
+/// Where MPI has read what backward left and written what forward reads: gradients that were sent,
+/// parameters.
+class Addresses final : public dist::MessageObserver {
+ public:
+  explicit Addresses(dist::Exchange* exchange) : exchange_(exchange) { observe(this); }
+  Addresses(const Addresses&) = delete;
+  Addresses& operator=(const Addresses&) = delete;
+  ~Addresses() { stop(); }
+
+  void message_ended(const dist::Message& message, dist::Clock::time_point /*started*/,
+                     dist::Clock::time_point /*ended*/) noexcept override {
+    const bool is_sent = message.direction == platform::MpiMessage::Direction::kSend;
+    if (message.name.kind == dist::Kind::kParameter ||
+        (message.name.kind == dist::Kind::kGradient && is_sent))
+      seen_.push_back(message.bytes.data());
+  }
+  void stop() { observe(nullptr); }
+
+  /// Pre: stop().
+  [[nodiscard]] const std::vector<const void*>& seen() const { return seen_; }
+
+ private:
+  void observe(dist::MessageObserver* observer) {
+    if (exchange_ != nullptr) exchange_->observe(observer);
+  }
+
+  dist::Exchange* exchange_;
+  std::vector<const void*> seen_;
+};
+
+/// The addresses of the copies in host memory of what forward reads and backward writes. Waits for
+/// the tasks and messages that use them; the contents are lost.
+std::set<const void*> host_copies(const tensor::ParameterSet& parameters) {
+  std::set<const void*> copies;
+  for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
+    for (const rt::Handle* handle : {&parameters.working()[i], &parameters.gradients()[i]}) {
+      const rt::HostAccess access(*handle, rt::Mode::kWrite);
+      if (handle->type() == DType::kF32)
+        copies.insert(access.as<float>().data());
+      else
+        copies.insert(access.as<BF16>().data());
+    }
+  return copies;
+}
+
 struct Outcome {
   std::vector<Line> lines;    ///< of training; on rank 0
   std::vector<float> values;  ///< of the subgroups that this rank owns; of all for one rank
   dist::Traffic sent;
+  Index messages = 0;  ///< that Addresses saw
+  Index messages_in_host = 0;
   rt::MemoryBytes counted;
   rt::MemoryBytes estimated;
 };
@@ -82,6 +130,7 @@ class ShardingTest : public ::testing::Test {
         estimate_training(config_.resolve_model(0), config_.run_shape(1),
                           trainer->parameters().layout(), config_.parameter_types(),
                           config_.optimizer(), session.workers(), config_.train.run_ahead, share);
+    Addresses addresses(exchange);
     trainer->start_fresh();
     trainer->run();
     outcome.lines = read_metrics(std::filesystem::path(out) / "metrics.jsonl");
@@ -92,6 +141,11 @@ class ShardingTest : public ::testing::Test {
       const auto values = access.as<const float>();
       outcome.values.insert(outcome.values.end(), values.begin(), values.end());
     }
+    const std::set<const void*> host = host_copies(parameters);
+    addresses.stop();
+    outcome.messages = std::ssize(addresses.seen());
+    outcome.messages_in_host = std::ranges::count_if(
+        addresses.seen(), [&](const void* address) { return host.contains(address); });
     return outcome;
   }
 
@@ -263,9 +317,16 @@ TEST_F(ShardingTest, ARankMayOwnNothing) {
 TEST_F(ShardingTest, MessagesOutOfAndIntoAnotherMemoryHaveTheSameBits) {
   if (test::TwoMemoryNodes::kObstacle != nullptr) GTEST_SKIP() << test::TwoMemoryNodes::kObstacle;
   const Outcome first = train_together(1);
+  EXPECT_EQ(first.messages_in_host, first.messages);
   message_node_ = test::TwoMemoryNodes::kSecond;
   const test::TwoMemoryNodes machine;
-  for (const Index zero : {1, 2, 3}) EXPECT_EQ(train_together(zero).values, first.values) << zero;
+  for (const Index zero : {1, 2, 3}) {
+    SCOPED_TRACE(zero);
+    const Outcome second = train_together(zero);
+    EXPECT_EQ(second.values, first.values);
+    EXPECT_EQ(second.messages > 0, environment->size() > 1);
+    EXPECT_EQ(second.messages_in_host, 0);
+  }
 }
 
 TEST_F(ShardingTest, RunsFurtherAheadThanTwoSteps) {
