@@ -7,12 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -96,32 +94,14 @@ std::span<std::byte> bytes_of(Values& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-class Arrival final : public dos::dist::Completion {
- public:
-  void ended() noexcept override {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-    over_.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    over_.wait(lock, [&] { return is_over_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool is_over_ = false;
-};
-
 /// As training does: gradients to the owner, which adds them in a fixed order while others arrive,
 /// and its parameters to all.
 void by_messages(dos::dist::Exchange& exchange, Arrays& arrays, std::vector<Values>& received) {
   using dos::dist::Kind;
   const Index me = arrays.rank();
   const Index others = arrays.ranks() - 1;
-  std::vector<Arrival> reduced(at(arrays.subgroups()));
-  std::vector<Arrival> sent(at(arrays.subgroups()));
+  std::vector<dos::dist::Arrival> reduced(at(arrays.subgroups()));
+  std::vector<dos::dist::Arrival> sent(at(arrays.subgroups()));
   std::size_t next = 0;
   for (Index s = 0; s < arrays.subgroups(); ++s) {
     const Index owner = arrays.owner(s);

@@ -38,31 +38,24 @@ constexpr Index beating_id(Index peer) {
   return -2 - 2 * peer;
 }
 
-class Waiting final : public Completion {
- public:
-  void ended() noexcept override {
-    // Under the lock: the waiting thread destroys this object when it has it.
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-    over_.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    over_.wait(lock, [&] { return is_over_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool is_over_ = false;
-};
-
 template <class T>
 std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
 }  // namespace
+
+void Arrival::ended() noexcept {
+  // Under the lock: the waiting thread destroys this object when it has it.
+  const std::lock_guard lock(mutex_);
+  is_over_ = true;
+  over_.notify_all();
+}
+
+void Arrival::wait() {
+  std::unique_lock lock(mutex_);
+  over_.wait(lock, [&] { return is_over_; });
+}
 
 Exchange::Exchange(platform::MpiEnvironment& environment, const ExchangeOptions& options)
     : environment_(environment),
@@ -108,9 +101,9 @@ void Exchange::post(std::vector<Message> messages, Completion& completion) {
 }
 
 void Exchange::run(std::vector<Message> messages) {
-  Waiting waiting;
-  post(std::move(messages), waiting);
-  waiting.wait();
+  Arrival arrival;
+  post(std::move(messages), arrival);
+  arrival.wait();
   check();
 }
 

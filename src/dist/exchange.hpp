@@ -40,6 +40,18 @@ class Completion {
   ~Completion() = default;
 };
 
+/// Waits for messages. Not on threads of StarPU.
+class Arrival final : public Completion {
+ public:
+  void ended() noexcept override;
+  void wait();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool is_over_ = false;
+};
+
 /// Told of messages that were sent or have arrived, heartbeats aside.
 class MessageObserver {
  public:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dist/gather.hpp"
 
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 namespace dos::dist {
@@ -45,31 +43,22 @@ std::vector<std::string> gather_texts(Exchange& exchange, const std::string& min
   return texts;
 }
 
-class StepNotes::Step final : public Completion {
+class StepNotes::Step {
  public:
   Step(Exchange& exchange, Index step, const StepNote& mine)
       : notes_(static_cast<std::size_t>(exchange.ranks()), std::vector<StepNote>(1)) {
     notes_[static_cast<std::size_t>(exchange.rank())] = {mine};
-    exchange.post(all_to_all(exchange, notes_, Kind::kNote, step), *this);
-  }
-
-  void ended() noexcept override {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-    over_.notify_all();
+    exchange.post(all_to_all(exchange, notes_, Kind::kNote, step), arrival_);
   }
 
   const std::vector<std::vector<StepNote>>& wait() {
-    std::unique_lock lock(mutex_);
-    over_.wait(lock, [&] { return is_over_; });
+    arrival_.wait();
     return notes_;
   }
 
  private:
   std::vector<std::vector<StepNote>> notes_;  ///< by rank, one each
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool is_over_ = false;
+  Arrival arrival_;
 };
 
 StepNotes::StepNotes(Exchange& exchange) : exchange_(exchange) {}
