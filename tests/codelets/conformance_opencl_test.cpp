@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codelets with an OpenCL function on an OpenCL worker with a memory of its own: PoCL where
-// there is no OpenCL GPU.
+// The codelets with an OpenCL function on an OpenCL device.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <optional>
-
 #include "codelets/conformance/cases.hpp"
-#include "rt/opencl.hpp"
+#include "rt/opencl_device.hpp"
 
 namespace dos::test {
 namespace {
@@ -16,21 +12,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class ConformanceOpencl : public ::testing::Test {
- protected:
-  void SetUp() override {
-    // Before StarPU starts; it takes PoCL's device only then.
-    ::setenv("STARPU_OPENCL_ON_CPUS", "1", 1);
-    if (!rt::has_opencl()) GTEST_SKIP() << "this StarPU was built without OpenCL";
-    try {
-      session_.emplace(rt::SessionConfig{.scheduler = "", .cpu_workers = 0, .opencl_workers = 1});
-    } catch (const Error& error) {
-      GTEST_SKIP() << "no OpenCL device: " << error.what();
-    }
-  }
-
-  std::optional<rt::Session> session_;
-};
+class ConformanceOpencl : public OnOpenclDevice {};
 
 TEST_F(ConformanceOpencl, CodeletsTouchWhatTheySay) {
   Index cases = 0;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The update codelets on an OpenCL worker with a memory node of its own: PoCL where there is no
-// OpenCL GPU.
+// The update codelets on an OpenCL device.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <optional>
 
 #include "codelets/update/update_codelet.hpp"
 #include "codelets/update_device.hpp"
-#include "rt/opencl.hpp"
+#include "rt/opencl_device.hpp"
 
 namespace dos::test {
 namespace {
@@ -19,19 +17,12 @@ constexpr double kDivision = 2 * 2.5 * 0x1p-23;
 constexpr double kRoot = 2 * 3 * 0x1p-23;
 constexpr double kSmallestNormal = 0x1p-126;
 
-class UpdateOpencl : public ::testing::TestWithParam<codelets::UpdateKind> {
+class UpdateOpencl : public OnOpenclDevice,
+                     public ::testing::WithParamInterface<codelets::UpdateKind> {
  protected:
   void SetUp() override {
-    // Before StarPU starts; it takes PoCL's device only then.
-    ::setenv("STARPU_OPENCL_ON_CPUS", "1", 1);
-    if (!rt::has_opencl()) GTEST_SKIP() << "this StarPU was built without OpenCL";
-    // Without CPU workers every task runs on the OpenCL device. StarPU refuses to start with no
-    // worker at all.
-    try {
-      session_.emplace(rt::SessionConfig{.scheduler = "", .cpu_workers = 0, .opencl_workers = 1});
-    } catch (const Error& error) {
-      GTEST_SKIP() << "no OpenCL device: " << error.what();
-    }
+    OnOpenclDevice::SetUp();
+    if (IsSkipped()) return;
     submitter_.emplace(*session_);
     device_ = rt::opencl_devices().at(0);
     arithmetic_.division = device_->correctly_rounded ? arithmetic_.division : kDivision;
@@ -39,7 +30,6 @@ class UpdateOpencl : public ::testing::TestWithParam<codelets::UpdateKind> {
     arithmetic_.flushed = device_->denormals ? 0 : kSmallestNormal;
   }
 
-  std::optional<rt::Session> session_;
   std::optional<rt::Submitter> submitter_;
   std::optional<rt::OpenclDevice> device_;
   reference::Arithmetic arithmetic_;

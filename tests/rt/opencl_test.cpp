@@ -5,10 +5,9 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <optional>
 
 #include "base/error.hpp"
+#include "rt/opencl_device.hpp"
 #include "rt/tasks.hpp"
 
 namespace dos::rt {
@@ -50,22 +49,7 @@ const Codelet& broken_codelet() {
   return codelet;
 }
 
-class Opencl : public ::testing::Test {
- protected:
-  void SetUp() override {
-    // Before StarPU starts; it takes PoCL's device only then.
-    ::setenv("STARPU_OPENCL_ON_CPUS", "1", 1);
-    if (!has_opencl()) GTEST_SKIP() << "this StarPU was built without OpenCL";
-    // StarPU refuses to start with no worker at all.
-    try {
-      session_.emplace(SessionConfig{.scheduler = "", .cpu_workers = 0, .opencl_workers = 1});
-    } catch (const Error& error) {
-      GTEST_SKIP() << "no OpenCL device: " << error.what();
-    }
-  }
-
-  std::optional<Session> session_;
-};
+class Opencl : public test::OnOpenclDevice {};
 
 void scale(Submitter& submitter, const Codelet& codelet, const Handle& x, float factor) {
   const std::vector<const Handle*> buffers{&x};
