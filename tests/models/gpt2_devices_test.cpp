@@ -5,14 +5,11 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <map>
-#include <optional>
 
 #include "base/error.hpp"
-#include "base/random.hpp"
 #include "models/opencl_gpus.hpp"
-#include "models/training_run.hpp"
+#include "models/training_outcome.hpp"
 #include "rt/device.hpp"
 #include "rt/opencl.hpp"
 #include "sched_starpu/policies.hpp"
@@ -22,7 +19,6 @@ namespace {
 
 const models::ModelConfig kModel{"gpt2", 3, 36, 3, 19, 83};
 constexpr Index kBatch = 3;
-constexpr Index kSteps = 3;
 
 RunOptions on_cpus(bool recompute, float clip) {
   return {.model = kModel,
@@ -36,35 +32,6 @@ RunOptions on_cpus(bool recompute, float clip) {
           .scheduler = "lws",
           .optimizer = {.clip = clip},
           .decay = {}};
-}
-
-struct Outcome {
-  std::vector<double> scalars;
-  std::vector<float> elements;
-};
-
-bool same_bits(const Outcome& a, const Outcome& b) {
-  const auto same = [](const auto& x, const auto& y) {
-    return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof x[0]) == 0;
-  };
-  return same(a.scalars, b.scalars) && same(a.elements, b.elements);
-}
-
-/// Losses, norms, values, gradients and moments after some steps of two micro-batches.
-Outcome train(TrainingRun& run) {
-  run.initialise(7);
-  const Philox random(11);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(2 * kBatch * (kModel.context + 1)));
-  Outcome outcome;
-  for (Index step = 1; step <= kSteps; ++step) {
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-      tokens[i] = static_cast<std::int32_t>(random.uniform(i, static_cast<std::uint64_t>(step)) *
-                                            static_cast<double>(kModel.vocabulary));
-    outcome.scalars.push_back(run.gradients(tokens));
-    outcome.scalars.push_back(run.update(step, 1e-2));
-  }
-  outcome.elements = run.everything();
-  return outcome;
 }
 
 /// Tasks of forward and backward by worker.
@@ -90,11 +57,6 @@ class Gpt2Devices : public ::testing::Test {
     }
   }
 
-  static Outcome expected(const RunOptions& options) {
-    TrainingRun run(options);
-    return train(run);
-  }
-
   static RunOptions on_devices(RunOptions options, const std::string& scheduler) {
     options.scheduler = scheduler;
     options.opencl_workers = 2;
@@ -105,12 +67,12 @@ class Gpt2Devices : public ::testing::Test {
 
 TEST_F(Gpt2Devices, TrainTheSameBitsUnderEveryPolicy) {
   const RunOptions options = on_cpus(/*recompute=*/false, /*clip=*/0.5F);
-  const Outcome on_cpu = expected(options);
+  const TrainingOutcome on_cpu = train(options);
   const OpenclGpus gpus;
   for (const char* scheduler : {"dos", "zero-offload", "gpu-only"}) {
     SCOPED_TRACE(scheduler);
     TrainingRun run(on_devices(options, scheduler));
-    EXPECT_TRUE(same_bits(train(run), on_cpu));
+    EXPECT_TRUE(train(run) == on_cpu);
     const std::vector<rt::Device> devices = rt::devices();
     ASSERT_EQ(devices.size(), 2U);
     std::map<int, Index> passes = passes_by_worker(run);
@@ -131,10 +93,9 @@ TEST_F(Gpt2Devices, RecomputeAndUpdateDuringBackward) {
   for (const bool recompute : {false, true}) {
     SCOPED_TRACE(recompute);
     const RunOptions options = on_cpus(recompute, /*clip=*/0);
-    const Outcome on_cpu = expected(options);
+    const TrainingOutcome on_cpu = train(options);
     const OpenclGpus gpus;
-    TrainingRun run(on_devices(options, "dos"));
-    EXPECT_TRUE(same_bits(train(run), on_cpu));
+    EXPECT_TRUE(train(on_devices(options, "dos")) == on_cpu);
   }
 }
 

@@ -60,6 +60,7 @@ class TrainingRun {
     submitter_.keep_from_cpus(options.cuda_workers > 0);
   }
 
+  [[nodiscard]] const RunOptions& options() const { return options_; }
   [[nodiscard]] rt::Session& session() { return session_; }
   [[nodiscard]] rt::Submitter& submitter() { return submitter_; }
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
