@@ -4,9 +4,10 @@
 
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
+
+from scratch import InScratchFolder
 
 SUMMARY = Path(__file__).resolve().parents[2] / "tools" / "check_summary.py"
 
@@ -27,12 +28,7 @@ CHECK_SKIP = ('<testcase name="checks.format" status="notrun"><skipped message="
               "<system-out>skipped: no clang-format-14\n</system-out></testcase>")
 
 
-class CheckSummary(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class CheckSummary(InScratchFolder):
     def summary(self, *cases, notes="", part="release"):
         """(status, output lines) of results with these test cases."""
         text = '<?xml version="1.0" encoding="UTF-8"?><testsuite>' + "".join(cases) + "</testsuite>"

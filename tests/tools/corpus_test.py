@@ -6,10 +6,11 @@ import gzip
 import os
 import struct
 import subprocess
-import tempfile
 import unittest
 import zlib
 from pathlib import Path
+
+from scratch import InScratchFolder
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
@@ -28,13 +29,6 @@ def r_character_vector(strings):
         raw = string.encode()
         data += struct.pack(">ii", 0x00040009, len(raw)) + raw
     return data
-
-
-class InScratchFolder(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
 
 
 class CorpusText(InScratchFolder):

@@ -9,10 +9,11 @@ import importlib.util
 import json
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
+
+from scratch import InScratchFolder
 
 GPU_CHECK = Path(__file__).resolve().parents[2] / "tools" / "gpu_check"
 BUILD = Path(sys.argv.pop(1))
@@ -31,11 +32,10 @@ def step(policy, loss, **more):
     return {"precision": "fp32", "policy": policy, "gpu_memory_mb": None, "loss": loss, "device_memory": [device]}
 
 
-class Rehearsal(unittest.TestCase):
+class Rehearsal(InScratchFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.output = Path(folder.name) / "results"
+        super().setUp()
+        self.output = self.folder / "results"
 
     def rehearse(self, *arguments):
         # It ends itself when it takes too long, and says in which stage.

@@ -9,10 +9,11 @@ import importlib.util
 import io
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
+
+from scratch import InScratchFolder
 
 PACK = Path(__file__).resolve().parents[2] / "tools" / "pack"
 
@@ -24,11 +25,9 @@ def load():
     return module
 
 
-class Limit(unittest.TestCase):
+class Limit(InScratchFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        super().setUp()
         self.output = self.folder / "deps"
         self.module = load()
 

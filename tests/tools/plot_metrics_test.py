@@ -6,9 +6,10 @@ import json
 import math
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
+
+from scratch import InScratchFolder
 
 PLOT_METRICS = Path(__file__).resolve().parents[2] / "tools" / "plot_metrics"
 SKIPPED = 77
@@ -23,12 +24,7 @@ def step_line(step, **changes):
     return json.dumps(entry | changes) + "\n"
 
 
-class PlotMetrics(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
-
+class PlotMetrics(InScratchFolder):
     def run_folder(self, name, text):
         folder = self.folder / name
         folder.mkdir(parents=True)
