@@ -72,21 +72,15 @@ dos::models::ModelConfig model_config(const Options& options) {
   return config;
 }
 
-dos::tensor::ParameterTypes parameter_types(const Options& options) {
+/// What train_gpt would be told.
+dos::train::TrainConfig train_config(const Options& options) {
   dos::train::TrainConfig config;
+  config.train.batch = options.batch;
+  config.train.lanes = options.lanes;
+  config.train.recompute = options.recompute;
   config.train.precision = options.precision;
   config.train.gradient_precision = options.gradient_precision;
-  return config.parameter_types();
-}
-
-dos::models::RunShape run_shape(const Options& options, Index workers) {
-  dos::models::RunShape shape;
-  shape.batch = options.batch;
-  shape.lanes = options.lanes > 0 ? options.lanes : std::min(options.batch, workers);
-  shape.recompute = options.recompute;
-  shape.type = parameter_types(options).working;
-  shape.validate();
-  return shape;
+  return config;
 }
 
 std::vector<std::int32_t> random_tokens(const dos::models::ModelConfig& config, Index batch,
@@ -156,21 +150,23 @@ class Bench {
   Bench(dos::rt::Session& session, const Options& options)
       : options_(options),
         config_(model_config(options)),
-        shape_(run_shape(options, dos::train::lane_workers(session))),
+        train_(train_config(options)),
+        shape_(train_.run_shape(dos::train::lane_workers(session))),
         session_(session),
         submitter_(session),
         parameters_(session,
                     dos::optim::cut_into_subgroups(
                         dos::models::find_architecture(config_.architecture).parameters(config_),
                         options.subgroup_params, {}),
-                    parameter_types(options)),
+                    train_.parameter_types()),
         optimizer_(session, parameters_, {}),
         results_(session, kRunAhead),
         model_(dos::models::find_architecture(config_.architecture)
                    .build(session, parameters_, config_, shape_)) {}
 
   Readings run() {
-    submitter_.set_releases(needs_dead_activations());
+    submitter_.set_releases(dos::train::needs_dead_activations(
+        train_, config_, parameters_.layout(), dos::train::room_of(session_)));
     dos::nn::submit_initialisation(submitter_, parameters_, 1);
     submitter_.profile().take(0);
     const Index last = options_.warmup + options_.steps;
@@ -221,21 +217,9 @@ class Bench {
 
   [[nodiscard]] dos::planner::MemoryUse estimate_of(const dos::rt::Device& device) const {
     return dos::train::estimate_device(
-        config_, shape_, parameters_.layout(), parameter_types(options_), /*placement=*/{},
+        config_, shape_, parameters_.layout(), train_.parameter_types(), /*placement=*/{},
         /*accumulate=*/1, std::max<Index>(1, session_.cuda_workers()),
         dos::units::Bytes(static_cast<double>(device.memory_bytes.value_or(Index{1} << 50))));
-  }
-
-  /// As train_gpt decides it.
-  [[nodiscard]] bool needs_dead_activations() const {
-    const dos::units::Bytes update(static_cast<double>(dos::train::largest_update_bytes(
-        parameters_.layout(), parameter_types(options_), {}, /*model_on_host=*/false,
-        /*ranks=*/1)));
-    const std::vector<dos::rt::Device> devices = dos::rt::devices();
-    return std::any_of(devices.begin(), devices.end(), [&](const dos::rt::Device& device) {
-      return device.is_cuda && dos::planner::needs_dead_activations(
-                                   dos::planner::state_memory(estimate_of(device)), update);
-    });
   }
 
   void finish(Index step) {
@@ -253,6 +237,7 @@ class Bench {
 
   const Options& options_;
   dos::models::ModelConfig config_;
+  dos::train::TrainConfig train_;
   dos::models::RunShape shape_;
   dos::rt::Session& session_;
   dos::rt::Submitter submitter_;
