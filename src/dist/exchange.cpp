@@ -118,7 +118,7 @@ bool Exchange::abandon(const std::string& why) noexcept {
   if (closing_ || failed_) return true;
   abandoned_ = why;
   changed_.notify_all();
-  return changed_.wait_for(lock, std::min(timeout_, kPatience),
+  return changed_.wait_for(lock, std::min(timeout(), kPatience),
                            [&] { return failed_ || thread_ended_; });
 }
 
@@ -170,6 +170,7 @@ void Exchange::run_thread() noexcept {
   }
   std::unique_lock lock(mutex_);
   while (failed_ && !closing_) {
+    ++rounds_;
     lock.unlock();
     drop_everything();
     lock.lock();
@@ -179,6 +180,7 @@ void Exchange::run_thread() noexcept {
   drop_everything();
   lock.lock();
   thread_ended_ = true;
+  rounds_ = kEnded;
   changed_.notify_all();
 }
 
@@ -189,6 +191,7 @@ bool Exchange::may_end() {
 }
 
 void Exchange::progress(bool& was_busy) {
+  ++rounds_;
   {
     const std::lock_guard lock(mutex_);
     if (abandoned_) throw Stop{{rank(), *abandoned_}, true};
@@ -306,6 +309,7 @@ void Exchange::fail_with(const Failure& failure, bool tells) noexcept {
         Clock::now() + std::chrono::duration_cast<Clock::duration>(kFarewell);
     const auto is_sending = [](const BeatBuffers& beat) { return beat.sends; };
     while (std::any_of(beats_.begin(), beats_.end(), is_sending) && Clock::now() < end) {
+      ++rounds_;
       ended_.clear();
       transfers_.test(ended_);
       for (const Id id : ended_)

@@ -98,6 +98,11 @@ class Exchange {
   /// The same, and waits. Not for threads of StarPU. Throws Error after a failure.
   void run(std::vector<Message> messages);
 
+  [[nodiscard]] Seconds timeout() const { return timeout_; }
+  /// How often the progress thread has looked for something to do; kEnded: it never will again.
+  [[nodiscard]] Index rounds() const { return rounds_; }
+  static constexpr Index kEnded = -1;
+
   /// The step that heartbeats speak of.
   void set_step(Index step) { step_ = step; }
   [[nodiscard]] Index step() const { return step_; }
@@ -155,12 +160,13 @@ class Exchange {
   const Clock::time_point started_ = Clock::now();
   std::atomic<Index> step_{0};
   std::atomic<bool> failed_{false};
+  std::atomic<Index> rounds_{0};
+  std::atomic<Seconds> timeout_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Batch>> posted_;
   std::optional<ExchangeOptions> new_options_;
-  Seconds timeout_;
   std::function<void()> preparation_;
   std::optional<Failure> failure_;
   std::optional<std::string> abandoned_;

@@ -20,6 +20,7 @@
 #include "base/units.hpp"
 #include "codelets/all.hpp"
 #include "codelets/matrix/gemm_bf16.hpp"
+#include "dist/exchange_watch.hpp"
 #include "dist/gather.hpp"
 #include "dist/owners.hpp"
 #include "platform/blas.hpp"
@@ -224,11 +225,15 @@ void print_error(const std::string& why) {
   std::_Exit(EXIT_FAILURE);
 }
 
-/// Tells the other ranks. Ends the program where whatever waits for messages would wait for ever.
-void give_up(dist::Exchange& exchange, const std::string& why) {
-  if (exchange.abandon(why)) return;
+/// Ends the program, some of whose messages will never end.
+[[noreturn]] void end_hanging_run(const std::string& why) {
   print_error(why);
   std::_Exit(EXIT_FAILURE);
+}
+
+/// Tells the other ranks.
+void give_up(dist::Exchange& exchange, const std::string& why) {
+  if (!exchange.abandon(why)) end_hanging_run(why);
 }
 
 /// Null without devices.
@@ -373,6 +378,7 @@ void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
                            prepare(options, 1));
   }
   dist::Exchange exchange(mpi, {});
+  const dist::ExchangeWatch watch(exchange, &end_hanging_run);
   try {
     launch_together(options, place, exchange);
   } catch (const AgreedError&) {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that sends itself messages: all threads of an exchange, without mpiexec, so that the
 // sanitizers see them wherever tests run.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <atomic>
+#include <future>
 #include <latch>
 #include <memory>
 #include <numeric>
 #include <thread>
 
+#include "dist/exchange_watch.hpp"
 #include "dist/gather.hpp"
 #include "dist/handle_transfer.hpp"
 #include "rt/machine_view.hpp"
@@ -188,6 +191,31 @@ TEST_F(Alone, AThreadThatHangsHoldsNobodyWhoGivesUp) {
   ends.count_down();
   EXPECT_TRUE(exchange_.abandon("the disk is full"));
   EXPECT_TRUE(exchange_.failed());
+}
+
+// As if it were to do so in the middle of a step, while all others wait for messages.
+TEST_F(Alone, AThreadThatHangsIsFound) {
+  std::latch ends{1};
+  std::promise<std::string> found;
+  exchange_.configure({.timeout = Seconds(0.2), .numbers = 4});
+  exchange_.set_step(5);
+  const ExchangeWatch watch(exchange_, [&](const std::string& why) { found.set_value(why); });
+  exchange_.prepare_thread([&] { ends.wait(); });
+  const std::string why = found.get_future().get();
+  EXPECT_THAT(why, testing::HasSubstr("has not come back from MPI"));
+  EXPECT_THAT(why, testing::HasSubstr("this is rank 0, at step 5"));
+  ends.count_down();
+  exchange_.close();
+}
+
+TEST_F(Alone, AThreadThatWaitsOrHasEndedDoesNotHang) {
+  std::atomic<bool> hangs{false};
+  exchange_.configure({.timeout = Seconds(0.5), .numbers = 4});
+  const ExchangeWatch watch(exchange_, [&](const std::string&) { hangs = true; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  exchange_.close();
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  EXPECT_FALSE(hangs);
 }
 
 }  // namespace
