@@ -81,9 +81,10 @@ rt::Work attention_work(const AttentionShape& shape, double products) {
 
 }  // namespace
 
-Index attention_task_workspace(const AttentionShape& shape, DType type) {
-  const Index scores = is_tiled(shape) ? 0 : attention_score_bytes(shape) / size_of(DType::kF32);
-  return std::max(attention_workspace(shape, type), scores);
+Index attention_task_workspace(const AttentionShape& shape, DType type, bool on_cuda) {
+  const Index on_cpu = attention_workspace(shape, type);
+  if (!on_cuda || is_tiled(shape)) return on_cpu;
+  return std::max(on_cpu, attention_score_bytes(shape) / size_of(DType::kF32));
 }
 
 const rt::Codelet& attention_forward_codelet(DType type) {

@@ -8,9 +8,10 @@
 namespace dos::codelets {
 
 /// FP32 elements of the work space of one task over a lane of such sequences, whatever worker runs
-/// it. CUDA workers need none for heads of at most kLargestTiledHead elements; for larger ones the
-/// scores of some heads, which then grow with the square of the tokens.
-Index attention_task_workspace(const AttentionShape& shape, DType type);
+/// it. CUDA workers (`on_cuda`: there are some) need none for heads of at most kLargestTiledHead
+/// elements; for larger ones the scores of some heads, which then grow with the square of the
+/// tokens.
+Index attention_task_workspace(const AttentionShape& shape, DType type, bool on_cuda);
 
 const rt::Codelet& attention_forward_codelet(DType type);
 const rt::Codelet& attention_backward_codelet(DType type);

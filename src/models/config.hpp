@@ -41,4 +41,10 @@ struct RunShape {
   void validate() const;
 };
 
+/// The workers that share a model's tasks: each has work space of its own, all of one size.
+struct WorkerCount {
+  Index all = 1;   ///< of every kind
+  Index cuda = 0;  ///< of them
+};
+
 }  // namespace dos::models

@@ -78,7 +78,7 @@ struct Architecture {
   /// Its parameters, in the order in which forward uses them.
   std::vector<tensor::ParameterSpec> (*parameters)(const ModelConfig&);
   /// Bytes of activations, work space and token buffers that build() will register.
-  rt::MemoryBytes (*buffers)(const ModelConfig&, const RunShape&, Index workers);
+  rt::MemoryBytes (*buffers)(const ModelConfig&, const RunShape&, const WorkerCount&);
   std::unique_ptr<Model> (*build)(rt::Session&, const tensor::ParameterSet&, const ModelConfig&,
                                   const RunShape&);
 };

@@ -5,9 +5,9 @@
 
 namespace dos::nn {
 
-Index attention_workspace(Index context, Index heads, Index head_size, DType type) {
+Index attention_workspace(Index context, Index heads, Index head_size, DType type, bool on_cuda) {
   return codelets::attention_task_workspace(
-      {.sequences = 1, .tokens = context, .heads = heads, .head_size = head_size}, type);
+      {.sequences = 1, .tokens = context, .heads = heads, .head_size = head_size}, type, on_cuda);
 }
 
 Attention::Attention(std::string name, const rt::Handle& workspace)

@@ -9,8 +9,9 @@
 namespace dos::nn {
 
 /// FP32 elements of work space that one attention task over sequences of `context` tokens takes,
-/// with so many heads of this size and activations of this type.
-Index attention_workspace(Index context, Index heads, Index head_size, DType type);
+/// with so many heads of this size and activations of this type. `on_cuda`: CUDA workers run some
+/// of the tasks.
+Index attention_workspace(Index context, Index heads, Index head_size, DType type, bool on_cuda);
 
 /// Causal multi-head attention between its two projections; it has no parameters of its own.
 class Attention {

@@ -19,8 +19,9 @@ namespace dos::train {
 
 rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models::RunShape& shape,
                                   const tensor::Layout& layout, const tensor::ParameterTypes& types,
-                                  const optim::OptimizerOptions& optimizer, Index workers,
-                                  Index run_ahead, const RankShare& share) {
+                                  const optim::OptimizerOptions& optimizer,
+                                  const models::WorkerCount& workers, Index run_ahead,
+                                  const RankShare& share) {
   rt::MemoryBytes bytes =
       models::find_architecture(model.architecture).buffers(model, shape, workers);
   const rt::MemoryBytes parameters = tensor::ParameterSet::bytes(layout, types, share.placement());
@@ -74,7 +75,7 @@ planner::MemoryUse estimate_device(const models::ModelConfig& model, const model
                                    Index devices, units::Bytes available) {
   const models::RunShape part = part_of(shape, devices);
   const rt::MemoryBytes buffers =
-      models::find_architecture(model.architecture).buffers(model, part, /*workers=*/1);
+      models::find_architecture(model.architecture).buffers(model, part, {.all = 1, .cuda = 1});
   const rt::MemoryBytes kept = tensor::ParameterSet::bytes(layout, types, placement);
   const tensor::BufferPlan plan(layout, types, placement);
   const bool is_narrow = types.working != DType::kF32;

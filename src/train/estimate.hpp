@@ -16,8 +16,9 @@ namespace dos::train {
 /// allocated: equal to what the memory ledger counts afterwards.
 rt::MemoryBytes estimate_training(const models::ModelConfig& model, const models::RunShape& shape,
                                   const tensor::Layout& layout, const tensor::ParameterTypes& types,
-                                  const optim::OptimizerOptions& optimizer, Index workers,
-                                  Index run_ahead, const RankShare& share = {});
+                                  const optim::OptimizerOptions& optimizer,
+                                  const models::WorkerCount& workers, Index run_ahead,
+                                  const RankShare& share = {});
 
 /// Throws Error unless every size of the run stays so small that the sums of estimate_training()
 /// cannot overflow.

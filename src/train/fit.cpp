@@ -149,8 +149,8 @@ std::vector<rt::MemoryBytes> bytes_by_rank(const TrainConfig& config,
   std::vector<rt::MemoryBytes> bytes;
   for (share.rank = 0; share.rank < share.ranks; ++share.rank)
     bytes.push_back(estimate_training(model, config.run_shape(room.lane_workers()), layout,
-                                      config.parameter_types(), config.optimizer(), room.workers,
-                                      config.train.run_ahead, share));
+                                      config.parameter_types(), config.optimizer(),
+                                      room.worker_count(), config.train.run_ahead, share));
   return bytes;
 }
 
@@ -162,6 +162,10 @@ Index Room::model_devices() const {
 
 Index Room::lane_workers() const {
   return model_devices() > 0 ? model_devices() : cpu_workers;
+}
+
+models::WorkerCount Room::worker_count() const {
+  return {.all = workers, .cuda = model_devices()};
 }
 
 Index lane_workers(const rt::Session& session) {
@@ -191,7 +195,7 @@ RunMemory estimate_run(const TrainConfig& config, const models::ModelConfig& mod
   const tensor::ParameterTypes types = config.parameter_types();
   RunMemory memory{
       .host = host_use(estimate_training(model, shape, layout, types, config.optimizer(),
-                                         room.workers, config.train.run_ahead, share),
+                                         room.worker_count(), config.train.run_ahead, share),
                        room.host_bytes),
       .devices = {}};
   for (const Room::Device& device : room.devices)

@@ -25,6 +25,7 @@ struct Room {
   [[nodiscard]] Index model_devices() const;
   /// How many workers run lanes side by side: the devices that run the model, else the CPUs.
   [[nodiscard]] Index lane_workers() const;
+  [[nodiscard]] models::WorkerCount worker_count() const;
 };
 
 /// The room of the running session. Devices whose size StarPU does not know are left out.

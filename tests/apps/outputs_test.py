@@ -181,6 +181,15 @@ class Outputs(AppTest):
         self.assertNotIn("DOES NOT FIT", chosen.stdout)
         self.expect_nothing_written()
 
+    def test_scores_of_large_heads_are_counted_where_gpus_run_or_are_planned(self):
+        # Two heads of 144, 512 tokens: two [512, 512] of FP32 a head; without a GPU two [64, 512] and 64 more.
+        keys = {"model.width": 288, "model.context": 512, "train.workers": 2}
+        row = r"^  workspace +([\d.]+ .iB)$"
+        alone = self.trained("--dry-run", keys=keys | {"train.cuda_devices": 0}).stdout
+        self.assertEqual(re.findall(row, alone, re.M), ["512 KiB"], alone)
+        planned = self.trained("--dry-run", keys=keys | {"train.gpu_memory": 80}).stdout
+        self.assertEqual(re.findall(row, planned, re.M), ["12.0 MiB"], planned)
+
     def test_default_folder_is_named_after_the_time(self):
         keys = {"data.path": self.shared / "data"} | TINY | {"train.stop_after": 1}
         result = subprocess.run([APPS / "train_gpt", *settings(keys)], cwd=self.folder,

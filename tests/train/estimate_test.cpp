@@ -40,7 +40,7 @@ TEST(Estimate, IsWhatATrainerRegisters) {
         const auto trainer = test::make_trainer(session, config, scratch / "out");
         const rt::MemoryBytes estimated = estimate_training(
             model, config.run_shape(session.workers()), trainer->parameters().layout(),
-            config.parameter_types(), config.optimizer(), session.workers(), run_ahead);
+            config.parameter_types(), config.optimizer(), {.all = session.workers()}, run_ahead);
         const rt::MemoryBytes counted = session.memory().now();
         for (const rt::MemoryCategory category : rt::kMemoryCategories)
           EXPECT_EQ(estimated[category], counted[category]) << rt::name_of(category);
@@ -161,7 +161,8 @@ TEST(Estimate, IsThePlannersAndWhatIsRegistered) {
         for (const char* category : {"weights", "gradients", "logits"})
           EXPECT_EQ(bytes_of(use, category), bytes_of(planned, category)) << category;
         EXPECT_NEAR(bytes_of(planned, "activations") / bytes_of(use, "activations"), 1, 1e-4);
-        const rt::MemoryBytes registered = estimate_training(model, shape, layout, types, {}, 1, 1);
+        const rt::MemoryBytes registered =
+            estimate_training(model, shape, layout, types, {}, {}, 1);
         EXPECT_NEAR(bytes_of(planned, "activations") + bytes_of(planned, "logits"),
                     static_cast<double>(registered[rt::MemoryCategory::kActivations]), 1);
       }

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "models/registry.hpp"
 #include "optim/subgroups.hpp"
@@ -143,6 +145,26 @@ TEST(Fit, DevicesThatOnlyUpdateNeedNothing) {
   const TrainConfig config = config_of(4);
   EXPECT_TRUE(estimate_run(config, kModel, layout_of(config), room).devices.empty());
   EXPECT_NO_THROW(fit_to(config, kModel, layout_of(config), room));
+}
+
+// All workers' work space has one size: with GPUs, there or planned, that of their attention
+// kernels for large heads.
+TEST(Fit, HostMemoryHasScoresOfLargeHeadsOnlyWithDevicesThatRunTheModel) {
+  const models::ModelConfig model{"gpt2", 1, 2 * 144, 2, 1024, 1000};
+  const TrainConfig config = config_of(1);
+  const tensor::Layout layout = optim::cut_into_subgroups(
+      models::find_architecture(model.architecture).parameters(model), 5'000'000, {});
+  const auto work_space = [&](const Room& room) {
+    const planner::MemoryUse host = estimate_run(config, model, layout, room).host;
+    const auto* name = rt::name_of(rt::MemoryCategory::kWorkspace);
+    return std::ranges::find(host.items, name, &planner::MemoryItem::category)->bytes.value();
+  };
+  Room room = room_with(1e9);
+  EXPECT_EQ(work_space(room), 2.0 * 2 * 2 * 1024 * 1024 * 4);
+  room.devices.front().runs_model = false;
+  EXPECT_EQ(work_space(room), 2.0 * (2 * 64 * 1024 + 64) * 4);
+  room.devices.clear();
+  EXPECT_EQ(work_space(room), 2.0 * (2 * 64 * 1024 + 64) * 4);
 }
 
 // Four updates at once is what keeps a GPU and its link at work.

@@ -126,10 +126,10 @@ class ShardingTest : public ::testing::Test {
     const auto trainer = test::make_trainer(session, config_, out, share, exchange, message_node_);
     Outcome outcome;
     outcome.counted = session.memory().now();
-    outcome.estimated =
-        estimate_training(config_.resolve_model(0), config_.run_shape(1),
-                          trainer->parameters().layout(), config_.parameter_types(),
-                          config_.optimizer(), session.workers(), config_.train.run_ahead, share);
+    outcome.estimated = estimate_training(config_.resolve_model(0), config_.run_shape(1),
+                                          trainer->parameters().layout(), config_.parameter_types(),
+                                          config_.optimizer(), {.all = session.workers()},
+                                          config_.train.run_ahead, share);
     Addresses addresses(exchange);
     trainer->start_fresh();
     trainer->run();

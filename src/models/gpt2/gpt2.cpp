@@ -57,7 +57,8 @@ Gpt2::Gpt2(rt::Session& session, const tensor::ParameterSet& set, const ModelCon
       shape_(shape),
       workspace_(rt::Handle::scratch(
           session, "attention_workspace", DType::kF32,
-          nn::attention_workspace(config.context, config.heads, config.head_size(), shape.type))),
+          nn::attention_workspace(config.context, config.heads, config.head_size(), shape.type,
+                                  /*on_cuda=*/session.cuda_workers() > 0))),
       embedding_(set, "token_embedding", "position_embedding"),
       final_norm_(set, "final_norm"),
       head_(set, "token_embedding") {

@@ -24,7 +24,8 @@ std::vector<tensor::ParameterSpec> parameters(const ModelConfig& config);
 ///   n ((L + 1) C + S (15 C + H + 4) + C + 2), when training also n (2 C + 2 * 12 C) for the
 ///   gradients
 /// of activations (12 C with one layer), and the logits of min(n, logits_rows) tokens.
-rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape, Index workers);
+rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape,
+                        const WorkerCount& workers);
 
 std::unique_ptr<Model> build(rt::Session& session, const tensor::ParameterSet& parameters,
                              const ModelConfig& config, const RunShape& shape);

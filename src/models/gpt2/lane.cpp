@@ -116,7 +116,8 @@ Lane make_lane(rt::Session& session, const ModelConfig& config, const RunShape& 
   return lane;
 }
 
-rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape, Index workers) {
+rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape,
+                        const WorkerCount& workers) {
   const BlockWidths widths{.layers = config.layers,
                            .width = config.width,
                            .heads = config.heads,
@@ -137,8 +138,9 @@ rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape, Index 
         size_of(DType::kI32) * sequences * (config.context + 1) + size_of(DType::kF64);
   }
   bytes[rt::MemoryCategory::kWorkspace] =
-      size_of(DType::kF32) * workers *
-      nn::attention_workspace(config.context, config.heads, config.head_size(), shape.type);
+      size_of(DType::kF32) * workers.all *
+      nn::attention_workspace(config.context, config.heads, config.head_size(), shape.type,
+                              /*on_cuda=*/workers.cuda > 0);
   return bytes;
 }
 
