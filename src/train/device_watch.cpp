@@ -8,16 +8,23 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "rt/progress.hpp"
+#include "rt/device.hpp"
 
 namespace dos::train {
 namespace {
 
-/// Looks within the time after which a run has stalled.
-constexpr Index kLooks = 20;
-
 /// A device is full when less than this part of it is free.
 constexpr Index kFullParts = 16;
+
+std::vector<DeviceRoom> rooms_of(const std::vector<rt::Device>& devices) {
+  std::vector<DeviceRoom> rooms;
+  for (const rt::Device& device : devices)
+    if (device.memory_bytes)
+      rooms.push_back({.name = device.name,
+                       .bytes = *device.memory_bytes,
+                       .free = *device.memory_bytes - rt::used_on(device.node)});
+  return rooms;
+}
 
 bool is_full(const DeviceRoom& device) {
   return device.free < device.bytes / kFullParts;
@@ -38,12 +45,17 @@ std::string stall_text(const std::vector<DeviceRoom>& devices, Index ready_tasks
                      format_bytes(fullest->free), format_bytes(fullest->bytes), waiting);
 }
 
+DeviceWatch::Sources DeviceWatch::session_sources() {
+  return {.rooms = [devices = rt::devices()] { return rooms_of(devices); },
+          .progress = &rt::progress};
+}
+
 DeviceWatch::DeviceWatch(double patience_s, const std::string& advice,
-                         std::function<void(const std::string&)> end)
+                         std::function<void(const std::string&)> end, Sources sources)
     : patience_s_(patience_s),
       advice_(advice),
       end_(std::move(end)),
-      devices_(rt::devices()),
+      sources_(std::move(sources)),
       last_words_(
           "train_gpt: error: aborted while the memory of a device was full: if what was said "
           "before is about its memory,\n" +
@@ -59,24 +71,14 @@ DeviceWatch::~DeviceWatch() {
   thread_.join();
 }
 
-std::vector<DeviceRoom> DeviceWatch::look() const {
-  std::vector<DeviceRoom> rooms;
-  for (const rt::Device& device : devices_)
-    if (device.memory_bytes)
-      rooms.push_back({.name = device.name,
-                       .bytes = *device.memory_bytes,
-                       .free = *device.memory_bytes - rt::used_on(device.node)});
-  return rooms;
-}
-
 void DeviceWatch::watch() {
   const std::chrono::duration<double> period(patience_s_ / static_cast<double>(kLooks));
   rt::StallDetector detector(kLooks);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, period, [&] { return stops_; })) {
-    const std::vector<DeviceRoom> rooms = look();
+    const std::vector<DeviceRoom> rooms = sources_.rooms();
     last_words_.apply(std::ranges::any_of(rooms, is_full));
-    const rt::Progress now = rt::progress();
+    const rt::Progress now = sources_.progress();
     if (!detector.has_stalled(now)) continue;
     end_(stall_text(rooms, now.ready, patience_s_) + "\n" + advice_);
     return;

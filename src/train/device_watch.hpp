@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "rt/device.hpp"
+#include "rt/progress.hpp"
 #include "train/last_words.hpp"
 
 namespace dos::train {
@@ -28,22 +28,33 @@ std::string stall_text(const std::vector<DeviceRoom>& devices, Index ready_tasks
 /// a device has less than a sixteenth of its memory left says `advice`.
 class DeviceWatch {
  public:
+  /// Looks within the time after which a run has stalled.
+  static constexpr Index kLooks = 20;
+
+  /// What it looks at, once a look each, in this order.
+  struct Sources {
+    std::function<std::vector<DeviceRoom>()> rooms;
+    std::function<rt::Progress()> progress;
+  };
+
+  /// The devices and tasks of the running session, which outlives what looks at it.
+  static Sources session_sources();
+
   /// Calls `end` once, with stall_text() and the advice behind it, when no task has run for
-  /// `patience_s` seconds though some are ready. Pre: patience_s > 0. The session outlives it.
+  /// `patience_s` seconds though some are ready. Pre: patience_s > 0.
   DeviceWatch(double patience_s, const std::string& advice,
-              std::function<void(const std::string&)> end);
+              std::function<void(const std::string&)> end, Sources sources = session_sources());
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;
   ~DeviceWatch();
 
  private:
   void watch();
-  [[nodiscard]] std::vector<DeviceRoom> look() const;
 
   double patience_s_;
   std::string advice_;
   std::function<void(const std::string&)> end_;
-  std::vector<rt::Device> devices_;
+  Sources sources_;
   LastWords last_words_;
   std::mutex mutex_;
   std::condition_variable changed_;
