@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "rt/device.hpp"
+#include "rt/progress.hpp"
 #include "rt/starpu_mode.hpp"
 
 namespace dos::rt {
@@ -17,8 +19,22 @@ struct Request {
   AccessListener& listener;
 };
 
+void acquire(const Handle& handle, int node, Mode mode, void (*callback)(void*), void* argument) {
+  const int result =
+      starpu_data_acquire_on_node_cb(handle.raw(), node, to_starpu(mode), callback, argument);
+  require(result == 0, "starpu_data_acquire_on_node_cb");
+}
+
+/// An access of the same mode to no memory: StarPU does not say when one stops to wait for others
+/// and begins to wait for memory.
+void on_due(void* handle) noexcept {
+  note_due_access();
+  starpu_data_release_on_node(static_cast<RawHandle>(handle), STARPU_ACQUIRE_NO_NODE);
+}
+
 void on_granted(void* argument) noexcept {
   const std::unique_ptr<Request> request(static_cast<Request*>(argument));
+  if (request->node != kHostNode) note_granted_access();
   request->listener.granted(
       starpu_data_handle_to_pointer(request->handle, static_cast<unsigned>(request->node)));
 }
@@ -27,14 +43,16 @@ void on_granted(void* argument) noexcept {
 
 void request_access(const Handle& handle, int node, Mode mode, AccessListener& listener) {
   require(mode != Mode::kScratch, "an access to the elements of a handle");
+  // Buffers have their memory on the host from the beginning.
+  if (node != kHostNode) acquire(handle, STARPU_ACQUIRE_NO_NODE, mode, &on_due, handle.raw());
   auto request = std::make_unique<Request>(Request{handle.raw(), node, listener});
-  const int result = starpu_data_acquire_on_node_cb(handle.raw(), node, to_starpu(mode),
-                                                    &on_granted, request.get());
-  require(result == 0, "starpu_data_acquire_on_node_cb");
+  acquire(handle, node, mode, &on_granted, request.get());
   static_cast<void>(request.release());
 }
 
 void end_access(const Handle& handle, int node) {
+  // Before the next one is granted.
+  if (node != kHostNode) note_end_of_access();
   starpu_data_release_on_node(handle.raw(), node);
 }
 

@@ -114,7 +114,7 @@ std::vector<Key> keys_of(TrainConfig& c) {
        "recomputation"},
       {"train.stall_timeout_s", &c.train.stall_timeout_s,
        "seconds without a running task after which a run with devices ends, as one has no memory "
-       "for the next task"},
+       "for the next task or message"},
       {"train.seed", &c.train.seed, "seed of initialisation and of the order of the data"},
       {"train.precision", &c.train.precision,
        "type of working parameters, activations and their gradients: fp32, bf16; master parameters "

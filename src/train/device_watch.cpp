@@ -32,17 +32,24 @@ bool is_full(const DeviceRoom& device) {
 
 }  // namespace
 
-std::string stall_text(const std::vector<DeviceRoom>& devices, Index ready_tasks, double seconds) {
+std::string stall_text(const std::vector<DeviceRoom>& devices, const rt::Progress& now,
+                       double seconds) {
+  const bool has_tasks = now.ready > 0;
   const std::string waiting =
-      fmt::format("ready tasks: {}, of which none has run for {:g} s (train.stall_timeout_s)",
-                  ready_tasks, seconds);
+      fmt::format("{} for {:g} s (train.stall_timeout_s)",
+                  has_tasks ? fmt::format("ready tasks: {}, of which none has run", now.ready)
+                            : fmt::format("messages that wait for memory: {}, of which none has "
+                                          "got any",
+                                          now.accesses.waiting()),
+                  seconds);
   const auto part_free = [](const DeviceRoom& device) {
     return static_cast<double>(device.free) / static_cast<double>(std::max<Index>(1, device.bytes));
   };
   const auto fullest = std::ranges::min_element(devices, {}, part_free);
   if (fullest == devices.end()) return "the run stands still: " + waiting;
-  return fmt::format("{} has no memory for the next task: {} of {} are free; {}", fullest->name,
-                     format_bytes(fullest->free), format_bytes(fullest->bytes), waiting);
+  return fmt::format("{} has no memory for the next {}: {} of {} are free; {}", fullest->name,
+                     has_tasks ? "task" : "message", format_bytes(fullest->free),
+                     format_bytes(fullest->bytes), waiting);
 }
 
 DeviceWatch::Sources DeviceWatch::session_sources() {
@@ -80,7 +87,7 @@ void DeviceWatch::watch() {
     last_words_.apply(std::ranges::any_of(rooms, is_full));
     const rt::Progress now = sources_.progress();
     if (!detector.has_stalled(now)) continue;
-    end_(stall_text(rooms, now.ready, patience_s_) + "\n" + advice_);
+    end_(stall_text(rooms, now, patience_s_) + "\n" + advice_);
     return;
   }
 }

@@ -20,12 +20,14 @@ struct DeviceRoom {
   Index free = 0;   ///< of them
 };
 
-/// One line: the fullest of the devices, what of it is free, and that nothing has run for so long.
-std::string stall_text(const std::vector<DeviceRoom>& devices, Index ready_tasks, double seconds);
+/// One line: the fullest of the devices, what of it is free, and what has waited for so long:
+/// tasks, or messages between ranks.
+std::string stall_text(const std::vector<DeviceRoom>& devices, const rt::Progress& now,
+                       double seconds);
 
 /// Watches a session with devices while a run goes on, on a thread of its own: a device without
-/// room for the next task makes StarPU try for ever (rt::StallDetector), or abort. An abort while
-/// a device has less than a sixteenth of its memory left says `advice`.
+/// room for the next task or message makes StarPU try for ever (rt::StallDetector), or abort. An
+/// abort while a device has less than a sixteenth of its memory left says `advice`.
 class DeviceWatch {
  public:
   /// Looks within the time after which a run has stalled.
@@ -40,8 +42,8 @@ class DeviceWatch {
   /// The devices and tasks of the running session, which outlives what looks at it.
   static Sources session_sources();
 
-  /// Calls `end` once, with stall_text() and the advice behind it, when no task has run for
-  /// `patience_s` seconds though some are ready. Pre: patience_s > 0.
+  /// Calls `end` once, with stall_text() and the advice behind it, when nothing has happened for
+  /// `patience_s` seconds though there is work (rt::StallDetector). Pre: patience_s > 0.
   DeviceWatch(double patience_s, const std::string& advice,
               std::function<void(const std::string&)> end, Sources sources = session_sources());
   DeviceWatch(const DeviceWatch&) = delete;

@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "rt/device.hpp"
+#include "rt/progress.hpp"
 #include "rt/tasks.hpp"
+#include "rt/two_memory_nodes.hpp"
 
 namespace dos::rt {
 namespace {
@@ -101,6 +105,115 @@ TEST(Access, ScratchIsNoAccess) {
   const auto handle = Handle::scratch(session, "s", DType::kI32, 1);
   Grant grant;
   EXPECT_THROW(request_access(*handle, kHostNode, Mode::kScratch, grant), ContractViolation);
+}
+
+/// A second memory node in the place of a device's, of 1 MiB, and buffers of which one fits in it.
+class DeviceAccess : public testing::Test {
+ protected:
+  static constexpr int kSecond = test::TwoMemoryNodes::kSecond;
+
+  void SetUp() override {
+    if (test::TwoMemoryNodes::kObstacle != nullptr) GTEST_SKIP() << test::TwoMemoryNodes::kObstacle;
+    machine_.emplace("1");
+    session_.emplace(test::TwoMemoryNodes::session());
+    before_ = progress().accesses;
+  }
+
+  [[nodiscard]] Handle buffer(const char* name) {
+    return Handle(*session_, {.name = name, .type = DType::kI32, .count = (Index{3} << 20) / 16});
+  }
+  /// Since the beginning of the test.
+  [[nodiscard]] DeviceAccesses accesses() const {
+    const DeviceAccesses now = progress().accesses;
+    return {.due = now.due - before_.due,
+            .granted = now.granted - before_.granted,
+            .ended = now.ended - before_.ended};
+  }
+
+  std::optional<test::TwoMemoryNodes> machine_;
+  std::optional<Session> session_;
+  DeviceAccesses before_;
+};
+
+TEST_F(DeviceAccess, IsDueWhenWhatWasBeforeHasEnded) {
+  const Handle handle(*session_, {.name = "b", .type = DType::kI32, .count = 1});
+  std::atomic<bool> may_end{false};
+  const test::Body slow = [&](const TaskView&) {
+    while (!may_end) std::this_thread::yield();
+  };
+  Submitter submitter(*session_);
+  Grant first;
+  Grant second;
+  test::submit_body(submitter, slow, {&handle});
+  request_access(handle, kSecond, Mode::kReadWrite, first);
+  request_access(handle, kSecond, Mode::kWrite, second);
+  test::sleep_ms(20);
+  EXPECT_EQ(accesses(), DeviceAccesses{}) << "waits for a task";
+  may_end = true;
+  wait_for(first, handle);
+  EXPECT_EQ(accesses(), (DeviceAccesses{.due = 1, .granted = 1})) << "waits for an access";
+  end_access(handle, kSecond);
+  end_access(wait_for(second, handle), kSecond);
+  EXPECT_EQ(accesses(), (DeviceAccesses{.due = 2, .granted = 2, .ended = 2}));
+}
+
+TEST_F(DeviceAccess, CountsReadersBesideEachOther) {
+  const Handle handle(*session_, {.name = "b", .type = DType::kI32, .count = 1});
+  Grant grants[3];
+  request_access(handle, kSecond, Mode::kWrite, grants[0]);
+  end_access(wait_for(grants[0], handle), kSecond);
+  for (Grant& grant : std::span(grants).subspan(1))
+    request_access(handle, kSecond, Mode::kRead, grant);
+  for (Grant& grant : std::span(grants).subspan(1)) wait_for(grant, handle);
+  EXPECT_TRUE(test::eventually(
+      [&] { return accesses() == DeviceAccesses{.due = 3, .granted = 3, .ended = 1}; }));
+  for (int reader = 0; reader < 2; ++reader) end_access(handle, kSecond);
+}
+
+TEST_F(DeviceAccess, WaitsForTheMemoryThatAnotherOneHolds) {
+  const Handle one = buffer("one");
+  const Handle other = buffer("other");
+  Grant first;
+  Grant second;
+  request_access(one, kSecond, Mode::kWrite, first);
+  wait_for(first, one);
+  request_access(other, kSecond, Mode::kWrite, second);
+  test::sleep_ms(20);
+  EXPECT_EQ(second.data(), nullptr);
+  EXPECT_EQ(accesses(), (DeviceAccesses{.due = 2, .granted = 1}));
+  StallDetector detector(2);
+  for (int look = 0; look < 5; ++look) EXPECT_FALSE(detector.has_stalled(progress()));
+  end_access(one, kSecond);
+  end_access(wait_for(second, other), kSecond);
+  EXPECT_EQ(accesses(), (DeviceAccesses{.due = 2, .granted = 2, .ended = 2}));
+}
+
+/// Ends the program, as StarPU never would: with status 0 when a stall is found.
+[[noreturn]] void request_too_much(Session& session) {
+  const Handle handle(session, {.name = "b", .type = DType::kI32, .count = Index{2} << 18});
+  Grant grant;
+  request_access(handle, test::TwoMemoryNodes::kSecond, Mode::kWrite, grant);
+  StallDetector detector(20);
+  const bool stalls = test::eventually([&] {
+    test::sleep_ms(1);
+    return detector.has_stalled(progress());
+  });
+  std::_Exit(stalls && grant.data() == nullptr ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+using DeviceAccessDeathTest = DeviceAccess;
+
+TEST_F(DeviceAccessDeathTest, OfMoreThanThereIsIsAStall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(request_too_much(*session_), testing::ExitedWithCode(EXIT_SUCCESS), "");
+}
+
+TEST_F(DeviceAccess, OfTheHostIsNotCounted) {
+  const Handle handle = buffer("b");
+  Grant grant;
+  request_access(handle, kHostNode, Mode::kWrite, grant);
+  end_access(wait_for(grant, handle), kHostNode);
+  EXPECT_EQ(accesses(), DeviceAccesses{});
 }
 
 }  // namespace

@@ -34,6 +34,52 @@ TEST(StallDetector, BeginsAnewWhenSomethingHappens) {
   }
 }
 
+/// No task is ready: all that is to come waits for an access to a device's memory.
+Progress with_accesses(DeviceAccesses accesses) {
+  return {.ready = 0, .started = 5, .ended = 5, .accesses = accesses};
+}
+
+bool stalls(StallDetector& detector, const Progress& now, int looks) {
+  bool stalled = false;
+  for (int look = 0; look < looks; ++look) stalled = detector.has_stalled(now);
+  return stalled;
+}
+
+TEST(StallDetector, TakesAccessesThatWaitForMemoryForWork) {
+  StallDetector detector(2);
+  const Progress waits = with_accesses({.due = 4, .granted = 3, .ended = 3});
+  EXPECT_FALSE(stalls(detector, waits, 2));
+  EXPECT_TRUE(detector.has_stalled(waits));
+}
+
+// An access that waits for a task or another rank is not due; one that is held may be a message of
+// a rank that takes long, and gives its memory back.
+TEST(StallDetector, DoesNotTakeWaitingForOthersForAStall) {
+  for (const DeviceAccesses accesses : {DeviceAccesses{.due = 3, .granted = 3, .ended = 3},
+                                        DeviceAccesses{.due = 3, .granted = 3, .ended = 2},
+                                        DeviceAccesses{.due = 4, .granted = 3, .ended = 2}}) {
+    StallDetector detector(2);
+    EXPECT_FALSE(stalls(detector, with_accesses(accesses), 10));
+  }
+}
+
+TEST(StallDetector, BeginsAnewWhenAnAccessGetsOn) {
+  StallDetector detector(2);
+  EXPECT_FALSE(stalls(detector, with_accesses({.due = 4, .granted = 2, .ended = 2}), 2));
+  const Progress later = with_accesses({.due = 4, .granted = 3, .ended = 3});
+  EXPECT_FALSE(stalls(detector, later, 2));
+  EXPECT_TRUE(detector.has_stalled(later));
+}
+
+// Held memory excuses accesses only: a task that is ready may be what the other rank waits for.
+TEST(StallDetector, SeesReadyTasksThatStandStillBesideHeldAccesses) {
+  StallDetector detector(2);
+  Progress now = kIdle;
+  now.accesses = {.due = 3, .granted = 3, .ended = 2};
+  EXPECT_FALSE(stalls(detector, now, 2));
+  EXPECT_TRUE(detector.has_stalled(now));
+}
+
 std::atomic<bool> may_end = false;
 
 void wait_task(const TaskView& /*task*/) {

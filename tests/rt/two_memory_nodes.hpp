@@ -24,9 +24,11 @@ class TwoMemoryNodes {
       STARPU_MAXNUMANODES >= 2 ? nullptr : "StarPU was built for one NUMA node, and ends at two";
 #endif
 
-  TwoMemoryNodes() {
+  /// `megabytes`: the second one's memory, null for all that there is.
+  explicit TwoMemoryNodes(const char* megabytes = nullptr) {
     environment_.set_default("HWLOC_SYNTHETIC", "numa:2 core:1 pu:1");
     environment_.set_default("STARPU_USE_NUMA", "1");
+    if (megabytes != nullptr) environment_.set_default("STARPU_LIMIT_CPU_NUMA_1_MEM", megabytes);
   }
 
   /// For a session that uses both.

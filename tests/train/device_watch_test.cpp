@@ -29,11 +29,19 @@ TEST(StallText, NamesTheFullestDevice) {
   const std::string text = stall_text({{.name = "CUDA 0", .bytes = 100 * kMiB, .free = 50 * kMiB},
                                        {.name = "CUDA 1", .bytes = 200 * kMiB, .free = 2 * kMiB},
                                        {.name = "CUDA 2", .bytes = 4 * kMiB, .free = 4 * kMiB}},
-                                      3, 60);
+                                      {.ready = 3}, 60);
   EXPECT_EQ(text,
             "CUDA 1 has no memory for the next task: 2.00 MiB of 200 MiB are free; ready tasks: "
             "3, of which none has run for 60 s (train.stall_timeout_s)");
-  EXPECT_THAT(stall_text({}, 3, 60), StartsWith("the run stands still: ready tasks: 3, "));
+  EXPECT_THAT(stall_text({}, {.ready = 3}, 60),
+              StartsWith("the run stands still: ready tasks: 3, "));
+}
+
+TEST(StallText, SaysThatMessagesWaitWhereNoTaskDoes) {
+  EXPECT_EQ(stall_text({{.name = "CUDA 0", .bytes = 100 * kMiB, .free = 0}},
+                       {.accesses = {.due = 5, .granted = 3, .ended = 3}}, 60),
+            "CUDA 0 has no memory for the next message: 0 B of 100 MiB are free; messages that "
+            "wait for memory: 2, of which none has got any for 60 s (train.stall_timeout_s)");
 }
 
 constexpr rt::Progress kWaits{.ready = 3, .started = 5, .ended = 5};
