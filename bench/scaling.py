@@ -14,12 +14,22 @@ import tempfile
 from pathlib import Path
 
 
+def numbers(text):
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a list of positive numbers such as 1,2")
+    return found
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--apps", type=Path, default=Path("build/release/apps"), help="folder of the programs")
     parser.add_argument("--mpiexec", default="mpiexec.mpich")
-    parser.add_argument("--ranks", default="1,2,4")
-    parser.add_argument("--zero", default="1,2,3")
+    parser.add_argument("--ranks", type=numbers, default="1,2,4")
+    parser.add_argument("--zero", type=numbers, default="1,2,3")
     parser.add_argument("--workers", type=int, default=1, help="CPU workers a rank")
     parser.add_argument("--preset", default="tiny")
     parser.add_argument("--batch", type=int, default=4)
@@ -28,7 +38,12 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.steps <= options.warm_up or options.warm_up < 0:
+        parser.error(f"--steps {options.steps} must be more than --warm-up {options.warm_up}, which is at least 0")
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds} must be at least 1")
+    return options
 
 
 def prepare(options, folder):
@@ -62,8 +77,7 @@ def run(options, folder, ranks, zero):
 
 def main():
     options = arguments()
-    cases = [(ranks, zero) for ranks in map(int, options.ranks.split(","))
-             for zero in (map(int, options.zero.split(",")) if ranks > 1 else [1])]
+    cases = [(ranks, zero) for ranks in options.ranks for zero in (options.zero if ranks > 1 else [1])]
     times = {case: [] for case in cases}
     losses = {}
     with tempfile.TemporaryDirectory() as name:

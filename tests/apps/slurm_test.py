@@ -120,6 +120,13 @@ class Slurm(AppTest):
         self.assertEqual(self.wait_for_job(number)["JobState"], "FAILED")
         self.assertIn("train.steps", self.log())
 
+    def test_a_calibration_is_this_nodes(self):
+        number = self.submit("calibrate.sbatch", self.out, "--quick", "--allow-noise", "--subgroup-params", "65536")
+        self.assertEqual(self.wait_for_job(number)["JobState"], "COMPLETED", self.log())
+        file, = self.out.glob("*.toml")
+        self.assertIn("[calibration]", file.read_text())
+        self.assertGreater((self.out / "slurm" / f"{number}-0" / "command").stat().st_size, 0)
+
     def test_a_matrix_has_a_line_for_each_run(self):
         number = self.submit("bench_matrix.sbatch", self.out, *settings(self.keys()),
                              DOS_MATRIX_POLICIES="dos zero-offload", DOS_MATRIX_STEPS="8",
