@@ -29,6 +29,7 @@ struct Policy {
   Plan (*plan)(const Problem& problem, const PolicyOptions& options);
   /// Whether a runtime may depart from the plan when a device is late; baselines are kept to.
   bool adapts = false;
+  bool uses_gpus = true;  ///< for updates
 };
 
 /// Checks problem and options, plans with the named policy (sched/registry.hpp), and adds name,

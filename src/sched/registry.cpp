@@ -20,7 +20,10 @@ namespace {
 constexpr std::array kPolicies{
     Policy{"dos", "fractional share from the cost model, evenly interleaved", &plan_dos, true},
     Policy{"dos-stride", "every k-th subgroup on the GPU", &plan_dos_stride},
-    Policy{"zero-offload", "all on the CPU", &plan_zero_offload},
+    Policy{.name = "zero-offload",
+           .summary = "all on the CPU",
+           .plan = &plan_zero_offload,
+           .uses_gpus = false},
     Policy{"twinflow", "a static share stays on the GPU, the rest on the CPU", &plan_twinflow},
     Policy{"gpu-only", "all on the GPU", &plan_gpu_only},
 };

@@ -14,6 +14,9 @@ namespace {
 
 constexpr Index kProbesPerGpu = 2;
 constexpr double kChangeWorthPlanning = 0.05;
+/// Of the CPU's: the rate that plans assume for a GPU where nobody measured it and no update goes.
+/// Their bound is then the CPU's.
+constexpr double kUnknownGpu = 1e-6;
 
 units::Params params_of(Index count) {
   return units::Params(static_cast<double>(count));
@@ -54,8 +57,8 @@ UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
       options_(std::move(options)),
       surroundings_(std::move(surroundings)),
       gpus_(surroundings_.gpus.size()),
+      uses_gpus_(sched::find_policy(policy_).uses_gpus),
       is_moved_into_(gpus_.size()) {
-  static_cast<void>(sched::find_policy(policy_));
   options_.validate();
 }
 
@@ -132,8 +135,13 @@ void UpdateBoard::end_step() {
 }
 
 bool UpdateBoard::rates_are_known() const {
-  return cpu_.value() &&
-         std::ranges::all_of(gpus_, [](const LearnedRate& r) { return r.value().has_value(); });
+  return cpu_.value() && (!uses_gpus_ || std::ranges::all_of(gpus_, [](const LearnedRate& r) {
+           return r.value().has_value();
+         }));
+}
+
+units::ParamsPerSecond UpdateBoard::gpu_rate(std::size_t gpu) const {
+  return gpus_[gpu].value().value_or(*cpu_.value() * kUnknownGpu);
 }
 
 bool UpdateBoard::rates_have_changed() const {
@@ -142,7 +150,7 @@ bool UpdateBoard::rates_have_changed() const {
   };
   if (changed(*cpu_.value(), 0)) return true;
   for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu)
-    if (changed(*gpus_[gpu].value(), gpu + 1)) return true;
+    if (changed(gpu_rate(gpu), gpu + 1)) return true;
   return false;
 }
 
@@ -161,7 +169,7 @@ std::optional<PlanOrder> UpdateBoard::order() {
     return known_[static_cast<std::size_t>(a)].task.priority >
            known_[static_cast<std::size_t>(b)].task.priority;
   });
-  for (const LearnedRate& gpu : gpus_) order.rates.push_back(*gpu.value());
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) order.rates.push_back(gpu_rate(gpu));
   order.problem = describe(order.subgroups);
   if (planned_subgroups_ == std::ssize(known_)) order.current = plan_;
   return order;
@@ -215,7 +223,7 @@ sched::Problem UpdateBoard::describe(const std::vector<Index>& order) const {
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     const Surroundings::Gpu& gpu = surroundings_.gpus[i];
     const units::BytesPerSecond both = gpu.h2d + gpu.d2h;
-    rates.gpus.push_back({.update = *gpus_[i].value(),
+    rates.gpus.push_back({.update = gpu_rate(i),
                           .h2d = gpu.h2d,
                           .d2h = gpu.d2h,
                           .both = both,
@@ -279,7 +287,7 @@ Place UpdateBoard::planned(Index index) const {
   const Known& known = known_[static_cast<std::size_t>(index)];
   const Index gpus = std::ssize(gpus_);
   if (!plan_) {
-    if (current_.step > 1 || index >= kProbesPerGpu * gpus) return {};
+    if (!uses_gpus_ || current_.step > 1 || index >= kProbesPerGpu * gpus) return {};
     const Device gpu{.gpu = index % gpus};
     return rate_of(gpu).is_suggested() ? Place{} : Place{.device = gpu};
   }

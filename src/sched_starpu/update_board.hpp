@@ -142,6 +142,7 @@ class UpdateBoard {
   void end_step();
   void plan_traffic(Known& known, Index index, const Place& place);
   [[nodiscard]] bool rates_are_known() const;
+  [[nodiscard]] units::ParamsPerSecond gpu_rate(std::size_t gpu) const;
   [[nodiscard]] bool rates_have_changed() const;
   [[nodiscard]] sched::Problem describe(const std::vector<Index>& order) const;
   void count_slots();
@@ -154,6 +155,7 @@ class UpdateBoard {
   std::vector<Known> known_;
   LearnedRate cpu_;  ///< of one worker
   std::vector<LearnedRate> gpus_;
+  bool uses_gpus_;                   ///< the policy, for updates
   std::vector<bool> is_moved_into_;  ///< by GPU: residents come in this step
   std::vector<units::ParamsPerSecond> planned_with_;
   std::optional<sched::Problem> problem_;

@@ -84,17 +84,26 @@ TEST(UpdateBoard, ReportsTheLastStepsAndTheSumOfAll) {
 
 TEST(UpdateBoard, PlansTheTrafficOfTheCpuAndOfStreamedUpdates) {
   // Two probes in the first step: 12 bytes each way. The CPU's parameters go to the GPUs in turn.
-  Program program("zero-offload", surroundings(2));
+  Program program("dos", surroundings(2));
   program.step();
   program.step();
   const StepReport probed = program.board.report().steps.front();
   const double each_in = 2.0 * (kSubgroups - 4) / 2 * kParams;
   EXPECT_EQ(probed.planned[0].in.value(), 2 * 12.0 * kParams + each_in);
   EXPECT_EQ(probed.planned[1].out.value(), 2 * 12.0 * kParams);
-  program.step();
-  const StepReport last = program.board.report().steps.back();
-  EXPECT_EQ(last.planned[0].in.value(), 2.0 * kSubgroups / 2 * kParams);
-  EXPECT_EQ(last.planned[1].out.value(), 0);
+}
+
+TEST(UpdateBoard, ZeroOffloadAsksNoGpuForItsRate) {
+  Program program("zero-offload", surroundings(2));
+  for (int i = 0; i < 3; ++i) program.step();
+  const Report report = program.board.report();
+  EXPECT_THAT(report.plan, HasSubstr("(cpu)")) << "the bound";
+  EXPECT_THAT(report.obstacle, IsEmpty());
+  for (const StepReport& step : report.steps) {
+    EXPECT_EQ(step.planned_gpu.value(), 0);
+    EXPECT_EQ(step.planned[0].in.value(), 2.0 * kSubgroups / 2 * kParams);
+    EXPECT_EQ(step.planned[1].out.value(), 0);
+  }
 }
 
 TEST(UpdateBoard, PlansTheTrafficOfResidents) {
