@@ -152,7 +152,7 @@ void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
       board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
     lacks_rates_ = board_->lacks_rates();
     note.subgroup = board_->arrive(update);
-    if (board_->learns_memory()) add_held_buffers(note.task, settings_, held_);
+    if (board_->learns_memory()) add_buffers(note.task, settings_, buffers_);
     if (board_->wants_memory()) read_memory();
     order = board_->order();
   }
@@ -164,8 +164,8 @@ void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
 
 void Scheduler::read_memory() {
   for (std::size_t g = 1; g < nodes_.size(); ++g)
-    board_->set_memory(nodes_[g].device, memory_for_states(nodes_[g].id, held_, settings_));
-  held_ = {};
+    board_->set_memory(nodes_[g].device, memory_for_states(nodes_[g].id, buffers_, settings_));
+  buffers_ = {};
 }
 
 void Scheduler::place_update(TaskNote& note) {

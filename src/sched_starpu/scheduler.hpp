@@ -13,6 +13,7 @@
 
 #include "sched_starpu/dispatch.hpp"
 #include "sched_starpu/settings.hpp"
+#include "sched_starpu/update_task.hpp"
 #include "sched_starpu/worker_clock.hpp"
 
 namespace dos::sched_starpu {
@@ -100,7 +101,7 @@ class Scheduler {
   Dispatch dispatch_;
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
-  std::vector<starpu_data_handle_t> held_;  ///< by the GPUs for updates; empty from the second step
+  UpdateBuffers buffers_;  ///< of all updates; empty from the second step
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};

@@ -78,12 +78,12 @@ UpdateTask describe_update(starpu_task* task, const Settings& settings) {
                    .state_buffers = state_buffers}};
 }
 
-void add_held_buffers(starpu_task* task, const Settings& settings,
-                      std::vector<starpu_data_handle_t>& buffers) {
+void add_buffers(starpu_task* task, const Settings& settings, UpdateBuffers& buffers) {
   const bool on_host = is_on_host(task, settings);
   starpu_data_handle_t masters = masters_of_device(task, settings);
   for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
-    if (on_host || (mode == STARPU_RW && handle != masters)) buffers.push_back(handle);
+    const bool is_updates = on_host || (mode == STARPU_RW && handle != masters);
+    (is_updates ? buffers.of_update : buffers.of_model).push_back(handle);
   });
 }
 
@@ -102,17 +102,19 @@ void start_return(starpu_task* task, const Settings& settings, unsigned node) {
   });
 }
 
-sched::StateMemory memory_for_states(unsigned node,
-                                     const std::vector<starpu_data_handle_t>& buffers,
+sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers,
                                      const Settings& settings) {
   const auto total = static_cast<double>(starpu_memory_get_total(node));
   if (total < 0) return {.update = kUnlimited, .resident = kUnlimited};
   auto free = static_cast<double>(starpu_memory_get_available(node));
-  for (starpu_data_handle_t buffer : buffers) {
+  const auto add = [&](starpu_data_handle_t buffer, bool even_if_valid) {
     int is_allocated = 0;
-    starpu_data_query_status(buffer, static_cast<int>(node), &is_allocated, nullptr, nullptr);
-    if (is_allocated != 0) free += bytes_of(buffer);
-  }
+    int is_valid = 0;
+    starpu_data_query_status(buffer, static_cast<int>(node), &is_allocated, &is_valid, nullptr);
+    if (is_allocated != 0 && (even_if_valid || is_valid == 0)) free += bytes_of(buffer);
+  };
+  for (starpu_data_handle_t buffer : buffers.of_update) add(buffer, /*even_if_valid=*/true);
+  for (starpu_data_handle_t buffer : buffers.of_model) add(buffer, /*even_if_valid=*/false);
   const auto released = static_cast<double>(
       settings.released == nullptr ? 0 : settings.released(static_cast<int>(node)));
   const auto less_reserve = [&](double bytes) {

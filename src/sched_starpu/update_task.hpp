@@ -20,16 +20,21 @@ double bytes_of(starpu_data_handle_t handle);
 /// the gradient. The settings say where the model and its gradients are.
 UpdateTask describe_update(starpu_task* task, const Settings& settings);
 
-/// Adds the buffers of an update that a GPU holds for the update alone: its states, but parameters
-/// that forward reads there, and where the model is on the host all of them.
-void add_held_buffers(starpu_task* task, const Settings& settings,
-                      std::vector<starpu_data_handle_t>& buffers);
+/// Buffers of updates.
+struct UpdateBuffers {
+  /// A GPU holds them for the update alone: states, but parameters that forward reads there, and
+  /// where the model is on the host all of them.
+  std::vector<starpu_data_handle_t> of_update;
+  std::vector<starpu_data_handle_t> of_model;  ///< the others
+};
 
-/// What states may use of a GPU, read from StarPU: what is free, and what `buffers` have of it
-/// already, less a reserve of 3 %: at the very limit StarPU evicts what it needs next. While the
-/// update runs also what settings.released says (activations).
-sched::StateMemory memory_for_states(unsigned node,
-                                     const std::vector<starpu_data_handle_t>& buffers,
+void add_buffers(starpu_task* task, const Settings& settings, UpdateBuffers& buffers);
+
+/// What states may use of a GPU, read from StarPU between backward and the first update: what is
+/// free, what buffers of updates have of it already, and outdated copies of the model's, which
+/// another GPU uses now; less a reserve of 3 %: at the very limit StarPU evicts what it needs next.
+/// While the update runs also what settings.released says (activations).
+sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers,
                                      const Settings& settings);
 
 /// Starts to copy to host memory what the update only reads, by its priority among copies. StarPU
