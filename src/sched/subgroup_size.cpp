@@ -2,8 +2,11 @@
 #include "sched/subgroup_size.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -17,6 +20,46 @@ constexpr Index kMost = 256'000'000;
 constexpr double kStep = 1.0905077326652577;
 constexpr Index kMostSubgroups = 2500;
 constexpr double kWorthSmaller = 0.002;
+/// How much longer than the bound a step with fill and drain takes, where it comes near it.
+constexpr std::array kNearBound = {1.015, 1.02, 1.025, 1.03, 1.035, 1.04};
+/// Part of an octave around the best of the coarse sizes.
+constexpr double kNeighbourhood = 1.4142135623730951;
+
+/// Plans with one size after another.
+class Trial {
+ public:
+  Trial(const std::string& policy, Problem& problem, Index params, const PolicyOptions& options)
+      : policy_(policy), problem_(problem), params_(params), options_(options) {}
+
+  void plan_with(double size) {
+    problem_.subgroups = cut_evenly(params_, static_cast<Index>(size));
+    try {
+      times_.emplace_back(problem_.largest(), make_plan(policy_, problem_, options_).time.value());
+    } catch (const Error& error) {
+      obstacle_ = error.what();
+    }
+  }
+
+  /// The largest size that is not worth changing for a faster one.
+  [[nodiscard]] Index best() {
+    expect(!times_.empty(), "{}", obstacle_);
+    std::ranges::sort(times_, std::greater());
+    const double least = std::ranges::min(times_, {}, &Timed::second).second;
+    return std::ranges::find_if(
+               times_,
+               [&](const Timed& each) { return each.second <= least * (1 + kWorthSmaller); })
+        ->first;
+  }
+
+ private:
+  using Timed = std::pair<Index, double>;
+  const std::string& policy_;
+  Problem& problem_;
+  Index params_;
+  const PolicyOptions& options_;
+  std::vector<Timed> times_;
+  std::string obstacle_;
+};
 
 }  // namespace
 
@@ -33,22 +76,24 @@ std::vector<Subgroup> cut_evenly(Index params, Index size) {
 Index choose_subgroup_size(const std::string& policy, Problem problem, Index params,
                            const PolicyOptions& options) {
   const Index least = std::max(std::min(params, kLeast), params / kMostSubgroups);
-  std::vector<std::pair<Index, double>> times;
-  std::string obstacle;
-  for (double size = static_cast<double>(std::max(std::min(params, kMost), least));
-       size >= static_cast<double>(least); size /= kStep) {
-    problem.subgroups = cut_evenly(params, static_cast<Index>(size));
-    try {
-      times.emplace_back(problem.largest(), make_plan(policy, problem, options).time.value());
-    } catch (const Error& error) {
-      obstacle = error.what();
-    }
+  const Index most = std::max(std::min(params, kMost), least);
+  Trial trial(policy, problem, params, options);
+  for (double size = static_cast<double>(most); size >= static_cast<double>(least); size /= kStep)
+    trial.plan_with(size);
+  const Index coarse = trial.best();
+  const auto near = static_cast<double>(coarse);
+  // Sizes of which the CPU's workers update whole rounds in the time of a good plan.
+  problem.subgroups = cut_evenly(params, coarse);
+  const units::Params by_worker =
+      lower_bound(problem, {.residents = options.residents}).time * problem.rates.cpu_worker;
+  for (const double factor : kNearBound) {
+    const double all = by_worker.value() * factor;
+    const double smallest = std::max(static_cast<double>(least), near / kNeighbourhood);
+    const double largest = std::min(static_cast<double>(most), near * kNeighbourhood);
+    for (double rounds = std::ceil(all / largest); all / rounds >= smallest; ++rounds)
+      trial.plan_with(all / rounds);
   }
-  expect(!times.empty(), "{}", obstacle);
-  const double best = std::ranges::min(times, {}, &std::pair<Index, double>::second).second;
-  return std::ranges::find_if(
-             times, [&](const auto& each) { return each.second <= best * (1 + kWorthSmaller); })
-      ->first;
+  return trial.best();
 }
 
 }  // namespace dos::sched
