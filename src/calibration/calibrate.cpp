@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <iterator>
 #include <optional>
 
 #include "base/error.hpp"
@@ -19,8 +20,11 @@
 #include "calibration/histories.hpp"
 #include "calibration/rates.hpp"
 #include "calibration/report.hpp"
+#include "calibration/update_set.hpp"
+#include "codelets/all.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
+#include "rt/history_model.hpp"
 
 namespace dos::calibration {
 namespace {
@@ -124,6 +128,16 @@ void expect_workers(const Options& options, const rt::Session& session) {
          options.cuda_devices, rt::Session::version(), session.cuda_workers());
 }
 
+/// StarPU would end the program when it reads a damaged model. Those are measured anew in any case,
+/// and calibrate is what other programs send a user to who has one.
+void set_unreadable_histories_aside() {
+  std::vector<const rt::Codelet*> used = codelets::all_codelets();
+  std::ranges::copy(set_codelets(), std::back_inserter(used));
+  for (const rt::Codelet* codelet : used)
+    if (const std::string said = rt::set_unreadable_history_aside(codelet->symbol()); !said.empty())
+      fmt::print("{}\n", said);
+}
+
 struct Measured {
   std::vector<Result> results;
   std::string description;
@@ -151,6 +165,7 @@ Measured measure(const Options& options, const rt::SessionConfig& config,
                  const platform::Topology& topology) {
   rt::Session session(config);
   expect_workers(options, session);
+  set_unreadable_histories_aside();
   rt::Submitter submitter(session);
   const Meter meter(submitter, effort_of(options));
   const std::vector<rt::Device> devices = rt::devices();

@@ -86,6 +86,10 @@ std::vector<const rt::Handle*> addresses(const std::vector<std::unique_ptr<rt::H
 
 }  // namespace
 
+std::vector<const rt::Codelet*> set_codelets() {
+  return {&touch_codelet(), &stream_codelet()};
+}
+
 Index stored_bytes_per_parameter(const UpdateKind& kind) {
   return size_of(DType::kF32) * (1 + states_of(kind)) + size_of(kind.gradient) +
          (has_working(kind) ? size_of(kind.working) : 0);

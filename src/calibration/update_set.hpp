@@ -15,6 +15,9 @@ namespace dos::calibration {
 /// p.
 Index stored_bytes_per_parameter(const codelets::UpdateKind& kind);
 
+/// What UpdateSet submits beside updates.
+std::vector<const rt::Codelet*> set_codelets();
+
 /// Subgroups of an optimizer, with all buffers of their updates and values as in training.
 /// The session and the submitter must outlive it.
 class UpdateSet {

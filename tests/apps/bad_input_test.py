@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong input ends train_gpt with status 1 and one line that says what, where and what to do."""
 
+import re
 import resource
 import shutil
 import subprocess
@@ -118,14 +119,31 @@ class BadConfiguration(AppTest):
 
 
 class BadHistory(AppTest):
-    def test_a_performance_model_of_another_version(self):
+    def test_performance_models_that_cannot_be_read(self):
         home = {"STARPU_HOME": str(self.folder), "STARPU_CALIBRATE": "1"}
         self.trained(keys={"train.steps": 2}, env=home)
         shutil.rmtree(self.out)
         model, = self.folder.glob(".starpu/sampling/codelets/*/dos.update.adamw.f32.f32.v1")
-        model.write_text("# Performance Model Version\n12\n")
-        self.expect_error(self.train(env=home), f"{model}: a performance model of version 12",
-                          "delete it and run calibrate")
+        good = model.read_text()
+        lines = good.splitlines(keepends=True)
+        entry = re.search(r"^[0-9a-f]{8}\t.*", good, re.MULTILINE).group()
+        mean = entry.split()[3]
+        cases = {"# Performance Model Version\n12\n": "a performance model of version 12",
+                 good[:60]: "performance model",
+                 good[:len(good) // 2]: "a damaged performance model",
+                 "".join(lines[:-6]): "a damaged performance model, it ends after line ",
+                 good.replace(mean, "nan", 1): "'nan' is no finite number of at least 0",
+                 good.replace(mean, f"-{mean}", 1): f"'-{mean}' is no finite number"}
+        for text, message in cases.items():
+            with self.subTest(message):
+                model.write_text(text)
+                self.expect_error(self.train(env=home), f"{model}: ", message,
+                                  "delete it and run calibrate")
+                self.expect_nothing_written()
+        model.unlink()
+        model.mkdir()
+        self.expect_error(self.train(env=home), f"{model}: no performance model, as it is no "
+                          "regular file", "delete it")
         self.expect_nothing_written()
 
 

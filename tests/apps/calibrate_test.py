@@ -114,16 +114,29 @@ class Calibrate(CalibrationTest):
             result = program("calibrate", *QUICK, "--output", output, cwd=self.folder)
             self.expect_refused(result, f"--output {output}: ", message)
 
-    def test_a_history_model_of_another_version(self):
+    def test_history_models_that_cannot_be_read_are_replaced(self):
         shutil.copytree(self.shared / ".starpu", self.folder / "home" / ".starpu")
         model, = (self.folder / "home").glob(MODEL)
-        model.write_text(re.sub(r"^\d+$", "12", model.read_text(), count=1, flags=re.MULTILINE))
-        parts = (f"{model}: a performance model of version 12", "delete it and run calibrate")
+        good = model.read_text()
         home = {"STARPU_HOME": str(self.folder / "home")}
-        self.expect_error(self.calibrate(env=home), *parts, name="calibrate")
-        self.assertFalse(self.file.exists())
-        model.unlink()
-        self.assertEqual(self.calibrate(env=home).returncode, 0)
+        for text, message in ((re.sub(r"^\d+$", "12", good, count=1, flags=re.MULTILINE),
+                               "a performance model of version 12"),
+                              (good[:len(good) // 2], "a damaged performance model"),
+                              (None, "it is no regular file")):
+            with self.subTest(message):
+                model.unlink()
+                if text is None:
+                    model.with_name(model.name + ".damaged").unlink()
+                    model.mkdir()
+                else:
+                    model.write_text(text)
+                result = self.calibrate(env=home)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                said = [line for line in result.stdout.splitlines() if str(model) in line]
+                self.assertEqual(len(said), 1, result.stdout)
+                self.assertIn(message, said[0])
+                self.assertIn(f"renamed to {model.name}.damaged", said[0])
+                self.assertRegex(model.read_text(), r"\n45\n")
 
 
 if __name__ == "__main__":
