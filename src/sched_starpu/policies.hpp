@@ -22,7 +22,7 @@ void configure(const Settings& settings);
 
 /// The settings in DOS_SCHED_STRIDE, DOS_SCHED_SHARE, DOS_SCHED_WINDOW, DOS_SCHED_RESIDENTS and
 /// DOS_SCHED_UPDATE_PREFIX, for programs that load the policies as a plug-in. Throws Error naming
-/// the variable.
+/// the variable, also for one that has the prefix DOS_SCHED_ and is none of these.
 Settings settings_from_environment();
 
 /// Of the policy that runs; empty when none of ours does.

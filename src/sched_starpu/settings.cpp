@@ -1,14 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/nearest.hpp"
 #include "sched_starpu/policies.hpp"
 
 namespace dos::sched_starpu {
 namespace {
+
+constexpr std::string_view kPrefix = "DOS_SCHED_";
+constexpr const char* kStride = "DOS_SCHED_STRIDE";
+constexpr const char* kShare = "DOS_SCHED_SHARE";
+constexpr const char* kWindow = "DOS_SCHED_WINDOW";
+constexpr const char* kResidents = "DOS_SCHED_RESIDENTS";
+constexpr const char* kUpdatePrefix = "DOS_SCHED_UPDATE_PREFIX";
+
+/// What the names of all variables have after the prefix.
+std::vector<std::string> known_endings() {
+  std::vector<std::string> endings;
+  for (const char* name : {kStride, kShare, kWindow, kResidents, kUpdatePrefix})
+    endings.emplace_back(name + kPrefix.size());
+  return endings;
+}
+
+/// A mistyped variable would be passed over, and the policy run without what was asked for.
+void expect_known_variables() {
+  const std::vector<std::string> known = known_endings();
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view entry = *each;
+    if (!entry.starts_with(kPrefix)) continue;
+    const std::string ending(entry.substr(kPrefix.size(), entry.find('=') - kPrefix.size()));
+    if (std::ranges::find(known, ending) != known.end()) continue;
+    const std::string nearest = nearest_name(ending, known);
+    fail("{}: unknown variable{}; known: {}{}; rename or unset it", entry,
+         nearest.empty() ? "" : fmt::format(" (did you mean '{}{}'?)", kPrefix, nearest), kPrefix,
+         fmt::join(known, fmt::format(", {}", kPrefix)));
+  }
+}
 
 const char* variable(const char* name) {
   const char* value = std::getenv(name);
@@ -16,32 +56,36 @@ const char* variable(const char* name) {
 }
 
 template <class T>
-std::optional<T> number(const char* name, const char* what) {
+std::optional<T> number(const char* name, T least, T most, const char* what) {
   const char* text = variable(name);
   if (text == nullptr) return std::nullopt;
   T value{};
   const char* end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, value);
-  expect(error == std::errc{} && stop == end, "{}={}: must be {}", name, text, what);
+  // Not a number is neither.
+  const bool is_good = error == std::errc{} && stop == end && value >= least && value <= most;
+  expect(is_good, "{}={}: must be {}; change or unset it", name, text, what);
   return value;
 }
 
-bool is_on(const char* name, bool otherwise) {
-  const std::optional<int> value = number<int>(name, "0 or 1");
-  if (!value) return otherwise;
-  expect(*value == 0 || *value == 1, "{}={}: must be 0 or 1", name, *value);
-  return *value == 1;
+std::optional<Index> count(const char* name) {
+  return number<Index>(name, 1, std::numeric_limits<Index>::max(), "a whole number of at least 1");
 }
 
 }  // namespace
 
 Settings settings_from_environment() {
+  expect_known_variables();
   Settings settings;
-  settings.options.stride = number<Index>("DOS_SCHED_STRIDE", "a whole number of at least 1");
-  settings.options.share = number<double>("DOS_SCHED_SHARE", "a number from 0 to 1");
-  settings.options.window = number<Index>("DOS_SCHED_WINDOW", "a whole number of at least 1");
-  settings.options.residents = is_on("DOS_SCHED_RESIDENTS", settings.options.residents);
-  if (const char* prefix = variable("DOS_SCHED_UPDATE_PREFIX")) settings.update_prefix = prefix;
+  settings.options.stride = count(kStride);
+  settings.options.share = number<double>(kShare, 0, 1, "a number from 0 to 1");
+  settings.options.window = count(kWindow);
+  if (const auto residents = number<int>(kResidents, 0, 1, "0 or 1"))
+    settings.options.residents = *residents == 1;
+  if (const char* prefix = variable(kUpdatePrefix)) settings.update_prefix = prefix;
+  expect(!settings.options.stride || !settings.options.share,
+         "{}={} and {}={}: set one of them, not both: share = 1 / stride", kStride,
+         variable(kStride), kShare, variable(kShare));
   settings.options.validate();
   return settings;
 }

@@ -33,7 +33,7 @@ class Plugin(unittest.TestCase):
 
     def expect_error(self, *words, **variables):
         result = run(**variables)
-        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(result.returncode, 1, result.stderr)
         errors = [line for line in result.stderr.split("\n") if "error" in line]
         self.assertEqual(len(errors), 1, result.stderr)
         for word in words:
@@ -61,8 +61,11 @@ class Plugin(unittest.TestCase):
         self.expect_error("DOS_SCHED_SHARE=half", "0 to 1", STARPU_SCHED="dos", DOS_SCHED_SHARE="half")
         self.expect_error("DOS_SCHED_RESIDENTS=2", "0 or 1", STARPU_SCHED="dos",
                           DOS_SCHED_RESIDENTS="2")
-        self.expect_error("not both", STARPU_SCHED="dos", DOS_SCHED_STRIDE="2", DOS_SCHED_SHARE="0.5")
-        self.expect_error("stride", STARPU_SCHED="dos-stride", DOS_SCHED_STRIDE="0")
+        self.expect_error("DOS_SCHED_STRIDE=2", "not both", STARPU_SCHED="dos", DOS_SCHED_STRIDE="2", DOS_SCHED_SHARE="0.5")
+        self.expect_error("DOS_SCHED_STRIDE=0", "at least 1", STARPU_SCHED="dos-stride",
+                          DOS_SCHED_STRIDE="0")
+        self.expect_error("DOS_SCHED_STIDE=2", "did you mean 'DOS_SCHED_STRIDE'?", STARPU_SCHED="dos",
+                          DOS_SCHED_STIDE="2")
 
     def test_help_lists_the_policies(self):
         result = run(STARPU_SCHED="help")
