@@ -103,16 +103,21 @@ Cost measure(const std::string& scheduler, const Options& options) {
 }
 
 void run(const Options& options) {
-  dos::expect(options.tasks >= 1 && options.rounds >= 1, "--tasks and --rounds are at least 1");
+  dos::expect(options.tasks >= 1 && options.rounds >= 1,
+              "--tasks {} and --rounds {}: must be at least 1", options.tasks, options.rounds);
+  // What is wrong is said before the table begins, and not within the start of StarPU.
+  for (const std::string& scheduler : options.schedulers)
+    dos::rt::Session::expect_scheduler(scheduler, dos::sched_starpu::policies());
+  dos::sched_starpu::configure(dos::sched_starpu::settings_from_environment());
   nlohmann::json rows = nlohmann::json::array();
-  if (!options.json)
-    fmt::print(
-        "{} pending updates, one worker, {} rounds: microseconds a task\n{:<16}{:>24}{:>24}\n",
-        options.tasks, options.rounds, "scheduler", "submit and push", "pop, run, complete");
   for (const std::string& scheduler : options.schedulers) {
     const Cost cost = measure(scheduler, options);
     const Spread submit = spread_of(cost.submit_us);
     const Spread execute = spread_of(cost.run_us);
+    if (!options.json && rows.empty())
+      fmt::print(
+          "{} pending updates, one worker, {} rounds: microseconds a task\n{:<16}{:>24}{:>24}\n",
+          options.tasks, options.rounds, "scheduler", "submit and push", "pop, run, complete");
     rows.push_back(
         {{"scheduler", scheduler}, {"submit_us", submit.median}, {"run_us", execute.median}});
     if (!options.json)

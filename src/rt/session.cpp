@@ -64,10 +64,7 @@ Session::Session(const SessionConfig& config) {
   starpu_conf conf;
   starpu_conf_init(&conf);
   scheduler_ = chosen_scheduler(config, conf);
-  const std::vector<std::string> known = known_schedulers(config.schedulers);
-  expect(std::find(known.begin(), known.end(), scheduler_) != known.end(),
-         "unknown scheduler '{}'{}; known: {}", scheduler_, did_you_mean(scheduler_, known),
-         fmt::join(known, ", "));
+  expect_scheduler(scheduler_, config.schedulers);
   conf.sched_policy = find_scheduler(config.schedulers, scheduler_);
   if (conf.sched_policy != nullptr) prepare_for_own_scheduler(environment_);
   if (config.device_memory > 0) limit_devices(environment_, config.device_memory);
@@ -143,6 +140,13 @@ std::string Session::version() {
   int release = 0;
   starpu_get_version(&major, &minor, &release);
   return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+void Session::expect_scheduler(const std::string& name, const Schedulers& more) {
+  const std::vector<std::string> known = known_schedulers(more);
+  expect(std::find(known.begin(), known.end(), name) != known.end(),
+         "unknown scheduler '{}'{}; known: {}", name, did_you_mean(name, known),
+         fmt::join(known, ", "));
 }
 
 std::vector<std::string> Session::known_schedulers(const Schedulers& more) {

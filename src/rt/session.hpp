@@ -84,6 +84,8 @@ class Session {
   /// "1.3.10".
   static std::string version();
   static std::vector<std::string> known_schedulers(const Schedulers& more = {});
+  /// Throws Error unless known_schedulers() has the name; the message lists them.
+  static void expect_scheduler(const std::string& name, const Schedulers& more = {});
 
  private:
   ScopedEnvironment environment_;  ///< while StarPU runs
