@@ -143,4 +143,9 @@ std::optional<StepReport> step_report(Index step) {
   return running == nullptr ? std::nullopt : running->step_report(step);
 }
 
+std::string obstacle() {
+  const std::lock_guard lock(settings_mutex);
+  return running == nullptr ? "" : running->obstacle();
+}
+
 }  // namespace dos::sched_starpu

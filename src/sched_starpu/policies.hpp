@@ -30,5 +30,7 @@ Report report();
 /// The report of one step, counted from 1 since the policy was started, while tasks may run;
 /// nothing when none of ours runs, or the step is too long ago or yet to come.
 std::optional<StepReport> step_report(Index step);
+/// Report::obstacle, while tasks may run.
+std::string obstacle();
 
 }  // namespace dos::sched_starpu

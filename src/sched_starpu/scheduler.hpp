@@ -46,6 +46,8 @@ class Scheduler {
   [[nodiscard]] Report report();
   /// The report of one step, at any time; nothing when it is too long ago, or yet to come.
   [[nodiscard]] std::optional<StepReport> step_report(Index step);
+  /// Report::obstacle, at any time.
+  [[nodiscard]] std::string obstacle();
 
  private:
   /// The workers of one memory node; its tasks are in the Dispatch, under the same number.

@@ -19,6 +19,11 @@ std::optional<StepReport> Scheduler::step_report(Index step) {
   return board_ ? board_->step_report(step) : std::nullopt;
 }
 
+std::string Scheduler::obstacle() {
+  const std::lock_guard lock(mutex_);
+  return board_ ? board_->obstacle() : "";
+}
+
 void Scheduler::describe_device(Node& node, DeviceReport& device) {
   device.workers = std::ssize(node.workers);
   for (const int worker : node.workers)

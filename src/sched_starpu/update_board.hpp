@@ -124,6 +124,7 @@ class UpdateBoard {
   /// Without what only the runtime knows: names, workers, times and bytes of the devices.
   [[nodiscard]] Report report() const;
   [[nodiscard]] std::optional<StepReport> step_report(Index step) const;
+  [[nodiscard]] const std::string& obstacle() const { return obstacle_; }
 
  private:
   struct Known {

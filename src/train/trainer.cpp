@@ -226,6 +226,7 @@ void Trainer::finish_oldest() {
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
   metrics.flush = flush_of(step - start_step_);
   if (notes_) take_notes(step);
+  warn_of_obstacle(step);
   busy_ms_ = metrics.ms_busy;
   if (metrics_) metrics_->write(to_json_line(metrics));
   progress_.step(metrics);
@@ -245,6 +246,17 @@ void Trainer::take_notes(Index step) {
   }
   const std::optional<std::string> line = straggler_.see(busy_ms);
   if (line && writes()) log::warn("step {}: {}", step, *line);
+}
+
+void Trainer::warn_of_obstacle(Index step) {
+  // The second step is the first that is planned, but a device may have shown no rate by then.
+  constexpr Index kPlannedSteps = 3;
+  const bool is_planned = step - start_step_ >= kPlannedSteps || step == inputs_.config.last_step();
+  if (has_warned_ || !is_planned || !writes()) return;
+  const std::string obstacle = sched_starpu::obstacle();
+  if (obstacle.empty()) return;
+  has_warned_ = true;
+  log::warn("scheduler {}: {}: updates stay on the CPU", session_.scheduler(), obstacle);
 }
 
 void Trainer::drain() {

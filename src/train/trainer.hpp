@@ -101,6 +101,8 @@ class Trainer {
   std::vector<rt::TaskRecord> take_records(Index step);
   void finish_oldest();
   void take_notes(Index step);
+  /// Says once that the policy cannot do what it was chosen for.
+  void warn_of_obstacle(Index step);
   [[nodiscard]] bool stops() const;
   [[nodiscard]] bool writes() const { return inputs_.share.rank == 0; }
   /// Throws Error when a rank was lost: nothing that was made since may be kept.
@@ -125,6 +127,7 @@ class Trainer {
   dist::StragglerWatch straggler_;
   double busy_ms_ = 0;       ///< within which tasks of the last finished step ran
   Index agreed_signal_ = 0;  ///< that stops all ranks
+  bool has_warned_ = false;  ///< of the policy's obstacle
   data::Loader train_loader_;
   data::Loader validation_loader_;
   optim::LearningRate learning_rate_;

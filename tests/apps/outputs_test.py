@@ -89,6 +89,26 @@ class Outputs(AppTest):
         kept = json.loads((self.out / "tokenizer.json").read_text())
         self.assertEqual((kept["tokenizer"], kept["vocabulary"]), ("bytes", 257))
 
+    def test_a_policy_that_cannot_do_its_part_says_so_once(self):
+        cases = (("gpu-only", {}, "policy gpu-only needs a GPU, this machine has none"),
+                 ("dos", {"sched.share": 0.5}, "sched.share = 0.5 needs a GPU, this machine has"),
+                 ("dos-stride", {"sched.stride": 2}, "sched.stride = 2 needs a GPU"),
+                 ("gpu-only", {"train.steps": 2}, "policy gpu-only needs a GPU"),
+                 # The ordinary run of a machine without a device.
+                 ("dos", {}, None))
+        for case, (policy, keys, why) in enumerate(cases):
+            with self.subTest(f"{policy} {keys}"):
+                result = self.trained("--quiet", keys={"train.steps": 5} | keys,
+                                      env={"STARPU_SCHED": policy},
+                                      out=self.folder / str(case))
+                warnings = [line for line in result.stderr.splitlines() if " warn" in line]
+                if why is None:
+                    self.assertEqual(warnings, [])
+                    continue
+                self.assertEqual(len(warnings), 1, result.stderr)
+                self.assertIn(f"scheduler {policy}: {why}", warnings[0])
+                self.assertIn("updates stay on the CPU", warnings[0])
+
     def test_progress_on_stderr_and_a_summary_on_stdout(self):
         result = self.trained()
         shown = re.findall(r"^step (\d+)/20  loss", result.stderr, re.MULTILINE)

@@ -89,6 +89,7 @@ TEST_P(EveryPolicy, RunsEveryUpdateOnceAndInTheOrderOfItsData) {
   const Report seen = report();
   // Without a GPU a policy that needs one says so, and the CPU does it all.
   EXPECT_EQ(seen.obstacle.empty(), GetParam() != "gpu-only") << seen.obstacle;
+  EXPECT_EQ(obstacle(), seen.obstacle);
   EXPECT_THAT(seen.plan, seen.obstacle.empty() ? HasSubstr("on the CPU") : HasSubstr(""));
   ASSERT_EQ(seen.steps.size(), 2U);
   EXPECT_EQ(seen.steps[1].total.value(), 12 * 1000 + 66);
