@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rt/history_model.hpp"
 
-#include <fcntl.h>
 #include <starpu.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,30 +12,13 @@
 
 #include "base/error.hpp"
 #include "rt/history_format.hpp"
+#include "rt/locked_file.hpp"
 #include "rt/session.hpp"
 
 namespace dos::rt {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The text of the file; empty when it cannot be opened, as StarPU passes over that. Waits, as
-/// StarPU does, for a process that writes it.
-std::string read_locked(const fs::path& file) {
-  std::string text;
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return text;
-  struct flock lock {};
-  lock.l_type = F_RDLCK;
-  lock.l_whence = SEEK_SET;
-  // Where a file system has no locks StarPU reads without, too.
-  static_cast<void>(::fcntl(descriptor, F_SETLKW, &lock));
-  std::array<char, 1 << 16> part{};
-  for (ssize_t bytes = 0; (bytes = ::read(descriptor, part.data(), part.size())) > 0;)
-    text.append(part.data(), static_cast<std::size_t>(bytes));
-  ::close(descriptor);
-  return text;
-}
 
 /// The first line that is no comment.
 std::string_view first_line(std::string_view text) {

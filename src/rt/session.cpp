@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/nearest.hpp"
+#include "rt/bus_model.hpp"
 #include "rt/start_lock.hpp"
 
 namespace dos::rt {
@@ -84,6 +85,8 @@ Session::Session(const SessionConfig& config) {
   conf.catch_signals = 0;
   const int result = [&] {
     const StartLock one_after_the_other(StartLock::default_file());
+    // Not before: another process may be writing them.
+    expect_readable_bus(conf.bus_calibrate > 0);
     return starpu_init(&conf);
   }();
   expect(result == 0,

@@ -51,7 +51,8 @@ inline constexpr const char* kDefaultScheduler = "lws";
 class Session {
  public:
   /// Throws Error when the scheduler is unknown (the message lists the known ones), when
-  /// STARPU_SCHED names another than `config`, or when StarPU finds no worker.
+  /// STARPU_SCHED names another than `config`, when StarPU finds no worker, or cannot read what it
+  /// has measured of the links.
   explicit Session(const SessionConfig& config);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

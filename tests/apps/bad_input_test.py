@@ -147,6 +147,25 @@ class BadHistory(AppTest):
         self.expect_nothing_written()
 
 
+class BadBus(AppTest):
+    def test_measurements_of_the_links_that_cannot_be_read(self):
+        home = {"STARPU_HOME": str(self.folder), "XDG_CACHE_HOME": None, "STARPU_HOSTNAME": None,
+                "STARPU_PERF_MODEL_DIR": None}
+        self.trained(keys={"train.steps": 1}, env=home)
+        shutil.rmtree(self.out)
+        config, = self.folder.glob(".starpu/sampling/bus/*.config")
+        good = config.read_text()
+        for text in ("", "hello world\n", good[:len(good) // 2]):
+            with self.subTest(text):
+                config.write_text(text)
+                self.expect_error(self.train(env=home), f"{config}: a damaged description of the "
+                                  "links", "delete it, StarPU measures the links anew")
+                self.expect_nothing_written()
+        config.unlink()
+        self.trained(keys={"train.steps": 1}, env=home)
+        self.assertEqual(config.read_text(), good)
+
+
 class BadData(AppTest):
     def expect_refused(self, *parts, **keys):
         self.expect_error(self.train(keys={"data.path": self.folder / "d"} | keys), *parts)

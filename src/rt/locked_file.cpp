@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rt/locked_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+
+namespace dos::rt {
+
+std::string read_locked(const std::filesystem::path& file) {
+  std::string text;
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return text;
+  struct flock lock {};
+  lock.l_type = F_RDLCK;
+  lock.l_whence = SEEK_SET;
+  // Where a file system has no locks StarPU reads without, too.
+  static_cast<void>(::fcntl(descriptor, F_SETLKW, &lock));
+  std::array<char, 1 << 16> part{};
+  for (ssize_t bytes = 0; (bytes = ::read(descriptor, part.data(), part.size())) > 0;)
+    text.append(part.data(), static_cast<std::size_t>(bytes));
+  ::close(descriptor);
+  return text;
+}
+
+}  // namespace dos::rt
