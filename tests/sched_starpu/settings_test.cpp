@@ -54,9 +54,9 @@ TEST(SchedulerSettings, NameTheVariableThatIsWrong) {
                          {"DOS_SCHED_SHARE", "nan", kPart},
                          {"DOS_SCHED_RESIDENTS", "yes", "must be 0 or 1"},
                          {"DOS_SCHED_RESIDENTS", "2", "must be 0 or 1"}};
-  for (const auto& [name, value, allowed] : wrong)
-    EXPECT_EQ(test::message_of<Error>([&] { settings_with(name, value); }),
-              std::string(name) + "=" + value + ": " + allowed + "; change or unset it");
+  for (const Wrong& each : wrong)
+    EXPECT_EQ(test::message_of<Error>([&] { settings_with(each.name, each.value); }),
+              fmt::format("{}={}: {}; change or unset it", each.name, each.value, each.allowed));
 }
 
 TEST(SchedulerSettings, AreNotStrideAndShare) {
