@@ -15,6 +15,8 @@ namespace dos::bench {
 namespace {
 
 constexpr double kGiga = 1e9;
+/// Each has a result of its own; a day of steps of 0.1 s.
+constexpr Index kMostSteps = 1'000'000;
 /// Working parameters and gradients, 16 bits each, are on the GPUs, that run forward and backward.
 constexpr units::BytesPerParam kModelOnGpu{4};
 /// Part of its memory that the scheduler leaves free (sched_starpu).
@@ -54,7 +56,8 @@ sched::StateMemory memory_of(const Request& request, const perfmodels::Machine& 
 
 void check(const Request& request) {
   expect(request.gpus >= 1, "--gpus {}: must be at least 1", request.gpus);
-  expect(request.steps >= 1, "--steps {}: must be at least 1", request.steps);
+  expect(request.steps >= 1 && request.steps <= kMostSteps, "--steps {}: must be 1 to {}",
+         request.steps, kMostSteps);
   expect(!request.gpu_memory || (std::isfinite(*request.gpu_memory) && *request.gpu_memory > 0),
          "--gpu-memory {:g}: must be a positive number of GB", request.gpu_memory.value_or(0));
   expect(!request.policy.empty(), "--policy '': name one, dos for example");
@@ -142,6 +145,7 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
     const std::string planner = is_own(phase.policy) ? phase.policy : "dos";
     phase.subgroup_params = sched::choose_subgroup_size(planner, problem, params, phase.options);
   }
+  sched::expect_few_subgroups({params}, phase.subgroup_params, "--subgroup");
   problem.subgroups = sched::cut_evenly(params, phase.subgroup_params);
   phase.subgroup_params = problem.largest();
   check_memory(phase);

@@ -9,7 +9,8 @@
 namespace dos::planner {
 
 /// One rank's subgroups when `ranks` ranks own equal parts (ZeRO-3): the parameters of each depth,
-/// cut into near-equal pieces of at most `subgroup_params`. Pre: both at least 1.
+/// cut into near-equal pieces of at most `subgroup_params`. Throws Error where that makes
+/// more than sched::kMostSubgroups. Pre: both at least 1.
 std::vector<sched::Subgroup> cut_evenly(const ModelShape& shape, Index ranks,
                                         Index subgroup_params);
 

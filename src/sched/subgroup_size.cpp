@@ -18,7 +18,7 @@ constexpr Index kLeast = 500'000;
 constexpr Index kMost = 256'000'000;
 /// A size of sizes: each is smaller than the one before by an eighth of an octave.
 constexpr double kStep = 1.0905077326652577;
-constexpr Index kMostSubgroups = 2500;
+constexpr Index kMostTried = 2500;
 constexpr double kWorthSmaller = 0.002;
 /// How much longer than the bound a step with fill and drain takes, where it comes near it.
 constexpr std::array kNearBound = {1.015, 1.02, 1.025, 1.03, 1.035, 1.04};
@@ -61,7 +61,27 @@ class Trial {
   std::string obstacle_;
 };
 
+Index pieces(const std::vector<Index>& parts, Index size) {
+  Index count = 0;
+  for (const Index part : parts) count += (part - 1) / size + 1;
+  return count;
+}
+
 }  // namespace
+
+void expect_few_subgroups(const std::vector<Index>& parts, Index size, const std::string& option) {
+  require(size >= 1, "sizes are positive");
+  const Index count = pieces(parts, size);
+  if (count <= kMostSubgroups) return;
+  Index low = size;  // too small
+  Index high = *std::ranges::max_element(parts);
+  while (high - low > 1) {
+    const Index middle = low + (high - low) / 2;
+    (pieces(parts, middle) > kMostSubgroups ? low : high) = middle;
+  }
+  fail("{} {}: makes {} subgroups of a rank, a plan has at most {}: use at least {}", option, size,
+       count, kMostSubgroups, high);
+}
 
 std::vector<Subgroup> cut_evenly(Index params, Index size) {
   require(params >= 1 && size >= 1, "something to cut");
@@ -75,7 +95,7 @@ std::vector<Subgroup> cut_evenly(Index params, Index size) {
 
 Index choose_subgroup_size(const std::string& policy, Problem problem, Index params,
                            const PolicyOptions& options) {
-  const Index least = std::max(std::min(params, kLeast), params / kMostSubgroups);
+  const Index least = std::max(std::min(params, kLeast), params / kMostTried);
   const Index most = std::max(std::min(params, kMost), least);
   Trial trial(policy, problem, params, options);
   for (double size = static_cast<double>(most); size >= static_cast<double>(least); size /= kStep)

@@ -114,6 +114,8 @@ class Plan(unittest.TestCase):
                           "'mpi' is not known; known: direct, collective")
         self.expect_error(("--machine", "cpu-2core", "--ranks", "2", "--ranks-per-node", "1",
                            "--model", "tiny"), "has no network.bandwidth")
+        self.expect_error((*H100, "--model", "llama-7b", "--set", "sched.subgroup_params=1"),
+                          "sched.subgroup_params = 1: makes ", "at most 100000", "use at least 14875")
         self.expect_error((*H100, "--model", "missing.toml"), "missing.toml")
         self.expect_error(("--machine", "this", "--machines", ".", "--model", "tiny"),
                           "machine 'this' needs", "does not exist")

@@ -108,6 +108,12 @@ TEST(Prepare, NamesWhatIsWrong) {
   Request steps = request();
   steps.steps = 0;
   EXPECT_THAT(error_of(steps), HasSubstr("--steps 0"));
+  steps.steps = 1'000'001;
+  EXPECT_THAT(error_of(steps), HasSubstr("--steps 1000001: must be 1 to 1000000"));
+  Request subgroup = request();
+  subgroup.subgroup = "1";
+  EXPECT_THAT(error_of(subgroup), AllOf(HasSubstr("--subgroup 1: makes 1000000000 subgroups"),
+                                        HasSubstr("at least 10000")));
   Request params = request();
   params.params = "0";
   EXPECT_THAT(error_of(params), HasSubstr("--params 0"));

@@ -3,11 +3,14 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "base/error.hpp"
 
 namespace dos::sched {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::vector<Index> sizes_of(const std::vector<Subgroup>& subgroups) {
@@ -23,6 +26,30 @@ TEST(CutEvenly, MakesEqualSizesAndASmallerLast) {
   EXPECT_THAT(sizes_of(cut_evenly(13, 6)), testing::ElementsAre(5, 5, 3));
   EXPECT_EQ(cut_evenly(13, 6)[2].depth, 2);
   EXPECT_THROW(cut_evenly(0, 1), ContractViolation);
+}
+
+std::string error_of(const std::vector<Index>& parts, Index size) {
+  try {
+    expect_few_subgroups(parts, size, "--subgroup");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ExpectFewSubgroups, NamesTheSmallestSizeThatWorks) {
+  EXPECT_EQ(error_of({kMostSubgroups}, 1), "no error");
+  EXPECT_EQ(error_of({1, 1}, 1), "no error");
+  EXPECT_EQ(error_of({7}, std::numeric_limits<Index>::max()), "no error");
+  EXPECT_THAT(error_of({kMostSubgroups + 1}, 1),
+              AllOf(HasSubstr("--subgroup 1: makes 100001 subgroups"), HasSubstr("at least 2")));
+  // Every part has a last piece of its own, so that the sum's quotient is too small.
+  const std::vector<Index> parts{1'000'000'000, 3, 600'000'001};
+  const std::string error = error_of(parts, 7);
+  const Index least = std::stoll(error.substr(error.rfind(' ')));
+  EXPECT_GT(least, 16'000);
+  EXPECT_EQ(error_of(parts, least), "no error");
+  EXPECT_NE(error_of(parts, least - 1), "no error");
 }
 
 Problem node(double memory) {
