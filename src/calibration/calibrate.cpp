@@ -47,6 +47,10 @@ UpdateKind kind_of(const Options& options) {
   return {.rule = found - names.begin(), .gradient = type, .working = type};
 }
 
+/// Data of some caches' size is cut into subgroups: smaller ones would be millions of tasks, of
+/// which only what StarPU itself takes would show.
+constexpr Index kLeastSubgroup = 1000;
+
 Effort effort_of(const Options& options) {
   Effort effort;
   effort.most_spread = options.most_spread;
@@ -196,8 +200,8 @@ Measured measure(const Options& options, const rt::SessionConfig& config,
 void Options::validate() const {
   expect(!subgroup_params.empty(), "--subgroup-params needs at least one size");
   for (const Index params : subgroup_params)
-    expect(params >= 1 && params <= (Index{1} << 32) - 1,
-           "--subgroup-params {}: must lie between 1 and 2^32 - 1", params);
+    expect(params >= kLeastSubgroup && params <= (Index{1} << 32) - 1,
+           "--subgroup-params {}: must lie between {} and 2^32 - 1", params, kLeastSubgroup);
   const std::vector<std::string> rules = rule_names();
   expect(std::ranges::find(rules, rule) != rules.end(), "--rule '{}' is unknown{}; known: {}", rule,
          did_you_mean(rule, rules), fmt::join(rules, ", "));

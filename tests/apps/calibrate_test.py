@@ -99,6 +99,7 @@ class Calibrate(CalibrationTest):
                 (("--rule", "adam"), ("--rule 'adam' is unknown (did you mean 'adamw'?)",)),
                 (("--precision", "fp8"), ("--precision 'fp8' is unknown", "fp32, bf16")),
                 (("--subgroup-params", "0"), ("--subgroup-params 0: must lie between",)),
+                (("--subgroup-params", "999"), ("--subgroup-params 999: must lie between 1000",)),
                 (("--max-spread", "-1"), ("--max-spread -1: must be",)),
                 (("--workers", "-1"), ("--workers -1: must be at least 0",)),
                 (("--workers", "999"), ("--workers 999: StarPU can run", "lower it")),
