@@ -4,11 +4,14 @@
 #include <starpu.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -57,6 +60,20 @@ const std::vector<NamedGraph>& graphs() {
   return all;
 }
 
+/// StarPU takes fewer workers than it is asked for without a word.
+void expect_workers(const dos::rt::Session& session, const Options& options) {
+  const auto [cpus, opencl, gpus] =
+      std::tuple(session.cpu_workers(), session.opencl_workers(), session.cuda_workers());
+  dos::expect(options.cpu_workers == -1 || cpus == options.cpu_workers,
+              "--workers {}: StarPU can run {} here: lower it", options.cpu_workers, cpus);
+  dos::expect(opencl == options.opencl_devices,
+              "--opencl-devices {}: StarPU finds {}: lower it, or see clinfo",
+              options.opencl_devices, opencl);
+  dos::expect(gpus == options.gpus,
+              "--gpus {}: StarPU simulates {}: lower it, or sample another machine (apps/sampling)",
+              options.gpus, gpus);
+}
+
 /// Milliseconds of each graph under one scheduler; simulated ones where StarPU simulates.
 std::vector<double> measure(const std::string& scheduler, const Options& options) {
   dos::rt::Session session({.scheduler = scheduler,
@@ -64,6 +81,7 @@ std::vector<double> measure(const std::string& scheduler, const Options& options
                             .opencl_workers = options.opencl_devices,
                             .cuda_workers = options.gpus,
                             .schedulers = dos::sched_starpu::policies()});
+  expect_workers(session, options);
   std::vector<double> result;
   for (const NamedGraph& each : graphs()) {
     const std::unique_ptr<dos::bench::Graph> graph = each.make(session, options);
@@ -83,9 +101,55 @@ std::vector<double> measure(const std::string& scheduler, const Options& options
   return result;
 }
 
-void run(const Options& options) {
-  dos::expect(options.rounds >= 1 && options.warm_up >= 0, "--rounds is at least 1");
+struct Range {
+  const char* option;
+  Index value;
+  Index least;
+  Index most;
+};
+
+/// The upper ends catch slips of the hand: what they allow may still need more memory than there is.
+void check_ranges(const Options& options) {
+  constexpr Index kMany = 10'000;
+  constexpr Index kMost = 1'000'000;
+  const dos::bench::TrainingShape& training = options.training;
+  for (const Range& range : {Range{"--rounds", options.rounds, 1, kMost},
+                             {"--warm-up", options.warm_up, 0, kMost},
+                             {"--tiles", options.tiles, 1, kMany},
+                             {"--tile-size", options.tile_size, 1, kMany},
+                             {"--layers", training.layers, 1, kMany},
+                             {"--width", training.width, 1, kMost},
+                             {"--lanes", training.lanes, 1, kMany},
+                             {"--rows", training.rows, 1, kMost},
+                             {"--steps", training.steps, 1, kMost},
+                             {"--opencl-devices", options.opencl_devices, 0, kMany},
+                             {"--gpus", options.gpus, 0, kMany}})
+    dos::expect(range.value >= range.least && range.value <= range.most, "{} {}: must be {} to {}",
+                range.option, range.value, range.least, range.most);
+  dos::expect(
+      options.cpu_workers == -1 || (options.cpu_workers >= 1 && options.cpu_workers <= kMany),
+      "--workers {}: must be 1 to {}, or -1: one a core", options.cpu_workers, kMany);
+  for (const auto& [option, speed] : {std::pair{"--cpu-gflops", options.speeds.cpu},
+                                      std::pair{"--gpu-gflops", options.speeds.gpu}})
+    dos::expect(std::isfinite(speed) && speed > 0, "{} {:g}: must be a number above 0", option,
+                speed);
+}
+
+void check(const Options& options) {
+  check_ranges(options);
   dos::expect(!options.schedulers.empty(), "--schedulers names at least one");
+  dos::expect(!options.simulated || DOS_STARPU_SIMULATES,
+              "--simulated: this build's StarPU has no SimGrid: configure with 'cmake --preset "
+              "simgrid' (docs/performance/simulated-nodes.md), or leave it out");
+  dos::expect(
+      options.simulated || options.gpus == 0,
+      "--gpus {}: the graphs have no CUDA kernels, their GPUs are simulated: add --simulated "
+      "or leave it out",
+      options.gpus);
+}
+
+void run(const Options& options) {
+  check(options);
   if (options.simulated) dos::bench::simulate(options.speeds);
   std::vector<std::map<std::string, std::vector<double>>> times(graphs().size());
   for (Index round = 0; round < options.rounds; ++round)

@@ -103,8 +103,14 @@ Cost measure(const std::string& scheduler, const Options& options) {
 }
 
 void run(const Options& options) {
-  dos::expect(options.tasks >= 1 && options.rounds >= 1,
-              "--tasks {} and --rounds {}: must be at least 1", options.tasks, options.rounds);
+  // Some 2 KB of memory a task, all of them pending: 10^7 are a slip of the hand.
+  constexpr Index kMostTasks = 10'000'000;
+  constexpr Index kMostRounds = 1'000'000;
+  dos::expect(options.tasks >= 1 && options.tasks <= kMostTasks, "--tasks {}: must be 1 to {}",
+              options.tasks, kMostTasks);
+  dos::expect(options.rounds >= 1 && options.rounds <= kMostRounds, "--rounds {}: must be 1 to {}",
+              options.rounds, kMostRounds);
+  dos::expect(!options.schedulers.empty(), "--schedulers names at least one");
   // What is wrong is said before the table begins, and not within the start of StarPU.
   for (const std::string& scheduler : options.schedulers)
     dos::rt::Session::expect_scheduler(scheduler, dos::sched_starpu::policies());

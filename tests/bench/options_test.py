@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Options out of range end sched_graphs and sched_overhead with one line that names value and place."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+
+class Options(unittest.TestCase):
+    def run_program(self, name, *arguments):
+        with tempfile.TemporaryDirectory(prefix="dos-options-") as folder:
+            return subprocess.run([os.path.join(os.environ["DOS_BENCH"], name), *arguments], cwd=folder, text=True,
+                                  capture_output=True, timeout=120)
+
+    def expect_error(self, name, arguments, *parts):
+        with self.subTest(f"{name} {arguments}"):
+            result = self.run_program(name, *arguments)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            for part in (f"{name}: error: ", *parts):
+                self.assertIn(part, result.stderr)
+
+    def test_sched_graphs(self):
+        for option, values in (("--tile-size", ("0", "-3", "99999999")), ("--tiles", ("0", "-1", "10001")),
+                               ("--layers", ("0",)), ("--width", ("0",)), ("--lanes", ("0",)), ("--rows", ("0",)),
+                               ("--steps", ("0",)), ("--rounds", ("0",)), ("--warm-up", ("-1",)),
+                               ("--workers", ("-5", "0")), ("--cpu-gflops", ("0", "-1", "inf")),
+                               ("--gpu-gflops", ("nan", "0")), ("--opencl-devices", ("-1",)), ("--gpus", ("-1",))):
+            for value in values:
+                self.expect_error("sched_graphs", (f"{option}={value}",), f"{option} {value}: must be")
+        small = ("--tiles", "2", "--tile-size", "8", "--rounds", "1", "--schedulers", "eager")
+        self.expect_error("sched_graphs", (*small, "--gpus", "1"), "--gpus 1: ", "--simulated")
+        if os.environ["DOS_SIMULATES"] == "1":
+            return  # Without --simulated there is no node, and its workers are as many as sampled.
+        self.expect_error("sched_graphs", (*small, "--workers", "999"), "--workers 999: StarPU can run", "lower it")
+        self.expect_error("sched_graphs", (*small, "--opencl-devices", "77"), "--opencl-devices 77: StarPU finds")
+        self.expect_error("sched_graphs", (*small, "--simulated"),
+                          "--simulated: this build's StarPU has no SimGrid")
+
+    def test_sched_overhead(self):
+        for option, values in (("--tasks", ("0", "-1", "10000001")), ("--rounds", ("0", "1000001"))):
+            for value in values:
+                self.expect_error("sched_overhead", (f"{option}={value}",), f"{option} {value}: must be 1 to")
+
+
+if __name__ == "__main__":
+    unittest.main()
