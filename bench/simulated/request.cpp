@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "sched/given_options.hpp"
 #include "sched/registry.hpp"
 #include "sched/subgroup_size.hpp"
 
@@ -21,6 +22,7 @@ constexpr Index kMostSteps = 1'000'000;
 constexpr units::BytesPerParam kModelOnGpu{4};
 /// Part of its memory that the scheduler leaves free (sched_starpu).
 constexpr double kReserve = 0.03;
+constexpr const char* kSpelling = "--{} {}";
 
 double factor_of(std::string_view suffix) {
   if (suffix == "K") return 1e3;
@@ -65,6 +67,7 @@ void check(const Request& request) {
        {std::pair{"--slow-gpu", request.slow.gpu}, std::pair{"--slow-worker", request.slow.worker}})
     expect(std::isfinite(factor) && factor >= 1, "{} {:g}: must be at least 1", option, factor);
   request.options.validate();
+  sched::expect_read(request.policy, request.options, kSpelling);
 }
 
 void check_memory(const UpdatePhase& phase) {
@@ -75,6 +78,7 @@ void check_memory(const UpdatePhase& phase) {
          "--gpu-memory: {:.4g} GB a GPU for states, one subgroup of {} parameters needs {:.4g} GB: "
          "give more, a smaller --subgroup, or --policy zero-offload",
          room.value() / kGiga, phase.subgroup_params, slot.value() / kGiga);
+  sched::expect_window_fits(phase.problem, phase.options, kSpelling);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include "base/error.hpp"
 #include "planner/subgroups.hpp"
+#include "sched/given_options.hpp"
+#include "sched/registry.hpp"
 
 namespace dos::planner {
 namespace {
@@ -163,6 +165,17 @@ Forecast forecast(const Request& request) {
     if (result.plan.gpu_share(result.problem) <= most && result.gpu.fits()) return result;
   }
   return all;
+}
+
+}  // namespace
+
+Forecast forecast(const Request& request) {
+  Forecast result = forecast_that_fits(request);
+  // A model that does not fit is said so; dos drops plans whose window does not.
+  const sched::PolicyOptions& options = request.settings.policy;
+  if (result.gpu.fits() && sched::find_policy(request.policy).reads.window && !options.published)
+    sched::expect_window_fits(result.problem, options, "sched.{} = {}");
+  return result;
 }
 
 }  // namespace dos::planner

@@ -21,12 +21,21 @@ struct PolicyOptions {
   void validate() const;
 };
 
+/// Those of PolicyOptions that not every policy reads.
+struct OptionsRead {
+  bool stride = false;
+  bool share = false;
+  bool window = false;
+  bool published = false;
+};
+
 /// A policy: a pure function of the problem. It fills assignments, windows, execution and reason;
 /// make_plan() adds the rest. Throws Error when it cannot place the problem.
 struct Policy {
   const char* name;
   const char* summary;
   Plan (*plan)(const Problem& problem, const PolicyOptions& options);
+  OptionsRead reads{};
   /// Whether a runtime may depart from the plan when a device is late; baselines are kept to.
   bool adapts = false;
   bool uses_gpus = true;  ///< for updates

@@ -18,14 +18,28 @@ namespace dos::sched {
 namespace {
 
 constexpr std::array kPolicies{
-    Policy{"dos", "fractional share from the cost model, evenly interleaved", &plan_dos, true},
-    Policy{"dos-stride", "every k-th subgroup on the GPU", &plan_dos_stride},
+    Policy{.name = "dos",
+           .summary = "fractional share from the cost model, evenly interleaved",
+           .plan = &plan_dos,
+           .reads = {.stride = true, .share = true, .window = true},
+           .adapts = true},
+    Policy{.name = "dos-stride",
+           .summary = "every k-th subgroup on the GPU",
+           .plan = &plan_dos_stride,
+           .reads = {.stride = true, .window = true, .published = true}},
     Policy{.name = "zero-offload",
            .summary = "all on the CPU",
            .plan = &plan_zero_offload,
+           .reads = {.published = true},
            .uses_gpus = false},
-    Policy{"twinflow", "a static share stays on the GPU, the rest on the CPU", &plan_twinflow},
-    Policy{"gpu-only", "all on the GPU", &plan_gpu_only},
+    Policy{.name = "twinflow",
+           .summary = "a static share stays on the GPU, the rest on the CPU",
+           .plan = &plan_twinflow,
+           .reads = {.share = true, .published = true}},
+    Policy{.name = "gpu-only",
+           .summary = "all on the GPU",
+           .plan = &plan_gpu_only,
+           .reads = {.window = true}},
 };
 
 }  // namespace

@@ -38,6 +38,16 @@ class Errors(unittest.TestCase):
         self.expect_error(("--machine", "h100", *SMALL, "--gpu-memory", "0.1"), "0.1 GB",
                           "16000000 parameters", "0.192 GB", "--subgroup")
 
+    def test_window(self):
+        self.expect_error(("--machine", "h100", *SMALL, "--gpu-memory", 2, "--window", "1000000"),
+                          "--window 1000000: ", "0.192 GB", "2 GB", "at most 10 fit")
+
+    def test_options_of_other_policies(self):
+        for policy, option, value in (("dmdas", "--share", "0.5"), ("gpu-only", "--share", "0.5"),
+                                      ("twinflow", "--stride", "2"), ("zero-offload", "--window", "2")):
+            self.expect_error(("--machine", "h100", *SMALL, "--policy", policy, option, value),
+                              f"{option} {value}: policy {policy} does not read it", "choose dos")
+
     def test_policy(self):
         # Names of StarPU's own policies are StarPU's to judge, which only SimGrid can start here.
         result = phase("--machine", "h100", *SMALL, "--policy", "doz", "--gpu-memory", 1)
