@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -14,6 +15,7 @@
 #include "planner/scaling.hpp"
 #include "planner/timeline.hpp"
 #include "planner/validation.hpp"
+#include "sched/given_options.hpp"
 #include "sched/registry.hpp"
 #include "train/plan_model.hpp"
 #include "train/rank_weights.hpp"
@@ -29,6 +31,8 @@ struct CommandLine {
   bool json = false;
   bool validation = false;
   bool scaling = false;
+  std::optional<dos::Index> micro_batch;
+  std::optional<dos::Index> ranks_per_node;
   dos::planner::Request request;
 };
 
@@ -36,7 +40,36 @@ std::string policy_footer() {
   std::string text = "Policies:\n";
   for (const dos::sched::Policy& policy : dos::sched::policies())
     text += fmt::format("  {:<24} {}\n", policy.name, policy.summary);
-  return text + "\n" + dos::planner::describe_settings();
+  return text + "\n" + dos::planner::describe_settings() +
+         "\nOf a configuration of train_gpt count [model], [sched], dist.zero, train.precision,\n"
+         "train.recompute and train.batch, with train_gpt's defaults; --set and --micro-batch "
+         "change "
+         "them.\n";
+}
+
+/// The model, and what a configuration says unless the command line says otherwise.
+void set_up(const CommandLine& command, dos::planner::Request& request) {
+  using namespace dos;
+  planner::Settings given;
+  for (const std::string& assignment : command.assignments)
+    planner::set_from_text(assignment, given);
+  static_cast<void>(sched::find_policy(request.policy));
+  // One configuration serves several policies; who gives an option here means this one.
+  sched::expect_read(request.policy, given.policy, "sched.{} = {}");
+  if (command.model.ends_with(".toml"))
+    train::take_configuration(command.model, request);
+  else
+    request.model = train::find_planned_model(command.model);
+  // Of the two the one given here counts.
+  if (given.policy.stride) request.settings.policy.share.reset();
+  if (given.policy.share) request.settings.policy.stride.reset();
+  for (const std::string& assignment : command.assignments)
+    planner::set_from_text(assignment, request.settings);
+  if (command.micro_batch) request.micro_batch = *command.micro_batch;
+  expect(!command.ranks_per_node || *command.ranks_per_node >= 1,
+         "--ranks-per-node {}: must be at least 1; leave it out for one a GPU",
+         command.ranks_per_node.value_or(0));
+  request.ranks_per_node = command.ranks_per_node.value_or(0);
 }
 
 void run(CommandLine& command) {
@@ -54,9 +87,7 @@ void run(CommandLine& command) {
   request.machine =
       perfmodels::find_machine(command.machine, command.machines,
                                command.machine == "this" ? train::this_host() : perfmodels::Host{});
-  request.model = train::find_planned_model(command.model);
-  for (const std::string& assignment : command.assignments)
-    planner::set_from_text(assignment, request.settings);
+  set_up(command, request);
   const planner::Forecast forecast = planner::forecast(request);
   const sched::Replay replay = sched::replay(forecast.problem, forecast.plan, /*record=*/true);
   if (!command.svg.empty()) {
@@ -77,12 +108,13 @@ int main(int argc, char** argv) {
   app.footer(policy_footer());
   app.add_option("--machine", command.machine,
                  "a machine file's name or path, or 'this': what calibrate measured here");
-  app.add_option("--model", command.model, "a preset, or a configuration file of train_gpt");
+  app.add_option("--model", command.model,
+                 "a preset, or a configuration file of train_gpt (.toml), see below");
   app.add_option("--ranks", command.request.ranks, "ranks of the run")->capture_default_str();
-  app.add_option("--ranks-per-node", command.request.ranks_per_node,
+  app.add_option("--ranks-per-node", command.ranks_per_node,
                  "of several nodes; default: one a GPU, or all ranks on a node without GPU");
-  app.add_option("--micro-batch", command.request.micro_batch, "sequences on one rank")
-      ->capture_default_str();
+  app.add_option("--micro-batch", command.micro_batch,
+                 "sequences on one rank [1, or train.batch of a configuration]");
   app.add_option("--policy", command.request.policy, "see below")->capture_default_str();
   app.add_option("--set", command.assignments, "key=value, see below; repeatable")
       ->allow_extra_args(false);

@@ -33,12 +33,27 @@ std::vector<std::string> planned_model_names() {
   return names;
 }
 
-planner::ModelShape find_planned_model(const std::string& name) {
-  if (name.ends_with(".toml")) {
-    TrainConfig config;
-    read_config_file(name, config);
-    return planned_shape(name, config.resolve_model(0));
+void take_configuration(const std::string& file, planner::Request& request) {
+  TrainConfig config;
+  read_config_file(file, config);
+  // A plan reads no data.
+  if (config.data.path.empty()) config.data.path = "none";
+  try {
+    config.validate();
+    request.model = planned_shape(file, config.resolve_model(0));
+  } catch (const Error& error) {
+    fail("{}: {}", file, error.what());
   }
+  planner::Settings& settings = request.settings;
+  settings.subgroup_params = config.sched.subgroup_params;
+  settings.policy = config.scheduling(/*ranks=*/1).options;
+  settings.zero = config.dist.zero;
+  settings.recompute = config.train.recompute;
+  settings.fp32 = config.train.precision == "fp32";
+  request.micro_batch = config.train.batch;
+}
+
+planner::ModelShape find_planned_model(const std::string& name) {
   if (auto llama = planner::find_llama(name)) return *llama;
   const std::vector<std::string> presets = models::preset_names();
   if (std::find(presets.begin(), presets.end(), name) != presets.end())

@@ -92,6 +92,35 @@ class Plan(unittest.TestCase):
         large = self.planned("--machine", "rtx4090", "--model", "gpt2-124m")
         self.assertLess(small["params"], large["params"])
 
+    def test_what_a_configuration_says_and_the_command_line_changes(self):
+        (self.folder / "mine.toml").write_text('[model]\npreset = "gpt2-124m"\n[train]\nbatch = 2\n'
+                                               "[sched]\nstride = 4\nresident = false\n")
+        said = self.planned("--machine", "rtx4090", "--model", "mine.toml")
+        self.assertEqual(said["micro_batch"], 2)
+        self.assertAlmostEqual(said["share"], 0.25, delta=0.1)
+        changed = self.planned("--machine", "rtx4090", "--model", "mine.toml", "--micro-batch", "3",
+                               "--set", "sched.share=0.75")
+        self.assertEqual(changed["micro_batch"], 3)
+        self.assertAlmostEqual(changed["share"], 0.75, delta=0.1)
+        # A configuration serves several policies.
+        self.assertEqual(self.planned("--machine", "rtx4090", "--model", "mine.toml", "--policy",
+                                      "zero-offload")["share"], 0)
+        (self.folder / "wrong.toml").write_text("[sched]\nshare = 1.5\n")
+        self.expect_error(("--machine", "rtx4090", "--model", "wrong.toml"), "wrong.toml: sched.share", "1.5")
+
+    def test_options_of_other_policies(self):
+        for policy, option in (("gpu-only", "share=0.5"), ("zero-offload", "share=0.5"), ("dos-stride", "share=0.5"),
+                               ("twinflow", "stride=2"), ("zero-offload", "stride=2"), ("gpu-only", "stride=2"),
+                               ("gpu-only", "published=true"), ("twinflow", "window=2")):
+            name, value = option.split("=")
+            self.expect_error((*H100, "--model", "llama-7b", "--policy", policy, "--set", f"sched.{option}"),
+                              f"sched.{name} = {value}: policy {policy} does not read it", "choose dos")
+
+    def test_a_window_that_does_not_fit(self):
+        for window in ("100000", "9223372036854775807"):
+            self.expect_error((*H100, "--model", "llama-7b", "--set", f"sched.window={window}"),
+                              f"sched.window = {window}: ", "at most ")
+
     def test_validation_tables(self):
         result = self.plan("--validation")
         self.assertEqual(result.returncode, 0, result.stderr)
