@@ -15,12 +15,15 @@ namespace {
 constexpr Index kRounds = 16;
 constexpr Index kSmallest = 1'000'000;
 constexpr Index kLargest = 100'000'000;
+/// Ranks, and sequences of one: more are slips of the hand, whose products might overflow.
+constexpr Index kMost = 1'000'000;
 
 Layout layout_of(const Request& request) {
   const Index gpus = request.machine.gpus.value;
   const Index ranks = request.ranks;
-  expect(ranks >= 1, "--ranks {} must be at least 1", ranks);
-  expect(request.micro_batch >= 1, "--micro-batch {} must be at least 1", request.micro_batch);
+  expect(ranks >= 1 && ranks <= kMost, "--ranks {}: must be 1 to {}", ranks, kMost);
+  expect(request.micro_batch >= 1 && request.micro_batch <= kMost,
+         "--micro-batch {}: must be 1 to {}", request.micro_batch, kMost);
   const Index wanted = request.ranks_per_node;
   expect(wanted >= 0, "--ranks-per-node {} must be at least 1", wanted);
   Layout layout;
@@ -143,9 +146,7 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   return result;
 }
 
-}  // namespace
-
-Forecast forecast(const Request& request) {
+Forecast forecast_that_fits(const Request& request) {
   const Forecast all = forecast_with(request, 1);
   const Settings& settings = request.settings;
   if (all.gpu.fits() || settings.flush_in_update) return all;

@@ -145,6 +145,9 @@ class Plan(unittest.TestCase):
                            "--model", "tiny"), "has no network.bandwidth")
         self.expect_error((*H100, "--model", "llama-7b", "--set", "sched.subgroup_params=1"),
                           "sched.subgroup_params = 1: makes ", "at most 100000", "use at least 14875")
+        for option, value in (("--micro-batch", "9" * 22), ("--ranks", "9" * 20), ("--micro-batch", "0"),
+                              ("--ranks", "1000001"), ("--ranks-per-node", "0")):
+            self.expect_error((*H100[:2], "--model", "llama-7b", option, value), f"{option} ", ": must be ")
         self.expect_error((*H100, "--model", "missing.toml"), "missing.toml")
         self.expect_error(("--machine", "this", "--machines", ".", "--model", "tiny"),
                           "machine 'this' needs", "does not exist")

@@ -292,10 +292,10 @@ TEST(Forecast, ErrorsSayWhatToDo) {
   request.ranks = 6;
   EXPECT_THAT(error_of(request), HasSubstr("use a multiple of its 4 GPUs"));
   request.ranks = 0;
-  EXPECT_THAT(error_of(request), HasSubstr("--ranks 0 must be at least 1"));
+  EXPECT_THAT(error_of(request), HasSubstr("--ranks 0: must be 1 to 1000000"));
   request.ranks = 4;
   request.micro_batch = 0;
-  EXPECT_THAT(error_of(request), HasSubstr("--micro-batch 0 must be at least 1"));
+  EXPECT_THAT(error_of(request), HasSubstr("--micro-batch 0: must be 1 to 1000000"));
   request.micro_batch = 1;
   request.policy = "doss";
   EXPECT_THAT(error_of(request), HasSubstr("unknown policy 'doss' (did you mean 'dos'?)"));
