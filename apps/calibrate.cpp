@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--allow-noise", options.allow_noise, "accept noisy rates; the file says how noisy");
   app.add_flag("--force", options.force, "replace a file that is not this machine's calibration");
-  app.add_flag("--quick", options.quick, "seconds instead of a minute: rates are rough");
+  app.add_flag("--quick", options.quick, "little data, a few seconds: rates are rough");
   CLI11_PARSE(app, argc, argv);
   try {
     dos::calibration::calibrate(options);
