@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,8 +78,9 @@ struct Machine {
   std::optional<Network> network;  ///< without it only one node can be planned
   std::optional<PublishedMachine> published;
 
-  /// Throws Error, starting with `where`, when two numbers contradict each other.
-  void validate(const std::string& where) const;
+  /// Throws Error when numbers contradict each other. It starts with the place of one of them:
+  /// `place` is asked for that of a key that the machine has.
+  void validate(const std::function<std::string(const std::string& key)>& place) const;
 };
 
 /// Bytes of DRAM that a CPU update moves for a parameter: reads p, m, v (12) and a 16-bit g (2),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.hpp"
 #include "base/nearest.hpp"
@@ -35,13 +36,18 @@ class Reader {
         read_number(std::string(section.str()) + "." + std::string(member.str()), value);
     }
     for (const Key& each : machine_keys()) expect_presence(each);
-    machine_.validate(file_);
+    machine_.validate([this](const std::string& key) { return place(key); });
     return std::move(machine_);
   }
 
  private:
   [[nodiscard]] std::string place(const toml::node& node) const {
     return fmt::format("{}:{}", file_, node.source().begin.line);
+  }
+
+  /// Of a number that has been read.
+  [[nodiscard]] std::string place(const std::string& key) const {
+    return fmt::format("{}:{}", file_, lines_.at(key));
   }
 
   [[noreturn]] void fail_unknown(const std::string& name, const toml::node& node) const {
@@ -81,12 +87,15 @@ class Reader {
     const auto text = [&](const char* part) {
       return calibration_part<std::string>(table, part, "a text");
     };
-    const auto count = [&](const char* part) {
-      return calibration_part<std::int64_t>(table, part, "a whole number");
+    const auto count = [&](const char* part, Index least) {
+      const auto value = calibration_part<std::int64_t>(table, part, "a whole number");
+      expect(value >= least, "{}: calibration.{} = {} must be at least {}: run calibrate again",
+             place(*table.get(part)), part, value, least);
+      return value;
     };
     machine_.calibration = {.host = {.name = text("host"),
-                                     .cores = count("cores"),
-                                     .nvidia_gpus = count("nvidia_gpus")},
+                                     .cores = count("cores", 1),
+                                     .nvidia_gpus = count("nvidia_gpus", 0)},
                             .date = text("date"),
                             .starpu = text("starpu")};
   }
@@ -97,24 +106,30 @@ class Reader {
     if (found == machine_keys().end()) fail_unknown(name, node);
     const toml::table* table = node.as_table();
     expect(table != nullptr, "{}: write {} = {{ value = ..., unit = \"{}\", source = \"...\" }}",
-           place(node), name, found->units->front().name);
+           place(node), name, found->units->known.front().name);
     for (const auto& [part, value] : *table)
       expect(part == "value" || part == "unit" || part == "spread" || part == "source",
              "{}: {} has an unknown part '{}'; known: value, unit, spread, source", place(value),
              name, part.str());
     const auto number = (*table)["value"].value<double>();
-    expect(number.has_value() && std::isfinite(*number), "{}: {}.value must be a number",
-           place(node), name);
+    expect(number.has_value(), "{}: {}.value must be a number", place(node), name);
+    expect(std::isfinite(*number), "{}: {}.value = {} must be a finite number", place(node), name,
+           *number);
     const bool may_be_zero = name == "node.gpus" || found->units == &time_units();
     expect(*number > 0 || (*number == 0 && may_be_zero), "{}: {} = {:g} must be {}", place(node),
            name, *number, may_be_zero ? "at least 0" : "above 0");
     expect(found->units != &count_units() || *number == std::floor(*number),
            "{}: {} = {:g} must be a whole number", place(node), name, *number);
+    const double unit = factor(*found, *table, node);
+    const Units& units = *found->units;
+    expect(*number == 0 || (*number * unit >= units.least && *number * unit <= units.most),
+           "{}: {} = {:g} must lie between {:g} and {:g} in this unit: is the unit right?",
+           place(node), name, *number, units.least / unit, units.most / unit);
     const auto source = (*table)["source"].value_exact<std::string>();
     expect(source.has_value() && !source->empty(), "{}: {} needs source = \"...\"", place(node),
            name);
-    found->set(machine_, {*number * factor(*found, *table, node), *source, spread(name, *table)});
-    seen_.push_back(name);
+    found->set(machine_, {*number * unit, *source, spread(name, *table)});
+    lines_[name] = node.source().begin.line;
   }
 
   [[nodiscard]] std::optional<double> spread(const std::string& name,
@@ -131,7 +146,7 @@ class Reader {
                               const toml::node& node) const {
     const auto name = table["unit"].value<std::string>().value_or("");
     std::vector<std::string> known;
-    for (const Unit& unit : *each.units) {
+    for (const Unit& unit : each.units->known) {
       if (name == unit.name) return unit.factor;
       known.emplace_back(unit.name);
     }
@@ -139,21 +154,25 @@ class Reader {
   }
 
   void expect_presence(const Key& each) const {
-    const bool present = std::find(seen_.begin(), seen_.end(), each.name) != seen_.end();
+    const bool present = lines_.contains(each.name);
     const bool has_gpu = machine_.gpus.value > 0;
-    expect(!present || !each.needs_gpu() || has_gpu, "{}: {} is given, but node.gpus is 0", file_,
-           each.name);
+    if (present && each.needs_gpu() && !has_gpu)
+      fail("{}: {} is given, but node.gpus is 0", place(each.name), each.name);
     const bool required = each.presence == Presence::kRequired ||
                           (each.presence == Presence::kWithGpu && has_gpu) ||
                           (each.presence == Presence::kNetwork && machine_.network) ||
                           (each.presence == Presence::kPublished && machine_.published);
-    expect(present || !required, "{}: {} is missing", file_, each.name);
+    if (present || !required) return;
+    const std::string section = each.name.substr(0, each.name.find('.'));
+    const toml::node* table = table_.get(section);
+    if (table == nullptr) fail("{}: {} is missing, with all of [{}]", file_, each.name, section);
+    fail("{}: {} is missing in this section", place(*table), each.name);
   }
 
   const toml::table& table_;
   std::string file_;
   Machine machine_;
-  std::vector<std::string> seen_;
+  std::map<std::string, Index> lines_;  ///< of the numbers read
 };
 
 }  // namespace

@@ -8,12 +8,13 @@
 namespace dos::perfmodels {
 namespace {
 
-const std::vector<Unit> kCount{{"1", 1}};
-const std::vector<Unit> kUpdateRate{{"Gparam/s", 1e9}, {"Mparam/s", 1e6}};
-const std::vector<Unit> kBandwidth{{"GB/s", 1e9}, {"GiB/s", 0x1p30}};
-const std::vector<Unit> kCapacity{{"GB", 1e9}, {"GiB", 0x1p30}};
-const std::vector<Unit> kTime{{"us", 1e-6}, {"ms", 1e-3}};
-const std::vector<Unit> kSpeed{{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}};
+// A thousand times below the slowest machines of today and above the largest.
+const Units kCount{{{"1", 1}}, 1, 1e5};
+const Units kUpdateRate{{{"Gparam/s", 1e9}, {"Mparam/s", 1e6}}, 1e3, 1e15};
+const Units kBandwidth{{{"GB/s", 1e9}, {"GiB/s", 0x1p30}}, 1e5, 1e16};
+const Units kCapacity{{{"GB", 1e9}, {"GiB", 0x1p30}}, 1e6, 1e17};
+const Units kTime{{{"us", 1e-6}, {"ms", 1e-3}}, 1e-10, 1};
+const Units kSpeed{{{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}}, 1e6, 1e18};
 
 template <class T>
 Sourced<T> from_base(Sourced<double> number) {
@@ -32,8 +33,7 @@ Sourced<double> to_base(const Sourced<T>& number) {
 }
 
 template <class T>
-Key key(const char* name, const std::vector<Unit>& units, Presence presence,
-        Sourced<T> Machine::*member) {
+Key key(const char* name, const Units& units, Presence presence, Sourced<T> Machine::*member) {
   return {name, &units, presence,
           [member](Machine& machine, Sourced<double> number) {
             machine.*member = from_base<T>(std::move(number));
@@ -44,7 +44,7 @@ Key key(const char* name, const std::vector<Unit>& units, Presence presence,
 }
 
 template <class T>
-Key key(const char* name, const std::vector<Unit>& units, Presence presence,
+Key key(const char* name, const Units& units, Presence presence,
         std::optional<Sourced<T>> Machine::*member) {
   return {name, &units, presence,
           [member](Machine& machine, Sourced<double> number) {
@@ -58,7 +58,7 @@ Key key(const char* name, const std::vector<Unit>& units, Presence presence,
 
 /// A number of a section that a machine has or has not.
 template <class Section, class T>
-Key key(const char* name, const std::vector<Unit>& units, Presence presence,
+Key key(const char* name, const Units& units, Presence presence,
         std::optional<Section> Machine::*section, Sourced<T> Section::*member) {
   return {name, &units, presence,
           [section, member](Machine& machine, Sourced<double> number) {
@@ -72,17 +72,17 @@ Key key(const char* name, const std::vector<Unit>& units, Presence presence,
 }
 
 template <class T>
-Key key(const char* name, const std::vector<Unit>& units, Sourced<T> PublishedMachine::*member) {
+Key key(const char* name, const Units& units, Sourced<T> PublishedMachine::*member) {
   return key(name, units, Presence::kPublished, &Machine::published, member);
 }
 
 }  // namespace
 
-const std::vector<Unit>& count_units() {
+const Units& count_units() {
   return kCount;
 }
 
-const std::vector<Unit>& time_units() {
+const Units& time_units() {
   return kTime;
 }
 

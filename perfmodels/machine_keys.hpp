@@ -19,8 +19,16 @@ struct Unit {
   double factor;  ///< to base units
 };
 
-const std::vector<Unit>& count_units();
-const std::vector<Unit>& time_units();
+/// Units of one dimension, the first one is written, and what a number may be, in base units: what
+/// is outside is given in a wrong unit. 0 is for its key to allow.
+struct Units {
+  std::vector<Unit> known;
+  double least;
+  double most;
+};
+
+const Units& count_units();
+const Units& time_units();
 
 /// kNetwork, kPublished: with any other number of their section.
 enum class Presence : std::uint8_t {
@@ -34,8 +42,8 @@ enum class Presence : std::uint8_t {
 
 /// One number. Values are in base units.
 struct Key {
-  std::string name;                ///< "link.h2d"
-  const std::vector<Unit>* units;  ///< the first one is written
+  std::string name;  ///< "link.h2d"
+  const Units* units;
   Presence presence;
   std::function<void(Machine&, Sourced<double>)> set;
   /// Nothing for an optional number that the machine does not have.

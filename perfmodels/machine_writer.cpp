@@ -20,7 +20,7 @@ std::string quoted(const std::string& text) {
 }
 
 std::string line(const Key& key, const std::string& name, const Sourced<double>& number) {
-  const Unit& unit = key.units->front();
+  const Unit& unit = key.units->known.front();
   const double value = number.value / unit.factor;
   return fmt::format(
       "{} = {{ value = {}, unit = \"{}\", {}source = {} }}\n", name,

@@ -11,7 +11,7 @@ namespace dos::calibration {
 namespace {
 
 double factor_of(const perfmodels::Key& key) {
-  return key.units->front().factor;
+  return key.units->known.front().factor;
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ std::string in_unit(const std::string& key, double value) {
   const perfmodels::Key& entry = key_of(key);
   const bool has_unit = entry.units != &perfmodels::count_units();
   return fmt::format("{:.4g}{}{}", value / factor_of(entry), has_unit ? " " : "",
-                     has_unit ? entry.units->front().name : "");
+                     has_unit ? entry.units->known.front().name : "");
 }
 
 std::string table(const std::vector<Result>& results) {
@@ -38,7 +38,7 @@ std::string table(const std::vector<Result>& results) {
     const perfmodels::Key& key = key_of(result.key);
     const bool was_measured = result.rounds > 0;
     text += fmt::format("{:<20}{:>12.4g} {:<9}{:>8}{:>8}  {}{}\n", result.key,
-                        result.value / factor_of(key), key.units->front().name,
+                        result.value / factor_of(key), key.units->known.front().name,
                         was_measured ? fmt::format("{:.1f} %", result.spread * 100) : "-",
                         was_measured ? fmt::format("{}", result.rounds) : "-", result.how,
                         result.device.empty() ? "" : ": " + result.device);

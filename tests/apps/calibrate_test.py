@@ -39,7 +39,8 @@ class Calibrate(CalibrationTest):
             self.assertIn('"share":0', result.stdout.replace(" ", "").replace("0.0", "0"))
 
     def test_another_run_says_what_changed(self):
-        self.file.write_text(re.sub(r"(update_rate = \{ value = )[\d.]+", r"\g<1>0.00001", self.cpu))
+        self.file.write_text(re.sub(r"((?:update|worker)_rate = \{ value = )[\d.]+", r"\g<1>0.00001",
+                                    self.cpu))
         result = self.calibrate()
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("changed since the calibration of 2", result.stdout)

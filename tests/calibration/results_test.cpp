@@ -65,6 +65,17 @@ TEST(Reconcile, LeavesWhatAgrees) {
     EXPECT_THAT(result.how, AllOf(Not(HasSubstr("raised")), Not(HasSubstr("lowered"))));
 }
 
+TEST(Reconcile, WorkersReachTogetherWhatTheyReachAlone) {
+  for (const auto& [alone, expected] : {std::pair{3.0, 2.0}, std::pair{0.1, 0.25}}) {
+    std::vector<Result> results = cpu_results();
+    at(results, "cpu.worker_rate").value = alone * kGiga;
+    EXPECT_THROW(machine_of(results), Error);
+    reconcile(results);
+    EXPECT_DOUBLE_EQ(at(results, "cpu.worker_rate").value, expected * kGiga);
+    EXPECT_NO_THROW(machine_of(results));
+  }
+}
+
 TEST(Reconcile, DramCarriesWhatTheUpdateMoved) {
   std::vector<Result> results = cpu_results();
   at(results, "dram.bandwidth").value = 50 * kGiga;

@@ -76,7 +76,10 @@ TEST(MachineFile, ErrorsNameFileLineAndRemedy) {
   EXPECT_THAT(error_of(replaced("value = 25", "value = -25")),
               HasSubstr("m.toml:17: link.h2d = -25 must be above 0"));
   EXPECT_THAT(error_of(replaced("value = 25", "value = 0")), HasSubstr("link.h2d = 0 must be"));
-  EXPECT_THAT(error_of(replaced("value = 25", "value = nan")), HasSubstr("must be a number"));
+  for (const char* value : {"nan", "inf", "-inf"})
+    EXPECT_THAT(
+        error_of(replaced("value = 25", std::string("value = ") + value)),
+        HasSubstr(std::string("m.toml:17: link.h2d.value = ") + value + " must be a finite"));
   EXPECT_THAT(error_of(replaced("value = 25", "value = \"25\"")), HasSubstr("must be a number"));
   EXPECT_THAT(error_of(replaced("value = 25, unit = \"GB/s\"", "value = 25, unit = \"Gb/s\"")),
               HasSubstr("link.h2d has unit 'Gb/s', known: GB/s, GiB/s"));
@@ -89,11 +92,11 @@ TEST(MachineFile, ErrorsNameFileLineAndRemedy) {
   EXPECT_THAT(error_of(replaced("h2d =", "h2 =")),
               HasSubstr("unknown key 'link.h2' (did you mean 'link.h2d'?)"));
   EXPECT_THAT(error_of(replaced("both = { value = 40, unit = \"GB/s\", source = \"s\" }\n", "")),
-              HasSubstr("link.both is missing"));
+              HasSubstr("m.toml:16: link.both is missing in this section"));
   EXPECT_THAT(error_of(replaced("gpus = { value = 2", "gpus = { value = 1.5")),
               HasSubstr("whole number"));
   EXPECT_THAT(error_of(replaced("gpus = { value = 2", "gpus = { value = 0")),
-              HasSubstr("is given, but node.gpus is 0"));
+              HasSubstr("m.toml:14: gpu.update_rate is given, but node.gpus is 0"));
   EXPECT_THAT(error_of(replaced("{ value = 25, unit = \"GB/s\", source = \"s\" }", "25")),
               HasSubstr("write link.h2d = { value = ..., unit = \"GB/s\", source"));
 }
@@ -119,6 +122,47 @@ TEST(MachineFile, ContradictionsAreRefused) {
   const std::string busy = "[link]\nh2d_cpu_busy = { value = 26, unit = \"GB/s\", source = \"s\" }";
   EXPECT_THAT(error_of(replaced("[link]", busy)),
               HasSubstr("link.h2d_cpu_busy = 26 GB/s is above link.h2d = 25 GB/s"));
+}
+
+TEST(MachineFile, RatesOfWorkersAgree) {
+  const auto with_worker = [](const char* rate) {
+    return replaced("[dram]", std::string("worker_rate = { value = ") + rate +
+                                  ", unit = \"Gparam/s\", source = \"s\" }\n[dram]");
+  };
+  // Alone a worker is faster than in company, and readings have their noise.
+  for (const char* rate : {"0.21", "0.25", "1", "2.4"})
+    EXPECT_EQ(error_of(with_worker(rate)), "no error") << rate;
+  EXPECT_THAT(error_of(with_worker("2.6")),
+              HasSubstr("m.toml:10: cpu.worker_rate = 2.6 Gparam/s of one worker is above"));
+  EXPECT_THAT(
+      error_of(with_worker("0.19")),
+      HasSubstr("m.toml:9: cpu.update_rate = 2 Gparam/s is more than node.cpu_workers = 8"));
+}
+
+TEST(MachineFile, BusyLinksCarryNoMoreThanTheirDirections) {
+  const auto with_busy = [](const std::string& both) {
+    return replaced("[link]",
+                    "[link]\nh2d_cpu_busy = { value = 15, unit = \"GB/s\", source = \"s\" }\n"
+                    "both_cpu_busy = { value = " +
+                        both + ", unit = \"GB/s\", source = \"s\" }");
+  };
+  EXPECT_EQ(error_of(with_busy("35")), "no error");
+  EXPECT_THAT(error_of(with_busy("36")),
+              HasSubstr("m.toml:18: link.both_cpu_busy = 36 GB/s is above the sum"));
+}
+
+TEST(MachineFile, WrongUnitsAreRefused) {
+  const auto refused = [](const char* from, const char* to) {
+    return error_of(replaced(from, to)).ends_with("in this unit: is the unit right?");
+  };
+  EXPECT_TRUE(refused("memory = { value = 24", "memory = { value = 1e30"));
+  EXPECT_TRUE(refused("cpu_workers = { value = 8", "cpu_workers = { value = 1e30"));
+  EXPECT_TRUE(refused("latency = { value = 10", "latency = { value = 1e9"));
+  EXPECT_TRUE(refused("task_latency = { value = 0", "task_latency = { value = 1e12"));
+  EXPECT_TRUE(refused("update_rate = { value = 2", "update_rate = { value = 1e-12"));
+  EXPECT_TRUE(refused("training_rate = { value = 100", "training_rate = { value = 1e-12"));
+  EXPECT_THAT(error_of(replaced("memory = { value = 24", "memory = { value = 1e30")),
+              HasSubstr("m.toml:15: gpu.memory = 1e+30 must lie between 0.001 and 1e+08"));
 }
 
 TEST(MachineFile, UnknownNamesSuggestTheNearest) {
@@ -185,6 +229,8 @@ TEST(Calibration, IsReadWholeOrNotAtAll) {
   std::string text = kGood + kCalibration;
   text.replace(text.find("cores = 8"), 9, "cores = \"8\"");
   EXPECT_THAT(error_of(text), HasSubstr("calibration.cores must be a whole number"));
+  text.replace(text.find("cores = \"8\""), 11, "cores = -3");
+  EXPECT_THAT(error_of(text), HasSubstr("calibration.cores = -3 must be at least 1"));
 }
 
 TEST(MachineText, IsReadBack) {
