@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "base/file.hpp"
 #include "calibration/calibrate.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     dos::calibration::calibrate(options);
+    dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     fmt::print(stderr, "calibrate: error: {}\n", error.what());

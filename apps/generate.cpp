@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "platform/blas.hpp"
 #include "train/generate_text.hpp"
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
     dos::log::configure("warn");
     if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
     dos::train::generate_text(options);
+    dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     fmt::print(stderr, "generate: error: {}\n", error.what());

@@ -107,6 +107,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(command);
+    dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     fmt::print(stderr, "report: error: {}\n", error.what());

@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(names, machines, output);
+    dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     fmt::print(stderr, "sampling: error: {}\n", error.what());

@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
@@ -106,6 +107,7 @@ int main(int argc, char** argv) {
     try {
       if (command.print_topology) {
         fmt::print("{}", dos::train::topology_text(dos::train::find_rank_place()));
+        dos::expect_output_written();
         return EXIT_SUCCESS;
       }
       expect_connected(mpi.size());

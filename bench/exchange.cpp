@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "dist/exchange.hpp"
 #include "dist/gather.hpp"
 #include "spread.hpp"
@@ -296,6 +297,7 @@ int main(int argc, char** argv) {
   try {
     dos::platform::MpiEnvironment mpi(argc, argv);
     measure(mpi, options);
+    dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     fmt::print(stderr, "exchange: error: {}\n", error.what());

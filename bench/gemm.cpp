@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "codelets/matrix/gemm.hpp"
 #include "models/registry.hpp"
 #include "platform/blas.hpp"
@@ -196,6 +197,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(options);
+    dos::expect_output_written();
   } catch (const std::exception& error) {
     fmt::print(stderr, "gemm: error: {}\n", error.what());
     return 1;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "graphs.hpp"
 #include "platform/blas.hpp"
 #include "sched_starpu/policies.hpp"
@@ -108,7 +109,8 @@ struct Range {
   Index most;
 };
 
-/// The upper ends catch slips of the hand: what they allow may still need more memory than there is.
+/// The upper ends catch slips of the hand: what they allow may still need more memory than there
+/// is.
 void check_ranges(const Options& options) {
   constexpr Index kMany = 10'000;
   constexpr Index kMost = 1'000'000;
@@ -213,6 +215,7 @@ int main(int argc, char** argv) {
   try {
     dos::platform::blas::use_one_thread();
     run(options);
+    dos::expect_output_written();
   } catch (const std::exception& error) {
     fmt::print(stderr, "sched_graphs: error: {}\n", error.what());
     return 1;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "rt/submitter.hpp"
 #include "sched_starpu/policies.hpp"
 #include "spread.hpp"
@@ -148,6 +149,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(options);
+    dos::expect_output_written();
   } catch (const std::exception& error) {
     fmt::print(stderr, "sched_overhead: error: {}\n", error.what());
     return 1;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "simulated/step_request.hpp"
 
 namespace {
@@ -67,6 +68,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(command);
+    dos::expect_output_written();
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "simulated_step: error: {}\n", error.what());

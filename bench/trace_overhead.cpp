@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/random.hpp"
 #include "codelets/all.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
@@ -237,6 +238,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(options);
+    dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     fmt::print(stderr, "trace_overhead: error: {}\n", error.what());

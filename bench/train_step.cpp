@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/random.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "models/registry.hpp"
@@ -342,6 +343,7 @@ int main(int argc, char** argv) {
   try {
     if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
     run(options);
+    dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     fmt::print(stderr, "train_step: error: {}\n", error.what());

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "simulated/node_process.hpp"
 #include "train/rank_weights.hpp"
 #include "update_here.hpp"
@@ -154,6 +155,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     run(command);
+    dos::expect_output_written();
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "update_phase: error: {}\n", error.what());

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -127,6 +128,11 @@ std::string read_text(const std::filesystem::path& path) {
   const MappedFile file(path);
   const auto bytes = file.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void expect_output_written() {
+  if (std::fflush(stdout) != 0) fail_errno("standard output: cannot write", errno);
+  expect(std::ferror(stdout) == 0, "standard output: could not be written");
 }
 
 }  // namespace dos

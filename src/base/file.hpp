@@ -64,4 +64,8 @@ void sync_directory(const std::filesystem::path& directory);
 /// The file's whole contents. Throws Error when it cannot be read.
 std::string read_text(const std::filesystem::path& path);
 
+/// Throws Error when something that was printed to standard output has not arrived there: at the
+/// end of a program, as what is lost in exit() is lost without a word.
+void expect_output_written();
+
 }  // namespace dos

@@ -4,12 +4,13 @@
 
 import json
 import resource
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
-from harness import program
+from harness import APPS, program
 
 H100 = ("--machine", "h100-4x", "--ranks", "4")
 
@@ -125,6 +126,16 @@ class Plan(unittest.TestCase):
         result = self.plan("--validation")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("| h100-4x | llama-20b | stride 2 |", result.stdout)
+
+    def test_output_that_cannot_be_written(self):
+        # No file may grow.
+        def no_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        with open(self.folder / "out", "wb") as out:
+            result = subprocess.run([APPS / "plan", *H100, "--model", "tiny"], stdout=out, stderr=subprocess.PIPE,
+                                    text=True, restore_signals=False, preexec_fn=no_room, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "plan: error: standard output: cannot write: File too large\n")
 
     def test_wrong_input(self):
         self.expect_error(("--model", "tiny"), "give --machine and --model")
