@@ -12,6 +12,7 @@
 #include "base/units.hpp"
 #include "platform/topology.hpp"
 #include "rt/device.hpp"
+#include "sched/registry.hpp"
 #include "train/estimate.hpp"
 
 namespace dos::train {
@@ -141,6 +142,13 @@ std::string states_line(units::Bytes room, Index subgroup) {
       count == 0 ? ": the CPU updates it, or use a smaller sched.subgroup_params" : "");
 }
 
+/// Of the largest one.
+Index update_bytes(const TrainConfig& config, const tensor::Layout& layout, const Room& room,
+                   const RankShare& share) {
+  return largest_update_bytes(layout, config.parameter_types(), config.optimizer(),
+                              /*model_on_host=*/room.model_devices() == 0, share.ranks);
+}
+
 /// Host memory of every rank, if their nodes are like this one.
 std::vector<rt::MemoryBytes> bytes_by_rank(const TrainConfig& config,
                                            const models::ModelConfig& model,
@@ -219,12 +227,25 @@ TrainConfig fit_to(const TrainConfig& config, const models::ModelConfig& model,
   fail_to_fit(config, trial, room);
 }
 
+void expect_room_for_updates(const TrainConfig& config, const tensor::Layout& layout,
+                             const Room& room, const RankShare& share, const std::string& policy) {
+  const std::span<const sched::Policy> own = sched::policies();
+  const auto found =
+      std::ranges::find_if(own, [&](const sched::Policy& each) { return policy == each.name; });
+  if (found == own.end() || !found->uses_gpus) return;
+  const Index update = update_bytes(config, layout, room, share);
+  for (const Room::Device& device : room.devices)
+    expect(update <= device.bytes,
+           "{} has {} of memory, one update of sched.subgroup_params = {} needs {}: use a smaller "
+           "sched.subgroup_params, STARPU_SCHED=zero-offload, or leave the device out ({} = 0)",
+           device.name, format_bytes(device.bytes), config.sched.subgroup_params,
+           format_bytes(update), device.runs_model ? "train.cuda_devices" : "train.opencl_devices");
+}
+
 bool needs_dead_activations(const TrainConfig& config, const models::ModelConfig& model,
                             const tensor::Layout& layout, const Room& room,
                             const RankShare& share) {
-  const units::Bytes update(static_cast<double>(
-      largest_update_bytes(layout, config.parameter_types(), config.optimizer(),
-                           /*model_on_host=*/room.model_devices() == 0, share.ranks)));
+  const units::Bytes update(static_cast<double>(update_bytes(config, layout, room, share)));
   return std::ranges::any_of(
       estimate_run(config, model, layout, room, share).devices, [&](const planner::MemoryUse& use) {
         return planner::needs_dead_activations(planner::state_memory(use), update);
@@ -248,9 +269,7 @@ std::string memory_report(const TrainConfig& config, const models::ModelConfig& 
   if (share.ranks > 1)
     text += fmt::format("host memory by rank: {}\n",
                         totals_by_rank(bytes_by_rank(config, model, layout, room, share)));
-  const Index subgroup =
-      largest_update_bytes(layout, config.parameter_types(), config.optimizer(),
-                           /*model_on_host=*/room.model_devices() == 0, share.ranks);
+  const Index subgroup = update_bytes(config, layout, room, share);
   std::size_t next = 0;
   for (const Room::Device& device : room.devices) {
     text += fmt::format("memory of {}:\n", device.name);

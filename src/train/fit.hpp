@@ -53,6 +53,11 @@ RunMemory estimate_run(const TrainConfig& config, const models::ModelConfig& mod
 TrainConfig fit_to(const TrainConfig& config, const models::ModelConfig& model,
                    const tensor::Layout& layout, const Room& room, const RankShare& share = {});
 
+/// Throws Error with device, sizes and remedies when a device is too small for one update and
+/// `policy`, one of sched/registry.hpp, may send it there. Other schedulers are not judged.
+void expect_room_for_updates(const TrainConfig& config, const tensor::Layout& layout,
+                             const Room& room, const RankShare& share, const std::string& policy);
+
 /// Whether a device of the run needs the memory of dead activations for updates
 /// (planner::needs_dead_activations).
 bool needs_dead_activations(const TrainConfig& config, const models::ModelConfig& model,

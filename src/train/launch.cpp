@@ -342,6 +342,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
                  memory_report(config, run.model, run.layout, room, share));
     return;
   }
+  expect_room_for_updates(config, run.layout, room, share, session.scheduler());
   if (prints) expect_unused_output(options, run.checkpoint);
   if (run.checkpoint && run.checkpoint->manifest().step >= config.last_step()) {
     if (prints)
