@@ -28,11 +28,13 @@ class Descriptor {
   int descriptor_;
 };
 
-/// A folder, a device, a pipe: rename() would replace it by a file, or fail.
-bool is_no_file(const std::filesystem::path& path) {
+/// A device, a pipe, a socket: rename() would put a file in its place. In that of a folder it
+/// fails.
+bool is_special(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
 }
 
 }  // namespace
@@ -59,7 +61,7 @@ MappedFile::~MappedFile() {
 }
 
 DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
-  expect(!is_no_file(path_), "{}: is not a regular file and would be replaced by one: name another",
+  expect(!is_special(path_), "{}: is not a regular file and would be replaced by one: name another",
          path_.string());
   temporary_ += ".tmp";
   descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

@@ -31,7 +31,7 @@ class MappedFile {
 /// A file that appears whole or not at all: written as "<path>.tmp", and on commit() flushed to the
 /// device (fsync) and renamed over `path`. Without commit() the destructor removes the temporary.
 /// Every member throws Error naming the path and the cause, "No space left on device" say; the
-/// constructor also for a folder, a device or a pipe, which a rename would replace.
+/// constructor also for a device or a pipe, which a rename would replace.
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path path);
