@@ -112,6 +112,7 @@ int main(int argc, char** argv) {
       }
       expect_connected(mpi.size());
       run(command, app, mpi);
+      dos::expect_output_written();
       return EXIT_SUCCESS;
     } catch (const dos::train::AgreedError& error) {
       return mpi.rank() == 0 ? report(error) : EXIT_FAILURE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "update_here.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <latch>
 #include <memory>
@@ -89,6 +90,14 @@ class Program {
   UpdateSet updates_;
 };
 
+/// Of each GPU: what the phase counts, and working parameters of the others' part, which all have.
+Index memory_of(const UpdatePhase& phase) {
+  const double gpus = static_cast<double>(phase.problem.gpus());
+  const units::Bytes others =
+      phase.problem.total() * units::BytesPerParam(size_of(kKind.working)) * (1 - 1 / gpus);
+  return static_cast<Index>(std::min((phase.gpu_memory + others).value(), 1e15));
+}
+
 rt::SessionConfig session_of(const UpdatePhase& phase) {
   const bool has_nvidia = platform::read_topology().nvidia_gpus > 0;
   const Index gpus = phase.problem.gpus();
@@ -96,7 +105,7 @@ rt::SessionConfig session_of(const UpdatePhase& phase) {
           .cpu_workers = phase.problem.rates.cpu_workers,
           .opencl_workers = has_nvidia ? 0 : gpus,
           .cuda_workers = has_nvidia ? gpus : 0,
-          .device_memory = static_cast<Index>(phase.gpu_memory.value()),
+          .device_memory = memory_of(phase),
           .schedulers = sched_starpu::policies()};
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 
 namespace dos::rt {
@@ -17,10 +18,14 @@ std::string read_locked(const std::filesystem::path& file) {
   lock.l_type = F_RDLCK;
   lock.l_whence = SEEK_SET;
   // Where a file system has no locks StarPU reads without, too.
-  static_cast<void>(::fcntl(descriptor, F_SETLKW, &lock));
+  while (::fcntl(descriptor, F_SETLKW, &lock) != 0 && errno == EINTR) {
+  }
   std::array<char, 1 << 16> part{};
-  for (ssize_t bytes = 0; (bytes = ::read(descriptor, part.data(), part.size())) > 0;)
-    text.append(part.data(), static_cast<std::size_t>(bytes));
+  for (;;) {
+    const ssize_t bytes = ::read(descriptor, part.data(), part.size());
+    if (bytes > 0) text.append(part.data(), static_cast<std::size_t>(bytes));
+    if (bytes == 0 || (bytes < 0 && errno != EINTR)) break;
+  }
   ::close(descriptor);
   return text;
 }

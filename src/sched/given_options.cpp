@@ -51,13 +51,13 @@ void expect_window_fits(const Problem& problem, const PolicyOptions& given, cons
       units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
   for (Index g = 0; g < problem.gpus(); ++g) {
     const units::Bytes room = problem.memory[static_cast<std::size_t>(g)].update;
-    const auto most = static_cast<Index>(std::floor(room / slot * (1 + 1e-12)));
-    expect(*given.window <= most,
+    const double most = std::floor(room / slot * (1 + 1e-12));
+    expect(static_cast<double>(*given.window) <= most,
            "{}: so many subgroups of {:.4g} GB need {:.4g} GB, GPU {} has {:.4g} GB for states in "
            "the update: {}",
            spelled(spelling, "window", *given.window), slot.value() / 1e9,
            slot.value() / 1e9 * static_cast<double>(*given.window), g, room.value() / 1e9,
-           most >= 1 ? fmt::format("at most {} fit", most)
+           most >= 1 ? fmt::format("at most {:.0f} fit", most)
                      : std::string("none fits, use smaller subgroups"));
   }
 }

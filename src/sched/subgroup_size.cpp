@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,8 @@ constexpr double kWorthSmaller = 0.002;
 constexpr std::array kNearBound = {1.015, 1.02, 1.025, 1.03, 1.035, 1.04};
 /// Part of an octave around the best of the coarse sizes.
 constexpr double kNeighbourhood = 1.4142135623730951;
+/// Tried with each of kNearBound: with few workers every number of subgroups makes whole rounds.
+constexpr double kMostRounds = 12;
 
 /// Plans with one size after another.
 class Trial {
@@ -33,6 +36,7 @@ class Trial {
 
   void plan_with(double size) {
     problem_.subgroups = cut_evenly(params_, static_cast<Index>(size));
+    if (!tried_.insert(std::ssize(problem_.subgroups)).second) return;
     try {
       times_.emplace_back(problem_.largest(), make_plan(policy_, problem_, options_).time.value());
     } catch (const Error& error) {
@@ -57,6 +61,7 @@ class Trial {
   Problem& problem_;
   Index params_;
   const PolicyOptions& options_;
+  std::set<Index> tried_;  ///< numbers of subgroups
   std::vector<Timed> times_;
   std::string obstacle_;
 };
@@ -110,7 +115,8 @@ Index choose_subgroup_size(const std::string& policy, Problem problem, Index par
     const double all = by_worker.value() * factor;
     const double smallest = std::max(static_cast<double>(least), near / kNeighbourhood);
     const double largest = std::min(static_cast<double>(most), near * kNeighbourhood);
-    for (double rounds = std::ceil(all / largest); all / rounds >= smallest; ++rounds)
+    const double first = std::ceil(std::max(all / largest, all / near - kMostRounds / 2));
+    for (double rounds = first; rounds < first + kMostRounds && all / rounds >= smallest; ++rounds)
       trial.plan_with(all / rounds);
   }
   return trial.best();

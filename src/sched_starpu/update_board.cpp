@@ -125,6 +125,8 @@ void UpdateBoard::begin_step() {
     obstacle_ = "no update has run on every device yet, or its codelet cannot run on all of them";
     return;
   }
+  // Until somebody has planned, that was the only obstacle.
+  if (planned_subgroups_ == 0) obstacle_.clear();
   due_ = planned_subgroups_ != std::ssize(known_) || rates_have_changed();
 }
 

@@ -94,7 +94,7 @@ class UpdateBoard {
   /// How long states of a streamed update take back to host memory.
   [[nodiscard]] units::Seconds write_back_time(Index params, Device gpu) const;
 
-  /// Whether the rate of a device is neither measured nor suggested.
+  /// Whether a rate that the policy needs is neither measured nor suggested.
   [[nodiscard]] bool lacks_rates() const { return !rates_are_known(); }
   /// What a performance model expects of an update with data at hand on one CPU worker or on a GPU.
   /// Holds until that device is measured.

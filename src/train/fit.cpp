@@ -133,13 +133,15 @@ const planner::MemoryItem& largest(const planner::MemoryUse& use) {
        memory_table(*use));
 }
 
-/// What a device without the model, or beside it, has for states.
-std::string states_line(units::Bytes room, Index subgroup) {
+/// What a device of `device` bytes has for states, without the model or beside it.
+std::string states_line(units::Bytes room, Index subgroup, Index device) {
   const auto count = static_cast<Index>(room.value()) / std::max<Index>(1, subgroup);
-  return fmt::format(
-      "  left for states of the optimizer: {}; the largest subgroup takes {}{}\n", shown(room),
-      format_bytes(subgroup),
-      count == 0 ? ": the CPU updates it, or use a smaller sched.subgroup_params" : "");
+  const char* remedy = "";
+  if (count == 0) remedy = ": the CPU updates it, or use a smaller sched.subgroup_params";
+  if (subgroup > device)
+    remedy = ": more than the device has: use a smaller sched.subgroup_params, or leave it out";
+  return fmt::format("  left for states of the optimizer: {}; the largest subgroup takes {}{}\n",
+                     shown(room), format_bytes(subgroup), remedy);
 }
 
 /// Of the largest one.
@@ -275,12 +277,12 @@ std::string memory_report(const TrainConfig& config, const models::ModelConfig& 
     text += fmt::format("memory of {}:\n", device.name);
     if (!device.runs_model) {
       text += fmt::format("  {:<18}{:>12}\n", "available", format_bytes(device.bytes)) +
-              states_line(units::Bytes(static_cast<double>(device.bytes)), subgroup);
+              states_line(units::Bytes(static_cast<double>(device.bytes)), subgroup, device.bytes);
       continue;
     }
     const planner::MemoryUse& use = memory.devices[next];
     text += table(use, otherwise.devices[next]) +
-            states_line(planner::state_memory(use).resident, subgroup);
+            states_line(planner::state_memory(use).resident, subgroup, device.bytes);
     ++next;
   }
   return text;

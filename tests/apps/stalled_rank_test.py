@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of two ranks has a device (OpenCL: PoCL on the CPU) that cannot hold the next task: both end, and say why."""
 
-import os
 import subprocess
 import sys
 import unittest

@@ -26,6 +26,8 @@ class Here(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.machine = Path(cls.folder.name, "one-worker.toml")
         cls.machine.write_text(WORKED.read_text().replace("value = 24", "value = 1"))
+        cls.larger = Path(cls.folder.name, "larger.toml")
+        cls.larger.write_text(WORKED.read_text().replace("value = 24", "value = 9999"))
         result = cls.run_here()
         if "StarPU finds" in result.stderr:
             print("skipped: no OpenCL device; install pocl-opencl-icd")
@@ -67,7 +69,7 @@ class Here(unittest.TestCase):
     def test_what_this_machine_has_not(self):
         for arguments, parts in ((("--slow-gpu", 2), ("--slow-gpu", "--here")),
                                  (("--params", "1000G", "--subgroup", 0), ("--params", "use fewer")),
-                                 (("--machine", WORKED), ("worked_example", "24 CPU workers", "calibrate"))):
+                                 (("--machine", self.larger), ("larger", "9999 CPU workers", "calibrate"))):
             with self.subTest(str(arguments)):
                 options = {"--machine": self.machine, "--params": "4M", "--gpu-memory": 6}
                 options.update(zip(arguments[::2], arguments[1::2]))

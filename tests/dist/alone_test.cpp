@@ -189,6 +189,7 @@ TEST_F(Alone, AThreadThatHangsHoldsNobodyWhoGivesUp) {
   EXPECT_FALSE(exchange_.abandon("the disk is full"));
   EXPECT_FALSE(exchange_.failed()) << "nobody could be told";
   ends.count_down();
+  exchange_.configure({.timeout = Seconds(60), .numbers = 4});
   EXPECT_TRUE(exchange_.abandon("the disk is full"));
   EXPECT_TRUE(exchange_.failed());
 }
@@ -199,8 +200,13 @@ TEST_F(Alone, AThreadThatHangsIsFound) {
   std::promise<std::string> found;
   exchange_.configure({.timeout = Seconds(0.2), .numbers = 4});
   exchange_.set_step(5);
+  std::latch hangs{1};
+  exchange_.prepare_thread([&] {
+    hangs.count_down();
+    ends.wait();
+  });
+  hangs.wait();
   const ExchangeWatch watch(exchange_, [&](const std::string& why) { found.set_value(why); });
-  exchange_.prepare_thread([&] { ends.wait(); });
   const std::string why = found.get_future().get();
   EXPECT_THAT(why, testing::HasSubstr("has not come back from MPI"));
   EXPECT_THAT(why, testing::HasSubstr("this is rank 0, at step 5"));
@@ -210,11 +216,11 @@ TEST_F(Alone, AThreadThatHangsIsFound) {
 
 TEST_F(Alone, AThreadThatWaitsOrHasEndedDoesNotHang) {
   std::atomic<bool> hangs{false};
-  exchange_.configure({.timeout = Seconds(0.5), .numbers = 4});
+  exchange_.configure({.timeout = Seconds(2), .numbers = 4});
   const ExchangeWatch watch(exchange_, [&](const std::string&) { hangs = true; });
-  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   exchange_.close();
-  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   EXPECT_FALSE(hangs);
 }
 
