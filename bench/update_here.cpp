@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <latch>
-#include <memory>
 #include <vector>
 
 #include "base/error.hpp"

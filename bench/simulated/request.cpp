@@ -31,11 +31,6 @@ double factor_of(std::string_view suffix) {
   return suffix.empty() ? 1 : 0;
 }
 
-bool is_own(const std::string& policy) {
-  return std::ranges::any_of(sched::policies(),
-                             [&](const sched::Policy& each) { return policy == each.name; });
-}
-
 /// Ranks on the node when each has `gpus` GPUs; 0 when they cannot be dealt so.
 Index ranks_for(const perfmodels::Machine& machine, Index gpus) {
   const Index all = machine.gpus.value;
@@ -71,7 +66,8 @@ void check(const Request& request) {
 }
 
 void check_memory(const UpdatePhase& phase) {
-  if (!is_own(phase.policy) || phase.policy == "zero-offload") return;
+  const sched::Policy* own = sched::own_policy(phase.policy);
+  if (own == nullptr || !own->uses_gpus) return;
   const units::Bytes slot = phase.problem.held_bytes(0);
   const units::Bytes room = phase.problem.memory.front().update;
   expect(slot <= room,
@@ -146,7 +142,7 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
   phase.gpu_memory = (problem.memory.front().update + model) / (1 - kReserve);
   if (subgroup == 0) {
     // StarPU's own policies have no planner: the sizes that suit dos.
-    const std::string planner = is_own(phase.policy) ? phase.policy : "dos";
+    const std::string planner = sched::own_policy(phase.policy) != nullptr ? phase.policy : "dos";
     phase.subgroup_params = sched::choose_subgroup_size(planner, problem, params, phase.options);
   }
   sched::expect_few_subgroups({params}, phase.subgroup_params, "--subgroup");

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "base/error.hpp"
@@ -151,16 +150,6 @@ Shares shares_without_cpu(const Problem& problem, const PolicyOptions& options) 
   return shares;
 }
 
-/// Subgroups that these shares leave to the CPU.
-double left_to_cpu(const Problem& problem, const Shares& shares) {
-  const double one = static_cast<double>(problem.largest());
-  double left = static_cast<double>(problem.subgroups.size());
-  for (const units::Bytes resident : shares.resident)
-    left -= std::floor(resident / slot_of(problem));
-  for (const units::Params streamed : shares.streamed) left -= std::round(streamed.value() / one);
-  return left;
-}
-
 /// Steps away from the optimum in both directions, halving, while it gets faster.
 void search_near(const Problem& problem, const PolicyOptions& options, Search& search,
                  const Shares& start) {
@@ -186,11 +175,6 @@ void search_near(const Problem& problem, const PolicyOptions& options, Search& s
   for (Index extra = 1; extra <= std::min<Index>(problem.rates.cpu_workers, 8); ++extra)
     for (const double sign : {-1.0, 1.0})
       time_of(at + sign * static_cast<double>(extra) * one_subgroup);
-  const double on_cpu = left_to_cpu(problem, scaled(start, at));
-  const auto workers = static_cast<double>(problem.rates.cpu_workers);
-  for (const double rounds : {std::floor(on_cpu / workers), std::ceil(on_cpu / workers)})
-    for (const double spare : {0.0, 1.0, 2.0, 4.0})
-      time_of(at + (on_cpu - rounds * workers + spare) * one_subgroup);
   // Working parameters and gradients come between states: more copies ahead bridge that, where
   // memory allows.
   for (const Index factor : {2, 4}) {

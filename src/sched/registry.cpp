@@ -3,6 +3,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -48,12 +49,16 @@ std::span<const Policy> policies() {
   return kPolicies;
 }
 
+const Policy* own_policy(const std::string& name) {
+  const auto* found =
+      std::ranges::find_if(kPolicies, [&](const Policy& policy) { return name == policy.name; });
+  return found == kPolicies.end() ? nullptr : found;
+}
+
 const Policy& find_policy(const std::string& name) {
+  if (const Policy* found = own_policy(name)) return *found;
   std::vector<std::string> names;
-  for (const Policy& policy : kPolicies) {
-    if (name == policy.name) return policy;
-    names.emplace_back(policy.name);
-  }
+  for (const Policy& policy : kPolicies) names.emplace_back(policy.name);
   fail("unknown policy '{}'{}; known: {}", name, did_you_mean(name, names), fmt::join(names, ", "));
 }
 

@@ -139,7 +139,8 @@ std::string states_line(units::Bytes room, Index subgroup, Index device) {
   const char* remedy = "";
   if (count == 0) remedy = ": the CPU updates it, or use a smaller sched.subgroup_params";
   if (subgroup > device)
-    remedy = ": more than the device has: use a smaller sched.subgroup_params, or leave it out";
+    remedy =
+        ": more than the device has: use a smaller sched.subgroup_params, or leave the device out";
   return fmt::format("  left for states of the optimizer: {}; the largest subgroup takes {}{}\n",
                      shown(room), format_bytes(subgroup), remedy);
 }
@@ -231,10 +232,8 @@ TrainConfig fit_to(const TrainConfig& config, const models::ModelConfig& model,
 
 void expect_room_for_updates(const TrainConfig& config, const tensor::Layout& layout,
                              const Room& room, const RankShare& share, const std::string& policy) {
-  const std::span<const sched::Policy> own = sched::policies();
-  const auto found =
-      std::ranges::find_if(own, [&](const sched::Policy& each) { return policy == each.name; });
-  if (found == own.end() || !found->uses_gpus) return;
+  const sched::Policy* own = sched::own_policy(policy);
+  if (own == nullptr || !own->uses_gpus) return;
   const Index update = update_bytes(config, layout, room, share);
   for (const Room::Device& device : room.devices)
     expect(update <= device.bytes,

@@ -81,8 +81,7 @@ std::vector<std::string> update_texts(const TrainConfig& config, Index largest_u
   std::vector<std::string> texts{
       fmt::format("a sched.subgroup_params below {} (the largest update takes {} there)",
                   config.sched.subgroup_params, format_bytes(largest_update))};
-  if (std::ranges::none_of(sched::policies(),
-                           [&](const sched::Policy& own) { return own.name == scheduler; })) {
+  if (sched::own_policy(scheduler) == nullptr) {
     texts.emplace_back("STARPU_SCHED=dos (which knows what fits)");
     return texts;
   }

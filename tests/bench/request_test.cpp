@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "message_of.hpp"
 #include "simulated/exchange.hpp"
 
 namespace dos::bench {
@@ -23,18 +24,8 @@ Request request(const std::string& machine = "h100") {
   return {.machine = machine, .params = "1G", .subgroup = "8M", .gpu_memory = 2.5};
 }
 
-template <class Action>
-std::string caught(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 std::string error_of(const Request& request) {
-  return caught([&] { prepare(request, machines()); });
+  return test::message_of<Error>([&] { prepare(request, machines()); });
 }
 
 TEST(ParseParams, ReadsNumbersAndSuffixes) {
@@ -49,7 +40,7 @@ TEST(ParseParams, ReadsNumbersAndSuffixes) {
 
 TEST(ParseParams, RefusesWhatIsNoWholeNumberOfParameters) {
   for (const char* text : {"", "x", "0", "-1", "1.5", "16MB", "16 M", "1e300", "inf", "nan"})
-    EXPECT_THAT(caught([&] { parse_params("--params", text, 1); }),
+    EXPECT_THAT(test::message_of<Error>([&] { parse_params("--params", text, 1); }),
                 AllOf(HasSubstr("--params " + std::string(text)), HasSubstr("at least 1")));
 }
 
@@ -58,10 +49,11 @@ TEST(MachineOf, FindsTheNodeWithEnoughGpus) {
   EXPECT_EQ(machine_of("h100", 4, machines()).name, "h100-4x");
   EXPECT_EQ(machine_of("h100", 2, machines()).name, "h100-4x");
   EXPECT_EQ(machine_of("h100-4x", 1, machines()).name, "h100-4x");
-  EXPECT_THAT(caught([] { machine_of("h100", 3, machines()); }),
+  EXPECT_THAT(test::message_of<Error>([] { machine_of("h100", 3, machines()); }),
               AllOf(HasSubstr("--gpus 3"), HasSubstr("h100 has 1, h100-4x has 4")));
-  EXPECT_THAT(caught([] { machine_of("cpu-2core", 1, machines()); }), HasSubstr("no GPU in it"));
-  EXPECT_THAT(caught([] { machine_of("h1000", 1, machines()); }),
+  EXPECT_THAT(test::message_of<Error>([] { machine_of("cpu-2core", 1, machines()); }),
+              HasSubstr("no GPU in it"));
+  EXPECT_THAT(test::message_of<Error>([] { machine_of("h1000", 1, machines()); }),
               AllOf(HasSubstr("unknown machine 'h1000'"), HasSubstr("did you mean")));
 }
 
@@ -128,7 +120,7 @@ TEST(Prepare, RefusesMemoryThatHoldsNoSubgroup) {
   EXPECT_THAT(error_of(small), AllOf(HasSubstr("--gpu-memory: 0.01 GB"), HasSubstr("8000000"),
                                      HasSubstr("0.096 GB"), HasSubstr("--subgroup")));
   small.policy = "zero-offload";
-  EXPECT_EQ(error_of(small), "no error");
+  EXPECT_EQ(error_of(small), "");
   Request model = request("rtx4090");
   model.gpu_memory.reset();
   model.params = "10G";
@@ -151,7 +143,8 @@ TEST(Exchange, CarriesTaskAndResult) {
   EXPECT_FALSE(node_task_of(to_json(NodeTask{.policy = "lws"})).options.stride);
   const NodeResult result{.steps = {{1.5, 2, 3}}, .plan = "p", .obstacle = "o", .gpu_share = 0.5};
   EXPECT_EQ(to_json(node_result_of(to_json(result))), to_json(result));
-  EXPECT_EQ(caught([] { node_result_of(error_json("no \"such\" thing")); }), "no \"such\" thing");
+  EXPECT_EQ(test::message_of<Error>([] { node_result_of(error_json("no \"such\" thing")); }),
+            "no \"such\" thing");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "message_of.hpp"
 #include "rt/codelet.hpp"
 #include "rt/handle.hpp"
 #include "rt/submitter.hpp"
@@ -62,17 +63,6 @@ bool eventually(Condition&& condition) {
     sleep_ms(1);
   }
   return true;
-}
-
-/// What `action` says when it throws E; "" when it does not throw.
-template <class E, class Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace dos::test

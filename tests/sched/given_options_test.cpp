@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "message_of.hpp"
 #include "problems.hpp"
 #include "sched/registry.hpp"
 
@@ -15,18 +16,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-template <class Action>
-std::string caught(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 std::string unread(const std::string& policy, const PolicyOptions& given) {
-  return caught([&] { expect_read(policy, given, "--{} {}"); });
+  return test::message_of<Error>([&] { expect_read(policy, given, "--{} {}"); });
 }
 
 TEST(ExpectRead, NamesOptionPolicyAndThoseThatReadIt) {
@@ -46,10 +37,10 @@ TEST(ExpectRead, NamesOptionPolicyAndThoseThatReadIt) {
 
 TEST(ExpectRead, LetsPassWhatIsReadAndWhatAllRead) {
   for (const Policy& policy : policies())
-    EXPECT_EQ(unread(policy.name, {.residents = false, .half_duplex = true}), "no error");
-  EXPECT_EQ(unread("dos", {.share = 0.5, .window = 2}), "no error");
-  EXPECT_EQ(unread("twinflow", {.share = 0.5, .published = true}), "no error");
-  EXPECT_EQ(unread("dos-stride", {.stride = 2, .published = true}), "no error");
+    EXPECT_EQ(unread(policy.name, {.residents = false, .half_duplex = true}), "");
+  EXPECT_EQ(unread("dos", {.share = 0.5, .window = 2}), "");
+  EXPECT_EQ(unread("twinflow", {.share = 0.5, .published = true}), "");
+  EXPECT_EQ(unread("dos-stride", {.stride = 2, .published = true}), "");
 }
 
 // What the registry says of a policy is what its function does: an option that it does not read
@@ -74,17 +65,18 @@ TEST(ExpectRead, AgreesWithThePolicies) {
 TEST(ExpectWindowFits, NamesTheLargestThatFits) {
   Problem problem = test::simple_problem(12, 3, 12);
   const auto error_with = [&](Index window) {
-    return caught([&] { expect_window_fits(problem, {.window = window}, "sched.{} = {}"); });
+    return test::message_of<Error>(
+        [&] { expect_window_fits(problem, {.window = window}, "sched.{} = {}"); });
   };
   problem.memory[0].update = problem.held_bytes(0) * 5.5;
-  EXPECT_EQ(error_with(5), "no error");
+  EXPECT_EQ(error_with(5), "");
   EXPECT_THAT(error_with(6), AllOf(HasSubstr("sched.window = 6"), HasSubstr("at most 5 fit")));
   EXPECT_THAT(error_with(std::numeric_limits<Index>::max()), HasSubstr("at most 5 fit"));
   problem.memory[0].update = problem.held_bytes(0) * 0.5;
   EXPECT_THAT(error_with(1), HasSubstr("none fits, use smaller subgroups"));
   problem.memory.clear();
   problem.rates.gpus.clear();
-  EXPECT_EQ(error_with(9), "no error");
+  EXPECT_EQ(error_with(9), "");
 }
 
 }  // namespace
