@@ -85,6 +85,7 @@ void start_opencl(const TaskView& task) {
 
 template <CudaTask kTask>
 void start_cuda(const TaskView& task) {
+  forget_cuda_error();
   kTask(task, cuda_stream());
 }
 }  // namespace detail

@@ -107,6 +107,11 @@ void use_cuda_device(int device) {
          cudaGetErrorString(status));
 }
 
+void forget_cuda_error() {
+  // Faults of a kernel make the device useless, and come again.
+  static_cast<void>(cudaGetLastError());
+}
+
 CudaStream cuda_stream() {
   return starpu_cuda_get_local_stream();
 }

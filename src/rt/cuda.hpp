@@ -28,6 +28,11 @@ int cuda_device_of(int worker);
 /// cannot be used or StarPU was built without CUDA.
 void use_cuda_device(int device);
 
+/// Forgets the last error of a CUDA call on this thread. On a full device StarPU asks for memory
+/// until there is some, and leaves the error of an attempt in vain behind: whoever starts a kernel
+/// next would take it for that kernel's. Throws Error when StarPU was built without CUDA.
+void forget_cuda_error();
+
 /// The stream of the running CUDA worker. Throws Error when StarPU was built without CUDA.
 CudaStream cuda_stream();
 

@@ -31,6 +31,10 @@ void use_cuda_device(int /*device*/) {
   fail("{}", kAbsent);
 }
 
+void forget_cuda_error() {
+  fail("{}", kAbsent);
+}
+
 CudaStream cuda_stream() {
   fail("{}", kAbsent);
 }
