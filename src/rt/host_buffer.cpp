@@ -4,6 +4,7 @@
 #include <starpu.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -41,6 +42,15 @@ std::byte* map_huge(std::size_t bytes) {
   return raw + skip;
 }
 
+void pin(std::byte* data, std::size_t bytes) {
+  static std::atomic_flag warned;
+  if (starpu_memory_pin(data, bytes) == 0 || starpu_cuda_worker_get_count() == 0) return;
+  if (!warned.test_and_set())
+    log::warn(
+        "CUDA refuses to pin {} of host memory: copies to and from GPUs will not overlap kernels",
+        format_bytes(static_cast<Index>(bytes)));
+}
+
 }  // namespace
 
 HostBuffer::HostBuffer(Index bytes) {
@@ -49,7 +59,7 @@ HostBuffer::HostBuffer(Index bytes) {
   const bool huge = wanted >= kHugePage;
   mapped_bytes_ = round_up(wanted, huge ? kHugePage : kPage);
   data_ = huge ? map_huge(mapped_bytes_) : map_zeroed(mapped_bytes_);
-  starpu_memory_pin(data_, mapped_bytes_);
+  pin(data_, mapped_bytes_);
 }
 
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
