@@ -9,6 +9,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -90,6 +91,22 @@ class Rehearsal(InScratchFolder):
                                 text=True, check=False)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("build it first", result.stderr)
+
+
+class Commands(InScratchFolder):
+    def test_out_of_time_ends_what_a_command_has_started(self):
+        module = load()
+        stage = module.Stage(mock.Mock(output=self.folder, **{"seconds_left.return_value": 1}), "slow")
+        number = self.folder / "number"
+        with self.assertRaises(subprocess.TimeoutExpired):
+            stage.run("sh", "-c", f"sleep 60 & echo $! > {number}; wait")
+        state = Path("/proc") / number.read_text(encoding="utf-8").strip() / "stat"
+        for _ in range(100):
+            # Gone, or dead and not yet collected.
+            if not state.exists() or state.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "Z":
+                return
+            time.sleep(0.1)
+        self.fail("the command's child still runs")
 
 
 class Verdicts(unittest.TestCase):
