@@ -109,6 +109,25 @@ class Commands(InScratchFolder):
         self.fail("the command's child still runs")
 
 
+class Revisions(InScratchFolder):
+    def test_changes_that_are_not_committed_are_revisions_of_their_own(self):
+        def git(*command):
+            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], cwd=self.folder, check=True,
+                           capture_output=True)
+        revision = load().revision
+        source = self.folder / "kernel.cu"
+        source.write_text("a\n", encoding="utf-8")
+        for command in (["init"], ["add", "."], ["commit", "-m", "a"]):
+            git(*command)
+        seen = {revision(self.folder)}
+        for text in ("b\n", "c\n"):
+            source.write_text(text, encoding="utf-8")
+            seen.add(revision(self.folder))
+        self.assertEqual(len(seen), 3, seen)
+        source.write_text("a\n", encoding="utf-8")
+        self.assertIn(revision(self.folder), seen)
+
+
 class Verdicts(unittest.TestCase):
     def setUp(self):
         self.module = load()
