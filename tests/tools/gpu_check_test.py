@@ -109,6 +109,15 @@ class Commands(InScratchFolder):
         self.fail("the command's child still runs")
 
 
+class Builds(InScratchFolder):
+    def test_a_starpu_without_cuda_is_found_before_anything_is_compiled(self):
+        (self.folder / "CMakeCache.txt").write_text("DOS_STARPU_HAS_CUDA:INTERNAL=\n", encoding="utf-8")
+        module, stage = load(), mock.Mock()
+        with self.assertRaisesRegex(module.Failed, "without CUDA"):
+            module.build(mock.Mock(rehearses=False, build=self.folder), stage)
+        self.assertEqual(stage.run.call_count, 1)
+
+
 class Revisions(InScratchFolder):
     def test_changes_that_are_not_committed_are_revisions_of_their_own(self):
         def git(*command):
