@@ -58,6 +58,8 @@ __global__ void __launch_bounds__(kThreads)
               bool accumulate) {
   for (Index i = global_thread(); i < kSums * width; i += global_threads()) {
     float sum = 0;
+    // Few threads have work here: loads that do not wait for each other hide their latency.
+#pragma unroll 16
     for (Index part = 0; part < parts; ++part) sum += partials[part * kSums * width + i];
     G& to = out.at[i / width][i % width];
     to = from_float<G>(accumulate ? to_float(to) + sum : sum);
