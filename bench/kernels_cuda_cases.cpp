@@ -247,19 +247,21 @@ void KernelCases::add_attention() {
 }
 
 void KernelCases::add_products() {
-  add_linear("qkv", sizes_.width, 3 * sizes_.width);
-  add_linear("projection", sizes_.width, sizes_.width);
-  add_linear("up", sizes_.width, 4 * sizes_.width);
-  add_linear("down", 4 * sizes_.width, sizes_.width);
+  const Index tokens = sizes_.sequences * sizes_.context;
+  add_linear("qkv", tokens, sizes_.width, 3 * sizes_.width, true);
+  add_linear("projection", tokens, sizes_.width, sizes_.width, true);
+  add_linear("up", tokens, sizes_.width, 4 * sizes_.width, true);
+  add_linear("down", tokens, 4 * sizes_.width, sizes_.width, true);
+  add_linear("logits", sizes_.logit_rows, sizes_.width, sizes_.vocabulary, false);
 }
 
-void KernelCases::add_linear(const std::string& name, Index in, Index out) {
-  const Index tokens = sizes_.sequences * sizes_.context;
+void KernelCases::add_linear(const std::string& name, Index tokens, Index in, Index out,
+                             bool has_bias) {
   const double flops = 2 * amount(tokens, in, out);
   const GpuMemory* x = array(tokens * in);
   const GpuMemory* y = array(tokens * out);
   const GpuMemory* w = array(in * out);
-  const GpuMemory* bias = array(out);
+  const void* bias = has_bias ? array(out)->get() : nullptr;
   blocks_.push_back(std::make_unique<const void*>(w->get()));
   const CudaWeight weight{{out, in, out}, blocks_.back().get()};
   const LinearWeightBlock block{tokens, in, out, 0, out};
@@ -268,7 +270,7 @@ void KernelCases::add_linear(const std::string& name, Index in, Index out) {
                     .run =
                         [=, this] {
                           return linear_forward_cuda(context_, type_, tokens, x->get(), weight,
-                                                     bias->get(), nullptr, y->get());
+                                                     bias, nullptr, y->get());
                         },
                     .output = y});
   cases_.push_back({.name = name + " backward data",

@@ -45,7 +45,7 @@ class KernelCases {
   void add_embedding();
   void add_attention();
   void add_products();
-  void add_linear(const std::string& name, Index in, Index out);
+  void add_linear(const std::string& name, Index tokens, Index in, Index out, bool has_bias);
 
   KernelSizes sizes_;
   DType type_;

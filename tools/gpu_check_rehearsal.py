@@ -44,8 +44,8 @@ echo '# rehearsed' > "$2"
 echo 'cpu.update_rate 1 Gparam/s'
 """
 # One kernel that memory bounds and one that arithmetic bounds: their columns differ (bench/kernels_cuda.cpp).
-KERNELS_CUDA = SHELL + """[ "$1" = --json ] || exit 2
-echo '{"gpu": "NVIDIA Rehearsal 80GB", "sizes": "gpt2-124m", "sequences": 16, "context": 1024, "type": "bf16",
+KERNELS_CUDA = SHELL + """[ "$1 $2 $4 $6" = '--json --sizes --batch --context' ] || exit 2
+echo '{"gpu": "NVIDIA Rehearsal 80GB", "sizes": "'"$3"'", "sequences": '"$5"', "context": '"$7"', "type": "bf16",
 "copy_gb_per_s": 3000.0, "product_gflop_per_s": 700000.0, "kernels": [
 {"kernel": "gelu_forward", "ms": 0.07, "ms_least": 0.07, "ms_most": 0.08, "gb_per_s": 2600.0, "of_limit": 0.87,
 "finite": true},

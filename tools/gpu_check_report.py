@@ -18,11 +18,14 @@ def markdown(state):
     if stages.get("calibrate", {}).get("passed"):
         lines += ["", "## Rates", "", "```", stages["calibrate"]["result"]["output"].rstrip(), "```"]
     if stages.get("kernels", {}).get("passed"):
-        lines += kernel_table(stages["kernels"]["result"])
+        lines += ["", "## Kernels"]
+        for run in stages["kernels"]["result"]["runs"]:
+            lines += kernel_table(run)
     if stages.get("updates", {}).get("passed"):
         lines += update_table(stages["updates"]["result"])
     if stages.get("training", {}).get("passed"):
-        limit = stages.get("kernels", {}).get("result", {}).get("product_gflop_per_s")
+        runs = stages.get("kernels", {}).get("result", {}).get("runs", [{}])
+        limit = runs[0].get("product_gflop_per_s")
         lines += training_tables(stages["training"]["result"]["steps"], limit)
     return "\n".join(lines) + "\n"
 
@@ -32,12 +35,12 @@ def table(columns, rows):
     return lines + ["| " + " | ".join(format_cell(cell) for cell in row) + " |" for row in rows]
 
 
-def kernel_table(result):
+def kernel_table(run):
     # Kernels bound by memory have other columns than products.
-    columns = list(dict.fromkeys(column for row in result["kernels"] for column in row))
-    rows = [[row.get(column, "") for column in columns] for row in result["kernels"]]
-    return ["", "## Kernels", "", f"{result['gpu']}, {result['type']}, {result['sizes']}: copy "
-            f"{result['copy_gb_per_s']:.0f} GB/s, product of 8192 {result['product_gflop_per_s']:.0f} GFLOP/s", "",
+    columns = list(dict.fromkeys(column for row in run["kernels"] for column in row))
+    rows = [[row.get(column, "") for column in columns] for row in run["kernels"]]
+    return ["", f"{run['gpu']}, {run['type']}, {run['sizes']}, {run['sequences']} x {run['context']} tokens: copy "
+            f"{run['copy_gb_per_s']:.0f} GB/s, product of 8192 {run['product_gflop_per_s']:.0f} GFLOP/s", "",
             *table(columns, rows)]
 
 

@@ -66,7 +66,8 @@ class Rehearsal(InScratchFolder):
             for program in kernels:
                 self.assertRegex(log, f"\\$ compute-sanitizer --tool {tool} .*/{program}\n")
         page = (self.output / "report.md").read_text(encoding="utf-8")
-        for text in ("NVIDIA Rehearsal 80GB, 81920 MiB, driver 999.99", "| gelu_forward |", "| attention_forward |",
+        for text in ("NVIDIA Rehearsal 80GB, 81920 MiB, driver 999.99", "gpt2-124m, 16 x 1024 tokens: copy",
+                     "7b, 4 x 2048 tokens: copy", "| gelu_forward |", "| attention_forward |",
                      "cpu.update_rate", "| bf16 | gpu-only | 8000 |"):
             self.assertIn(text, page)
         self.assertEqual(len(stages["training"]["result"]["steps"]), 12)
