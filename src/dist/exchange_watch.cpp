@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/stop.hpp"
+
 namespace dos::dist {
 namespace {
 
@@ -17,25 +19,17 @@ constexpr Seconds kLongestPeriod{3600};
 }  // namespace
 
 ExchangeWatch::ExchangeWatch(const Exchange& exchange, std::function<void(const std::string&)> end)
-    : exchange_(exchange), end_(std::move(end)), thread_([this] { watch(); }) {}
+    : exchange_(exchange),
+      end_(std::move(end)),
+      thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 
-ExchangeWatch::~ExchangeWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stops_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
-void ExchangeWatch::watch() {
+void ExchangeWatch::watch(const std::stop_token& stop) {
   Index known = Exchange::kEnded;
   Index looks = 0;
-  std::unique_lock lock(mutex_);
   const auto period = [&] {
     return std::min(exchange_.timeout() / static_cast<double>(kLooks), kLongestPeriod);
   };
-  while (!changed_.wait_for(lock, period(), [&] { return stops_; })) {
+  while (sleep_unless_stopped(stop, period())) {
     const Index rounds = exchange_.rounds();
     const bool stands = rounds == known && rounds != Exchange::kEnded;
     known = rounds;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -21,17 +20,13 @@ class ExchangeWatch {
   ExchangeWatch(const Exchange& exchange, std::function<void(const std::string&)> end);
   ExchangeWatch(const ExchangeWatch&) = delete;
   ExchangeWatch& operator=(const ExchangeWatch&) = delete;
-  ~ExchangeWatch();
 
  private:
-  void watch();
+  void watch(const std::stop_token& stop);
 
   const Exchange& exchange_;
   std::function<void(const std::string&)> end_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stops_ = false;
-  std::thread thread_;
+  std::jthread thread_;  ///< last: ends before what it uses
 };
 
 }  // namespace dos::dist

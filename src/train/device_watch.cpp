@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/stop.hpp"
 #include "base/units.hpp"
 #include "rt/device.hpp"
 
@@ -67,22 +68,12 @@ DeviceWatch::DeviceWatch(double patience_s, const std::string& advice,
           "train_gpt: error: aborted while the memory of a device was full: if what was said "
           "before is about its memory,\n" +
           advice + "\n"),
-      thread_([this] { watch(); }) {}
+      thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 
-DeviceWatch::~DeviceWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stops_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
-void DeviceWatch::watch() {
+void DeviceWatch::watch(const std::stop_token& stop) {
   const std::chrono::duration<double> period(patience_s_ / static_cast<double>(kLooks));
   rt::StallDetector detector(kLooks);
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, period, [&] { return stops_; })) {
+  while (sleep_unless_stopped(stop, period)) {
     const std::vector<DeviceRoom> rooms = sources_.rooms();
     last_words_.apply(std::ranges::any_of(rooms, is_full));
     const rt::Progress now = sources_.progress();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,20 +47,16 @@ class DeviceWatch {
               std::function<void(const std::string&)> end, Sources sources = session_sources());
   DeviceWatch(const DeviceWatch&) = delete;
   DeviceWatch& operator=(const DeviceWatch&) = delete;
-  ~DeviceWatch();
 
  private:
-  void watch();
+  void watch(const std::stop_token& stop);
 
   double patience_s_;
   std::string advice_;
   std::function<void(const std::string&)> end_;
   Sources sources_;
   LastWords last_words_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stops_ = false;
-  std::thread thread_;
+  std::jthread thread_;  ///< last: ends before what it uses
 };
 
 }  // namespace dos::train
