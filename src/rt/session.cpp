@@ -95,8 +95,9 @@ Session::Session(const SessionConfig& config) {
   starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
   opencl_ = std::make_unique<OpenclPrograms>();
   try {
-    // To pin memory opens this thread's device, 0 by default: that may be another rank's.
-    if (cuda_workers() > 0)
+    // To pin memory opens this thread's device, 0 by default: that may be another rank's. StarPU's
+    // simulator has CUDA workers without CUDA.
+    if (has_cuda() && cuda_workers() > 0)
       use_cuda_device(cuda_device_of(starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0)));
     cuda_ = std::make_unique<CudaWorkspaces>();
   } catch (...) {
