@@ -2,6 +2,7 @@
 #include "planner/planner.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.hpp"
 #include "planner/subgroups.hpp"
@@ -71,15 +72,21 @@ sched::StateMemory memory_of_states(const MemoryUse& peak, const Settings& setti
   return memory;
 }
 
+/// States of the GPU that holds most: with residents on one and a longer window on another no GPU
+/// holds the most of both.
 void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, MemoryUse& use) {
-  units::Bytes window{0};
-  for (const units::Bytes bytes : plan.window_memory) window = std::max(window, bytes);
-  const double gpus = static_cast<double>(problem.gpus());
-  const units::Bytes resident = problem.total() *
-                                (plan.share(problem, sched::Placement::kResident) / gpus) *
-                                problem.cost.held();
+  std::vector<units::Bytes> resident(problem.rates.gpus.size());
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
+    const sched::Assignment& each = plan.assignments[i];
+    if (each.placement == sched::Placement::kResident)
+      resident[static_cast<std::size_t>(each.gpu)] += problem.held_bytes(static_cast<Index>(i));
+  }
   const sched::StateMemory& memory = problem.memory.front();
-  add_states(resident, window, memory.update - memory.resident, use);
+  const units::Bytes dead = memory.update - memory.resident;
+  std::vector<MemoryUse> uses(resident.size(), use);
+  for (std::size_t gpu = 0; gpu < uses.size(); ++gpu)
+    add_states(resident[gpu], plan.window_memory[gpu], dead, uses[gpu]);
+  use = *std::ranges::max_element(uses, {}, &MemoryUse::total);
 }
 
 /// Parameters whose gradients a rank's GPUs send to host memory during backward.

@@ -189,6 +189,20 @@ TEST(Memory, OfDeadActivationsIsTheUpdatesOnlyWhereTheyNeedIt) {
   EXPECT_GT(borrowed(1), units::Bytes(0));
 }
 
+TEST(Memory, IsThatOfTheFullestGpu) {
+  // Residents of four GPUs in whole subgroups, a window of what is left: no GPU has the most of
+  // both.
+  Request request = test::request("a100-4x", "llama-10b", 1);
+  const Forecast dos = forecast(request);
+  EXPECT_TRUE(dos.gpu.fits());
+  for (const char* baseline : {"gpu-only", "twinflow", "zero-offload"}) {
+    request.policy = baseline;
+    const Forecast other = forecast(request);
+    EXPECT_TRUE(other.gpu.fits()) << baseline;
+    EXPECT_LE(dos.plan.time, other.plan.time) << baseline;
+  }
+}
+
 TEST(Memory, RecomputeSavesActivations) {
   Request request = test::request("h100-4x", "llama-20b", 4);
   // It takes no more for states than it needs.
