@@ -2,11 +2,14 @@
 #include "planner/planner.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "planner/subgroups.hpp"
 #include "sched/given_options.hpp"
+#include "sched/interleave.hpp"
 #include "sched/registry.hpp"
 
 namespace dos::planner {
@@ -153,26 +156,59 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   return result;
 }
 
+/// Whether GPUs update no more than `share`; rounding to whole subgroups may add half of one.
+bool keeps_to(double share, const Forecast& result) {
+  const double rounding = static_cast<double>(result.problem.largest()) / 2;
+  return result.plan.gpu_share(result.problem) <= share + rounding / result.problem.total().value();
+}
+
+/// Room for this part of the gradients, and no larger share; nothing where that does not fit.
+std::optional<Forecast> forecast_within(Request request, double share, bool chooses_share) {
+  Forecast result = forecast_with(request, share);
+  if (result.plan.gpu_share(result.problem) > share && chooses_share) {
+    request.settings.policy.share = share;
+    result = forecast_with(request, share);
+  }
+  if (keeps_to(share, result) && result.gpu.fits()) return result;
+  return std::nullopt;
+}
+
+Forecast forecast_that_fits(const Request& request);
+
+/// What another policy comes to, if it is faster: dos proposes that.
+void try_others(const Request& request, std::optional<Forecast>& best) {
+  for (const sched::Policy& policy : sched::policies()) {
+    if (policy.name == request.policy) continue;
+    Request other = request;
+    other.policy = policy.name;
+    try {
+      Forecast result = forecast_that_fits(other);
+      if (!result.gpu.fits() || (best && !(result.plan.time < best->plan.time))) continue;
+      result.plan.policy = request.policy;
+      result.plan.reason = sched::reason_as(policy.name);
+      best = std::move(result);
+    } catch (const Error&) {
+      // It cannot place this problem.
+    }
+  }
+}
+
 Forecast forecast_that_fits(const Request& request) {
-  const Forecast all = forecast_with(request, 1);
+  Forecast all = forecast_with(request, 1);
   const Settings& settings = request.settings;
   if (all.gpu.fits() || settings.flush_in_update) return all;
   // Gradients of CPU subgroups leave during backward: less on the GPU needs less memory.
-  const bool free_share =
+  const bool chooses_share =
       request.policy == "dos" && !settings.policy.share && !settings.policy.stride;
+  std::optional<Forecast> best;
   for (const double share : {0.75, 0.5, 0.25, 0.0}) {
-    Request less = request;
-    Forecast result = forecast_with(less, share);
-    if (result.plan.gpu_share(result.problem) > share && free_share) {
-      less.settings.policy.share = share;
-      result = forecast_with(less, share);
-    }
-    // Rounding to whole subgroups may add half of one.
-    const double rounding = static_cast<double>(result.problem.largest()) / 2;
-    const double most = share + rounding / result.problem.total().value();
-    if (result.plan.gpu_share(result.problem) <= most && result.gpu.fits()) return result;
+    std::optional<Forecast> result = forecast_within(request, share, chooses_share);
+    if (!result || (best && !(result->plan.time < best->plan.time))) continue;
+    best = std::move(result);
+    if (!chooses_share) break;
   }
-  return all;
+  if (chooses_share) try_others(request, best);
+  return best ? std::move(*best) : std::move(all);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ class Search {
   void try_policy(const Policy& policy) {
     try {
       Plan plan = policy.plan(problem_, options_);
-      plan.reason = fmt::format("as {}, which no other share beats", policy.name);
+      plan.reason = reason_as(policy.name);
       consider(std::move(plan));
     } catch (const Error&) {
       // A policy that cannot place this problem proposes nothing.

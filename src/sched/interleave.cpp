@@ -33,6 +33,10 @@ const char* reason_for_all_cpu(const Problem& problem) {
                              : "the GPU cannot help: every update on the CPU";
 }
 
+std::string reason_as(const std::string& policy) {
+  return "as " + policy + ", which no other share beats";
+}
+
 void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
   for (std::size_t i = 0; i < plan.assignments.size() && !left.empty(); ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "sched/plan.hpp"
 
@@ -13,6 +14,8 @@ namespace dos::sched {
 Plan all_cpu(const Problem& problem);
 /// Why a plan updates everything there.
 const char* reason_for_all_cpu(const Problem& problem);
+/// Why `dos` takes what another policy proposes.
+std::string reason_as(const std::string& policy);
 
 /// Makes subgroups resident, from the first on, while their states fit into `amount` of each GPU.
 /// At the front they need no copy when the links have nothing to update yet, and the next forward
