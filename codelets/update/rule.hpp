@@ -11,11 +11,12 @@
 /// Optimizers that update every parameter from itself, its gradient and its own states. A rule is a
 /// struct in a file of its own, rules/<name>.hpp:
 ///
-///   kName        the name in the configuration, which is the file's
-///   kStates      names of the FP32 states of a parameter, as checkpoints call them; they start at
-///   0 kOperations  floating-point operations of element() that depend on the parameter Step FP32
-///   numbers that are the same for all parameters of a step element()    the update of one
-///   parameter; g is the clipped gradient step()       Step of step number `step`, counted from 1
+/// - kName: the name in the configuration, which is the file's
+/// - kStates: names of the FP32 states of a parameter, as checkpoints call them; they start at 0
+/// - kOperations: floating-point operations of element() that depend on the parameter
+/// - Step: FP32 numbers that are the same for all parameters of a step
+/// - element(): the update of one parameter; g is the clipped gradient
+/// - step(): Step of step number `step`, counted from 1
 ///
 /// Step and element() are compiled as C++, CUDA and OpenCL C from the same lines, those between the
 /// comments "OpenCL C begins" and "OpenCL C ends": no references, templates, namespaces, casts in
