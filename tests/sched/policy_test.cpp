@@ -163,6 +163,8 @@ TEST(Policy, AGpuThatCannotHelpGetsNothing) {
     EXPECT_EQ(drawn(plan), "CCCC");
     EXPECT_EQ(plan.reason, "there is no GPU: every update on the CPU");
   }
+  for (const char* policy : {"zero-offload", "twinflow"})
+    EXPECT_EQ(drawn(make_plan(policy, none)), "CCCC");
 }
 
 TEST(Policy, OneSubgroup) {

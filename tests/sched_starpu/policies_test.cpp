@@ -8,6 +8,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "base/error.hpp"
 #include "rt/submitter.hpp"
 #include "rt/tasks.hpp"
 #include "sched/registry.hpp"
@@ -40,6 +41,20 @@ const rt::Codelet& update_codelet() {
                                       .modes = {rt::Mode::kReadWrite, rt::Mode::kRead},
                                       .tail = {}});
   return codelet;
+}
+
+/// Why the policy has no plan where there is no GPU; nothing if it has one.
+std::string obstacle_without_gpu(const std::string& policy) {
+  sched::Problem problem;
+  problem.subgroups = {{.params = 1000}};
+  problem.rates.cpu_update = problem.rates.cpu_worker = units::gparams_per_second(1);
+  problem.rates.dram = units::gigabytes_per_second(100);
+  try {
+    sched::make_plan(policy, problem);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 class EveryPolicy : public testing::TestWithParam<std::string> {};
@@ -88,7 +103,7 @@ TEST_P(EveryPolicy, RunsEveryUpdateOnceAndInTheOrderOfItsData) {
   }
   const Report seen = report();
   // Without a GPU a policy that needs one says so, and the CPU does it all.
-  EXPECT_EQ(seen.obstacle.empty(), GetParam() != "gpu-only") << seen.obstacle;
+  EXPECT_EQ(seen.obstacle, obstacle_without_gpu(GetParam()));
   EXPECT_EQ(obstacle(), seen.obstacle);
   EXPECT_THAT(seen.plan, seen.obstacle.empty() ? HasSubstr("on the CPU") : HasSubstr(""));
   ASSERT_EQ(seen.steps.size(), 2U);
