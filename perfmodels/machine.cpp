@@ -18,6 +18,9 @@ using Place = std::function<std::string(const std::string& key)>;
 
 // Rounded numbers of one measurement may miss by a little.
 constexpr double kRounding = 1.001;
+/// More than any node has today. A rank may have all of them: the linear programme for so
+/// many takes a second.
+constexpr Index kMostGpus = 128;
 
 void expect_at_most(const Place& place, const char* low_key, const std::optional<Rate>& low_rate,
                     const char* high_key, const Rate& high) {
@@ -84,6 +87,8 @@ void Machine::validate(const std::function<std::string(const std::string& key)>&
         place("cpu.update_rate"), cpu_update_rate.value.value() / kGiga, traffic.value() / kGiga,
         dram_bandwidth.value.value() / kGiga);
   check_workers(*this, place);
+  if (gpus.value > kMostGpus)
+    fail("{}: node.gpus = {} must be at most {}", place("node.gpus"), gpus.value, kMostGpus);
   if (gpus.value > 0) check_links(*this, place);
 }
 

@@ -95,6 +95,8 @@ TEST(MachineFile, ErrorsNameFileLineAndRemedy) {
               HasSubstr("m.toml:16: link.both is missing in this section"));
   EXPECT_THAT(error_of(replaced("gpus = { value = 2", "gpus = { value = 1.5")),
               HasSubstr("whole number"));
+  EXPECT_THAT(error_of(replaced("gpus = { value = 2", "gpus = { value = 1000")),
+              HasSubstr("node.gpus = 1000 must be at most 128"));
   EXPECT_THAT(error_of(replaced("gpus = { value = 2", "gpus = { value = 0")),
               HasSubstr("m.toml:14: gpu.update_rate is given, but node.gpus is 0"));
   EXPECT_THAT(error_of(replaced("{ value = 25, unit = \"GB/s\", source = \"s\" }", "25")),
