@@ -118,8 +118,9 @@ void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked)
     const auto fitting = static_cast<Index>(std::floor(room / slot * (1 + 1e-12)));
     expect(fitting >= 1,
            "GPU {} has {:.3f} GB free for states during the update, one subgroup of {} parameters "
-           "needs {:.3f} GB: use a smaller sched.subgroup_params or policy zero-offload",
-           g, room.value() / 1e9, largest, slot.value() / 1e9);
+           "needs {:.3f} GB: use {}policy zero-offload",
+           g, room.value() / 1e9, largest, slot.value() / 1e9,
+           room.value() > 0 ? "a smaller sched.subgroup_params or " : "");
     expect(!asked || *asked <= fitting,
            "sched.window = {} subgroups of {} parameters need {:.3f} GB, GPU {} has {:.3f} GB: at "
            "most {}",

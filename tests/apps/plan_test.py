@@ -162,8 +162,11 @@ class Plan(unittest.TestCase):
         self.expect_error((*H100, "--model", "missing.toml"), "missing.toml")
         self.expect_error(("--machine", "this", "--machines", ".", "--model", "tiny"),
                           "machine 'this' needs", "does not exist")
-        self.expect_error(("--machine", "rtx4090", "--model", "llama-20b", "--policy", "gpu-only"),
+        self.expect_error(("--machine", "rtx4090", "--model", "llama-3b", "--policy", "gpu-only", "--set",
+                           "sched.subgroup_params=1000000000", "--set", "train.precision=fp32"),
                           "use a smaller sched.subgroup_params or policy zero-offload")
+        self.expect_error(("--machine", "rtx4090", "--model", "llama-20b", "--policy", "gpu-only"),
+                          "GPU 0 has 0.000 GB free", ": use policy zero-offload")
         (self.folder / "bad.toml").write_text("format = 1\n")
         self.expect_error(("--machine", "bad.toml", "--model", "tiny"), "bad.toml: 'description")
 

@@ -219,7 +219,11 @@ TEST(Policy, ErrorsSayWhatToDo) {
   EXPECT_THAT(error_of("gpu-only", small),
               HasSubstr("11.000 GB free for states during the update, one subgroup of 1000000000 "
                         "parameters needs 12.000 GB"));
-  EXPECT_THAT(error_of("dos", small, {.share = 0.5}), HasSubstr("use a smaller"));
+  EXPECT_THAT(error_of("dos", small, {.share = 0.5}),
+              HasSubstr("use a smaller sched.subgroup_params or policy zero-offload"));
+  Problem full = slow_link();
+  full.memory[0].update = units::gigabytes(0);
+  EXPECT_THAT(error_of("gpu-only", full), HasSubstr("needs 12.000 GB: use policy zero-offload"));
   EXPECT_EQ(drawn(make_plan("dos", small)), "CCCCCCCCCCCC");
   small.memory[0].update = units::gigabytes(30);
   EXPECT_THAT(error_of("dos-stride", small, {.stride = 2, .window = 5}), HasSubstr("at most 2"));
