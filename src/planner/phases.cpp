@@ -82,9 +82,10 @@ PhaseTimes phase_times(const ModelShape& shape, const perfmodels::Machine& machi
   PhaseTimes times = published ? in_turn(layers) : overlapped(layers, settings.zero, update);
   if (machine.gpus.value == 0) return times;
   if (settings.flush_is_blocking) {
-    expect(machine.published.has_value(),
-           "sched.flush_mode=blocking: machine {} has no [published] rates", machine.name);
-    times.backward += flushed / machine.published->blocking_flush.value;
+    expect(published,
+           "sched.flush_mode=blocking: only the published code does so: add "
+           "sched.published=true or leave it out");
+    times.backward += flushed / machine.published.value().blocking_flush.value;
   } else {
     // The published code casts on the GPU and moves FP32.
     const units::BytesPerParam bytes(published || settings.fp32 ? 4 : 2);

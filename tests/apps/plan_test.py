@@ -167,6 +167,8 @@ class Plan(unittest.TestCase):
                           "use a smaller sched.subgroup_params or policy zero-offload")
         self.expect_error(("--machine", "rtx4090", "--model", "llama-20b", "--policy", "gpu-only"),
                           "GPU 0 has 0.000 GB free", ": use policy zero-offload")
+        self.expect_error((*H100, "--model", "llama-7b", "--set", "sched.flush_mode=blocking"),
+                          "sched.flush_mode=blocking: ", "add sched.published=true")
         (self.folder / "bad.toml").write_text("format = 1\n")
         self.expect_error(("--machine", "bad.toml", "--model", "tiny"), "bad.toml: 'description")
 
