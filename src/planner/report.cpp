@@ -57,11 +57,11 @@ std::string report_text(const Request& request, const Forecast& forecast,
                         const sched::Replay& replay) {
   const sched::Plan& plan = forecast.plan;
   const sched::Problem& problem = forecast.problem;
-  std::string text =
-      fmt::format("{} ({:.3f} Gparam) on {} ({}), {} ranks, micro-batch {}\n{}\n\n",
-                  request.model.name, static_cast<double>(request.model.params()) / kGiga,
-                  request.machine.name, request.machine.description, request.ranks,
-                  request.micro_batch, forecast.fits() ? "fits" : "DOES NOT FIT");
+  std::string text = fmt::format(
+      "{} ({:.4g} M parameters) on {} ({}), {} rank{}, micro-batch {}\n{}\n\n", request.model.name,
+      static_cast<double>(request.model.params()) / 1e6, request.machine.name,
+      request.machine.description, request.ranks, request.ranks == 1 ? "" : "s",
+      request.micro_batch, forecast.fits() ? "fits" : "DOES NOT FIT");
   if (problem.gpus() > 0) text += memory_text("memory of a GPU", forecast.gpu);
   text += memory_text("memory of a node's host", forecast.host);
   text += fmt::format("\nplan of a rank, {} subgroups of at most {} parameters\n  {}\n  {}\n",
