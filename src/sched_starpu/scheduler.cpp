@@ -173,11 +173,18 @@ void Scheduler::place_update(TaskNote& note) {
   note.params = update.params;
   const bool restricted = is_restricted(note.task);
   announce(update, note);
-  Index group = 0;
+  Place place;
+  bool by_plan = true;
   {
     const std::lock_guard lock(mutex_);
-    const Place place = board_->place(note.subgroup);
-    group = note.group = group_of(place.device, note.task);
+    place = board_->place(note.subgroup);
+    note.group = group_of(place.device, note.task);
+    by_plan = !policy_.adapts || !board_->prefers_earliest_end();
+  }
+  if (!by_plan) choose_group(note, note.group);
+  const Index group = note.group;
+  {
+    const std::lock_guard lock(mutex_);
     const Device& device = node(group).device;
     note.is_resident = place.is_resident && device == place.device;
     note.travels = !device.is_cpu() && (!note.is_resident || place.arrives);
@@ -205,11 +212,13 @@ std::vector<double> Scheduler::starts() const {
 
 /// Earliest end over the groups, from history models, transfers and what waits there. A group whose
 /// speed is not known yet comes first, so that it becomes known; of a task without a model only
-/// what waits and transfers are known.
-void Scheduler::choose_group(TaskNote& note) const {
+/// what waits and transfers are known. Among GPUs an update keeps to its plan, which divides them
+/// evenly: forward finds the parameters there, and puts its work where they are.
+void Scheduler::choose_group(TaskNote& note, Index planned) const {
   const std::vector<double> start = starts();
   double best_end = std::numeric_limits<double>::infinity();
   for (Index g = 0; g < std::ssize(nodes_); ++g) {
+    if (planned > 0 && g > 0 && g != planned) continue;
     unsigned implementation = 0;
     const int runner = runner_of(nodes_[static_cast<std::size_t>(g)], note.task, &implementation);
     if (runner < 0) continue;

@@ -78,7 +78,8 @@ class Scheduler {
   void read_memory();
   /// Registers the update with the board, and plans if a plan is due.
   void announce(const UpdateTask& update, TaskNote& note);
-  void choose_group(TaskNote& note) const;
+  /// Sets the note's group to the one that ends the task first. `planned`: of an update, by plan.
+  void choose_group(TaskNote& note, Index planned = -1) const;
   /// In how many seconds each group can begin with another task.
   [[nodiscard]] std::vector<double> starts() const;
   [[nodiscard]] Index group_of(const Device& device, starpu_task* task) const;

@@ -73,7 +73,7 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
   known.task = task;
   if (current_.step == 0 || known.step == current_.step) begin_step();
   known.step = current_.step;
-  ++arrived_;
+  unfinished_ = ++arrived_ - executed_;
   return index;
 }
 
@@ -116,6 +116,8 @@ void UpdateBoard::plan_traffic(Known& known, Index index, const Place& place) {
 
 void UpdateBoard::begin_step() {
   if (current_.step > 0) end_step();
+  kept_pace_ = 2 * unfinished_ <= arrived_;
+  executed_ = 0;
   expected_ = std::exchange(arrived_, 0);
   is_moved_into_.assign(gpus_.size(), false);
   current_ = {.step = current_.step + 1, .flushed = std::exchange(next_flushed_, {})};
@@ -318,6 +320,7 @@ units::Seconds UpdateBoard::write_back_time(Index params, Device gpu) const {
 void UpdateBoard::executed(Index index, Device device, units::Seconds time) {
   Known& known = known_[static_cast<std::size_t>(index)];
   const units::Params params = params_of(known.task.params);
+  ++executed_;
   if (!device.is_cpu()) current_.executed_gpu += params;
   if (device != known.placed) {
     ++current_.moved;

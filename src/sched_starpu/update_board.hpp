@@ -82,6 +82,12 @@ class UpdateBoard {
   /// Whether as many updates have arrived as in the step before. Until then a device without work
   /// has work of its own to come.
   [[nodiscard]] bool all_arrived() const { return arrived_ >= expected_; }
+  /// Whether updates go where they end first: when most of the step before had run as its last one
+  /// arrived. Then they come no faster than they run and do not wait for each other, and a plan,
+  /// which is for all at once, says little about when each ends. A share that is asked for holds.
+  [[nodiscard]] bool prefers_earliest_end() const {
+    return plan_ && kept_pace_ && !options_.share && !options_.stride;
+  }
   /// Where an update that has arrived goes: decided once a step, by the plan that holds now.
   Place place(Index index);
 
@@ -168,7 +174,10 @@ class UpdateBoard {
   StepReport current_;
   units::Bytes next_flushed_{};   ///< of the step that comes
   Index arrived_ = 0;             ///< updates of this step
+  Index executed_ = 0;            ///< of them
+  Index unfinished_ = 0;          ///< of them, when the last one arrived
   Index expected_ = 0;            ///< updates of the step before
+  bool kept_pace_ = false;        ///< most of them had run when the last one arrived
   std::vector<StepReport> last_;  ///< as in Report
   StepReport all_;
   std::string obstacle_;

@@ -38,6 +38,34 @@ TEST(UpdateBoard, KnowsWhenAllUpdatesOfAStepHaveArrived) {
   EXPECT_TRUE(program.board.all_arrived());
 }
 
+TEST(UpdateBoard, UpdatesThatRunAsTheyComeRatherEndEarly) {
+  /// A step in which an update runs when `behind` more have arrived.
+  const auto step = [](UpdateBoard& board, const Program& program, Index behind) {
+    for (Index i = 0; i < kSubgroups + behind; ++i) {
+      if (i < kSubgroups) announce(board, program.task(i));
+      if (i >= behind) board.executed(i - behind, {}, units::Seconds(kParams / kCpuRate));
+    }
+  };
+  Program program("dos", surroundings(1));
+  program.step();
+  program.step();
+  program.arrive(0);
+  EXPECT_FALSE(program.board.prefers_earliest_end()) << "all came at once";
+  for (const auto& [behind, early] : {std::pair{0, true}, {19, true}, {20, false}, {39, false}}) {
+    UpdateBoard board("dos", {}, surroundings(1));
+    board.suggest(kParams, {.gpu = 0}, units::Seconds(kParams / kGpuRate));
+    step(board, program, behind);
+    EXPECT_FALSE(board.prefers_earliest_end()) << "no plan yet";
+    announce(board, program.task(0));
+    EXPECT_EQ(board.prefers_earliest_end(), early) << behind;
+  }
+  UpdateBoard fixed("dos", {.share = 0.5}, surroundings(1));
+  fixed.suggest(kParams, {.gpu = 0}, units::Seconds(kParams / kGpuRate));
+  step(fixed, program, 0);
+  announce(fixed, program.task(0));
+  EXPECT_FALSE(fixed.prefers_earliest_end()) << "the share is the user's";
+}
+
 TEST(UpdateBoard, FromTheSecondStepOnThePlanHolds) {
   Program program("dos", surroundings(1));
   program.step();
