@@ -3,7 +3,7 @@
 """simulated_graphs.py: whole task graphs under `dos` and `dmdas` on simulated nodes.
 
 Runs sched_graphs of the preset simgrid on the nodes of docs/performance/scheduler.md and prints its
-tables in Markdown. Simulated time is the same on every machine and each time."""
+table in Markdown. Simulated time is the same on every machine and each time."""
 
 import argparse
 import json
@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 SCHEDULERS = ("dos", "dmdas")
-TILES = (7, 10, 13, 16, 19)  # a side
+GRAPHS = ("cholesky", "training")
+SIZES = ((7, 4), (10, 6), (13, 8), (16, 10), (19, 12))  # tiles a side, lanes of the training graph
 MACHINE = """format = 1
 description = "a node of bench/simulated_graphs.py"
 
@@ -42,12 +43,12 @@ d2h = {{ value = {link}, unit = "GB/s", source = "by definition" }}
 both = {{ value = {both}, unit = "GB/s", source = "by definition" }}
 latency = {{ value = 10, unit = "us", source = "by definition" }}
 """
-# workers; GPUs, GFLOP/s of each; GB/s of a link each way; floats a side of a tile; training's own options.
+# workers; GPUs, GFLOP/s of each; GB/s of a link each way; floats a side of a tile; training's other options.
 NODES = {
     "fast": (8, 1, 5000, 50, 960, []),
-    "slow": (4, 1, 200, 50, 960, ["--lanes", 8]),
+    "slow": (4, 1, 200, 50, 960, []),
     "two": (8, 2, 1000, 10, 960, []),
-    "two-slow": (8, 2, 300, 10, 320, ["--layers", 24, "--lanes", 8, "--rows", 512]),
+    "two-slow": (8, 2, 300, 10, 320, ["--layers", 24, "--rows", 512]),
 }
 
 
@@ -75,7 +76,7 @@ class Node:
     """A simulated node, and StarPU's model of its bus in `folder`."""
 
     def __init__(self, options, name, folder):
-        workers, gpus, gflops, link, tile_size, self.training = NODES[name]
+        workers, gpus, gflops, link, tile_size, training = NODES[name]
         file = folder / f"{name}.toml"
         file.write_text(MACHINE.format(workers=workers, gpus=gpus, link=link, both=2 * link, memory=options.memory),
                         encoding="utf-8")
@@ -83,34 +84,38 @@ class Node:
         self.environment = {"STARPU_PERF_MODEL_DIR": str(folder / name), "STARPU_HOSTNAME": name,
                             "STARPU_HOME": str(folder), "STARPU_SILENT": "1"}
         self.command = [options.build / "bench/sched_graphs", "--simulated", "--json", "--workers", workers,
-                        "--gpus", gpus, "--gpu-gflops", gflops, "--tile-size", tile_size]
+                        "--gpus", gpus, "--gpu-gflops", gflops, "--tile-size", tile_size, *training]
         self.words = f"{workers} workers, {gpus} x {gflops} GFLOP/s on {link} GB/s, tiles of {tile_size}"
 
-    def milliseconds(self, graph, *more):
-        """By scheduler. StarPU starts once in a simulation: a process a scheduler."""
+    def ratios(self, tiles, lanes):
+        """Of dos to dmdas, by graph. StarPU starts once in a simulation: a process a scheduler."""
         times = []
         for scheduler in SCHEDULERS:
-            rows = json.loads(call([*self.command, "--schedulers", scheduler, "--rounds", 1, *more], self.environment))
-            times += [row["ms"] for row in rows if row["graph"] == graph]
-        return times
+            rows = json.loads(call([*self.command, "--schedulers", scheduler, "--rounds", 1, "--tiles", tiles,
+                                    "--lanes", lanes], self.environment))
+            times.append({row["graph"]: row["ms"] for row in rows})
+        dos, dmdas = times
+        return [dos[graph] / dmdas[graph] for graph in GRAPHS]
+
+
+def table_row(words, ratios):
+    """`ratios`: for each size, by graph."""
+    cells = [f"{statistics.geometric_mean(each):.3f} | {max(each):.3f}" for each in zip(*ratios)]
+    return f"| {words} | {' | '.join(cells)} |"
 
 
 def main():
     options = parse()
-    every, rows = [], []
-    print("| node | Cholesky, `dos` / `dmdas`: geometric mean of five sizes | worst |\n|---|---:|---:|", flush=True)
+    every = []
+    print("`dos` / `dmdas`: geometric mean and worst of five sizes\n")
+    print("| node | Cholesky | worst | training | worst |\n|---|---:|---:|---:|---:|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name in options.node or NODES:
             node = Node(options, name, Path(folder))
-            cholesky = [node.milliseconds("cholesky", "--tiles", tiles) for tiles in TILES]
-            ratios = [dos / dmdas for dos, dmdas in cholesky]
+            ratios = [node.ratios(*size) for size in SIZES]
             every += ratios
-            print(f"| {node.words} | {statistics.geometric_mean(ratios):.3f} | {max(ratios):.3f} |", flush=True)
-            dos, dmdas = node.milliseconds("training", "--tiles", TILES[0], *node.training)
-            rows.append(f"| {node.words} | {dmdas:.4g} | {dos:.4g} | {dos / dmdas:.3f} |")
-    print(f"| all | {statistics.geometric_mean(every):.3f} | {max(every):.3f} |\n")
-    print("| training graph on | `dmdas`, ms | `dos`, ms | `dos` / `dmdas` |\n|---|---:|---:|---:|")
-    print("\n".join(rows))
+            print(table_row(node.words, ratios), flush=True)
+    print(table_row("all", every))
 
 
 if __name__ == "__main__":
