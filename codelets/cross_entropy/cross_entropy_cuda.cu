@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/cross_entropy/cross_entropy_cuda.hpp"
 
+#include "codelets/cuda/exponential.cuh"
 #include "codelets/cuda/ordered_sum.hpp"
 #include "codelets/cuda/pack.cuh"
 #include "codelets/cuda/reduce.cuh"
@@ -14,14 +15,6 @@ using namespace cuda;
 /// the pass that sums and the pass that writes.
 constexpr int kRowThreads = 1024;
 constexpr float kNothing = -INFINITY;
-
-template <class T>
-__device__ __forceinline__ float exponential(float x) {
-  if constexpr (sizeof(T) == sizeof(BF16))
-    return __expf(x);
-  else
-    return expf(x);
-}
 
 /// A softmax denominator in the making: the sum of e^(x - largest) over what was added.
 struct Denominator {

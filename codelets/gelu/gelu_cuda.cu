@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/gelu/gelu_cuda.hpp"
 
+#include "codelets/cuda/exponential.cuh"
 #include "codelets/cuda/pack.cuh"
 
 namespace dos::codelets {
@@ -13,15 +14,7 @@ constexpr float kTwiceRootTwoOverPi = 1.5957691216057308F;
 // Beyond it the derivative is 0 or 1 to the last bit that counts: e^-87.
 constexpr float kFlat = 10.0F;
 
-/// e^x, and a quotient: correct to a few FP32 roundings, or fast, with errors of 2^-20 that a BF16
-/// result does not show.
-template <class T>
-__device__ __forceinline__ float exponential(float x) {
-  if constexpr (sizeof(T) == sizeof(BF16))
-    return __expf(x);
-  else
-    return expf(x);
-}
+/// a / b, rounded once, or fast and with one rounding more for BF16.
 template <class T>
 __device__ __forceinline__ float quotient(float a, float b) {
   if constexpr (sizeof(T) == sizeof(BF16))
