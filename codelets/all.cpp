@@ -10,6 +10,7 @@
 #include "codelets/layernorm/layernorm_codelet.hpp"
 #include "codelets/linear/linear_codelet.hpp"
 #include "codelets/reduce/reduce_codelet.hpp"
+#include "codelets/swiglu/swiglu_codelet.hpp"
 #include "codelets/tokens/tokens_codelet.hpp"
 #include "codelets/update/update_codelet.hpp"
 
@@ -21,15 +22,16 @@ std::vector<const rt::Codelet*> all_codelets() {
       &combine_norm_codelet(), &load_tokens_codelet(), &pack_codelet(),        &unpack_codelet()};
   for (const DType type : kActivationTypes)
     all.insert(all.end(),
-               {&attention_forward_codelet(type), &attention_backward_codelet(type),
+               {&attention_forward_codelet(type),     &attention_backward_codelet(type),
                 &cross_entropy_forward_codelet(type), &cross_entropy_forward_backward_codelet(type),
-                &embedding_forward_codelet(type), &gelu_forward_codelet(type),
-                &gelu_backward_codelet(type), &layernorm_forward_codelet(type),
-                &layernorm_backward_codelet(type), &layernorm_backward_last_codelet(type),
-                &linear_forward_codelet(type), &linear_residual_forward_codelet(type),
-                &linear_backward_data_codelet(type), &logits_forward_codelet(type),
-                &logits_backward_data_codelet(type), &sum_of_squares_codelet(type),
-                &take_gradient_codelet(type), &add_gradient_codelet(type)});
+                &embedding_forward_codelet(type),     &gelu_forward_codelet(type),
+                &gelu_backward_codelet(type),         &layernorm_forward_codelet(type),
+                &layernorm_backward_codelet(type),    &layernorm_backward_last_codelet(type),
+                &linear_forward_codelet(type),        &linear_residual_forward_codelet(type),
+                &linear_backward_data_codelet(type),  &logits_forward_codelet(type),
+                &logits_backward_data_codelet(type),  &sum_of_squares_codelet(type),
+                &swiglu_forward_codelet(type),        &swiglu_backward_codelet(type),
+                &take_gradient_codelet(type),         &add_gradient_codelet(type)});
   for (const GradientTypes& types : kGradientTypes)
     all.insert(
         all.end(),

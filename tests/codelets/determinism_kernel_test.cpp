@@ -8,6 +8,7 @@
 #include "codelets/layernorm/layernorm.hpp"
 #include "codelets/linear/linear.hpp"
 #include "codelets/reduce/reduce.hpp"
+#include "codelets/swiglu/swiglu.hpp"
 #include "codelets/update/rule_info.hpp"
 #include "codelets/update/update.hpp"
 #include "kernel_test.hpp"
@@ -46,6 +47,10 @@ TEST(KernelDeterminism, RowKernels) {
     expect_same_everywhere(kCount, kCount, [](const float* x, float* y) {
       codelets::gelu_forward_cpu<isa>(kCount, x, y);
     });
+    expect_same_everywhere(3 * kCount, 3 * kCount, [](const float* x, float* y) {
+      codelets::swiglu_forward_cpu<isa>({kTokens, kWidth}, x, y);
+      codelets::swiglu_backward_cpu<isa>({kTokens, kWidth}, x, x + 2 * kCount, y + kCount);
+    });
     expect_same_everywhere(kCount, kCount + 2 * kTokens, [](const float* x, float* y) {
       codelets::layernorm_forward_cpu<isa>(kTokens, kWidth, x, x, x + kWidth, y, y + kCount);
     });
@@ -71,6 +76,10 @@ TEST(KernelDeterminism, Bf16Kernels) {
     expect_same_everywhere<BF16>(kCount, kCount, [](const BF16* x, BF16* y) {
       codelets::gelu_forward_cpu<isa>(kCount, x, y);
       codelets::gelu_backward_cpu<isa>(kCount, x, y);
+    });
+    expect_same_everywhere<BF16>(3 * kCount, 3 * kCount, [](const BF16* x, BF16* y) {
+      codelets::swiglu_forward_cpu<isa>({kTokens, kWidth}, x, y);
+      codelets::swiglu_backward_cpu<isa>({kTokens, kWidth}, x, x + 2 * kCount, y + kCount);
     });
     expect_same_everywhere<BF16>(kCount, kCount + 2 * kWidth, [](const BF16* x, BF16* y) {
       codelets::layernorm_backward_cpu<isa>(kTokens, kWidth, x, x, statistics.data(), x, nullptr,

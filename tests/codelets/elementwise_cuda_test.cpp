@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GELU, initialisation and sums on an NVIDIA GPU.
+// GELU, SwiGLU, initialisation and sums on an NVIDIA GPU.
 #include <algorithm>
 
 #include "codelets/cuda_test.hpp"
@@ -8,7 +8,9 @@
 #include "codelets/init/init_cuda.hpp"
 #include "codelets/reduce/reduce.hpp"
 #include "codelets/reduce/reduce_cuda.hpp"
+#include "codelets/swiglu/swiglu_cuda.hpp"
 #include "reference/gelu.hpp"
+#include "reference/swiglu.hpp"
 
 namespace dos::test {
 namespace {
@@ -82,6 +84,84 @@ TEST_F(CudaKernel, GeluOfExtremes) {
     EXPECT_EQ(y.get(3), x.get(3));
     EXPECT_EQ(y.get(4), 0);
     EXPECT_EQ(y.get(5), 0);
+  }
+}
+
+// Rows and columns as kCounts, rows that packs divide and that they do not, more rows than one
+// round of a small grid, LLaMA's width.
+constexpr SwigluShape kSwigluShapes[] = {{0, 8},      {3, 0},      {1, 1},    {7, 1},    {1, 7},
+                                         {3, 8},      {5, 9},      {4, 20},   {2, 2047}, {3, 4097},
+                                         {300, 1000}, {40'001, 8}, {5, 11008}};
+
+/// Of an exponential, relative, in eps: FP32's, and, of up to 2^-126, BF16's (exponential.cuh).
+double exponential_error(DType type) {
+  return type == DType::kF32 ? 2 : 2 + 1.2 * 88;
+}
+
+// As in swiglu_kernel_test.cpp.
+TEST_F(CudaKernel, SwigluMatchesTheReference) {
+  constexpr double kFloor = 0x1p-118 * 0x1p7;
+  for (const SwigluShape& shape : kSwigluShapes)
+    for (const DType type : kElementTypes)
+      for (const Index shift : {0, 1}) {
+        SCOPED_TRACE(testing::Message() << name_of(type) << " " << shape.tokens << " x "
+                                        << shape.hidden << " + " << shift);
+        const Index count = shape.tokens * shape.hidden;
+        const Elements x(type, random_values(2 * count, 1, 3.0F), shift);
+        const Elements dout(type, random_values(count, 2), shift);
+        Elements out = unwritten(type, count, shift);
+        Elements dx = unwritten(type, 2 * count, shift);
+        const OnGpu x_there(x);
+        const OnGpu dout_there(dout);
+        Both out_there(out);
+        Both dx_there(dx);
+        expect_done(
+            swiglu_forward_cuda(cuda_context(), type, shape, x_there.get(), out_there.get()));
+        expect_done(swiglu_backward_cuda(cuda_context(), type, shape, x_there.get(),
+                                         dout_there.get(), dx_there.get()));
+        out_there.bring_back();
+        dx_there.bring_back();
+        const double error = exponential_error(type);
+        expect_rounded(out, reference::swiglu(shape.tokens, shape.hidden, x.values().data()),
+                       (error + 2.5) * kEps, kFloor);
+        expect_rounded(dx,
+                       reference::swiglu_gradient(shape.tokens, shape.hidden, x.values().data(),
+                                                  dout.values().data()),
+                       (error + 5) * kEps, kFloor);
+      }
+}
+
+TEST_F(CudaKernel, SwigluOfExtremes) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr SwigluShape kRow{1, 6};
+  const std::vector<float> gates{kInf, -kInf, kCudaNan, 1e30F, -1e30F, 0.0F};
+  for (const DType type : kElementTypes) {
+    std::vector<float> row = gates;
+    row.resize(12, 1.0F);
+    const Elements x(type, row);
+    const Elements dout(type, std::vector<float>(6, 1.0F));
+    Elements out = unwritten(type, 6);
+    Elements dx = unwritten(type, 12);
+    const OnGpu x_there(x);
+    const OnGpu dout_there(dout);
+    Both out_there(out);
+    Both dx_there(dx);
+    expect_done(swiglu_forward_cuda(cuda_context(), type, kRow, x_there.get(), out_there.get()));
+    expect_done(swiglu_backward_cuda(cuda_context(), type, kRow, x_there.get(), dout_there.get(),
+                                     dx_there.get()));
+    out_there.bring_back();
+    dx_there.bring_back();
+    EXPECT_EQ(out.get(0), kInf);
+    for (const Index i : {1, 2}) EXPECT_TRUE(std::isnan(out.get(i))) << i;
+    for (const Index i : {0, 1, 2}) EXPECT_TRUE(std::isnan(dx.get(i))) << i;
+    const float slopes[] = {1, 0, 0.5F};
+    for (const Index i : {3, 4, 5}) {
+      EXPECT_EQ(out.get(i), i == 3 ? x.get(i) : 0);
+      EXPECT_EQ(dx.get(i), slopes[i - 3]);
+    }
+    // Gradients of up are the results for up = 1.
+    for (Index i = 0; i < 6; ++i)
+      EXPECT_TRUE(dx.get(6 + i) == out.get(i) || std::isnan(out.get(i))) << i;
   }
 }
 

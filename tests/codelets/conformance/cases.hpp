@@ -9,7 +9,7 @@ namespace dos::test {
 
 std::vector<Case> attention_cases();
 std::vector<Case> collect_cases();
-std::vector<Case> elementwise_cases();  ///< gelu, fill, init_normal, round, load_tokens
+std::vector<Case> elementwise_cases();  ///< gelu, swiglu, fill, init_normal, round, load_tokens
 std::vector<Case> embedding_cases();
 std::vector<Case> layernorm_cases();
 std::vector<Case> linear_cases();

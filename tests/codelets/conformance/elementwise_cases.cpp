@@ -6,6 +6,8 @@
 #include "codelets/gelu/gelu.hpp"
 #include "codelets/gelu/gelu_codelet.hpp"
 #include "codelets/init/init_codelet.hpp"
+#include "codelets/swiglu/swiglu.hpp"
+#include "codelets/swiglu/swiglu_codelet.hpp"
 #include "codelets/tokens/tokens_codelet.hpp"
 
 namespace dos::test {
@@ -14,6 +16,8 @@ namespace {
 using namespace codelets;
 
 constexpr Index kCount = 37;  // two vectors of 16 and a rest
+constexpr SwigluShape kSwiglu{3, kCount};
+constexpr Index kGated = kSwiglu.tokens * kSwiglu.hidden;
 constexpr HandleRange kPart{.offset = 3, .count = 21};
 
 template <class T>
@@ -44,6 +48,41 @@ Case gelu_backward() {
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
               gelu_backward_cpu<kIsa>(kCount, m.at<const T>(0), m.at<T>(1));
+            });
+          },
+  };
+}
+
+template <class T>
+Case swiglu_forward() {
+  return {
+      .name = typed_name<T>("swiglu_forward"),
+      .codelet = &swiglu_forward_codelet(kTypeOf<T>),
+      .buffers = {reads(2 * kGated, Values::kUniform, kTypeOf<T>), writes(kGated, kTypeOf<T>)},
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit_swiglu_forward(s, kSwiglu, h[0], h[1], {}); },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              swiglu_forward_cpu<kIsa>(kSwiglu, m.at<const T>(0), m.at<T>(1));
+            });
+          },
+  };
+}
+
+template <class T>
+Case swiglu_backward() {
+  return {
+      .name = typed_name<T>("swiglu_backward"),
+      .codelet = &swiglu_backward_codelet(kTypeOf<T>),
+      .buffers = {reads(2 * kGated, Values::kUniform, kTypeOf<T>),
+                  reads(kGated, Values::kUniform, kTypeOf<T>), writes(2 * kGated, kTypeOf<T>)},
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit_swiglu_backward(s, kSwiglu, h[0], h[1], h[2], {}); },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              swiglu_backward_cpu<kIsa>(kSwiglu, m.at<const T>(0), m.at<const T>(1), m.at<T>(2));
             });
           },
   };
@@ -106,6 +145,10 @@ std::vector<Case> elementwise_cases() {
           gelu_backward<float>(),
           gelu_forward<BF16>(),
           gelu_backward<BF16>(),
+          swiglu_forward<float>(),
+          swiglu_backward<float>(),
+          swiglu_forward<BF16>(),
+          swiglu_backward<BF16>(),
           fill(),
           init_normal(),
           round(),
