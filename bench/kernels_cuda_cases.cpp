@@ -12,6 +12,7 @@
 #include "codelets/layernorm/layernorm_cuda.hpp"
 #include "codelets/linear/linear_cuda.hpp"
 #include "codelets/reduce/reduce_cuda.hpp"
+#include "codelets/swiglu/swiglu_cuda.hpp"
 
 namespace dos::bench {
 namespace {
@@ -27,6 +28,7 @@ double amount(Index a, Index b = 1, Index c = 1) {
 KernelCases::KernelCases(const KernelSizes& sizes, DType type, const CudaContext& context)
     : sizes_(sizes), type_(type), context_(context) {
   add_elementwise();
+  add_swiglu();
   add_layernorm();
   add_loss();
   add_embedding();
@@ -82,6 +84,33 @@ void KernelCases::add_elementwise() {
                       return sum_of_squares_cuda(context_, type_, count, x->get(),
                                                  sum->as<double>());
                     }});
+}
+
+// As wide as LLaMA's: with three matrices a feed-forward layer has 8/3 of the width, for as many
+// parameters as two have with 4, rounded up to whole tiles of a product.
+void KernelCases::add_swiglu() {
+  constexpr Index kTile = 256;
+  const SwigluShape shape{sizes_.sequences * sizes_.context,
+                          ceil_div(8 * sizes_.width, 3 * kTile) * kTile};
+  const Index count = shape.tokens * shape.hidden;
+  const double array_bytes = amount(count, size_of(type_));
+  const GpuMemory* x = array(2 * count);
+  const GpuMemory* out = array(count);
+  const GpuMemory* dx = array(2 * count);
+  cases_.push_back(
+      {.name = "swiglu_forward",
+       .bytes = 3 * array_bytes,
+       .run = [=,
+               this] { return swiglu_forward_cuda(context_, type_, shape, x->get(), out->get()); },
+       .output = out});
+  cases_.push_back({.name = "swiglu_backward",
+                    .bytes = 5 * array_bytes,
+                    .run =
+                        [=, this] {
+                          return swiglu_backward_cuda(context_, type_, shape, x->get(), out->get(),
+                                                      dx->get());
+                        },
+                    .output = dx});
 }
 
 void KernelCases::add_layernorm() {

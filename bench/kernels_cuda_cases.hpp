@@ -40,6 +40,7 @@ class KernelCases {
   const GpuMemory* numbers(Index count, DType of);
   const GpuMemory* random_tokens();
   void add_elementwise();
+  void add_swiglu();
   void add_layernorm();
   void add_loss();
   void add_embedding();
