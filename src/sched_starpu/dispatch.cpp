@@ -2,7 +2,7 @@
 #include "sched_starpu/dispatch.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 namespace dos::sched_starpu {
 namespace {
@@ -38,9 +38,14 @@ void Dispatch::push(const ReadyTasks::Key& key, TaskNote& note) {
   at(note.group).ready.add(key, &note);
 }
 
-void Dispatch::push_update(const ReadyTasks::Key& key, TaskNote& note) {
+void Dispatch::push_update(const ReadyTasks::Key& key, TaskNote& note, const UpdateBoard& board,
+                           double now) {
+  if (board.step() != std::exchange(step_, board.step())) step_begin_ = now;
   Group& group = at(note.group);
   group.queued_seconds += note.seconds;
+  const double kernel = value_of(board.expected(note.params, group.device, /*travels=*/false));
+  group.due.add_kernel(now, kernel / static_cast<double>(std::max<Index>(1, group.pace.workers())));
+  if (note.travels) group.due.add_states(now, value_of(board.expected(note.params, group.device)));
   const bool waits_its_turn = !group.device.is_cpu() && !note.travels;
   (waits_its_turn ? group.residents : group.updates).add(key, &note);
 }
@@ -70,8 +75,8 @@ ReadyTasks* Dispatch::first_with_room(Group& gpu, const UpdateBoard& board, doub
   return first;
 }
 
-TaskNote* Dispatch::enter(Group& gpu, TaskNote& note) {
-  gpu.window.enter(!note.travels);
+TaskNote* Dispatch::enter(Group& gpu, TaskNote& note, double now) {
+  gpu.window.enter(!note.travels, now);
   note.in_window = true;
   return &note;
 }
@@ -91,25 +96,34 @@ void Dispatch::admitted(ReadyTasks::Node&& node) {
 }
 
 double Dispatch::time_left(const Group& owner, const TaskNote& last, const UpdateBoard& board,
-                           double one) {
-  const auto waiting = static_cast<double>(owner.updates.size());
-  if (owner.device.is_cpu()) {
-    const auto workers = static_cast<double>(std::max<Index>(1, owner.pace.workers()));
-    return one * std::ceil((waiting + static_cast<double>(owner.ahead)) / workers);
-  }
-  const double streamed = waiting + static_cast<double>(owner.window.streamed());
-  const auto all = waiting + static_cast<double>(owner.residents.size() + owner.window.at_work());
-  if (!last.travels) return one * all;
+                           double one, double now) {
+  const Index waiting = owner.updates.size();
+  if (owner.device.is_cpu()) return owner.pace.time_left(waiting + owner.fetched.size(), one, now);
+  const auto streamed = static_cast<double>(waiting + owner.window.streamed());
+  const auto all = static_cast<double>(waiting + owner.residents.size() + owner.window.at_work());
+  const double working = owner.window.working(now);
+  if (!last.travels) return one * all - std::min(one, working);
   // Residents are updated while states are copied.
   const double resident = value_of(board.expected(last.params, owner.device, /*travels=*/false));
-  return std::max(one * streamed, resident * all);
+  return std::max(one * streamed - std::min(one, owner.window.streaming(now)),
+                  resident * all - std::min(resident, working));
 }
 
-bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const TaskNote& last,
-                                 const UpdateBoard& board, double now) {
+bool Dispatch::is_overdue(const Group& owner, const TaskNote& last, const UpdateBoard& board,
+                          double now) const {
+  const double one = value_of(board.expected(last.params, owner.device));
+  const auto workers = static_cast<double>(std::max<Index>(1, owner.pace.workers()));
+  const double planned = step_begin_ + board.planned_end(owner.device).value();
+  return now + time_left(owner, last, board, one, now) >
+         std::max(planned, owner.due.end()) + one / workers;
+}
+
+bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote& last,
+                           const UpdateBoard& board, double now) const {
   const auto mine = board.expected(last.params, idle.device);
   const auto theirs = board.expected(last.params, owner.device);
   if (!mine || !theirs) return false;
+  if (!is_overdue(owner, last, board, now)) return false;
   const double my_time = idle.pace.seconds(mine->value(), last.params, now);
   const double their_time = owner.pace.seconds(theirs->value(), last.params, now);
   // On a GPU it is the turn of those in the window first, and states come and go.
@@ -120,7 +134,7 @@ bool Dispatch::would_end_earlier(const Group& idle, const Group& owner, const Ta
     if (!is_late(owner, board, last.params, now)) return false;
     cost += 2 * theirs->value();
   }
-  return cost < time_left(owner, last, board, their_time);
+  return cost < time_left(owner, last, board, their_time, now);
 }
 
 void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
@@ -158,7 +172,7 @@ void Dispatch::ended(TaskNote& note, const UpdateBoard& board, double now) {
     note.in_window = false;
     return;
   }
-  group.window.leave(!note.travels);
+  group.window.leave(!note.travels, now);
   note.in_window = false;
   if (!note.is_resident)
     group.window.send_back(now, board.write_back_time(note.params, group.device).value());

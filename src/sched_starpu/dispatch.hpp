@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "sched_starpu/due_time.hpp"
 #include "sched_starpu/gpu_window.hpp"
 #include "sched_starpu/load.hpp"
 #include "sched_starpu/pace.hpp"
@@ -25,6 +26,7 @@ struct Group {
   Index ahead = 0;  ///< of the CPU: updates whose gradients are fetched, until they have run
   Pace pace{};
   Load load{};
+  DueTime due{};
   double queued_seconds = 0;   ///< of what waits
   double last_update_end = 0;  ///< seconds
 
@@ -63,7 +65,8 @@ class Dispatch {
   /// A task that is no update. The note stays the caller's, here and below.
   void push(const ReadyTasks::Key& key, TaskNote& note);
   /// An update, planned for the group that the note names.
-  void push_update(const ReadyTasks::Key& key, TaskNote& note);
+  void push_update(const ReadyTasks::Key& key, TaskNote& note, const UpdateBoard& board,
+                   double now);
 
   /// In how many seconds a worker of the group could begin with a task behind all that wait. Also
   /// with one that goes before them: the others wait longer then, and counting only what goes
@@ -81,15 +84,15 @@ class Dispatch {
     ReadyTasks* queue = first_with_room(group, board, now);
     if (queue == nullptr) return {};
     ReadyTasks::Node node = queue->take_first();
-    enter(group, *node.mapped());
+    enter(group, *node.mapped(), now);
     return node;
   }
   void admitted(ReadyTasks::Node&& node);
 
   /// What a worker of `group` runs next, null when there is nothing for it: the first of the
   /// group's tasks that `can_run` accepts; else the last update that waits elsewhere, if the policy
-  /// adapts and this worker would end it first. `board`: null before the first update. Does not
-  /// allocate.
+  /// adapts, its owner is overdue and this worker would end it first. `board`: null before the
+  /// first update. Does not allocate.
   template <class Predicate>
   TaskNote* take(Index group, Index worker, const UpdateBoard* board, double now,
                  Predicate&& can_run) {
@@ -122,14 +125,18 @@ class Dispatch {
                                     double now);
   /// The queue of a GPU whose first update goes next, null when there is room for none.
   [[nodiscard]] ReadyTasks* first_with_room(Group& gpu, const UpdateBoard& board, double now) const;
-  /// Whether a worker of `idle` would end `last`, which waits for `owner`, before `owner`.
-  [[nodiscard]] static bool would_end_earlier(const Group& idle, const Group& owner,
-                                              const TaskNote& last, const UpdateBoard& board,
-                                              double now);
+  /// Whether `owner` ends `last` more than one update later than the plan says, or than the time at
+  /// which its updates came allows, even if it keeps to what is expected of it from now on.
+  [[nodiscard]] bool is_overdue(const Group& owner, const TaskNote& last, const UpdateBoard& board,
+                                double now) const;
+  /// Whether `last`, which waits for `owner`, goes to a worker of `idle`: `owner` is overdue, and
+  /// `idle` would end it first, as fast as `owner` is now.
+  [[nodiscard]] bool should_help(const Group& idle, const Group& owner, const TaskNote& last,
+                                 const UpdateBoard& board, double now) const;
   /// In how many seconds `owner` has run all that waits for it, at `one` second an update, or all
   /// that is streamed if `last` is.
   [[nodiscard]] static double time_left(const Group& owner, const TaskNote& last,
-                                        const UpdateBoard& board, double one);
+                                        const UpdateBoard& board, double one, double now);
   void move(TaskNote& note, Index to, const UpdateBoard& board);
   void taken(TaskNote& note, Index worker, double now);
 
@@ -151,7 +158,7 @@ class Dispatch {
     if (gpu.device.is_cpu()) return nullptr;
     ReadyTasks* queue = first_with_room(gpu, board, now);
     if (queue == nullptr || !can_run(queue->first().task)) return nullptr;
-    return enter(gpu, *queue->take_first().mapped());
+    return enter(gpu, *queue->take_first().mapped(), now);
   }
 
   /// The last update of another group, moved to this one, and into its window if it is a GPU's.
@@ -159,33 +166,32 @@ class Dispatch {
   ReadyTasks::Node from_elsewhere(Index index, const UpdateBoard& board, double now,
                                   Predicate&& can_run) {
     Group& idle = at(index);
-    // Until then work of its own is to come.
-    if (!board.all_arrived()) return {};
+    // Until then work of its own is to come, or there is nothing to depart from.
+    if (!board.all_arrived() || !board.plan()) return {};
     for (Group& owner : groups_) {
       if (&owner == &idle || !owner.has_updates()) continue;
       ReadyTasks& queue = owner.farthest();
       const TaskNote& last = queue.last();
-      // The CPU's next: while nobody has planned, a GPU that takes them brings the memory of GPUs
-      // out of balance just before the plan reads it.
-      if (&queue == &owner.fetched && !board.plan()) continue;
       if (!idle.device.is_cpu() &&
           !idle.window.has_room(/*resident=*/false, limits(idle, board, last.params, now), now))
         continue;
-      if (!can_run(last.task) || !would_end_earlier(idle, owner, last, board, now)) continue;
+      if (!can_run(last.task) || !should_help(idle, owner, last, board, now)) continue;
       ReadyTasks::Node node = queue.take_last();
       move(*node.mapped(), index, board);
-      if (!idle.device.is_cpu()) enter(idle, *node.mapped());
+      if (!idle.device.is_cpu()) enter(idle, *node.mapped(), now);
       return node;
     }
     return {};
   }
 
-  static TaskNote* enter(Group& gpu, TaskNote& note);
+  static TaskNote* enter(Group& gpu, TaskNote& note, double now);
   ReadyTasks::Node next_ahead(Group& cpu) const;
 
   const bool adapts_;
   const Index most_streamed_;
   std::vector<Group> groups_;
+  Index step_ = 0;         ///< of the board, whose updates come
+  double step_begin_ = 0;  ///< seconds: when the first of them came
 };
 
 }  // namespace dos::sched_starpu

@@ -28,8 +28,16 @@ class GpuWindow {
     return streamed_ == 0 ||
            (streamed_ < limits.window && streamed_ + returning(now) < limits.slots);
   }
-  void enter(bool resident) { ++(resident ? residents_ : streamed_); }
-  void leave(bool resident) { --(resident ? residents_ : streamed_); }
+  void enter(bool resident, double now) {
+    if (at_work() == 0) working_since_ = now;
+    if (!resident && streamed_ == 0) streaming_since_ = now;
+    ++(resident ? residents_ : streamed_);
+  }
+  void leave(bool resident, double now) {
+    working_since_ = now;
+    if (!resident) streaming_since_ = now;
+    --(resident ? residents_ : streamed_);
+  }
   /// The states of one start their way back, which takes `seconds` once the link is free.
   void send_back(double now, double seconds) {
     last_return_ = seconds;
@@ -39,6 +47,14 @@ class GpuWindow {
   /// At work: prefetched or running.
   [[nodiscard]] Index at_work() const { return streamed_ + residents_; }
   [[nodiscard]] Index streamed() const { return streamed_; }
+  /// Seconds since the one before ended, or the first entered: what the next has had of its time.
+  [[nodiscard]] double working(double now) const {
+    return at_work() > 0 ? now - working_since_ : 0;
+  }
+  /// The same among streamed ones.
+  [[nodiscard]] double streaming(double now) const {
+    return streamed_ > 0 ? now - streaming_since_ : 0;
+  }
   [[nodiscard]] Index returning(double now) const {
     if (now >= returned_by_) return 0;
     return static_cast<Index>(std::ceil((returned_by_ - now) / last_return_ * (1 - kRounding)));
@@ -49,6 +65,8 @@ class GpuWindow {
   static constexpr double kRounding = 1e-9;
   Index streamed_ = 0;
   Index residents_ = 0;
+  double working_since_ = 0;
+  double streaming_since_ = 0;
   double returned_by_ = 0;
   double last_return_ = 0;
 };

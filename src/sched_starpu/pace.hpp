@@ -13,7 +13,10 @@ namespace dos::sched_starpu {
 /// this one sees it at the first.
 class Pace {
  public:
-  void add_worker() { workers_.emplace_back(); }
+  void add_worker() {
+    workers_.emplace_back();
+    free_in_.emplace_back();
+  }
   [[nodiscard]] Index workers() const { return static_cast<Index>(workers_.size()); }
 
   /// A worker begins with an update; a GPU's may begin with a second one before the first ends.
@@ -36,13 +39,24 @@ class Pace {
     return worst;
   }
 
+  /// In how many seconds the last of `waiting` updates ends, at `one` second each, behind those
+  /// that run. Pre: waiting > 0, and workers that do one after the other.
+  [[nodiscard]] double time_left(Index waiting, double one, double now) const {
+    for (std::size_t i = 0; i < workers_.size(); ++i)
+      free_in_[i] = workers_[i].running > 0 ? std::max(0.0, one - (now - workers_[i].since)) : 0;
+    const auto last = free_in_.begin() + (waiting - 1) % workers();
+    std::nth_element(free_in_.begin(), last, free_in_.end());
+    return *last + one * static_cast<double>(1 + (waiting - 1) / workers());
+  }
+
  private:
   struct Worker {
     Index running = 0;
     double since = 0;  ///< when it began, or ended the update before
   };
   std::vector<Worker> workers_;
-  double last_ = 0;  ///< seconds a parameter of the update that ended last
+  mutable std::vector<double> free_in_;  ///< work space: seconds, by worker
+  double last_ = 0;                      ///< seconds a parameter of the update that ended last
 };
 
 }  // namespace dos::sched_starpu

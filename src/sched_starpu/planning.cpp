@@ -17,6 +17,16 @@ bool is_resident_on(const sched::Assignment& assignment, Index gpu) {
   return assignment.placement == sched::Placement::kResident && assignment.gpu == gpu;
 }
 
+std::vector<units::Seconds> last_ends(const sched::Problem& problem, const sched::Plan& plan) {
+  std::vector<units::Seconds> ends(static_cast<std::size_t>(problem.gpus() + 1));
+  for (const sched::Activity& each : sched::replay(problem, plan, /*record=*/true).activities) {
+    if (each.work != sched::Work::kCpuUpdate && each.work != sched::Work::kGpuUpdate) continue;
+    units::Seconds& end = ends[static_cast<std::size_t>(each.gpu + 1)];
+    end = std::max(end, each.end);
+  }
+  return ends;
+}
+
 }  // namespace
 
 units::Seconds time_to_move(const sched::Problem& problem, const sched::Plan& now,
@@ -37,6 +47,18 @@ units::Seconds time_to_move(const sched::Problem& problem, const sched::Plan& no
   return longest;
 }
 
+namespace {
+
+bool is_worth_changing(const sched::Problem& problem, const sched::Plan& current,
+                       const sched::Plan& next) {
+  const units::Seconds now = sched::replay(problem, current).update_end;
+  const units::Seconds gain = now - next.time;
+  return gain > now * kGainWorthChanging &&
+         !(gain * kStepsToGainAMove < time_to_move(problem, current, next));
+}
+
+}  // namespace
+
 PlanOutcome carry_out(PlanOrder order) {
   PlanOutcome outcome{.order = std::move(order), .plan = {}, .obstacle = {}};
   const PlanOrder& given = outcome.order;
@@ -46,12 +68,9 @@ PlanOutcome carry_out(PlanOrder order) {
     outcome.obstacle = error.what();
     return outcome;
   }
-  if (!given.current) return outcome;
-  const units::Seconds now = sched::replay(given.problem, *given.current).update_end;
-  const units::Seconds gain = now - outcome.plan->time;
-  const units::Seconds cost = time_to_move(given.problem, *given.current, *outcome.plan);
-  if (gain <= now * kGainWorthChanging || gain * kStepsToGainAMove < cost)
+  if (given.current && !is_worth_changing(given.problem, *given.current, *outcome.plan))
     outcome.plan = given.current;
+  outcome.ends = last_ends(given.problem, *outcome.plan);
   return outcome;
 }
 

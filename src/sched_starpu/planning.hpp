@@ -26,6 +26,8 @@ struct PlanOutcome {
   PlanOrder order;
   std::optional<sched::Plan> plan;  ///< nothing when the policy cannot plan
   std::string obstacle;             ///< why it cannot
+  /// By device, the CPU first: when the plan has its last update end, from the step's first on.
+  std::vector<units::Seconds> ends{};
 };
 
 /// How long the links are busy when residents go where `next` has them instead of `now`: GPUs and

@@ -193,7 +193,7 @@ void Scheduler::place_update(TaskNote& note) {
       settings_.observer(note.task, note.params, static_cast<int>(node(group).id),
                          note.is_resident);
     starpu_push_task_end(note.task);
-    dispatch_.push_update({note.task->priority, arrivals_++}, note);
+    dispatch_.push_update({note.task->priority, arrivals_++}, note, *board_, now_seconds());
     ++waiting_;
   }
   // From here on the task may have run, and the note be gone.

@@ -187,6 +187,7 @@ void UpdateBoard::adopt(PlanOutcome outcome) {
   planned_subgroups_ = std::ssize(order.subgroups);
   planned_with_ = order.rates;
   plan_ = std::move(outcome.plan);
+  planned_ends_ = std::move(outcome.ends);
   problem_ = std::move(outcome.order.problem);
   obstacle_ = std::move(outcome.obstacle);
   count_slots();

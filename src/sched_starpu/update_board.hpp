@@ -79,6 +79,8 @@ class UpdateBoard {
   /// The plan that holds from now on.
   void adopt(PlanOutcome outcome);
 
+  /// The step of the updates that arrive, counted from 1.
+  [[nodiscard]] Index step() const { return current_.step; }
   /// Whether as many updates have arrived as in the step before. Until then a device without work
   /// has work of its own to come.
   [[nodiscard]] bool all_arrived() const { return arrived_ >= expected_; }
@@ -127,6 +129,11 @@ class UpdateBoard {
   [[nodiscard]] std::optional<units::Seconds> planned_time(Index params, Device device) const;
 
   [[nodiscard]] const std::optional<sched::Plan>& plan() const { return plan_; }
+  /// How long after the first update of a step the last one of a device ends by the plan. Pre:
+  /// there is one.
+  [[nodiscard]] units::Seconds planned_end(Device device) const {
+    return planned_ends_[static_cast<std::size_t>(device.gpu + 1)];
+  }
   /// Without what only the runtime knows: names, workers, times and bytes of the devices.
   [[nodiscard]] Report report() const;
   [[nodiscard]] std::optional<StepReport> step_report(Index step) const;
@@ -167,6 +174,7 @@ class UpdateBoard {
   std::vector<units::ParamsPerSecond> planned_with_;
   std::optional<sched::Problem> problem_;
   std::optional<sched::Plan> plan_;
+  std::vector<units::Seconds> planned_ends_;  ///< by device
   std::vector<Index> slots_;     ///< by GPU
   Index planned_subgroups_ = 0;  ///< what planned_with_ is for
   bool due_ = false;

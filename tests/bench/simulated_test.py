@@ -44,6 +44,12 @@ class Simulated(unittest.TestCase):
         for bytes in (result["bytes_h2d"], result["bytes_d2h"]):
             self.assertAlmostEqual(bytes, planned, delta=0.05 * planned)
 
+    def test_a_fixed_share_of_dos_is_kept_to(self):
+        # The best is 0.55: either leaves a device without work for half of the step.
+        for share in (0.3, 0.8):
+            result = simulated(*SMALL, "--subgroup", "16M", "--share", share)
+            self.assertAlmostEqual(result["gpu_share"], share, delta=16e6 / 1.28e9)
+
     def test_so_it_does_on_four_gpus(self):
         result = simulated("--machine", "h100-4x", "--gpus", 4, "--params", "20.48G", "--gpu-memory", 2.5)
         self.assertGreaterEqual(result["fraction_of_bound"], 0.95)

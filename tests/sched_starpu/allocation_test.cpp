@@ -29,6 +29,12 @@ TEST(Dispatch, TakingATaskAllocatesNothing) {
   dispatch.add_group({.gpu = 0});
   for (const Index group : {0, 0, 1}) dispatch.add_worker(group);
   std::vector<TaskNote> notes(static_cast<std::size_t>(kTasks));
+  const auto arrive = [&](TaskNote& note, int priority) {
+    return board.arrive({.subgroup = &note, .params = kParams, .priority = priority, .cost = {}});
+  };
+  // The second step has a plan.
+  for (Index i = 1; i < kTasks; i += 2)
+    arrive(notes[static_cast<std::size_t>(i)], static_cast<int>(i % 7));
   for (Index i = 0; i < kTasks; ++i) {
     TaskNote& note = notes[static_cast<std::size_t>(i)];
     const int priority = static_cast<int>(i % 7);
@@ -38,10 +44,10 @@ TEST(Dispatch, TakingATaskAllocatesNothing) {
       dispatch.push({priority, arrival}, note);
       continue;
     }
-    note.subgroup =
-        board.arrive({.subgroup = &note, .params = kParams, .priority = priority, .cost = {}});
+    note.subgroup = arrive(note, priority);
+    if (std::optional<PlanOrder> order = board.order()) board.adopt(carry_out(std::move(*order)));
     board.place(note.subgroup);
-    dispatch.push_update({priority, arrival}, note);
+    dispatch.push_update({priority, arrival}, note, board, 0);
   }
   const auto yes = [](const starpu_task* /*task*/) { return true; };
   const Index before = test::allocations();

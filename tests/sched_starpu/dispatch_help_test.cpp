@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a device without work takes an update that waits elsewhere: by what the other still has to
-// do, kernel by kernel and copy by copy.
+// When a device without work takes an update that waits elsewhere: where the other is late, and by
+// what it still has to do, kernel by kernel and copy by copy.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -13,6 +13,8 @@ namespace {
 constexpr Index kParams = 1'000'000;
 constexpr Index kCpu = 0;
 constexpr Index kGpu = 1;
+/// Seconds after the updates have come: whoever still has some is late.
+constexpr double kLater = 1e3;
 
 bool anything(starpu_task* /*task*/) {
   return true;
@@ -51,15 +53,18 @@ class Helping {
               .params = kParams,
               .is_resident = resident,
               .travels = group == kGpu && !resident};
-      dispatch_.push_update({0, pushed_++}, note);
+      dispatch_.push_update({0, pushed_++}, note, board_, 0);
     }
   }
-  /// What an idle worker takes from the other group.
-  TaskNote* take(Index group) { return dispatch_.take(group, 0, &board_, 0, anything); }
+  /// What an idle worker takes, first of its own group.
+  TaskNote* take(Index group, double now = kLater) {
+    return dispatch_.take(group, 0, &board_, now, anything);
+  }
+  void end(TaskNote& note, double now) { dispatch_.ended(note, board_, now); }
   /// What the group lets into its window, until it has no room.
-  Index admit(Index group) {
+  Index admit(Index group, double now = kLater) {
     Index admitted = 0;
-    while (auto node = dispatch_.admit(group, board_, 0, anything)) {
+    while (auto node = dispatch_.admit(group, board_, now, anything)) {
       ++admitted;
       dispatch_.admitted(std::move(node));
     }
@@ -72,6 +77,28 @@ class Helping {
   std::array<TaskNote, 256> notes_{};
   std::size_t pushed_ = 0;
 };
+
+// The CPU, with nothing to do, would need 12 ms for what ends on the GPU after 1.2 s: a plan that
+// says so, for a share that a user has fixed, has not gone wrong.
+TEST(DispatchHelp, ADeviceThatIsInTimeKeepsItsUpdates) {
+  Helping node(1, /*cpu_ms=*/12);
+  node.push(kGpu, 100);
+  EXPECT_EQ(node.take(kCpu, /*now=*/0), nullptr);
+  EXPECT_EQ(node.take(kCpu, /*now=*/0.0119), nullptr) << "late by less than one update";
+  EXPECT_NE(node.take(kCpu, /*now=*/0.0121), nullptr);
+}
+
+// One of ten updates took 30 ms instead of 12, and nine that take as long are left.
+TEST(DispatchHelp, HowLateADeviceWillBeCounts) {
+  Helping node(1, /*cpu_ms=*/12);
+  node.push(kGpu, 10);
+  node.admit(kGpu, /*now=*/0);
+  TaskNote* first = node.take(kGpu, /*now=*/0);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(node.take(kCpu, /*now=*/0.012), nullptr);
+  node.end(*first, /*now=*/0.030);
+  EXPECT_NE(node.take(kCpu, /*now=*/0.030), nullptr);
+}
 
 TEST(DispatchHelp, WhatIsStreamedCountsWithItsCopies) {
   Helping eight(1, /*cpu_ms=*/100);

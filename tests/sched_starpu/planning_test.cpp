@@ -54,6 +54,20 @@ std::vector<Index> homes(const sched::Plan& plan) {
   return result;
 }
 
+// What a device does is the same whatever the others do, where neither copies nor DRAM limit it.
+TEST(Planning, SaysWhenEachDeviceEnds) {
+  sched::Problem both = problem(1, /*cpu_rate=*/1e9);
+  both.cost.weight = units::BytesPerParam(0);
+  PlanOrder order = order_of(both);
+  order.policy = "dos-stride";
+  order.options.stride = 2;
+  const PlanOutcome outcome = carry_out(order);
+  ASSERT_EQ(outcome.ends.size(), 2U);
+  EXPECT_NEAR(outcome.ends[0].value(), 20e6 / 1e9, 1e-9) << "five rounds of four workers";
+  // 20 states in, one after the other, and the last kernel.
+  EXPECT_NEAR(outcome.ends[1].value(), 20 * kStateBytes / kLink + kParams / kGpuRate, 1e-9);
+}
+
 /// The same plan with the GPUs' names changed: as fast, and all residents somewhere else.
 sched::Plan exchanged(sched::Plan plan) {
   for (sched::Assignment& each : plan.assignments)

@@ -19,6 +19,9 @@ Surroundings surroundings_of(const SimulatedNode& node) {
   return result;
 }
 
+/// StarPU's workers do not sleep, unless it was built so: they ask again.
+constexpr double kPollSeconds = 1e-3;
+
 std::size_t place(Index index) {
   return static_cast<std::size_t>(index);
 }
@@ -41,6 +44,7 @@ SimulatedProgram::SimulatedProgram(const std::string& policy, const sched::Polic
     dispatch_.add_group({.gpu = group - 1});
     busy_.emplace_back(place(group == 0 ? node.cpu_workers : 1), false);
     for (std::size_t i = 0; i < busy_.back().size(); ++i) dispatch_.add_worker(group);
+    asks_again_.push_back(false);
   }
 }
 
@@ -76,7 +80,7 @@ void SimulatedProgram::arrive(Index subgroup) {
   note.is_resident = where.is_resident;
   note.travels = note.group > 0 && (!where.is_resident || where.arrives);
   has_states_[place(note.subgroup)] = !note.travels;
-  dispatch_.push_update({priority, static_cast<std::uint64_t>(subgroup)}, note);
+  dispatch_.push_update({priority, static_cast<std::uint64_t>(subgroup)}, note, board_, now_);
   // The CPU's gradients are there: they take no time of a link.
   admit(note.group);
   if (note.group == 0) wake(0);
@@ -106,10 +110,22 @@ void SimulatedProgram::wake(Index group) {
   for (Index worker = 0; worker < std::ssize(busy); ++worker) {
     if (busy[place(worker)]) continue;
     TaskNote* note = dispatch_.take(group, worker, &board_, now_, yes);
-    if (note == nullptr) return;
+    if (note == nullptr) return ask_again(group);
     busy[place(worker)] = true;
     run(*note, worker);
   }
+}
+
+void SimulatedProgram::ask_again(Index group) {
+  bool can_help = false;
+  for (Index other = 0; other < std::ssize(busy_); ++other)
+    can_help |= other != group && dispatch_.can_be_helped(other);
+  if (!can_help || asks_again_[place(group)]) return;
+  asks_again_[place(group)] = true;
+  at(now_ + kPollSeconds, [this, group] {
+    asks_again_[place(group)] = false;
+    wake(group);
+  });
 }
 
 void SimulatedProgram::run(TaskNote& note, Index worker) {

@@ -31,8 +31,8 @@ struct SimulatedStep {
 };
 
 /// A program of equal subgroups in virtual time: drives board and dispatch through the same calls
-/// in the same order as the scheduler does, workers sleep when it lets them, and events decide in
-/// the order of their time.
+/// in the same order as the scheduler does, workers without work ask again as StarPU's do, and
+/// events decide in the order of their time.
 class SimulatedProgram {
  public:
   static constexpr Index kParams = 1'000'000;
@@ -65,6 +65,7 @@ class SimulatedProgram {
   void arrive(Index subgroup);
   void admit(Index group);
   void wake(Index group);
+  void ask_again(Index group);
   void run(TaskNote& note, Index worker);
   void end(TaskNote& note, double started);
   void observe();
@@ -74,6 +75,7 @@ class SimulatedProgram {
   Dispatch dispatch_;
   std::vector<std::unique_ptr<TaskNote>> notes_;
   std::vector<std::vector<bool>> busy_;  ///< by group and worker
+  std::vector<bool> asks_again_;         ///< by group: a worker is about to
   std::vector<bool> has_states_;         ///< by subgroup: prefetched in this step, or resident
   std::vector<Link> links_;              ///< by GPU
   std::priority_queue<Event> events_;
