@@ -142,6 +142,7 @@ void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
   if (note.in_window) --at(note.group).ahead;
   note.in_window = false;
   note.group = to;
+  note.moved = MoveReason::kOverdue;
   note.is_resident = false;
   note.travels = !at(to).device.is_cpu();
   note.seconds = value_of(board.expected(note.params, at(to).device));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/types.hpp"
@@ -11,6 +12,12 @@
 struct starpu_task;
 
 namespace dos::sched_starpu {
+
+/// Why the scheduler lets an update run elsewhere than planned.
+enum class MoveReason : std::uint8_t {
+  kOverdue,  ///< an idle device took it from one that is overdue
+  kSooner,   ///< beside backward: where it ends first
+};
 
 /// What the scheduler knows of a task: of an update until it has run, of another until a worker
 /// takes it.
@@ -23,9 +30,10 @@ struct TaskNote {
   bool is_resident = false;  ///< an update whose states stay on the GPU
   bool travels = false;      ///< an update whose states come to the GPU first
   bool in_window = false;    ///< an update that a GPU prefetches or runs; of the CPU, its gradient
-  Index worker = 0;          ///< of the group, once it runs
-  double taken = 0;          ///< seconds: when the worker took it
-  double start = 0;          ///< seconds, data at hand
+  std::optional<MoveReason> moved{};  ///< an update that is not where it was planned
+  Index worker = 0;                   ///< of the group, once it runs
+  double taken = 0;                   ///< seconds: when the worker took it
+  double start = 0;                   ///< seconds, data at hand
 };
 
 /// Ready tasks by priority, then by arrival. Tasks move from one to another without allocation, so

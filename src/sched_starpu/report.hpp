@@ -24,14 +24,20 @@ struct StepReport {
   units::Params planned_gpu{};
   units::Params executed_gpu{};
   units::Params total{};
-  Index moved = 0;  ///< updates that ran elsewhere than planned
+  Index updates = 0;  ///< that have run
+  Index moved = 0;    ///< of those, elsewhere than planned
+  // Of those, by MoveReason; the others cannot run where they were planned.
+  Index overdue = 0;
+  Index sooner = 0;
+  units::Params to_cpu{};  ///< of those: planned for GPUs, run by the CPU
+  units::Params to_gpu{};  ///< planned for the CPU, run by GPUs
   /// Gradients of the CPU's updates that started their way to host memory as soon as backward had
   /// written them, and what the CPU's updates waited for data, on average over its workers.
   units::Bytes flushed{};
   units::Seconds waited{};
-  /// By GPU: what the updates have to move when they run as planned, states that move in or out for
-  /// good included.
-  std::vector<Traffic> planned{};
+  /// By GPU: what the updates that have run had to move: what the plan says, but for those that
+  /// were moved. States that come or leave for good are included.
+  std::vector<Traffic> needed{};
 };
 
 /// What a device did: the CPU workers together, or a GPU.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched_starpu/scheduler.hpp"
 
-#include <cstring>
 #include <limits>
 
 #include "base/error.hpp"
@@ -74,14 +73,6 @@ void Scheduler::add_workers(std::span<const int> workers) {
   }
 }
 
-bool Scheduler::is_update(starpu_task* task) const {
-  const starpu_perfmodel* model = task->cl == nullptr ? nullptr : task->cl->model;
-  return model != nullptr && model->symbol != nullptr && STARPU_TASK_GET_NBUFFERS(task) > 0 &&
-         bytes_of(STARPU_TASK_GET_HANDLE(task, 0)) >= sizeof(float) &&
-         std::strncmp(model->symbol, settings_.update_prefix.c_str(),
-                      settings_.update_prefix.size()) == 0;
-}
-
 Surroundings Scheduler::surroundings() const {
   Surroundings result;
   result.cpu_workers = std::max<Index>(1, std::ssize(nodes_.front().workers));
@@ -101,7 +92,7 @@ Surroundings Scheduler::surroundings() const {
 void Scheduler::push(starpu_task* task) {
   auto* note = new TaskNote{.task = task};
   task->sched_data = note;
-  if (is_update(task))
+  if (is_update(task, settings_))
     place_update(*note);
   else
     place_other(*note);
@@ -181,8 +172,10 @@ void Scheduler::place_update(TaskNote& note) {
     note.group = group_of(place.device, note.task);
     by_plan = !policy_.adapts || !board_->prefers_earliest_end();
   }
-  if (!by_plan) choose_group(note, note.group);
+  const Index planned = note.group;
+  if (!by_plan) choose_group(note, planned);
   const Index group = note.group;
+  if (group != planned) note.moved = MoveReason::kSooner;
   {
     const std::lock_guard lock(mutex_);
     const Device& device = node(group).device;
@@ -374,7 +367,7 @@ void Scheduler::after_execution(starpu_task* task) {
     // A GPU's worker starts a task while the one before still runs.
     const double last_end = dispatch_.groups()[static_cast<std::size_t>(group)].last_update_end;
     const double start = device.is_cpu() ? note->start : std::max(note->start, last_end);
-    board_->executed(note->subgroup, device, units::Seconds(now - start));
+    board_->executed(note->subgroup, device, units::Seconds(now - start), note->moved);
     if (device.is_cpu()) board_->waited(units::Seconds(note->start - note->taken));
     dispatch_.ended(*note, *board_, now);
     help = dispatch_.can_be_helped(group);

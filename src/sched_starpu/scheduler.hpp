@@ -63,7 +63,6 @@ class Scheduler {
   };
 
   Node& node(Index group) { return nodes_[static_cast<std::size_t>(group)]; }
-  [[nodiscard]] bool is_update(starpu_task* task) const;
   [[nodiscard]] Surroundings surroundings() const;
   void place_update(TaskNote& note);
   void place_other(TaskNote& note);

@@ -27,13 +27,18 @@ void add(StepReport& sum, const StepReport& step) {
   sum.planned_gpu += step.planned_gpu;
   sum.executed_gpu += step.executed_gpu;
   sum.total += step.total;
+  sum.updates += step.updates;
   sum.moved += step.moved;
+  sum.overdue += step.overdue;
+  sum.sooner += step.sooner;
+  sum.to_cpu += step.to_cpu;
+  sum.to_gpu += step.to_gpu;
   sum.flushed += step.flushed;
   sum.waited += step.waited;
-  sum.planned.resize(step.planned.size());
-  for (std::size_t gpu = 0; gpu < step.planned.size(); ++gpu) {
-    sum.planned[gpu].in += step.planned[gpu].in;
-    sum.planned[gpu].out += step.planned[gpu].out;
+  sum.needed.resize(step.needed.size());
+  for (std::size_t gpu = 0; gpu < step.needed.size(); ++gpu) {
+    sum.needed[gpu].in += step.needed[gpu].in;
+    sum.needed[gpu].out += step.needed[gpu].out;
   }
 }
 
@@ -73,7 +78,7 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
   known.task = task;
   if (current_.step == 0 || known.step == current_.step) begin_step();
   known.step = current_.step;
-  unfinished_ = ++arrived_ - executed_;
+  unfinished_ = ++arrived_ - current_.updates;
   return index;
 }
 
@@ -82,46 +87,54 @@ Place UpdateBoard::place(Index index) {
   Known& known = known_[static_cast<std::size_t>(index)];
   result.arrives = result.is_resident && known.home != result.device.gpu;
   if (result.arrives) is_moved_into_[static_cast<std::size_t>(result.device.gpu)] = true;
-  known.has_moved = known.placed != result.device;
-  known.placed = result.device;
+  known.has_moved = known.placed.device != result.device;
+  known.placed = result;
   const units::Params params = params_of(known.task.params);
   current_.total += params;
   if (!result.device.is_cpu()) current_.planned_gpu += params;
-  if (!gpus_.empty()) plan_traffic(known, index, result);
   return result;
 }
 
-void UpdateBoard::plan_traffic(Known& known, Index index, const Place& place) {
+void UpdateBoard::count_share(const Known& known, Device device, std::optional<MoveReason> reason) {
+  const units::Params params = params_of(known.task.params);
+  const Device planned = known.placed.device;
+  ++current_.updates;
+  if (!device.is_cpu()) current_.executed_gpu += params;
+  if (device == planned) return;
+  ++current_.moved;
+  if (!reason) return;
+  ++(*reason == MoveReason::kOverdue ? current_.overdue : current_.sooner);
+  if (device.is_cpu()) current_.to_cpu += params;
+  if (planned.is_cpu()) current_.to_gpu += params;
+}
+
+void UpdateBoard::count_traffic(Known& known, Index index, const Place& place) {
   const units::Params params = params_of(known.task.params);
   const sched::UpdateCost& cost = known.task.cost;
   const auto move = [&](Index gpu, units::BytesPerParam in, units::BytesPerParam out) {
-    Traffic& traffic = current_.planned[static_cast<std::size_t>(gpu)];
+    Traffic& traffic = current_.needed[static_cast<std::size_t>(gpu)];
     traffic.in += params * in;
     traffic.out += params * out;
   };
   const Index gpu = place.device.gpu;
   const units::BytesPerParam none{0};
-  if (gpu >= 0 && !place.is_resident) {
-    move(gpu, known.home < 0 ? cost.streamed_in() : cost.host_gradient, cost.streamed_out());
-    known.home = -1;
-    return;
-  }
-  if (known.home >= 0 && known.home != gpu) move(known.home, none, cost.state);
+  const bool is_here = known.home >= 0 && known.home == gpu;
+  if (known.home >= 0 && !is_here) move(known.home, none, cost.state);
   if (gpu < 0)
     move(index % std::ssize(gpus_), cost.weight, cost.gradient);
   else
-    move(gpu, cost.host_gradient + (known.home == gpu ? none : cost.state), cost.host_parameter);
-  known.home = gpu;
+    move(gpu, is_here ? cost.host_gradient : cost.streamed_in(),
+         place.is_resident ? cost.host_parameter : cost.streamed_out());
+  known.home = place.is_resident ? gpu : -1;
 }
 
 void UpdateBoard::begin_step() {
   if (current_.step > 0) end_step();
   kept_pace_ = 2 * unfinished_ <= arrived_;
-  executed_ = 0;
   expected_ = std::exchange(arrived_, 0);
   is_moved_into_.assign(gpus_.size(), false);
   current_ = {.step = current_.step + 1, .flushed = std::exchange(next_flushed_, {})};
-  current_.planned.resize(gpus_.size());
+  current_.needed.resize(gpus_.size());
   if (current_.step == 1) return;
   if (!rates_are_known()) {
     obstacle_ = "no update has run on every device yet, or its codelet cannot run on all of them";
@@ -318,21 +331,20 @@ units::Seconds UpdateBoard::write_back_time(Index params, Device gpu) const {
          params_of(params) * known_.front().task.cost.streamed_out() / link.d2h;
 }
 
-void UpdateBoard::executed(Index index, Device device, units::Seconds time) {
+void UpdateBoard::executed(Index index, Device device, units::Seconds time,
+                           std::optional<MoveReason> reason) {
   Known& known = known_[static_cast<std::size_t>(index)];
-  const units::Params params = params_of(known.task.params);
-  ++executed_;
-  if (!device.is_cpu()) current_.executed_gpu += params;
-  if (device != known.placed) {
-    ++current_.moved;
-    known.home = -1;
-  }
+  const Place& placed = known.placed;
+  count_share(known, device, reason);
+  if (!gpus_.empty())
+    count_traffic(known, index, device == placed.device ? placed : Place{.device = device});
   if (!(time.value() > 0) || known.task.params == 0) return;
   const bool settles_in =
-      !device.is_cpu() && (known.has_moved || device != known.placed ||
+      !device.is_cpu() && (known.has_moved || device != placed.device ||
                            is_moved_into_[static_cast<std::size_t>(device.gpu)]);
   LearnedRate& rate = rate_of(device);
-  settles_in ? rate.glimpse(params / time) : rate.see(params / time);
+  const units::ParamsPerSecond seen = params_of(known.task.params) / time;
+  settles_in ? rate.glimpse(seen) : rate.see(seen);
 }
 
 units::Seconds UpdateBoard::update_time(Index params, Device device, units::ParamsPerSecond rate,

@@ -10,6 +10,7 @@
 #include "sched/policy.hpp"
 #include "sched_starpu/learned_rate.hpp"
 #include "sched_starpu/planning.hpp"
+#include "sched_starpu/ready_tasks.hpp"
 #include "sched_starpu/report.hpp"
 
 namespace dos::sched_starpu {
@@ -111,8 +112,10 @@ class UpdateBoard {
   /// An update has run in `time` on one CPU worker or on a GPU, data at hand. On a GPU where it was
   /// not in the step before, or to which residents come in this step, the time may hold what memory
   /// takes: it is the rate only until another is known. A plan from such rates would move more, and
-  /// be wrong again.
-  void executed(Index index, Device device, units::Seconds time);
+  /// be wrong again. `reason`: why it ran elsewhere than planned; nothing if the place that is
+  /// planned cannot run it.
+  void executed(Index index, Device device, units::Seconds time,
+                std::optional<MoveReason> reason = {});
 
   /// The subgroup with this gradient, if the CPU will update it.
   [[nodiscard]] std::optional<Index> updated_on_cpu(const void* gradient) const;
@@ -144,7 +147,7 @@ class UpdateBoard {
     UpdateTask task;
     Index step = 0;          ///< in which it was seen last
     Index position = -1;     ///< in problem_, once there is a plan
-    Device placed{};         ///< in that step
+    Place placed{};          ///< in that step
     bool has_moved = false;  ///< placed elsewhere in the step before
     Index home = -1;         ///< the GPU on which its states stay
   };
@@ -154,7 +157,9 @@ class UpdateBoard {
                                            bool travels) const;
   void begin_step();
   void end_step();
-  void plan_traffic(Known& known, Index index, const Place& place);
+  void count_share(const Known& known, Device device, std::optional<MoveReason> reason);
+  /// What an update moves that runs there.
+  void count_traffic(Known& known, Index index, const Place& place);
   [[nodiscard]] bool rates_are_known() const;
   [[nodiscard]] units::ParamsPerSecond gpu_rate(std::size_t gpu) const;
   [[nodiscard]] bool rates_have_changed() const;
@@ -175,14 +180,13 @@ class UpdateBoard {
   std::optional<sched::Problem> problem_;
   std::optional<sched::Plan> plan_;
   std::vector<units::Seconds> planned_ends_;  ///< by device
-  std::vector<Index> slots_;     ///< by GPU
-  Index planned_subgroups_ = 0;  ///< what planned_with_ is for
+  std::vector<Index> slots_;                  ///< by GPU
+  Index planned_subgroups_ = 0;               ///< what planned_with_ is for
   bool due_ = false;
   bool being_planned_ = false;
   StepReport current_;
   units::Bytes next_flushed_{};   ///< of the step that comes
   Index arrived_ = 0;             ///< updates of this step
-  Index executed_ = 0;            ///< of them
   Index unfinished_ = 0;          ///< of them, when the last one arrived
   Index expected_ = 0;            ///< updates of the step before
   bool kept_pace_ = false;        ///< most of them had run when the last one arrived

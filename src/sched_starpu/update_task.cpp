@@ -2,6 +2,7 @@
 #include "sched_starpu/update_task.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "sched_starpu/runtime_version.hpp"
 
@@ -42,6 +43,13 @@ starpu_data_handle_t masters_of_device(starpu_task* task, const Settings& settin
 
 double bytes_of(starpu_data_handle_t handle) {
   return static_cast<double>(starpu_data_get_size(handle));
+}
+
+bool is_update(starpu_task* task, const Settings& settings) {
+  const starpu_perfmodel* model = task->cl == nullptr ? nullptr : task->cl->model;
+  return model != nullptr && model->symbol != nullptr && STARPU_TASK_GET_NBUFFERS(task) > 0 &&
+         bytes_of(STARPU_TASK_GET_HANDLE(task, 0)) >= sizeof(float) &&
+         std::string_view(model->symbol).starts_with(settings.update_prefix);
 }
 
 UpdateTask describe_update(starpu_task* task, const Settings& settings) {

@@ -15,6 +15,9 @@ inline constexpr units::Bytes kUnlimited{1e15};
 
 double bytes_of(starpu_data_handle_t handle);
 
+/// Whether it is one, by the symbol of its performance model. Of no parameters there is none.
+bool is_update(starpu_task* task, const Settings& settings);
+
 /// What an update is, by its buffers: buffer 0 holds the FP32 parameters; what the task reads and
 /// writes are states, what it only writes are working parameters, the largest that it only reads is
 /// the gradient. The settings say where the model and its gradients are.

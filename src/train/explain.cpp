@@ -13,17 +13,30 @@ constexpr double kGiga = 1e9;
 
 std::string share_line(const std::string& name, const sched_starpu::StepReport& step) {
   const double total = std::max(1.0, step.total.value());
-  return fmt::format("  {:<14}{:>12.1f} %{:>12.1f} %{:>14}\n", name,
-                     step.planned_gpu.value() / total * 100,
-                     step.executed_gpu.value() / total * 100, step.moved);
+  const auto percent = [&](units::Params part) { return part.value() / total * 100; };
+  return fmt::format("  {:<14}{:>12.1f} %{:>12.1f} %{:>12.1f} %{:>12.1f} %{:>8}\n", name,
+                     percent(step.planned_gpu), percent(step.executed_gpu), percent(step.to_cpu),
+                     percent(step.to_gpu), step.moved);
+}
+
+std::string moves(const sched_starpu::Report& report) {
+  if (report.devices.size() < 2) return "";
+  const sched_starpu::StepReport& all = report.all;
+  std::string text = fmt::format("  {} of {} updates were taken by an idle device from a late one",
+                                 all.overdue, all.updates);
+  if (all.sooner > 0)
+    text += fmt::format(", {} went where they end first beside backward", all.sooner);
+  const Index unable = all.moved - all.overdue - all.sooner;
+  if (unable > 0) text += fmt::format(", {} could not run where they were planned", unable);
+  return text + '\n';
 }
 
 std::string shares(const sched_starpu::Report& report) {
-  std::string text = fmt::format("  {:<14}{:>14}{:>14}{:>14}\n", "updates, step", "GPU, planned",
-                                 "GPU, done", "moved");
+  std::string text = fmt::format("  {:<14}{:>14}{:>14}{:>14}{:>14}{:>8}\n", "updates, step",
+                                 "GPU, planned", "GPU, done", "moved to CPU", "to GPU", "moved");
   for (const sched_starpu::StepReport& step : report.steps)
     text += share_line(fmt::format("{}", step.step), step);
-  return text + share_line("all", report.all);
+  return text + share_line("all", report.all) + moves(report);
 }
 
 std::string times(const sched_starpu::Report& report) {
@@ -52,11 +65,11 @@ std::string flush(const sched_starpu::Report& report) {
       report.all.flushed.value() / kMega / steps, report.all.waited.value() * 1e3 / steps);
 }
 
-std::string link_line(const std::string& name, units::BytesPerSecond rate, units::Bytes planned,
+std::string link_line(const std::string& name, units::BytesPerSecond rate, units::Bytes needed,
                       units::Bytes moved, units::Seconds time) {
   const double use = moved / rate / std::max(units::Seconds(1e-9), time) * 100;
   return fmt::format("  {:<26}{:>8.2f}{:>14.3f}{:>14.3f}{:>8.1f} %\n", name, rate.value() / kGiga,
-                     planned.value() / kMega, moved.value() / kMega, use);
+                     needed.value() / kMega, moved.value() / kMega, use);
 }
 
 std::string links(const sched_starpu::Report& report) {
@@ -64,11 +77,11 @@ std::string links(const sched_starpu::Report& report) {
   for (std::size_t gpu = 0; gpu + 1 < report.devices.size(); ++gpu) {
     const sched_starpu::DeviceReport& device = report.devices[gpu + 1];
     if (!device.moved) continue;
-    const sched_starpu::Traffic planned =
-        gpu < report.all.planned.size() ? report.all.planned[gpu] : sched_starpu::Traffic{};
+    const sched_starpu::Traffic needed =
+        gpu < report.all.needed.size() ? report.all.needed[gpu] : sched_starpu::Traffic{};
     const units::Seconds time = device.times.total();
-    text += link_line("host -> " + device.name, device.h2d, planned.in, device.moved->in, time);
-    text += link_line(device.name + " -> host", device.d2h, planned.out, device.moved->out, time);
+    text += link_line("host -> " + device.name, device.h2d, needed.in, device.moved->in, time);
+    text += link_line(device.name + " -> host", device.d2h, needed.out, device.moved->out, time);
   }
   if (text.empty()) return "";
   return fmt::format("  {:<26}{:>8}{:>14}{:>14}{:>10}\n", "link", "GB/s", "updates, MB",

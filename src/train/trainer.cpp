@@ -21,7 +21,7 @@ namespace {
 /// What the policy says of the step, if there is a device that gradients leave.
 std::optional<StepMetrics::Flush> flush_of(Index step) {
   const std::optional<sched_starpu::StepReport> report = sched_starpu::step_report(step);
-  if (!report || report->planned.empty()) return std::nullopt;
+  if (!report || report->needed.empty()) return std::nullopt;
   return StepMetrics::Flush{.megabytes = report->flushed.value() / 1e6,
                             .ms_waited = report->waited.value() * 1e3};
 }

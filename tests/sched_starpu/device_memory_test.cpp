@@ -195,8 +195,8 @@ TEST_F(DeviceMemory, GradientsThatComeFromTheHostArePlannedAndMoved) {
     GTEST_SKIP() << "no OpenCL device";
   const double bytes = run();
   const StepReport last = report().steps.back();
-  EXPECT_EQ(last.planned[0].in.value(), 4 * kSubgroups * kVector);
-  EXPECT_EQ(last.planned[0].out.value(), 3 * kSubgroups * kVector);
+  EXPECT_EQ(last.needed[0].in.value(), 4 * kSubgroups * kVector);
+  EXPECT_EQ(last.needed[0].out.value(), 3 * kSubgroups * kVector);
   // There is room for all: states that have gone home need not come again.
   EXPECT_LE(bytes, kPlanned * (kSteps - 1));
   EXPECT_GE(bytes, (1 + 3) * kSubgroups * kVector * (kSteps - 1)) << "gradients in, states out";

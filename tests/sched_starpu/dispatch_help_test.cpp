@@ -97,7 +97,10 @@ TEST(DispatchHelp, HowLateADeviceWillBeCounts) {
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(node.take(kCpu, /*now=*/0.012), nullptr);
   node.end(*first, /*now=*/0.030);
-  EXPECT_NE(node.take(kCpu, /*now=*/0.030), nullptr);
+  TaskNote* last = node.take(kCpu, /*now=*/0.030);
+  ASSERT_NE(last, nullptr);
+  EXPECT_EQ(last->moved, MoveReason::kOverdue);
+  EXPECT_FALSE(first->moved.has_value());
 }
 
 TEST(DispatchHelp, WhatIsStreamedCountsWithItsCopies) {

@@ -241,6 +241,9 @@ TEST_P(EveryPolicy, OnlyDosDepartsFromItsPlan) {
     EXPECT_EQ(program.board().report().steps.back().moved, 0) << residents;
     EXPECT_EQ(program.step().updates, subgroups);
     const StepReport disturbed = program.board().report().steps.back();
+    EXPECT_EQ(disturbed.executed_gpu.value(),
+              (disturbed.planned_gpu - disturbed.to_cpu + disturbed.to_gpu).value());
+    EXPECT_EQ(disturbed.overdue, disturbed.moved);
     if (GetParam() != "dos") {
       EXPECT_EQ(disturbed.moved, 0) << residents;
       EXPECT_EQ(disturbed.executed_gpu.value(), disturbed.planned_gpu.value());

@@ -148,7 +148,7 @@ void SimulatedProgram::end(TaskNote& note, double started) {
   const Index group = note.group;
   const Device device{.gpu = group - 1};
   ++result_.updates;
-  board_.executed(note.subgroup, device, units::Seconds(now_ - started));
+  board_.executed(note.subgroup, device, units::Seconds(now_ - started), note.moved);
   if (note.in_window && !device.is_cpu() && !note.is_resident) {
     Link& link = links_[place(device.gpu)];
     link.out_free = std::max(link.out_free, now_) + node_.copy;
