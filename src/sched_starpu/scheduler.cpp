@@ -43,7 +43,8 @@ Scheduler::Scheduler(unsigned context, const sched::Policy& policy, Settings set
     : context_(context),
       policy_(policy),
       settings_(std::move(settings)),
-      dispatch_(policy.adapts, kMostStreamed) {
+      adapts_(policy.adapts && settings_.fallback),
+      dispatch_(adapts_, kMostStreamed) {
   starpu_sched_ctx_set_min_priority(context, std::numeric_limits<int>::min());
   starpu_sched_ctx_set_max_priority(context, std::numeric_limits<int>::max());
   // Its elements are referred to without the lock.
@@ -170,7 +171,7 @@ void Scheduler::place_update(TaskNote& note) {
     const std::lock_guard lock(mutex_);
     place = board_->place(note.subgroup);
     note.group = group_of(place.device, note.task);
-    by_plan = !policy_.adapts || !board_->prefers_earliest_end();
+    by_plan = !adapts_ || !board_->prefers_earliest_end();
   }
   const Index planned = note.group;
   if (!by_plan) choose_group(note, planned);

@@ -97,6 +97,7 @@ class Scheduler {
   const unsigned context_;
   const sched::Policy& policy_;
   const Settings settings_;
+  const bool adapts_;  ///< updates may run elsewhere than planned
   mutable std::mutex mutex_;
   std::vector<Node> nodes_;  ///< by group: the CPU first
   std::array<WorkerPlace, STARPU_NMAXWORKERS> place_of_worker_{};

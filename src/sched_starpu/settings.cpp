@@ -25,12 +25,13 @@ constexpr const char* kStride = "DOS_SCHED_STRIDE";
 constexpr const char* kShare = "DOS_SCHED_SHARE";
 constexpr const char* kWindow = "DOS_SCHED_WINDOW";
 constexpr const char* kResidents = "DOS_SCHED_RESIDENTS";
+constexpr const char* kFallback = "DOS_SCHED_FALLBACK";
 constexpr const char* kUpdatePrefix = "DOS_SCHED_UPDATE_PREFIX";
 
 /// What the names of all variables have after the prefix.
 std::vector<std::string> known_endings() {
   std::vector<std::string> endings;
-  for (const char* name : {kStride, kShare, kWindow, kResidents, kUpdatePrefix})
+  for (const char* name : {kStride, kShare, kWindow, kResidents, kFallback, kUpdatePrefix})
     endings.emplace_back(name + kPrefix.size());
   return endings;
 }
@@ -72,6 +73,10 @@ std::optional<Index> count(const char* name) {
   return number<Index>(name, 1, std::numeric_limits<Index>::max(), "a whole number of at least 1");
 }
 
+bool flag(const char* name, bool otherwise) {
+  return number<int>(name, 0, 1, "0 or 1").value_or(otherwise ? 1 : 0) == 1;
+}
+
 }  // namespace
 
 Settings settings_from_environment() {
@@ -80,8 +85,8 @@ Settings settings_from_environment() {
   settings.options.stride = count(kStride);
   settings.options.share = number<double>(kShare, 0, 1, "a number from 0 to 1");
   settings.options.window = count(kWindow);
-  if (const auto residents = number<int>(kResidents, 0, 1, "0 or 1"))
-    settings.options.residents = *residents == 1;
+  settings.options.residents = flag(kResidents, settings.options.residents);
+  settings.fallback = flag(kFallback, settings.fallback);
   if (const char* prefix = variable(kUpdatePrefix)) settings.update_prefix = prefix;
   expect(!settings.options.stride || !settings.options.share,
          "{}={} and {}={}: set one of them, not both: share = 1 / stride", kStride,

@@ -30,6 +30,9 @@ struct Settings {
   /// Whether updates find their gradients in host memory though forward and backward run on GPUs:
   /// sums of several ranks, which arrive there.
   bool gradients_on_host = false;
+  /// Whether a policy that adapts does: updates may run elsewhere than planned, where a device is
+  /// late or they run beside backward.
+  bool fallback = true;
   PlacementObserver observer = nullptr;
   ReleasedMemory released = nullptr;  ///< null: nothing is ever released
 };

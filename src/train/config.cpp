@@ -161,6 +161,8 @@ std::vector<Key> keys_of(TrainConfig& c) {
       {"sched.window", &c.sched.window,
        "subgroups whose states are on a GPU at once; 0: the policy's choice"},
       {"sched.resident", &c.sched.resident, "states may stay on a GPU where there is room"},
+      {"sched.fallback", &c.sched.fallback,
+       "dos: updates run elsewhere where a device is late or they end sooner; false: as planned"},
       {"dist.zero", &c.dist.zero,
        "what ranks share out: 1: optimizer states; 2: gradients too; 3: parameters too"},
       {"dist.weights", &c.dist.weights,
@@ -312,6 +314,7 @@ sched_starpu::Settings TrainConfig::scheduling(Index ranks) const {
   if (sched.share != -1) settings.options.share = sched.share;
   if (sched.window != 0) settings.options.window = sched.window;
   settings.options.residents = sched.resident;
+  settings.fallback = sched.fallback;
   settings.model_on_host = !rt::has_cuda() || train.cuda_devices == 0;
   settings.gradients_on_host = ranks > 1;
   settings.observer = &rt::trace_placement;

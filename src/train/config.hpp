@@ -78,6 +78,7 @@ struct TrainConfig {
     double share = -1;
     Index window = 0;
     bool resident = true;
+    bool fallback = true;
   } sched;
   struct Dist {
     Index zero = 1;

@@ -13,9 +13,10 @@ namespace dos::train {
 namespace {
 
 /// Keys that may differ from node to node without changing what the ranks compute together.
-constexpr std::array kOfTheNode{"/train/workers", "/train/opencl_devices", "/train/cuda_devices",
-                                "/data/path",     "/sched/stride",         "/sched/share",
-                                "/sched/window",  "/sched/resident",       "/dist/gpu_messages"};
+constexpr std::array kOfTheNode{"/train/workers",    "/train/opencl_devices", "/train/cuda_devices",
+                                "/data/path",        "/sched/stride",         "/sched/share",
+                                "/sched/window",     "/sched/resident",       "/sched/fallback",
+                                "/dist/gpu_messages"};
 
 nlohmann::json describe(const data::TokenFile& file) {
   // Its ends, so that another file of the same length is found without reading all of it.

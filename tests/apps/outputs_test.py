@@ -17,7 +17,7 @@ KEYS = {
              "validate_batches checkpoint_every keep log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay beta1 beta2 momentum eps clip",
-    "sched": "subgroup_params stride share window resident",
+    "sched": "subgroup_params stride share window resident fallback",
     "dist": "zero weights gpu_messages timeout_s",
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",

@@ -16,8 +16,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kVariables[] = {"DOS_SCHED_STRIDE", "DOS_SCHED_SHARE", "DOS_SCHED_WINDOW",
-                                      "DOS_SCHED_RESIDENTS", "DOS_SCHED_UPDATE_PREFIX"};
+constexpr const char* kVariables[] = {"DOS_SCHED_STRIDE",   "DOS_SCHED_SHARE",
+                                      "DOS_SCHED_WINDOW",   "DOS_SCHED_RESIDENTS",
+                                      "DOS_SCHED_FALLBACK", "DOS_SCHED_UPDATE_PREFIX"};
 
 Settings settings_with(const char* name, const char* value) {
   rt::ScopedEnvironment environment;
@@ -32,6 +33,8 @@ TEST(SchedulerSettings, AreReadFromTheEnvironment) {
   EXPECT_EQ(settings_with("DOS_SCHED_WINDOW", "7").options.window, 7);
   EXPECT_FALSE(settings_with("DOS_SCHED_RESIDENTS", "0").options.residents);
   EXPECT_TRUE(settings_with("DOS_SCHED_RESIDENTS", "").options.residents);
+  EXPECT_FALSE(settings_with("DOS_SCHED_FALLBACK", "0").fallback);
+  EXPECT_TRUE(settings_with("DOS_SCHED_FALLBACK", "").fallback);
   EXPECT_EQ(settings_with("DOS_SCHED_UPDATE_PREFIX", "adam").update_prefix, "adam");
 }
 
@@ -53,7 +56,8 @@ TEST(SchedulerSettings, NameTheVariableThatIsWrong) {
                          {"DOS_SCHED_SHARE", "-0.1", kPart},
                          {"DOS_SCHED_SHARE", "nan", kPart},
                          {"DOS_SCHED_RESIDENTS", "yes", "must be 0 or 1"},
-                         {"DOS_SCHED_RESIDENTS", "2", "must be 0 or 1"}};
+                         {"DOS_SCHED_RESIDENTS", "2", "must be 0 or 1"},
+                         {"DOS_SCHED_FALLBACK", "no", "must be 0 or 1"}};
   for (const Wrong& each : wrong)
     EXPECT_EQ(test::message_of<Error>([&] { settings_with(each.name, each.value); }),
               fmt::format("{}={}: {}; change or unset it", each.name, each.value, each.allowed));

@@ -74,6 +74,7 @@ TEST(Config, TheKeysAreFrozen) {
                                         "sched.share",
                                         "sched.window",
                                         "sched.resident",
+                                        "sched.fallback",
                                         "dist.zero",
                                         "dist.weights",
                                         "dist.gpu_messages",
