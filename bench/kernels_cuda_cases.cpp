@@ -2,6 +2,7 @@
 #include "kernels_cuda_cases.hpp"
 
 #include "base/error.hpp"
+#include "base/logits_stride.hpp"
 #include "base/random.hpp"
 #include "codelets/attention/attention_batched_cuda.hpp"
 #include "codelets/attention/attention_cuda.hpp"
@@ -162,13 +163,13 @@ void KernelCases::add_layernorm() {
 }
 
 void KernelCases::add_loss() {
-  const Index count = sizes_.logit_rows * sizes_.vocabulary;
-  const GpuMemory* logits = array(count);
+  const Index stride = logits_stride(sizes_.vocabulary);
+  const GpuMemory* logits = array(sizes_.logit_rows * stride);
   const GpuMemory* tokens = random_tokens();
   const GpuMemory* loss = numbers(2, DType::kF32);
-  const CrossEntropyRows rows{0, sizes_.logit_rows, sizes_.context, sizes_.vocabulary};
+  const CrossEntropyRows rows{0, sizes_.logit_rows, sizes_.context, sizes_.vocabulary, stride};
   cases_.push_back({.name = "cross_entropy_forward_backward",
-                    .bytes = 2 * amount(count, size_of(type_)),
+                    .bytes = 2 * amount(sizes_.logit_rows, sizes_.vocabulary, size_of(type_)),
                     .run =
                         [=, this] {
                           return cross_entropy_forward_backward_cuda(
@@ -277,37 +278,38 @@ void KernelCases::add_attention() {
 
 void KernelCases::add_products() {
   const Index tokens = sizes_.sequences * sizes_.context;
-  add_linear("qkv", tokens, sizes_.width, 3 * sizes_.width, true);
-  add_linear("projection", tokens, sizes_.width, sizes_.width, true);
-  add_linear("up", tokens, sizes_.width, 4 * sizes_.width, true);
-  add_linear("down", tokens, 4 * sizes_.width, sizes_.width, true);
-  add_linear("logits", sizes_.logit_rows, sizes_.width, sizes_.vocabulary, false);
+  const Index width = sizes_.width;
+  add_linear("qkv", {tokens, width, 3 * width, 3 * width}, array(3 * width)->get());
+  add_linear("projection", {tokens, width, width, width}, array(width)->get());
+  add_linear("up", {tokens, width, 4 * width, 4 * width}, array(4 * width)->get());
+  add_linear("down", {tokens, 4 * width, width, width}, array(width)->get());
+  add_linear("logits",
+             {sizes_.logit_rows, width, sizes_.vocabulary, logits_stride(sizes_.vocabulary)},
+             nullptr);
 }
 
-void KernelCases::add_linear(const std::string& name, Index tokens, Index in, Index out,
-                             bool has_bias) {
-  const double flops = 2 * amount(tokens, in, out);
-  const GpuMemory* x = array(tokens * in);
-  const GpuMemory* y = array(tokens * out);
-  const GpuMemory* w = array(in * out);
-  const void* bias = has_bias ? array(out)->get() : nullptr;
+void KernelCases::add_linear(const std::string& name, const LinearSizes& s, const void* bias) {
+  const double flops = 2 * amount(s.tokens, s.in, s.out);
+  const GpuMemory* x = array(s.tokens * s.in);
+  const GpuMemory* y = array(s.tokens * s.stride);
+  const GpuMemory* w = array(s.in * s.out);
   blocks_.push_back(std::make_unique<const void*>(w->get()));
-  const CudaWeight weight{{out, in, out}, blocks_.back().get()};
-  const LinearWeightBlock block{tokens, in, out, 0, out};
+  const CudaWeight weight{{s.out, s.in, s.out}, blocks_.back().get()};
+  const LinearWeightBlock block{s.tokens, s.in, s.stride, 0, s.out};
   cases_.push_back({.name = name + " forward",
                     .flops = flops,
                     .run =
                         [=, this] {
-                          return linear_forward_cuda(context_, type_, tokens, x->get(), weight,
-                                                     bias, nullptr, y->get());
+                          return linear_forward_cuda(context_, type_, s.tokens, x->get(), weight,
+                                                     bias, nullptr, y->get(), s.stride);
                         },
                     .output = y});
   cases_.push_back({.name = name + " backward data",
                     .flops = flops,
                     .run =
                         [=, this] {
-                          return linear_backward_data_cuda(context_, type_, tokens, y->get(),
-                                                           weight, x->get());
+                          return linear_backward_data_cuda(context_, type_, s.tokens, y->get(),
+                                                           s.stride, weight, x->get());
                         },
                     .output = x});
   cases_.push_back({.name = name + " backward weight",

@@ -46,7 +46,13 @@ class KernelCases {
   void add_embedding();
   void add_attention();
   void add_products();
-  void add_linear(const std::string& name, Index tokens, Index in, Index out, bool has_bias);
+  struct LinearSizes {
+    Index tokens;
+    Index in;
+    Index out;
+    Index stride;  ///< elements from the start of one row of the output to the next
+  };
+  void add_linear(const std::string& name, const LinearSizes& s, const void* bias);
 
   KernelSizes sizes_;
   DType type_;

@@ -16,6 +16,8 @@ struct CrossEntropyRows {
   Index rows;
   Index context;
   Index vocabulary;
+  Index stride;  ///< elements from the start of one row of logits to the next; what lies behind a
+                 ///< row's vocabulary is neither read nor written
 };
 
 /// Adds the rows' summed negative log-likelihood (nats) to *loss. `logits` points to first_row; T

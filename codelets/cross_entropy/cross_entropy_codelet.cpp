@@ -83,7 +83,7 @@ rt::Work rows_work(const CrossEntropyRows& rows, double passes) {
 const rt::Codelet& cross_entropy_forward_codelet(DType type) {
   static const ByType codelets([]<class T>() {
     return rt::make_codelet<forward_task<T>, nullptr, kOnCuda<forward_cuda_task<T>>>(
-        {.symbol = symbol_of<T>("cross_entropy_forward", 1),
+        {.symbol = symbol_of<T>("cross_entropy_forward", 2),
          .modes = {Mode::kRead, Mode::kRead, Mode::kReadWrite},
          .tail = {}});
   });
@@ -94,7 +94,7 @@ const rt::Codelet& cross_entropy_forward_backward_codelet(DType type) {
   static const ByType codelets([]<class T>() {
     return rt::make_codelet<forward_backward_task<T>, nullptr,
                             kOnCuda<forward_backward_cuda_task<T>>>(
-        {.symbol = symbol_of<T>("cross_entropy_forward_backward", 1),
+        {.symbol = symbol_of<T>("cross_entropy_forward_backward", 2),
          .modes = {Mode::kReadWrite, Mode::kRead, Mode::kReadWrite},
          .tail = {}});
   });

@@ -80,7 +80,7 @@ template <simd::Isa, class T>
 void cross_entropy_forward_cpu(const CrossEntropyRows& shape, const T* logits,
                                const std::int32_t* tokens, double* loss) {
   for (Index row = 0; row < shape.rows; ++row) {
-    const T* x = logits + row * shape.vocabulary;
+    const T* x = logits + row * shape.stride;
     const float largest = simd::maximum(shape.vocabulary, x);
     const double sum = sum_of_exponentials(shape.vocabulary, largest, x);
     *loss += loss_of(to_float(x[target_of(shape, row, tokens)]), largest, sum);
@@ -91,7 +91,7 @@ template <simd::Isa, class T>
 void cross_entropy_forward_backward_cpu(const CrossEntropyRows& shape, float scale, T* logits,
                                         const std::int32_t* tokens, double* loss) {
   for (Index row = 0; row < shape.rows; ++row) {
-    T* x = logits + row * shape.vocabulary;
+    T* x = logits + row * shape.stride;
     const float largest = simd::maximum(shape.vocabulary, x);
     put_gradient(shape.vocabulary, target_of(shape, row, tokens), scale, largest, *loss, x);
   }

@@ -49,8 +49,8 @@ __device__ Denominator join_block(Denominator d) {
   return total;
 }
 
-/// A row of logits: rows of an odd vocabulary start anywhere, so the elements up to the first word
-/// boundary and those after the last one are taken one by one.
+/// A row of logits. It may start anywhere, so the elements up to the first word boundary and those
+/// after the last one are taken one by one.
 template <class T>
 struct Row {
   T* x;
@@ -116,7 +116,7 @@ template <class T, bool kGradient>
 __global__ void __launch_bounds__(kRowThreads) rows(CrossEntropyRows shape, float scale, T* logits,
                                                     const std::int32_t* tokens, double* losses) {
   for (Index r = blockIdx.x; r < shape.rows; r += gridDim.x) {
-    const Row<T> row(logits + r * shape.vocabulary, shape.vocabulary);
+    const Row<T> row(logits + r * shape.stride, shape.vocabulary);
     const Index target = target_of(shape, r, tokens);
     const float logit = to_float(row.x[target]);
     const Denominator d = denominator_of(row);

@@ -14,7 +14,8 @@ using rt::Mode;
 struct MatrixArgs {
   RowRange rows;
   RowBlocking weight;
-  Index bias_offset;
+  Index stride;  ///< elements from the start of one row of y or dy to the next
+  Index bias_offset = 0;
 };
 
 struct WeightGradientArgs {
@@ -37,7 +38,7 @@ void forward_task(const rt::TaskView& task) {
   simd::dispatch([&]<simd::Isa kIsa>() {
     linear_forward_cpu<kIsa>(
         args.rows.count, task.pointer<const T>(0), {args.weight, blocks.data()},
-        task.pointer<const T>(1) + args.bias_offset, nullptr, task.pointer<T>(2));
+        task.pointer<const T>(1) + args.bias_offset, nullptr, task.pointer<T>(2), args.stride);
   });
 }
 
@@ -46,9 +47,10 @@ void residual_forward_task(const rt::TaskView& task) {
   const auto& args = task.args<MatrixArgs>();
   const auto blocks = task.pointers_from<const T>(4);
   simd::dispatch([&]<simd::Isa kIsa>() {
-    linear_forward_cpu<kIsa>(
-        args.rows.count, task.pointer<const T>(0), {args.weight, blocks.data()},
-        task.pointer<const T>(1) + args.bias_offset, task.pointer<const T>(2), task.pointer<T>(3));
+    linear_forward_cpu<kIsa>(args.rows.count, task.pointer<const T>(0),
+                             {args.weight, blocks.data()},
+                             task.pointer<const T>(1) + args.bias_offset, task.pointer<const T>(2),
+                             task.pointer<T>(3), args.stride);
   });
 }
 
@@ -59,7 +61,7 @@ void logits_forward_task(const rt::TaskView& task) {
   const T* x = task.pointer<const T>(0) + args.rows.first * args.weight.columns;
   simd::dispatch([&]<simd::Isa kIsa>() {
     linear_forward_cpu<kIsa>(args.rows.count, x, {args.weight, blocks.data()}, nullptr, nullptr,
-                             task.pointer<T>(1));
+                             task.pointer<T>(1), args.stride);
   });
 }
 
@@ -70,7 +72,7 @@ void backward_data_task(const rt::TaskView& task) {
   const auto blocks = task.pointers_from<const T>(2);
   T* dx = task.pointer<T>(1) + args.rows.first * args.weight.columns;
   simd::dispatch([&]<simd::Isa kIsa>() {
-    linear_backward_data_cpu<kIsa>(args.rows.count, task.pointer<const T>(0),
+    linear_backward_data_cpu<kIsa>(args.rows.count, task.pointer<const T>(0), args.stride,
                                    {args.weight, blocks.data()}, dx);
   });
 }
@@ -102,7 +104,7 @@ void forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
     return linear_forward_cuda(context, kTypeOf<T>, args.rows.count, task.pointer<const T>(0),
                                {args.weight, blocks.data()},
                                task.pointer<const T>(1) + args.bias_offset, nullptr,
-                               task.pointer<T>(2));
+                               task.pointer<T>(2), args.stride);
   });
 }
 
@@ -114,7 +116,7 @@ void residual_forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream)
     return linear_forward_cuda(context, kTypeOf<T>, args.rows.count, task.pointer<const T>(0),
                                {args.weight, blocks.data()},
                                task.pointer<const T>(1) + args.bias_offset,
-                               task.pointer<const T>(2), task.pointer<T>(3));
+                               task.pointer<const T>(2), task.pointer<T>(3), args.stride);
   });
 }
 
@@ -125,7 +127,8 @@ void logits_forward_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
   const T* x = task.pointer<const T>(0) + args.rows.first * args.weight.columns;
   start_on_cuda(stream, [&](const auto& context) {
     return linear_forward_cuda(context, kTypeOf<T>, args.rows.count, x,
-                               {args.weight, blocks.data()}, nullptr, nullptr, task.pointer<T>(1));
+                               {args.weight, blocks.data()}, nullptr, nullptr, task.pointer<T>(1),
+                               args.stride);
   });
 }
 
@@ -136,7 +139,7 @@ void backward_data_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
   T* dx = task.pointer<T>(1) + args.rows.first * args.weight.columns;
   start_on_cuda(stream, [&](const auto& context) {
     return linear_backward_data_cuda(context, kTypeOf<T>, args.rows.count, task.pointer<const T>(0),
-                                     {args.weight, blocks.data()}, dx);
+                                     args.stride, {args.weight, blocks.data()}, dx);
   });
 }
 
@@ -236,7 +239,7 @@ const rt::Codelet& bias_backward_codelet(const GradientTypes& types) {
 const rt::Codelet& logits_forward_codelet(DType type) {
   static const ByType codelets([]<class T>() {
     return rt::make_codelet<logits_forward_task<T>, nullptr, kOnCuda<logits_forward_cuda_task<T>>>(
-        {.symbol = symbol_of<T>("logits_forward", 1),
+        {.symbol = symbol_of<T>("logits_forward", 2),
          .modes = {Mode::kRead, Mode::kReadWrite},
          .tail = Mode::kRead});
   });
@@ -246,7 +249,7 @@ const rt::Codelet& logits_forward_codelet(DType type) {
 const rt::Codelet& logits_backward_data_codelet(DType type) {
   static const ByType codelets([]<class T>() {
     return rt::make_codelet<backward_data_task<T>, nullptr, kOnCuda<backward_data_cuda_task<T>>>(
-        {.symbol = symbol_of<T>("logits_backward_data", 1),
+        {.symbol = symbol_of<T>("logits_backward_data", 2),
          .modes = {Mode::kRead, Mode::kReadWrite},
          .tail = Mode::kRead});
   });
@@ -256,7 +259,7 @@ const rt::Codelet& logits_backward_data_codelet(DType type) {
 void submit_linear_forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                            const MatrixRef& w, const SliceRef& bias, const rt::Handle& y,
                            const rt::TaskOptions& options) {
-  const MatrixArgs args{{0, tokens}, w.blocking, bias.offset};
+  const MatrixArgs args{{0, tokens}, w.blocking, w.blocking.rows, bias.offset};
   submitter.submit(linear_forward_codelet(x.type()), buffer_list({&x, bias.handle, &y}, w), args,
                    product_work(args.rows, w.blocking), options);
 }
@@ -265,7 +268,7 @@ void submit_linear_residual_forward(rt::Submitter& submitter, Index tokens, cons
                                     const MatrixRef& w, const SliceRef& bias,
                                     const rt::Handle& residual, const rt::Handle& y,
                                     const rt::TaskOptions& options) {
-  const MatrixArgs args{{0, tokens}, w.blocking, bias.offset};
+  const MatrixArgs args{{0, tokens}, w.blocking, w.blocking.rows, bias.offset};
   submitter.submit(linear_residual_forward_codelet(x.type()),
                    buffer_list({&x, bias.handle, &residual, &y}, w), args,
                    product_work(args.rows, w.blocking), options);
@@ -274,31 +277,31 @@ void submit_linear_residual_forward(rt::Submitter& submitter, Index tokens, cons
 void submit_linear_backward_data(rt::Submitter& submitter, Index tokens, const rt::Handle& dy,
                                  const MatrixRef& w, const rt::Handle& dx,
                                  const rt::TaskOptions& options) {
-  const MatrixArgs args{{0, tokens}, w.blocking, 0};
+  const MatrixArgs args{{0, tokens}, w.blocking, w.blocking.rows};
   submitter.submit(linear_backward_data_codelet(dy.type()), buffer_list({&dy, &dx}, w), args,
                    product_work(args.rows, w.blocking), options);
 }
 
 void submit_linear_backward_weight(rt::Submitter& submitter, const RowRange& rows,
-                                   const rt::Handle& dy, const rt::Handle& x, bool accumulate,
+                                   const RowsRef& dy, const rt::Handle& x, bool accumulate,
                                    const MatrixRef& dw, const rt::TaskOptions& options) {
   const RowBlocking& blocking = dw.blocking;
   if (blocking.count() == 0) return;
-  const GradientTypes types{dy.type(), dw.blocks.front()->type()};
+  const GradientTypes types{dy.handle->type(), dw.blocks.front()->type()};
   const rt::Codelet& codelet =
       accumulate ? linear_accumulate_weight_codelet(types) : linear_backward_weight_codelet(types);
   for (Index b = 0; b < blocking.count(); ++b) {
     const WeightGradientArgs args{.block = {.tokens = rows.count,
                                             .in = blocking.columns,
-                                            .out = blocking.rows,
+                                            .dy_stride = dy.stride,
                                             .first_row = blocking.first_row(b),
                                             .rows = blocking.rows_of(b)},
                                   .x_first_row = rows.first,
                                   .accumulate = accumulate};
     const double flops = 2.0 * static_cast<double>(rows.count) *
                          static_cast<double>(args.block.rows) * static_cast<double>(args.block.in);
-    submitter.submit(codelet, buffer_list({&dy, &x, dw.blocks[static_cast<std::size_t>(b)]}), args,
-                     {flops, {rows.count, args.block.rows, args.block.in}}, options);
+    submitter.submit(codelet, buffer_list({dy.handle, &x, dw.blocks[static_cast<std::size_t>(b)]}),
+                     args, {flops, {rows.count, args.block.rows, args.block.in}}, options);
   }
 }
 
@@ -311,19 +314,19 @@ void submit_bias_backward(rt::Submitter& submitter, Index tokens, Index out, con
 }
 
 void submit_logits_forward(rt::Submitter& submitter, const RowRange& rows, const rt::Handle& x,
-                           const MatrixRef& w, const rt::Handle& logits,
+                           const MatrixRef& w, const RowsRef& logits,
                            const rt::TaskOptions& options) {
-  const MatrixArgs args{rows, w.blocking, 0};
-  submitter.submit(logits_forward_codelet(x.type()), buffer_list({&x, &logits}, w), args,
+  const MatrixArgs args{rows, w.blocking, logits.stride};
+  submitter.submit(logits_forward_codelet(x.type()), buffer_list({&x, logits.handle}, w), args,
                    product_work(rows, w.blocking), options);
 }
 
 void submit_logits_backward_data(rt::Submitter& submitter, const RowRange& rows,
-                                 const rt::Handle& dlogits, const MatrixRef& w,
-                                 const rt::Handle& dx, const rt::TaskOptions& options) {
-  const MatrixArgs args{rows, w.blocking, 0};
-  submitter.submit(logits_backward_data_codelet(dx.type()), buffer_list({&dlogits, &dx}, w), args,
-                   product_work(rows, w.blocking), options);
+                                 const RowsRef& dlogits, const MatrixRef& w, const rt::Handle& dx,
+                                 const rt::TaskOptions& options) {
+  const MatrixArgs args{rows, w.blocking, dlogits.stride};
+  submitter.submit(logits_backward_data_codelet(dx.type()), buffer_list({dlogits.handle, &dx}, w),
+                   args, product_work(rows, w.blocking), options);
 }
 
 }  // namespace dos::codelets

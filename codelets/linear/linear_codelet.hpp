@@ -43,7 +43,7 @@ struct RowRange {
 
 /// dw (+)= dy^T x, one task a row block. Row i of dy belongs to row rows.first + i of x.
 void submit_linear_backward_weight(rt::Submitter& submitter, const RowRange& rows,
-                                   const rt::Handle& dy, const rt::Handle& x, bool accumulate,
+                                   const RowsRef& dy, const rt::Handle& x, bool accumulate,
                                    const MatrixRef& dw, const rt::TaskOptions& options);
 
 /// dbias (+)= column sums of dy[tokens, out].
@@ -52,12 +52,12 @@ void submit_bias_backward(rt::Submitter& submitter, Index tokens, Index out, con
 
 /// Rows of the vocabulary projection: logits[i] = w x[rows.first + i].
 void submit_logits_forward(rt::Submitter& submitter, const RowRange& rows, const rt::Handle& x,
-                           const MatrixRef& w, const rt::Handle& logits,
+                           const MatrixRef& w, const RowsRef& logits,
                            const rt::TaskOptions& options);
 
 /// dx[rows.first + i] = w^T dlogits[i]; the other rows of dx stay.
 void submit_logits_backward_data(rt::Submitter& submitter, const RowRange& rows,
-                                 const rt::Handle& dlogits, const MatrixRef& w,
-                                 const rt::Handle& dx, const rt::TaskOptions& options);
+                                 const RowsRef& dlogits, const MatrixRef& w, const rt::Handle& dx,
+                                 const rt::TaskOptions& options);
 
 }  // namespace dos::codelets

@@ -104,10 +104,9 @@ void add_row(Index columns, const T* __restrict row, float* __restrict sum) {
 template <simd::Isa, class T>
 void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
                         const std::type_identity_t<T>* bias,
-                        const std::type_identity_t<T>* residual, T* y) {
+                        const std::type_identity_t<T>* residual, T* y, Index stride) {
   const Index in = w.blocking.columns;
-  const Index out = w.blocking.rows;
-  if (tokens == 0 || out == 0) return;
+  if (tokens == 0) return;
   const bool starts_full = bias != nullptr || residual != nullptr;
   for (Index block = 0; block < w.blocking.count(); ++block) {
     const Index first = w.blocking.first_row(block);
@@ -115,25 +114,25 @@ void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
       const Index column = first + part.first_column;
       if (starts_full)
         start_with<T>(part, bias == nullptr ? nullptr : bias + column,
-                      residual == nullptr ? nullptr : residual + part.first_row * out + column,
-                      out);
+                      residual == nullptr ? nullptr : residual + part.first_row * stride + column,
+                      stride);
       multiply(part.rows, part.columns, in, {x + part.first_row * in, in},
                {w.blocks[block] + part.first_column * in, in, CblasTrans}, starts_full, part.sums,
                part.stride);
     };
-    for_each_part(tokens, w.blocking.rows_of(block), y + first, out, false, compute);
+    for_each_part(tokens, w.blocking.rows_of(block), y + first, stride, false, compute);
   }
 }
 
 template <simd::Isa, class T>
-void linear_backward_data_cpu(Index tokens, const T* dy, RowBlocks<const T> w, T* dx) {
+void linear_backward_data_cpu(Index tokens, const T* dy, Index stride, RowBlocks<const T> w,
+                              T* dx) {
   const Index in = w.blocking.columns;
-  const Index out = w.blocking.rows;
   if (tokens == 0) return;
   for_each_part(tokens, in, dx, in, false, [&](const Part& part) {
     for (Index block = 0; block < w.blocking.count(); ++block) {
       multiply(part.rows, part.columns, w.blocking.rows_of(block),
-               {dy + part.first_row * out + w.blocking.first_row(block), out},
+               {dy + part.first_row * stride + w.blocking.first_row(block), stride},
                {w.blocks[block] + part.first_column, in}, block > 0, part.sums, part.stride);
     }
   });
@@ -150,7 +149,7 @@ void linear_backward_weight_cpu(const LinearWeightBlock& block, const T* dy, con
   }
   for_each_part(block.rows, block.in, dw, block.in, accumulate, [&](const Part& part) {
     multiply(part.rows, part.columns, block.tokens,
-             {dy + block.first_row + part.first_row, block.out, CblasTrans},
+             {dy + block.first_row + part.first_row, block.dy_stride, CblasTrans},
              {x + part.first_column, block.in}, accumulate, part.sums, part.stride);
   });
 }
@@ -171,11 +170,13 @@ void bias_backward_cpu(Index tokens, Index out, const T* dy, bool accumulate, G*
 }
 
 template void linear_forward_cpu<kIsa>(Index, const float*, RowBlocks<const float>, const float*,
-                                       const float*, float*);
+                                       const float*, float*, Index);
 template void linear_forward_cpu<kIsa>(Index, const BF16*, RowBlocks<const BF16>, const BF16*,
-                                       const BF16*, BF16*);
-template void linear_backward_data_cpu<kIsa>(Index, const float*, RowBlocks<const float>, float*);
-template void linear_backward_data_cpu<kIsa>(Index, const BF16*, RowBlocks<const BF16>, BF16*);
+                                       const BF16*, BF16*, Index);
+template void linear_backward_data_cpu<kIsa>(Index, const float*, Index, RowBlocks<const float>,
+                                             float*);
+template void linear_backward_data_cpu<kIsa>(Index, const BF16*, Index, RowBlocks<const BF16>,
+                                             BF16*);
 template void linear_backward_weight_cpu<kIsa>(const LinearWeightBlock&, const float*, const float*,
                                                bool, float*);
 template void linear_backward_weight_cpu<kIsa>(const LinearWeightBlock&, const BF16*, const BF16*,

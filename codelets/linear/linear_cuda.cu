@@ -21,10 +21,12 @@ void* at(void* array, DType type, Index element) {
 /// y = bias + residual, for a bias that cuBLAS does not take; residual may be null, and y.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    start_with(Index count, Index out, const T* bias, const T* residual, T* y) {
+    start_with(Index count, Index out, Index stride, const T* bias, const T* residual, T* y) {
   for (Index i = global_thread(); i < count; i += global_threads()) {
-    const float before = residual == nullptr ? 0.0F : to_float(residual[i]);
-    y[i] = from_float<T>(to_float(bias[i % out]) + before);
+    const Index column = i % out;
+    const Index at = i / out * stride + column;
+    const float before = residual == nullptr ? 0.0F : to_float(residual[at]);
+    y[at] = from_float<T>(to_float(bias[column]) + before);
   }
 }
 
@@ -48,7 +50,7 @@ struct BiasTerms {
 
 const char* linear_forward_cuda(const CudaContext& context, DType type, Index tokens, const void* x,
                                 const CudaWeight& w, const void* bias, const void* residual,
-                                void* y) {
+                                void* y, Index stride) {
   const Index in = w.blocking.columns;
   const Index out = w.blocking.rows;
   if (tokens == 0 || out == 0) return nullptr;
@@ -59,7 +61,7 @@ const char* linear_forward_cuda(const CudaContext& context, DType type, Index to
   if (bias != nullptr && !inside) {
     const char* fault = with_element(type, [&]<class T>(T) {
       start_with<<<blocks_for(tokens * out, kThreads), kThreads, 0, context.stream>>>(
-          tokens * out, out, static_cast<const T*>(bias), static_cast<const T*>(residual),
+          tokens * out, out, stride, static_cast<const T*>(bias), static_cast<const T*>(residual),
           static_cast<T*>(y));
       return launch_fault();
     });
@@ -71,7 +73,7 @@ const char* linear_forward_cuda(const CudaContext& context, DType type, Index to
     const Index first = w.blocking.first_row(b);
     const CudaProductOutput result{.elements = at(y, type, first),
                                    .type = type,
-                                   .stride = out,
+                                   .stride = stride,
                                    .start = start == nullptr ? nullptr : at(start, type, first),
                                    .bias = bias == nullptr ? nullptr : at(bias, type, first)};
     if (const char* fault = product_cuda(context, tokens, w.blocking.rows_of(b), in, {x, type, in},
@@ -82,15 +84,14 @@ const char* linear_forward_cuda(const CudaContext& context, DType type, Index to
 }
 
 const char* linear_backward_data_cuda(const CudaContext& context, DType type, Index tokens,
-                                      const void* dy, const CudaWeight& w, void* dx) {
+                                      const void* dy, Index stride, const CudaWeight& w, void* dx) {
   const Index in = w.blocking.columns;
-  const Index out = w.blocking.rows;
   if (tokens == 0) return nullptr;
   for (Index b = 0; b < w.blocking.count(); ++b) {
     const CudaProductOutput result{
         .elements = dx, .type = type, .stride = in, .start = b == 0 ? nullptr : dx};
     if (const char* fault = product_cuda(context, tokens, in, w.blocking.rows_of(b),
-                                         {at(dy, type, w.blocking.first_row(b)), type, out},
+                                         {at(dy, type, w.blocking.first_row(b)), type, stride},
                                          {w.blocks[b], type, in}, result))
       return fault;
   }
@@ -109,8 +110,8 @@ const char* linear_backward_weight_cuda(const CudaContext& context, DType type, 
   const CudaProductOutput result{
       .elements = dw, .type = gradient, .stride = block.in, .start = accumulate ? dw : nullptr};
   return product_cuda(context, block.rows, block.in, block.tokens,
-                      {at(dy, type, block.first_row), type, block.out, true}, {x, type, block.in},
-                      result);
+                      {at(dy, type, block.first_row), type, block.dy_stride, true},
+                      {x, type, block.in}, result);
 }
 
 const char* bias_backward_cuda(const CudaContext& context, DType type, DType gradient, Index tokens,

@@ -21,11 +21,11 @@ struct CudaWeight {
 /// added inside the product.
 const char* linear_forward_cuda(const CudaContext& context, DType type, Index tokens, const void* x,
                                 const CudaWeight& w, const void* bias, const void* residual,
-                                void* y);
+                                void* y, Index stride);
 
 /// linear_backward_data_cpu (linear.hpp). With BF16, dx is rounded once a block of the weight.
 const char* linear_backward_data_cuda(const CudaContext& context, DType type, Index tokens,
-                                      const void* dy, const CudaWeight& w, void* dx);
+                                      const void* dy, Index stride, const CudaWeight& w, void* dx);
 
 /// linear_backward_weight_cpu (linear.hpp); dw is FP32 or BF16.
 const char* linear_backward_weight_cuda(const CudaContext& context, DType type, DType gradient,

@@ -52,7 +52,7 @@ class Model {
   virtual void evaluate(rt::Submitter& submitter, std::span<const std::int32_t> tokens) = 0;
 
   /// Forward of tokens[batch, context + 1], then the logits of token `position` of sequence 0. Row
-  /// 0 of the returned buffer holds them, in the activations' type, once its tasks are done.
+  /// 0 of the returned buffer begins with them, in the activations' type, once its tasks are done.
   virtual const rt::Handle& predict(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
                                     Index position) = 0;
 

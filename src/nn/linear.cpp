@@ -28,10 +28,10 @@ void Linear::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& 
   const rt::TaskOptions off_path{.priority = urgency.off_path, .label = name_.c_str()};
   codelets::submit_linear_backward_data(submitter, tokens, dy, weight_.value, dx,
                                         {.priority = urgency.path, .label = name_.c_str()});
-  codelets::submit_linear_backward_weight(submitter, {0, tokens}, dy, x, accumulate,
+  const Index out = weight_.value.blocking.rows;
+  codelets::submit_linear_backward_weight(submitter, {0, tokens}, {&dy, out}, x, accumulate,
                                           weight_.gradient, off_path);
-  codelets::submit_bias_backward(submitter, tokens, weight_.value.blocking.rows, dy, accumulate,
-                                 bias_.gradient, off_path);
+  codelets::submit_bias_backward(submitter, tokens, out, dy, accumulate, bias_.gradient, off_path);
 }
 
 }  // namespace dos::nn

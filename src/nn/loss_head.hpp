@@ -21,7 +21,7 @@ class LossHead {
   struct Lane {
     const rt::Handle& x;       ///< [rows, width]: the last norm's output
     const rt::Handle& tokens;  ///< I32 [sequences, context + 1]
-    const rt::Handle& logits;  ///< [chunk rows, vocabulary]
+    const rt::Handle& logits;  ///< [chunk rows, logits_stride(vocabulary)]
     const rt::Handle& loss;    ///< FP64 [1], added to
     Index rows;                ///< sequences * context
     Index context;
@@ -43,6 +43,7 @@ class LossHead {
   [[nodiscard]] codelets::CrossEntropyRows chunk(const Lane& lane, Index first_row) const;
 
   MatrixParameter weight_;
+  Index stride_;
 };
 
 }  // namespace dos::nn

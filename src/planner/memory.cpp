@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/activation_count.hpp"
+#include "base/logits_stride.hpp"
 
 namespace dos::planner {
 namespace {
@@ -45,7 +46,8 @@ double activation_bytes(const ModelShape& shape, const Settings& settings, doubl
 
 /// In place: gradients take the place of logits.
 double logits_bytes(const ModelShape& shape, const Settings& settings, double tokens) {
-  return value_bytes(settings) * std::min(tokens, kLogitRows) * real(shape.vocabulary);
+  return value_bytes(settings) * std::min(tokens, kLogitRows) *
+         real(logits_stride(shape.vocabulary));
 }
 
 constexpr const char* kGathered = "gathered weights";

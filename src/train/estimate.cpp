@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/logits_stride.hpp"
 #include "base/units.hpp"
 #include "models/registry.hpp"
 #include "optim/registry.hpp"
@@ -54,7 +55,7 @@ Index logits_bytes(const models::ModelConfig& model, const models::RunShape& sha
   Index rows = 0;
   for (Index lane = 0; lane < shape.lanes; ++lane)
     rows += std::min(shape.lane_sequences(lane) * model.context, shape.logits_rows);
-  return rows * model.vocabulary * size_of(shape.type);
+  return rows * logits_stride(model.vocabulary) * size_of(shape.type);
 }
 
 Index largest_depth(const tensor::Layout& layout) {

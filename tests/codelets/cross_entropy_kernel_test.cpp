@@ -7,16 +7,18 @@
 
 #include "kernel_test.hpp"
 #include "reference/cross_entropy.hpp"
+#include "row_gaps.hpp"
 
 namespace dos::test {
 namespace {
 
 using codelets::CrossEntropyRows;
 
-// first_row, rows, context, vocabulary
-constexpr CrossEntropyRows kShapes[] = {{0, 0, 4, 5},    {0, 1, 1, 1},    {0, 3, 2, 1},
-                                        {1, 4, 3, 2},    {5, 7, 4, 17},   {0, 8, 8, 64},
-                                        {3, 2, 5, 1023}, {0, 2, 2, 1025}, {1, 2, 3, 50257}};
+// first_row, rows, context, vocabulary, stride
+constexpr CrossEntropyRows kShapes[] = {
+    {0, 0, 4, 5, 5},       {0, 1, 1, 1, 1},       {0, 3, 2, 1, 1},
+    {1, 4, 3, 2, 2},       {5, 7, 4, 17, 17},     {0, 8, 8, 64, 64},
+    {3, 2, 5, 1023, 1023}, {0, 2, 2, 1025, 1025}, {1, 2, 3, 50257, 50257}};
 
 template <class T>
 struct Inputs {
@@ -83,17 +85,22 @@ void check(const CrossEntropyRows& s, const Change& change) {
     Inputs<T> in(s);
     change(in);
     const double expected = expected_loss(s, in);
-    Guarded<double> loss(1, 2.0);
-    Guarded<T> logits(in.logits.view());
-    codelets::cross_entropy_forward_cpu<isa>(s, logits.get(), in.tokens.data(), loss.get());
-    EXPECT_NEAR(loss[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
-    EXPECT_TRUE(same_bits(logits.view(), in.logits.view()));
-    const float scale = 0.125F;
-    Guarded<double> again(1, 2.0);
-    codelets::cross_entropy_forward_backward_cpu<isa>(s, scale, logits.get(), in.tokens.data(),
-                                                      again.get());
-    EXPECT_NEAR(again[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
-    expect_gradient<T>(s, scale, in, logits.view());
+    for (const RowGap& gap : kRowGaps) {
+      CrossEntropyRows apart = s;
+      apart.stride += gap.count;
+      const Input<T> before(with_gaps(in.logits.exact(), s.vocabulary, gap));
+      Guarded<double> loss(1, 2.0);
+      Guarded<T> logits(before.view());
+      codelets::cross_entropy_forward_cpu<isa>(apart, logits.get(), in.tokens.data(), loss.get());
+      EXPECT_NEAR(loss[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
+      EXPECT_TRUE(same_bits(logits.view(), before.view()));
+      const float scale = 0.125F;
+      Guarded<double> again(1, 2.0);
+      codelets::cross_entropy_forward_backward_cpu<isa>(apart, scale, logits.get(),
+                                                        in.tokens.data(), again.get());
+      EXPECT_NEAR(again[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
+      expect_gradient<T>(s, scale, in, without_gaps(logits.view(), s.vocabulary, gap));
+    }
   });
 }
 
@@ -102,7 +109,7 @@ TEST(CrossEntropyKernel, MatchesTheReference) {
 }
 
 TEST(CrossEntropyKernel, ExtremeLogitsStayFinite) {
-  check({0, 4, 4, 33}, [](auto& in) {
+  check({0, 4, 4, 33, 33}, [](auto& in) {
     for (std::size_t i = 0; i < 33; ++i) {
       in.logits.set(i, 1e4F);
       in.logits.set(33 + i, -1e4F);
@@ -118,7 +125,7 @@ TEST(CrossEntropyKernel, BadLogitsGiveBadLossAndGradient) {
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const Index place : {0, 5, 36}) {
       for_each_kernel([&]<simd::Isa isa, class T>() {
-        const CrossEntropyRows s{0, 2, 2, 37};
+        const CrossEntropyRows s{0, 2, 2, 37, 37};
         Inputs<T> in(s);
         in.logits.set(static_cast<std::size_t>(37 + place), bad);
         double loss = 0;

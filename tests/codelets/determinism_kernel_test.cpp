@@ -92,7 +92,7 @@ TEST(KernelDeterminism, Bf16Kernels) {
           const BF16* blocks[] = {x + kCount, x + kCount + 60 * kWidth};
           codelets::linear_forward_cpu<isa>(
               kTokens, x, codelets::RowBlocks<const BF16>{{kOut, kWidth, 60}, blocks}, nullptr,
-              nullptr, y);
+              nullptr, y, kOut);
           codelets::linear_backward_weight_cpu<isa>({kTokens, kWidth, kOut, 0, kOut}, y, x, false,
                                                     y + kTokens * kOut);
         });
@@ -122,7 +122,7 @@ TEST(KernelDeterminism, Updates) {
 }
 
 TEST(KernelDeterminism, Losses) {
-  constexpr codelets::CrossEntropyRows kRows{0, 3, 3, 1201};
+  constexpr codelets::CrossEntropyRows kRows{0, 3, 3, 1201, 1201};
   const std::vector<std::int32_t> tokens{0, 5, 1200, 7};
   for_each_isa([&]<simd::Isa isa>() {
     expect_same_everywhere(3 * 1201, 3 * 1201 + 2, [&](const float* x, float* y) {

@@ -7,6 +7,7 @@
 
 #include "kernel_test.hpp"
 #include "reference/linear.hpp"
+#include "row_gaps.hpp"
 
 namespace dos::test {
 namespace {
@@ -19,10 +20,12 @@ struct Shape {
   Index out;
   Index rows_per_block;
 };
-// The last is larger than the strip in which BF16 results take shape.
-constexpr Shape kShapes[] = {
-    {0, 4, 3, 2},   {1, 1, 1, 1},     {1, 3, 2, 5},     {2, 1, 7, 3},       {5, 17, 16, 16},
-    {7, 33, 31, 8}, {64, 64, 64, 64}, {33, 65, 50, 17}, {3, 40, 1030, 600}, {530, 3, 261, 260}};
+// The last are larger than the strip in which BF16 results take shape, and long sums over rows that
+// a gap of 5 aligns.
+constexpr Shape kShapes[] = {{0, 4, 3, 2},       {1, 1, 1, 1},       {1, 3, 2, 5},
+                             {2, 1, 7, 3},       {5, 17, 16, 16},    {7, 33, 31, 8},
+                             {64, 64, 64, 64},   {33, 65, 50, 17},   {3, 40, 1030, 600},
+                             {530, 3, 261, 260}, {20, 32, 1019, 512}};
 
 template <class T>
 struct Inputs {
@@ -51,16 +54,19 @@ TEST(LinearKernel, ForwardMatchesTheReference) {
       for (const int parts : {0, 1, 2, 3}) {
         const bool bias = (parts & 1) != 0;
         const bool residual = (parts & 2) != 0;
-        // What y held must not matter, not even a NaN.
-        Guarded<T> y(s.tokens * s.out, element<T>(kNan));
-        codelets::linear_forward_cpu<isa>(s.tokens, in.x.elements(), in.blocks.view(),
-                                          bias ? in.bias.elements() : nullptr,
-                                          residual ? in.residual.elements() : nullptr, y.get());
-        expect_close<T>(y.view(),
-                        reference::linear(s.tokens, s.in, s.out, in.x.data(), in.w.data(),
-                                          bias ? in.bias.data() : nullptr,
-                                          residual ? in.residual.data() : nullptr),
-                        sum_factor(s.in));
+        const auto expected = reference::linear(s.tokens, s.in, s.out, in.x.data(), in.w.data(),
+                                                bias ? in.bias.data() : nullptr,
+                                                residual ? in.residual.data() : nullptr);
+        for (const RowGap& gap : kRowGaps) {
+          const Input<T> before(with_gaps(in.residual.exact(), s.out, gap));
+          // What y held must not matter, not even a NaN.
+          const std::vector<float> nans(static_cast<std::size_t>(s.tokens * s.out), kNan);
+          Guarded<T> y(Input<T>(with_gaps(nans, s.out, gap)).view());
+          codelets::linear_forward_cpu<isa>(
+              s.tokens, in.x.elements(), in.blocks.view(), bias ? in.bias.elements() : nullptr,
+              residual ? before.elements() : nullptr, y.get(), s.out + gap.count);
+          expect_close<T>(without_gaps(y.view(), s.out, gap), expected, sum_factor(s.in));
+        }
       }
     }
   });
@@ -71,13 +77,15 @@ TEST(LinearKernel, DataGradientMatchesTheReference) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.in << " x " << s.out);
       const Inputs<T> in(s);
-      Guarded<T> dx(s.tokens * s.in, element<T>(kNan));
-      codelets::linear_backward_data_cpu<isa>(s.tokens, in.dy.elements(), in.blocks.view(),
-                                              dx.get());
-      expect_close<T>(
-          dx.view(),
-          reference::linear_data_gradient(s.tokens, s.in, s.out, in.dy.data(), in.w.data()),
-          sum_factor(s.out));
+      const auto expected =
+          reference::linear_data_gradient(s.tokens, s.in, s.out, in.dy.data(), in.w.data());
+      for (const RowGap& gap : kRowGaps) {
+        const Input<T> dy(with_gaps(in.dy.exact(), s.out, gap));
+        Guarded<T> dx(s.tokens * s.in, element<T>(kNan));
+        codelets::linear_backward_data_cpu<isa>(s.tokens, dy.elements(), s.out + gap.count,
+                                                in.blocks.view(), dx.get());
+        expect_close<T>(dx.view(), expected, sum_factor(s.out));
+      }
     }
   });
 }
@@ -89,18 +97,21 @@ TEST(LinearKernel, WeightGradientOfEachBlockMatchesTheReference) {
       const Inputs<T> in(s);
       const RowBlocking blocking{s.out, s.in, s.rows_per_block};
       for (Index b = 0; b < blocking.count(); ++b) {
-        const codelets::LinearWeightBlock block{s.tokens, s.in, s.out, blocking.first_row(b),
-                                                blocking.rows_of(b)};
+        const Index first = blocking.first_row(b);
+        const Index rows = blocking.rows_of(b);
+        const Input<G> before(random_values(rows * s.in, 6));
         for (const bool accumulate : {false, true}) {
-          const Input<G> before(random_values(block.rows * s.in, 6));
-          Guarded<G> dw(before.view());
-          codelets::linear_backward_weight_cpu<isa>(block, in.dy.elements(), in.x.elements(),
-                                                    accumulate, dw.get());
-          expect_close<G>(dw.view(),
-                          reference::linear_weight_gradient(s.tokens, s.in, s.out, block.first_row,
-                                                            block.rows, in.dy.data(), in.x.data(),
-                                                            accumulate ? before.data() : nullptr),
-                          sum_factor(s.tokens));
+          const auto expected =
+              reference::linear_weight_gradient(s.tokens, s.in, s.out, first, rows, in.dy.data(),
+                                                in.x.data(), accumulate ? before.data() : nullptr);
+          for (const RowGap& gap : kRowGaps) {
+            const Input<T> dy(with_gaps(in.dy.exact(), s.out, gap));
+            Guarded<G> dw(before.view());
+            codelets::linear_backward_weight_cpu<isa>(
+                {s.tokens, s.in, s.out + gap.count, first, rows}, dy.elements(), in.x.elements(),
+                accumulate, dw.get());
+            expect_close<G>(dw.view(), expected, sum_factor(s.tokens));
+          }
         }
       }
     }
@@ -136,10 +147,10 @@ TEST(LinearKernel, BadInputsGiveBadOutputs) {
     in.dy.set(5, kNan);  // token 1, row 1
     Guarded<T> y(12);
     codelets::linear_forward_cpu<isa>(3, in.x.elements(), in.blocks.view(), nullptr, nullptr,
-                                      y.get());
+                                      y.get(), 4);
     for (Index i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(to_float(y[i])), i / 4 == 1) << i;
     Guarded<T> dx(15);
-    codelets::linear_backward_data_cpu<isa>(3, in.dy.elements(), in.blocks.view(), dx.get());
+    codelets::linear_backward_data_cpu<isa>(3, in.dy.elements(), 4, in.blocks.view(), dx.get());
     for (Index i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(to_float(dx[i])), i / 5 == 1) << i;
     Guarded<G> dw(20);
     codelets::linear_backward_weight_cpu<isa>({3, 5, 4, 0, 4}, in.dy.elements(), in.x.elements(),

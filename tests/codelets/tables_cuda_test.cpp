@@ -5,6 +5,7 @@
 #include "codelets/cuda_test.hpp"
 #include "codelets/embedding/embedding_cuda.hpp"
 #include "codelets/linear/linear_cuda.hpp"
+#include "codelets/row_gaps.hpp"
 #include "reference/embedding.hpp"
 #include "reference/linear.hpp"
 
@@ -54,11 +55,10 @@ struct Inputs {
         dy(type, random_values(s.tokens * s.out, 5)),
         x_there(x),
         bias_there(bias),
-        residual_there(residual),
         dy_there(dy),
         blocks({s.out, s.in, s.rows_per_block}, w) {}
   Elements x, w, bias, residual, dy;
-  OnGpu x_there, bias_there, residual_there, dy_there;
+  OnGpu x_there, bias_there, dy_there;
   Blocks blocks;
 };
 
@@ -77,41 +77,52 @@ double sum_factor(Index terms) {
   return (static_cast<double>(terms) + 3) / 2 * kEps;
 }
 
+/// A matrix without the gaps between its rows.
+Elements rows_of(const Elements& matrix, Index columns, const RowGap& gap) {
+  return {matrix.type(), without_gaps<float>(matrix.values(), columns, gap)};
+}
+
 // A bias that cuBLAS does not take is added before the product: one more rounding of y's type.
 TEST_F(CudaKernel, LinearMatchesTheReference) {
   each_shape([](const Shape& s, DType type, const Inputs& in) {
     for (const int parts : {0, 1, 2, 3}) {
       const bool bias = (parts & 1) != 0;
       const bool residual = (parts & 2) != 0;
-      Elements y = unwritten(type, s.tokens * s.out);
-      Both out(y);
-      expect_done(linear_forward_cuda(cuda_context(), type, s.tokens, in.x_there.get(),
-                                      in.blocks.weight(), bias ? in.bias_there.get() : nullptr,
-                                      residual ? in.residual_there.get() : nullptr, out.get()));
-      out.bring_back();
       const auto b = in.bias.values();
       const auto r = in.residual.values();
-      expect_rounded(
-          y,
+      const auto expected =
           reference::linear(s.tokens, s.in, s.out, in.x.values().data(), in.w.values().data(),
-                            bias ? b.data() : nullptr, residual ? r.data() : nullptr),
-          sum_factor(s.in) + rounding_of(type));
+                            bias ? b.data() : nullptr, residual ? r.data() : nullptr);
+      for (const RowGap& gap : kRowGaps) {
+        const OnGpu residual_there(Elements(type, with_gaps(r, s.out, gap)));
+        const std::vector<float> nans(static_cast<std::size_t>(s.tokens * s.out), kCudaNan);
+        Elements y(type, with_gaps(nans, s.out, gap));
+        Both out(y);
+        expect_done(linear_forward_cuda(cuda_context(), type, s.tokens, in.x_there.get(),
+                                        in.blocks.weight(), bias ? in.bias_there.get() : nullptr,
+                                        residual ? residual_there.get() : nullptr, out.get(),
+                                        s.out + gap.count));
+        out.bring_back();
+        expect_rounded(rows_of(y, s.out, gap), expected, sum_factor(s.in) + rounding_of(type));
+      }
     }
   });
 }
 
 TEST_F(CudaKernel, LinearDataGradientMatchesTheReference) {
   each_shape([](const Shape& s, DType type, const Inputs& in) {
-    Elements dx = unwritten(type, s.tokens * s.in);
-    Both out(dx);
-    expect_done(linear_backward_data_cuda(cuda_context(), type, s.tokens, in.dy_there.get(),
-                                          in.blocks.weight(), out.get()));
-    out.bring_back();
     const double blocks = static_cast<double>(ceil_div(s.out, s.rows_per_block));
-    expect_rounded(dx,
-                   reference::linear_data_gradient(s.tokens, s.in, s.out, in.dy.values().data(),
-                                                   in.w.values().data()),
-                   sum_factor(s.out) + blocks * rounding_of(type));
+    const auto expected = reference::linear_data_gradient(
+        s.tokens, s.in, s.out, in.dy.values().data(), in.w.values().data());
+    for (const RowGap& gap : kRowGaps) {
+      const OnGpu dy(Elements(type, with_gaps(in.dy.values(), s.out, gap)));
+      Elements dx = unwritten(type, s.tokens * s.in);
+      Both out(dx);
+      expect_done(linear_backward_data_cuda(cuda_context(), type, s.tokens, dy.get(),
+                                            s.out + gap.count, in.blocks.weight(), out.get()));
+      out.bring_back();
+      expect_rounded(dx, expected, sum_factor(s.out) + blocks * rounding_of(type));
+    }
   });
 }
 
@@ -122,22 +133,23 @@ TEST_F(CudaKernel, LinearWeightAndBiasGradientsMatchTheReference) {
       for (const bool accumulate : {false, true}) {
         if (gradient == DType::kBF16 && type == DType::kF32) continue;  // no such gradients
         for (Index b = 0; b < blocking.count(); ++b) {
-          const LinearWeightBlock block{s.tokens, s.in, s.out, blocking.first_row(b),
-                                        blocking.rows_of(b)};
-          const Elements before(gradient, random_values(block.rows * s.in, 6));
-          Elements dw = before;
-          Both out(dw);
-          expect_done(linear_backward_weight_cuda(cuda_context(), type, gradient, block,
-                                                  in.dy_there.get(), in.x_there.get(), accumulate,
-                                                  out.get()));
-          out.bring_back();
+          const Index first = blocking.first_row(b);
+          const Index rows = blocking.rows_of(b);
+          const Elements before(gradient, random_values(rows * s.in, 6));
           const auto start = before.values();
-          expect_rounded(
-              dw,
-              reference::linear_weight_gradient(s.tokens, s.in, s.out, block.first_row, block.rows,
-                                                in.dy.values().data(), in.x.values().data(),
-                                                accumulate ? start.data() : nullptr),
-              sum_factor(s.tokens));
+          const auto expected = reference::linear_weight_gradient(
+              s.tokens, s.in, s.out, first, rows, in.dy.values().data(), in.x.values().data(),
+              accumulate ? start.data() : nullptr);
+          for (const RowGap& gap : kRowGaps) {
+            const OnGpu dy(Elements(type, with_gaps(in.dy.values(), s.out, gap)));
+            Elements dw = before;
+            Both out(dw);
+            expect_done(linear_backward_weight_cuda(
+                cuda_context(), type, gradient, {s.tokens, s.in, s.out + gap.count, first, rows},
+                dy.get(), in.x_there.get(), accumulate, out.get()));
+            out.bring_back();
+            expect_rounded(dw, expected, sum_factor(s.tokens));
+          }
         }
         const Elements before(gradient, random_values(s.out, 6));
         Elements dbias = before;
@@ -163,7 +175,7 @@ TEST_F(CudaKernel, ProductsHaveTheSameBitsEveryTime) {
       Elements y = unwritten(type, s.tokens * s.out);
       Both out(y);
       expect_done(linear_forward_cuda(cuda_context(), type, s.tokens, in.x_there.get(),
-                                      in.blocks.weight(), nullptr, nullptr, out.get()));
+                                      in.blocks.weight(), nullptr, nullptr, out.get(), s.out));
       out.bring_back();
       if (run == 0) first = y.values();
       EXPECT_EQ(y.values(), first);

@@ -30,8 +30,8 @@ Index activations_of_lane(const ModelConfig& c, const RunShape& shape, Index seq
   const Index one_layer = 2 * c.width + 12 * c.width;
   const Index backward = !shape.training ? 0 : layers == 1 ? one_layer : one_layer + 12 * c.width;
   const Index size = shape.type == DType::kBF16 ? 2 : 4;
-  return size * (n * (forward + backward) + std::min(n, shape.logits_rows) * c.vocabulary) +
-         4 * n * wide;
+  const Index logits = std::min(n, shape.logits_rows) * ((c.vocabulary + 63) / 64 * 64);
+  return size * (n * (forward + backward) + logits) + 4 * n * wide;
 }
 
 struct Case {

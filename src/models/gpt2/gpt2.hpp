@@ -23,7 +23,8 @@ std::vector<tensor::ParameterSpec> parameters(const ModelConfig& config);
 /// recompute, at most L) sets of block activations:
 ///   n ((L + 1) C + S (15 C + H + 4) + C + 2), when training also n (2 C + 2 * 12 C) for the
 ///   gradients
-/// of activations (12 C with one layer), and the logits of min(n, logits_rows) tokens.
+/// of activations (12 C with one layer), and the logits of min(n, logits_rows) tokens, each
+/// logits_stride(V) values.
 rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape,
                         const WorkerCount& workers);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/activation_count.hpp"
+#include "base/logits_stride.hpp"
 #include "models/gpt2/gpt2.hpp"
 #include "nn/attention.hpp"
 
@@ -72,6 +73,11 @@ BlockGradients make_gradients(const LaneBuilder& build, const ModelConfig& confi
   return block;
 }
 
+/// Numbers in the logits buffer of a lane with so many tokens.
+Index logits_count(const ModelConfig& config, const RunShape& shape, Index tokens) {
+  return std::min(tokens, shape.logits_rows) * logits_stride(config.vocabulary);
+}
+
 }  // namespace
 
 Index activation_sets(const ModelConfig& config, const RunShape& shape) {
@@ -91,8 +97,7 @@ Lane make_lane(rt::Session& session, const ModelConfig& config, const RunShape& 
   lane.tokens = build.make("tokens", DType::kI32, lane.sequences * (config.context + 1),
                            rt::MemoryCategory::kData);
   lane.loss = build.make("loss", DType::kF64, 1, rt::MemoryCategory::kData);
-  lane.logits = build.make("logits", shape.type,
-                           std::min(lane.tokens_count, shape.logits_rows) * config.vocabulary,
+  lane.logits = build.make("logits", shape.type, logits_count(config, shape, lane.tokens_count),
                            rt::MemoryCategory::kActivations);
   for (Index block = 0; block <= config.layers; ++block) {
     build.set_scope(fmt::format("stream{}.", block));
@@ -130,9 +135,8 @@ rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape,
   for (Index lane = 0; lane < shape.lanes; ++lane) {
     const Index sequences = shape.lane_sequences(lane);
     const Index tokens = sequences * config.context;
-    const Index logits = std::min(tokens, shape.logits_rows) * config.vocabulary;
     bytes[rt::MemoryCategory::kActivations] +=
-        size_of(shape.type) * (tokens * token.values + logits) +
+        size_of(shape.type) * (tokens * token.values + logits_count(config, shape, tokens)) +
         size_of(DType::kF32) * tokens * token.wide;
     bytes[rt::MemoryCategory::kData] +=
         size_of(DType::kI32) * sequences * (config.context + 1) + size_of(DType::kF64);

@@ -57,7 +57,7 @@ struct Lane {
   Index tokens_count = 0;         ///< sequences * context
   HandlePtr tokens;               ///< I32 [sequences, context + 1]
   HandlePtr loss;                 ///< FP64 [1]
-  HandlePtr logits;               ///< [min(n, logits_rows), V]
+  HandlePtr logits;               ///< [min(n, logits_rows), logits_stride(V)]
   std::vector<HandlePtr> stream;  ///< [n, C] each: the input of every block, then the last output
   HandlePtr final_norm;           ///< [n, C]
   HandlePtr final_norm_stats;     ///< [n, 2]

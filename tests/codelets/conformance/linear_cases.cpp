@@ -26,6 +26,15 @@ constexpr Range rows_of_x() {
   return {kRows.first * kIn, kRows.count * kIn};
 }
 
+// The logits buffer has room for one row more than the task computes; its rows lie apart.
+constexpr Index kStride = kOut + 4;
+constexpr Index kLogits = (kRows.count + 1) * kStride;
+std::vector<Range> logits_used() {
+  std::vector<Range> rows;
+  for (Index row = 0; row < kRows.count; ++row) rows.push_back({row * kStride, kOut});
+  return rows;
+}
+
 SliceRef bias_in(const rt::Handle& handle) {
   return {&handle, kBias.first};
 }
@@ -37,7 +46,7 @@ void forward_kernel(const Memory& m, const RowBlocking& blocking, bool residual)
   simd::dispatch([&]<simd::Isa kIsa>() {
     linear_forward_cpu<kIsa>(kTokens, m.at<const T>(0), RowBlocks<const T>{blocking, blocks.data()},
                              m.at<const T>(1) + kBias.first, residual ? m.at<const T>(2) : nullptr,
-                             m.at<T>(residual ? 3 : 2));
+                             m.at<T>(residual ? 3 : 2), kOut);
   });
 }
 
@@ -89,8 +98,8 @@ Case backward_data() {
              [](const Memory& m) {
                const auto blocks = m.blocks<const T>(kWeight, 2);
                simd::dispatch([&]<simd::Isa kIsa>() {
-                 linear_backward_data_cpu<kIsa>(kTokens, m.at<const T>(0), {kWeight, blocks.data()},
-                                                m.at<T>(1));
+                 linear_backward_data_cpu<kIsa>(kTokens, m.at<const T>(0), kOut,
+                                                {kWeight, blocks.data()}, m.at<T>(1));
                });
              }};
   add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
@@ -103,19 +112,20 @@ Case backward_weight(bool accumulate) {
       .name = typed_name<T, G>(accumulate ? "linear_accumulate_weight" : "linear_backward_weight"),
       .codelet = accumulate ? &linear_accumulate_weight_codelet({kTypeOf<T>, kTypeOf<G>})
                             : &linear_backward_weight_codelet({kTypeOf<T>, kTypeOf<G>}),
-      .buffers = {reads(kRows.count * kOut, Values::kUniform, kTypeOf<T>),
+      .buffers = {reads_part(kLogits, logits_used(), kTypeOf<T>),
                   reads_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>)},
       .submit = {},
       .kernel = {}};
   add_matrix(c.buffers, kWeight, accumulate ? Access::kUpdates : Access::kWrites, kOut, kTypeOf<G>);
   c.submit = [accumulate](rt::Submitter& s, const Handles& h) {
-    submit_linear_backward_weight(s, kRows, h[0], h[1], accumulate, h.matrix(kWeight, 2), {});
+    submit_linear_backward_weight(s, kRows, {&h[0], kStride}, h[1], accumulate,
+                                  h.matrix(kWeight, 2), {});
   };
   c.kernel = [accumulate](const Memory& m) {
     for (Index b = 0; b < kWeight.count(); ++b) {
       const LinearWeightBlock block{.tokens = kRows.count,
                                     .in = kIn,
-                                    .out = kOut,
+                                    .dy_stride = kStride,
                                     .first_row = kWeight.first_row(b),
                                     .rows = kWeight.rows_of(b)};
       simd::dispatch([&]<simd::Isa kIsa>() {
@@ -148,25 +158,23 @@ Case bias_backward(bool accumulate) {
               }};
 }
 
-// The logits buffer has room for one row more than the task computes.
-constexpr Index kLogits = (kRows.count + 1) * kOut;
-
 template <class T>
 Case logits_forward() {
   Case c{.name = typed_name<T>("logits_forward"),
          .codelet = &logits_forward_codelet(kTypeOf<T>),
          .buffers = {reads_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>),
-                     writes_part(kLogits, {{0, kRows.count * kOut}}, kTypeOf<T>)},
+                     writes_part(kLogits, logits_used(), kTypeOf<T>)},
          .submit =
              [](rt::Submitter& s, const Handles& h) {
-               submit_logits_forward(s, kRows, h[0], h.matrix(kWeight, 2), h[1], {});
+               submit_logits_forward(s, kRows, h[0], h.matrix(kWeight, 2), {&h[1], kStride}, {});
              },
          .kernel =
              [](const Memory& m) {
                const auto blocks = m.blocks<const T>(kWeight, 2);
                simd::dispatch([&]<simd::Isa kIsa>() {
                  linear_forward_cpu<kIsa>(kRows.count, m.at<const T>(0) + rows_of_x().first,
-                                          {kWeight, blocks.data()}, nullptr, nullptr, m.at<T>(1));
+                                          {kWeight, blocks.data()}, nullptr, nullptr, m.at<T>(1),
+                                          kStride);
                });
              }};
   add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
@@ -175,23 +183,24 @@ Case logits_forward() {
 
 template <class T>
 Case logits_backward_data() {
-  Case c{.name = typed_name<T>("logits_backward_data"),
-         .codelet = &logits_backward_data_codelet(kTypeOf<T>),
-         .buffers = {reads_part(kLogits, {{0, kRows.count * kOut}}, kTypeOf<T>),
-                     writes_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>)},
-         .submit =
-             [](rt::Submitter& s, const Handles& h) {
-               submit_logits_backward_data(s, kRows, h[0], h.matrix(kWeight, 2), h[1], {});
-             },
-         .kernel =
-             [](const Memory& m) {
-               const auto blocks = m.blocks<const T>(kWeight, 2);
-               simd::dispatch([&]<simd::Isa kIsa>() {
-                 linear_backward_data_cpu<kIsa>(kRows.count, m.at<const T>(0),
-                                                {kWeight, blocks.data()},
-                                                m.at<T>(1) + rows_of_x().first);
-               });
-             }};
+  Case c{
+      .name = typed_name<T>("logits_backward_data"),
+      .codelet = &logits_backward_data_codelet(kTypeOf<T>),
+      .buffers = {reads_part(kLogits, logits_used(), kTypeOf<T>),
+                  writes_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>)},
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit_logits_backward_data(s, kRows, {&h[0], kStride}, h.matrix(kWeight, 2), h[1], {});
+          },
+      .kernel =
+          [](const Memory& m) {
+            const auto blocks = m.blocks<const T>(kWeight, 2);
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              linear_backward_data_cpu<kIsa>(kRows.count, m.at<const T>(0), kStride,
+                                             {kWeight, blocks.data()},
+                                             m.at<T>(1) + rows_of_x().first);
+            });
+          }};
   add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
   return c;
 }
