@@ -1,14 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device of cuda_device.hpp where kernels run on the host: its memory is the host's, and cuBLAS
 // a plain loop.
+#include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "codelets/cuda_device.hpp"
 #include "codelets/matrix/gemm_cuda.hpp"
+#include "codelets/products_on_host.hpp"
 
 namespace dos::test {
+
+namespace {
+
+// Bits that are set in an address of a matrix, or in the distance between its rows.
+constexpr std::uint64_t kMostAligned = 256;
+std::uint64_t address_bits = kMostAligned;
+
+void note_address(const void* matrix, Index stride, DType type) {
+  address_bits |=
+      reinterpret_cast<std::uintptr_t>(matrix) | static_cast<std::uint64_t>(stride * size_of(type));
+}
+
+}  // namespace
+
+Index take_alignment_of_products() {
+  return Index{1} << std::countr_zero(std::exchange(address_bits, kMostAligned));
+}
 
 int cuda_devices() {
   return 1;
@@ -66,6 +87,11 @@ const char* product_cuda(const CudaContext& context, Index rows, Index columns, 
   // As cuBLAS may, and no kernel may count on what it left there.
   if (context.workspace != nullptr)
     std::memset(context.workspace, 0xFF, static_cast<std::size_t>(context.workspace_bytes));
+  test::note_address(a.elements, a.stride, a.type);
+  test::note_address(b.elements, b.stride, b.type);
+  test::note_address(out.start, out.stride, out.type);
+  test::note_address(out.elements, out.stride, out.type);
+  test::note_address(out.bias, 0, out.type);
   const CudaMatrix start{out.start, out.type, out.stride, false, out.batch_stride};
   const CudaMatrix bias{out.bias, out.type, 0};
   for (Index which = 0; which < batch; ++which)
