@@ -20,8 +20,6 @@ constexpr double kGiga = 1e9;
 constexpr Index kMostSteps = 1'000'000;
 /// Working parameters and gradients, 16 bits each, are on the GPUs, that run forward and backward.
 constexpr units::BytesPerParam kModelOnGpu{4};
-/// Part of its memory that the scheduler leaves free (sched_starpu).
-constexpr double kReserve = 0.03;
 constexpr const char* kSpelling = "--{} {}";
 
 double factor_of(std::string_view suffix) {
@@ -43,7 +41,7 @@ sched::StateMemory memory_of(const Request& request, const perfmodels::Machine& 
     const units::Bytes given(*request.gpu_memory * kGiga);
     return {.update = given, .resident = given};
   }
-  const units::Bytes room = machine.gpu_memory.value * (1 - kReserve) - model_on_gpu;
+  const units::Bytes room = machine.gpu_memory.value * (1 - sched::kMemoryReserve) - model_on_gpu;
   expect(room.value() > 0,
          "--params: 16-bit parameters and gradients take {:.4g} GB of each GPU, {} has {:.4g} GB: "
          "use fewer --params, more --gpus, or give --gpu-memory",
@@ -139,7 +137,7 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
   const units::Bytes model =
       units::Params(static_cast<double>(params)) * kModelOnGpu / static_cast<double>(gpus);
   problem.memory.assign(gpus, memory_of(request, machine, model));
-  phase.gpu_memory = (problem.memory.front().update + model) / (1 - kReserve);
+  phase.gpu_memory = (problem.memory.front().update + model) / (1 - sched::kMemoryReserve);
   if (subgroup == 0) {
     // StarPU's own policies have no planner: the sizes that suit dos.
     const std::string planner = sched::own_policy(phase.policy) != nullptr ? phase.policy : "dos";

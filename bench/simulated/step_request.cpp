@@ -10,9 +10,6 @@
 namespace dos::bench {
 namespace {
 
-/// Part of its memory that the scheduler leaves free (sched_starpu).
-constexpr double kReserve = 0.03;
-
 planner::ModelShape find_model(const std::string& name) {
   if (auto shape = planner::find_llama(name)) return *shape;
   const std::vector<std::string> known = planner::llama_names();
@@ -73,7 +70,8 @@ units::Bytes limit_of(const StepRequest& request, const planner::MemoryUse& memo
   const units::Bytes most = memory.available - reserve;
   if (!request.state_memory) return most;
   const units::Bytes model = memory.total() - reserve;
-  return std::min(most, (model + units::gigabytes(*request.state_memory)) / (1 - kReserve));
+  return std::min(most,
+                  (model + units::gigabytes(*request.state_memory)) / (1 - sched::kMemoryReserve));
 }
 
 }  // namespace
@@ -103,7 +101,7 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
       block + of_category(memory, "logits") + of_category(memory, "gradients on their way");
   const units::Bytes limit = limit_of(request, memory);
   const units::Bytes states =
-      limit * (1 - kReserve) - (memory.total() - of_category(memory, "reserve"));
+      limit * (1 - sched::kMemoryReserve) - (memory.total() - of_category(memory, "reserve"));
   const units::Bytes update =
       units::Params(static_cast<double>(forecast.problem.largest())) * forecast.problem.cost.held();
   const planner::PhaseTimes phases =

@@ -50,6 +50,10 @@ struct StateMemory {
   units::Bytes resident;  ///< free at the peak of forward and backward: what may stay for ever
 };
 
+/// Part of a GPU's memory that runtime and plans leave free: at the very limit StarPU evicts what
+/// it needs next.
+inline constexpr double kMemoryReserve = 0.03;
+
 /// Everything a plan depends on, for one rank.
 struct Problem {
   std::vector<Subgroup> subgroups;  ///< in the order of the next forward

@@ -9,8 +9,6 @@
 namespace dos::sched_starpu {
 namespace {
 
-constexpr double kReserve = 0.03;
-
 /// Calls f(handle, mode) for each buffer but work space.
 template <class F>
 void for_each_buffer(starpu_task* task, F&& f) {
@@ -126,7 +124,7 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
   const auto released = static_cast<double>(
       settings.released == nullptr ? 0 : settings.released(static_cast<int>(node)));
   const auto less_reserve = [&](double bytes) {
-    return units::Bytes(std::max(0.0, std::min(bytes, total) - kReserve * total));
+    return units::Bytes(std::max(0.0, std::min(bytes, total) - sched::kMemoryReserve * total));
   };
   return {.update = less_reserve(free + released), .resident = less_reserve(free)};
 }

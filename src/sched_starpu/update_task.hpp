@@ -35,8 +35,8 @@ void add_buffers(starpu_task* task, const Settings& settings, UpdateBuffers& buf
 
 /// What states may use of a GPU, read from StarPU between backward and the first update: what is
 /// free, what buffers of updates have of it already, and outdated copies of the model's, which
-/// another GPU uses now; less a reserve of 3 %: at the very limit StarPU evicts what it needs next.
-/// While the update runs also what settings.released says (activations).
+/// another GPU uses now; less sched::kMemoryReserve. While the update runs also what
+/// settings.released says (activations).
 sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers,
                                      const Settings& settings);
 
