@@ -21,9 +21,10 @@ struct Preset {
 };
 
 /// Small ones for a laptop and byte tokens; the sizes of "Language models are unsupervised
-/// multitask learners" (Radford et al., 2019); the largest of "Language models are few-shot
-/// learners" (arXiv 2005.14165, table 2.1) and of "Efficient large-scale language model training on
-/// GPU clusters" (arXiv 2104.04473, table 1; sequences of 2048 tokens, vocabulary 51200).
+/// multitask learners" (Radford et al., 2019); two of "Language models are few-shot learners"
+/// (arXiv 2005.14165, table 2.1; its 24 heads of 128 elements do not make the width of 2048, 16
+/// do); the largest of "Efficient large-scale language model training on GPU clusters" (arXiv
+/// 2104.04473, table 1; sequences of 2048 tokens, vocabulary 51200).
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> list{
       {"tiny", {"gpt2", 2, 64, 2, 64, 257}},
@@ -33,6 +34,7 @@ const std::vector<Preset>& presets() {
       {"gpt2-355m", {"gpt2", 24, 1024, 16, 1024, 50257}},
       {"gpt2-774m", {"gpt2", 36, 1280, 20, 1024, 50257}},
       {"gpt2-1.5b", {"gpt2", 48, 1600, 25, 1024, 50257}},
+      {"gpt3-1.3b", {"gpt2", 24, 2048, 16, 2048, 50257}},
       {"gpt3-175b", {"gpt2", 96, 12288, 96, 2048, 50257}},
       {"gpt-1t", {"gpt2", 128, 25600, 160, 2048, 51200}},
   };

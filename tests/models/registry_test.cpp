@@ -30,6 +30,8 @@ TEST(Registry, PresetsHaveThePublishedParameterCounts) {
   EXPECT_EQ(parameter_count(find_preset("gpt2-355m")), 354'823'168);
   EXPECT_EQ(parameter_count(find_preset("gpt2-774m")), 774'030'080);
   EXPECT_EQ(parameter_count(find_preset("gpt2-1.5b")), 1'557'611'200);
+  // 24 blocks of 12 w^2 + 13 w, the last norm, 50257 tokens and 2048 positions; w = 2048.
+  EXPECT_EQ(parameter_count(find_preset("gpt3-1.3b")), 1'315'723'264);
 }
 
 TEST(Registry, EveryPresetIsAModelOfAKnownArchitecture) {
