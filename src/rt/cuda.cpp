@@ -97,6 +97,16 @@ std::vector<Index> cuda_memory_bytes() {
   return bytes;
 }
 
+Index cuda_free_bytes(int device) {
+  use_cuda_device(device);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const cudaError_t status = cudaMemGetInfo(&free, &total);
+  expect(status == cudaSuccess, "CUDA device {} does not say how much memory is free: {}", device,
+         cudaGetErrorString(status));
+  return static_cast<Index>(free);
+}
+
 int cuda_device_of(int worker) {
   return starpu_worker_get_devid(worker);
 }

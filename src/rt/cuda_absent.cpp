@@ -23,6 +23,10 @@ std::vector<Index> cuda_memory_bytes() {
   return {};
 }
 
+Index cuda_free_bytes(int /*device*/) {
+  fail("{}", kAbsent);
+}
+
 int cuda_device_of(int /*worker*/) {
   fail("{}", kAbsent);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Options out of range end sched_graphs and sched_overhead with one line that names value and place."""
+"""Options out of range end sched_graphs, sched_overhead and train_step with one line that names value and place."""
 
 import os
 import subprocess
@@ -43,6 +43,12 @@ class Options(unittest.TestCase):
         for option, values in (("--tasks", ("0", "-1", "10000001")), ("--rounds", ("0", "1000001"))):
             for value in values:
                 self.expect_error("sched_overhead", (f"{option}={value}",), f"{option} {value}: must be 1 to")
+
+    def test_train_step(self):
+        for option, value in (("--steps", "0"), ("--warmup", "-1"), ("--accumulate", "0"), ("--batch", "0")):
+            self.expect_error("train_step", ("--model", "tiny", f"{option}={value}"), value)
+        self.expect_error("train_step", ("--model", "tiny", "--state-memory", "1", "--cuda-devices", "-1"),
+                          "--state-memory 1", "--cuda-devices")
 
 
 if __name__ == "__main__":
