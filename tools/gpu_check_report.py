@@ -54,13 +54,13 @@ def update_table(result):
 
 def training_tables(steps, product_limit):
     times = ["ms_step", "ms_forward", "ms_backward", "ms_update", "gflop_per_s"]
-    rows = [[row["precision"], row["policy"], row["gpu_memory_mb"] or "all", *(row[key] for key in times),
+    rows = [[row["precision"], row["policy"], row["state_memory_gb"] or "all", *(row[key] for key in times),
              row["gflop_per_s"] / product_limit if product_limit and row["precision"] == "bf16" else "", row["loss"]]
             for row in steps]
     memory = [[row["precision"], device["name"], category, values["estimated"] / 1e6, values["allocated"] / 1e6]
-              for row in steps if row["policy"] == "zero-offload" and not row["gpu_memory_mb"]
+              for row in steps if row["policy"] == "zero-offload" and not row["state_memory_gb"]
               for device in row["device_memory"] for category, values in device.items() if category != "name"]
-    columns = ["precision", "policy", "GPU memory, MB", *times, "of the product of 8192", "loss"]
+    columns = ["precision", "policy", "GB for states", *times, "of the product of 8192", "loss"]
     return ["", "## Training steps", "", *table(columns, rows),
             "", "## GPU memory, updates on the CPU", "",
             *table(["precision", "GPU", "category", "estimated, MB", "allocated, MB"], memory)]

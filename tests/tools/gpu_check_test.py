@@ -20,6 +20,8 @@ from scratch import InScratchFolder
 
 GPU_CHECK = Path(__file__).resolve().parents[2] / "tools" / "gpu_check"
 BUILD = Path(sys.argv.pop(1))
+sys.path.insert(0, str(GPU_CHECK.parent))
+import gpu_check_training  # noqa: E402
 
 
 def load():
@@ -32,7 +34,7 @@ def load():
 def step(policy, loss, **more):
     row = {"estimated": 100, "allocated": 100}
     device = {"name": "CUDA 0", "weights": row, "gradients": row, "activations": row | more}
-    return {"precision": "fp32", "policy": policy, "gpu_memory_mb": None, "loss": loss, "device_memory": [device]}
+    return {"precision": "fp32", "policy": policy, "state_memory_gb": None, "loss": loss, "device_memory": [device]}
 
 
 class Rehearsal(InScratchFolder):
@@ -70,7 +72,7 @@ class Rehearsal(InScratchFolder):
         page = (self.output / "report.md").read_text(encoding="utf-8")
         for text in ("NVIDIA Rehearsal 80GB, 81920 MiB, driver 999.99", "gpt2-124m, 16 x 1024 tokens: copy",
                      "7b, 4 x 2048 tokens: copy", "| gelu_forward |", "| attention_forward |",
-                     "cpu.update_rate", "| bf16 | gpu-only | 8000 |"):
+                     "cpu.update_rate", "| bf16 | gpu-only | 0.5 |"):
             self.assertIn(text, page)
         self.assertEqual(len(stages["training"]["result"]["steps"]), 12)
         self.assertEqual(len(stages["updates"]["result"]["rows"]), 10)
@@ -163,19 +165,19 @@ class Verdicts(unittest.TestCase):
 
     def test_policies_must_have_one_loss(self):
         steps = [step("dos", 4.0), step("gpu-only", 4.0 * (1 + 6e-4))]
-        self.assertEqual(self.module.loss_faults(steps), [])
+        self.assertEqual(gpu_check_training.loss_faults(steps), [])
         steps.append(step("twinflow", 4.0 * (1 + 8e-4)))
-        self.assertEqual(len(self.module.loss_faults(steps)), 1)
-        self.assertIn("twinflow", self.module.loss_faults(steps)[0])
+        self.assertEqual(len(gpu_check_training.loss_faults(steps)), 1)
+        self.assertIn("twinflow", gpu_check_training.loss_faults(steps)[0])
 
     def test_memory_must_be_as_estimated(self):
-        self.assertEqual(self.module.memory_faults([step("zero-offload", 4.0, allocated=114)]), [])
-        self.assertEqual(self.module.memory_faults([step("dos", 4.0, allocated=200)]), [])
-        faults = self.module.memory_faults([step("zero-offload", 4.0, allocated=116)])
+        self.assertEqual(gpu_check_training.memory_faults([step("zero-offload", 4.0, allocated=114)]), [])
+        self.assertEqual(gpu_check_training.memory_faults([step("dos", 4.0, allocated=200)]), [])
+        faults = gpu_check_training.memory_faults([step("zero-offload", 4.0, allocated=116)])
         self.assertEqual(len(faults), 1)
         self.assertIn("CUDA 0", faults[0])
         nothing = step("zero-offload", 4.0) | {"device_memory": []}
-        self.assertIn("no GPU", self.module.memory_faults([nothing])[0])
+        self.assertIn("no GPU", gpu_check_training.memory_faults([nothing])[0])
 
 
     def test_a_sanitizer_must_have_seen_tests_and_no_fault(self):

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the stages of tools/gpu_check share."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
+
+
+class Failed(Exception):
+    """A stage did not pass; the text says why."""
+
+
+class Stage:
+    """Where a stage runs its commands: they share its log and its deadline."""
+
+    def __init__(self, check, name):
+        self.check = check
+        self.log = check.output / f"{name}.log"
+        self.log.write_text("", encoding="utf-8")
+
+    def run(self, *command, env=None, may_fail=False):
+        """The command's standard output; both outputs go to the log."""
+        left = self.check.seconds_left()
+        if left <= 0:
+            raise subprocess.TimeoutExpired(command, 0)
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(f"\n$ {' '.join(map(str, command))}\n")
+            log.flush()
+            try:
+                process = subprocess.Popen(list(map(str, command)), cwd=ROOT, env=os.environ | (env or {}),
+                                           stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+            except FileNotFoundError as error:
+                raise Failed(f"{command[0]} is not on this machine") from error
+            with process:
+                try:
+                    output, _ = process.communicate(timeout=left)
+                except BaseException:
+                    # With what it has started: compilers and tests must not run beside the next gpu_check.
+                    os.killpg(process.pid, signal.SIGKILL)
+                    raise
+            log.write(output)
+        if process.returncode != 0 and not may_fail:
+            raise Failed(f"{' '.join(map(str, command))} ended with status {process.returncode}; see {self.log}")
+        return output
