@@ -2,6 +2,13 @@
 """The report of tools/gpu_check as a Markdown page."""
 
 
+def outcome(entry):
+    """Of a stage, in words."""
+    if entry["passed"]:
+        return "passed"
+    return "skipped: " + entry["skipped"] if "skipped" in entry else "FAILED: " + entry["reason"]
+
+
 def markdown(state):
     """The state as a Markdown page."""
     stages = state["stages"]
@@ -13,8 +20,7 @@ def markdown(state):
         lines += [f"- {result['nvcc']}; {result['processor']}, {result['cores']} cores; {result['system']}"]
     lines += ["", "| stage | result | seconds |", "|---|---|---:|"]
     for name, entry in stages.items():
-        result = "passed" if entry["passed"] else entry["reason"].replace("|", "/")
-        lines.append(f"| {name} | {result} | {entry['seconds']:.0f} |")
+        lines.append(f"| {name} | {outcome(entry).replace('|', '/')} | {entry['seconds']:.0f} |")
     if stages.get("calibrate", {}).get("passed"):
         lines += ["", "## Rates", "", "```", stages["calibrate"]["result"]["output"].rstrip(), "```"]
     if stages.get("kernels", {}).get("passed"):
@@ -23,10 +29,12 @@ def markdown(state):
             lines += kernel_table(run)
     if stages.get("updates", {}).get("passed"):
         lines += update_table(stages["updates"]["result"])
-    if stages.get("training", {}).get("passed"):
+    if "result" in stages.get("training", {}):
         runs = stages.get("kernels", {}).get("result", {}).get("runs", [{}])
         limit = runs[0].get("product_gflop_per_s")
         lines += training_tables(stages["training"]["result"]["steps"], limit)
+    if "result" in stages.get("mfu", {}):
+        lines += mfu_tables(stages["mfu"]["result"])
     return "\n".join(lines) + "\n"
 
 
@@ -57,13 +65,45 @@ def training_tables(steps, product_limit):
     rows = [[row["precision"], row["policy"], row["state_memory_gb"] or "all", *(row[key] for key in times),
              row["gflop_per_s"] / product_limit if product_limit and row["precision"] == "bf16" else "", row["loss"]]
             for row in steps]
-    memory = [[row["precision"], device["name"], category, values["estimated"] / 1e6, values["allocated"] / 1e6]
-              for row in steps if row["policy"] == "zero-offload" and not row["state_memory_gb"]
-              for device in row["device_memory"] for category, values in device.items() if category != "name"]
     columns = ["precision", "policy", "GB for states", *times, "of the product of 8192", "loss"]
-    return ["", "## Training steps", "", *table(columns, rows),
-            "", "## GPU memory, updates on the CPU", "",
-            *table(["precision", "GPU", "category", "estimated, MB", "allocated, MB"], memory)]
+    return ["", "## Training steps", "", *table(columns, rows), *memory_table(steps)]
+
+
+def mfu_tables(result):
+    """Whole steps of the large model."""
+    steps = result["steps"]
+    first = steps[0]
+    tokens = first["batch"] * first["accumulate"] * first["context"]
+    keys = ["ms_step", "ms_forward", "ms_backward", "ms_update", "tokens_per_s", "gflop_per_s", "of_product", "mfu"]
+    rows = [[row["policy"], row["state_memory_gb"] or "all", *("" if row[key] is None else row[key] for key in keys),
+             row["updates"]["gpu_planned"], row["updates"]["gpu_done"], row["loss"]] for row in steps]
+    columns = ["policy", "GB for states", *keys, "updates on the GPU, planned", "done", "loss"]
+    peak = first["peak_gflop_per_s"]
+    if peak:
+        is_reached = "reached" if first["mfu"] >= result["goal"] else "missed"
+        verdict = (f"{100 * first['mfu']:.1f} % of the data sheet's {peak / 1e3:.0f} TFLOP/s under {first['policy']}: "
+                   f"the goal of {100 * result['goal']:.0f} % is {is_reached}")
+    else:
+        verdict = f"no data sheet's peak is known of {result['gpu']}: no MFU"
+    return ["", "## Whole steps", "", f"{first['model']}, {first['precision']}, {tokens} tokens a step in "
+            f"{first['accumulate']} micro-batches, on {result['gpu']}: {verdict}", "", *table(columns, rows),
+            *memory_table(steps)]
+
+
+def memory_table(steps):
+    """Of a GPU on which no states are."""
+    rows = [[row["precision"], device["name"], category, f"{values['estimated'] / 1e6:.1f}",
+             f"{values['allocated'] / 1e6:.1f}", difference(values)]
+            for row in steps if row["policy"] == "zero-offload" and not row["state_memory_gb"]
+            for device in row["device_memory"] for category, values in device.items() if category != "name"]
+    return ["", "### GPU memory, updates on the CPU", "",
+            *table(["precision", "GPU", "category", "estimated, MB", "taken, MB", "more than estimated"], rows)]
+
+
+def difference(values):
+    """Part of the estimate that was taken beyond it."""
+    estimated = values["estimated"]
+    return f"{100 * (values['allocated'] / estimated - 1):+.1f} %" if estimated else ""
 
 
 def format_cell(value):

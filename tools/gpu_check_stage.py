@@ -11,7 +11,15 @@ POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
 
 
 class Failed(Exception):
-    """A stage did not pass; the text says why."""
+    """A stage did not pass; the text says why, and `result` is what it has found all the same."""
+
+    def __init__(self, text, result=None):
+        super().__init__(text)
+        self.result = result
+
+
+class Skipped(Exception):
+    """This machine cannot run the stage; the text says what it lacks."""
 
 
 class Stage:

@@ -31,9 +31,10 @@ def load():
     return module
 
 
-def step(policy, loss, **more):
+def step(policy, loss, whole=None, **more):
     row = {"estimated": 100, "allocated": 100}
-    device = {"name": "CUDA 0", "weights": row, "gradients": row, "activations": row | more}
+    device = {"name": "CUDA 0", "weights": row, "gradients": row, "activations": row | more,
+              "all but states": whole or row}
     return {"precision": "fp32", "policy": policy, "state_memory_gb": None, "loss": loss, "device_memory": [device]}
 
 
@@ -70,9 +71,11 @@ class Rehearsal(InScratchFolder):
             for program in kernels:
                 self.assertRegex(log, f"\\$ compute-sanitizer --tool {tool} .*/{program}\n")
         page = (self.output / "report.md").read_text(encoding="utf-8")
-        for text in ("NVIDIA Rehearsal 80GB, 81920 MiB, driver 999.99", "gpt2-124m, 16 x 1024 tokens: copy",
+        for text in ("NVIDIA H100 Rehearsal, 81920 MiB, driver 999.99", "gpt2-124m, 16 x 1024 tokens: copy",
                      "7b, 4 x 2048 tokens: copy", "| gelu_forward |", "| attention_forward |",
-                     "cpu.update_rate", "| bf16 | gpu-only | 0.5 |"):
+                     "cpu.update_rate", "| bf16 | gpu-only | 0.5 |", "gpt3-1.3b, bf16, 98304 tokens",
+                     "46.5 % of the data sheet's 989 TFLOP/s under dos: the goal of 50 % is missed",
+                     "| bf16 | CUDA 0 | all but states | 35694.0 | 35900.0 | +0.6 % |"):
             self.assertIn(text, page)
         self.assertEqual(len(stages["training"]["result"]["steps"]), 12)
         self.assertEqual(len(stages["updates"]["result"]["rows"]), 10)
@@ -159,6 +162,80 @@ class Revisions(InScratchFolder):
         self.assertIn(revision(self.folder), seen)
 
 
+class WholeSteps(InScratchFolder):
+    """The stage mfu with the stand-in of train_step, which each test may change."""
+
+    def run_stage(self, old="", new="", gpu=None):
+        """Whether it did not fail, its entry and the page."""
+        module = load()
+        options = mock.Mock(output=self.folder, rehearse=BUILD, again=True, minutes=4)
+        check = module.Check(options)
+        if gpu:
+            check.state["stages"]["machine"] = {"passed": False, "reason": "", "seconds": 0, "result": {"gpus": [
+                {"name": gpu, "memory.total": "1 MiB", "driver_version": "1"}]}}
+        stand_in = self.folder / "stand_ins" / "train_step"
+        text = stand_in.read_text(encoding="utf-8")
+        self.assertIn(old, text)
+        stand_in.write_text(text.replace(old, new), encoding="utf-8")
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            if not gpu:
+                check.run_stage("kernels", module.kernels)
+            done = check.run_stage("mfu", module.whole_steps)
+        page = (self.folder / "report.md").read_text(encoding="utf-8")
+        entry = check.state["stages"]["mfu"]
+        self.assertIn(entry.get("reason") or entry.get("skipped") or "passed", said.getvalue())
+        return done, entry, page
+
+    def test_parts_of_what_the_gpu_can_do(self):
+        done, entry, page = self.run_stage("gflop=460000", "gflop=519225")
+        self.assertTrue(done and entry["passed"], entry)
+        dos, zero_offload = entry["result"]["steps"]
+        self.assertAlmostEqual(dos["mfu"], 0.525)
+        self.assertAlmostEqual(dos["of_product"], 0.74175)
+        self.assertAlmostEqual(zero_offload["mfu"], 350 / 989)
+        self.assertEqual((dos["state_memory_gb"], zero_offload["state_memory_gb"]), (2.5, None))
+        self.assertIn("52.5 % of the data sheet's 989 TFLOP/s under dos: the goal of 50 % is reached", page)
+
+    def test_a_gpu_without_a_known_peak(self):
+        done, entry, page = self.run_stage(gpu="NVIDIA L40S")
+        self.assertTrue(done and entry["passed"], entry)
+        self.assertEqual([(step["mfu"], step["of_product"]) for step in entry["result"]["steps"]], [(None, None)] * 2)
+        self.assertIn("on NVIDIA L40S: no data sheet's peak is known of NVIDIA L40S: no MFU", page)
+
+    def test_too_little_memory_is_a_reason_to_skip(self):
+        for old, new, reason in (
+                ('"available": 76500000000', '"available": 21500000000',
+                 "CUDA 0: 39.3 GB of memory are needed, 21.5 GB are available"),
+                ('"available": 120000000000', '"available": 30000000000',
+                 "host: 51.5 GB of memory are needed, 30.0 GB are available")):
+            done, entry, page = self.run_stage(old, new)
+            self.assertEqual((done, entry["passed"], entry.get("skipped")), (True, False, reason))
+            self.assertIn(f"| mfu | skipped: {reason} |", page)
+            self.assertNotIn("--json\n", (self.folder / "mfu.log").read_text(encoding="utf-8"))
+
+    def test_what_the_real_program_needs(self):
+        options = [*gpu_check_training.WHOLE_MODEL[:-1], "0", "--precision", "bf16", "--dry-run"]
+        result = subprocess.run([BUILD / "bench/train_step", *options], capture_output=True, check=True)
+        needs = json.loads(result.stdout)
+        # FP32 p, m, v and gradients, BF16 w.
+        self.assertGreater(needs["host"]["needed"], (4 * 4 + 2) * 1_315_723_264)
+        needs["host"]["available"] = needs["host"]["needed"]
+        self.assertEqual(gpu_check_training.shortage(needs), "")
+        needs["host"]["available"] -= 1
+        self.assertIn("host: ", gpu_check_training.shortage(needs))
+
+    def test_memory_that_was_not_estimated_fails(self):
+        done, entry, page = self.run_stage("all=35900000000", "all=37600000000")
+        self.assertEqual((done, entry["passed"]), (False, False))
+        self.assertIn("CUDA 0, all but states, as CUDA says: 37600.0 MB, 35694.0 MB were estimated", entry["reason"])
+        self.assertIn("| bf16 | CUDA 0 | all but states | 35694.0 | 37600.0 | +5.3 % |", page)
+        self.assertIn("46.5 % of the data sheet's", page)
+
+    def test_a_policy_without_a_plan_fails(self):
+        _, entry, _ = self.run_stage('"obstacle": ""', '"obstacle": "no rate"')
+        self.assertIn("dos has no plan: no rate", entry["reason"])
+
+
 class Verdicts(unittest.TestCase):
     def setUp(self):
         self.module = load()
@@ -179,6 +256,17 @@ class Verdicts(unittest.TestCase):
         nothing = step("zero-offload", 4.0) | {"device_memory": []}
         self.assertIn("no GPU", gpu_check_training.memory_faults([nothing])[0])
 
+    def test_what_cuda_says_of_a_large_model_must_be_as_estimated_too(self):
+        for estimated, allocated, faults in ((20e9, 20.9e9, 0), (20e9, 21.1e9, 1), (20e9, 18.9e9, 1), (1e9, 1.3e9, 0)):
+            whole = {"estimated": estimated, "allocated": allocated}
+            found = gpu_check_training.memory_faults([step("zero-offload", 4.0, whole=whole)])
+            self.assertEqual(len(found), faults, found)
+
+    def test_peaks_are_of_the_forms_in_the_table(self):
+        for name, peak in (("NVIDIA A100-SXM4-80GB", 312e3), ("NVIDIA A100 80GB PCIe", 312e3), ("NVIDIA H200", 989e3),
+                           ("NVIDIA H100 80GB HBM3", 989e3), ("NVIDIA H100 PCIe", None), ("NVIDIA H200 NVL", None),
+                           ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None), ("NVIDIA GH200 480GB", None), (None, None)):
+            self.assertEqual(gpu_check_training.peak_gflop_per_s(name), peak, name)
 
     def test_a_sanitizer_must_have_seen_tests_and_no_fault(self):
         memcheck = "========= COMPUTE-SANITIZER\n[  PASSED  ] 3 tests.\n========= ERROR SUMMARY: {} errors\n"
