@@ -28,9 +28,16 @@ TEST(SleepUnlessStopped, EndsWhenAskedTo) {
 }
 
 TEST(SleepUnlessStopped, DoesNotBeginWhenAskedToEndBefore) {
-  std::stop_source source;
-  source.request_stop();
-  EXPECT_FALSE(sleep_unless_stopped(source.get_token(), 24h));
+  std::promise<void> asked;
+  bool slept = true;
+  std::jthread sleeper([&, before = asked.get_future()](const std::stop_token& stop) {
+    before.wait();
+    slept = sleep_unless_stopped(stop, 24h);
+  });
+  sleeper.request_stop();
+  asked.set_value();
+  sleeper.join();
+  EXPECT_FALSE(slept);
 }
 
 }  // namespace
