@@ -21,6 +21,11 @@ void* operator new(std::size_t bytes) {
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
+// The standard library's sorts ask so for work space, and give it back to the delete below.
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  ++count;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
