@@ -19,6 +19,8 @@ TOOL = Path(__file__).resolve().parent.parent.parent / "tools/characterise"
 # A rank of four has 1.487 G of the 5.949 G parameters.
 SMALL = ("--machine", "a100-4x", "--model", "llama-7b")
 LAYERS, WIDTH, TOKENS = 32, 4096, 2048
+# On a busy machine the best plan may leave a device that is a CPU itself out.
+HALF = ("--set", "sched.share=0.5", "--set", "sched.fallback=false")
 
 
 def call(program, *arguments, env=None):
@@ -128,7 +130,7 @@ class Tool(unittest.TestCase):
 
     def test_the_study(self):
         with tempfile.TemporaryDirectory(prefix="dos-study-") as folder:
-            records = self.study(Path(folder), "--no-picture", *(SMALL if WHERE == "simulated" else ()))
+            records = self.study(Path(folder), "--no-picture", *(SMALL if WHERE == "simulated" else HALF))
         self.assertEqual([each["policy"] for each in records], ["zero-offload", "dos, streamed"])
         for each in records:
             self.assertNotIn("error", each)
