@@ -102,6 +102,7 @@ void run(CommandLine command) {
                         {"fraction_of_bound", rate / bound_rate},
                         {"bytes_h2d", mean.bytes_h2d},
                         {"bytes_d2h", mean.bytes_d2h},
+                        {"settling_seconds", result.settling},
                         {"step_seconds", steps},
                         {"binding", bound.binding},
                         {"gpu_share", result.gpu_share},

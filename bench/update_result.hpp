@@ -33,7 +33,10 @@ NodeResult measure(Index steps, Step&& step) {
   NodeResult result;
   for (Index i = 0; i < kWarmUps + steps; ++i) {
     const NodeStep measured = step();
-    if (i >= kWarmUps) result.steps.push_back(measured);
+    if (i < kWarmUps)
+      result.settling.push_back(measured.seconds);
+    else
+      result.steps.push_back(measured);
   }
   const sched_starpu::Report report = sched_starpu::report();
   result.plan = report.plan;

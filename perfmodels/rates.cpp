@@ -45,7 +45,7 @@ void Rates::validate() const {
     expect_positive("link.d2h_cpu_busy", gpu.d2h_cpu_busy);
     expect_positive("link.both_cpu_busy", gpu.both_cpu_busy);
   }
-  for (const units::Seconds latency : {transfer_latency, task_latency})
+  for (const units::Seconds latency : {transfer_latency, task_latency, allocation})
     expect(std::isfinite(latency.value()) && latency.value() >= 0,
            "latency = {:g} s must be at least 0", latency.value());
 }

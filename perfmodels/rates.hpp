@@ -10,6 +10,10 @@
 
 namespace dos::perfmodels {
 
+/// What StarPU's simulation takes for a buffer in GPU memory. cudaMalloc of some 10 MB takes about
+/// as long.
+inline constexpr units::Seconds kAllocation{175e-6};
+
 /// One GPU and its link as one rank sees them.
 struct GpuRates {
   units::ParamsPerSecond update;
@@ -39,6 +43,9 @@ struct Rates {
   std::vector<GpuRates> gpus;
   units::Seconds transfer_latency;
   units::Seconds task_latency;
+  /// Of a buffer in GPU memory that was not there before. Copies go on meanwhile; the GPUs of a
+  /// process wait for each other.
+  units::Seconds allocation = kAllocation;
   std::optional<PublishedRates> published;
 
   /// Throws Error when a rate is not positive and finite, or a latency negative.

@@ -44,7 +44,8 @@ std::string to_json(const NodeResult& result) {
   for (const NodeStep& step : result.steps)
     steps.push_back(
         {{"seconds", step.seconds}, {"bytes_h2d", step.bytes_h2d}, {"bytes_d2h", step.bytes_d2h}});
-  json object{{"steps", steps},
+  json object{{"settling", result.settling},
+              {"steps", steps},
               {"plan", result.plan},
               {"obstacle", result.obstacle},
               {"gpu_share", result.gpu_share}};
@@ -59,7 +60,8 @@ std::string error_json(const std::string& message) {
 NodeResult node_result_of(const std::string& text) {
   const json object = json::parse(text);
   if (object.contains("error")) throw Error(object.at("error").get<std::string>());
-  NodeResult result{.steps = {},
+  NodeResult result{.settling = object.at("settling"),
+                    .steps = {},
                     .plan = object.at("plan"),
                     .obstacle = object.at("obstacle"),
                     .gpu_share = object.at("gpu_share")};

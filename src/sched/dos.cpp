@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/error.hpp"
 #include "sched/interleave.hpp"
@@ -51,6 +52,7 @@ class Search {
 
   [[nodiscard]] bool found() const { return best_.has_value(); }
   [[nodiscard]] const std::string& obstacle() const { return obstacle_; }
+  [[nodiscard]] Index cpu_updates() const { return std::ssize(best_->cpu_order()); }
   Plan take() { return std::move(*best_); }
 
  private:
@@ -150,38 +152,113 @@ Shares shares_without_cpu(const Problem& problem, const PolicyOptions& options) 
   return shares;
 }
 
-/// Steps away from the optimum in both directions, halving, while it gets faster.
-void search_near(const Problem& problem, const PolicyOptions& options, Search& search,
-                 const Shares& start) {
-  std::optional<Index> window = options.window;
-  const auto time_of = [&](double factor) {
-    const Shares shares = scaled(start, factor);
-    return search.try_shares(shares.resident, shares.streamed, window);
-  };
-  const double streamed = sum_of(start.streamed);
-  auto best = time_of(1);
-  if (streamed <= 0 || !best) return;
-  const double one_subgroup = static_cast<double>(problem.largest()) / streamed;
-  double at = 1;
-  for (double step = 0.16; step > one_subgroup / 4 && step > 0.002; step /= 2) {
-    for (const double factor : {at - step, at + step}) {
-      const auto time = time_of(factor);
-      if (!time || !(*time < *best)) continue;
-      best = time;
-      at = factor;
+/// How many more updates the CPU would have, or fewer, with whole rounds of its workers, and a few
+/// beside that and beside `updates`: GPUs round to whole subgroups, too.
+std::set<Index> to_whole_rounds(Index updates, Index workers) {
+  const Index fewer = updates % workers;
+  std::set<Index> result;
+  for (const Index extra :
+       {-fewer - workers, -fewer, Index{0}, workers - fewer, 2 * workers - fewer})
+    for (Index beside = -2; beside <= 2; ++beside) result.insert(extra + beside);
+  result.erase(0);
+  return result;
+}
+
+/// `start` with room for a window of `window`: so much fewer residents, and more that is streamed.
+Shares with_window(const Problem& problem, const PolicyOptions& options, const Shares& start,
+                   Index window) {
+  Shares shares = start;
+  PolicyOptions wider = options;
+  wider.window = window;
+  for (Index g = 0; g < problem.gpus(); ++g) {
+    units::Bytes& resident = shares.resident[static_cast<std::size_t>(g)];
+    const units::Bytes room = room_for_residents(problem, wider, g, /*streams=*/true);
+    if (resident <= room) continue;
+    shares.streamed[static_cast<std::size_t>(g)] += (resident - room) / problem.cost.held();
+    resident = room;
+  }
+  return shares;
+}
+
+/// One direction of search: more or less that is streamed, from `start`.
+class Line {
+ public:
+  Line(const Problem& problem, const PolicyOptions& options, Search& search, Shares start,
+       std::optional<Index> window)
+      : problem_(problem),
+        search_(search),
+        start_(std::move(start)),
+        window_(window),
+        streamed_(sum_of(start_.streamed)) {
+    if (options.window) window_ = options.window;
+  }
+
+  [[nodiscard]] const Shares& start() const { return start_; }
+  [[nodiscard]] double at() const { return at_; }
+
+  /// Steps in both directions, halving, while it gets faster.
+  void descend() {
+    auto best = time_of(1);
+    if (streamed_ <= 0 || !best) return;
+    for (double step = 0.16; step > one_subgroup() / 4 && step > 0.002; step /= 2) {
+      for (const double factor : {at_ - step, at_ + step}) {
+        const auto time = time_of(factor);
+        if (!time || !(*time < *best)) continue;
+        best = time;
+        at_ = factor;
+      }
     }
   }
-  // Whole rounds of the CPU's workers: a last round of a few subgroups costs as much as a full one.
-  for (Index extra = 1; extra <= std::min<Index>(problem.rates.cpu_workers, 8); ++extra)
-    for (const double sign : {-1.0, 1.0})
-      time_of(at + sign * static_cast<double>(extra) * one_subgroup);
-  // Working parameters and gradients come between states: more copies ahead bridge that, where
-  // memory allows.
-  for (const Index factor : {2, 4}) {
-    if (options.window) return;
-    window = factor * useful_window(problem, 0, problem.largest());
-    time_of(at);
+
+  /// Whole rounds of the CPU's workers: a last round of a few subgroups costs as much as a full
+  /// one.
+  void round() {
+    if (streamed_ <= 0 || !search_.found()) return;
+    for (const Index extra : to_whole_rounds(search_.cpu_updates(), problem_.rates.cpu_workers))
+      time_of(at_ - static_cast<double>(extra) * one_subgroup());
   }
+
+ private:
+  std::optional<units::Seconds> time_of(double factor) {
+    if (factor < 0) return std::nullopt;
+    const Shares shares = scaled(start_, factor);
+    return search_.try_shares(shares.resident, shares.streamed, window_);
+  }
+  [[nodiscard]] double one_subgroup() const {
+    return static_cast<double>(problem_.largest()) / streamed_;
+  }
+
+  const Problem& problem_;
+  Search& search_;
+  Shares start_;
+  std::optional<Index> window_;
+  double streamed_;
+  double at_ = 1;
+};
+
+void search_near(const Problem& problem, const PolicyOptions& options, Search& search,
+                 const Shares& start) {
+  Line line(problem, options, search, start, {});
+  line.descend();
+  line.round();
+  if (options.window || sum_of(start.streamed) <= 0) return;
+  // Working parameters and gradients come between states: more copies ahead bridge that, with as
+  // much memory for residents less.
+  const Shares near = scaled(start, line.at());
+  for (const Index factor : {2, 4}) {
+    const Index window = factor * useful_window(problem, 0, problem.largest());
+    for (const Shares& shares : {near, with_window(problem, options, near, window)}) {
+      Line wider(problem, options, search, shares, window);
+      wider.round();
+    }
+  }
+}
+
+/// Whether a CPU at work limits copies.
+bool slows_links(const perfmodels::Rates& rates) {
+  return std::ranges::any_of(rates.gpus, [](const perfmodels::GpuRates& gpu) {
+    return gpu.h2d_cpu_busy < gpu.h2d || gpu.d2h_cpu_busy < gpu.d2h || gpu.both_cpu_busy < gpu.both;
+  });
 }
 
 /// The GPU share that the user asked for: residents first, the rest streamed.
@@ -219,6 +296,7 @@ Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
     if (policy.plan != &plan_dos) search.try_policy(policy);
   if (problem.gpus() > 0) {
     for (const bool busy : {false, true}) {
+      if (busy && !slows_links(problem.rates)) break;
       const Bound bound = lower_bound(problem, {.busy_links = busy,
                                                 .half_duplex = options.half_duplex,
                                                 .residents = options.residents,

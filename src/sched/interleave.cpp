@@ -13,6 +13,9 @@ std::size_t at(Index index) {
   return static_cast<std::size_t>(index);
 }
 
+/// Of a subgroup's size: so far may one GPU be ahead of another to update what it uses itself.
+constexpr double kUsersLead = 2;
+
 double params_of(const Problem& problem, std::size_t subgroup) {
   return static_cast<double>(problem.subgroups[subgroup].params);
 }
@@ -39,14 +42,34 @@ std::string reason_as(const std::string& policy) {
 
 void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
-  for (std::size_t i = 0; i < plan.assignments.size() && !left.empty(); ++i) {
-    const auto roomiest = std::max_element(left.begin(), left.end());
-    const units::Bytes bytes = problem.held_bytes(static_cast<Index>(i));
-    if (bytes > *roomiest) break;
-    *roomiest -= bytes;
-    plan.assignments[i] = {Placement::kResident, roomiest - left.begin()};
+  // Where their gradients are first, as long as there is room, then anywhere.
+  for (const bool by_user : {true, false}) {
+    for (std::size_t i = 0; i < plan.assignments.size() && !left.empty(); ++i) {
+      const Index user = problem.subgroups[i].user;
+      if (plan.assignments[i].placement != Placement::kCpu || (by_user && user < 0)) continue;
+      const units::Bytes bytes = problem.held_bytes(static_cast<Index>(i));
+      const auto roomiest = std::ranges::max_element(left);
+      if (bytes > *roomiest) break;
+      const auto gpu = by_user ? left.begin() + user : roomiest;
+      if (bytes > *gpu) continue;
+      *gpu -= bytes;
+      plan.assignments[i] = {Placement::kResident, gpu - left.begin()};
+    }
   }
 }
+
+namespace {
+
+/// The entry of a subgroup's user, unless another has `lead` more left: the largest then.
+template <class Amount>
+auto user_or_largest(std::vector<Amount>& left, const Subgroup& subgroup, Amount lead) {
+  const auto largest = std::ranges::max_element(left);
+  if (subgroup.user < 0) return largest;
+  const auto user = left.begin() + subgroup.user;
+  return *largest - *user > lead ? largest : user;
+}
+
+}  // namespace
 
 void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   if (amount.empty()) return;
@@ -58,11 +81,13 @@ void spread_residents(const Problem& problem, Plan& plan, const std::vector<unit
   for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
     const units::Bytes bytes = problem.held_bytes(static_cast<Index>(i));
     owed += bytes * fraction;
-    const auto roomiest = std::max_element(left.begin(), left.end());
-    if (owed < bytes * 0.5 || *roomiest < bytes) continue;
+    if (owed < bytes * 0.5) continue;
+    const auto wished = user_or_largest(left, problem.subgroups[i], bytes * kUsersLead);
+    const auto gpu = *wished < bytes ? std::ranges::max_element(left) : wished;
+    if (*gpu < bytes) continue;
     owed -= bytes;
-    *roomiest -= bytes;
-    plan.assignments[i] = {Placement::kResident, roomiest - left.begin()};
+    *gpu -= bytes;
+    plan.assignments[i] = {Placement::kResident, gpu - left.begin()};
   }
 }
 
@@ -83,9 +108,10 @@ void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units
     // Half a subgroup is the most that rounding to whole ones may owe either way.
     if (owed < params / 2) continue;
     owed -= params;
-    const auto neediest = std::max_element(left.begin(), left.end());
-    *neediest -= units::Params(params);
-    plan.assignments[i] = {Placement::kStreamed, neediest - left.begin()};
+    const auto gpu =
+        user_or_largest(left, problem.subgroups[i], units::Params(params * kUsersLead));
+    *gpu -= units::Params(params);
+    plan.assignments[i] = {Placement::kStreamed, gpu - left.begin()};
   }
 }
 
@@ -98,6 +124,17 @@ Index useful_window(const Problem& problem, Index gpu, Index params) {
   const units::Seconds out = latency + size * problem.cost.streamed_out() / rates.d2h;
   const units::Seconds held = in + problem.rates.task_latency + size / rates.update + out;
   return static_cast<Index>(std::ceil(held / std::max(in, out))) + 1;
+}
+
+Index arrivals_at_once(const Problem& problem, Index gpu) {
+  return useful_window(problem, gpu, problem.largest());
+}
+
+Index gradients_ahead(const Problem& problem, Index workers) {
+  double meanwhile = 0;
+  for (const perfmodels::GpuRates& gpu : problem.rates.gpus)
+    meanwhile += problem.rates.cpu_update * problem.cost.streamed_out() / gpu.d2h;
+  return workers + 2 * static_cast<Index>(std::ceil(meanwhile));
 }
 
 void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked) {
@@ -135,10 +172,12 @@ void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked)
 void deal_weights(const Problem& problem, Plan& plan) {
   std::vector<double> dealt(problem.rates.gpus.size(), 0.0);
   for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
-    if (plan.assignments[i].placement != Placement::kCpu) continue;
-    const auto least = std::min_element(dealt.begin(), dealt.end());
-    plan.assignments[i].gpu = dealt.empty() ? -1 : least - dealt.begin();
-    if (!dealt.empty()) *least += params_of(problem, i);
+    Assignment& assignment = plan.assignments[i];
+    if (assignment.placement != Placement::kCpu) continue;
+    const Index user = problem.subgroups[i].user;
+    const auto least = std::ranges::min_element(dealt);
+    assignment.gpu = user >= 0 || dealt.empty() ? user : least - dealt.begin();
+    if (assignment.gpu >= 0) dealt[at(assignment.gpu)] += params_of(problem, i);
   }
 }
 

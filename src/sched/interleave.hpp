@@ -34,6 +34,14 @@ void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units
 /// its memory (in, update, out, latencies), in units of the slower direction, and one to spare.
 Index useful_window(const Problem& problem, Index gpu, Index params);
 
+/// Residents on their way to a GPU at once: as many copies as keep its link busy.
+Index arrivals_at_once(const Problem& problem, Index gpu);
+
+/// Gradients that the CPU's updates have, or have asked for, when `workers` workers are at work:
+/// one each, and what they update while the states of one subgroup leave each GPU, twice. More
+/// would hold up the states.
+Index gradients_ahead(const Problem& problem, Index workers);
+
 /// Sets windows and their memory: what the update leaves beside residents, divided by the largest
 /// streamed subgroup; at most `asked`, or useful_window(). Throws Error when a GPU has streamed
 /// subgroups and no memory for the largest of them, or for as many as asked.

@@ -27,6 +27,11 @@ Plan make_plan(const std::string& policy, const Problem& problem, const PolicyOp
          "sched.published=true: the published code drives one GPU a rank, this rank has {}: use as "
          "many ranks as GPUs",
          problem.gpus());
+  if (!problem.homes.empty()) {
+    Problem steady = problem;
+    steady.homes.clear();
+    return make_plan(policy, steady, options);
+  }
   Plan plan = entry.plan(problem, options);
   plan.policy = policy;
   plan.execution.half_duplex = plan.execution.half_duplex || options.half_duplex;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "sched/interleave.hpp"
 
 namespace dos::sched {
 namespace {
@@ -30,6 +31,7 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
   for (Index g = 0; g < count; ++g) {
     Gpu gpu;
     gpu.order = plan.gpu_order(g);
+    gpu.most_arriving = arrivals_at_once(problem, g);
     for (const Index subgroup : gpu.order)
       if (plan.assignments[at(subgroup)].placement == Placement::kResident)
         gpu.resident_bytes += problem.held_bytes(subgroup).value();
@@ -48,15 +50,25 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
   const bool flush = problem.cost.gradient.value() > 0 && count > 0;
   gradient_here_.assign(problem.subgroups.size(), !flush);
   if (!flush) gradients_requested_ = cpu_order_.size();
-  // What the CPU updates while one subgroup's states go out, twice.
-  double ahead = static_cast<double>(workers_.size());
-  for (const perfmodels::GpuRates& gpu : problem.rates.gpus)
-    ahead += problem.rates.cpu_update * problem.cost.streamed_out() / gpu.d2h;
-  gradients_ahead_ = 2 * static_cast<std::size_t>(std::ceil(ahead));
+  gradients_ahead_ = at(gradients_ahead(problem, std::ssize(workers_)));
   on_gpu_since_.assign(problem.subgroups.size(), 0);
   unfinished_ = static_cast<Index>(problem.subgroups.size());
   for (const Subgroup& subgroup : problem.subgroups)
     first_depth_left_ += subgroup.depth == problem.subgroups.front().depth ? 1 : 0;
+  send_departing_home();
+}
+
+/// States that a GPU has and does not keep leave it first; what is streamed there is there already.
+void Simulation::send_departing_home() {
+  departs_.assign(problem_.subgroups.size(), false);
+  for (std::size_t i = 0; i < problem_.homes.size(); ++i) {
+    const Index home = problem_.homes[i];
+    const bool stays =
+        plan_.assignments[i].gpu == home && plan_.assignments[i].placement != Placement::kCpu;
+    if (home < 0 || stays) continue;
+    departs_[i] = true;
+    gpus_[at(home)].departing.push_back(static_cast<Index>(i));
+  }
 }
 
 Replay Simulation::run() {
@@ -94,7 +106,8 @@ void Simulation::start(Lane& lane, Work work, Index subgroup, double amount, dou
 /// Gradients are asked for in the order of the CPU, so far ahead of it that it does not run dry
 /// while states occupy the link.
 void Simulation::request_gradients() {
-  const std::size_t until = std::min(cpu_next_ + gradients_ahead_, cpu_order_.size());
+  const std::size_t running = workers_.size() - idle_workers_.size();
+  const std::size_t until = std::min(cpu_next_ - running + gradients_ahead_, cpu_order_.size());
   for (; gradients_requested_ < until; ++gradients_requested_) {
     const Index subgroup = cpu_order_[gradients_requested_];
     gpus_[at(gpu_of(subgroup))].gradients.push_back(subgroup);
@@ -123,6 +136,11 @@ void Simulation::start_gpu(Index g) {
     gpu.gradients.pop_front();
     start(gpu.out, Work::kGradientOut, subgroup, params(subgroup) * problem_.cost.gradient.value(),
           latency);
+  } else if (!gpu.out.busy && !gpu.departing.empty() && may_go_out) {
+    const Index subgroup = gpu.departing.front();
+    gpu.departing.pop_front();
+    start(gpu.out, Work::kStateOut, subgroup, params(subgroup) * problem_.cost.state.value(),
+          state_latency());
   } else if (!gpu.out.busy && !gpu.states.empty() && may_go_out) {
     const Index subgroup = gpu.states.front();
     gpu.states.pop_front();
@@ -162,19 +180,34 @@ void Simulation::start_state_in(Index g) {
   const bool goes_out = gpu.out.busy && gpu.out.work == Work::kStateOut;
   if (plan_.execution.half_duplex && goes_out) return;
   const Index subgroup = gpu.order[gpu.next_in];
+  if (departs_[at(subgroup)]) return;
   const double latency = problem_.rates.transfer_latency.value();
-  if (is_resident(subgroup)) {
+  if (is_resident(subgroup) && !arrives(subgroup)) {
     ++gpu.next_in;
     start(gpu.in, Work::kGradientIn, subgroup,
           params(subgroup) * problem_.cost.host_gradient.value(), latency);
+    return;
+  }
+  if (arrives(subgroup)) {
+    if (gpu.arriving >= gpu.most_arriving) return;
+    ++gpu.next_in;
+    ++gpu.arriving;
+    const double bytes = params(subgroup) * problem_.cost.streamed_in().value();
+    const double allocations =
+        problem_.rates.allocation.value() *
+            static_cast<double>(problem_.cost.state_buffers * problem_.gpus()) -
+        bytes / problem_.rates.gpus[at(g)].h2d.value();
+    start(gpu.in, Work::kStateIn, subgroup, bytes, std::max(state_latency(), allocations));
     return;
   }
   if (gpu.slots >= plan_.window[at(g)] || !fits(gpu, g, subgroup)) return;
   ++gpu.next_in;
   ++gpu.slots;
   change_memory(g, problem_.held_bytes(subgroup).value());
-  start(gpu.in, Work::kStateIn, subgroup, params(subgroup) * problem_.cost.streamed_in().value(),
-        state_latency());
+  const bool is_here = home_of(subgroup) == g;
+  start(gpu.in, Work::kStateIn, subgroup,
+        is_here ? 0 : params(subgroup) * problem_.cost.streamed_in().value(),
+        is_here ? 0 : state_latency());
 }
 
 bool Simulation::fits(const Gpu& gpu, Index g, Index subgroup) const {
@@ -185,7 +218,7 @@ bool Simulation::fits(const Gpu& gpu, Index g, Index subgroup) const {
 
 /// In lockstep the host waits for the states of every GPU subgroup that it has passed.
 bool Simulation::cpu_may_start(Index subgroup) const {
-  if (!gradient_here_[at(subgroup)]) return false;
+  if (!gradient_here_[at(subgroup)] || departs_[at(subgroup)]) return false;
   if (!plan_.execution.lockstep || gpus_.empty()) return true;
   const Gpu& gpu = gpus_.front();
   return at(gpu.arrived) == gpu.order.size() || gpu.order[at(gpu.arrived)] > subgroup;

@@ -55,14 +55,18 @@ class Simulation {
     std::size_t next_kernel = 0;  ///< place in `order` of the next update
     Index arrived = 0;            ///< places in `order` whose states are there
     Index slots = 0;
+    Index arriving = 0;  ///< residents on their way, or waiting for their kernel
+    Index most_arriving = 0;
     double window_bytes = 0;
     double resident_bytes = 0;
     std::deque<Index> weights;    ///< waiting to go in
     std::deque<Index> states;     ///< waiting to go out; of residents, the parameters
     std::deque<Index> gradients;  ///< waiting to go out
+    std::deque<Index> departing;  ///< states that do not stay, waiting to go out
     Lane in, out, kernel;
   };
 
+  void send_departing_home();
   void start_everything();
   void start_gpu(Index g);
   void start_state_in(Index g);
@@ -103,8 +107,17 @@ class Simulation {
   }
   /// Forward reads the FP32 parameters in host memory.
   [[nodiscard]] bool model_on_host() const { return problem_.cost.host_parameter.value() > 0; }
+  /// The GPU that has the states when the step begins, -1 if none; of residents, if nobody says.
+  [[nodiscard]] Index home_of(Index subgroup) const {
+    if (!problem_.homes.empty()) return problem_.homes[static_cast<std::size_t>(subgroup)];
+    return is_resident(subgroup) ? gpu_of(subgroup) : -1;
+  }
+  /// A resident whose states are elsewhere.
+  [[nodiscard]] bool arrives(Index subgroup) const {
+    return is_resident(subgroup) && home_of(subgroup) != gpu_of(subgroup);
+  }
   [[nodiscard]] bool resident_needs_nothing(Index subgroup) const {
-    return is_resident(subgroup) && problem_.cost.host_gradient.value() == 0;
+    return is_resident(subgroup) && !arrives(subgroup) && problem_.cost.host_gradient.value() == 0;
   }
   [[nodiscard]] bool flowing(const Lane& lane) const {
     return lane.busy && lane.flows_from <= now_;
@@ -123,6 +136,7 @@ class Simulation {
   std::size_t gradients_requested_ = 0;
   std::size_t gradients_ahead_ = 0;
   std::vector<bool> gradient_here_;
+  std::vector<bool> departs_;  ///< by subgroup: its states are on a GPU where they do not stay
   std::vector<double> on_gpu_since_;  ///< by subgroup: when a kernel could be launched
   std::vector<Worker> workers_;
   std::vector<Index> idle_workers_;  ///< the last one starts next

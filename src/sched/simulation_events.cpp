@@ -75,8 +75,9 @@ void Simulation::finish_lane(Lane& lane, Index g) {
       gpu.arrived = static_cast<Index>(gpu.next_in);
       on_gpu_since_[at(subgroup)] = now_;
       result_.h2d_busy[at(g)] += time;
-      result_.h2d_bytes[at(g)] +=
-          size * (lane.work == Work::kStateIn ? cost.streamed_in() : cost.host_gradient);
+      result_.h2d_bytes[at(g)] += size * (lane.work == Work::kGradientIn ? cost.host_gradient
+                                          : home_of(subgroup) == g       ? units::BytesPerParam(0)
+                                                                         : cost.streamed_in());
       break;
     case Work::kWeightIn:
       result_.h2d_busy[at(g)] += time;
@@ -89,6 +90,7 @@ void Simulation::finish_lane(Lane& lane, Index g) {
       break;
     case Work::kGpuUpdate:
       result_.kernel_busy[at(g)] += time;
+      if (arrives(subgroup)) --gpu.arriving;
       host_end_ = now_;
       if (!model_on_host()) weight_is_ready(subgroup);
       if (is_resident(subgroup) && !model_on_host())
@@ -98,6 +100,11 @@ void Simulation::finish_lane(Lane& lane, Index g) {
       break;
     case Work::kStateOut:
       result_.d2h_busy[at(g)] += time;
+      if (departs_[at(subgroup)]) {
+        departs_[at(subgroup)] = false;
+        result_.d2h_bytes[at(g)] += size * cost.state;
+        break;
+      }
       result_.d2h_bytes[at(g)] += size * cost.streamed_out();
       --gpu.slots;
       change_memory(g, -(size * cost.held()).value());

@@ -19,8 +19,11 @@ constexpr Index kLeast = 500'000;
 constexpr Index kMost = 256'000'000;
 /// A size of sizes: each is smaller than the one before by an eighth of an octave.
 constexpr double kStep = 1.0905077326652577;
+/// A GPU: with more subgroups a step counts in latencies.
 constexpr Index kMostTried = 2500;
 constexpr double kWorthSmaller = 0.002;
+/// Smaller subgroups need more buffers; each is allocated once.
+constexpr double kStepsThatPayAllocations = 100;
 /// How much longer than the bound a step with fill and drain takes, where it comes near it.
 constexpr std::array kNearBound = {1.015, 1.02, 1.025, 1.03, 1.035, 1.04};
 /// Part of an octave around the best of the coarse sizes.
@@ -38,7 +41,9 @@ class Trial {
     problem_.subgroups = cut_evenly(params_, static_cast<Index>(size));
     if (!tried_.insert(std::ssize(problem_.subgroups)).second) return;
     try {
-      times_.emplace_back(problem_.largest(), make_plan(policy_, problem_, options_).time.value());
+      const Plan plan = make_plan(policy_, problem_, options_);
+      times_.emplace_back(problem_.largest(),
+                          plan.time.value() + allocations(plan) / kStepsThatPayAllocations);
     } catch (const Error& error) {
       obstacle_ = error.what();
     }
@@ -57,6 +62,15 @@ class Trial {
 
  private:
   using Timed = std::pair<Index, double>;
+
+  /// Seconds until all residents have their memory, in the first steps.
+  [[nodiscard]] double allocations(const Plan& plan) const {
+    const auto buffers =
+        std::ranges::count(plan.assignments, Placement::kResident, &Assignment::placement) *
+        problem_.cost.state_buffers;
+    return static_cast<double>(buffers) * problem_.rates.allocation.value();
+  }
+
   const std::string& policy_;
   Problem& problem_;
   Index params_;
@@ -100,7 +114,8 @@ std::vector<Subgroup> cut_evenly(Index params, Index size) {
 
 Index choose_subgroup_size(const std::string& policy, Problem problem, Index params,
                            const PolicyOptions& options) {
-  const Index least = std::max(std::min(params, kLeast), params / kMostTried);
+  const Index least = std::max(std::min(params, kLeast),
+                               params / (kMostTried * std::max<Index>(1, problem.gpus())));
   const Index most = std::max(std::min(params, kMost), least);
   Trial trial(policy, problem, params, options);
   for (double size = static_cast<double>(most); size >= static_cast<double>(least); size /= kStep)

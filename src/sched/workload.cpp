@@ -30,6 +30,8 @@ void Problem::validate() const {
   expect(!subgroups.empty(), "nothing to plan: the model has no subgroup");
   for (std::size_t i = 0; i < subgroups.size(); ++i) {
     expect(subgroups[i].params > 0, "subgroup {} has {} parameters", i, subgroups[i].params);
+    expect(subgroups[i].user >= -1 && subgroups[i].user < gpus(),
+           "subgroup {} is used by GPU {}, this rank has {}", i, subgroups[i].user, gpus());
     expect(i == 0 || subgroups[i - 1].depth <= subgroups[i].depth,
            "subgroup {} of depth {} stands behind depth {}: subgroups are in the order of forward",
            i, subgroups[i].depth, i == 0 ? 0 : subgroups[i - 1].depth);
@@ -40,6 +42,10 @@ void Problem::validate() const {
     for (const units::Bytes bytes : {gpu.update, gpu.resident})
       expect(std::isfinite(bytes.value()) && bytes.value() >= 0,
              "GPU memory for states = {:g} bytes must be at least 0", bytes.value());
+  expect(homes.empty() || homes.size() == subgroups.size(), "{} subgroups, but homes of {}",
+         subgroups.size(), homes.size());
+  for (const Index home : homes)
+    expect(home >= -1 && home < gpus(), "states on GPU {}, this rank has {}", home, gpus());
 }
 
 }  // namespace dos::sched

@@ -13,6 +13,8 @@ namespace dos::sched {
 struct Subgroup {
   Index params = 0;
   Index depth = 0;  ///< place in the order in which the next forward needs the parameters
+  /// The GPU that has its gradient and uses its working parameters next; -1: any.
+  Index user = -1;
 };
 
 /// What the update of a parameter moves.
@@ -60,6 +62,9 @@ struct Problem {
   UpdateCost cost;
   perfmodels::Rates rates;
   std::vector<StateMemory> memory;  ///< one a GPU
+  /// By subgroup, where its states are when the step begins: a GPU, or -1, host memory. Empty:
+  /// where the plan leaves them, as in every step but those in which residents go to their places.
+  std::vector<Index> homes{};
 
   [[nodiscard]] Index gpus() const { return static_cast<Index>(rates.gpus.size()); }
   [[nodiscard]] units::Params total() const;
@@ -68,7 +73,8 @@ struct Problem {
   [[nodiscard]] units::Bytes held_bytes(Index subgroup) const;
 
   /// Throws Error unless every subgroup has parameters, the depths do not fall, the rates are
-  /// positive and each GPU has a StateMemory that is not negative.
+  /// positive, each GPU has a StateMemory that is not negative, and homes, if any, are of this
+  /// problem.
   void validate() const;
 };
 

@@ -10,8 +10,12 @@ namespace {
 /// A GPU that is slower than expected by more than this is late: the first update of a step takes
 /// up to three times as long as the next, since its states come and go alone.
 constexpr double kLate = 4;
-/// Updates a CPU worker that run or fetch their gradients: copies of states may be before those.
-constexpr Index kRoundsAhead = 3;
+
+/// What tells how long those of a queue take whose last one this is: streamed ones, or with
+/// residents among them as if they were.
+Stay travel_of(const TaskNote& note) {
+  return note.stay() == Stay::kArrives ? Stay::kArrives : Stay::kStreams;
+}
 
 double value_of(const std::optional<units::Seconds>& time) {
   return time.value_or(units::Seconds(0)).value();
@@ -43,9 +47,10 @@ void Dispatch::push_update(const ReadyTasks::Key& key, TaskNote& note, const Upd
   if (board.step() != std::exchange(step_, board.step())) step_begin_ = now;
   Group& group = at(note.group);
   group.queued_seconds += note.seconds;
-  const double kernel = value_of(board.expected(note.params, group.device, /*travels=*/false));
+  const double kernel = value_of(board.expected(note.params, group.device, Stay::kResident));
   group.due.add_kernel(now, kernel / static_cast<double>(std::max<Index>(1, group.pace.workers())));
-  if (note.travels) group.due.add_states(now, value_of(board.expected(note.params, group.device)));
+  if (note.travels)
+    group.due.add_states(now, value_of(board.expected(note.params, group.device, note.stay())));
   const bool waits_its_turn = !group.device.is_cpu() && !note.travels;
   (waits_its_turn ? group.residents : group.updates).add(key, &note);
 }
@@ -57,11 +62,14 @@ bool Dispatch::is_late(const Group& gpu, const UpdateBoard& board, Index params,
 
 GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, Index params,
                                    double now) const {
-  Index window = board.window(gpu.device.gpu);
-  if (most_streamed_ > 0) window = std::min(most_streamed_, window);
+  GpuWindow::Limits limits{.window = board.window(gpu.device.gpu),
+                           .slots = board.slots(gpu.device.gpu),
+                           .arrivals = board.arrivals(gpu.device.gpu)};
   // What a late GPU does not hold others may take.
-  if (adapts_ && is_late(gpu, board, params, now)) window = 1;
-  return {.window = window, .slots = board.slots(gpu.device.gpu)};
+  const Index most = adapts_ && is_late(gpu, board, params, now) ? 1 : most_streamed_;
+  if (most > 0) limits.window = std::min(most, limits.window);
+  if (most > 0) limits.arrivals = std::min(most, limits.arrivals);
+  return limits;
 }
 
 ReadyTasks* Dispatch::first_with_room(Group& gpu, const UpdateBoard& board, double now) const {
@@ -69,21 +77,20 @@ ReadyTasks* Dispatch::first_with_room(Group& gpu, const UpdateBoard& board, doub
   for (ReadyTasks* queue : {&gpu.updates, &gpu.residents}) {
     if (queue->empty() || (first != nullptr && first->first_key() < queue->first_key())) continue;
     const TaskNote& note = queue->first();
-    if (gpu.window.has_room(!note.travels, limits(gpu, board, note.params, now), now))
-      first = queue;
+    if (gpu.window.has_room(note.stay(), limits(gpu, board, note.params, now), now)) first = queue;
   }
   return first;
 }
 
 TaskNote* Dispatch::enter(Group& gpu, TaskNote& note, double now) {
-  gpu.window.enter(!note.travels, now);
+  gpu.window.enter(note.stay(), now, note.seconds);
   note.in_window = true;
   return &note;
 }
 
-ReadyTasks::Node Dispatch::next_ahead(Group& cpu) const {
-  const bool enough = cpu.ahead >= kRoundsAhead * cpu.pace.workers();
-  if (groups_.size() == 1 || cpu.updates.empty() || enough) return {};
+ReadyTasks::Node Dispatch::next_ahead(Group& cpu, const UpdateBoard& board) {
+  if (groups_.size() == 1 || cpu.updates.empty()) return {};
+  if (cpu.ahead >= board.gradients_ahead(cpu.pace.workers())) return {};
   ReadyTasks::Node node = cpu.updates.take_first();
   ++cpu.ahead;
   node.mapped()->in_window = true;
@@ -99,19 +106,19 @@ double Dispatch::time_left(const Group& owner, const TaskNote& last, const Updat
                            double one, double now) {
   const Index waiting = owner.updates.size();
   if (owner.device.is_cpu()) return owner.pace.time_left(waiting + owner.fetched.size(), one, now);
-  const auto streamed = static_cast<double>(waiting + owner.window.streamed());
+  const auto streamed = static_cast<double>(waiting + owner.window.travelling());
   const auto all = static_cast<double>(waiting + owner.residents.size() + owner.window.at_work());
   const double working = owner.window.working(now);
   if (!last.travels) return one * all - std::min(one, working);
   // Residents are updated while states are copied.
-  const double resident = value_of(board.expected(last.params, owner.device, /*travels=*/false));
-  return std::max(one * streamed - std::min(one, owner.window.streaming(now)),
+  const double resident = value_of(board.expected(last.params, owner.device, Stay::kResident));
+  return std::max(one * streamed - std::min(one, owner.window.travelling(now)),
                   resident * all - std::min(resident, working));
 }
 
 bool Dispatch::is_overdue(const Group& owner, const TaskNote& last, const UpdateBoard& board,
                           double now) const {
-  const double one = value_of(board.expected(last.params, owner.device));
+  const double one = value_of(board.expected(last.params, owner.device, travel_of(last)));
   const auto workers = static_cast<double>(std::max<Index>(1, owner.pace.workers()));
   const double planned = step_begin_ + board.planned_end(owner.device).value();
   return now + time_left(owner, last, board, one, now) >
@@ -121,7 +128,7 @@ bool Dispatch::is_overdue(const Group& owner, const TaskNote& last, const Update
 bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote& last,
                            const UpdateBoard& board, double now) const {
   const auto mine = board.expected(last.params, idle.device);
-  const auto theirs = board.expected(last.params, owner.device);
+  const auto theirs = board.expected(last.params, owner.device, travel_of(last));
   if (!mine || !theirs) return false;
   if (!is_overdue(owner, last, board, now)) return false;
   const double my_time = idle.pace.seconds(mine->value(), last.params, now);
@@ -130,8 +137,10 @@ bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote
   double cost =
       my_time * (idle.device.is_cpu() ? 1 : 3 + static_cast<double>(idle.window.at_work()));
   if (last.is_resident) {
-    // What stays on a GPU would leave it now and come back in the next step: only if it is late.
-    if (!is_late(owner, board, last.params, now)) return false;
+    // What stays on a GPU would leave it now and come back in the next step: only if it is late,
+    // and not with one update alone.
+    if (!is_late(owner, board, last.params, now) || owner.window.slowness(now) < kLate)
+      return false;
     cost += 2 * theirs->value();
   }
   return cost < time_left(owner, last, board, their_time, now);
@@ -173,7 +182,7 @@ void Dispatch::ended(TaskNote& note, const UpdateBoard& board, double now) {
     note.in_window = false;
     return;
   }
-  group.window.leave(!note.travels, now);
+  group.window.leave(note.stay(), now);
   note.in_window = false;
   if (!note.is_resident)
     group.window.send_back(now, board.write_back_time(note.params, group.device).value());

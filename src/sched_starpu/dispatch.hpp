@@ -78,7 +78,7 @@ class Dispatch {
   template <class Predicate>
   ReadyTasks::Node admit(Index gpu, const UpdateBoard& board, double now, Predicate&& can_run) {
     Group& group = at(gpu);
-    if (group.device.is_cpu()) return next_ahead(group);
+    if (group.device.is_cpu()) return next_ahead(group, board);
     if (!group.has_updates())
       return adapts_ ? from_elsewhere(gpu, board, now, can_run) : ReadyTasks::Node{};
     ReadyTasks* queue = first_with_room(group, board, now);
@@ -173,7 +173,7 @@ class Dispatch {
       ReadyTasks& queue = owner.farthest();
       const TaskNote& last = queue.last();
       if (!idle.device.is_cpu() &&
-          !idle.window.has_room(/*resident=*/false, limits(idle, board, last.params, now), now))
+          !idle.window.has_room(Stay::kStreams, limits(idle, board, last.params, now), now))
         continue;
       if (!can_run(last.task) || !should_help(idle, owner, last, board, now)) continue;
       ReadyTasks::Node node = queue.take_last();
@@ -185,7 +185,7 @@ class Dispatch {
   }
 
   static TaskNote* enter(Group& gpu, TaskNote& note, double now);
-  ReadyTasks::Node next_ahead(Group& cpu) const;
+  ReadyTasks::Node next_ahead(Group& cpu, const UpdateBoard& board);
 
   const bool adapts_;
   const Index most_streamed_;

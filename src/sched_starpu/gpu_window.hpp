@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/types.hpp"
+#include "sched_starpu/stay.hpp"
 
 namespace dos::sched_starpu {
 
@@ -19,24 +20,31 @@ class GpuWindow {
   struct Limits {
     Index window = 1;  ///< streamed updates that are prefetched or run at once
     Index slots = 1;  ///< streamed updates whose states fit in memory, also those on their way back
+    Index arrivals = 1;  ///< residents to be that are prefetched or run at once
   };
 
   /// Whether one more may be prefetched. One always may when none is at work: what is on its way
   /// back does not stop the GPU.
-  [[nodiscard]] bool has_room(bool resident, const Limits& limits, double now) const {
-    if (resident) return residents_ < kResidentsAtOnce;
+  [[nodiscard]] bool has_room(Stay stay, const Limits& limits, double now) const {
+    if (stay == Stay::kResident) return residents_ < kResidentsAtOnce;
+    if (stay == Stay::kArrives) return arriving_ < limits.arrivals;
     return streamed_ == 0 ||
            (streamed_ < limits.window && streamed_ + returning(now) < limits.slots);
   }
-  void enter(bool resident, double now) {
-    if (at_work() == 0) working_since_ = now;
-    if (!resident && streamed_ == 0) streaming_since_ = now;
-    ++(resident ? residents_ : streamed_);
+  /// `seconds`: what is expected of it, once it is its turn.
+  void enter(Stay stay, double now, double seconds) {
+    if (at_work() == 0) {
+      working_since_ = busy_since_ = now;
+      expected_ = 0;
+    }
+    expected_ += seconds;
+    if (stay != Stay::kResident && travelling() == 0) travelling_since_ = now;
+    ++count(stay);
   }
-  void leave(bool resident, double now) {
+  void leave(Stay stay, double now) {
     working_since_ = now;
-    if (!resident) streaming_since_ = now;
-    --(resident ? residents_ : streamed_);
+    if (stay != Stay::kResident) travelling_since_ = now;
+    --count(stay);
   }
   /// The states of one start their way back, which takes `seconds` once the link is free.
   void send_back(double now, double seconds) {
@@ -45,15 +53,22 @@ class GpuWindow {
   }
 
   /// At work: prefetched or running.
-  [[nodiscard]] Index at_work() const { return streamed_ + residents_; }
+  [[nodiscard]] Index at_work() const { return travelling() + residents_; }
   [[nodiscard]] Index streamed() const { return streamed_; }
+  /// Of them, those whose states come.
+  [[nodiscard]] Index travelling() const { return streamed_ + arriving_; }
   /// Seconds since the one before ended, or the first entered: what the next has had of its time.
   [[nodiscard]] double working(double now) const {
     return at_work() > 0 ? now - working_since_ : 0;
   }
-  /// The same among streamed ones.
-  [[nodiscard]] double streaming(double now) const {
-    return streamed_ > 0 ? now - streaming_since_ : 0;
+  /// How many times as long as was expected of all that it let in it is at work without a pause. A
+  /// wrong expectation of a few shows little, since copies of several come at once.
+  [[nodiscard]] double slowness(double now) const {
+    return at_work() > 0 && expected_ > 0 ? (now - busy_since_) / expected_ : 0;
+  }
+  /// The same as working(), among those whose states come.
+  [[nodiscard]] double travelling(double now) const {
+    return travelling() > 0 ? now - travelling_since_ : 0;
   }
   [[nodiscard]] Index returning(double now) const {
     if (now >= returned_by_) return 0;
@@ -61,12 +76,19 @@ class GpuWindow {
   }
 
  private:
+  Index& count(Stay stay) {
+    return stay == Stay::kResident ? residents_ : stay == Stay::kArrives ? arriving_ : streamed_;
+  }
+
   /// Of the sums above, relatively.
   static constexpr double kRounding = 1e-9;
   Index streamed_ = 0;
+  Index arriving_ = 0;
   Index residents_ = 0;
   double working_since_ = 0;
-  double streaming_since_ = 0;
+  double busy_since_ = 0;
+  double expected_ = 0;
+  double travelling_since_ = 0;
   double returned_by_ = 0;
   double last_return_ = 0;
 };

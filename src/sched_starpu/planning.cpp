@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "sched/replay.hpp"
+#include "sched/transition.hpp"
 
 namespace dos::sched_starpu {
 namespace {
@@ -62,15 +63,21 @@ bool is_worth_changing(const sched::Problem& problem, const sched::Plan& current
 PlanOutcome carry_out(PlanOrder order) {
   PlanOutcome outcome{.order = std::move(order), .plan = {}, .obstacle = {}};
   const PlanOrder& given = outcome.order;
-  try {
-    outcome.plan = sched::make_plan(given.policy, given.problem, given.options);
-  } catch (const Error& error) {
-    outcome.obstacle = error.what();
-    return outcome;
+  sched::Problem settled = given.problem;
+  settled.homes.clear();
+  if (given.replans || !given.current) {
+    try {
+      outcome.plan = sched::make_plan(given.policy, settled, given.options);
+    } catch (const Error& error) {
+      outcome.obstacle = error.what();
+      return outcome;
+    }
   }
-  if (given.current && !is_worth_changing(given.problem, *given.current, *outcome.plan))
+  if (given.current && !(outcome.plan && is_worth_changing(settled, *given.current, *outcome.plan)))
     outcome.plan = given.current;
-  outcome.ends = last_ends(given.problem, *outcome.plan);
+  outcome.ends = last_ends(settled, *outcome.plan);
+  outcome.step = sched::step_towards(given.problem, *outcome.plan, given.options);
+  outcome.step_ends = last_ends(given.problem, *outcome.step);
   return outcome;
 }
 

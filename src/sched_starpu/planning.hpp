@@ -20,6 +20,8 @@ struct PlanOrder {
   std::vector<units::ParamsPerSecond> rates;  ///< of a CPU worker, then of each GPU
   /// The plan that holds, if it is for the same subgroups.
   std::optional<sched::Plan> current;
+  /// Whether rates have changed, so that another plan may be better.
+  bool replans = true;
 };
 
 struct PlanOutcome {
@@ -28,6 +30,9 @@ struct PlanOutcome {
   std::string obstacle;             ///< why it cannot
   /// By device, the CPU first: when the plan has its last update end, from the step's first on.
   std::vector<units::Seconds> ends{};
+  /// Of the step that begins, on the way to the plan from where the states are, likewise.
+  std::optional<sched::Plan> step{};
+  std::vector<units::Seconds> step_ends{};
 };
 
 /// How long the links are busy when residents go where `next` has them instead of `now`: GPUs and
@@ -35,8 +40,8 @@ struct PlanOutcome {
 units::Seconds time_to_move(const sched::Problem& problem, const sched::Plan& now,
                             const sched::Plan& next);
 
-/// Plans; the plan that holds stays unless the new one is faster by more than 3 % and gains within
-/// 200 steps what it costs to move residents.
+/// Plans, and the step that begins. The plan that holds stays unless the new one is faster by more
+/// than 3 % and gains within 200 steps what it costs to move residents.
 PlanOutcome carry_out(PlanOrder order);
 
 }  // namespace dos::sched_starpu

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/types.hpp"
+#include "sched_starpu/stay.hpp"
 
 struct starpu_task;
 
@@ -34,6 +35,11 @@ struct TaskNote {
   Index worker = 0;                   ///< of the group, once it runs
   double taken = 0;                   ///< seconds: when the worker took it
   double start = 0;                   ///< seconds, data at hand
+
+  /// Of an update on a GPU.
+  [[nodiscard]] Stay stay() const {
+    return !travels ? Stay::kResident : is_resident ? Stay::kArrives : Stay::kStreams;
+  }
 };
 
 /// Ready tasks by priority, then by arrival. Tasks move from one to another without allocation, so

@@ -64,6 +64,7 @@ void Scheduler::add_workers(std::span<const int> workers) {
       }
       if (group == std::ssize(nodes_)) {
         nodes_.push_back({.id = memory, .device = {.gpu = group - 1}});
+        gpu_memories_.push_back(memory);
         dispatch_.add_group(nodes_.back().device);
       }
     }
@@ -161,7 +162,9 @@ void Scheduler::read_memory() {
 }
 
 void Scheduler::place_update(TaskNote& note) {
-  const UpdateTask update = describe_update(note.task, settings_);
+  UpdateTask update = describe_update(note.task, settings_);
+  // With one GPU there is nothing to choose.
+  if (gpu_memories_.size() > 1) update.user = user_of(update, gpu_memories_);
   note.params = update.params;
   const bool restricted = is_restricted(note.task);
   announce(update, note);
@@ -182,7 +185,8 @@ void Scheduler::place_update(TaskNote& note) {
     const Device& device = node(group).device;
     note.is_resident = place.is_resident && device == place.device;
     note.travels = !device.is_cpu() && (!note.is_resident || place.arrives);
-    note.seconds = board_->expected(note.params, device).value_or(units::Seconds(0)).value();
+    note.seconds =
+        board_->expected(note.params, device, note.stay()).value_or(units::Seconds(0)).value();
     if (settings_.observer != nullptr)
       settings_.observer(note.task, note.params, static_cast<int>(node(group).id),
                          note.is_resident);

@@ -99,7 +99,8 @@ class Scheduler {
   const Settings settings_;
   const bool adapts_;  ///< updates may run elsewhere than planned
   mutable std::mutex mutex_;
-  std::vector<Node> nodes_;  ///< by group: the CPU first
+  std::vector<Node> nodes_;             ///< by group: the CPU first
+  std::vector<unsigned> gpu_memories_;  ///< by GPU: its memory node
   std::array<WorkerPlace, STARPU_NMAXWORKERS> place_of_worker_{};
   Dispatch dispatch_;
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};

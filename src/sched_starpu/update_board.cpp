@@ -7,12 +7,15 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "sched/interleave.hpp"
 #include "sched/registry.hpp"
 
 namespace dos::sched_starpu {
 namespace {
 
 constexpr Index kProbesPerGpu = 2;
+/// Of the CPU's workers, whose gradients are asked for before there is a plan.
+constexpr Index kRoundsUnplanned = 3;
 constexpr double kChangeWorthPlanning = 0.05;
 /// Of the CPU's: the rate that plans assume for a GPU where nobody measured it and no update goes.
 /// Their bound is then the CPU's.
@@ -20,26 +23,6 @@ constexpr double kUnknownGpu = 1e-6;
 
 units::Params params_of(Index count) {
   return units::Params(static_cast<double>(count));
-}
-
-void add(StepReport& sum, const StepReport& step) {
-  sum.step = step.step;
-  sum.planned_gpu += step.planned_gpu;
-  sum.executed_gpu += step.executed_gpu;
-  sum.total += step.total;
-  sum.updates += step.updates;
-  sum.moved += step.moved;
-  sum.overdue += step.overdue;
-  sum.sooner += step.sooner;
-  sum.to_cpu += step.to_cpu;
-  sum.to_gpu += step.to_gpu;
-  sum.flushed += step.flushed;
-  sum.waited += step.waited;
-  sum.needed.resize(step.needed.size());
-  for (std::size_t gpu = 0; gpu < step.needed.size(); ++gpu) {
-    sum.needed[gpu].in += step.needed[gpu].in;
-    sum.needed[gpu].out += step.needed[gpu].out;
-  }
 }
 
 }  // namespace
@@ -95,39 +78,6 @@ Place UpdateBoard::place(Index index) {
   return result;
 }
 
-void UpdateBoard::count_share(const Known& known, Device device, std::optional<MoveReason> reason) {
-  const units::Params params = params_of(known.task.params);
-  const Device planned = known.placed.device;
-  ++current_.updates;
-  if (!device.is_cpu()) current_.executed_gpu += params;
-  if (device == planned) return;
-  ++current_.moved;
-  if (!reason) return;
-  ++(*reason == MoveReason::kOverdue ? current_.overdue : current_.sooner);
-  if (device.is_cpu()) current_.to_cpu += params;
-  if (planned.is_cpu()) current_.to_gpu += params;
-}
-
-void UpdateBoard::count_traffic(Known& known, Index index, const Place& place) {
-  const units::Params params = params_of(known.task.params);
-  const sched::UpdateCost& cost = known.task.cost;
-  const auto move = [&](Index gpu, units::BytesPerParam in, units::BytesPerParam out) {
-    Traffic& traffic = current_.needed[static_cast<std::size_t>(gpu)];
-    traffic.in += params * in;
-    traffic.out += params * out;
-  };
-  const Index gpu = place.device.gpu;
-  const units::BytesPerParam none{0};
-  const bool is_here = known.home >= 0 && known.home == gpu;
-  if (known.home >= 0 && !is_here) move(known.home, none, cost.state);
-  if (gpu < 0)
-    move(index % std::ssize(gpus_), cost.weight, cost.gradient);
-  else
-    move(gpu, is_here ? cost.host_gradient : cost.streamed_in(),
-         place.is_resident ? cost.host_parameter : cost.streamed_out());
-  known.home = place.is_resident ? gpu : -1;
-}
-
 void UpdateBoard::begin_step() {
   if (current_.step > 0) end_step();
   kept_pace_ = 2 * unfinished_ <= arrived_;
@@ -142,13 +92,12 @@ void UpdateBoard::begin_step() {
   }
   // Until somebody has planned, that was the only obstacle.
   if (planned_subgroups_ == 0) obstacle_.clear();
-  due_ = planned_subgroups_ != std::ssize(known_) || rates_have_changed();
-}
-
-void UpdateBoard::end_step() {
-  if (std::ssize(last_) == kReportedSteps) last_.erase(last_.begin());
-  last_.push_back(current_);
-  add(all_, current_);
+  replans_ = planned_subgroups_ != std::ssize(known_) || rates_have_changed();
+  const bool settled = is_settled();
+  due_ = replans_ || (plan_ && !settled);
+  if (due_ || !settled) return;
+  step_plan_ = plan_;
+  step_ends_ = planned_ends_;
 }
 
 bool UpdateBoard::rates_are_known() const {
@@ -180,7 +129,8 @@ std::optional<PlanOrder> UpdateBoard::order() {
                   .problem = {},
                   .subgroups = std::vector<Index>(known_.size()),
                   .rates = {*cpu_.value()},
-                  .current = {}};
+                  .current = {},
+                  .replans = replans_};
   std::iota(order.subgroups.begin(), order.subgroups.end(), Index{0});
   std::ranges::stable_sort(order.subgroups, [&](Index a, Index b) {
     return known_[static_cast<std::size_t>(a)].task.priority >
@@ -201,6 +151,8 @@ void UpdateBoard::adopt(PlanOutcome outcome) {
   planned_with_ = order.rates;
   plan_ = std::move(outcome.plan);
   planned_ends_ = std::move(outcome.ends);
+  step_plan_ = std::move(outcome.step);
+  step_ends_ = std::move(outcome.step_ends);
   problem_ = std::move(outcome.order.problem);
   obstacle_ = std::move(outcome.obstacle);
   count_slots();
@@ -208,6 +160,9 @@ void UpdateBoard::adopt(PlanOutcome outcome) {
 
 void UpdateBoard::count_slots() {
   slots_.assign(gpus_.size(), 1);
+  arrivals_.assign(gpus_.size(), 1);
+  for (std::size_t g = 0; plan_ && g < gpus_.size(); ++g)
+    arrivals_[g] = sched::arrivals_at_once(*problem_, static_cast<Index>(g));
   for (std::size_t g = 0; plan_ && g < gpus_.size(); ++g) {
     units::Bytes room = problem_->memory[g].update;
     units::Bytes largest{0};
@@ -229,8 +184,10 @@ sched::Problem UpdateBoard::describe(const std::vector<Index>& order) const {
   sched::Problem problem;
   for (const Index index : order) {
     const UpdateTask& task = known_[static_cast<std::size_t>(index)].task;
-    problem.subgroups.push_back({.params = task.params, .depth = std::ssize(problem.subgroups)});
+    problem.subgroups.push_back(
+        {.params = task.params, .depth = std::ssize(problem.subgroups), .user = task.user});
     problem.cost = task.cost;
+    problem.homes.push_back(known_[static_cast<std::size_t>(index)].home);
   }
   perfmodels::Rates& rates = problem.rates;
   rates.cpu_workers = surroundings_.cpu_workers;
@@ -256,29 +213,6 @@ sched::Problem UpdateBoard::describe(const std::vector<Index>& order) const {
   return problem;
 }
 
-Report UpdateBoard::report() const {
-  Report report{.plan = plan_ ? sched::describe(*plan_, *problem_) : "",
-                .reason = plan_ ? plan_->reason : "",
-                .obstacle = obstacle_,
-                .steps = last_,
-                .all = all_,
-                .devices = {{.rate = cpu_.value(), .rate_is_measured = cpu_.is_measured()}}};
-  if (current_.step > 0) add(report.all, current_);
-  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu)
-    report.devices.push_back({.rate = gpus_[gpu].value(),
-                              .rate_is_measured = gpus_[gpu].is_measured(),
-                              .h2d = surroundings_.gpus[gpu].h2d,
-                              .d2h = surroundings_.gpus[gpu].d2h,
-                              .memory = surroundings_.gpus[gpu].memory});
-  return report;
-}
-
-std::optional<StepReport> UpdateBoard::step_report(Index step) const {
-  if (step == current_.step && step > 0) return current_;
-  const auto found = std::ranges::find(last_, step, &StepReport::step);
-  return found == last_.end() ? std::nullopt : std::optional(*found);
-}
-
 void UpdateBoard::set_memory(Device gpu, const sched::StateMemory& for_states) {
   surroundings_.gpus[static_cast<std::size_t>(gpu.gpu)].memory = for_states;
 }
@@ -286,8 +220,10 @@ void UpdateBoard::set_memory(Device gpu, const sched::StateMemory& for_states) {
 std::optional<Index> UpdateBoard::updated_on_cpu(const void* gradient) const {
   const auto found = index_of_gradient_.find(gradient);
   if (found == index_of_gradient_.end()) return std::nullopt;
-  // Probes of the first step are the CPU's in the second, as long as nobody has planned.
-  const bool is_cpus = !plan_ || planned(found->second).device.is_cpu();
+  // Probes of the first step are the CPU's in the second, as long as nobody has planned. While
+  // residents move, the step that comes has another plan.
+  const bool is_cpus =
+      place_in(plan_, known_[static_cast<std::size_t>(found->second)]).device.is_cpu();
   return is_cpus ? std::optional(found->second) : std::nullopt;
 }
 
@@ -303,26 +239,42 @@ void UpdateBoard::waited(units::Seconds time) {
 
 Place UpdateBoard::planned(Index index) const {
   const Known& known = known_[static_cast<std::size_t>(index)];
+  if (step_plan_) return place_in(step_plan_, known);
   const Index gpus = std::ssize(gpus_);
-  if (!plan_) {
-    if (!uses_gpus_ || current_.step > 1 || index >= kProbesPerGpu * gpus) return {};
-    const Device gpu{.gpu = index % gpus};
-    return rate_of(gpu).is_suggested() ? Place{} : Place{.device = gpu};
-  }
-  if (known.position < 0) return {};
-  const sched::Assignment& assignment =
-      plan_->assignments[static_cast<std::size_t>(known.position)];
+  if (!uses_gpus_ || current_.step > 1 || index >= kProbesPerGpu * gpus) return {};
+  const Device gpu{.gpu = index % gpus};
+  return rate_of(gpu).is_suggested() ? Place{} : Place{.device = gpu};
+}
+
+Place UpdateBoard::place_in(const std::optional<sched::Plan>& plan, const Known& known) const {
+  if (!plan || known.position < 0) return {};
+  const sched::Assignment& assignment = plan->assignments[static_cast<std::size_t>(known.position)];
   if (assignment.placement == sched::Placement::kCpu) return {};
   return {.device = {.gpu = assignment.gpu},
           .is_resident = assignment.placement == sched::Placement::kResident};
 }
 
+bool UpdateBoard::is_settled() const {
+  return std::ranges::all_of(known_, [&](const Known& known) {
+    const Place place = place_in(plan_, known);
+    return known.home == (place.is_resident ? place.device.gpu : -1);
+  });
+}
+
 Index UpdateBoard::window(Index gpu) const {
-  return plan_ ? std::max<Index>(1, plan_->window[static_cast<std::size_t>(gpu)]) : 1;
+  return step_plan_ ? std::max<Index>(1, step_plan_->window[static_cast<std::size_t>(gpu)]) : 1;
+}
+
+Index UpdateBoard::arrivals(Index gpu) const {
+  return arrivals_.empty() ? 1 : arrivals_[static_cast<std::size_t>(gpu)];
 }
 
 Index UpdateBoard::slots(Index gpu) const {
   return slots_.empty() ? 1 : slots_[static_cast<std::size_t>(gpu)];
+}
+
+Index UpdateBoard::gradients_ahead(Index workers) const {
+  return problem_ ? sched::gradients_ahead(*problem_, workers) : kRoundsUnplanned * workers;
 }
 
 units::Seconds UpdateBoard::write_back_time(Index params, Device gpu) const {
@@ -348,27 +300,32 @@ void UpdateBoard::executed(Index index, Device device, units::Seconds time,
 }
 
 units::Seconds UpdateBoard::update_time(Index params, Device device, units::ParamsPerSecond rate,
-                                        bool travels) const {
+                                        Stay stay) const {
   const units::Params size = params_of(params);
   const units::Seconds kernel = size / rate;
   if (device.is_cpu()) return kernel;
   const Surroundings::Gpu& gpu = surroundings_.gpus[static_cast<std::size_t>(device.gpu)];
   const sched::UpdateCost& cost = known_.front().task.cost;
-  const units::BytesPerParam in = travels ? cost.streamed_in() : cost.host_gradient;
-  const units::BytesPerParam out = travels ? cost.streamed_out() : cost.host_parameter;
-  return std::max({kernel, size * in / gpu.h2d, size * out / gpu.d2h});
+  const units::BytesPerParam in = stay == Stay::kResident ? cost.host_gradient : cost.streamed_in();
+  const units::BytesPerParam out =
+      stay == Stay::kStreams ? cost.streamed_out() : cost.host_parameter;
+  const units::Seconds memory =
+      stay == Stay::kArrives
+          ? perfmodels::kAllocation * static_cast<double>(cost.state_buffers * std::ssize(gpus_))
+          : units::Seconds(0);
+  return std::max({kernel, size * in / gpu.h2d, size * out / gpu.d2h, memory});
 }
 
-std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device,
-                                                    bool travels) const {
+std::optional<units::Seconds> UpdateBoard::expected(Index params, Device device, Stay stay) const {
   const std::optional<units::ParamsPerSecond>& rate = rate_of(device).value();
   if (!rate) return std::nullopt;
-  return update_time(params, device, *rate, travels);
+  return update_time(params, device, *rate, stay);
 }
 
 std::optional<units::Seconds> UpdateBoard::planned_time(Index params, Device device) const {
   if (!plan_) return std::nullopt;
-  return update_time(params, device, planned_with_[static_cast<std::size_t>(device.gpu + 1)], true);
+  return update_time(params, device, planned_with_[static_cast<std::size_t>(device.gpu + 1)],
+                     Stay::kStreams);
 }
 
 }  // namespace dos::sched_starpu

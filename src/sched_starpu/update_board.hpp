@@ -12,6 +12,7 @@
 #include "sched_starpu/planning.hpp"
 #include "sched_starpu/ready_tasks.hpp"
 #include "sched_starpu/report.hpp"
+#include "sched_starpu/stay.hpp"
 
 namespace dos::sched_starpu {
 
@@ -22,6 +23,7 @@ struct UpdateTask {
   Index params = 0;
   int priority = 0;  ///< larger: the next forward needs it earlier
   sched::UpdateCost cost;
+  Index user = -1;  ///< the only GPU that has the gradient; -1: none, or several
 };
 
 /// Where an update runs: the CPU workers together, or a GPU.
@@ -58,7 +60,9 @@ struct Surroundings {
 /// seen again: between two updates of a training program lies a forward pass, which needs all of
 /// the first. At its beginning a plan is ordered when a rate has changed by more than 5 %. Whoever
 /// has the order plans (planning.hpp) while updates are still placed by the plan before, and brings
-/// what came out. Where the policy cannot plan, every update is the CPU's.
+/// what came out. Where the policy cannot plan, every update is the CPU's. While residents are not
+/// where the plan has them, each step has a plan of its own that leads there
+/// (sched/transition.hpp).
 ///
 /// An update goes through arrive(), then order() and adopt() if a plan is due, place(), executed().
 class UpdateBoard {
@@ -98,8 +102,12 @@ class UpdateBoard {
   [[nodiscard]] Place planned(Index index) const;
   /// Streamed updates that may be prefetched or run on a GPU at once.
   [[nodiscard]] Index window(Index gpu) const;
+  /// Residents that may be on their way to a GPU, or run when they have come, at once.
+  [[nodiscard]] Index arrivals(Index gpu) const;
   /// Streamed updates whose states fit in the memory that residents leave, at least 1.
   [[nodiscard]] Index slots(Index gpu) const;
+  /// Updates of the CPU that may run or fetch their gradients at once, when `workers` are at work.
+  [[nodiscard]] Index gradients_ahead(Index workers) const;
   /// How long states of a streamed update take back to host memory.
   [[nodiscard]] units::Seconds write_back_time(Index params, Device gpu) const;
 
@@ -125,17 +133,17 @@ class UpdateBoard {
   void waited(units::Seconds time);
 
   /// How long an update takes: on one CPU worker; on a GPU its kernel or its copies, whichever is
-  /// longer. The states of a resident do not travel. Nothing before the first one was measured.
+  /// longer, or the memory for states that come to stay. Nothing before the first one was measured.
   [[nodiscard]] std::optional<units::Seconds> expected(Index params, Device device,
-                                                       bool travels = true) const;
+                                                       Stay stay = Stay::kStreams) const;
   /// The same at the rates that the plan was made with; nothing while there is no plan.
   [[nodiscard]] std::optional<units::Seconds> planned_time(Index params, Device device) const;
 
   [[nodiscard]] const std::optional<sched::Plan>& plan() const { return plan_; }
-  /// How long after the first update of a step the last one of a device ends by the plan. Pre:
+  /// How long after the first update of this step the last one of a device ends by its plan. Pre:
   /// there is one.
   [[nodiscard]] units::Seconds planned_end(Device device) const {
-    return planned_ends_[static_cast<std::size_t>(device.gpu + 1)];
+    return step_ends_[static_cast<std::size_t>(device.gpu + 1)];
   }
   /// Without what only the runtime knows: names, workers, times and bytes of the devices.
   [[nodiscard]] Report report() const;
@@ -154,7 +162,7 @@ class UpdateBoard {
   LearnedRate& rate_of(Device device);
   [[nodiscard]] const LearnedRate& rate_of(Device device) const;
   [[nodiscard]] units::Seconds update_time(Index params, Device device, units::ParamsPerSecond rate,
-                                           bool travels) const;
+                                           Stay stay) const;
   void begin_step();
   void end_step();
   void count_share(const Known& known, Device device, std::optional<MoveReason> reason);
@@ -163,6 +171,9 @@ class UpdateBoard {
   [[nodiscard]] bool rates_are_known() const;
   [[nodiscard]] units::ParamsPerSecond gpu_rate(std::size_t gpu) const;
   [[nodiscard]] bool rates_have_changed() const;
+  /// Whether all residents of the plan are at home, and no others.
+  [[nodiscard]] bool is_settled() const;
+  [[nodiscard]] Place place_in(const std::optional<sched::Plan>& plan, const Known& known) const;
   [[nodiscard]] sched::Problem describe(const std::vector<Index>& order) const;
   void count_slots();
 
@@ -180,9 +191,13 @@ class UpdateBoard {
   std::optional<sched::Problem> problem_;
   std::optional<sched::Plan> plan_;
   std::vector<units::Seconds> planned_ends_;  ///< by device
-  std::vector<Index> slots_;                  ///< by GPU
-  Index planned_subgroups_ = 0;               ///< what planned_with_ is for
+  std::optional<sched::Plan> step_plan_;   ///< of this step: plan_ once all residents are at home
+  std::vector<units::Seconds> step_ends_;  ///< by device
+  std::vector<Index> slots_;               ///< by GPU
+  std::vector<Index> arrivals_;            ///< by GPU
+  Index planned_subgroups_ = 0;            ///< what planned_with_ is for
   bool due_ = false;
+  bool replans_ = false;  ///< what is due is another plan, not only the plan of the step
   bool being_planned_ = false;
   StepReport current_;
   units::Bytes next_flushed_{};   ///< of the step that comes

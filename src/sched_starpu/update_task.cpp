@@ -84,6 +84,21 @@ UpdateTask describe_update(starpu_task* task, const Settings& settings) {
                    .state_buffers = state_buffers}};
 }
 
+Index user_of(const UpdateTask& update, std::span<const unsigned> memories) {
+  if (update.gradient == nullptr) return -1;
+  auto* gradient = static_cast<starpu_data_handle_t>(const_cast<void*>(update.gradient));
+  Index user = -1;
+  for (std::size_t gpu = 0; gpu < memories.size(); ++gpu) {
+    int is_valid = 0;
+    starpu_data_query_status(gradient, static_cast<int>(memories[gpu]), nullptr, &is_valid,
+                             nullptr);
+    if (is_valid == 0) continue;
+    if (user >= 0) return -1;
+    user = static_cast<Index>(gpu);
+  }
+  return user;
+}
+
 void add_buffers(starpu_task* task, const Settings& settings, UpdateBuffers& buffers) {
   const bool on_host = is_on_host(task, settings);
   starpu_data_handle_t masters = masters_of_device(task, settings);

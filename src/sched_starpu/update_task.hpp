@@ -3,6 +3,7 @@
 
 #include <starpu.h>
 
+#include <span>
 #include <vector>
 
 #include "sched_starpu/settings.hpp"
@@ -22,6 +23,10 @@ bool is_update(starpu_task* task, const Settings& settings);
 /// writes are states, what it only writes are working parameters, the largest that it only reads is
 /// the gradient. The settings say where the model and its gradients are.
 UpdateTask describe_update(starpu_task* task, const Settings& settings);
+
+/// The only GPU that has the update's gradient, so that its backward made it and its forward will
+/// use the parameters; -1 where none has, or several. `memories`: the memory node of each GPU.
+Index user_of(const UpdateTask& update, std::span<const unsigned> memories);
 
 /// Buffers of updates.
 struct UpdateBuffers {

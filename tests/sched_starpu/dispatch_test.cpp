@@ -253,6 +253,30 @@ TEST_P(EveryPolicy, OnlyDosDepartsFromItsPlan) {
   }
 }
 
+// States of two thirds of the subgroups come to stay. Idle workers that took them, because they
+// take longer than once they are there, would keep them away for ever.
+TEST(Dispatch, ResidentsComeHomeAndNobodyTakesThem) {
+  constexpr double kStates = 12.0 * SimulatedProgram::kParams;
+  for (const double copy : {0.02, 0.08, 0.3}) {
+    SCOPED_TRACE(copy);
+    const SimulatedNode node{.gpus = 2, .copy = copy, .memory = kStates * 20};
+    SimulatedProgram program("dos", {}, node, /*subgroups=*/60);
+    for (int i = 0; i < 10; ++i) program.step();
+    const std::vector<StepReport> steps = program.board().report().steps;
+    for (const StepReport& step : steps) EXPECT_EQ(step.moved, 0) << step.step;
+    Index residents = 0;
+    Index streamed = 0;
+    for (const sched::Assignment& each : program.board().plan()->assignments) {
+      residents += each.placement == sched::Placement::kResident ? 1 : 0;
+      streamed += each.placement == sched::Placement::kStreamed ? 1 : 0;
+    }
+    EXPECT_GE(residents, 20);
+    EXPECT_EQ(steps.back().needed[0].out.value() + steps.back().needed[1].out.value(),
+              kStates * static_cast<double>(streamed))
+        << "what stays does not travel";
+  }
+}
+
 TEST_P(EveryPolicy, WindowAndMemoryAreNeverExceeded) {
   // A subgroup has 12 MB of states.
   for (const double slots : {1.0, 2.0, 3.0, 5.0, 100.0})

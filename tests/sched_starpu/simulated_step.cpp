@@ -80,6 +80,8 @@ void SimulatedProgram::arrive(Index subgroup) {
   note.is_resident = where.is_resident;
   note.travels = note.group > 0 && (!where.is_resident || where.arrives);
   has_states_[place(note.subgroup)] = !note.travels;
+  note.seconds =
+      board_.expected(note.params, where.device, note.stay()).value_or(units::Seconds(0)).value();
   dispatch_.push_update({priority, static_cast<std::uint64_t>(subgroup)}, note, board_, now_);
   // The CPU's gradients are there: they take no time of a link.
   admit(note.group);

@@ -155,9 +155,9 @@ TEST(UpdateBoard, AResidentTakesAsLongAsItsGradientComes) {
   program.gradients_on_host();
   for (int i = 0; i < 2; ++i) program.step();
   // 0.04 ms for the kernel; 4 bytes a parameter at 20 GB/s.
-  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 0}, /*travels=*/false)->value(), 4e6 / 20e9,
+  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 0}, Stay::kResident)->value(), 4e6 / 20e9,
               1e-12);
-  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 0}, /*travels=*/true)->value(), 16e6 / 20e9,
+  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 0}, Stay::kStreams)->value(), 16e6 / 20e9,
               1e-12);
 }
 
