@@ -133,7 +133,7 @@ NodeResult run_here(const UpdatePhase& phase) {
          phase.machine, phase.problem.rates.cpu_workers, session.cpu_workers());
   rt::Submitter submitter(session);
   const Program program(submitter, phase, devices);
-  return measure(phase.steps, [&] {
+  return measure(phase.warm_ups, phase.steps, [&] {
     program.backward();
     return program.update();
   });

@@ -150,6 +150,9 @@ int main(int argc, char** argv) {
                  "one more step, in which updates take so many times as long on the first GPU");
   app.add_option("--slow-worker", request.slow.worker, "the same on the first CPU worker");
   app.add_option("--steps", request.steps, "updates that count")->capture_default_str();
+  app.add_option("--warm-ups", request.warm_ups,
+                 "updates before them: rates are learnt, states move")
+      ->capture_default_str();
   app.add_option("--machines", command.machines, "folder of the machine files")
       ->capture_default_str();
   app.add_flag("--json", command.json, "one JSON object");

@@ -9,11 +9,6 @@
 /// What update_phase asks of a running StarPU, on simulated and on real devices.
 namespace dos::bench {
 
-/// Updates before those that count: in the first the policy learns the rates, then it plans and
-/// states that stay on a GPU move there; rates settle within some ten updates, and with them the
-/// plan.
-inline constexpr Index kWarmUps = 4;
-
 /// Bytes over all links since the last call, by direction.
 inline NodeStep take_transferred() {
   NodeStep sum;
@@ -27,13 +22,13 @@ inline NodeStep take_transferred() {
   return sum;
 }
 
-/// Runs `step` as often as the task asks after the warm-ups, and adds what the policy says.
+/// Runs `step` `warm_ups` times, then as often as the task asks, and adds what the policy says.
 template <class Step>
-NodeResult measure(Index steps, Step&& step) {
+NodeResult measure(Index warm_ups, Index steps, Step&& step) {
   NodeResult result;
-  for (Index i = 0; i < kWarmUps + steps; ++i) {
+  for (Index i = 0; i < warm_ups + steps; ++i) {
     const NodeStep measured = step();
-    if (i < kWarmUps)
+    if (i < warm_ups)
       result.settling.push_back(measured.seconds);
     else
       result.steps.push_back(measured);

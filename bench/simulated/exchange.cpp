@@ -11,17 +11,12 @@ namespace dos::bench {
 using nlohmann::json;
 
 std::string to_json(const NodeTask& task) {
-  return json{{"policy", task.policy},
-              {"options", options_json(task.options)},
-              {"params", task.params},
-              {"subgroup_params", task.subgroup_params},
-              {"gpus", task.gpus},
-              {"cpu_workers", task.cpu_workers},
-              {"cpu_rate", task.cpu_rate},
-              {"gpu_rate", task.gpu_rate},
-              {"steps", task.steps},
-              {"slow_gpu", task.slow.gpu},
-              {"slow_worker", task.slow.worker}}
+  return json{{"policy", task.policy},     {"options", options_json(task.options)},
+              {"params", task.params},     {"subgroup_params", task.subgroup_params},
+              {"gpus", task.gpus},         {"cpu_workers", task.cpu_workers},
+              {"cpu_rate", task.cpu_rate}, {"gpu_rate", task.gpu_rate},
+              {"steps", task.steps},       {"warm_ups", task.warm_ups},
+              {"slow_gpu", task.slow.gpu}, {"slow_worker", task.slow.worker}}
       .dump();
 }
 
@@ -36,6 +31,7 @@ NodeTask node_task_of(const std::string& text) {
           .cpu_rate = object.at("cpu_rate"),
           .gpu_rate = object.at("gpu_rate"),
           .steps = object.at("steps"),
+          .warm_ups = object.at("warm_ups"),
           .slow = {.gpu = object.at("slow_gpu"), .worker = object.at("slow_worker")}};
 }
 

@@ -11,6 +11,11 @@ namespace dos::bench {
 
 // What update_phase and the program on the simulated node tell each other, as JSON.
 
+/// Updates before those that count: in the first the policy learns the rates, then it plans and
+/// states that stay on a GPU move there; rates settle within some ten updates, and with them the
+/// plan.
+inline constexpr Index kWarmUps = 4;
+
 /// How many times as long an update takes in one more step: 1, and there is none.
 struct Slowness {
   double gpu = 1;     ///< on the first GPU
@@ -29,6 +34,7 @@ struct NodeTask {
   double cpu_rate = 0;  ///< parameters a second, of one worker
   double gpu_rate = 0;  ///< of one GPU
   Index steps = 0;      ///< that count
+  Index warm_ups = 0;   ///< before them
   Slowness slow{};
 };
 

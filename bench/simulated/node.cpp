@@ -224,7 +224,7 @@ NodeResult run(const NodeTask& task) {
                                   .schedulers = dos::sched_starpu::policies()});
   Program program(task);
   program.load();
-  NodeResult result = dos::bench::measure(task.steps, [&] {
+  NodeResult result = dos::bench::measure(task.warm_ups, task.steps, [&] {
     program.backward();
     return program.update();
   });

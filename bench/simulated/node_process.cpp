@@ -93,6 +93,7 @@ NodeTask task_of(const UpdatePhase& phase) {
           .cpu_rate = problem.rates.cpu_worker.value(),
           .gpu_rate = problem.rates.gpus.front().update.value(),
           .steps = phase.steps,
+          .warm_ups = phase.warm_ups,
           .slow = phase.slow};
 }
 

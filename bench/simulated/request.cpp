@@ -53,6 +53,8 @@ void check(const Request& request) {
   expect(request.gpus >= 1, "--gpus {}: must be at least 1", request.gpus);
   expect(request.steps >= 1 && request.steps <= kMostSteps, "--steps {}: must be 1 to {}",
          request.steps, kMostSteps);
+  expect(request.warm_ups >= 0 && request.warm_ups <= kMostSteps, "--warm-ups {}: must be 0 to {}",
+         request.warm_ups, kMostSteps);
   expect(!request.gpu_memory || (std::isfinite(*request.gpu_memory) && *request.gpu_memory > 0),
          "--gpu-memory {:g}: must be a positive number of GB", request.gpu_memory.value_or(0));
   expect(!request.policy.empty(), "--policy '': name one, dos for example");
@@ -126,6 +128,7 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
                     .problem = {},
                     .subgroup_params = subgroup,
                     .steps = request.steps,
+                    .warm_ups = request.warm_ups,
                     .slow = request.slow};
   sched::Problem& problem = phase.problem;
   problem.rates = perfmodels::simulated_rates(

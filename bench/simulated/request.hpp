@@ -21,6 +21,7 @@ struct Request {
   std::optional<double> gpu_memory{};  ///< GB
   Index gpus = 1;
   Index steps = 3;
+  Index warm_ups = kWarmUps;
   bool busy_links = false;
   Slowness slow{};
   sched::PolicyOptions options{};
@@ -35,6 +36,7 @@ struct UpdatePhase {
   Index subgroup_params = 0;   ///< of all subgroups but perhaps the last
   units::Bytes gpu_memory{0};  ///< what each GPU holds: states, working parameters, gradients
   Index steps = 0;             ///< that count
+  Index warm_ups = kWarmUps;   ///< before them
   Slowness slow{};
 };
 

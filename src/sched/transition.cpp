@@ -2,10 +2,10 @@
 #include "sched/transition.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <vector>
 
-#include "base/error.hpp"
 #include "sched/interleave.hpp"
 #include "sched/registry.hpp"
 #include "sched/replay.hpp"
@@ -13,11 +13,15 @@
 namespace dos::sched {
 namespace {
 
-/// Of the time of the fastest step: what more residents in it may cost.
-constexpr double kWorthMoving = 0.02;
-/// Between nothing over the links and all that the target wants.
-constexpr int kCoarseSteps = 8;
+/// Nothing over the links is 0, all residents that are elsewhere 1, and all that the target streams
+/// besides 2.
+constexpr std::array kParts = {0.015, 0.03, 0.06, 0.125, 0.25, 0.35, 0.5,
+                               0.7,   0.85, 1.0,  1.25,  1.5,  1.75, 2.0};
 constexpr int kHalvings = 3;
+/// What all at once may lose more than the best way: fewer steps are worth something, too.
+constexpr double kWorthOneStep = 1.1;
+/// Of the target's time: what a step loses at least.
+constexpr double kLeastLoss = 0.01;
 
 bool is_missing(const Problem& problem, const Plan& target, std::size_t subgroup) {
   const Assignment& goal = target.assignments[subgroup];
@@ -29,86 +33,84 @@ bool is_misplaced(const Problem& problem, const Plan& target, std::size_t subgro
          target.assignments[subgroup].placement != Placement::kResident;
 }
 
-/// The best that a user had from another policy in the first step that it plans.
-units::Seconds best_baseline(const Problem& problem, const PolicyOptions& options) {
-  Problem fresh = problem;
-  fresh.homes.assign(problem.subgroups.size(), -1);
-  units::Seconds best(std::numeric_limits<double>::infinity());
-  PolicyOptions own = options;
-  own.share.reset();
-  for (const Policy& policy : policies()) {
-    if (policy.adapts) continue;
-    try {
-      best = std::min(best, replay(fresh, policy.plan(fresh, own)).update_end);
-    } catch (const Error&) {
-      // It cannot place this problem.
-    }
-  }
-  return best;
-}
-
 /// Steps of more and more over the links.
 class Steps {
  public:
   Steps(const Problem& problem, const Plan& target) : problem_(problem), target_(target) {
-    for (std::size_t i = 0; i < target.assignments.size(); ++i)
-      (is_missing(problem, target, i) ? missing_ : others_).push_back(i);
+    for (std::size_t i = 0; i < target.assignments.size(); ++i) {
+      if (is_missing(problem, target, i))
+        missing_.push_back(i);
+      else if (target.assignments[i].placement == Placement::kStreamed)
+        streamed_.push_back(i);
+    }
+    settled_ = time_settled();
   }
 
-  /// `part` of what the target wants over the links, 0 to 2: from 0 to 1 of the residents that are
-  /// elsewhere, from 1 to 2 of what it streams.
-  Plan plan_with(double part) {
+  [[nodiscard]] Plan plan_with(double part) const {
     Plan plan = target_;
     keep(plan, missing_, std::min(part, 1.0));
-    keep(plan, streamed(), std::max(part - 1, 0.0));
-    deal_weights(problem_, plan);
-    plan.time = replay(problem_, plan).update_end;
-    tried_.push_back({part, plan.time.value()});
-    return plan;
+    keep(plan, streamed_, std::max(part - 1, 0.0));
+    return played(std::move(plan));
   }
-  double time_of(double part) { return plan_with(part).time.value(); }
-
   /// Only the smallest resident comes, and nothing is streamed.
-  Plan least() {
+  [[nodiscard]] Plan least() const {
     Plan plan = target_;
-    const auto smallest = std::ranges::min_element(
+    keep(plan, missing_, 0);
+    keep(plan, streamed_, 0);
+    const std::size_t smallest = *std::ranges::min_element(
         missing_, {}, [&](std::size_t i) { return problem_.subgroups[i].params; });
-    for (const std::size_t i : missing_)
-      if (i != *smallest) plan.assignments[i] = {};
-    keep(plan, streamed(), 0);
-    deal_weights(problem_, plan);
-    plan.time = replay(problem_, plan).update_end;
-    return plan;
+    plan.assignments[smallest] = target_.assignments[smallest];
+    return played(std::move(plan));
   }
-  [[nodiscard]] bool brings_any(const Plan& plan) const {
-    return std::ranges::any_of(missing_, [&](std::size_t i) {
-      return plan.assignments[i].placement == Placement::kResident;
-    });
-  }
-  [[nodiscard]] bool is_missing_any() const { return !missing_.empty(); }
 
-  struct Tried {
+  /// What is lost until all residents are at home, if each step brings as many as this one: seconds
+  /// beyond the target's, as often as such steps are needed.
+  double loss_of(double part) {
+    const Plan plan = plan_with(part);
+    double come = 0;
+    double all = 0;
+    for (const std::size_t i : missing_) {
+      const auto params = static_cast<double>(problem_.subgroups[i].params);
+      all += params;
+      if (plan.assignments[i].placement == Placement::kResident) come += params;
+    }
+    const double lost = std::max(plan.time.value() - settled_, kLeastLoss * settled_);
+    const double loss = come > 0 ? lost * all / come : std::numeric_limits<double>::infinity();
+    losses_.push_back({part, loss});
+    return loss;
+  }
+
+  struct Loss {
     double part;
     double seconds;
   };
-  [[nodiscard]] const std::vector<Tried>& tried() const { return tried_; }
-  [[nodiscard]] Tried fastest() const {
-    return *std::ranges::min_element(tried_, {}, &Tried::seconds);
+  /// The least loss of parts of at least `from`.
+  [[nodiscard]] Loss least_loss(double from) const {
+    Loss best{0, std::numeric_limits<double>::infinity()};
+    for (const Loss& each : losses_)
+      if (each.part >= from && each.seconds < best.seconds) best = each;
+    return best;
   }
+  [[nodiscard]] bool is_missing_any() const { return !missing_.empty(); }
 
  private:
-  [[nodiscard]] std::vector<std::size_t> streamed() const {
-    std::vector<std::size_t> result;
-    for (const std::size_t i : others_)
-      if (target_.assignments[i].placement == Placement::kStreamed) result.push_back(i);
-    return result;
+  [[nodiscard]] double time_settled() const {
+    Problem settled = problem_;
+    settled.homes.clear();
+    return replay(settled, target_).update_end.value();
   }
-  /// Leaves `part` of the subgroups where the target has them, evenly over the order; the CPU
-  /// updates the others.
+  [[nodiscard]] Plan played(Plan plan) const {
+    deal_weights(problem_, plan);
+    plan.time = replay(problem_, plan).update_end;
+    return plan;
+  }
+  /// Leaves `part` of the subgroups of each GPU where the target has them, evenly over the order;
+  /// the CPU updates the others.
   void keep(Plan& plan, const std::vector<std::size_t>& subgroups, double part) const {
-    double owed = 0;
+    std::vector<double> owed_to(problem_.rates.gpus.size(), 0.0);
     for (const std::size_t i : subgroups) {
       const auto params = static_cast<double>(problem_.subgroups[i].params);
+      double& owed = owed_to[static_cast<std::size_t>(target_.assignments[i].gpu)];
       owed += params * part;
       if (part < 1 && owed < params / 2)
         plan.assignments[i] = {};
@@ -120,55 +122,38 @@ class Steps {
   const Problem& problem_;
   const Plan& target_;
   std::vector<std::size_t> missing_;
-  std::vector<std::size_t> others_;
-  std::vector<Tried> tried_;
+  std::vector<std::size_t> streamed_;
+  std::vector<Loss> losses_;
+  double settled_ = 0;
 };
 
-/// Looks on both sides of the fastest part, nearer each time.
-void search_fastest(Steps& steps) {
-  double step = 2.0 / kCoarseSteps;
-  for (int i = 0; i <= kCoarseSteps; ++i) steps.time_of(i * step);
+/// The part with the least loss, looked for on both sides of the best, nearer each time.
+double best_part(Steps& steps) {
+  for (const double part : kParts) steps.loss_of(part);
+  double step = 0.25;
   for (int halving = 0; halving < kHalvings; ++halving) {
     step /= 2;
-    const double at = steps.fastest().part;
-    if (at - step >= 0) steps.time_of(at - step);
-    if (at + step <= 2) steps.time_of(at + step);
+    const double at = steps.least_loss(0).part;
+    for (const double part : {at * (1 - step), at * (1 + step)})
+      if (part <= 2) steps.loss_of(part);
   }
-}
-
-/// The largest part, of those that were tried and some beyond, whose step takes no more than
-/// `limit`.
-double largest_part(Steps& steps, double limit) {
-  double good = 0;
-  double bad = 2;
-  for (const Steps::Tried& each : steps.tried())
-    if (each.seconds <= limit) good = std::max(good, each.part);
-  for (const Steps::Tried& each : steps.tried())
-    if (each.part > good) bad = std::min(bad, each.part);
-  for (int halving = 0; good < 2 && halving < kHalvings; ++halving) {
-    const double middle = (good + bad) / 2;
-    (steps.time_of(middle) <= limit ? good : bad) = middle;
-  }
-  return good;
+  const Steps::Loss best = steps.least_loss(0);
+  const Steps::Loss at_once = steps.least_loss(1);
+  return at_once.seconds <= kWorthOneStep * best.seconds ? at_once.part : best.part;
 }
 
 }  // namespace
 
-Plan step_towards(const Problem& problem, const Plan& target, const PolicyOptions& options) {
+Plan step_towards(const Problem& problem, const Plan& target) {
   if (problem.homes.empty()) return target;
   bool moves = false;
   for (std::size_t i = 0; i < problem.homes.size(); ++i)
     moves = moves || is_missing(problem, target, i) || is_misplaced(problem, target, i);
   if (!moves) return target;
   Steps steps(problem, target);
-  if (!find_policy(target.policy).adapts) return steps.plan_with(2);
-  search_fastest(steps);
-  const double fastest = steps.fastest().seconds;
-  const double baseline = best_baseline(problem, options).value();
-  const double most = largest_part(steps, std::max(fastest * (1 + kWorthMoving), baseline));
-  Plan step = steps.plan_with(most);
-  // However slow a link is, all residents come in the end.
-  return steps.is_missing_any() && !steps.brings_any(step) ? steps.least() : step;
+  if (!find_policy(target.policy).adapts || !steps.is_missing_any()) return steps.plan_with(2);
+  const double part = best_part(steps);
+  return part > 0 ? steps.plan_with(part) : steps.least();
 }
 
 }  // namespace dos::sched

@@ -76,7 +76,7 @@ PlanOutcome carry_out(PlanOrder order) {
   if (given.current && !(outcome.plan && is_worth_changing(settled, *given.current, *outcome.plan)))
     outcome.plan = given.current;
   outcome.ends = last_ends(settled, *outcome.plan);
-  outcome.step = sched::step_towards(given.problem, *outcome.plan, given.options);
+  outcome.step = sched::step_towards(given.problem, *outcome.plan);
   outcome.step_ends = last_ends(given.problem, *outcome.step);
   return outcome;
 }
