@@ -55,6 +55,12 @@ class Outputs(AppTest):
             self.assertNotRegex(result.stdout + result.stderr, r"(?i)\[starpu\]|\bbus\b|calibrat|\blinks\b")
         self.assertRegex(first.stderr.splitlines()[0], "info model gpt2: ")
 
+    def test_without_a_device_no_share_of_it_is_told(self):
+        text = self.trained("--explain").stdout
+        self.assertIn("because: there is no GPU", text)
+        self.assertRegex(text, r"(?m)^  CPU +2 ")
+        self.assertNotRegex(text, "GPU, planned|moved to CPU|to GPU")
+
     def test_progress_has_the_names_of_the_metrics(self):
         lines = [line for line in self.trained().stderr.splitlines() if re.match("step .* lr ", line)]
         self.assertTrue(lines)
