@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string>
 
 #include "base/units.hpp"
 
@@ -33,10 +34,13 @@ void Progress::step(const StepMetrics& m) {
 }
 
 void Progress::validation(Index step, double loss, bool best) {
+  if (best) best_ = {step, loss};
   if (quiet_) return;
   end_line();
-  fmt::print(stderr, "step {}/{}  validation loss {:.4f}{}\n", step, steps_, loss,
-             best ? "  (best so far)" : "");
+  std::string note = best ? "  (best so far)" : "";
+  if (!best && best_)
+    note = fmt::format("  (best: {:.4f} after step {})", best_->second, best_->first);
+  fmt::print(stderr, "step {}/{}  validation loss {:.4f}{}\n", step, steps_, loss, note);
 }
 
 void Progress::end_line() {

@@ -75,11 +75,13 @@ class Outputs(AppTest):
 
     def test_links_and_kept_checkpoints(self):
         # The rate grows so fast that the first validation stays the best.
-        self.trained(keys={"train.steps": 12, "train.validate_every": 4, "optim.lr": 3.0,
-                           "train.checkpoint_every": 2, "train.keep": 2,
-                           "optim.schedule": "constant", "optim.warmup": 12})
+        shown = self.trained(keys={"train.steps": 12, "train.validate_every": 4, "optim.lr": 3.0,
+                                   "train.checkpoint_every": 2, "train.keep": 2,
+                                   "optim.schedule": "constant", "optim.warmup": 12}).stderr
         losses = [line["val_loss"] for line in self.metrics() if "val_loss" in line]
         self.assertEqual(losses.index(min(losses)), 0, losses)
+        self.assertEqual(shown.count("(best so far)"), 1)
+        self.assertEqual(shown.count(f"(best: {losses[0]:.4f} after step 4)"), 2, shown)
         self.assertEqual(self.checkpoint("best").resolve().name, "step-00000004")
         self.assertEqual(self.checkpoint("last").resolve().name, "step-00000012")
         self.assertEqual(sorted(p.name for p in (self.out / "checkpoints").iterdir()),
