@@ -177,10 +177,14 @@ CauseRow cpu_held_back_row() {
        {"train.workers", Turn::kDown,
         "see whether other programs use these cores (top); if so, take fewer of them "
         "(train.workers)",
-        [](const Facts& f) { return f.cpu_workers > 1 && !cpu_tasks_are_short(f); }},
+        [](const Facts& f) {
+          return f.devices == 0 && f.cpu_workers > 1 && !cpu_tasks_are_short(f);
+        }},
        {"", Turn::kSet, "see whether other programs use this core (top)",
-        [](const Facts& f) { return f.cpu_workers == 1 && !cpu_tasks_are_short(f); }}},
-      "the runtime's own work on each task: a larger model has longer tasks"};
+        [](const Facts& f) {
+          return f.devices == 0 && f.cpu_workers == 1 && !cpu_tasks_are_short(f);
+        }}},
+      "the scheduler or the runtime was late with them: see in the time line when"};
 }
 
 std::vector<CauseRow> cpu_rows() {
