@@ -59,7 +59,7 @@ class WrongPlaces(MisuseTest):
         """What it names as a remedy is this program's, or says whose it is."""
         for owner, option in re.findall(rf"(?:\b({NAMES}) )?(?<![\w-])(--[a-z][a-z-]*)", message):
             self.assertIn(option, help_of(owner or name), message)
-        for key in re.findall(r"\b(?:model|data|train|optim|sched|dist)\.[a-z_]{3,}", message):
+        for key in re.findall(r"(?<![\w/.])(?:model|data|train|optim|sched|dist)\.[a-z_]{3,}(?![\w/.])", message):
             if not (self.shared / key).exists():
                 self.assertIn(key, help_of(name), message)
         if name != "train_gpt":
