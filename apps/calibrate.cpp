@@ -9,6 +9,7 @@
 
 #include "base/file.hpp"
 #include "calibration/calibrate.hpp"
+#include "command_line.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
 
@@ -43,7 +44,8 @@ int main(int argc, char** argv) {
   app.add_flag("--allow-noise", options.allow_noise, "accept noisy rates; the file says how noisy");
   app.add_flag("--force", options.force, "replace a file that is not this machine's calibration");
   app.add_flag("--quick", options.quick, "little data, a few seconds: rates are rough");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = dos::apps::read_command_line(app, "calibrate", argc, argv))
+    return *status;
   try {
     dos::calibration::calibrate(options);
     dos::expect_output_written();

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "command_line.hpp"
 #include "platform/blas.hpp"
 #include "train/generate_text.hpp"
 
@@ -20,7 +21,8 @@ int main(int argc, char** argv) {
   app.add_option("run", options.out, "output folder of a train_gpt run")->required();
   app.add_option("--prompt", options.prompt, "text to continue")->capture_default_str();
   app.add_option("--tokens", options.tokens, "tokens to generate")->capture_default_str();
-  app.add_option("--checkpoint", options.checkpoint, "last, best, a step or a path")
+  app.add_option("--checkpoint", options.checkpoint,
+                 "last (the newest), best (the lowest validation loss), a step, or a path")
       ->capture_default_str();
   app.add_option("--data", options.data_prefix,
                  "data set prefix whose tokenizer to use; default: the one of the training run");
@@ -32,7 +34,7 @@ int main(int argc, char** argv) {
                  "draw from the tokens that hold this probability")
       ->capture_default_str();
   app.add_option("--seed", options.sampling.seed, "of the draws")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = dos::apps::read_command_line(app, "generate", argc, argv)) return *status;
   try {
     dos::log::configure("warn");
     if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;

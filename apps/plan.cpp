@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "command_line.hpp"
 #include "planner/report.hpp"
 #include "planner/scaling.hpp"
 #include "planner/timeline.hpp"
@@ -125,7 +126,7 @@ int main(int argc, char** argv) {
   app.add_flag("--validation", command.validation,
                "print the model's predictions beside published measurements");
   app.add_flag("--scaling", command.scaling, "print predictions of runs on many ranks");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = dos::apps::read_command_line(app, "plan", argc, argv)) return *status;
   try {
     run(command);
     dos::expect_output_written();

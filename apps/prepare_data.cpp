@@ -3,13 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
+#include "command_line.hpp"
 #include "data/prepare.hpp"
 
 namespace {
 
-void run(int argc, char** argv) {
+int run(int argc, char** argv) {
   dos::data::PrepareConfig config;
   CLI::App app{"Turns text files into PREFIX_train.bin, PREFIX_val.bin and PREFIX.json"};
   app.add_option("--tokenizer", config.tokenizer, "bytes or sentencepiece")->required();
@@ -21,12 +23,8 @@ void run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--output", config.output, "PREFIX of the files to write")->required();
   app.add_option("FILE", config.inputs, "text files, one document each")->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& request) {
-    app.exit(request);
-    return;
-  }
+  if (const auto status = dos::apps::read_command_line(app, "prepare_data", argc, argv))
+    return *status;
   const auto summary = dos::data::prepare(
       config, [](const std::string& line) { fmt::print(stderr, "prepare_data: {}\n", line); });
   const auto tokens = summary.train_tokens + summary.val_tokens;
@@ -35,16 +33,16 @@ void run(int argc, char** argv) {
              "per token\n",
              summary.bytes, tokens, summary.train_tokens, summary.val_tokens, summary.vocabulary,
              static_cast<double>(summary.bytes) / static_cast<double>(tokens));
+  return EXIT_SUCCESS;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    run(argc, argv);
-    return 0;
+    return run(argc, argv);
   } catch (const std::exception& error) {
     fmt::print(stderr, "prepare_data: error: {}\n", error.what());
-    return 1;
+    return EXIT_FAILURE;
   }
 }

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "command_line.hpp"
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
 #include "trace/report/html.hpp"
@@ -104,7 +105,7 @@ int main(int argc, char** argv) {
       ->expected(2);
   app.add_option("--paje", command.paje, "write the trace of all ranks for ViTE and pj_dump");
   app.add_option("--perfetto", command.perfetto, "write the trace of all ranks for Perfetto");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = dos::apps::read_command_line(app, "report", argc, argv)) return *status;
   try {
     run(command);
     dos::expect_output_written();

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "command_line.hpp"
 #include "perfmodels/starpu_bus.hpp"
 
 namespace {
@@ -52,7 +53,7 @@ int main(int argc, char** argv) {
   app.add_option("machine", names, "names or paths of machine files; all with GPUs if none");
   app.add_option("--output", output, "folder that gets a folder for each machine")->required();
   app.add_option("--machines", machines, "folder of the machine files")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = dos::apps::read_command_line(app, "sampling", argc, argv)) return *status;
   try {
     run(names, machines, output);
     dos::expect_output_written();

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "command_line.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
 #include "train/config_file.hpp"
@@ -66,12 +67,14 @@ int main(int argc, char** argv) {
              "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and "
              "SIGUSR1 end the run "
              "after the "
-             "current step, with a checkpoint.");
+             "current step, with a checkpoint.\n\nA line of progress: loss (nats a token), "
+             "grad_norm (norm of all gradients together, before optim.clip), lr (learning rate), "
+             "tokens/s and ms of the step, time left.");
   app.set_version_flag("--version",
                        dos::train::program_version() + " (" + dos::train::source_revision() + ")");
   app.add_option("--config", command.launch.config_file, "TOML file with configuration keys");
   app.add_option("--set", command.launch.assignments,
-                 "section.key=value, after the file; repeatable")
+                 "section.key=value, after the file; one each, repeatable")
       ->allow_extra_args(false);
   app.add_option("--out", command.launch.out, "folder for metrics, run.json and checkpoints")
       ->capture_default_str();
@@ -95,7 +98,8 @@ int main(int argc, char** argv) {
   app.add_flag("--quiet", command.launch.quiet, "no progress lines");
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = dos::apps::read_command_line(app, "train_gpt", argc, argv))
+    return *status;
   const auto report = [](const std::exception& error) {
     fmt::print(stderr, "train_gpt: error: {}\n", error.what());
     return EXIT_FAILURE;

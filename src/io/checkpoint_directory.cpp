@@ -119,8 +119,11 @@ fs::path CheckpointStore::Staging::commit(bool mark_best) {
   return final_folder;
 }
 
-CheckpointStore::CheckpointStore(fs::path out, Index keep)
-    : out_(std::move(out)), folder_(out_ / "checkpoints"), keep_(keep) {
+CheckpointStore::CheckpointStore(fs::path out, Index keep, std::string without)
+    : out_(std::move(out)),
+      folder_(out_ / "checkpoints"),
+      keep_(keep),
+      without_(std::move(without)) {
   require(keep >= 1, "at least one checkpoint is kept");
 }
 
@@ -244,7 +247,7 @@ std::vector<std::string> CheckpointStore::entries() const {
        entry.increment(cause))
     names.push_back(entry->path().filename().string());
   expect(!cause || cause == std::errc::no_such_file_or_directory,
-         "{}: cannot list the folder: {}; make it readable or choose another --out",
+         "{}: cannot list the folder: {}; make it readable, or name another folder",
          folder_.string(), cause.message());
   return names;
 }
@@ -266,8 +269,8 @@ std::vector<Index> CheckpointStore::steps() const {
 
 std::string CheckpointStore::available() const {
   const std::vector<Index> found = steps();
-  if (found.empty()) return "there is no other checkpoint, start afresh or name another --out";
-  return fmt::format("resume from one of the steps there: {}", fmt::join(found, ", "));
+  if (found.empty()) return "there is no other checkpoint: " + without_;
+  return fmt::format("the steps there: {}", fmt::join(found, ", "));
 }
 
 std::optional<fs::path> CheckpointStore::follow(const std::string& link) const {
@@ -295,19 +298,24 @@ fs::path CheckpointStore::resolve_step(const std::string& digits) const {
 }
 
 fs::path CheckpointStore::resolve(const std::string& selector) const {
-  if (selector == "last" || selector == "best") {
-    const std::optional<fs::path> found = follow(selector);
-    expect(found.has_value(), "{}: nothing to resume, no '{}' checkpoint; {}", folder_.string(),
-           selector, available());
-    return *found;
-  }
   const bool digits =
       !selector.empty() && selector.find_first_not_of("0123456789") == selector.npos;
+  const bool is_link = selector == "last" || selector == "best";
+  std::error_code ignored;
+  if (is_link || digits)
+    expect(is_folder(out_), "{}: {}: {}", out_.string(),
+           fs::exists(out_, ignored) ? "not a folder" : "no such folder", without_);
+  if (is_link) {
+    const std::optional<fs::path> found = follow(selector);
+    expect(found.has_value(), "{}: no '{}' checkpoint; {}", folder_.string(), selector,
+           available());
+    return *found;
+  }
   if (digits) return resolve_step(selector);
   expect(is_folder(selector), "'{}' names no checkpoint: give last, best, a step or a folder; {}",
          selector, available());
   if (is_folder(fs::path(selector) / "checkpoints"))
-    return CheckpointStore(selector).resolve("last");
+    return CheckpointStore(selector, keep_, without_).resolve("last");
   return selector;
 }
 

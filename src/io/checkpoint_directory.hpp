@@ -51,7 +51,9 @@ class CheckpointStore {
 
   /// `keep`: how many checkpoints a commit leaves besides `best`, the new one included; later steps
   /// (of a run resumed from an earlier one) stay until the run passes them. Pre: keep >= 1.
-  explicit CheckpointStore(std::filesystem::path out, Index keep = 1);
+  /// `without`: what the program's user can do where there is no checkpoint, for messages.
+  explicit CheckpointStore(std::filesystem::path out, Index keep = 1,
+                           std::string without = "give the folder that train_gpt --out wrote");
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
@@ -94,6 +96,7 @@ class CheckpointStore {
   std::filesystem::path out_;
   std::filesystem::path folder_;
   Index keep_;
+  std::string without_;
   bool writing_ = false;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kRemedy = "the checkpoint is damaged: resume from another one";
+constexpr const char* kRemedy = "the checkpoint is damaged: take another one";
 
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos;

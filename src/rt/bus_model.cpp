@@ -113,7 +113,7 @@ void expect_bus_files(const fs::path& stem, bool measures) {
          file(".affinity").string());
 }
 
-void expect_readable_bus(bool measures) {
+bool expect_readable_bus(bool measures) {
   const std::string name = host();
   const std::vector<fs::path> all = folders();
   for (const fs::path& folder : all) {
@@ -121,8 +121,9 @@ void expect_readable_bus(bool measures) {
     const bool is_used = is_there(stem.string() + ".config") || &folder == &all.back();
     if (!is_used) continue;
     expect_bus_files(stem, measures);
-    return;
+    return measures || !is_there(stem.string() + ".config");
   }
+  return true;
 }
 
 }  // namespace dos::rt

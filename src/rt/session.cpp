@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/nearest.hpp"
 #include "rt/bus_model.hpp"
+#include "rt/cuda.hpp"
 #include "rt/start_lock.hpp"
 
 namespace dos::rt {
@@ -51,6 +53,14 @@ void limit_devices(ScopedEnvironment& environment, Index bytes) {
   }
 }
 
+/// Before StarPU measures the links to devices, which takes seconds. Without one it has nothing to
+/// measure.
+void announce_measurement(const SessionConfig& config) {
+  const bool has_gpu = has_cuda() && config.cuda_workers != 0 && !cuda_bus_ids().empty();
+  if (has_gpu || config.opencl_workers > 0)
+    log::info("the first run here: measuring the links to the devices, which takes some seconds");
+}
+
 void choose_cuda_devices(const std::vector<Index>& devices, starpu_conf& conf) {
   if (devices.empty()) return;
   require(devices.size() <= std::size(conf.workers_cuda_gpuid), "StarPU has workers for them");
@@ -75,6 +85,8 @@ Session::Session(const SessionConfig& config) {
   conf.ncuda = static_cast<int>(config.cuda_workers);
   choose_cuda_devices(config.cuda_devices, conf);
   if (config.reserved_cores > 0) conf.reserve_ncpus = static_cast<int>(config.reserved_cores);
+  // Its remarks on calibration would stand between our lines. Errors are said all the same.
+  environment_.set_default("STARPU_SILENT", "1");
   // StarPU 1.3 would take cores that a launcher has given to another process.
   environment_.set_default("STARPU_WORKERS_GETBIND", "1");
   constexpr int kReplaceHistories = 2;
@@ -86,7 +98,7 @@ Session::Session(const SessionConfig& config) {
   const int result = [&] {
     const StartLock one_after_the_other(StartLock::default_file());
     // Not before: another process may be writing them.
-    expect_readable_bus(conf.bus_calibrate > 0);
+    if (expect_readable_bus(conf.bus_calibrate > 0)) announce_measurement(config);
     return starpu_init(&conf);
   }();
   expect(result == 0,

@@ -58,6 +58,7 @@ Manifest parse(const nlohmann::json& json) {
   json.at("clock").at("epoch_us").get_to(manifest.epoch_us);
   json.at("clock").at("offset_us").get_to(manifest.clock_offset_us);
   manifest.machine = machine_of(json.at("machine"));
+  manifest.configuration = json.value("configuration", nlohmann::json());
   json.at("complete").get_to(manifest.complete);
   json.at("reason").get_to(manifest.reason);
   json.at("rows").get_to(manifest.rows);
@@ -94,6 +95,7 @@ nlohmann::json to_json(const Manifest& manifest) {
           {"steps", {{"first", manifest.first_step}, {"last", manifest.last_step}}},
           {"clock", {{"epoch_us", manifest.epoch_us}, {"offset_us", manifest.clock_offset_us}}},
           {"machine", to_json(manifest.machine)},
+          {"configuration", manifest.configuration},
           {"complete", manifest.complete},
           {"reason", manifest.reason},
           {"rows", manifest.rows},

@@ -31,8 +31,9 @@ struct Manifest {
   /// measured of each other's clocks. 0 where nobody did.
   double clock_offset_us = 0;
   rt::MachineView machine;
-  bool complete = false;  ///< false: the run goes on, or was killed, or the trace dropped
-  std::string reason;     ///< why it is not complete, if that is known
+  nlohmann::json configuration;  ///< of the run, section by section; null: not told
+  bool complete = false;         ///< false: the run goes on, or was killed, or the trace dropped
+  std::string reason;            ///< why it is not complete, if that is known
   std::map<std::string, Index> rows;  ///< by file
   Index lost_events = 0;              ///< that found no room in a buffer
   double writer_cpu_us = 0;           ///< processor time of the thread that wrote

@@ -167,8 +167,8 @@ void send_checkpoint(const CheckpointContents& contents) {
         });
 }
 
-CheckpointReader::CheckpointReader(const std::filesystem::path& out, const std::string& selector)
-    : folder_(io::CheckpointStore(out).resolve(selector)), manifest_(io::read_manifest(folder_)) {}
+CheckpointReader::CheckpointReader(const io::CheckpointStore& store, const std::string& selector)
+    : folder_(store.resolve(selector)), manifest_(io::read_manifest(folder_)) {}
 
 models::ModelConfig CheckpointReader::model() const {
   return model_from_json(manifest_.architecture, (folder_ / io::kManifestName).string());

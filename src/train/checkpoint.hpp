@@ -51,8 +51,10 @@ void send_checkpoint(const CheckpointContents& contents);
 /// A checkpoint folder whose manifest is read; tensors are checked when they are loaded.
 class CheckpointReader {
  public:
-  /// `selector` as in CheckpointStore::resolve(), relative to the output folder `out`.
-  CheckpointReader(const std::filesystem::path& out, const std::string& selector);
+  /// `selector` as in CheckpointStore::resolve(), relative to the output folder of `store`.
+  CheckpointReader(const io::CheckpointStore& store, const std::string& selector);
+  CheckpointReader(const std::filesystem::path& out, const std::string& selector)
+      : CheckpointReader(io::CheckpointStore(out), selector) {}
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] const io::Manifest& manifest() const { return manifest_; }

@@ -20,7 +20,6 @@ std::string share_line(const std::string& name, const sched_starpu::StepReport& 
 }
 
 std::string moves(const sched_starpu::Report& report) {
-  if (report.devices.size() < 2) return "";
   const sched_starpu::StepReport& all = report.all;
   std::string text = fmt::format("  {} of {} updates were taken by an idle device from a late one",
                                  all.overdue, all.updates);
@@ -31,7 +30,9 @@ std::string moves(const sched_starpu::Report& report) {
   return text + '\n';
 }
 
+/// Without a device nothing was shared out.
 std::string shares(const sched_starpu::Report& report) {
+  if (report.devices.size() < 2) return "";
   std::string text = fmt::format("  {:<14}{:>14}{:>14}{:>14}{:>14}{:>8}\n", "updates, step",
                                  "GPU, planned", "GPU, done", "moved to CPU", "to GPU", "moved");
   for (const sched_starpu::StepReport& step : report.steps)

@@ -253,7 +253,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
   const auto& [place, share, exchange] = company;
   const TraceTarget traced{.folder = options.trace, .share = share, .exchange = exchange};
   const std::unique_ptr<trace::Recorder> recorder =
-      start_trace(session, traced, options.trace_steps, run.model);
+      start_trace(session, traced, options.trace_steps, run.config, run.model);
   std::optional<MessageTrace> messages;
   if (recorder && exchange != nullptr) messages.emplace(*recorder, *exchange);
   const MessageMemory memory = choose_message_memory(

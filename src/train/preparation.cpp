@@ -21,8 +21,10 @@ namespace {
 std::optional<CheckpointReader> find_checkpoint(const LaunchOptions& options) {
   if (!options.resume) return std::nullopt;
   const bool automatic = *options.resume == "auto";
-  if (automatic && !io::CheckpointStore(options.out).last()) return std::nullopt;
-  return CheckpointReader(options.out, automatic ? "last" : *options.resume);
+  const io::CheckpointStore store(options.out, /*keep=*/1,
+                                  "start afresh without --resume, or name another --out");
+  if (automatic && !store.last()) return std::nullopt;
+  return CheckpointReader(store, automatic ? "last" : *options.resume);
 }
 
 TrainConfig merge(const LaunchOptions& options, const std::optional<CheckpointReader>& checkpoint) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string>
 
 #include "base/units.hpp"
 
@@ -22,21 +23,24 @@ void Progress::step(const StepMetrics& m) {
   if (quiet_) return;
   if (!terminal_ && m.step % log_every_ != 0 && m.step != 1 && m.step != steps_) return;
   const double left_s = smooth_ms_ * static_cast<double>(steps_ - m.step) / 1e3;
-  fmt::print(
-      stderr,
-      "{}step {}/{}  loss {:.4f}  |g| {:.3f}  lr {:.2e}  {:.0f} tokens/s  {:.0f} ms  {} left{}",
-      terminal_ ? "\r\x1b[K" : "", m.step, steps_, m.loss, m.grad_norm, m.lr, m.tokens_per_s,
-      m.ms_step, format_duration(left_s), terminal_ ? "" : "\n");
+  fmt::print(stderr,
+             "{}step {}/{}  loss {:.4f}  grad_norm {:.3f}  lr {:.2e}  {:.0f} tokens/s  {:.0f} ms  "
+             "{} left{}",
+             terminal_ ? "\r\x1b[K" : "", m.step, steps_, m.loss, m.grad_norm, m.lr, m.tokens_per_s,
+             m.ms_step, format_duration(left_s), terminal_ ? "" : "\n");
   std::fflush(stderr);
   line_open_ = terminal_;
   if (m.step == steps_) end_line();
 }
 
 void Progress::validation(Index step, double loss, bool best) {
+  if (best) best_ = {step, loss};
   if (quiet_) return;
   end_line();
-  fmt::print(stderr, "step {}/{}  validation loss {:.4f}{}\n", step, steps_, loss,
-             best ? "  (best so far)" : "");
+  std::string note = best ? "  (best so far)" : "";
+  if (!best && best_)
+    note = fmt::format("  (best: {:.4f} after step {})", best_->second, best_->first);
+  fmt::print(stderr, "step {}/{}  validation loss {:.4f}{}\n", step, steps_, loss, note);
 }
 
 void Progress::end_line() {

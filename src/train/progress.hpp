@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "train/metrics.hpp"
 
 namespace dos::train {
@@ -12,6 +15,7 @@ class Progress {
   Progress(Index steps, Index log_every, bool quiet);
 
   void step(const StepMetrics& metrics);
+  /// `best`: the lowest so far. One that is not says which was.
   void validation(Index step, double loss, bool best);
 
  private:
@@ -23,6 +27,7 @@ class Progress {
   bool terminal_;
   bool line_open_ = false;
   double smooth_ms_ = 0;
+  std::optional<std::pair<Index, double>> best_{};  ///< step and loss, of this part of the run
 };
 
 }  // namespace dos::train

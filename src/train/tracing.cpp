@@ -17,6 +17,7 @@
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
 #include "trace/trace.hpp"
+#include "train/fit.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
@@ -38,7 +39,7 @@ std::string describe(const models::ModelConfig& model) {
 }  // namespace
 
 std::unique_ptr<trace::Recorder> start_trace(rt::Session& session, const TraceTarget& target,
-                                             const std::string& steps,
+                                             const std::string& steps, const TrainConfig& config,
                                              const models::ModelConfig& model) {
   if (target.folder.empty()) return nullptr;
   trace::RecorderOptions options;
@@ -53,6 +54,9 @@ std::unique_ptr<trace::Recorder> start_trace(rt::Session& session, const TraceTa
   manifest.program = fmt::format("train_gpt {} ({})", program_version(), source_revision());
   manifest.policy = session.scheduler();
   manifest.model = describe(model);
+  TrainConfig chosen = config;
+  chosen.train.lanes = config.run_shape(lane_workers(session)).lanes;
+  manifest.configuration = to_json(chosen);
   manifest.host = platform::host_name();
   manifest.processor = platform::read_topology().processor;
   return std::make_unique<trace::Recorder>(session, options, std::move(manifest));

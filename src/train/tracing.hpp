@@ -9,6 +9,7 @@
 #include "models/config.hpp"
 #include "rt/session.hpp"
 #include "trace/recorder.hpp"
+#include "train/config.hpp"
 #include "train/rank_share.hpp"
 
 namespace dos::train {
@@ -24,7 +25,7 @@ struct TraceTarget {
 /// A recorder that writes into the target. `steps` is "A:B", or "" for all. Throws Error as
 /// trace::Recorder does. Null when the folder is "". Collective.
 std::unique_ptr<trace::Recorder> start_trace(rt::Session& session, const TraceTarget& target,
-                                             const std::string& steps,
+                                             const std::string& steps, const TrainConfig& config,
                                              const models::ModelConfig& model);
 
 /// Puts the messages between ranks into a trace while it lives.

@@ -61,7 +61,7 @@ class BadCheckpoint(AppTest):
         for text, message in cases:
             with self.subTest(message):
                 path.write_bytes(text)
-                self.expect_refused(f"{MANIFEST}: {message}", "resume from another")
+                self.expect_refused(f"{MANIFEST}: {message}", "take another one")
         path.unlink()
         self.expect_refused(f"{MANIFEST}: missing", "no complete checkpoint")
 
@@ -121,7 +121,7 @@ class BadCheckpoint(AppTest):
             damaged = bytearray(good)
             damaged[at] ^= 1
             (self.last / name).write_bytes(damaged)
-            self.expect_refused(f"{name}: tensor '", "has checksum", "resume from another one")
+            self.expect_refused(f"{name}: tensor '", "has checksum", "take another one")
             (self.last / name).write_bytes(good)
 
     def test_wrong_shape(self):
@@ -162,7 +162,9 @@ class BadCheckpoint(AppTest):
                                 ("elsewhere", ("'elsewhere' names no checkpoint",)),
                                 (self.folder, ("missing", "no complete checkpoint"))):
             self.expect_error(self.resume(selector), *parts)
-        self.expect_error(self.resume(out=self.folder / "new"), "nothing to resume", "start afresh")
+        self.expect_error(self.resume(out=self.folder / "new"), "new: no such folder", "start afresh")
+        (self.folder / "empty").mkdir()
+        self.expect_error(self.resume(out=self.folder / "empty"), "no 'last' checkpoint", "start afresh")
         self.assertFalse((self.folder / "new").exists())
         shutil.rmtree(self.last)
         self.expect_refused("last: points to 'step-00000004', which is no folder")

@@ -120,7 +120,8 @@ class Generate(AppTest):
                 (("--data", "nowhere"), ("nowhere.json",))):
             with self.subTest(arguments):
                 self.expect_refused(self.generate(*arguments), *parts)
-        self.expect_refused(self.generate(run=self.folder / "none"), "none/checkpoints: nothing to")
+        self.expect_refused(self.generate(run=self.folder / "none"), "none: no such folder",
+                            "give the folder that train_gpt --out wrote")
         self.expect_refused(self.generate(env={"STARPU_SCHED": "x"}), "unknown scheduler 'x'",
                             "lws")
 

@@ -40,17 +40,48 @@ class Outputs(AppTest):
         # A validation's line follows the line of its step.
         self.assertEqual([line["step"] for line in lines][9:12], [10, 10, 11])
 
+    def test_a_first_run_speaks_for_itself(self):
+        # Nothing is known of this machine yet, and StarPU is not told to be silent.
+        def home(name):
+            (self.folder / name).mkdir()
+            return {"STARPU_HOME": str(self.folder / name), "STARPU_SILENT": None}
+
+        dry = self.train("--dry-run", env=home("dry"))
+        first = self.trained(env=home("first"))
+        text = program("generate", self.out, "--tokens", 3, cwd=self.folder, env=home("text"))
+        self.assertTrue((self.folder / "first" / ".starpu" / "sampling" / "bus").is_dir(), "was measured")
+        for result in (dry, first, text):
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotRegex(result.stdout + result.stderr, r"(?i)\[starpu\]|\bbus\b|calibrat|\blinks\b")
+        self.assertRegex(first.stderr.splitlines()[0], "info model gpt2: ")
+
+    def test_without_a_device_no_share_of_it_is_told(self):
+        text = self.trained("--explain").stdout
+        self.assertIn("because: there is no GPU", text)
+        self.assertRegex(text, r"(?m)^  CPU +2 ")
+        self.assertNotRegex(text, "GPU, planned|moved to CPU|to GPU")
+
+    def test_progress_has_the_names_of_the_metrics(self):
+        lines = [line for line in self.trained().stderr.splitlines() if re.match("step .* lr ", line)]
+        self.assertTrue(lines)
+        help_text = program("train_gpt", "--help", cwd=self.folder).stdout
+        for word in re.findall(r"([a-z_]+) [0-9.e+-]+(?=  )", lines[0]):
+            self.assertIn(word, STEP_FIELDS)
+            self.assertIn(word, help_text)
+
     def test_validation_only_at_the_end(self):
         self.trained(keys={"train.validate_every": 0})
         self.assertEqual([line["step"] for line in self.metrics() if "val_loss" in line], [20])
 
     def test_links_and_kept_checkpoints(self):
         # The rate grows so fast that the first validation stays the best.
-        self.trained(keys={"train.steps": 12, "train.validate_every": 4, "optim.lr": 3.0,
-                           "train.checkpoint_every": 2, "train.keep": 2,
-                           "optim.schedule": "constant", "optim.warmup": 12})
+        shown = self.trained(keys={"train.steps": 12, "train.validate_every": 4, "optim.lr": 3.0,
+                                   "train.checkpoint_every": 2, "train.keep": 2,
+                                   "optim.schedule": "constant", "optim.warmup": 12}).stderr
         losses = [line["val_loss"] for line in self.metrics() if "val_loss" in line]
         self.assertEqual(losses.index(min(losses)), 0, losses)
+        self.assertEqual(shown.count("(best so far)"), 1)
+        self.assertEqual(shown.count(f"(best: {losses[0]:.4f} after step 4)"), 2, shown)
         self.assertEqual(self.checkpoint("best").resolve().name, "step-00000004")
         self.assertEqual(self.checkpoint("last").resolve().name, "step-00000012")
         self.assertEqual(sorted(p.name for p in (self.out / "checkpoints").iterdir()),

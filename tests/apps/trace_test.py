@@ -112,6 +112,18 @@ class Traces(AppTest):
         for forbidden in ("<script", "http:", "https:", "src=", "@import"):
             self.assertNotIn(forbidden, page)
 
+    def test_advice_is_for_this_machine(self):
+        manifest = json.loads((self.trace / "rank0" / "manifest.json").read_text())
+        self.assertEqual(manifest["configuration"]["train"]["lanes"], 2)
+        self.assertEqual(manifest["configuration"]["sched"]["subgroup_params"], 1500)
+        report = json.loads(self.report(self.trace, "--json").stdout)
+        self.assertTrue(report["losses"])
+        # Two CPU workers, two lanes of two of four sequences, no device, one rank, FP32.
+        for loss in report["losses"]:
+            text = loss["what"] + loss["remedy"]
+            self.assertNotRegex(text, "device|GPU|STARPU_SCHED|waited for data|rank|train.lanes|gradient_precision")
+        self.assertEqual(report["time_shares"]["waiting for data"], 0)
+
     def test_steps_can_be_chosen(self):
         self.trained("--trace", "few", "--trace-steps", "3:4", keys=KEYS)
         steps = {int(task["step"]) for task in rows(self.folder / "few", "tasks.csv")}

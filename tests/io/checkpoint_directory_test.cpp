@@ -274,13 +274,16 @@ TEST_F(Store, ResolvesSelectors) {
 TEST_F(Store, SaysWhatCannotBeResolved) {
   CheckpointStore store(scratch.path(), 3);
   EXPECT_THAT([&] { return store.resolve("last"); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("checkpoints: nothing to resume, no 'last'"),
-                                         HasSubstr("start afresh or name another --out"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("checkpoints: no 'last' checkpoint"),
+                                         HasSubstr("give the folder that train_gpt --out wrote"))));
+  const CheckpointStore absent(scratch.path() / "absent", 1, "draw one");
+  EXPECT_THAT([&] { return absent.resolve("best"); },
+              ThrowsMessage<Error>(HasSubstr("absent: no such folder: draw one")));
   save(store, 3, "three");
   save(store, 7, "seven");
   EXPECT_THAT([&] { return store.resolve("best"); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("no 'best' checkpoint"),
-                                         HasSubstr("resume from one of the steps there: 3, 7"))));
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("no 'best' checkpoint"), HasSubstr("the steps there: 3, 7"))));
   EXPECT_THAT([&] { return store.resolve("4"); },
               ThrowsMessage<Error>(AllOf(HasSubstr("no checkpoint of step 4"), HasSubstr("3, 7"))));
   EXPECT_THAT([&] { return store.resolve("99999999999999999999"); },
@@ -299,7 +302,7 @@ TEST_F(Store, NamesADanglingLink) {
   EXPECT_THAT([&] { return store.last(); },
               ThrowsMessage<Error>(AllOf(
                   HasSubstr("checkpoints/last: points to 'step-00000007', which is no folder"),
-                  HasSubstr("resume from one of the steps there: 3"))));
+                  HasSubstr("the steps there: 3"))));
 }
 
 TEST_F(Store, NamesAFolderThatCannotBeMade) {

@@ -129,9 +129,9 @@ TEST_F(ManifestFile, NamesEveryDamagedField) {
 TEST_F(ManifestFile, RefusesWhatIsNotJson) {
   for (const char* text : {"", "{", "[]", "null", R"({"format":1,"format":1})"}) {
     write_durably(scratch / kManifestName, text);
-    EXPECT_THAT([&] { read_manifest(scratch.path()); },
-                ThrowsMessage<Error>(
-                    AllOf(HasSubstr("manifest.json: "), HasSubstr("resume from another one"))))
+    EXPECT_THAT(
+        [&] { read_manifest(scratch.path()); },
+        ThrowsMessage<Error>(AllOf(HasSubstr("manifest.json: "), HasSubstr("take another one"))))
         << text;
   }
 }

@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tools/plot_metrics as a user does. Exit status 77: skipped, matplotlib is missing."""
 
+import importlib.machinery
+import importlib.util
 import json
 import math
+import os
+import random
 import subprocess
 import sys
 import unittest
@@ -13,6 +17,14 @@ from scratch import InScratchFolder
 
 PLOT_METRICS = Path(__file__).resolve().parents[2] / "tools" / "plot_metrics"
 SKIPPED = 77
+
+
+def plot_metrics():
+    """The tool as a module."""
+    loader = importlib.machinery.SourceFileLoader("plot_metrics", str(PLOT_METRICS))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("plot_metrics", loader))
+    loader.exec_module(module)
+    return module
 
 
 def step_line(step, **changes):
@@ -31,9 +43,10 @@ class PlotMetrics(InScratchFolder):
         (folder / "metrics.jsonl").write_text(text)
         return folder
 
-    def plot(self, *arguments):
+    def plot(self, *arguments, **environment):
         command = [sys.executable, str(PLOT_METRICS), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, timeout=60,
+                              env=os.environ | environment)
 
     def expect_pictures(self, result, prefix):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -138,9 +151,63 @@ class PlotMetrics(InScratchFolder):
         self.assertIn("metrics.jsonl:2", result.stderr)
         self.assertTrue((run / "metrics.png").exists())
 
+    def test_without_matplotlib_it_says_how_to_get_it(self):
+        (self.folder / "matplotlib.py").write_text("raise ImportError")
+        run = self.run_folder("run", step_line(1))
+        self.expect_error(self.plot(run, PYTHONPATH=str(self.folder)), "tools/install_packages plot")
+
     def test_output_into_a_missing_folder(self):
         run = self.run_folder("run", step_line(1))
         self.expect_error(self.plot(run, "--output", self.folder / "no" / "where"), "No such file")
+
+
+class Drawing(InScratchFolder):
+    def setUp(self):
+        super().setUp()
+        self.tool = plot_metrics()
+
+    def test_a_straight_line_stays_as_it_is(self):
+        for count in (1, 2, 5, 100):
+            values = [3.0 - 0.01 * i for i in range(count)]
+            for smoothed, value in zip(self.tool.smooth(values), values):
+                self.assertAlmostEqual(smoothed, value, places=9)
+
+    def test_no_single_step_makes_a_spike_at_the_ends(self):
+        generator = random.Random(1)
+        quiet = [generator.gauss(2, 0.1) for _ in range(600)]
+        for place in (0, 1, 598, 599):
+            loud = list(quiet)
+            loud[place] += 1
+            moved = max(abs(a - b) for a, b in zip(self.tool.smooth(quiet), self.tool.smooth(loud)))
+            # A line through 600 / 20 points follows its last one by (4 n - 2) / (n (n + 1)).
+            self.assertLess(moved, 4 / 30)
+
+    def test_gaps_are_bridged(self):
+        values = [math.nan, *[2.0] * 30, math.nan, *[2.0] * 30]
+        self.assertTrue(all(abs(value - 2) < 1e-9 for value in self.tool.smooth(values)))
+        self.assertTrue(all(map(math.isnan, self.tool.smooth([math.nan] * 9))))
+
+    def test_no_two_runs_look_alike(self):
+        styles = [str(self.tool.style(index)[0]) for index in range(100)]
+        self.assertEqual(len(set(styles)), len(styles))
+
+    def test_the_legend_covers_nothing(self):
+        from matplotlib import pyplot
+
+        for count, name in ((1, "run"), (3, "a"), (30, "a-run-with-a-long-name")):
+            runs = {f"{name}-{i}": {"loss": [(1, 3.0 + i), (2, 2.0 + i)], "val_loss": [(2, 2.5)],
+                                    "tokens_per_s": [(1, 9e3)]} for i in range(count)}
+            self.tool.draw(runs, self.folder / "figure")
+            figure = pyplot.gcf()
+            *panels, below = figure.axes
+            box = below.get_legend().get_window_extent()
+            self.assertEqual(len(below.get_legend().get_texts()), 2 if count == 1 else count + 1)
+            for panel in panels:
+                self.assertFalse(box.overlaps(panel.get_tightbbox()), name)
+                self.assertGreater(panel.get_window_extent().width, 0.8 * figure.bbox.width)
+            self.assertGreaterEqual(box.y0, figure.bbox.y0)
+            self.assertGreaterEqual(box.x0, figure.bbox.x0)
+            self.assertLessEqual(box.x1, figure.bbox.x1)
 
 
 if __name__ == "__main__":

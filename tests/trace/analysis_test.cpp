@@ -54,6 +54,7 @@ TEST(Analysis, EveryMicrosecondOfAWorkerHasOneUse) {
   late.ready = 80;  // nobody took it for 10
   late.taken = 90;
   trace.tasks = {sample_task("forward", 1, 1, 0, 20), fetched, late};
+  trace.transfers = {sample_transfer("m", 0, 1, 1000, 25, 40)};
   trace.spans = {{"checkpoint", 1, 60, 70, 0}};
   const std::vector<WorkerUse> uses = worker_use(trace, {0, 100});
   ASSERT_EQ(uses.size(), 3U);
@@ -70,11 +71,24 @@ TEST(Analysis, EveryMicrosecondOfAWorkerHasOneUse) {
   EXPECT_EQ(cpu.device_in_update, 20) << "of an update";
   EXPECT_EQ(cpu.of(Use::kCheckpoint), 10);
   EXPECT_EQ(cpu.of(Use::kNoWork), 30);
+  EXPECT_EQ(cpu.phases.at("forward"), 30);
+  EXPECT_EQ(gpu.phases.at("update"), 20);
   for (const WorkerUse& use : uses) {
     double sum = 0;
     for (const double each : use.time) sum += each;
     EXPECT_DOUBLE_EQ(sum, 100) << use.name;
   }
+}
+
+TEST(Analysis, WhereNothingWasCopiedNobodyWaitedForData) {
+  Trace trace = empty_trace();
+  Task fetched = sample_task("update", 1, 1, 40, 60);
+  fetched.ready = fetched.taken = fetched.data_start = 25;
+  fetched.data_end = 40;
+  trace.tasks = {fetched};
+  const std::vector<WorkerUse> uses = worker_use(trace, {0, 100});
+  EXPECT_EQ(use_of(uses, 1).of(Use::kData), 0);
+  EXPECT_EQ(use_of(uses, 1).of(Use::kHeldBack), 15);
 }
 
 TEST(Analysis, UpdatesBesideOthersAreSlowedByDram) {
@@ -188,6 +202,7 @@ TEST(Analysis, LossesAreRankedAndAdvised) {
   waiting.data_end = 900;
   trace.tasks = {sample_task("forward", 1, 1, 0, 1000), sample_task("forward", 1, 2, 0, 700),
                  waiting};
+  trace.transfers = {sample_transfer("m", 0, 1, 1000, 100, 900)};
   const Analysis analysis = analyse(trace);
   ASSERT_GE(analysis.losses.size(), 2U);
   EXPECT_LE(analysis.losses.size(), 5U);

@@ -28,11 +28,80 @@ Trace sample(const std::string& model) {
 TEST(Html, NeedsNothingElse) {
   const Trace trace = sample("gpt2");
   const std::string page = to_html(trace, analyse(trace));
-  for (const char* part : {"The largest losses", "One iteration", "Memory", "Links",
+  for (const char* part : {"The largest losses", "One iteration", "All recorded steps", "Links",
                            "Placement of the updates", "</html>", "<svg"})
     EXPECT_THAT(page, HasSubstr(part));
-  for (const char* part : {"<script", "http:", "https:", "@import", "url(", "src="})
+  for (const char* part : {"<script", "http:", "https:", "@import", "src="})
     EXPECT_THAT(page, Not(HasSubstr(part)));
+  // Textures of the page itself.
+  for (auto at = page.find("url("); at != std::string::npos; at = page.find("url(", at + 1))
+    EXPECT_EQ(page[at + 4], '#') << page.substr(at, 20);
+}
+
+/// A run of two CPU workers, nothing else.
+Trace without_devices() {
+  Trace trace;
+  trace.ranks = {test::sample_manifest()};
+  trace.ranks[0].machine.workers = {{0, "CPU 0", "cpu", 0}, {1, "CPU 1", "cpu", 0}};
+  trace.ranks[0].machine.nodes = {{0, "NUMA 0", Index{1} << 30}};
+  trace.ranks[0].machine.links.clear();
+  for (Index step = 1; step <= 3; ++step) {
+    const auto at = 1000.0 * static_cast<double>(step);
+    Task late = test::sample_task("update", step, 1, at + 500, at + 900);
+    late.taken = late.ready = late.data_start = at + 100;
+    late.data_end = at + 480;
+    trace.tasks.push_back(test::sample_task("forward", step, 0, at, at + 600));
+    trace.tasks.push_back(late);
+    trace.memory.push_back({at, 0, "gradients", 75'700'000, step, 0});
+  }
+  return trace;
+}
+
+TEST(Html, WithoutDevicesNothingIsSaidOfThem) {
+  const Trace trace = without_devices();
+  const Analysis analysis = analyse(trace);
+  ASSERT_FALSE(analysis.losses.empty());
+  const std::string page = to_html(trace, analysis);
+  for (const char* word : {"device", "over links", "waiting for data", "sched.share", "GPU"})
+    EXPECT_THAT(page.substr(page.find("<body>")), Not(HasSubstr(std::string(word) + " ")));
+  for (const Loss& loss : analysis.losses) {
+    EXPECT_THAT(loss.what + loss.remedy, Not(HasSubstr("device")));
+    EXPECT_THAT(loss.what, Not(HasSubstr("waited for data")));
+  }
+}
+
+TEST(Html, MemoryThatNeverChangesIsNoRange) {
+  const Trace trace = without_devices();
+  const std::string page = to_html(trace, analyse(trace));
+  EXPECT_THAT(page, HasSubstr(": 72.2 MiB of 1.00 GiB"));
+  EXPECT_THAT(page, Not(HasSubstr("72.2 MiB to 72.2 MiB")));
+}
+
+TEST(Html, AStepIsMarkedThroughEveryRow) {
+  const Trace trace = without_devices();
+  const std::string page = to_html(trace, analyse(trace));
+  EXPECT_THAT(page, HasSubstr(">step 2 starts<"));
+  EXPECT_THAT(page, HasSubstr(">step 2 ends<"));
+  const auto count = [&](const std::string& what) {
+    int found = 0;
+    for (auto at = page.find(what); at != std::string::npos; at = page.find(what, at + 1)) ++found;
+    return found;
+  };
+  // Names, two workers, the submitting thread and memory: 5 rows, 2 marks each.
+  EXPECT_EQ(count("class=\"mark\"/>"), 10);
+  EXPECT_EQ(count("<text"), 0) << "text in a drawing would shrink with it";
+}
+
+TEST(Html, NoTextIsTooSmallToRead) {
+  const Trace trace = sample("gpt2");
+  const std::string page = to_html(trace, analyse(trace));
+  int sizes = 0;
+  for (const std::string property : {"font-size:", "font:"})
+    for (auto at = page.find(property); at != std::string::npos; at = page.find(property, at + 1)) {
+      EXPECT_GE(std::stod(page.substr(at + property.size())), 11) << page.substr(at, 20);
+      ++sizes;
+    }
+  EXPECT_GT(sizes, 5);
 }
 
 TEST(Html, NamesCannotBeMarkup) {

@@ -122,7 +122,7 @@ Analysis analyse(const Trace& trace) {
   result.memory = memory_use(trace, result.steps);
   result.placements = placement_use(trace);
   result.last_placement = last_placement(trace);
-  result.losses = find_losses(result);
+  result.losses = find_losses(result, facts_of(trace, result));
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/report/advice.hpp"
 #include "trace/report/intervals.hpp"
 #include "trace/trace.hpp"
 
@@ -36,6 +37,7 @@ struct WorkerUse {
   std::string name;
   std::string kind;
   std::array<double, kUses.size()> time{};  ///< by Use; adds up to the window
+  std::map<std::string, double> phases{};   ///< of kComputing and kDram together: what it ran
   double no_work_in_update = 0;             ///< of kNoWork: while some update was running or due
   double device_in_update = 0;              ///< of kDevice: likewise
 
@@ -119,6 +121,7 @@ struct SubgroupPlace {
 
 /// Time that did not go into computing, and what would help.
 struct Loss {
+  Cause cause = Cause::kCpuNoWork;
   std::string what;
   std::string remedy;
   double worker_us = 0;  ///< of workers, a step
@@ -155,7 +158,7 @@ std::vector<LinkUse> link_use(const Trace& trace, const Interval& window);
 std::vector<MemoryUse> memory_use(const Trace& trace, const std::vector<StepTimes>& steps);
 std::vector<PlacementUse> placement_use(const Trace& trace);
 std::vector<SubgroupPlace> last_placement(const Trace& trace);
-std::vector<Loss> find_losses(const Analysis& analysis);
+std::vector<Loss> find_losses(const Analysis& analysis, const Facts& facts);
 /// When a task of the phase ran, within the window.
 Intervals phase_intervals(const Trace& trace, const std::string& phase, const Interval& window);
 /// From the first to the last task of the phase in each step.

@@ -4,26 +4,29 @@
 #include <string>
 
 #include "trace/report/analysis.hpp"
+#include "trace/report/svg.hpp"
 
 namespace dos::trace {
 
-// Drawings of the report, each an <svg> with its legend, as HTML.
+// Drawings of the report, as HTML, with their legends.
 
-/// One step: a lane a worker, a link, and what the submitting thread did. `span_us`: what the width
-/// stands for; 0: the step.
-std::string timeline_chart(const Trace& trace, const Analysis& analysis, Index step,
-                           double span_us = 0);
+/// One step: a lane a worker and a link, what the submitting thread did, memory of each node, all
+/// on one time axis with the step's start and end. `span_us`: what the width stands for; 0: the
+/// step.
+std::string iteration_chart(const Trace& trace, const Analysis& analysis, Index step,
+                            double span_us = 0);
+/// All steps: the duration of each, and memory of each node, on one time axis.
+std::string run_chart(const Analysis& analysis);
 /// What each worker's time went to.
 std::string use_chart(const Analysis& analysis);
-/// Memory of one node by category over the run, against its capacity.
-std::string memory_chart(const MemoryUse& memory, const Interval& window);
 /// What each link reached of its peak in each phase.
 std::string link_chart(const LinkUse& link);
-/// Duration of each step.
-std::string step_chart(const Analysis& analysis);
 /// Where each subgroup was sent in the last step, and where it ran; of one without placements "".
 std::string placement_chart(const Analysis& analysis);
 
-const char* use_colour(Use use);
+/// Memory of one node by category, against its capacity: a row of a chart.
+std::string memory_row(const MemoryUse& memory, const TimeAxis& axis);
+/// Of the categories that lie in memory or were copied.
+std::string memory_legend(const Trace& trace, const Analysis& analysis);
 
 }  // namespace dos::trace

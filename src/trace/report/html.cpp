@@ -7,14 +7,15 @@
 
 #include "base/units.hpp"
 #include "trace/report/charts.hpp"
+#include "trace/report/palette.hpp"
 #include "trace/report/svg.hpp"
 
 namespace dos::trace {
 namespace {
 
 constexpr const char* kStyle = R"(
-body{font:15px/1.5 system-ui,"Segoe UI",Roboto,Helvetica,Arial,sans-serif;color:#20262d;background:#eef1f4;margin:0}
-main{max-width:1240px;margin:0 auto;padding:24px}
+body{overflow-wrap:anywhere;font:15px/1.5 system-ui,"Segoe UI",Roboto,Helvetica,Arial,sans-serif;color:#20262d;background:#eef1f4;margin:0}
+main{max-width:1500px;margin:0 auto;padding:24px}
 header h1{margin:0 0 4px;font-size:26px}
 header p{margin:0;color:#5b6570}
 section{background:#fff;border-radius:10px;padding:18px 24px;margin:18px 0;box-shadow:0 1px 3px #0002}
@@ -25,16 +26,25 @@ h3{font-size:15px;margin:16px 0 4px}
 .tile{background:#fff;border-radius:10px;padding:12px 18px;box-shadow:0 1px 3px #0002;flex:1 1 150px}
 .tile b{display:block;font-size:23px}
 .tile span{color:#5b6570;font-size:13px}
-.warning{background:#fff4e5;border-left:4px solid #e08e45;padding:8px 14px;border-radius:4px}
-svg{width:100%;height:auto;display:block}
-svg text{font:11px system-ui,sans-serif;fill:#20262d}
-svg text.tick{fill:#5b6570;font-size:10px}
-svg text.on-bar{fill:#fff;font-weight:600}
-svg line.grid{stroke:#d9dee3;stroke-width:1}
-svg line.limit{stroke:#c0392b;stroke-width:1.5;stroke-dasharray:6 4}
+.warning{background:#fff4d6;border-left:4px solid #5b6570;padding:8px 14px;border-radius:4px}
+.chart{display:grid;grid-template-columns:150px minmax(0,1fr);column-gap:8px;align-items:center}
+.name{font-size:12px;line-height:12px;max-height:24px;text-align:right;overflow:hidden}
+.plot{position:relative;overflow:hidden}
+.plot svg{position:absolute;width:100%;height:100%}
+.plot span{position:absolute;transform:translate(0,-50%);font-size:11px;line-height:14px;white-space:nowrap;padding:0 3px}
+.plot span.centred{transform:translate(-50%,-50%)}
+.plot span.tick{color:#5b6570}
+.plot span.mark{font-weight:600}
+.plot span.on-plot{background:#ffffffd9;border-radius:3px}
+svg line{vector-effect:non-scaling-stroke}
+svg line.grid{stroke:#5b6570;stroke-opacity:.22;stroke-width:1}
+svg line.mark{stroke:#000;stroke-width:2}
+svg line.weak{stroke-width:1;stroke-dasharray:2 3}
+svg line.limit{stroke:#000;stroke-width:1.5;stroke-dasharray:6 4}
+svg.definitions{position:absolute}
 .legend{margin:6px 0 0;font-size:13px}
 .legend span{margin-right:16px;white-space:nowrap}
-.legend i{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:5px;vertical-align:-1px}
+.legend svg.key{margin-right:5px;vertical-align:-2px;border-radius:3px}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th,td{text-align:right;padding:5px 10px;border-bottom:1px solid #e4e8ec}
 th:first-child,td:first-child{text-align:left}
@@ -42,15 +52,23 @@ th{color:#5b6570;font-weight:600}
 ol.losses{margin:0;padding-left:22px}
 ol.losses li{margin:8px 0}
 ol.losses .share{font-weight:600}
-ol.losses .remedy{color:#3b6b4c}
+.scrolled{overflow-x:auto}
+@media (max-width:700px){
+main{padding:10px}
+section{padding:12px;margin:12px 0}
+.chart{grid-template-columns:84px minmax(0,1fr);column-gap:6px}
+.name{font-size:11px}
+.plot .minor{display:none}
+.tile{padding:8px 12px;flex-basis:120px}
+}
 )";
 
 std::string page(const std::string& title, const std::string& body) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<title>{}</title>\n<style>{}</style></head>\n<body><main>\n{}</main></body></html>\n",
-      escaped(title), kStyle, body);
+      "<title>{}</title>\n<style>{}</style></head>\n<body><main>\n{}{}</main></body></html>\n",
+      escaped(title), kStyle, pattern_definitions(), body);
 }
 
 std::string section(const std::string& title, const std::string& note, const std::string& body) {
@@ -89,12 +107,21 @@ Index peak_of_devices(const Analysis& analysis) {
   return peak;
 }
 
+bool has_devices(const Analysis& analysis) {
+  return std::any_of(analysis.workers.begin(), analysis.workers.end(),
+                     [](const WorkerUse& worker) { return worker.kind != "cpu"; });
+}
+
 std::string tiles(const Analysis& analysis) {
   std::string text = "<div class=\"tiles\">\n";
   text += tile(format_time(analysis.median_step), "median step");
   text += tile(format_share(analysis.idle_share(Use::kComputing)), "of worker time computing");
-  text += tile(format_share(analysis.idle_share(Use::kData)), "waiting for data");
-  text += tile(format_bytes(static_cast<Index>(bytes_a_step(analysis))), "over links a step");
+  if (analysis.links.empty()) {
+    text += tile(format_share(analysis.idle_share(Use::kNoWork)), "without work");
+  } else {
+    text += tile(format_share(analysis.idle_share(Use::kData)), "waiting for data");
+    text += tile(format_bytes(static_cast<Index>(bytes_a_step(analysis))), "over links a step");
+  }
   if (peak_of_devices(analysis) > 0)
     text += tile(format_bytes(peak_of_devices(analysis)), "peak of device memory");
   return text + "</div>\n";
@@ -110,27 +137,28 @@ std::string losses(const Analysis& analysis) {
   return text + "</ol>\n";
 }
 
+/// "72.2 MiB", or "64.0 MiB to 72.2 MiB" where the two differ as they are shown.
+std::string range_of(Index lowest, Index peak) {
+  const std::string from = format_bytes(lowest);
+  const std::string to = format_bytes(peak);
+  return from == to ? to : from + " to " + to;
+}
+
 std::string memory(const Analysis& analysis) {
-  std::string text;
-  for (const MemoryUse& use : analysis.memory) {
-    const std::string capacity =
+  std::string text = "<ul>\n";
+  for (const MemoryUse& use : analysis.memory)
+    text += fmt::format(
+        "<li>{}{}: {}{}</li>\n", use.rank > 0 ? fmt::format("rank {}, ", use.rank) : "",
+        escaped(use.name), range_of(use.lowest, use.peak),
         use.capacity
-            ? fmt::format("capacity {}, {} used at the peak", format_bytes(*use.capacity),
+            ? fmt::format(" of {} ({} at the peak)", format_bytes(*use.capacity),
                           format_share(static_cast<double>(use.peak) /
                                        static_cast<double>(std::max<Index>(1, *use.capacity))))
-            : "the runtime knows no limit";
-    text +=
-        fmt::format(
-            "<h3>{}{}</h3><p class=\"note\">{} to {}; {}</p>\n",
-            analysis.memory.size() > 1 && use.rank > 0 ? fmt::format("rank {}: ", use.rank) : "",
-            escaped(use.name), format_bytes(use.lowest), format_bytes(use.peak), capacity) +
-        memory_chart(use, analysis.window);
-  }
-  return text;
+            : "");
+  return text + "</ul>\n";
 }
 
 std::string links(const Analysis& analysis) {
-  if (analysis.links.empty()) return "<p>Nothing moved between memory nodes.</p>\n";
   std::string text;
   for (const LinkUse& link : analysis.links)
     text += fmt::format(
@@ -167,8 +195,9 @@ std::string placements(const Analysis& analysis) {
 
 std::string timeline_note(Index step) {
   return fmt::format(
-      "Step {}, the one of median duration. The steps before and after it overlap it. Point at a "
-      "bar for what it is.",
+      "Step {}, the one of median duration, on one time axis. Lines mark its first and its last "
+      "task, dotted ones those of other steps, whose tasks are pale. Point at a bar for what it "
+      "is.",
       step);
 }
 
@@ -178,8 +207,8 @@ struct Run {
   const Analysis& analysis;
 };
 
-std::string row(const std::string& name, const Run& a, const Run& b,
-                std::string (*value)(const Analysis&)) {
+std::string figures(const std::string& name, const Run& a, const Run& b,
+                    std::string (*value)(const Analysis&)) {
   return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", escaped(name),
                      escaped(value(a.analysis)), escaped(value(b.analysis)));
 }
@@ -200,26 +229,28 @@ std::string device_share(const Analysis& analysis) {
 }
 
 std::string comparison_table(const Run& a, const Run& b) {
-  std::string text = fmt::format("<table><tr><th></th><th>{}</th><th>{}</th></tr>\n",
-                                 escaped(a.name), escaped(b.name));
+  std::string text =
+      fmt::format("<div class=\"scrolled\"><table><tr><th></th><th>{}</th><th>{}</th></tr>\n",
+                  escaped(a.name), escaped(b.name));
   text += fmt::format("<tr><td>policy</td><td>{}</td><td>{}</td></tr>\n",
                       escaped(a.trace.ranks.front().policy), escaped(b.trace.ranks.front().policy));
-  text +=
-      row("median step", a, b, [](const Analysis& each) { return format_time(each.median_step); });
-  text += row("updated on devices", a, b, &device_share);
-  text += row(name_of(Use::kComputing), a, b, &share_of<Use::kComputing>);
-  text += row(name_of(Use::kDram), a, b, &share_of<Use::kDram>);
-  text += row(name_of(Use::kData), a, b, &share_of<Use::kData>);
-  text += row(name_of(Use::kDevice), a, b, &share_of<Use::kDevice>);
-  text += row(name_of(Use::kHeldBack), a, b, &share_of<Use::kHeldBack>);
-  text += row(name_of(Use::kCheckpoint), a, b, &share_of<Use::kCheckpoint>);
-  text += row(name_of(Use::kNoWork), a, b, &share_of<Use::kNoWork>);
-  text += row("over links a step", a, b, [](const Analysis& each) {
+  text += figures("median step", a, b,
+                  [](const Analysis& each) { return format_time(each.median_step); });
+  text += figures("updated on devices", a, b, &device_share);
+  text += figures(name_of(Use::kComputing), a, b, &share_of<Use::kComputing>);
+  text += figures(name_of(Use::kDram), a, b, &share_of<Use::kDram>);
+  text += figures(name_of(Use::kData), a, b, &share_of<Use::kData>);
+  text += figures(name_of(Use::kDevice), a, b, &share_of<Use::kDevice>);
+  text += figures(name_of(Use::kHeldBack), a, b, &share_of<Use::kHeldBack>);
+  text += figures(name_of(Use::kCheckpoint), a, b, &share_of<Use::kCheckpoint>);
+  text += figures(name_of(Use::kRanks), a, b, &share_of<Use::kRanks>);
+  text += figures(name_of(Use::kNoWork), a, b, &share_of<Use::kNoWork>);
+  text += figures("over links a step", a, b, [](const Analysis& each) {
     return format_bytes(static_cast<Index>(bytes_a_step(each)));
   });
-  text += row("peak of device memory", a, b,
-              [](const Analysis& each) { return format_bytes(peak_of_devices(each)); });
-  return text + "</table>\n";
+  text += figures("peak of device memory", a, b,
+                  [](const Analysis& each) { return format_bytes(peak_of_devices(each)); });
+  return text + "</table></div>\n";
 }
 
 double typical_length(const Analysis& analysis) {
@@ -236,19 +267,21 @@ std::string to_html(const Trace& trace, const Analysis& analysis) {
                   "Time of workers that did not go into computing, as a part of all workers' time.",
                   losses(analysis));
   body += section("One iteration", timeline_note(analysis.typical_step),
-                  timeline_chart(trace, analysis, analysis.typical_step));
+                  iteration_chart(trace, analysis, analysis.typical_step));
+  body += section("All recorded steps",
+                  "Duration of each, from the end of the step before to its own (the one above is "
+                  "dark), and memory by category, on one time axis.",
+                  run_chart(analysis) + memory_legend(trace, analysis) + memory(analysis));
   body += section("What the workers' time went to", "All recorded steps.", use_chart(analysis));
-  body += section("Memory", "By category, over all recorded steps.", memory(analysis));
-  body += section("Links",
-                  "Bandwidth that each direction reached, against what the runtime measured "
-                  "of the idle link.",
-                  links(analysis));
-  body += section("Placement of the updates",
-                  "Each block is a subgroup, as wide as its parameters; "
-                  "the last recorded step.",
-                  placements(analysis));
-  body +=
-      section("Steps", "From the end of the step before to the end of each.", step_chart(analysis));
+  if (!analysis.links.empty())
+    body += section("Links",
+                    "Bandwidth that each direction reached, against what the runtime measured "
+                    "of the idle link.",
+                    links(analysis));
+  if (has_devices(analysis))
+    body += section("Placement of the updates",
+                    "Each block is a subgroup, as wide as its parameters; the last recorded step.",
+                    placements(analysis));
   return page("Trace report: " + trace.ranks.front().model, body);
 }
 
@@ -263,7 +296,7 @@ std::string compare_html(const std::string& name_a, const Trace& a, const Analys
   for (const Run& run : {first, second}) {
     body += section(fmt::format("{}: one iteration", run.name),
                     timeline_note(run.analysis.typical_step) + " Both runs have one scale.",
-                    timeline_chart(run.trace, run.analysis, run.analysis.typical_step, span));
+                    iteration_chart(run.trace, run.analysis, run.analysis.typical_step, span));
     body += section(fmt::format("{}: what the workers' time went to", run.name),
                     "All recorded steps.", use_chart(run.analysis) + losses(run.analysis));
   }

@@ -3,29 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace dos::trace {
 namespace {
 
-struct Colour {
-  std::string_view name;
-  const char* value;
-};
-constexpr const char* kOther = "#9aa3ad";
-
-template <std::size_t n>
-const char* find(const std::array<Colour, n>& colours, std::string_view name) {
-  for (const Colour& each : colours)
-    if (each.name == name) return each.value;
-  return kOther;
-}
-
-std::string with_tooltip(std::string_view tooltip) {
-  return tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tooltip));
-}
+/// Units of a plot's width in its own coordinates.
+constexpr double kWidth = 1000;
+constexpr double kTickRow = 18;
+constexpr int kTicks = 8;
 
 }  // namespace
 
@@ -62,38 +49,88 @@ std::string format_share(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
-void Svg::rect(double x, double y, double width, double height, std::string_view colour,
-               std::string_view tooltip) {
-  body_ +=
-      fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"",
-                  x, y, width, height, colour) +
-      with_tooltip(tooltip);
+void Plot::rect(double x, double y, double width, double height, std::string_view fill,
+                std::string_view tooltip, bool pale) {
+  shapes_ += fmt::format(
+      "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"{}",
+      x * kWidth, y, width * kWidth, height, fill, pale ? " opacity=\"0.35\"" : "");
+  shapes_ +=
+      tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tooltip));
 }
 
-void Svg::text(double x, double y, std::string_view what, std::string_view anchor,
-               std::string_view css_class) {
-  body_ +=
-      fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" class=\"{}\">{}</text>\n", x,
-                  y, anchor, css_class, escaped(what));
+void Plot::line(double x1, double y1, double x2, double y2, std::string_view css_class) {
+  shapes_ +=
+      fmt::format("<line x1=\"{:.2f}\" y1=\"{:.1f}\" x2=\"{:.2f}\" y2=\"{:.1f}\" class=\"{}\"/>\n",
+                  x1 * kWidth, y1, x2 * kWidth, y2, css_class);
 }
 
-void Svg::line(double x1, double y1, double x2, double y2, std::string_view css_class) {
-  body_ +=
-      fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" class=\"{}\"/>\n",
-                  x1, y1, x2, y2, css_class);
+void Plot::polygon(const std::vector<std::pair<double, double>>& points, std::string_view fill,
+                   std::string_view tooltip) {
+  shapes_ += fmt::format("<polygon fill=\"{}\" points=\"", fill);
+  for (const auto& [x, y] : points) shapes_ += fmt::format("{:.2f},{:.1f} ", x * kWidth, y);
+  shapes_ += fmt::format("\"><title>{}</title></polygon>\n", escaped(tooltip));
 }
 
-void Svg::polygon(const std::vector<std::pair<double, double>>& points, std::string_view colour,
-                  std::string_view tooltip) {
-  body_ += fmt::format("<polygon fill=\"{}\" points=\"", colour);
-  for (const auto& [x, y] : points) body_ += fmt::format("{:.1f},{:.1f} ", x, y);
-  body_ += fmt::format("\"><title>{}</title></polygon>\n", escaped(tooltip));
+void Plot::label(double x, double y, std::string_view what, std::string_view css_class) {
+  const bool centred = css_class.find("centred") != std::string_view::npos;
+  const bool from_right = !centred && x > 0.5;
+  labels_ +=
+      fmt::format("<span class=\"{}\" style=\"{}:{:.2f}%;top:{:.1f}px\">{}</span>\n", css_class,
+                  from_right ? "right" : "left", (from_right ? 1 - x : x) * 100, y, escaped(what));
 }
 
-std::string Svg::finish(double height, std::string_view label) const {
+std::string Plot::finish(std::string_view label) const {
   return fmt::format(
-      "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" role=\"img\" aria-label=\"{2}\">\n{3}</svg>\n", width_,
-      height, escaped(label), body_);
+      "<div class=\"plot\" style=\"height:{0:.0f}px\"><svg viewBox=\"0 0 {1:.0f} {0:.0f}\" "
+      "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{2}\">\n{3}</svg>\n{4}</div>",
+      height_, kWidth, escaped(label), shapes_, labels_);
+}
+
+std::string row(std::string_view name, const std::string& plot, std::string_view tooltip) {
+  return fmt::format("<div class=\"name\" title=\"{}\">{}</div>{}\n",
+                     escaped(tooltip.empty() ? name : tooltip), escaped(name), plot);
+}
+
+std::string chart(const std::string& rows) {
+  return "<div class=\"chart\">\n" + rows + "</div>\n";
+}
+
+double TimeAxis::x(double time) const {
+  return (time - shown.start) / std::max(1e-3, shown.end - shown.start);
+}
+
+void TimeAxis::draw_grid(Plot& plot, double height) const {
+  for (const double tick : ticks(shown.end - zero, kTicks))
+    plot.line(x(zero + tick), 0, x(zero + tick), height, "grid");
+  for (const Mark& mark : marks)
+    plot.line(x(mark.time), 0, x(mark.time), height,
+              mark.strong  ? "mark"
+              : mark.minor ? "weak mark minor"
+                           : "weak mark");
+}
+
+std::string TimeAxis::names_row() const {
+  Plot names(kTickRow);
+  bool has_names = false;
+  for (const Mark& mark : marks) {
+    if (!mark.strong) continue;
+    has_names = true;
+    names.line(x(mark.time), 0, x(mark.time), kTickRow, "mark");
+    names.label(x(mark.time), kTickRow / 2, mark.text, "mark");
+  }
+  return has_names ? row("", names.finish("marks")) : "";
+}
+
+std::string TimeAxis::times_row() const {
+  Plot times(kTickRow);
+  const std::vector<double> all = ticks(shown.end - zero, kTicks);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double at = x(zero + all[i]);
+    if (at > 0.97) continue;  // its name would leave the page
+    times.label(at, kTickRow / 2, format_time(all[i]),
+                fmt::format("tick{}{}", at < 0.03 ? "" : " centred", i % 2 == 0 ? "" : " minor"));
+  }
+  return row("", times.finish("time"));
 }
 
 std::vector<double> ticks(double end, int count) {
@@ -105,31 +142,6 @@ std::vector<double> ticks(double end, int count) {
   std::vector<double> result;
   for (int i = 0; i * step <= end * (1 + 1e-9); ++i) result.push_back(i * step);
   return result;
-}
-
-std::string legend(const std::vector<LegendEntry>& entries) {
-  std::string text = "<p class=\"legend\">";
-  for (const LegendEntry& each : entries)
-    text += fmt::format("<span><i style=\"background:{}\"></i>{}</span>\n", each.colour,
-                        escaped(each.name));
-  return text + "</p>\n";
-}
-
-const char* phase_colour(std::string_view phase) {
-  static constexpr std::array kColours{
-      Colour{"forward", "#4c9f70"},    Colour{"backward", "#e08e45"},
-      Colour{"reduce", "#8e6bbf"},     Colour{"update", "#3572b0"},
-      Colour{"validation", "#6bb7c4"}, Colour{"transfer", "#c8553d"},
-      Colour{"checkpoint", "#a63d6f"}, Colour{"wait", "#d5dae0"}};
-  return find(kColours, phase);
-}
-
-const char* category_colour(std::string_view category) {
-  static constexpr std::array kColours{
-      Colour{"parameters", "#3572b0"},       Colour{"gradients", "#e08e45"},
-      Colour{"optimizer states", "#8e6bbf"}, Colour{"activations", "#4c9f70"},
-      Colour{"workspace", "#c7b05a"},        Colour{"data", "#6bb7c4"}};
-  return find(kColours, category);
 }
 
 }  // namespace dos::trace

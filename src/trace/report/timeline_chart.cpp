@@ -3,67 +3,70 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "trace/report/charts.hpp"
 #include "trace/report/intervals.hpp"
-#include "trace/report/svg.hpp"
+#include "trace/report/palette.hpp"
 
 namespace dos::trace {
 namespace {
 
+constexpr double kRow = 23;
 constexpr double kLane = 18;
-constexpr double kGap = 5;
-constexpr double kTop = 22;
-/// Bars of one colour that are closer are drawn as one: nobody can see between them.
-constexpr double kClosest = 0.4;
-constexpr std::size_t kLongestName = 22;
+constexpr double kTop = (kRow - kLane) / 2;
+/// Of the plot's width. Bars of one colour that are closer are drawn as one: nobody can see between
+/// them.
+constexpr double kClosest = 0.0004;
+constexpr double kNarrow = 0.003;
+constexpr double kThinnest = 0.0003;
+/// What is shown before the step and after it, so that its marks stand free.
+constexpr double kMargin = 0.03;
 /// What overlaps in a lane is drawn in rows of it; more could not be seen.
 constexpr std::size_t kMostRows = 6;
 
 struct Bar {
   double start;
   double end;
-  std::string colour;
+  std::string fill;
   std::string tooltip;
+  bool pale = false;  ///< of another step
 };
 
 class Timeline {
  public:
-  Timeline(Interval shown, double span_us)
-      : shown_(shown), scale_(kWidth / std::max(1.0, span_us)), svg_(kLeft + kWidth + kRight) {}
+  Timeline(TimeAxis axis, Index step) : axis_(std::move(axis)), step_(step) {}
 
-  void add(const std::string& lane, Bar bar) {
-    bar.start = std::max(bar.start, shown_.start);
-    bar.end = std::min(bar.end, shown_.end);
+  [[nodiscard]] Index step() const { return step_; }
+
+  /// `name`: for the legend; "" needs none.
+  void add(const std::string& lane, const std::string& name, Bar bar) {
+    bar.start = std::max(bar.start, axis_.shown.start);
+    bar.end = std::min(bar.end, axis_.shown.end);
     if (bar.start >= bar.end) return;
+    ran_.insert(name);
     bars_[lane].push_back(std::move(bar));
   }
 
   /// Lanes appear in the order in which they are named first.
   void lane(const std::string& name) { order_.push_back(name); }
 
-  std::string draw(const std::string& label) {
-    const double bottom = kTop + static_cast<double>(order_.size()) * (kLane + kGap);
-    for (const double tick : ticks(kWidth / scale_, 8)) {
-      const double x = kLeft + tick * scale_;
-      svg_.line(x, kTop - 6, x, bottom, "grid");
-      svg_.text(x, kTop - 9, format_time(tick), "middle", "tick");
-    }
-    double y = kTop;
-    for (const std::string& name : order_) {
-      draw_lane(name, y);
-      y += kLane + kGap;
-    }
-    return svg_.finish(bottom + 4, label);
+  std::string rows() {
+    std::string text;
+    for (const std::string& name : order_) text += draw_lane(name);
+    return text;
+  }
+
+  [[nodiscard]] const TimeAxis& axis() const { return axis_; }
+  [[nodiscard]] std::string legend_of_what_ran() const {
+    return legend(Family::kRun, {ran_.begin(), ran_.end()});
   }
 
  private:
-  void draw_lane(const std::string& name, double y) {
-    const std::string shown =
-        name.size() <= kLongestName ? name : name.substr(0, kLongestName - 1) + "…";
-    svg_.text(kLeft - 8, y + kLane * 0.72, shown, "end", "lane");
-    svg_.rect(kLeft, y, kWidth, kLane, "#f1f3f5", name);
+  std::string draw_lane(const std::string& name) {
+    Plot plot(kRow);
+    plot.rect(0, kTop, 1, kLane, kBackground);
     std::vector<Bar>& bars = bars_[name];
     std::sort(bars.begin(), bars.end(),
               [](const Bar& a, const Bar& b) { return a.start < b.start; });
@@ -76,32 +79,35 @@ class Timeline {
       by_row[rows[i]].push_back(std::move(bars[i]));
     }
     const double height = kLane / static_cast<double>(std::max<std::size_t>(1, by_row.size()));
-    for (std::size_t row = 0; row < by_row.size(); ++row)
-      draw_row(by_row[row], y + static_cast<double>(row) * height, height);
+    for (std::size_t i = 0; i < by_row.size(); ++i)
+      draw_row(plot, by_row[i], kTop + static_cast<double>(i) * height, height);
+    axis_.draw_grid(plot, kRow);
+    return row(name, plot.finish(name));
   }
 
-  void draw_row(const std::vector<Bar>& bars, double y, double height) {
+  void draw_row(Plot& plot, const std::vector<Bar>& bars, double y, double height) const {
     for (std::size_t i = 0; i < bars.size();) {
       Bar merged = bars[i];
       std::size_t next = i + 1;
-      while (next < bars.size() && bars[next].colour == merged.colour &&
-             (bars[next].start - merged.end) * scale_ < kClosest &&
-             (merged.end - merged.start) * scale_ < 3)
+      while (next < bars.size() && bars[next].fill == merged.fill &&
+             bars[next].pale == merged.pale &&
+             axis_.x(bars[next].start) - axis_.x(merged.end) < kClosest &&
+             axis_.x(merged.end) - axis_.x(merged.start) < kNarrow)
         merged.end = std::max(merged.end, bars[next++].end);
       if (next > i + 1)
         merged.tooltip = fmt::format("{} of these", next - i) + " — " + merged.tooltip;
-      svg_.rect(kLeft + (merged.start - shown_.start) * scale_, y,
-                std::max(0.3, (merged.end - merged.start) * scale_), height, merged.colour,
-                merged.tooltip);
+      const double x = axis_.x(merged.start);
+      plot.rect(x, y, std::max(kThinnest, axis_.x(merged.end) - x), height, merged.fill,
+                merged.tooltip, merged.pale);
       i = next;
     }
   }
 
-  Interval shown_;
-  double scale_;
-  Svg svg_;
+  TimeAxis axis_;
+  Index step_;
   std::vector<std::string> order_;
   std::map<std::string, std::vector<Bar>> bars_;
+  std::set<std::string> ran_;
 };
 
 std::string of_rank(const Trace& trace, int rank, const std::string& name) {
@@ -119,12 +125,13 @@ void add_tasks(const Trace& trace, Timeline& timeline) {
   for (const Task& task : trace.tasks) {
     const auto& worker =
         trace.rank(task.rank).machine.workers[static_cast<std::size_t>(task.worker)];
-    timeline.add(worker_lane(trace, task.rank, worker),
+    timeline.add(worker_lane(trace, task.rank, worker), task.phase,
                  {.start = task.start,
                   .end = task.end,
-                  .colour = phase_colour(task.phase),
+                  .fill = fill_of(Family::kRun, task.phase),
                   .tooltip = fmt::format("{} ({}), step {}, {}", task.codelet, task.label,
-                                         task.step, format_time(task.duration()))});
+                                         task.step, format_time(task.duration())),
+                  .pale = task.step != 0 && task.step != timeline.step()});
   }
 }
 
@@ -139,10 +146,10 @@ void add_links(const Trace& trace, const Analysis& analysis, Timeline& timeline)
     const auto lane =
         lanes.find({copy.rank, static_cast<int>(copy.from), static_cast<int>(copy.to)});
     if (lane == lanes.end()) continue;
-    timeline.add(lane->second,
+    timeline.add(lane->second, "",
                  {.start = copy.start,
                   .end = copy.end,
-                  .colour = category_colour(copy.category),
+                  .fill = fill_of(Family::kMemory, copy.category),
                   .tooltip = fmt::format("{} ({}), {:.3g} MB, {}", copy.buffer, copy.category,
                                          static_cast<double>(copy.bytes) / 1e6,
                                          format_time(copy.end - copy.start))});
@@ -153,45 +160,52 @@ void add_host(const Trace& trace, Timeline& timeline) {
   for (const Manifest& manifest : trace.ranks)
     timeline.lane(of_rank(trace, manifest.rank, "submitting thread"));
   for (const Span& span : trace.spans)
-    timeline.add(of_rank(trace, span.rank, "submitting thread"),
+    timeline.add(of_rank(trace, span.rank, "submitting thread"), span.name,
                  {.start = span.start,
                   .end = span.end,
-                  .colour = phase_colour(span.name),
+                  .fill = fill_of(Family::kRun, span.name),
                   .tooltip = fmt::format("{}, step {}, {}", span.name, span.step,
                                          format_time(span.end - span.start))});
   if (trace.communications.empty()) return;
   for (const Manifest& manifest : trace.ranks) timeline.lane(of_rank(trace, manifest.rank, "MPI"));
   for (const Communication& each : trace.communications)
-    timeline.add(of_rank(trace, each.rank, "MPI"),
+    timeline.add(of_rank(trace, each.rank, "MPI"), "message",
                  {.start = each.start,
                   .end = each.end,
-                  .colour = phase_colour("reduce"),
+                  .fill = fill_of(Family::kRun, "message"),
                   .tooltip = fmt::format("{}, {:.3g} MB, {}", each.operation,
                                          static_cast<double>(each.bytes) / 1e6,
                                          format_time(each.end - each.start))});
 }
 
+/// The step, what runs shortly before and after it, and where it and those beside it begin and end.
+TimeAxis axis_of(const Analysis& analysis, const StepTimes& step, double span_us) {
+  const double span = std::max(1e-3, span_us > 0 ? span_us : step.end - step.start);
+  TimeAxis axis{.shown = {step.start - span * kMargin, step.start + span * (1 + kMargin)},
+                .zero = step.start};
+  for (const StepTimes& each : analysis.steps) {
+    const bool strong = each.step == step.step;
+    for (const auto& [time, what] : {std::pair{each.start, "starts"}, std::pair{each.end, "ends"}})
+      if (time >= axis.shown.start && time <= axis.shown.end)
+        axis.marks.push_back({time, fmt::format("step {} {}", each.step, what), strong});
+  }
+  return axis;
+}
+
 }  // namespace
 
-std::string timeline_chart(const Trace& trace, const Analysis& analysis, Index step,
-                           double span_us) {
+std::string iteration_chart(const Trace& trace, const Analysis& analysis, Index step,
+                            double span_us) {
   const auto found = std::find_if(analysis.steps.begin(), analysis.steps.end(),
                                   [&](const StepTimes& each) { return each.step == step; });
-  const Interval shown{found->start, found->end};
-  Timeline timeline(shown, span_us > 0 ? span_us : shown.end - shown.start);
+  Timeline timeline(axis_of(analysis, *found, span_us), step);
   add_tasks(trace, timeline);
   add_links(trace, analysis, timeline);
   add_host(trace, timeline);
-  std::vector<LegendEntry> entries;
-  for (const char* phase :
-       {"forward", "backward", "reduce", "update", "validation", "checkpoint", "wait"})
-    entries.push_back({phase, phase_colour(phase)});
-  std::string text = timeline.draw(fmt::format("time line of step {}", step)) + legend(entries);
-  if (analysis.links.empty()) return text;
-  entries.clear();
-  for (const char* category : {"parameters", "gradients", "optimizer states", "activations"})
-    entries.push_back({std::string("link: ") + category, category_colour(category)});
-  return text + legend(entries);
+  std::string rows = timeline.axis().names_row() + timeline.axis().times_row() + timeline.rows();
+  for (const MemoryUse& memory : analysis.memory) rows += memory_row(memory, timeline.axis());
+  return chart(rows + timeline.axis().times_row()) + timeline.legend_of_what_ran() +
+         memory_legend(trace, analysis);
 }
 
 }  // namespace dos::trace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "trace/report/analysis.hpp"
@@ -46,9 +47,11 @@ class Undisturbed {
 /// What is known of all workers and of time, gathered once.
 struct Times {
   std::map<Place, const rt::MachineView::Worker*> workers;
-  std::map<Place, std::vector<Interval>> running;       ///< by worker
-  std::map<Place, std::vector<Interval>> fetching;      ///< by worker
+  std::map<Place, std::vector<Interval>> running;                        ///< by worker
+  std::map<Place, std::map<std::string, std::vector<Interval>>> phases;  ///< likewise, by phase
+  std::map<Place, std::vector<Interval>> fetching;                       ///< by worker
   std::map<Place, std::vector<Interval>> waiting;       ///< by node: a task was ready
+  std::set<Place> reached;                              ///< nodes that a copy went to or came from
   std::map<Place, std::vector<Interval>> memory_work;   ///< by worker, CPUs only
   std::map<int, std::vector<Interval>> device_running;  ///< by rank
   std::map<int, std::vector<Interval>> checkpoints;     ///< by rank
@@ -64,6 +67,7 @@ Times gather(const Trace& trace) {
     const Place place{task.rank, static_cast<int>(task.worker)};
     const rt::MachineView::Worker& worker = *times.workers.at(place);
     times.running[place].push_back({task.start, task.end});
+    times.phases[place][task.phase].push_back({task.start, task.end});
     times.fetching[place].push_back({task.data_start, task.data_end});
     times.waiting[{task.rank, worker.node}].push_back({task.ready, task.taken});
     if (worker.kind != "cpu")
@@ -71,6 +75,9 @@ Times gather(const Trace& trace) {
     else if (is_memory_bound(task))
       times.memory_work[place].push_back({task.start, task.end});
   }
+  for (const Transfer& copy : trace.transfers)
+    for (const Index node : {copy.from, copy.to})
+      times.reached.insert({copy.rank, static_cast<int>(node)});
   for (const Span& span : trace.spans)
     if (span.name == "checkpoint") times.checkpoints[span.rank].push_back({span.start, span.end});
   for (const Communication& each : trace.communications)
@@ -115,16 +122,21 @@ std::vector<WorkerUse> worker_use(const Trace& trace, const Interval& window) {
                   .kind = worker->kind};
     const auto at = [&](Use what) -> double& { return use.time[static_cast<std::size_t>(what)]; };
     const Intervals running = intersect(united(times.running, place), {window});
+    if (const auto found = times.phases.find(place); found != times.phases.end())
+      for (const auto& [phase, ran] : found->second)
+        use.phases[phase] = length(intersect(unite(ran), {window}));
     Intervals rest = subtract({window}, running);
     const auto take = [&](Use what, const Intervals& cause) {
-      at(what) = length(intersect(rest, cause));
+      at(what) += length(intersect(rest, cause));
       rest = subtract(rest, cause);
     };
     if (worker->kind == "cpu")
       at(Use::kDram) = slowed_by_dram(trace, times, undisturbed, place, window);
     at(Use::kComputing) = length(running) - at(Use::kDram);
-    take(Use::kData, united(times.fetching, place));
-    take(Use::kHeldBack, united(times.waiting, Place{place.first, worker->node}));
+    const Place node{place.first, worker->node};
+    // Where nothing was copied nobody waited for a copy: the runtime was late.
+    take(times.reached.contains(node) ? Use::kData : Use::kHeldBack, united(times.fetching, place));
+    take(Use::kHeldBack, united(times.waiting, node));
     take(Use::kCheckpoint, united(times.checkpoints, place.first));
     if (worker->kind == "cpu") {
       const Intervals device = united(times.device_running, place.first);
