@@ -81,6 +81,11 @@ int main(int argc, char** argv) {
                  "is one), a step, or a path")
       ->expected(0, 1)
       ->default_str("last");
+  app.add_flag("--new-data", command.launch.new_data,
+               "with --resume: go on with another data set than the checkpoint's, of the same "
+               "tokenizer");
+  app.add_flag("--verify", command.launch.verify,
+               "read all of the data and compare checksums before the start, not beside training");
   app.add_flag("--dry-run", command.launch.dry_run, "print the memory estimate and stop");
   app.add_flag("--explain", command.launch.explain,
                "print at the end what the scheduler planned and what ran where");
