@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/mapped_file.hpp"
 #include "platform/blas.hpp"
 #include "train/generate_text.hpp"
 
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     dos::log::configure("warn");
+    dos::end_with_words_when_cut("generate");
     if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
     dos::train::generate_text(options);
     dos::expect_output_written();

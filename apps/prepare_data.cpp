@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "base/mapped_file.hpp"
 #include "data/prepare.hpp"
 
 namespace {
@@ -41,6 +42,7 @@ void run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    dos::end_with_words_when_cut("prepare_data");
     run(argc, argv);
     return 0;
   } catch (const std::exception& error) {

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/mapped_file.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
 #include "train/config_file.hpp"
@@ -108,6 +109,7 @@ int main(int argc, char** argv) {
   try {
     dos::platform::MpiEnvironment mpi(argc, argv);
     dos::train::catch_stop_signals();
+    dos::end_with_words_when_cut("train_gpt");
     // Inside, as the others may have to be waited for: MpiEnvironment::abandon().
     try {
       if (command.print_topology) {

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -128,24 +127,6 @@ Index InputFile::read(Index offset, std::span<std::byte> out) const {
     done += count;
   }
   return done;
-}
-
-MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  struct stat info {};
-  const int descriptor = open_regular(path, info);
-  const Descriptor guard(descriptor);
-  if (info.st_size == 0) return;
-  const auto size = static_cast<std::size_t>(info.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
-  if (address == MAP_FAILED) fail_errno(path.string() + ": cannot map", errno);
-  bytes_ = {static_cast<const std::byte*>(address), size};
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)) {

@@ -25,29 +25,13 @@ class InputFile {
   Index read(Index offset, std::span<std::byte> out) const;
   /// Bytes, when it was opened.
   [[nodiscard]] Index size() const noexcept { return size_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
   Index size_ = 0;
-};
-
-/// A whole file mapped read-only. Throws Error when it cannot be opened or mapped; an empty file
-/// maps to an empty span.
-class MappedFile {
- public:
-  explicit MappedFile(const std::filesystem::path& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&&) = delete;
-  ~MappedFile();
-
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-
- private:
-  std::filesystem::path path_;
-  std::span<const std::byte> bytes_;
 };
 
 /// A file that appears whole or not at all: written under a random name beside `path`, and on

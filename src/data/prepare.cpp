@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/mapped_file.hpp"
 #include "base/nearest.hpp"
 #include "base/units.hpp"
 #include "data/dataset.hpp"

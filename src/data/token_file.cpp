@@ -43,6 +43,17 @@ void widen(std::span<const std::byte> stored, std::span<std::int32_t> tokens) {
   }
 }
 
+template <class Stored>
+Index largest_of(std::span<const std::byte> stored) {
+  Stored most = 0;
+  for (std::size_t at = 0; at < stored.size(); at += sizeof most) {
+    Stored token;
+    std::memcpy(&token, stored.data() + at, sizeof token);
+    most = std::max(most, token);
+  }
+  return Index{most};
+}
+
 InputFile open(const std::filesystem::path& path) {
   expect(!is_missing(path),
          "{}: missing; data.path must be the PREFIX that prepare_data --output PREFIX was given",
@@ -149,21 +160,22 @@ std::optional<TokenSums> TokenFile::check(Index vocabulary, const std::stop_toke
   // Large enough for the disk, small enough for the cache.
   constexpr Index kPiece = Index{1} << 18;
   std::vector<std::byte> buffer(static_cast<std::size_t>(kPiece * width()));
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(kPiece));
   Checksum checksum;
   Index largest = -1;
   for (Index first = 0; first < size_; first += kPiece) {
     if (stop.stop_requested()) return std::nullopt;
-    const auto count = static_cast<std::size_t>(std::min(kPiece, size_ - first));
-    const auto stored = std::span(buffer).first(count * static_cast<std::size_t>(width()));
-    const auto part = std::span(tokens).first(count);
+    const Index count = std::min(kPiece, size_ - first);
+    const auto stored = std::span(buffer).first(static_cast<std::size_t>(count * width()));
     load(first, stored);
     checksum.update(stored);
-    narrow_ ? widen<std::uint16_t>(stored, part) : widen<std::uint32_t>(stored, part);
-    std::uint32_t most = 0;
-    for (const std::int32_t token : part) most = std::max(most, static_cast<std::uint32_t>(token));
-    if (most >= static_cast<std::uint64_t>(vocabulary)) expect_inside(vocabulary, first, part);
-    largest = std::max(largest, Index{most});
+    const Index most =
+        narrow_ ? largest_of<std::uint16_t>(stored) : largest_of<std::uint32_t>(stored);
+    if (most >= vocabulary) {
+      std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+      narrow_ ? widen<std::uint16_t>(stored, tokens) : widen<std::uint32_t>(stored, tokens);
+      expect_inside(vocabulary, first, tokens);
+    }
+    largest = std::max(largest, most);
   }
   return TokenSums{largest, checksum.value()};
 }

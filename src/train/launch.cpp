@@ -294,6 +294,7 @@ void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
     expect(!options.trace.empty(), "--trace-steps needs --trace DIR");
     static_cast<void>(trace::parse_step_range(options.trace_steps));
   }
+  expect(!options.new_data || options.resume, "--new-data needs --resume");
   // Before there is an exchange: all ranks take part, and nothing else may call MPI then.
   const RankPlace place = find_rank_place();
   if (mpi.size() == 1) {

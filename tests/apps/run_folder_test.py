@@ -87,6 +87,10 @@ class Data(AppTest):
         self.assertNotIn("error", result.stderr)
         self.resumed("--set", "train.stop_after=5")
 
+    def test_new_data_go_on_from_something(self):
+        self.expect_error(self.train("--new-data", keys=self.keys), "--new-data needs --resume")
+        self.expect_nothing_written()
+
     def test_data_with_another_vocabulary(self):
         self.trained(keys=self.keys)
         self.expect_refused_untouched(self.resume("--set", f"data.path={self.shared / 'data'}"),

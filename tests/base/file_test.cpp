@@ -143,32 +143,8 @@ TEST(InputFile, DoesNotWaitForAPipe) {
   ASSERT_EQ(::mkfifo((scratch / "pipe").c_str(), 0600), 0);
   EXPECT_THAT([&] { InputFile(scratch / "pipe"); },
               ThrowsMessage<Error>(HasSubstr("pipe: not a regular file")));
-  EXPECT_THAT([&] { MappedFile(scratch / "pipe"); },
-              ThrowsMessage<Error>(HasSubstr("pipe: not a regular file")));
   EXPECT_THAT([&] { (void)read_text(scratch / "pipe"); },
               ThrowsMessage<Error>(HasSubstr("pipe: not a regular file")));
-}
-
-TEST(MappedFile, ReadsWhatIsThere) {
-  const test::ScratchDirectory scratch;
-  write_durably(scratch / "a.txt", "abc");
-  const MappedFile file(scratch / "a.txt");
-  EXPECT_EQ(file.bytes().size(), 3U);
-  EXPECT_EQ(file.bytes()[1], std::byte{'b'});
-}
-
-TEST(MappedFile, EmptyFileIsAnEmptySpan) {
-  const test::ScratchDirectory scratch;
-  std::ofstream(scratch / "empty").flush();
-  EXPECT_TRUE(MappedFile(scratch / "empty").bytes().empty());
-}
-
-TEST(MappedFile, RefusesMissingFilesAndFolders) {
-  const test::ScratchDirectory scratch;
-  EXPECT_THAT([&] { MappedFile(scratch / "missing"); },
-              ThrowsMessage<Error>(HasSubstr("missing: cannot open: No such file")));
-  EXPECT_THAT([&] { MappedFile{scratch.path()}; },
-              ThrowsMessage<Error>(HasSubstr("not a regular file")));
 }
 
 }  // namespace
