@@ -51,8 +51,9 @@ Dataset open_dataset(const std::filesystem::path& prefix) {
 }
 
 bool TokenFileIdentity::matches(const TokenFileIdentity& other) const {
-  const bool same_sum = !checksum || !other.checksum || *checksum == *other.checksum;
-  return tokens == other.tokens && ends == other.ends && same_sum;
+  const bool same_tokens =
+      checksum && other.checksum ? *checksum == *other.checksum : ends == other.ends;
+  return tokens == other.tokens && same_tokens;
 }
 
 TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>& sums) {

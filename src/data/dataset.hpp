@@ -34,7 +34,8 @@ struct TokenFileIdentity {
   std::uint64_t ends = 0;                 ///< xxh3 of the first and last tokens
   std::optional<std::uint64_t> checksum;  ///< of all tokens, where the manifest says it
 
-  /// Checksums are compared where both are known.
+  /// Compares checksums where both are known, else ends: a file that is damaged at its ends is
+  /// still the one that its manifest speaks of.
   [[nodiscard]] bool matches(const TokenFileIdentity& other) const;
 };
 
