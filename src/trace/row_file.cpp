@@ -12,9 +12,7 @@ namespace dos::trace {
 
 RowFile::RowFile(std::filesystem::path path, const std::string& header)
     : path_(std::move(path)), pending_(header) {
-  // Not emptied: a link may stand there, whose target is not ours.
-  ::unlink(path_.c_str());
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail_errno(fmt::format("{}: cannot create", path_.string()), errno);
 }
 

@@ -13,7 +13,7 @@ namespace dos::trace {
 /// cause, "No space left on device" say.
 class RowFile {
  public:
-  /// Creates the file, in place of one that is there, and writes its first line.
+  /// Creates or empties the file and writes its first line.
   RowFile(std::filesystem::path path, const std::string& header);
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
