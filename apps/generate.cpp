@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/mapped_file.hpp"
 #include "command_line.hpp"
 #include "platform/blas.hpp"
 #include "train/generate_text.hpp"
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
   if (const auto status = dos::apps::read_command_line(app, "generate", argc, argv)) return *status;
   try {
     dos::log::configure("warn");
+    dos::end_with_words_when_cut("generate");
     if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
     dos::train::generate_text(options);
     dos::expect_output_written();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "base/mapped_file.hpp"
 #include "command_line.hpp"
 #include "data/prepare.hpp"
 
@@ -40,6 +41,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    dos::end_with_words_when_cut("prepare_data");
     return run(argc, argv);
   } catch (const std::exception& error) {
     fmt::print(stderr, "prepare_data: error: {}\n", error.what());

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/mapped_file.hpp"
 #include "command_line.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
@@ -84,6 +85,11 @@ int main(int argc, char** argv) {
                  "is one), a step, or a path")
       ->expected(0, 1)
       ->default_str("last");
+  app.add_flag("--new-data", command.launch.new_data,
+               "with --resume: go on with another data set than the checkpoint's, of the same "
+               "tokenizer");
+  app.add_flag("--verify", command.launch.verify,
+               "read all of the data and compare checksums before the start, not beside training");
   app.add_flag("--dry-run", command.launch.dry_run, "print the memory estimate and stop");
   app.add_flag("--explain", command.launch.explain,
                "print at the end what the scheduler planned and what ran where");
@@ -107,6 +113,7 @@ int main(int argc, char** argv) {
   try {
     dos::platform::MpiEnvironment mpi(argc, argv);
     dos::train::catch_stop_signals();
+    dos::end_with_words_when_cut("train_gpt");
     // Inside, as the others may have to be waited for: MpiEnvironment::abandon().
     try {
       if (command.print_topology) {

@@ -2,11 +2,15 @@
 #include "base/file.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <system_error>
 #include <utility>
@@ -37,35 +41,105 @@ bool is_special(const std::filesystem::path& path) {
          !std::filesystem::is_directory(status);
 }
 
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr std::size_t kRandomDigits = 16;
+
+/// "metrics.jsonl.0123456789abcdef.tmp": a name that nobody can have put a file or a link under.
+std::filesystem::path random_name_beside(const std::filesystem::path& target) {
+  std::uint64_t word = 0;
+  if (::getrandom(&word, sizeof word, 0) != static_cast<ssize_t>(sizeof word))
+    fail_errno("no random numbers", errno);
+  std::filesystem::path name = target;
+  name += fmt::format(".{:0{}x}{}", word, kRandomDigits, kTemporarySuffix);
+  return name;
+}
+
+bool is_random_name_beside(const std::string& name, const std::string& target) {
+  if (name.size() != target.size() + 1 + kRandomDigits + kTemporarySuffix.size() ||
+      !name.starts_with(target + ".") || !name.ends_with(kTemporarySuffix))
+    return false;
+  const std::string_view digits = std::string_view(name).substr(target.size() + 1, kRandomDigits);
+  return std::ranges::all_of(digits, [](unsigned char c) { return std::isxdigit(c) != 0; });
+}
+
+/// Removes a temporary that no living process has locked. Where files cannot be locked it stays.
+void remove_if_left(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return;
+  const Descriptor guard(descriptor);
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+}
+
+/// Removes the temporaries of `target` that killed processes left.
+void remove_leftovers(const std::filesystem::path& target) {
+  const std::string name = target.filename().string();
+  std::error_code cause;
+  std::filesystem::directory_iterator entry(
+      target.has_parent_path() ? target.parent_path() : std::filesystem::path("."), cause);
+  for (; !cause && entry != std::filesystem::directory_iterator(); entry.increment(cause))
+    if (is_random_name_beside(entry->path().filename().string(), name))
+      remove_if_left(entry->path());
+}
+
+/// Locks a temporary that was just made. False when another process took it for a leftover.
+bool keep(int descriptor) {
+  struct stat info {};
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+  return ::fstat(descriptor, &info) != 0 || info.st_nlink > 0;
+}
+
+/// For reading, without waiting for the other end of a pipe.
+int open_regular(const std::filesystem::path& path, struct stat& info) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) fail_errno(path.string() + ": cannot open", errno);
+  const int cause = ::fstat(descriptor, &info) == 0 ? 0 : errno;
+  if (cause == 0 && S_ISREG(info.st_mode)) return descriptor;
+  ::close(descriptor);
+  if (cause != 0) fail_errno(path.string() + ": cannot stat", cause);
+  fail("{}: not a regular file; write what it gives to a file first", path.string());
+}
+
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail_errno(path.string() + ": cannot open", errno);
-  const Descriptor guard(descriptor);
+InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   struct stat info {};
-  if (::fstat(descriptor, &info) != 0) fail_errno(path.string() + ": cannot stat", errno);
-  expect(S_ISREG(info.st_mode), "{}: not a regular file", path.string());
-  if (info.st_size == 0) return;
-  const auto size = static_cast<std::size_t>(info.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
-  if (address == MAP_FAILED) fail_errno(path.string() + ": cannot map", errno);
-  bytes_ = {static_cast<const std::byte*>(address), size};
+  descriptor_ = open_regular(path, info);
+  size_ = info.st_size;
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
 
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+Index InputFile::read(Index offset, std::span<std::byte> out) const {
+  Index done = 0;
+  while (done < std::ssize(out)) {
+    const ssize_t count = ::pread(descriptor_, out.data() + done,
+                                  out.size() - static_cast<std::size_t>(done), offset + done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_errno(path_.string() + ": cannot read", errno);
+    if (count == 0) break;
+    done += count;
+  }
+  return done;
+}
+
+DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)) {
   expect(!is_special(path_), "{}: is not a regular file and would be replaced by one: name another",
          path_.string());
-  temporary_ += ".tmp";
-  descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail_errno(temporary_.string() + ": cannot create", errno);
+  remove_leftovers(path_);
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  do {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    temporary_ = random_name_beside(path_);
+    descriptor_ = ::open(temporary_.c_str(), kFlags, 0644);
+    if (descriptor_ < 0 && errno != EEXIST) fail_errno(path_.string() + ": cannot create", errno);
+  } while (descriptor_ < 0 || !keep(descriptor_));
 }
 
 DurableFile::DurableFile(DurableFile&& other) noexcept
@@ -84,7 +158,7 @@ void DurableFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_errno(temporary_.string() + ": cannot write", errno);
+    if (count < 0) fail_errno(path_.string() + ": cannot write", errno);
     written_ += count;
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
@@ -96,20 +170,19 @@ void DurableFile::write_at(Index offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_errno(temporary_.string() + ": cannot write", errno);
+    if (count < 0) fail_errno(path_.string() + ": cannot write", errno);
     offset += count;
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
 }
 
 void DurableFile::commit() {
-  if (::fsync(descriptor_) != 0) fail_errno(temporary_.string() + ": cannot flush", errno);
-  const int closed = ::close(std::exchange(descriptor_, -1));
-  if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int cause = errno;
-    ::unlink(temporary_.c_str());
-    fail_errno(path_.string() + ": cannot put in place", cause);
-  }
+  if (::fsync(descriptor_) != 0) fail_errno(path_.string() + ": cannot flush", errno);
+  // Closed after that: what is not open any more may be taken for a leftover.
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    fail_errno(path_.string() + ": cannot put in place", errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0)
+    fail_errno(path_.string() + ": cannot write", errno);
   sync_directory(path_.has_parent_path() ? path_.parent_path() : ".");
 }
 
@@ -127,9 +200,10 @@ void sync_directory(const std::filesystem::path& directory) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  const InputFile file(path);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  text.resize(static_cast<std::size_t>(file.read(0, std::as_writable_bytes(std::span(text)))));
+  return text;
 }
 
 void expect_output_written() {

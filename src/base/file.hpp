@@ -11,27 +11,34 @@
 
 namespace dos {
 
-/// A whole file mapped read-only. Throws Error when it cannot be opened or mapped; an empty file
-/// maps to an empty span.
-class MappedFile {
+/// A regular file that is read piece by piece. Unlike with a mapping, a file that others cut short
+/// meanwhile is a short read, not the end of the program. Reading is thread-safe. Members throw
+/// Error naming the path and the cause.
+class InputFile {
  public:
-  explicit MappedFile(const std::filesystem::path& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&&) = delete;
-  ~MappedFile();
+  explicit InputFile(const std::filesystem::path& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+  ~InputFile();
 
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  /// Bytes from `offset` on into `out`; returns how many there were, fewer at the file's end only.
+  Index read(Index offset, std::span<std::byte> out) const;
+  /// Bytes, when it was opened.
+  [[nodiscard]] Index size() const noexcept { return size_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
   std::filesystem::path path_;
-  std::span<const std::byte> bytes_;
+  int descriptor_ = -1;
+  Index size_ = 0;
 };
 
-/// A file that appears whole or not at all: written as "<path>.tmp", and on commit() flushed to the
-/// device (fsync) and renamed over `path`. Without commit() the destructor removes the temporary.
-/// Every member throws Error naming the path and the cause, "No space left on device" say; the
-/// constructor also for a device or a pipe, which a rename would replace.
+/// A file that appears whole or not at all: written under a random name beside `path`, and on
+/// commit() flushed to the device (fsync) and renamed over `path`. Without commit() the destructor
+/// removes the temporary; those that killed processes left the constructor removes. No link is
+/// ever written through. Every member throws Error naming the path and the cause, "No space left
+/// on device" say; the constructor also for a device or a pipe, which a rename would replace.
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path path);

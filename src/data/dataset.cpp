@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset.hpp"
 
+#include <algorithm>
+#include <vector>
+
+#include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "data/missing.hpp"
@@ -46,24 +50,47 @@ Dataset open_dataset(const std::filesystem::path& prefix) {
   return dataset;
 }
 
+bool TokenFileIdentity::matches(const TokenFileIdentity& other) const {
+  const bool same_tokens =
+      checksum && other.checksum ? *checksum == *other.checksum : ends == other.ends;
+  return tokens == other.tokens && same_tokens;
+}
+
+TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>& sums) {
+  constexpr Index kMost = 4096;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(std::min(kMost, file.size())));
+  Checksum ends;
+  for (const Index first : {Index{0}, file.size() - std::ssize(tokens)}) {
+    file.read(first, tokens);
+    ends.update(std::as_bytes(std::span(tokens)));
+  }
+  TokenFileIdentity identity{.tokens = file.size(), .ends = ends.value(), .checksum = {}};
+  if (sums) identity.checksum = sums->checksum;
+  return identity;
+}
+
+std::string read_model(const Manifest& manifest, const std::filesystem::path& path) {
+  if (manifest.tokenizer == kBytes) return "";
+  const auto file = path.parent_path() / manifest.model_file;
+  expect(!is_missing(file),
+         "{}: missing, though {} names it; put the model back or write the dataset again with "
+         "prepare_data",
+         file.string(), path.string());
+  std::string model = read_text(file);
+  expect(std::ssize(model) == manifest.model_bytes && hash_of(model) == manifest.model_hash,
+         "{}: not the model that {} was written with; put that model back or write the dataset "
+         "again with prepare_data",
+         file.string(), path.string());
+  return model;
+}
+
 std::unique_ptr<Tokenizer> make_tokenizer(const Manifest& manifest,
                                           const std::filesystem::path& path) {
-  std::unique_ptr<Tokenizer> tokenizer;
-  if (manifest.tokenizer == kBytes) {
-    tokenizer = make_bytes_tokenizer();
-  } else {
-    const auto file = path.parent_path() / manifest.model_file;
-    expect(!is_missing(file),
-           "{}: missing, though {} names it; put the model back or write the dataset again with "
-           "prepare_data",
-           file.string(), path.string());
-    const std::string model = read_text(file);
-    expect(std::ssize(model) == manifest.model_bytes && hash_of(model) == manifest.model_hash,
-           "{}: not the model that {} was written with; put that model back or write the dataset "
-           "again with prepare_data",
-           file.string(), path.string());
-    tokenizer = make_sentencepiece_tokenizer(model, file);
-  }
+  const std::string model = read_model(manifest, path);
+  std::unique_ptr<Tokenizer> tokenizer =
+      manifest.tokenizer == kBytes
+          ? make_bytes_tokenizer()
+          : make_sentencepiece_tokenizer(model, path.parent_path() / manifest.model_file);
   expect(tokenizer->vocabulary() == manifest.vocabulary,
          "{}: 'vocabulary' is {}, its {} tokenizer has {}; write the dataset again with "
          "prepare_data",

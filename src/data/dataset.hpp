@@ -28,12 +28,29 @@ struct Dataset {
   std::optional<Manifest> manifest;
 };
 
+/// By what a token file is known again.
+struct TokenFileIdentity {
+  Index tokens = 0;
+  std::uint64_t ends = 0;                 ///< xxh3 of the first and last tokens
+  std::optional<std::uint64_t> checksum;  ///< of all tokens, where the manifest says it
+
+  /// Compares checksums where both are known, else ends: a file that is damaged at its ends is
+  /// still the one that its manifest speaks of.
+  [[nodiscard]] bool matches(const TokenFileIdentity& other) const;
+};
+
+/// Reads a few tokens of the file.
+TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>& sums);
+
 /// Opens both token files and, where there is one, the manifest. Throws Error, naming the file,
 /// when a token file is missing or bad, or the manifest is bad or speaks of other token files.
 Dataset open_dataset(const std::filesystem::path& prefix);
 
-/// The tokenizer that the manifest at `path` names. Throws Error when the SentencePiece model is
+/// The SentencePiece model that the manifest at `path` names, "" for bytes. Throws Error when it is
 /// missing or is not the one that the tokens were made with.
+std::string read_model(const Manifest& manifest, const std::filesystem::path& path);
+
+/// The tokenizer that the manifest at `path` names. Throws Error as read_model() does.
 std::unique_ptr<Tokenizer> make_tokenizer(const Manifest& manifest,
                                           const std::filesystem::path& path);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/loader.hpp"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -57,14 +56,7 @@ void Loader::sample(Index index, std::span<std::int32_t> out) const {
   require(std::ssize(out) == config_.context + 1, "a sample is context + 1 tokens");
   const Index first = window_of(index) * config_.context;
   file_.read(first, out);
-  const auto bad =
-      std::ranges::find_if(out, [this](auto token) { return !is_in(token, config_.vocabulary); });
-  if (bad == out.end()) return;
-  fail(
-      "{}: token {} at position {} is outside model.vocab={}; the file was prepared with another "
-      "tokenizer: raise model.vocab above {} or prepare the text again",
-      file_.path().string(), static_cast<std::uint32_t>(*bad), first + (bad - out.begin()),
-      config_.vocabulary, static_cast<std::uint32_t>(*bad));
+  file_.expect_inside(config_.vocabulary, first, out);
 }
 
 std::vector<std::int32_t> Loader::micro_batch(const BatchShape& shape,

@@ -56,7 +56,7 @@ class Loader {
 
   /// Writes the context + 1 tokens of a sample: out[0 .. context-1] is the input, out[1 ..
   /// context] the target. Pre: index >= 0 and out has that size. Throws Error, naming file,
-  /// position and value, for a token outside the vocabulary.
+  /// position and value, for a token outside the vocabulary, or when the file was cut short.
   void sample(Index index, std::span<std::int32_t> out) const;
 
   /// The samples of a micro-batch: tokens [batch, context + 1]. As for sample() and

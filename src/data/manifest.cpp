@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "data/missing.hpp"
@@ -17,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "dos.dataset";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 Index read_count(const json& object, const char* key, Index minimum) {
   const auto& value = object.at(key);
@@ -28,6 +29,17 @@ Index read_count(const json& object, const char* key, Index minimum) {
              value.get<Index>() >= minimum,
          "'{}' must be a whole number of at least {}, is {}", key, minimum, value.dump());
   return value.get<Index>();
+}
+
+/// Of the token file `split`.
+TokenSums read_sums(const json& object, const char* split, Index vocabulary) {
+  const auto text = object.at("xxh3").at(split).get<std::string>();
+  const std::optional<std::uint64_t> checksum = parse_hex(text);
+  expect(checksum.has_value(), "'xxh3.{}' must be 16 hexadecimal digits, is '{}'", split, text);
+  const Index largest = read_count(object.at("largest"), split, 0);
+  expect(largest < vocabulary, "'largest.{}' is {}, outside the vocabulary of {}", split, largest,
+         vocabulary);
+  return {largest, *checksum};
 }
 
 void read_model(const json& object, Manifest& manifest) {
@@ -45,7 +57,7 @@ Manifest parse(const std::string& text) {
   const auto format = object.at("format").get<std::string>();
   expect(format == kFormat, "'format' is '{}', expected '{}'", format, kFormat);
   const Index version = read_count(object, "version", 1);
-  expect(version == kVersion, "'version' is {}, this program reads {}", version, kVersion);
+  expect(version <= kVersion, "'version' is {}, this program reads 1 to {}", version, kVersion);
   Manifest manifest;
   manifest.tokenizer = object.at("tokenizer").get<std::string>();
   expect(manifest.tokenizer == kBytes || manifest.tokenizer == kSentencePiece,
@@ -54,6 +66,10 @@ Manifest parse(const std::string& text) {
   manifest.vocabulary = read_count(object, "vocabulary", 1);
   manifest.train_tokens = read_count(object.at("tokens"), "train", 1);
   manifest.val_tokens = read_count(object.at("tokens"), "val", 1);
+  if (version > 1) {
+    manifest.train_sums = read_sums(object, "train", manifest.vocabulary);
+    manifest.val_sums = read_sums(object, "val", manifest.vocabulary);
+  }
   if (manifest.tokenizer == kSentencePiece) read_model(object, manifest);
   for (const json& source : object.at("sources")) {
     manifest.sources.push_back(
@@ -65,12 +81,19 @@ Manifest parse(const std::string& text) {
 }  // namespace
 
 std::string to_text(const Manifest& manifest) {
+  const bool has_sums = manifest.train_sums && manifest.val_sums;
   nlohmann::ordered_json object{
       {"format", kFormat},
-      {"version", kVersion},
+      {"version", has_sums ? kVersion : 1},
       {"tokenizer", manifest.tokenizer},
       {"vocabulary", manifest.vocabulary},
       {"tokens", {{"train", manifest.train_tokens}, {"val", manifest.val_tokens}}}};
+  if (has_sums) {
+    object["largest"] = {{"train", manifest.train_sums->largest},
+                         {"val", manifest.val_sums->largest}};
+    object["xxh3"] = {{"train", hex_text(manifest.train_sums->checksum)},
+                      {"val", hex_text(manifest.val_sums->checksum)}};
+  }
   if (!manifest.model_file.empty()) {
     object["model"] = {{"file", manifest.model_file},
                        {"bytes", manifest.model_bytes},
@@ -92,6 +115,12 @@ Manifest read_manifest(const std::filesystem::path& path) {
   const std::string text = read_text(path);
   try {
     return parse(text);
+  } catch (const json::parse_error& error) {
+    // Its words quote the file, which may hold anything.
+    fail(
+        "{}: not a dataset manifest: no JSON from byte {} on; write the dataset again with "
+        "prepare_data",
+        path.string(), error.byte);
   } catch (const json::exception& error) {
     fail("{}: not a dataset manifest: {}; write the dataset again with prepare_data", path.string(),
          error.what());

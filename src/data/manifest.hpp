@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/types.hpp"
+#include "data/token_file.hpp"
 
 namespace dos::data {
 
@@ -16,15 +18,19 @@ struct SourceFile {
 };
 
 /// What PREFIX.json says about the token files beside it. The file is JSON:
-///   {"format": "dos.dataset", "version": 1, "tokenizer": "bytes" or "sentencepiece",
+///   {"format": "dos.dataset", "version": 2, "tokenizer": "bytes" or "sentencepiece",
 ///    "vocabulary": 257, "tokens": {"train": 900, "val": 100},
+///    "largest": {"train": 255, "val": 240}, "xxh3": {"train": "0123456789abcdef", "val": ...},
 ///    "model": {"file": "PREFIX.model", "bytes": 1234, "hash": "xxh64:..."} (sentencepiece only),
 ///    "sources": [{"path": "input.txt", "bytes": 1000}]}
+/// Version 1 had neither "largest" nor "xxh3" (TokenSums).
 struct Manifest {
   std::string tokenizer;
   Index vocabulary = 0;
   Index train_tokens = 0;
   Index val_tokens = 0;
+  std::optional<TokenSums> train_sums{};  ///< none in version 1
+  std::optional<TokenSums> val_sums{};
   std::string model_file;  ///< in the manifest's own folder; empty for bytes
   Index model_bytes = 0;
   std::string model_hash;

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/mapped_file.hpp"
 #include "base/nearest.hpp"
 #include "base/units.hpp"
 #include "data/dataset.hpp"
@@ -113,6 +114,32 @@ void create_parents(const std::filesystem::path& path) {
          path.parent_path().string(), error.message());
 }
 
+/// Throws Error when a file that is to be written is one that is to be read, whatever their names.
+void expect_no_overwriting(const DatasetPaths& paths, const PrepareConfig& config) {
+  const auto expect_other = [&](const std::filesystem::path& input,
+                                const std::filesystem::path& output) {
+    std::error_code ignored;
+    expect(!std::filesystem::equivalent(input, output, ignored),
+           "{}: is an input and would be overwritten by {}: choose another --output",
+           input.string(), output.string());
+  };
+  for (const auto& output : {paths.train, paths.val, paths.manifest}) {
+    for (const auto& input : config.inputs) expect_other(input, output);
+    if (!config.model.empty()) expect_other(config.model, output);
+  }
+  // PREFIX.model may be --model's own file.
+  if (config.tokenizer == kSentencePiece)
+    for (const auto& input : config.inputs) expect_other(input, paths.model);
+}
+
+/// The manifest names the model, and is JSON.
+void expect_utf8_name(const PrepareConfig& config) {
+  if (config.tokenizer != kSentencePiece) return;
+  expect(is_utf8(config.output.filename().string()),
+         "--output {}: its name is not UTF-8, as it must be in the manifest: choose another",
+         config.output.string());
+}
+
 /// A manifest of an earlier run must not describe the new token files, not even after a crash.
 void remove_old_manifest(const std::filesystem::path& path) {
   std::error_code error;
@@ -184,6 +211,8 @@ Index split_position(std::string_view text, double val_fraction) {
 PrepareSummary prepare(const PrepareConfig& config, const Progress& progress) {
   config.validate();
   const DatasetPaths paths(config.output);
+  expect_utf8_name(config);
+  expect_no_overwriting(paths, config);
   const auto documents = open_documents(config);
   create_parents(paths.manifest);
   // Created first: an output that cannot be written is told before hours of work, not after.
@@ -209,6 +238,8 @@ PrepareSummary prepare(const PrepareConfig& config, const Progress& progress) {
   Manifest manifest = describe(paths, chosen, documents);
   manifest.train_tokens = summary.train_tokens;
   manifest.val_tokens = summary.val_tokens;
+  manifest.train_sums = train.sums();
+  manifest.val_sums = val.sums();
   manifest_file.write(to_text(manifest));
 
   remove_old_manifest(paths.manifest);

@@ -33,27 +33,32 @@ constexpr const Variant& variant_of(Index vocabulary) {
 constexpr std::size_t kBlock = 16'384;
 
 template <class Stored>
-void append_as(DurableFile& file, std::span<const std::int32_t> tokens) {
-  std::array<Stored, kBlock> block;
-  for (std::size_t first = 0; first < tokens.size(); first += kBlock) {
-    const auto part = tokens.subspan(first, std::min(kBlock, tokens.size() - first));
-    std::ranges::transform(part, block.begin(), [](std::int32_t t) { return Stored(t); });
-    file.write(std::as_bytes(std::span(block).first(part.size())));
+void widen(std::span<const std::byte> stored, std::span<std::int32_t> tokens) {
+  const std::byte* from = stored.data();
+  for (std::int32_t& token : tokens) {
+    Stored narrow;
+    std::memcpy(&narrow, from, sizeof narrow);
+    token = static_cast<std::int32_t>(narrow);
+    from += sizeof narrow;
   }
 }
 
 template <class Stored>
-std::int32_t load(const std::byte* from) {
-  Stored token;
-  std::memcpy(&token, from, sizeof token);
-  return static_cast<std::int32_t>(token);
+Index largest_of(std::span<const std::byte> stored) {
+  Stored most = 0;
+  for (std::size_t at = 0; at < stored.size(); at += sizeof most) {
+    Stored token;
+    std::memcpy(&token, stored.data() + at, sizeof token);
+    most = std::max(most, token);
+  }
+  return Index{most};
 }
 
-MappedFile open(const std::filesystem::path& path) {
+InputFile open(const std::filesystem::path& path) {
   expect(!is_missing(path),
          "{}: missing; data.path must be the PREFIX that prepare_data --output PREFIX was given",
          path.string());
-  return MappedFile(path);
+  return InputFile(path);
 }
 
 }  // namespace
@@ -72,14 +77,15 @@ Header token_header(Index vocabulary, Index tokens) {
 
 TokenFile::TokenFile(const std::filesystem::path& path) : file_(open(path)) {
   const std::string name = path.string();
-  const Index bytes = std::ssize(file_.bytes());
+  const Index bytes = file_.size();
   expect(bytes > 0, "{}: empty file; write it again with prepare_data", name);
   Header header;
   expect(bytes >= kTokenHeaderBytes,
          "{}: {} bytes, too short for the {}-byte header of a token file; write it again with "
          "prepare_data",
          name, bytes, kTokenHeaderBytes);
-  std::memcpy(header.data(), file_.bytes().data(), sizeof header);
+  expect(file_.read(0, std::as_writable_bytes(std::span(header))) == kTokenHeaderBytes,
+         "{}: was cut short; copy or write it again", name);
   expect(header[0] == kNarrow.magic || header[0] == kWide.magic,
          "{}: not a token file (magic number {}, expected {} or {}); prepare the text with "
          "prepare_data",
@@ -108,15 +114,82 @@ std::int32_t TokenFile::operator[](Index position) const {
   return token;
 }
 
+Index TokenFile::width() const noexcept {
+  return narrow_ ? kNarrow.token_bytes : kWide.token_bytes;
+}
+
+void TokenFile::load(Index first, std::span<std::byte> stored) const {
+  const Index found = file_.read(kTokenHeaderBytes + first * width(), stored);
+  expect(
+      found == std::ssize(stored),
+      "{}: was cut short while it is in use: {} tokens were there, from {} on they are gone; put "
+      "the file back and continue with --resume",
+      path().string(), size_, first + found / width());
+}
+
 void TokenFile::read(Index first, std::span<std::int32_t> out) const {
   require(first >= 0 && first <= size_ && std::ssize(out) <= size_ - first,
           "tokens outside the token file");
-  const std::byte* from = file_.bytes().data() + kTokenHeaderBytes;
-  const Index width = narrow_ ? kNarrow.token_bytes : kWide.token_bytes;
-  from += first * width;
-  for (std::int32_t& token : out) {
-    token = narrow_ ? load<std::uint16_t>(from) : load<std::uint32_t>(from);
-    from += width;
+  std::array<std::byte, kBlock * sizeof(std::int32_t)> buffer;
+  while (!out.empty()) {
+    const auto part = out.first(std::min(kBlock, out.size()));
+    const auto stored = std::span(buffer).first(part.size() * static_cast<std::size_t>(width()));
+    load(first, stored);
+    narrow_ ? widen<std::uint16_t>(stored, part) : widen<std::uint32_t>(stored, part);
+    first += std::ssize(part);
+    out = out.subspan(part.size());
+  }
+}
+
+void TokenFile::expect_inside(Index vocabulary, Index first,
+                              std::span<const std::int32_t> tokens) const {
+  const auto outside = [vocabulary](std::int32_t token) {
+    return static_cast<std::uint32_t>(token) >= static_cast<std::uint64_t>(vocabulary);
+  };
+  const auto bad = std::ranges::find_if(tokens, outside);
+  if (bad == tokens.end()) return;
+  fail(
+      "{}: token {} at position {} is outside model.vocab={}; the file is damaged or was prepared "
+      "with another tokenizer: copy it again, prepare the text again, or raise model.vocab above "
+      "{}",
+      path().string(), static_cast<std::uint32_t>(*bad), first + (bad - tokens.begin()), vocabulary,
+      static_cast<std::uint32_t>(*bad));
+}
+
+std::optional<TokenSums> TokenFile::check(Index vocabulary, const std::stop_token& stop) const {
+  // Large enough for the disk, small enough for the cache.
+  constexpr Index kPiece = Index{1} << 18;
+  std::vector<std::byte> buffer(static_cast<std::size_t>(kPiece * width()));
+  Checksum checksum;
+  Index largest = -1;
+  for (Index first = 0; first < size_; first += kPiece) {
+    if (stop.stop_requested()) return std::nullopt;
+    const Index count = std::min(kPiece, size_ - first);
+    const auto stored = std::span(buffer).first(static_cast<std::size_t>(count * width()));
+    load(first, stored);
+    checksum.update(stored);
+    const Index most =
+        narrow_ ? largest_of<std::uint16_t>(stored) : largest_of<std::uint32_t>(stored);
+    if (most >= vocabulary) {
+      std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+      narrow_ ? widen<std::uint16_t>(stored, tokens) : widen<std::uint32_t>(stored, tokens);
+      expect_inside(vocabulary, first, tokens);
+    }
+    largest = std::max(largest, most);
+  }
+  return TokenSums{largest, checksum.value()};
+}
+
+template <class Stored>
+void TokenWriter::append_as(std::span<const std::int32_t> tokens) {
+  std::array<Stored, kBlock> block;
+  for (std::size_t first = 0; first < tokens.size(); first += kBlock) {
+    const auto part = tokens.subspan(first, std::min(kBlock, tokens.size() - first));
+    std::ranges::transform(part, block.begin(), [](std::int32_t t) { return Stored(t); });
+    const auto stored = std::as_bytes(std::span(block).first(part.size()));
+    file_.write(stored);
+    checksum_.update(stored);
+    largest_ = std::max(largest_, Index{std::ranges::max(part)});
   }
 }
 
@@ -135,9 +208,9 @@ void TokenWriter::append(std::span<const std::int32_t> tokens) {
          path_.string(), bad == tokens.end() ? 0 : *bad, size_ + (bad - tokens.begin()),
          vocabulary_);
   if (variant_of(vocabulary_).token_bytes == kNarrow.token_bytes) {
-    append_as<std::uint16_t>(file_, tokens);
+    append_as<std::uint16_t>(tokens);
   } else {
-    append_as<std::uint32_t>(file_, tokens);
+    append_as<std::uint32_t>(tokens);
   }
   size_ += std::ssize(tokens);
 }

@@ -4,8 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <stop_token>
 
+#include "base/checksum.hpp"
 #include "base/file.hpp"
 #include "base/types.hpp"
 
@@ -25,10 +28,18 @@ inline constexpr Index kNarrowVocabulary = 65'536;
 /// The header of a file of `tokens` tokens. Pre: vocabulary > 0, tokens >= 0.
 std::array<std::int32_t, 256> token_header(Index vocabulary, Index tokens);
 
-/// A token file mapped read-only; reading is thread-safe. The constructor throws Error, naming the
-/// file and the remedy, when the file is missing, empty, cut short, too long, without tokens, or
-/// not a token file of a known version. The tokens themselves are not checked: the vocabulary is
-/// not in the file.
+/// What can be said of a token file's tokens when all of them have been seen.
+struct TokenSums {
+  Index largest = -1;          ///< the largest token; -1 without tokens
+  std::uint64_t checksum = 0;  ///< xxh3 of the tokens as they are stored, without the header
+
+  bool operator==(const TokenSums&) const = default;
+};
+
+/// A token file, read piece by piece; reading is thread-safe. The constructor throws Error, naming
+/// the file and the remedy, when the file is missing, empty, cut short, too long, without tokens,
+/// or not a token file of a known version. The tokens themselves are not checked: the vocabulary
+/// is not in the file.
 class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path& path);
@@ -37,12 +48,23 @@ class TokenFile {
   [[nodiscard]] Index size() const noexcept { return size_; }
   /// Pre: 0 <= position < size(). A uint32 token above 2^31 - 1 reads as a negative number.
   [[nodiscard]] std::int32_t operator[](Index position) const;
-  /// Copies tokens first .. first + out.size() - 1. Pre: they lie inside the file.
+  /// Copies tokens first .. first + out.size() - 1. Pre: they lie inside the file. Throws Error
+  /// when they do no longer, because somebody has cut the file short.
   void read(Index first, std::span<std::int32_t> out) const;
+  /// Throws Error, naming the file, position and value, for the first token outside the vocabulary;
+  /// `tokens` were read from position `first` on.
+  void expect_inside(Index vocabulary, Index first, std::span<const std::int32_t> tokens) const;
+  /// Reads all tokens, as fast as the disk gives them. Throws as read() and expect_inside() do;
+  /// nullopt when it was stopped.
+  [[nodiscard]] std::optional<TokenSums> check(Index vocabulary, const std::stop_token& stop) const;
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
 
  private:
-  MappedFile file_;
+  [[nodiscard]] Index width() const noexcept;
+  /// The stored bytes of tokens from `first` on. Throws Error when they are gone.
+  void load(Index first, std::span<std::byte> stored) const;
+
+  InputFile file_;
   Index size_ = 0;
   bool narrow_ = true;
 };
@@ -59,11 +81,18 @@ class TokenWriter {
   void commit();
 
   [[nodiscard]] Index size() const noexcept { return size_; }
+  /// Of the tokens appended so far.
+  [[nodiscard]] TokenSums sums() const { return {largest_, checksum_.value()}; }
 
  private:
+  template <class Stored>
+  void append_as(std::span<const std::int32_t> tokens);
+
   std::filesystem::path path_;
   Index vocabulary_;
   Index size_ = 0;
+  Index largest_ = -1;
+  Checksum checksum_;
   DurableFile file_;
 };
 

@@ -42,6 +42,15 @@ std::size_t utf8_character(std::string_view text) {
   return length > 1 && out_of_range(first, byte_at(text, 1)) ? 0 : length;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_character(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::size_t utf8_boundary(std::string_view text, std::size_t wanted) {
   require(wanted <= text.size(), "boundary outside the text");
   for (std::size_t back = 1; back <= 3 && back <= wanted; ++back) {

@@ -11,6 +11,9 @@ namespace dos::data {
 /// above U+10FFFF.
 std::size_t utf8_character(std::string_view text);
 
+/// Whether all of `text` is well-formed UTF-8.
+bool is_utf8(std::string_view text);
+
 /// The largest position <= `wanted` that does not split a UTF-8 character of `text`. Where the
 /// text is not UTF-8 this is `wanted` itself. Pre: wanted <= text.size().
 std::size_t utf8_boundary(std::string_view text, std::size_t wanted);

@@ -257,6 +257,14 @@ bool CheckpointStore::owns(const fs::path& checkpoint) const {
   return fs::equivalent(fs::absolute(checkpoint, error).parent_path(), folder_, error);
 }
 
+std::optional<Index> CheckpointStore::step_of_folder(const fs::path& folder) {
+  std::error_code ignored;
+  std::string name = fs::canonical(folder, ignored).filename().string();
+  for (const std::string_view suffix : {kStagingSuffix, kRefugeSuffix})
+    if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  return step_of(name);
+}
+
 std::vector<Index> CheckpointStore::steps() const {
   std::vector<Index> result;
   for (const std::string& name : entries()) {

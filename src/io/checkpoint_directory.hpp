@@ -74,6 +74,10 @@ class CheckpointStore {
   /// Complete checkpoints, ascending.
   [[nodiscard]] std::vector<Index> steps() const;
 
+  /// The step that a checkpoint's folder (or a link to it) is named after; nullopt when a person
+  /// has given it another name.
+  static std::optional<Index> step_of_folder(const std::filesystem::path& folder);
+
   /// The folder that "last", "best", a step number, or a path names; a path may be a checkpoint or
   /// another run's OUT, whose `last` is taken. Throws Error when there is none.
   [[nodiscard]] std::filesystem::path resolve(const std::string& selector) const;

@@ -7,9 +7,11 @@
 #include <system_error>
 #include <utility>
 
+#include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "io/checksum.hpp"
+#include "base/log.hpp"
+#include "io/checkpoint_directory.hpp"
 #include "io/json_field.hpp"
 
 namespace dos::io {
@@ -66,11 +68,44 @@ const FileRecord& record_of(const SafetensorsFile& file, const Manifest& manifes
   fail("{}: the checkpoint's manifest lists no file '{}'; {}", file.path().string(), name, kRemedy);
 }
 
+constexpr const char* kChecksumKey = "xxh3";
+
+/// Format 1 had no checksum: a document that has one and says 1 was damaged.
+void expect_intact(const json& document, Index format, const std::string& path) {
+  const JsonField root(document, path, kRemedy);
+  if (format < kManifestFormat) {
+    expect(!document.contains(kChecksumKey), "{}: format {} has no '{}'; {}", path, format,
+           kChecksumKey, kRemedy);
+    log::warn("{}: of format {}, without a checksum of its own: damage to it cannot be noticed",
+              path, format);
+    return;
+  }
+  const std::uint64_t expected = hex_word(root.member(kChecksumKey));
+  const std::uint64_t found = manifest_checksum(document);
+  expect(found == expected, "{}: its content has checksum {}, but it says {}; {}", path,
+         hex_text(found), hex_text(expected), kRemedy);
+}
+
+/// The folder of a run's checkpoint is named after its step.
+void expect_folder_of(Index step, const std::filesystem::path& folder, const std::string& path) {
+  const std::optional<Index> named = CheckpointStore::step_of_folder(folder);
+  expect(!named || *named == step,
+         "{}: is of step {}, its folder is named after step {}: rename the folder back, or resume "
+         "from another one",
+         path, step, named.value_or(0));
+}
+
 std::string place_of(const SafetensorsFile& file, const std::string& tensor) {
   return fmt::format("{}: tensor '{}'", file.path().string(), one_line(tensor));
 }
 
 }  // namespace
+
+std::uint64_t manifest_checksum(json document) {
+  document.erase(kChecksumKey);
+  const std::string text = document.dump();
+  return checksum_of(std::as_bytes(std::span(text)));
+}
 
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest) {
   require(manifest.step >= 0 && manifest.samples_consumed >= 0, "counts are not negative");
@@ -82,18 +117,20 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& manifes
   }
   json files = json::array();
   for (const FileRecord& file : manifest.files) files.push_back(to_json(file));
-  const nlohmann::ordered_json document{{"format", kManifestFormat},
-                                        {"step", manifest.step},
-                                        {"seed", manifest.seed},
-                                        {"samples_consumed", manifest.samples_consumed},
-                                        {"best_validation_loss", std::move(loss)},
-                                        {"configuration", manifest.configuration},
-                                        {"tokenizer", manifest.tokenizer},
-                                        {"architecture", manifest.architecture},
-                                        {"files", std::move(files)}};
+  nlohmann::ordered_json document{{"format", kManifestFormat},
+                                  {"step", manifest.step},
+                                  {"seed", manifest.seed},
+                                  {"samples_consumed", manifest.samples_consumed},
+                                  {"best_validation_loss", std::move(loss)},
+                                  {"configuration", manifest.configuration},
+                                  {"tokenizer", manifest.tokenizer},
+                                  {"data", manifest.data},
+                                  {"architecture", manifest.architecture},
+                                  {"files", std::move(files)}};
   const std::filesystem::path path = folder / kManifestName;
   std::string text;
   try {
+    document[kChecksumKey] = hex_text(manifest_checksum(document));
     text = document.dump(1) + "\n";
   } catch (const json::exception& error) {
     fail("{}: a text of the configuration is not UTF-8 ({}); rename what it names", path.string(),
@@ -111,8 +148,8 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   const json document = parse_json_object(read_text(path), path.string(), kRemedy);
   const JsonField root(document, path.string(), kRemedy);
   const Index format = root.member("format").index();
-  expect(format == kManifestFormat,
-         "{}: format {}, but this program reads format {}; use the release that wrote it",
+  expect(format >= 1 && format <= kManifestFormat,
+         "{}: format {}, but this program reads formats 1 to {}; use the release that wrote it",
          path.string(), format, kManifestFormat);
   Manifest manifest;
   manifest.step = root.member("step").index();
@@ -122,9 +159,12 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   if (!loss.value().is_null()) manifest.best_validation_loss = loss.number();
   manifest.configuration = root.member("configuration").value();
   manifest.tokenizer = root.member("tokenizer").value();
+  if (format > 1) manifest.data = root.member("data").value();
   manifest.architecture = root.member("architecture").object();
   for (const JsonField& file : root.member("files").elements())
     manifest.files.push_back(parse_file(file));
+  expect_intact(document, format, path.string());
+  expect_folder_of(manifest.step, folder, path.string());
   return manifest;
 }
 

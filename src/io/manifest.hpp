@@ -34,22 +34,30 @@ struct Manifest {
   std::optional<double> best_validation_loss;
   nlohmann::json configuration;
   nlohmann::json tokenizer;
+  nlohmann::json data;  ///< what it was trained on; null in format 1
   nlohmann::json architecture = nlohmann::json::object();
   std::vector<FileRecord> files;
 
   bool operator==(const Manifest&) const = default;
 };
 
-inline constexpr Index kManifestFormat = 1;
+inline constexpr Index kManifestFormat = 2;
 inline constexpr const char* kManifestName = "manifest.json";
 
-/// Writes FOLDER/manifest.json durably. Pre: step and samples are not negative, the loss is finite,
-/// the architecture is an object, file names are plain names. Throws Error when it cannot be
-/// written.
+/// The checksum of a manifest's content, whatever its spaces, line ends and order of keys: xxh3 of
+/// the document without its member "xxh3", as compact JSON with sorted keys. Throws nlohmann's
+/// exception for text that is not UTF-8.
+std::uint64_t manifest_checksum(nlohmann::json document);
+
+/// Writes FOLDER/manifest.json durably, with its checksum in "xxh3". Pre: step and samples are not
+/// negative, the loss is finite, the architecture is an object, file names are plain names. Throws
+/// Error when it cannot be written.
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
 /// Reads FOLDER/manifest.json. Throws Error "FILE: field 'a.b': what; remedy" when it is missing,
-/// not JSON, of another format version, or a field is missing or of another type.
+/// not JSON, of another format version, a field is missing or of another type, or anything is not
+/// as it was written; a manifest of format 1 has no checksum of itself and is read with a warning.
+/// A folder named after another step than the manifest's is refused, too.
 Manifest read_manifest(const std::filesystem::path& folder);
 
 /// Throws Error, naming the first key that differs and both values, unless the checkpoint in

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.hpp"
+#include "base/mapped_file.hpp"
 #include "base/types.hpp"
 
 namespace dos::io {

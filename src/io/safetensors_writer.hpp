@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checksum.hpp"
 #include "base/file.hpp"
-#include "io/checksum.hpp"
 #include "io/safetensors.hpp"
 
 namespace dos::io {

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "data/utf8.hpp"
 #include "models/registry.hpp"
 #include "rt/cuda.hpp"
 #include "rt/device.hpp"
@@ -179,10 +180,15 @@ void TrainConfig::validate() const {
   expect(!data.path.empty(),
          "data.path is not set: give the prefix of a token file that prepare_data made");
   TrainConfig copy = *this;
-  for (const Key& key : keys_of(copy))
+  for (const Key& key : keys_of(copy)) {
     if (auto* const* number = std::get_if<double*>(&key.value))
       expect(std::isfinite(static_cast<float>(**number)),
              "{} must be a finite number of single precision, got {}", key.name, **number);
+    // Checkpoints and run.json hold it, and are JSON.
+    if (auto* const* text = std::get_if<std::string*>(&key.value))
+      expect(data::is_utf8(**text), "{} = '{}' is not UTF-8: rename what it names", key.name,
+             **text);
+  }
   expect_between("model.layers", model.layers, 0, kMostLayers);
   expect_model_size("model.width", model.width);
   expect_model_size("model.heads", model.heads);

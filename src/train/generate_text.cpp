@@ -15,20 +15,32 @@
 #include "sched_starpu/policies.hpp"
 #include "train/checkpoint.hpp"
 #include "train/generator.hpp"
+#include "train/run_data.hpp"
 
 namespace dos::train {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
-std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options) {
-  if (!options.data_prefix.empty()) return data::load_tokenizer(options.data_prefix);
-  const std::filesystem::path prefix = options.out / kTokenizerPrefix;
+/// The tokenizer that the model was trained with, as far as the checkpoint says.
+std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options,
+                                                const CheckpointReader& checkpoint) {
+  const bool is_own = options.data_prefix.empty();
+  const data::DatasetPaths paths(is_own ? options.out / kTokenizerPrefix
+                                        : std::filesystem::path(options.data_prefix));
   expect(
-      std::filesystem::exists(data::DatasetPaths(prefix).manifest),
+      !is_own || std::filesystem::exists(paths.manifest),
       "{}: the run has no tokenizer of its own: name a data set made by prepare_data with --data",
       options.out.string());
-  return data::load_tokenizer(prefix);
+  const data::Manifest manifest = data::read_manifest(paths.manifest);
+  const nlohmann::json& trained = checkpoint.manifest().tokenizer;
+  const nlohmann::json present = describe_tokenizer(manifest);
+  expect(!trained.is_object() || trained == present,
+         "{}: describes tokenizer {}, but the model was trained with {}: name the data set it was "
+         "trained on with --data{}",
+         paths.manifest.string(), present.dump(), trained.dump(),
+         is_own ? "" : ", or leave that out");
+  return data::make_tokenizer(manifest, paths.manifest);
 }
 
 /// Bytes at the end of `text` that may still change: part of a UTF-8 sequence, or the replacement
@@ -86,7 +98,7 @@ void generate_text(const GenerateOptions& options) {
   expect(!options.prompt.empty(), "--prompt is empty: give at least one character");
   const Sampler sampler(options.sampling);
   const CheckpointReader checkpoint(options.out, options.checkpoint);
-  const auto tokenizer = find_tokenizer(options);
+  const auto tokenizer = find_tokenizer(options, checkpoint);
   expect(
       tokenizer->vocabulary() <= checkpoint.model().vocabulary,
       "the tokenizer has {} tokens, the model {}: name the data set it was trained on with --data",

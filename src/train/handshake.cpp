@@ -7,6 +7,7 @@
 
 #include "data/manifest.hpp"
 #include "dist/gather.hpp"
+#include "train/run_data.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
@@ -17,17 +18,6 @@ constexpr std::array kOfTheNode{"/train/workers",    "/train/opencl_devices", "/
                                 "/data/path",        "/sched/stride",         "/sched/share",
                                 "/sched/window",     "/sched/resident",       "/sched/fallback",
                                 "/dist/gpu_messages"};
-
-nlohmann::json describe(const data::TokenFile& file) {
-  // Its ends, so that another file of the same length is found without reading all of it.
-  constexpr Index kSample = 64;
-  const Index count = std::min(kSample, file.size());
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(2 * count));
-  const auto both = std::span(tokens);
-  file.read(0, both.first(static_cast<std::size_t>(count)));
-  file.read(file.size() - count, both.last(static_cast<std::size_t>(count)));
-  return {{"tokens", file.size()}, {"first_and_last", tokens}};
-}
 
 std::string cut(std::string text) {
   constexpr std::size_t kMost = 80;
@@ -59,14 +49,13 @@ nlohmann::json agreement_of(const TrainConfig& config, const models::ModelConfig
     const nlohmann::json::json_pointer place(key);
     shared[place.parent_pointer()].erase(place.back());
   }
+  nlohmann::json identity = describe_data(dataset);
+  identity["manifest"] =
+      dataset.manifest ? nlohmann::json(data::to_text(*dataset.manifest)) : nullptr;
   return {{"program", {{"version", program_version()}, {"revision", source_revision()}}},
           {"configuration", shared},
           {"model", to_json(model)},
-          {"data",
-           {{"train", describe(dataset.train)},
-            {"val", describe(dataset.val)},
-            {"manifest",
-             dataset.manifest ? nlohmann::json(data::to_text(*dataset.manifest)) : nullptr}}},
+          {"data", std::move(identity)},
           {"checkpoint", checkpoint}};
 }
 

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -17,9 +16,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
-#include "base/units.hpp"
 #include "codelets/all.hpp"
-#include "codelets/matrix/gemm_bf16.hpp"
 #include "dist/exchange_watch.hpp"
 #include "dist/gather.hpp"
 #include "dist/owners.hpp"
@@ -32,100 +29,21 @@
 #include "train/explain.hpp"
 #include "train/fit.hpp"
 #include "train/handshake.hpp"
+#include "train/launch_report.hpp"
 #include "train/memory_advice.hpp"
 #include "train/message_memory.hpp"
+#include "train/output_folder.hpp"
 #include "train/preparation.hpp"
 #include "train/rank_place.hpp"
 #include "train/rank_weights.hpp"
+#include "train/run_data.hpp"
 #include "train/run_info.hpp"
 #include "train/tracing.hpp"
 #include "train/trainer.hpp"
+#include "train/verification.hpp"
 
 namespace dos::train {
 namespace {
-
-/// Refuses an output folder that holds another run than the one to be continued.
-void expect_unused_output(const LaunchOptions& options,
-                          const std::optional<CheckpointReader>& checkpoint) {
-  const io::CheckpointStore store(options.out);
-  if (checkpoint ? store.owns(checkpoint->folder()) : options.resume == "auto") return;
-  const bool used = std::filesystem::exists(options.out / "metrics.jsonl") || store.last();
-  expect(!used, "--out {} already holds a run: continue it with --resume, or choose another folder",
-         options.out.string());
-}
-
-void create_output(const std::filesystem::path& out) {
-  std::error_code error;
-  std::filesystem::create_directories(out, error);
-  expect(!error, "--out {}: cannot create the folder: {}; choose a writable place", out.string(),
-         error.message());
-}
-
-nlohmann::json describe_tokenizer(const std::optional<data::Manifest>& dataset) {
-  if (!dataset) return nullptr;
-  return {{"kind", dataset->tokenizer},
-          {"vocabulary", dataset->vocabulary},
-          {"model_hash", dataset->model_hash}};
-}
-
-/// Copies the data set's tokenizer into the output folder, so that the run can be used when the
-/// data set is gone.
-void keep_tokenizer(const std::string& prefix, const std::optional<data::Manifest>& dataset,
-                    const std::filesystem::path& out) {
-  if (!dataset) return;
-  const data::DatasetPaths target(out / kTokenizerPrefix);
-  data::Manifest manifest = *dataset;
-  if (!manifest.model_file.empty()) {
-    write_durably(target.model, read_text(data::DatasetPaths(prefix).model));
-    manifest.model_file = target.model.filename().string();
-  }
-  write_durably(target.manifest, data::to_text(manifest));
-}
-
-/// "fp32", "bf16 with fp32 gradients" or "bf16 with bf16 gradients".
-std::string describe_precision(const TrainConfig& config) {
-  const TrainConfig::Train& train = config.train;
-  if (config.parameter_types().working == DType::kF32) return train.precision;
-  return fmt::format("{} with {} gradients", train.precision, train.gradient_precision);
-}
-
-void report_start(const TrainConfig& config, const models::ModelConfig& model,
-                  const tensor::Layout& layout, const rt::Session& session, const RankShare& share,
-                  const MessageMemory& messages) {
-  log::info(
-      "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters in "
-      "{} subgroups, {}",
-      model.architecture, model.layers, model.width, model.heads, model.context, model.vocabulary,
-      static_cast<double>(layout.parameter_count()) / 1e6, layout.subgroups.size(),
-      describe_precision(config));
-  log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
-            session.scheduler(), session.cpu_workers(), platform::blas::core_type());
-  if (share.ranks > 1)
-    log::info("{} ranks, dist.zero = {}; {}; {}", share.ranks, share.zero,
-              platform::MpiEnvironment::library_version(), messages.words);
-  if (config.parameter_types().working == DType::kBF16)
-    log::info("BF16 products: {}", codelets::bf16_products());
-}
-
-void report_end(const TrainConfig& config, const TrainResult& result,
-                const std::filesystem::path& out) {
-  const auto shown = [](const std::optional<double>& loss) {
-    return loss ? fmt::format("{:.9g}", *loss) : std::string("none");
-  };
-  fmt::print("step {}  training loss {}  validation loss {}  best {}\n", result.step,
-             shown(result.loss), shown(result.validation_loss), shown(result.best_validation_loss));
-  if (result.stopped_by != nullptr)
-    fmt::print("stopped by {} after step {} of {}; continue with --out {} --resume\n",
-               result.stopped_by, result.step, config.train.steps, out.string());
-}
-
-/// What messages have cost this rank so far.
-void report_messages(dist::Exchange& exchange) {
-  const dist::Traffic sent = exchange.sent();
-  const Index bytes = std::accumulate(sent.bytes.begin(), sent.bytes.end(), Index{0});
-  log::info("rank {} has sent {}; the thread for messages used {:.1f} % of a core", exchange.rank(),
-            format_bytes(bytes), 100 * exchange.processor_share());
-}
 
 /// Throws Error unless StarPU has the workers that are configured.
 void expect_workers(const TrainConfig& config, const rt::Session& session, bool cuda) {
@@ -249,7 +167,7 @@ std::unique_ptr<DeviceWatch> start_device_watch(const LaunchOptions& options,
 }
 
 void train(const LaunchOptions& options, const Company& company, Preparation run,
-           rt::Session& session, const Room& room) {
+           rt::Session& session, const Room& room, const data::Verification* verification) {
   const auto& [place, share, exchange] = company;
   const TraceTarget traced{.folder = options.trace, .share = share, .exchange = exchange};
   const std::unique_ptr<trace::Recorder> recorder =
@@ -261,14 +179,17 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
   if (exchange != nullptr && memory.gpu)
     exchange->prepare_thread(
         [device = rt::cuda_device_of(memory.gpu->worker)] { rt::use_cuda_device(device); });
-  const std::optional<data::Manifest> manifest = run.dataset.manifest;
+  const nlohmann::json tokenizer = describe_tokenizer(run.dataset.manifest);
+  const nlohmann::json identity = describe_data(run.dataset);
   // Lives longer than the trainer, whose destructor waits for all tasks.
   const auto watch = start_device_watch(options, company, run, session, room);
   Trainer trainer(session, {.config = run.config,
                             .model = run.model,
                             .out = options.out,
                             .dataset = std::move(run.dataset),
-                            .tokenizer = describe_tokenizer(manifest),
+                            .tokenizer = tokenizer,
+                            .data = identity,
+                            .verification = verification,
                             .quiet = options.quiet,
                             .share = share,
                             .exchange = exchange,
@@ -280,8 +201,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation run
     run.checkpoint ? trainer.resume(*run.checkpoint) : trainer.start_fresh();
     const bool writes = share.rank == 0;
     if (writes) {
-      create_output(options.out);
-      keep_tokenizer(run.config.data.path, manifest, options.out);
+      claim_output(options, run.checkpoint, run.lock);
+      run.tokenizer.write();
       nlohmann::json info =
           describe_run(run.config, run.model, session.scheduler(), session.cpu_workers());
       info["ranks"] = share.ranks;
@@ -313,6 +234,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   TrainConfig& config = run.config;
   const RankShare& share = company.share;
   const bool prints = share.rank == 0;
+  const auto verification = start_verification(options, run, company.place);
   platform::blas::use_one_thread();
   sched_starpu::configure(config.scheduling(share.ranks));
   rt::SessionConfig wanted{.scheduler = options.scheduler,
@@ -336,6 +258,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   // A dry run shows what does not fit, too.
   if (!options.dry_run || config.train.fit == "auto")
     config = fitted(run, room, share, company.exchange);
+  wait_for_verification(options, run, verification.get(), company.exchange);
   if (options.dry_run) {
     if (prints)
       fmt::print("precision: {}\n{}", describe_precision(config),
@@ -350,7 +273,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
                  run.checkpoint->manifest().step);
     return;
   }
-  train(options, company, std::move(run), session, room);
+  train(options, company, std::move(run), session, room, verification.get());
 }
 
 void launch_together(LaunchOptions options, const RankPlace& place, dist::Exchange& exchange) {
@@ -371,12 +294,16 @@ void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
     expect(!options.trace.empty(), "--trace-steps needs --trace DIR");
     static_cast<void>(trace::parse_step_range(options.trace_steps));
   }
+  expect(!options.new_data || options.resume, "--new-data needs --resume");
   // Before there is an exchange: all ranks take part, and nothing else may call MPI then.
   const RankPlace place = find_rank_place();
   if (mpi.size() == 1) {
     const RankShare alone;
+    std::unique_ptr<io::RunLock> lock = lock_output(options);
+    Preparation run = prepare(options, 1);
+    run.lock = std::move(lock);
     return launch_prepared(options, {.place = place, .share = alone, .exchange = nullptr},
-                           prepare(options, 1));
+                           std::move(run));
   }
   dist::Exchange exchange(mpi, {});
   const dist::ExchangeWatch watch(exchange, &end_hanging_run);

@@ -21,6 +21,8 @@ struct LaunchOptions {
   bool dry_run = false;
   bool explain = false;  ///< print at the end what the scheduler planned and did
   bool quiet = false;
+  bool verify = false;             ///< read all of the data before the start
+  bool new_data = false;           ///< go on with another data set than the checkpoint's
   std::filesystem::path trace;     ///< folder of the trace; "": none
   std::string trace_steps;         ///< "A:B"; "": all
   std::filesystem::path machines;  ///< folder of what calibrate measured, for dist.weights = auto

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/metrics.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <string_view>
 
 #include "base/error.hpp"
-#include "base/file.hpp"
+#include "train/metrics_history.hpp"
 
 namespace dos::train {
 namespace {
@@ -26,13 +27,6 @@ double busy_ms_of(std::span<const rt::TaskRecord> records, rt::Phase a, rt::Phas
   for (rt::TaskRecord& record : joined)
     if (record.tag.phase == b) record.tag.phase = a;
   return rt::busy_ms(joined, a);
-}
-
-/// The step of a whole line, or -1 for a torn one.
-Index step_of(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return -1;
-  return json["step"].get<Index>();
 }
 
 }  // namespace
@@ -73,22 +67,24 @@ void StepClock::measure(std::span<const rt::TaskRecord> records, StepMetrics& me
 }
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, Index last_step) : path_(path) {
-  if (std::filesystem::exists(path_)) {
-    std::string kept;
-    std::istringstream lines(read_text(path_));
-    for (std::string line; std::getline(lines, line);) {
-      const Index step = step_of(line);
-      if (step >= 0 && step <= last_step) kept += line + "\n";
-    }
-    write_durably(path_, kept);
-  }
-  file_.open(path_, std::ios::app);
-  if (!file_) fail_errno(path_.string() + ": cannot write", errno);
+  keep_metrics_until(path_, last_step);
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail_errno(path_.string() + ": cannot write", errno);
+}
+
+MetricsFile::~MetricsFile() {
+  ::close(descriptor_);
 }
 
 void MetricsFile::write(const std::string& line) {
-  file_ << line << '\n' << std::flush;
-  if (!file_) fail_errno(path_.string() + ": cannot write", errno);
+  const std::string text = line + '\n';
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const ssize_t count = ::write(descriptor_, rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_errno(path_.string() + ": cannot write", errno);
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
 }
 
 }  // namespace dos::train

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,16 +57,19 @@ class StepClock {
 /// a killed run has all its lines, a machine without power may lose the last ones.
 class MetricsFile {
  public:
-  /// Appends to the file; lines of steps after `last_step` (of a run that went further before it
-  /// was resumed from there) and a torn last line are removed first. Throws Error when it cannot.
+  /// Appends to the file, which is first made the history of a run that goes on after `last_step`
+  /// (metrics_history.hpp). Throws Error when it cannot.
   MetricsFile(const std::filesystem::path& path, Index last_step);
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+  ~MetricsFile();
 
   /// Throws Error naming the file when the disk is full, say.
   void write(const std::string& line);
 
  private:
   std::filesystem::path path_;
-  std::ofstream file_;
+  int descriptor_ = -1;
 };
 
 }  // namespace dos::train

@@ -11,6 +11,7 @@
 #include "train/config_file.hpp"
 #include "train/estimate.hpp"
 #include "train/handshake.hpp"
+#include "train/output_folder.hpp"
 #include "train/rank_weights.hpp"
 #include "train/run_info.hpp"
 
@@ -40,17 +41,12 @@ TrainConfig merge(const LaunchOptions& options, const std::optional<CheckpointRe
   return config;
 }
 
-/// Throws Error unless both token files are long enough for the model. prepare_data has checked the
-/// tokens of its files; those of others are checked here, before days of training.
+/// Throws Error unless both token files are long enough for the model.
 void expect_suitable(const data::Dataset& dataset, const models::ModelConfig& model) {
-  for (const data::TokenFile* file : {&dataset.train, &dataset.val}) {
-    const data::Loader loader(
+  for (const data::TokenFile* file : {&dataset.train, &dataset.val})
+    static_cast<void>(data::Loader(
         data::TokenFile(file->path()),
-        {.context = model.context, .vocabulary = model.vocabulary, .seed = 0, .shuffle = false});
-    if (dataset.manifest) continue;
-    std::vector<std::int32_t> sample(static_cast<std::size_t>(model.context) + 1);
-    for (Index window = 0; window < loader.windows(); ++window) loader.sample(window, sample);
-  }
+        {.context = model.context, .vocabulary = model.vocabulary, .seed = 0, .shuffle = false}));
 }
 
 }  // namespace
@@ -66,6 +62,9 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
   if (config.dist.weights != kAutoWeights)
     static_cast<void>(dist::parse_weights("dist.weights", config.dist.weights, ranks));
   data::Dataset dataset = data::open_dataset(config.data.path);
+  if (checkpoint) expect_data_of(*checkpoint, dataset, config.data.path, options.new_data);
+  const bool continues = checkpoint && io::CheckpointStore(options.out).owns(checkpoint->folder());
+  KeptTokenizer tokenizer(config.data.path, dataset.manifest, options.out, continues);
   models::ModelConfig model =
       config.resolve_model(dataset.manifest ? dataset.manifest->vocabulary : 0);
   expect_countable(model, config.run_shape(/*workers=*/config.train.batch));
@@ -75,15 +74,18 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
   tensor::Layout layout =
       optim::cut_into_subgroups(models::find_architecture(model.architecture).parameters(model),
                                 config.sched.subgroup_params, config.decay_groups());
-  return {std::move(checkpoint), std::move(config), std::move(dataset), std::move(model),
-          std::move(layout)};
+  return {std::move(checkpoint), std::move(config), std::move(dataset),
+          std::move(model),      std::move(layout), std::move(tokenizer)};
 }
 
 Preparation prepare_together(const LaunchOptions& options, dist::Exchange& exchange) {
   std::optional<Preparation> mine;
   RankStart start;
   try {
+    std::unique_ptr<io::RunLock> lock;
+    if (exchange.rank() == 0) lock = lock_output(options);
     mine.emplace(prepare(options, exchange.ranks()));
+    mine->lock = std::move(lock);
     const nlohmann::json checkpoint =
         mine->checkpoint ? nlohmann::json(mine->checkpoint->manifest().step) : nullptr;
     start.agreement = agreement_of(mine->config, mine->model, mine->dataset, checkpoint);

@@ -34,13 +34,8 @@ tensor::Layout make_layout(const TrainConfig& config, const models::ModelConfig&
                                    config.sched.subgroup_params, config.decay_groups());
 }
 
-/// Validation reads the same windows every time, drawn from all of the split whatever the run's
-/// seed.
-constexpr std::uint64_t kValidationSeed = 0;
-
-data::LoaderConfig loader_config(const models::ModelConfig& model, std::uint64_t seed) {
-  return {.context = model.context, .vocabulary = model.vocabulary, .seed = seed, .shuffle = true};
-}
+/// What a rank whose data are bad gives for the signal that asks to stop.
+constexpr Index kBadData = -1;
 
 }  // namespace
 
@@ -55,11 +50,7 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       model_(models::find_architecture(inputs_.model.architecture)
                  .build(session, parameters_, inputs_.model,
                         inputs_.config.run_shape(lane_workers(session)))),
-      train_loader_(
-          std::move(inputs_.dataset.train),
-          loader_config(inputs_.model, static_cast<std::uint64_t>(inputs_.config.train.seed))),
-      validation_loader_(std::move(inputs_.dataset.val),
-                         loader_config(inputs_.model, kValidationSeed)),
+      feed_(std::move(inputs_.dataset), inputs_.model, inputs_.config, inputs_.share),
       learning_rate_(inputs_.config.learning_rate()),
       store_(inputs_.out, inputs_.config.train.keep),
       progress_(inputs_.config.train.steps, inputs_.config.train.log_every,
@@ -87,12 +78,13 @@ void Trainer::start_fresh() {
                             static_cast<std::uint64_t>(inputs_.config.train.seed));
   if (sharding_) sharding_->publish();
   submitter_.profile().take(kNoStep);
+  feed_.start(0, 0);
 }
 
 void Trainer::resume(const CheckpointReader& checkpoint) {
   const io::Manifest& manifest = checkpoint.manifest();
   io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.model));
-  expect_same_data(checkpoint);
+  expect_same_seed(checkpoint);
   checkpoint.load_parameters(parameters_);
   checkpoint.load_optimizer(parameters_, optimizer_);
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
@@ -100,24 +92,19 @@ void Trainer::resume(const CheckpointReader& checkpoint) {
   if (sharding_) sharding_->publish();
   submitter_.profile().take(kNoStep);
   start_step_ = manifest.step;
-  start_samples_ = manifest.samples_consumed;
+  feed_.start(start_step_, manifest.samples_consumed);
   // A checkpoint of another run leaves this one without a last and a best of its own.
   if (!store_.owns(checkpoint.folder())) return;
   saved_step_ = start_step_;
   result_.best_validation_loss = manifest.best_validation_loss;
 }
 
-void Trainer::expect_same_data(const CheckpointReader& checkpoint) const {
+void Trainer::expect_same_seed(const CheckpointReader& checkpoint) const {
   const io::Manifest& manifest = checkpoint.manifest();
-  const std::string path = (checkpoint.folder() / io::kManifestName).string();
   const Index seed = inputs_.config.train.seed;
   expect(manifest.seed == static_cast<std::uint64_t>(seed),
          "{}: made with train.seed = {}, this run has {}: it orders the data, leave it as it was",
-         path, manifest.seed, seed);
-  const bool comparable = manifest.tokenizer.is_object() && inputs_.tokenizer.is_object();
-  expect(!comparable || manifest.tokenizer == inputs_.tokenizer,
-         "{}: made with tokenizer {}, data.path = {} has {}: use data prepared with that tokenizer",
-         path, manifest.tokenizer.dump(), inputs_.config.data.path, inputs_.tokenizer.dump());
+         (checkpoint.folder() / io::kManifestName).string(), manifest.seed, seed);
 }
 
 TrainResult Trainer::run() {
@@ -143,6 +130,7 @@ TrainResult Trainer::run() {
       save(step, false);
   }
   drain();
+  end_if_bad_data(step, data_fault());
   if (saved_step_ != step) save(step, false);
   result_.step = step;
   // One that came after the last step stopped nothing.
@@ -153,31 +141,37 @@ TrainResult Trainer::run() {
 }
 
 bool Trainer::stops() const {
-  return notes_ ? agreed_signal_ != 0 : stop_signal() != 0;
+  return notes_ ? agreed_signal_ != 0 : stop_signal() != 0 || !data_fault().empty();
 }
 
-data::BatchShape Trainer::batch_shape() const {
-  return {.batch = inputs_.config.train.batch,
-          .accumulate = inputs_.config.train.accumulate,
-          .ranks = inputs_.share.ranks};
+std::string Trainer::data_fault() const {
+  if (feed_.fault()) return *feed_.fault();
+  if (inputs_.verification == nullptr) return "";
+  return inputs_.verification->fault().value_or("");
 }
 
-Index Trainer::samples_after(Index step) const {
-  return start_samples_ + (step - start_step_) * batch_shape().samples_per_step();
+void Trainer::end_if_bad_data(Index step, const std::string& fault) {
+  std::string found = fault;
+  if (inputs_.exchange != nullptr)
+    for (const std::string& text : dist::gather_texts(*inputs_.exchange, fault))
+      if (found.empty()) found = text;
+  if (found.empty()) return;
+  if (saved_step_ != step) save(step, false);
+  const std::string message =
+      fmt::format("{}; training stopped, the checkpoint of step {} is intact", found, step);
+  if (inputs_.exchange != nullptr) throw AgreedError(message);
+  fail("{}", message);
 }
 
-void Trainer::submit_gradients(Index step) {
-  const data::BatchShape shape = batch_shape();
-  const Index tokens = shape.samples_per_step() * inputs_.model.context;
-  data::BatchPosition position{.first_sample = samples_after(step - 1), .rank = inputs_.share.rank};
+void Trainer::submit_gradients(Index step, const DataFeed::MicroBatches& batches) {
+  const Index tokens = feed_.shape().samples_per_step() * inputs_.model.context;
   const rt::TaskTag tag = submitter_.tag();
-  for (; position.micro_batch < shape.accumulate; ++position.micro_batch) {
-    submitter_.set_tag({tag.phase, tag.step, position.micro_batch});
-    bool overwrites = position.micro_batch == 0;
+  for (Index i = 0; i < std::ssize(batches); ++i) {
+    submitter_.set_tag({tag.phase, tag.step, i});
+    bool overwrites = i == 0;
     if (sharding_)
-      overwrites =
-          sharding_->begin_micro_batch(overwrites, position.micro_batch == shape.accumulate - 1);
-    model_->train(submitter_, train_loader_.micro_batch(shape, position),
+      overwrites = sharding_->begin_micro_batch(overwrites, i == std::ssize(batches) - 1);
+    model_->train(submitter_, batches[static_cast<std::size_t>(i)],
                   {.first = overwrites, .loss_scale = 1.0F / static_cast<float>(tokens)});
   }
   submitter_.set_tag(tag);
@@ -194,12 +188,14 @@ void Trainer::submit_mean_loss(Index tokens, const rt::Handle& mean, const char*
 
 void Trainer::submit_step(Index step) {
   if (recorder_ != nullptr) recorder_->begin_step(step);
+  const DataFeed::MicroBatches batches = feed_.take();
   if (inputs_.exchange != nullptr) {
     inputs_.exchange->set_step(step);
-    notes_->post(step, {.signal = stop_signal(), .busy_ms = busy_ms_});
+    notes_->post(step,
+                 {.signal = data_fault().empty() ? stop_signal() : kBadData, .busy_ms = busy_ms_});
   }
   submitter_.set_tag({rt::Phase::kReduce, step});
-  submit_gradients(step);
+  submit_gradients(step, batches);
   optimizer_.submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
   in_flight_.push_back(step);
 }
@@ -217,12 +213,12 @@ void Trainer::finish_oldest() {
   StepMetrics metrics;
   clock_.measure(records, metrics);
   const double tokens =
-      static_cast<double>(batch_shape().samples_per_step() * inputs_.model.context);
+      static_cast<double>(feed_.shape().samples_per_step() * inputs_.model.context);
   metrics.step = step;
   metrics.loss = read_scalar(results_.loss(step));
   metrics.grad_norm = read_scalar(results_.norm(step));
   metrics.lr = learning_rate_.at(step);
-  metrics.tokens = samples_after(step) * inputs_.model.context;
+  metrics.tokens = feed_.samples_after(step) * inputs_.model.context;
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
   metrics.flush = flush_of(step - start_step_);
   if (notes_) take_notes(step);
@@ -233,7 +229,7 @@ void Trainer::finish_oldest() {
   if (record_sink_) record_sink_(step, records);
   if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm))
     fail_divergence(step, std::isfinite(metrics.loss) ? "the gradient norm" : "the loss",
-                    [&] { submit_gradients(step); });
+                    [&] { submit_gradients(step, feed_.read(step)); });
   result_.loss = metrics.loss;
 }
 
@@ -263,27 +259,30 @@ void Trainer::drain() {
   while (!in_flight_.empty()) finish_oldest();
 }
 
-void Trainer::submit_validation() {
-  const data::BatchShape shape{.batch = inputs_.config.train.batch,
-                               .accumulate = inputs_.config.train.validate_batches,
-                               .ranks = inputs_.share.ranks};
-  for (data::BatchPosition at{.rank = inputs_.share.rank}; at.micro_batch < shape.accumulate;
-       ++at.micro_batch)
-    model_->evaluate(submitter_, validation_loader_.micro_batch(shape, at));
-  submit_mean_loss(shape.samples_per_step() * inputs_.model.context, results_.validation_loss(),
-                   "validation loss");
+void Trainer::submit_validation(const DataFeed::MicroBatches& batches) {
+  for (const auto& batch : batches) model_->evaluate(submitter_, batch);
+  submit_mean_loss(feed_.validation_shape().samples_per_step() * inputs_.model.context,
+                   results_.validation_loss(), "validation loss");
 }
 
 double Trainer::validate(Index step) {
   const trace::ScopedSpan span(recorder_, "validation", step);
+  DataFeed::MicroBatches batches;
+  std::string fault;
+  try {
+    batches = feed_.read_validation();
+  } catch (const Error& error) {
+    fault = error.what();
+  }
+  end_if_bad_data(step, fault);
   submitter_.set_tag({rt::Phase::kValidation, kNoStep});
-  submit_validation();
+  submit_validation(batches);
   submitter_.profile().take(kNoStep);
   const double loss = read_scalar(results_.validation_loss());
   expect_all_ranks();
   if (metrics_) metrics_->write(validation_json_line(step, loss));
   if (!std::isfinite(loss))
-    fail_divergence(step, "the validation loss", [&] { submit_validation(); });
+    fail_divergence(step, "the validation loss", [&] { submit_validation(batches); });
   return loss;
 }
 
@@ -304,10 +303,11 @@ void Trainer::save(Index step, bool best) {
   io::Manifest manifest;
   manifest.step = step;
   manifest.seed = static_cast<std::uint64_t>(inputs_.config.train.seed);
-  manifest.samples_consumed = samples_after(step);
+  manifest.samples_consumed = feed_.samples_after(step);
   manifest.best_validation_loss = result_.best_validation_loss;
   manifest.configuration = to_json(inputs_.config);
   manifest.tokenizer = inputs_.tokenizer;
+  manifest.data = inputs_.data;
   manifest.architecture = to_json(inputs_.model);
   const CheckpointContents contents{parameters_, optimizer_, inputs_.exchange,
                                     inputs_.share.owners};

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/loader.hpp"
+#include "data/verification.hpp"
 #include "dist/gather.hpp"
 #include "dist/straggler.hpp"
 #include "io/checkpoint_directory.hpp"
@@ -24,6 +24,7 @@
 #include "trace/recorder.hpp"
 #include "train/checkpoint.hpp"
 #include "train/config.hpp"
+#include "train/data_feed.hpp"
 #include "train/metrics.hpp"
 #include "train/progress.hpp"
 #include "train/sharding.hpp"
@@ -47,7 +48,9 @@ struct TrainerInputs {
   models::ModelConfig model;
   std::filesystem::path out;
   data::Dataset dataset;
-  nlohmann::json tokenizer;  ///< of the data set, for `generate`
+  nlohmann::json tokenizer;                          ///< of the data set, for `generate`
+  nlohmann::json data{};                             ///< what the data set is known by
+  const data::Verification* verification = nullptr;  ///< reads the data meanwhile; may be null
   bool quiet = false;
   RankShare share{};                   ///< of a run on several ranks
   dist::Exchange* exchange = nullptr;  ///< between them; null for one rank
@@ -68,11 +71,12 @@ class Trainer {
   /// Random parameters, step 0.
   void start_fresh();
   /// Parameters, moments, step and place in the data of a checkpoint. Throws Error when it is of
-  /// another model, seed or tokenizer, or damaged.
+  /// another model or seed, or damaged.
   void resume(const CheckpointReader& checkpoint);
 
   /// Runs to train.steps, train.stop_after or a signal (to any rank, which stops all after the same
-  /// step), and leaves a checkpoint. Throws Error when
+  /// step), and leaves a checkpoint. Throws Error when the data of a step to come are found to be
+  /// bad, after the steps before it with their checkpoint; when
   /// a loss, the gradient norm or a parameter to be saved is not finite (naming step and first bad
   /// tensor), the output cannot be written, or a rank was lost; the checkpoints written before
   /// stay.
@@ -91,12 +95,9 @@ class Trainer {
   }
 
  private:
-  [[nodiscard]] data::BatchShape batch_shape() const;
-  /// Samples that the run has trained on when `step` is done.
-  [[nodiscard]] Index samples_after(Index step) const;
-  void expect_same_data(const CheckpointReader& checkpoint) const;
+  void expect_same_seed(const CheckpointReader& checkpoint) const;
   void submit_step(Index step);
-  void submit_gradients(Index step);
+  void submit_gradients(Index step, const DataFeed::MicroBatches& batches);
   void submit_mean_loss(Index tokens, const rt::Handle& mean, const char* label);
   std::vector<rt::TaskRecord> take_records(Index step);
   void finish_oldest();
@@ -104,11 +105,15 @@ class Trainer {
   /// Says once that the policy cannot do what it was chosen for.
   void warn_of_obstacle(Index step);
   [[nodiscard]] bool stops() const;
+  /// What is wrong with this rank's data; "" while nothing is known.
+  [[nodiscard]] std::string data_fault() const;
+  /// Ends the run, with a checkpoint of `step`, if `fault` or that of another rank is not "".
+  void end_if_bad_data(Index step, const std::string& fault);
   [[nodiscard]] bool writes() const { return inputs_.share.rank == 0; }
   /// Throws Error when a rank was lost: nothing that was made since may be kept.
   void expect_all_ranks() const;
   void drain();
-  void submit_validation();
+  void submit_validation(const DataFeed::MicroBatches& batches);
   double validate(Index step);
   void validate_and_save(Index step, bool save);
   void save(Index step, bool best);
@@ -128,8 +133,7 @@ class Trainer {
   double busy_ms_ = 0;       ///< within which tasks of the last finished step ran
   Index agreed_signal_ = 0;  ///< that stops all ranks
   bool has_warned_ = false;  ///< of the policy's obstacle
-  data::Loader train_loader_;
-  data::Loader validation_loader_;
+  DataFeed feed_;
   optim::LearningRate learning_rate_;
   io::CheckpointStore store_;
   std::optional<MetricsFile> metrics_;
@@ -139,7 +143,6 @@ class Trainer {
   trace::Recorder* recorder_ = nullptr;
   std::deque<Index> in_flight_;
   Index start_step_ = 0;
-  Index start_samples_ = 0;  ///< trained on before start_step_, by the run that was resumed
   Index saved_step_ = -1;
   TrainResult result_;
 };

@@ -34,13 +34,6 @@ class BadCheckpoint(AppTest):
         path = self.last / name
         path.write_bytes(change(path.read_bytes()))
 
-    def edit_manifest(self, change):
-        def apply(text):
-            manifest = json.loads(text)
-            change(manifest)
-            return json.dumps(manifest).encode()
-        self.edit(MANIFEST, apply)
-
     def edit_header(self, name, change):
         def apply(data):
             size, = struct.unpack_from("<Q", data)
@@ -74,7 +67,7 @@ class BadCheckpoint(AppTest):
             return change
         good = (self.last / MANIFEST).read_bytes()
         cases = [
-            (damage("format", value=99), "format 99, but this program reads format 1"),
+            (damage("format", value=99), "format 99, but this program reads formats 1 to 2"),
             (damage("step", value=-1), "field 'step'"),
             (damage("architecture", "layers", value="many"), '/layers = "many"'),
             (damage("configuration", value=None), "the configuration is no JSON object"),
@@ -89,7 +82,7 @@ class BadCheckpoint(AppTest):
         for change, *parts in cases:
             with self.subTest(parts[0]):
                 (self.last / MANIFEST).write_bytes(good)
-                self.edit_manifest(change)
+                self.edit_manifest(self.last, change)
                 self.expect_refused(*parts)
 
     def test_missing_files(self):
@@ -138,7 +131,7 @@ class BadCheckpoint(AppTest):
         def change(manifest):
             tensors = manifest["files"][0]["tensors"]
             next(t for t in tensors if t["name"] == "blocks.0.mlp.up.weight")["shape"].reverse()
-        self.edit_manifest(change)
+        self.edit_manifest(self.last, change)
         self.expect_refused(f"{MODEL}: tensor 'blocks.0.mlp.up.weight' has shape [",
                             "the model needs")
 
@@ -174,7 +167,7 @@ class BadCheckpoint(AppTest):
         moved.mkdir()
         for path in self.shared.glob("data*"):
             shutil.copy(path, moved)
-        self.edit_manifest(lambda m: m["configuration"]["data"].update(path="gone/data"))
+        self.edit_manifest(self.last, lambda m: m["configuration"]["data"].update(path="gone/data"))
         self.expect_refused("gone/data_train.bin: missing")
         self.resumed("--set", f"data.path={moved / 'data'}", "--set", "train.stop_after=5")
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program generate: text from a checkpoint and a prompt."""
 
-import json
 import shutil
 import subprocess
 import unittest
@@ -82,15 +81,17 @@ class Generate(AppTest):
             result.stdout.decode("utf-8")
 
     def test_uses_the_run_s_own_tokenizer(self):
-        run = self.folder / "run"
-        shutil.copytree(self.shared / "run", run, symlinks=True)
-        expected = self.text("--seed", 5)
-        manifest = run / "checkpoints" / "last" / "manifest.json"
-        manifest.write_text(manifest.read_text().replace(str(self.shared), "/nowhere"))
-        self.assertEqual(self.text("--seed", 5, run=run), expected)
-        (run / "tokenizer.json").unlink()
-        self.expect_refused(self.generate(run=run), "has no tokenizer of its own", "--data")
-        self.assertEqual(self.text("--seed", 5, "--data", self.shared / "data", run=run), expected)
+        for path in self.shared.glob("data*"):
+            shutil.copy(path, self.folder)
+        self.trained(keys={"data.path": self.folder / "data", "train.stop_after": 1})
+        expected = self.text("--seed", 5, run=self.out)
+        for path in self.folder.glob("data*"):
+            path.unlink()
+        self.assertEqual(self.text("--seed", 5, run=self.out), expected)
+        (self.out / "tokenizer.json").unlink()
+        self.expect_refused(self.generate(run=self.out), "has no tokenizer of its own", "--data")
+        self.assertEqual(self.text("--seed", 5, "--data", self.shared / "data", run=self.out),
+                         expected)
 
     def test_a_model_with_more_tokens_than_the_tokenizer(self):
         out = self.folder / "wide"
@@ -100,10 +101,8 @@ class Generate(AppTest):
     def test_a_tokenizer_with_more_tokens_than_the_model(self):
         run = self.folder / "run"
         shutil.copytree(self.shared / "run", run, symlinks=True)
-        manifest = run / "checkpoints" / "last" / "manifest.json"
-        content = json.loads(manifest.read_text())
-        content["architecture"]["vocabulary"] = 100
-        manifest.write_text(json.dumps(content))
+        self.edit_manifest(run / "checkpoints" / "last",
+                           lambda manifest: manifest["architecture"].update(vocabulary=100))
         self.expect_refused(self.generate(run=run), "the tokenizer has 257 tokens, the model 100",
                             "--data")
 

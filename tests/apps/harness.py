@@ -118,6 +118,16 @@ class AppTest(unittest.TestCase):
     def checkpoint(self, selector="last", out=None):
         return (out or self.out) / "checkpoints" / selector
 
+    def edit_manifest(self, checkpoint, change):
+        """Applies `change` to a checkpoint's manifest and takes its checksum away, as in format 1."""
+        path = checkpoint / "manifest.json"
+        manifest = json.loads(path.read_text())
+        change(manifest)
+        if manifest.get("format") == 2:
+            manifest["format"] = 1
+            del manifest["xxh3"]
+        path.write_text(json.dumps(manifest))
+
     def expect_same_state(self, a, b):
         """Both runs' last checkpoints hold the same bits."""
         for name in ("model.safetensors", "optimizer.safetensors"):

@@ -5,6 +5,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -264,6 +265,42 @@ class Ranks(AppTest):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("rank 1 has configuration.train.batch = 3, rank 0 has 2", result.stderr)
         self.expect_nothing_written()
+
+    def test_bad_data_of_one_rank_stop_all_with_a_checkpoint(self):
+        """Only rank 1's own copy of the data is cut short, while all train."""
+        for name in ("mine", "other"):
+            for path in self.shared.glob("data*"):
+                shutil.copy(path, self.folder / path.name.replace("data", name))
+        chosen = ENDLESS | {"dist.timeout_s": 60}
+        command = [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out)]
+        process = subprocess.Popen(
+            [MPIEXEC, "-n", "1", *command, "--set", "data.path=mine", ":", "-n", "1", *command,
+             "--set", "data.path=other"], cwd=self.folder, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=environment())
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.wait_for(lambda: self.checkpoint().exists(), process)
+        os.truncate(self.folder / "other_train.bin", 2000)
+        _, errors = process.communicate(timeout=60)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual(errors.count("train_gpt: error:"), 1, errors)
+        step = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
+        self.assertRegex(errors, "train_gpt: error: other_train.bin: was cut short .*training stopped, "
+                                 f"the checkpoint of step {step} is intact")
+        self.assertEqual(self.metrics()[-1]["step"], step)
+        result = self.run_ranks(2, "--resume", keys=chosen | {"train.stop_after": step + 2})
+        self.expect_success(result)
+
+    def test_a_folder_in_use_is_refused_by_all_ranks(self):
+        process = self.start_ranks(2, ENDLESS | {"dist.timeout_s": 60})
+        for options in ((), ("--resume",)):
+            result = self.run_ranks(2, *options, keys=ENDLESS)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(result.stderr.count("train_gpt: error:"), 1, result.stderr)
+            self.assertIn(f"--out {self.out} is in use by process {self.pids()[0]}", result.stderr)
+        os.kill(self.pids()[1], signal.SIGUSR1)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
 
     def test_an_error_of_rank_0_ends_all(self):
         self.expect_success(self.run_ranks(1))

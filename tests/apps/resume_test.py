@@ -118,8 +118,7 @@ class Resume(AppTest):
 
     def test_with_another_tokenizer(self):
         self.trained(keys={"train.stop_after": 2})
-        manifest = self.checkpoint() / "manifest.json"
-        manifest.write_text(manifest.read_text().replace('"kind": "bytes"', '"kind": "other"'))
+        self.edit_manifest(self.checkpoint(), lambda m: m["tokenizer"].update(kind="other"))
         before = snapshot(self.out)
         self.expect_error(self.resume(), "manifest.json", "made with tokenizer", '"other"',
                           "use data prepared with that tokenizer")

@@ -62,6 +62,30 @@ TEST_F(DatasetTest, OpensWithManifest) {
   EXPECT_EQ(load_tokenizer(prefix_)->kind(), "bytes");
 }
 
+TEST_F(DatasetTest, KnowsATokenFileAgain) {
+  const auto identity = [&](const std::vector<std::int32_t>& tokens,
+                            std::optional<std::uint64_t> checksum) {
+    test::write_tokens(paths_.train, 257, tokens);
+    std::optional<TokenSums> sums;
+    if (checksum) sums = TokenSums{.largest = 3, .checksum = *checksum};
+    return identify(TokenFile(paths_.train), sums);
+  };
+  const TokenFileIdentity first = identity({1, 2, 3}, {});
+  EXPECT_TRUE(first.matches(identity({1, 2, 3}, {})));
+  EXPECT_TRUE(first.matches(identity({1, 2, 3}, 5)));
+  EXPECT_FALSE(first.matches(identity({1, 2, 3, 4}, {})));
+  EXPECT_FALSE(first.matches(identity({1, 2, 4}, {})));
+  EXPECT_FALSE(identity({1, 2, 3}, 5).matches(identity({1, 2, 3}, 6)));
+  EXPECT_TRUE(identity({1, 2, 3}, 5).matches(identity({1, 2, 4}, 5))) << "damaged, no other one";
+  // Of a long file the ends count, without checksums.
+  std::vector<std::int32_t> tokens(20'000, 7);
+  const TokenFileIdentity long_one = identity(tokens, {});
+  tokens[10'000] = 8;
+  EXPECT_TRUE(long_one.matches(identity(tokens, {})));
+  tokens[19'999] = 8;
+  EXPECT_FALSE(long_one.matches(identity(tokens, {})));
+}
+
 TEST_F(DatasetTest, NamesTheMissingTokenFile) {
   std::filesystem::remove(paths_.val);
   EXPECT_THAT([&] { (void)open_dataset(prefix_); },

@@ -15,6 +15,8 @@ Manifest example() {
           .vocabulary = 500,
           .train_tokens = 90,
           .val_tokens = 10,
+          .train_sums = TokenSums{.largest = 499, .checksum = 0x1234},
+          .val_sums = TokenSums{.largest = 0, .checksum = 0x5678},
           .model_file = "a.model",
           .model_bytes = 7,
           .model_hash = "xxh64:0123456789abcdef",
@@ -43,6 +45,8 @@ TEST_F(ManifestTest, ReadsWhatItWrote) {
   EXPECT_EQ(manifest.vocabulary, 500);
   EXPECT_EQ(manifest.train_tokens, 90);
   EXPECT_EQ(manifest.val_tokens, 10);
+  EXPECT_EQ(manifest.train_sums, example().train_sums);
+  EXPECT_EQ(manifest.val_sums, example().val_sums);
   EXPECT_EQ(manifest.model_file, "a.model");
   EXPECT_EQ(manifest.model_bytes, 7);
   EXPECT_EQ(manifest.model_hash, "xxh64:0123456789abcdef");
@@ -50,6 +54,16 @@ TEST_F(ManifestTest, ReadsWhatItWrote) {
   EXPECT_EQ(manifest.sources[0].path, "in \"put\".txt");
   EXPECT_EQ(manifest.sources[0].bytes, 300);
   EXPECT_EQ(to_text(manifest), to_text(example()));
+}
+
+TEST_F(ManifestTest, Version1HasNoSums) {
+  Manifest old = example();
+  old.train_sums.reset();
+  const Manifest manifest = read(to_text(old));
+  EXPECT_EQ(manifest.train_tokens, 90);
+  EXPECT_EQ(manifest.train_sums, std::nullopt);
+  EXPECT_EQ(manifest.val_sums, std::nullopt);
+  EXPECT_THAT(to_text(manifest), testing::HasSubstr("\"version\": 1"));
 }
 
 TEST_F(ManifestTest, BytesHaveNoModel) {
@@ -79,13 +93,18 @@ TEST_F(ManifestTest, NamesWhatIsWrong) {
       {"[1]", "not a dataset manifest"},
       {"{}", "key 'format' not found"},
       {with(good, "dos.dataset", "other"), "'format' is 'other', expected 'dos.dataset'"},
-      {with(good, "\"version\": 1", "\"version\": 2"), "'version' is 2, this program reads 1"},
+      {with(good, "\"version\": 2", "\"version\": 3"), "'version' is 3, this program reads 1 to 2"},
+      {with(good, "\"largest\"", "\"largess\""), "key 'largest' not found"},
+      {with(good, "499", "500"), "'largest.train' is 500, outside the vocabulary of 500"},
+      {with(good, "0000000000001234", "1234"), "'xxh3.train' must be 16 hexadecimal digits"},
       {with(good, "\"sentencepiece\"", "\"words\""), "'tokenizer' is 'words'"},
-      {with(good, "500", "0"), "'vocabulary' must be a whole number of at least 1, is 0"},
-      {with(good, "500", "-1"), "'vocabulary' must be"},
-      {with(good, "500", "500.5"), "'vocabulary' must be"},
-      {with(good, "500", "\"500\""), "'vocabulary' must be"},
-      {with(good, "500", "18446744073709551615"), "'vocabulary' must be"},
+      {with(good, "\"vocabulary\": 500", "\"vocabulary\": 0"),
+       "'vocabulary' must be a whole number of at least 1, is 0"},
+      {with(good, "\"vocabulary\": 500", "\"vocabulary\": -1"), "'vocabulary' must be"},
+      {with(good, "\"vocabulary\": 500", "\"vocabulary\": 500.5"), "'vocabulary' must be"},
+      {with(good, "\"vocabulary\": 500", "\"vocabulary\": \"500\""), "'vocabulary' must be"},
+      {with(good, "\"vocabulary\": 500", "\"vocabulary\": 18446744073709551615"),
+       "'vocabulary' must be"},
       {with(good, "\"val\"", "\"test\""), "key 'val' not found"},
       {with(good, "\"model\"", "\"models\""), "key 'model' not found"},
       {with(good, "a.model", ""), "'model.file' must name a file beside the manifest"},

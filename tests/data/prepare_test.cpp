@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/prepare.hpp"
 
+#include <sys/stat.h>
+
 #include <cmath>
 
 #include "data/corpus.hpp"
@@ -71,6 +73,9 @@ TEST_F(PrepareTest, EveryFileGivesItsTailToValidation) {
   ASSERT_EQ(dataset.manifest->sources.size(), 2U);
   EXPECT_EQ(dataset.manifest->sources[1].path, config.inputs[1].string());
   EXPECT_EQ(dataset.manifest->sources[1].bytes, 8);
+  EXPECT_EQ(dataset.manifest->train_sums, dataset.train.check(257, {}));
+  EXPECT_EQ(dataset.manifest->val_sums, dataset.val.check(257, {}));
+  EXPECT_EQ(dataset.manifest->val_sums->largest, 256);
   EXPECT_THAT(lines_, ElementsAre(HasSubstr("a.txt: 19 B, 21 tokens"), HasSubstr("b.txt")));
 }
 
@@ -163,6 +168,43 @@ TEST_F(PrepareTest, RefusesBadInput) {
   expect_refused(bytes({}), {"no input"});
 }
 
+TEST_F(PrepareTest, RefusesToOverwriteAnInput) {
+  for (const char* name : {"set.json", "set_train.bin", "set_val.bin", "set.model"}) {
+    const auto file = input(std::string("out/") + name, test::corpus());
+    for (const bool by_link : {false, true}) {
+      const auto named = by_link ? scratch_ / "link" : file;
+      if (by_link) std::filesystem::create_symlink(file, named);
+      EXPECT_THAT([&] { (void)run(pieces(named, 350)); },
+                  fails_with({named.string() + ": is an input and would be overwritten by " +
+                              file.string()}));
+      EXPECT_EQ(read_text(file), test::corpus());
+      EXPECT_THAT(test::names_in(output_), ElementsAre(name));
+    }
+    std::filesystem::remove(scratch_ / "link");
+    std::filesystem::remove(file);
+  }
+  // The bytes tokenizer writes no model, and a model may be used in place, but not as tokens.
+  (void)run(bytes({input("out/set.model", test::corpus())}));
+  PrepareConfig config = pieces(input("a.txt", test::corpus()), 0);
+  config.model = output_ / "set_val.bin";
+  EXPECT_THAT([&] { (void)run(config); }, fails_with({"is an input and would be overwritten"}));
+}
+
+TEST_F(PrepareTest, DoesNotWaitForAPipe) {
+  ASSERT_EQ(::mkfifo((scratch_ / "pipe").c_str(), 0600), 0);
+  expect_refused(bytes({scratch_ / "pipe"}), {"pipe: not a regular file"});
+}
+
+TEST_F(PrepareTest, NamesThatAreNotUtf8) {
+  PrepareConfig config = pieces(input("a.txt", test::corpus()), 350);
+  config.output = output_ / "caf\xE9";
+  expect_refused(config, {"--output ", "its name is not UTF-8"});
+  config = bytes({input("caf\xE9.txt", test::corpus())});
+  config.output = output_ / "caf\xE9";
+  (void)run(config);
+  EXPECT_EQ(open_dataset(config.output).manifest->tokenizer, "bytes");
+}
+
 TEST_F(PrepareTest, RefusesBadOptions) {
   const auto good = input("a.txt", test::corpus());
   PrepareConfig config = bytes({good});
@@ -196,7 +238,7 @@ TEST_F(PrepareTest, RefusesOutputThatCannotBeWritten) {
   config.output = scratch_ / "a.txt" / "set";
   expect_refused(config, {"--output: cannot create the folder", "a.txt: "});
   config.output = "/proc/set";
-  expect_refused(config, {"/proc/set.json.tmp: cannot create: "});
+  expect_refused(config, {"/proc/set.json: cannot create: "});
   config.output = output_ / "";
   expect_refused(config, {"is no dataset PREFIX"});
 }

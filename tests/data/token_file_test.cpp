@@ -59,6 +59,40 @@ TEST_F(TokenFileTest, ReadsAnyPart) {
   EXPECT_THROW((void)file[3], ContractViolation);
 }
 
+TEST_F(TokenFileTest, SaysWhenItWasCutShortWhileInUse) {
+  test::write_tokens(path(), 60'000, std::vector<std::int32_t>(50'000, 7));
+  const TokenFile file(path());
+  std::filesystem::resize_file(path(), 1024 + 2 * 40'000 + 1);
+  std::vector<std::int32_t> part(40'000);  // of several blocks
+  file.read(0, part);
+  EXPECT_EQ(part.back(), 7);
+  EXPECT_THAT([&] { file.read(10'000, part); },
+              fails_with({path().string(), "was cut short while it is in use: 50000 tokens",
+                          "from 40000 on", "continue with --resume"}));
+  EXPECT_THAT([&] { (void)file.check(60'000, {}); }, fails_with({"was cut short"}));
+}
+
+TEST_F(TokenFileTest, WriterAndCheckAgreeOnTheSums) {
+  for (const Index vocabulary : {60'000, 70'000}) {
+    TokenWriter writer(path(), vocabulary);
+    EXPECT_EQ(writer.sums().largest, -1);
+    std::vector<std::int32_t> tokens(300'000, 3);
+    tokens[270'000] = 59'999;
+    writer.append(std::span(tokens).first(100));
+    writer.append(std::span(tokens).subspan(100));
+    const TokenSums sums = writer.sums();
+    EXPECT_EQ(sums.largest, 59'999);
+    writer.commit();
+    const TokenFile file(path());
+    EXPECT_EQ(file.check(60'000, {}), sums);
+    EXPECT_THAT([&] { (void)file.check(59'999, {}); },
+                fails_with({"token 59999 at position 270000 is outside model.vocab=59999"}));
+    std::stop_source stop;
+    stop.request_stop();
+    EXPECT_EQ(file.check(60'000, stop.get_token()), std::nullopt);
+  }
+}
+
 TEST_F(TokenFileTest, AppendsInAnyNumberOfParts) {
   // Odd sizes around the 16,384 tokens that are converted at once.
   for (const std::size_t count : {1U, 16'383U, 16'384U, 16'385U, 50'001U}) {

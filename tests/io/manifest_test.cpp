@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <limits>
 
 #include "base/error.hpp"
@@ -34,6 +35,7 @@ class Checkpoint : public testing::Test {
     manifest.best_validation_loss = 0.1 + 0.2;
     manifest.configuration = {{"train", {{"steps", 100}}}};
     manifest.tokenizer = "bytes";
+    manifest.data = {{"train", {{"tokens", 900}}}};
     manifest.architecture = {{"width", 64}, {"layers", 2}};
     manifest.files = {{kFileName, write(specs)}};
   }
@@ -85,17 +87,24 @@ const json kRemoved = json(json::value_t::discarded);
 
 const Damage kDamages[] = {
     {"/format", kRemoved, "field 'format' is missing"},
-    {"/format", 2, "format 2, but this program reads format 1; use the release that wrote it"},
+    {"/format", 3, "format 3, but this program reads formats 1 to 2; use the release that wrote"},
+    {"/format", 0, "format 0, but this program reads formats 1 to 2"},
+    {"/format", 1, "format 1 has no 'xxh3'; the checkpoint is damaged"},
+    {"/xxh3", kRemoved, "field 'xxh3' is missing"},
+    {"/xxh3", "0123456789abcdef", "but it says 0123456789abcdef; the checkpoint is damaged"},
+    {"/step", 11, "its content has checksum "},
+    {"/configuration/train/steps", 101, "its content has checksum "},
+    {"/best_validation_loss", kRemoved, "field 'best_validation_loss' is missing"},
     {"/format", "1", "field 'format' must be an integer"},
     {"/step", kRemoved, "field 'step' is missing"},
     {"/step", -1, "field 'step' must be an integer of at least 0"},
     {"/step", 1.5, "field 'step' must be an integer"},
     {"/seed", kRemoved, "field 'seed' is missing"},
     {"/samples_consumed", kRemoved, "field 'samples_consumed' is missing"},
-    {"/best_validation_loss", kRemoved, "field 'best_validation_loss' is missing"},
     {"/best_validation_loss", "low", "field 'best_validation_loss' must be a number"},
     {"/configuration", kRemoved, "field 'configuration' is missing"},
     {"/tokenizer", kRemoved, "field 'tokenizer' is missing"},
+    {"/data", kRemoved, "field 'data' is missing"},
     {"/architecture", kRemoved, "field 'architecture' is missing"},
     {"/architecture", "gpt2", "field 'architecture' must be an object"},
     {"/files", kRemoved, "field 'files' is missing"},
@@ -124,6 +133,55 @@ TEST_F(ManifestFile, NamesEveryDamagedField) {
                 ThrowsMessage<Error>(AllOf(HasSubstr("manifest.json: "), HasSubstr(damage.message),
                                            HasSubstr("; "), Not(HasSubstr("\n")))));
   }
+}
+
+TEST_F(ManifestFile, OneBitOfItIsNoticedOrMeansNothing) {
+  write_manifest(scratch.path(), manifest);
+  const std::string good = read_text(scratch / kManifestName);
+  Index refused = 0;
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    std::ofstream(scratch / kManifestName) << bad;
+    try {
+      EXPECT_EQ(read_manifest(scratch.path()), manifest) << "bit " << bit << ": " << bad;
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  // All but a few spaces between tokens and digits beyond those of a double.
+  EXPECT_GT(refused, 7 * std::ssize(good));
+}
+
+TEST_F(ManifestFile, OrderAndSpacesMayChange) {
+  write_manifest(scratch.path(), manifest);
+  write_durably(scratch / kManifestName, json::parse(read_text(scratch / kManifestName)).dump(7));
+  EXPECT_EQ(read_manifest(scratch.path()), manifest);
+}
+
+TEST_F(ManifestFile, ReadsFormat1WhichHasNoChecksum) {
+  write_manifest(scratch.path(), manifest);
+  json old = json::parse(read_text(scratch / kManifestName));
+  old["format"] = 1;
+  old.erase("data");
+  old.erase("xxh3");
+  write_durably(scratch / kManifestName, old.dump());
+  manifest.data = nullptr;
+  EXPECT_EQ(read_manifest(scratch.path()), manifest);
+}
+
+TEST_F(ManifestFile, TheFolderIsNamedAfterItsStep) {
+  for (const char* name : {"step-00000010", "step-00000010.old", "mine", "step-x"}) {
+    std::filesystem::create_directory(scratch / name);
+    write_manifest(scratch / name, manifest);
+    EXPECT_EQ(read_manifest(scratch / name), manifest) << name;
+  }
+  std::filesystem::rename(scratch / "step-00000010", scratch / "step-00000050");
+  std::filesystem::create_directory_symlink("step-00000050", scratch / "last");
+  for (const char* name : {"step-00000050", "last"})
+    EXPECT_THAT([&] { read_manifest(scratch / name); },
+                ThrowsMessage<Error>(HasSubstr("is of step 10, its folder is named after step 50")))
+        << name;
 }
 
 TEST_F(ManifestFile, RefusesWhatIsNotJson) {

@@ -78,7 +78,7 @@ TEST_F(MetricsFileTest, ALineIsInTheFileWhenWriteReturns) {
   EXPECT_EQ(read_text(path_), "{\"step\":1}\n{\"step\":2}\n");
 }
 
-TEST_F(MetricsFileTest, LinesAfterTheResumedStepGo) {
+TEST_F(MetricsFileTest, LinesAfterTheResumedStepGoElsewhere) {
   const std::string lines =
       "{\"step\":1}\n{\"step\":2}\n{\"step\":2,\"val_loss\":1}\n{\"step\":3}\n";
   EXPECT_EQ(reopened(lines, 0), "");
@@ -88,12 +88,52 @@ TEST_F(MetricsFileTest, LinesAfterTheResumedStepGo) {
   EXPECT_EQ(reopened(lines, 100), lines);
 }
 
-TEST_F(MetricsFileTest, TornAndForeignLinesGo) {
+TEST_F(MetricsFileTest, TornAndForeignLinesGoElsewhere) {
   EXPECT_EQ(reopened("{\"step\":1}\n{\"step\":2,\"lo", 9), "{\"step\":1}\n");
   EXPECT_EQ(reopened("{\"step\":1}\n{\"step\":2}", 9), "{\"step\":1}\n{\"step\":2}\n");
   EXPECT_EQ(reopened("{", 9), "");
   EXPECT_EQ(reopened("\n[1]\n3\n{\"loss\":1}\n{\"step\":\"x\"}\n{\"step\":1.5}\n{\"step\":4}\n", 9),
             "{\"step\":4}\n");
+}
+
+TEST_F(MetricsFileTest, NoLineIsLost) {
+  const auto lines = [](const std::string& name, Index first, Index last) {
+    std::string text;
+    for (Index step = first; step <= last; ++step)
+      text += fmt::format("{{\"step\":{},\"of\":\"{}\"}}\n", step, name);
+    return text;
+  };
+  const auto branch = [&](int number) {
+    const auto path = scratch_ / fmt::format("metrics.branch-{}.jsonl", number);
+    return std::filesystem::exists(path) ? read_text(path) : "";
+  };
+  EXPECT_EQ(reopened(lines("a", 1, 10), 6), lines("a", 1, 6));
+  EXPECT_EQ(branch(1), lines("a", 7, 10));
+  // Another branch, which is left in turn for one that goes further than the first.
+  const std::string second = lines("a", 1, 6) + lines("b", 7, 8);
+  EXPECT_EQ(reopened(second, 7), lines("a", 1, 6) + lines("b", 7, 7));
+  EXPECT_EQ(branch(2), lines("b", 8, 8));
+  // Back to step 9, which only the first has.
+  EXPECT_EQ(reopened(lines("a", 1, 6) + lines("b", 7, 7), 9), lines("a", 1, 9));
+  EXPECT_EQ(branch(1), lines("a", 10, 10));
+  EXPECT_EQ(branch(2), lines("b", 8, 8));
+  EXPECT_EQ(branch(3), lines("b", 7, 7));
+  // A step that no branch has after such a gap.
+  EXPECT_EQ(reopened(lines("a", 1, 3), 9), lines("a", 1, 3));
+}
+
+TEST_F(MetricsFileTest, DamagedLinesAreKept) {
+  EXPECT_EQ(reopened("{\"step\":1}\nx\n{\"step\":2}\n{\"st", 9), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(reopened("y\n", 9), "");
+  EXPECT_EQ(read_text(scratch_ / "metrics.damaged.jsonl"), "x\n{\"st\ny\n");
+}
+
+TEST_F(MetricsFileTest, WritesThroughNoLink) {
+  write_durably(scratch_ / "target", "precious");
+  std::filesystem::create_symlink("target", path_);
+  std::filesystem::remove(scratch_ / "target");
+  EXPECT_THAT([&] { MetricsFile(path_, 0); }, fails_with({"metrics.jsonl: cannot write"}));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "target"));
 }
 
 TEST_F(MetricsFileTest, AppendsAfterWhatIsKept) {

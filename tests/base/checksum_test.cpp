@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/checksum.hpp"
+#include "base/checksum.hpp"
 
 #include <gmock/gmock.h>
 
 #include "io/byte_pattern.hpp"
 
-namespace dos::io {
+namespace dos {
 namespace {
 
 // The value that the XXH3 specification's reference program prints for no input.
@@ -59,4 +59,4 @@ TEST(HexText, RefusesAnythingElse) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos

@@ -11,7 +11,7 @@
 
 struct XXH3_state_s;
 
-namespace dos::io {
+namespace dos {
 
 /// The xxh3-64 checksum of bytes that arrive in pieces; how they are cut does not change the value.
 class Checksum {
@@ -39,4 +39,4 @@ std::string hex_text(std::uint64_t word);
 /// The inverse of hex_text(); nullopt for anything else.
 std::optional<std::uint64_t> parse_hex(std::string_view text);
 
-}  // namespace dos::io
+}  // namespace dos

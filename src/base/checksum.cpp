@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/checksum.hpp"
+#include "base/checksum.hpp"
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -7,7 +7,7 @@
 #include <charconv>
 #include <new>
 
-namespace dos::io {
+namespace dos {
 
 Checksum::Checksum() : state_(XXH3_createState()) {
   if (!state_) throw std::bad_alloc();
@@ -46,4 +46,4 @@ std::optional<std::uint64_t> parse_hex(std::string_view text) {
   return word;
 }
 
-}  // namespace dos::io
+}  // namespace dos

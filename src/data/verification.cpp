@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/verification.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/error.hpp"
+
+namespace dos::data {
+
+Verification::Verification(const Dataset& dataset, Index vocabulary)
+    : vocabulary_(vocabulary),
+      train_{.file = TokenFile(dataset.train.path()), .expected = {}},
+      val_{.file = TokenFile(dataset.val.path()), .expected = {}} {
+  if (dataset.manifest) {
+    train_.expected = dataset.manifest->train_sums;
+    val_.expected = dataset.manifest->val_sums;
+  }
+  thread_ = std::jthread([this](const std::stop_token& stop) {
+    // Training has the processors first. Of the calling thread alone, on Linux.
+    static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19));
+    verify(stop);
+  });
+}
+
+Verification::~Verification() = default;
+
+void Verification::verify(const std::stop_token& stop) {
+  try {
+    for (const Part* part : {&val_, &train_}) {
+      const std::optional<TokenSums> found = part->file.check(vocabulary_, stop);
+      if (!found) return;
+      expect(!part->expected || found->checksum == part->expected->checksum,
+             "{}: its tokens have checksum {}, but the data set's manifest says {}: the file is "
+             "damaged or another one; copy it again or write the data set again with prepare_data",
+             part->file.path().string(), hex_text(found->checksum),
+             part->expected ? hex_text(part->expected->checksum) : "");
+    }
+    finish(std::nullopt);
+  } catch (const std::exception& error) {
+    finish(error.what());
+  }
+}
+
+void Verification::finish(std::optional<std::string> fault) {
+  {
+    const std::lock_guard lock(mutex_);
+    fault_ = std::move(fault);
+    is_over_ = true;
+  }
+  over_.notify_all();
+}
+
+bool Verification::wait_for(std::chrono::milliseconds patience) const {
+  std::unique_lock lock(mutex_);
+  return over_.wait_for(lock, patience, [this] { return is_over_; });
+}
+
+std::optional<std::string> Verification::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_;
+}
+
+}  // namespace dos::data

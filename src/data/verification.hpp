@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/types.hpp"
+#include "data/dataset.hpp"
+
+namespace dos::data {
+
+/// Reads a data set from end to end on a thread of its own, at the lowest priority, and compares it
+/// with what its manifest says: every token lies in the vocabulary, and the checksums are right.
+class Verification {
+ public:
+  /// Starts to read. `vocabulary`: the model's. Throws Error when a token file cannot be opened.
+  Verification(const Dataset& dataset, Index vocabulary);
+  Verification(const Verification&) = delete;
+  Verification& operator=(const Verification&) = delete;
+  /// Ends the thread, wherever it is.
+  ~Verification();
+
+  /// Waits until all is read or something wrong is found, at most `patience`. Whether it is over.
+  [[nodiscard]] bool wait_for(std::chrono::milliseconds patience) const;
+
+  /// What is wrong with the data, in one line; nullopt while nothing was found.
+  [[nodiscard]] std::optional<std::string> fault() const;
+
+ private:
+  struct Part {
+    TokenFile file;
+    std::optional<TokenSums> expected;
+  };
+  void verify(const std::stop_token& stop);
+  void finish(std::optional<std::string> fault);
+
+  std::filesystem::path manifest_;
+  Index vocabulary_;
+  Part train_;
+  Part val_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable over_;
+  bool is_over_ = false;
+  std::optional<std::string> fault_;
+  std::jthread thread_;
+};
+
+}  // namespace dos::data

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/run_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+namespace dos::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLockName = "run.lock";
+
+/// "host 1234 9876543 2026-01-02T03:04:05+0000": process and start of a holder. The third is
+/// the process's start in the kernel's clock, by which another process with its number is known.
+struct Holder {
+  std::string host;
+  pid_t process = 0;
+  std::string start;
+  std::string since;
+};
+
+std::string this_host() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// Field 22 of /proc/PID/stat: behind the name, which may hold anything. "" when there is none.
+std::string start_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  if (!std::getline(file, text, '\0')) return "";
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return field;
+}
+
+std::string to_text(const Holder& holder) {
+  return fmt::format("{} {} {} {}\n", holder.host, holder.process, holder.start, holder.since);
+}
+
+/// process 0: the text names nobody.
+Holder parse(const std::string& text) {
+  Holder holder;
+  std::istringstream fields(text);
+  if (!(fields >> holder.host >> holder.process >> holder.start >> holder.since)) return {};
+  return holder;
+}
+
+Holder this_process() {
+  return {.host = this_host(),
+          .process = ::getpid(),
+          .start = start_of(::getpid()),
+          .since = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)))};
+}
+
+/// Of a process of this machine.
+bool lives(const Holder& holder) {
+  return (::kill(holder.process, 0) == 0 || errno == EPERM) &&
+         start_of(holder.process) == holder.start;
+}
+
+std::string read_all(int descriptor) {
+  std::string text(4096, '\0');
+  const ssize_t count = ::pread(descriptor, text.data(), text.size(), 0);
+  text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+  return text;
+}
+
+[[noreturn]] void refuse(const fs::path& folder, const fs::path& path, const Holder& holder) {
+  const std::string who =
+      holder.process == 0
+          ? "another process"
+          : fmt::format("process {} on {}, since {}", holder.process, holder.host, holder.since);
+  fail(
+      "--out {} is in use by {}: wait for it, stop it, or choose another --out; only if that "
+      "process "
+      "is gone for certain, delete {}",
+      folder.string(), who, path.string());
+}
+
+/// The holder, who may not have had the time to write down who he is.
+Holder wait_for_holder(int descriptor) {
+  Holder holder = parse(read_all(descriptor));
+  for (int i = 0; i < 50 && holder.process == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    holder = parse(read_all(descriptor));
+  }
+  return holder;
+}
+
+enum class Answer { kTaken, kRefused, kUnknown };
+
+Answer ask_system(int descriptor) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(descriptor, F_OFD_SETLK, &whole) == 0) return Answer::kTaken;
+  return errno == EAGAIN || errno == EACCES ? Answer::kRefused : Answer::kUnknown;
+}
+
+/// Without locks of the system: whether the file was left behind.
+bool was_left(const Holder& holder) {
+  return holder.process != 0 && holder.host == this_host() && !lives(holder);
+}
+
+bool is_same_file(int descriptor, const fs::path& path) {
+  struct stat mine {};
+  struct stat there {};
+  return ::fstat(descriptor, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& folder, bool asks_system)
+    : folder_(folder), path_(folder / kLockName) {
+  // Whoever holds the file may remove it at any moment: then there is a next one.
+  while (!try_to_take(asks_system)) ::close(std::exchange(descriptor_, -1));
+  const std::string mine = to_text(this_process());
+  if (::ftruncate(descriptor_, 0) != 0 ||
+      ::pwrite(descriptor_, mine.data(), mine.size(), 0) != static_cast<ssize_t>(mine.size())) {
+    const int cause = errno;
+    ::unlink(path_.c_str());
+    ::close(descriptor_);
+    fail_errno(path_.string() + ": cannot write", cause);
+  }
+}
+
+bool RunLock::try_to_take(bool asks_system) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+  descriptor_ = ::open(path_.c_str(), kFlags | O_EXCL, 0644);
+  const bool is_new = descriptor_ >= 0;
+  if (!is_new && errno == EEXIST) descriptor_ = ::open(path_.c_str(), kFlags, 0644);
+  if (descriptor_ < 0)
+    fail_errno(path_.string() + ": cannot create, choose a writable --out", errno);
+  const Answer answer = asks_system ? ask_system(descriptor_) : Answer::kUnknown;
+  if (answer == Answer::kUnknown && is_new) return true;
+  const Holder holder =
+      answer == Answer::kTaken ? parse(read_all(descriptor_)) : wait_for_holder(descriptor_);
+  const bool refused =
+      answer == Answer::kRefused || (answer == Answer::kUnknown && !was_left(holder));
+  // A file that is gone was let go of.
+  if (!is_same_file(descriptor_, path_)) return false;
+  if (refused) {
+    ::close(std::exchange(descriptor_, -1));
+    refuse(folder_, path_, holder);
+  }
+  if (answer == Answer::kUnknown) {
+    ::unlink(path_.c_str());
+    return false;
+  }
+  if (holder.process != 0)
+    log::info("--out {}: process {} on {} has ended without letting go of it; taken over",
+              folder_.string(), holder.process, holder.host);
+  return true;
+}
+
+RunLock::RunLock(RunLock&& other) noexcept
+    : folder_(std::move(other.folder_)),
+      path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+RunLock::~RunLock() {
+  if (descriptor_ < 0) return;
+  // Before the lock goes: it is ours until then.
+  if (is_same_file(descriptor_, path_)) ::unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+}  // namespace dos::io

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/data_feed.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace dos::train {
+namespace {
+
+/// Validation reads the same windows every time, drawn from all of the split whatever the run's
+/// seed.
+constexpr std::uint64_t kValidationSeed = 0;
+
+data::LoaderConfig loader_config(const models::ModelConfig& model, std::uint64_t seed) {
+  return {.context = model.context, .vocabulary = model.vocabulary, .seed = seed, .shuffle = true};
+}
+
+DataFeed::MicroBatches read_all(const data::Loader& loader, const data::BatchShape& shape,
+                                data::BatchPosition position) {
+  DataFeed::MicroBatches batches;
+  for (; position.micro_batch < shape.accumulate; ++position.micro_batch)
+    batches.push_back(loader.micro_batch(shape, position));
+  return batches;
+}
+
+}  // namespace
+
+DataFeed::DataFeed(data::Dataset dataset, const models::ModelConfig& model,
+                   const TrainConfig& config, const RankShare& share)
+    : train_(std::move(dataset.train),
+             loader_config(model, static_cast<std::uint64_t>(config.train.seed))),
+      validation_(std::move(dataset.val), loader_config(model, kValidationSeed)),
+      shape_{
+          .batch = config.train.batch, .accumulate = config.train.accumulate, .ranks = share.ranks},
+      validation_shape_{.batch = config.train.batch,
+                        .accumulate = config.train.validate_batches,
+                        .ranks = share.ranks},
+      rank_(share.rank),
+      depth_(config.train.run_ahead),
+      last_step_(config.last_step()) {}
+
+void DataFeed::start(Index step, Index samples) {
+  start_step_ = step;
+  start_samples_ = samples;
+  next_ = step + 1;
+  ahead_.clear();
+  fault_.reset();
+  for (Index i = 0; i < depth_; ++i) read_ahead();
+  if (ahead_.empty() && fault_) fail("{}", *fault_);
+}
+
+void DataFeed::read_ahead() {
+  if (fault_ || next_ > last_step_) return;
+  try {
+    ahead_.push_back(read(next_));
+    ++next_;
+  } catch (const Error& error) {
+    fault_ = error.what();
+  }
+}
+
+DataFeed::MicroBatches DataFeed::take() {
+  require(!ahead_.empty(), "the step's data were read");
+  MicroBatches batches = std::move(ahead_.front());
+  ahead_.pop_front();
+  read_ahead();
+  return batches;
+}
+
+DataFeed::MicroBatches DataFeed::read(Index step) const {
+  return read_all(train_, shape_, {.first_sample = samples_after(step - 1), .rank = rank_});
+}
+
+DataFeed::MicroBatches DataFeed::read_validation() const {
+  return read_all(validation_, validation_shape_, {.rank = rank_});
+}
+
+Index DataFeed::samples_after(Index step) const {
+  return start_samples_ + (step - start_step_) * shape_.samples_per_step();
+}
+
+}  // namespace dos::train
