@@ -9,8 +9,9 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
+#include "base/json_field.hpp"
 #include "io/checksum.hpp"
-#include "io/json_field.hpp"
 
 namespace dos::io {
 namespace {
@@ -108,7 +109,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   expect(std::filesystem::exists(path, ignored),
          "{}: missing; '{}' is no complete checkpoint, name another", path.string(),
          folder.string());
-  const json document = parse_json_object(read_text(path), path.string(), kRemedy);
+  const json document = read_json_object(path, kRemedy);
   const JsonField root(document, path.string(), kRemedy);
   const Index format = root.member("format").index();
   expect(format == kManifestFormat,
@@ -134,7 +135,7 @@ void expect_architecture(const std::filesystem::path& folder, const Manifest& ma
   if (difference.empty()) return;
   const json::json_pointer key(difference.front().at("path").get<std::string>());
   const auto shown = [&](const json& side) {
-    return side.contains(key) ? side.at(key).dump() : std::string("nothing");
+    return side.contains(key) ? excerpt(side.at(key)) : std::string("nothing");
   };
   fail(
       "{}: the checkpoint's model has {} = {}, this run's {}; use the configuration it was made "

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 
 namespace dos::train {
 namespace {
@@ -30,9 +30,9 @@ double busy_ms_of(std::span<const rt::TaskRecord> records, rt::Phase a, rt::Phas
 
 /// The step of a whole line, or -1 for a torn one.
 Index step_of(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return -1;
-  return json["step"].get<Index>();
+  const auto json = try_parse_json_object(line);
+  if (!json || !json->contains("step") || !json->at("step").is_number_integer()) return -1;
+  return json->at("step").get<Index>();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "models/registry.hpp"
@@ -117,7 +118,7 @@ void Trainer::expect_same_data(const CheckpointReader& checkpoint) const {
   const bool comparable = manifest.tokenizer.is_object() && inputs_.tokenizer.is_object();
   expect(!comparable || manifest.tokenizer == inputs_.tokenizer,
          "{}: made with tokenizer {}, data.path = {} has {}: use data prepared with that tokenizer",
-         path, manifest.tokenizer.dump(), inputs_.config.data.path, inputs_.tokenizer.dump());
+         path, excerpt(manifest.tokenizer), inputs_.config.data.path, excerpt(inputs_.tokenizer));
 }
 
 TrainResult Trainer::run() {

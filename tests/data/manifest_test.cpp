@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/manifest.hpp"
 
+#include <fstream>
+
 #include "base/file.hpp"
 #include "data/files.hpp"
+#include "json_mutations.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::data {
@@ -50,6 +53,13 @@ TEST_F(ManifestTest, ReadsWhatItWrote) {
   EXPECT_EQ(manifest.sources[0].path, "in \"put\".txt");
   EXPECT_EQ(manifest.sources[0].bytes, 300);
   EXPECT_EQ(to_text(manifest), to_text(example()));
+}
+
+TEST_F(ManifestTest, StandsDamage) {
+  test::expect_stands_damage(to_text(example()), 2000, [&](const std::string& text) {
+    std::ofstream(path()) << text;
+    read_manifest(path());
+  });
 }
 
 TEST_F(ManifestTest, BytesHaveNoModel) {
