@@ -36,7 +36,10 @@ struct Place {
 Place chosen_place() {
   if (const char* folder = std::getenv(kFolderVariable)) return {folder, kFolderVariable};
   for (const char* name : kHomes)
-    if (const char* home = std::getenv(name)) return {fs::path(home) / ".starpu/sampling", name};
+    if (const char* home = std::getenv(name)) {
+      const fs::path folder(home);
+      return {folder.empty() ? folder : folder / ".starpu/sampling", name};
+    }
   return {"/tmp/.starpu/sampling", "HOME"};
 }
 

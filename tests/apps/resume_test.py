@@ -217,6 +217,18 @@ class Interrupted(AppTest):
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertIn("still stopping after the current step", errors)
 
+    def test_a_crash_is_left_to_the_system(self):
+        for number, name in enumerate(("SIGSEGV", "SIGABRT", "SIGBUS")):
+            with self.subTest(name):
+                self.out = self.folder / f"out{number}"
+                process = self.start(LONG)
+                self.wait_for((self.out / "metrics.jsonl").exists, process)
+                process.send_signal(getattr(signal, name))
+                _, errors = process.communicate(timeout=30)
+                self.assertEqual(process.returncode, -getattr(signal, name))
+                self.assertNotIn("PLEASE submit a bug report", errors)
+                self.assertNotIn("backtrace", errors)
+
     def test_kill_at_any_moment(self):
         keys = LONG | {"train.checkpoint_every": 1}
         generator = random.Random(11)

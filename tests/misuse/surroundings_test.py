@@ -96,7 +96,7 @@ class Surroundings(MisuseTest):
         inside = self.folder / "inside"
         (inside / ".starpu").mkdir(parents=True, exist_ok=True)
         (inside / ".starpu/sampling").write_text("x")
-        return {"missing": "/nonexistent", "a file": str(file), "below a file": str(file / "home"),
+        return {"missing": "/proc/nonexistent", "a file": str(file), "below a file": str(file / "home"),
                 "a file for a folder in it": str(inside), "no file system": "/proc/self", "empty": "",
                 "long": str(self.folder / ("h" * 200)), "none": None}
 
