@@ -31,7 +31,7 @@ void expect_fits(const std::string& what, Index count, Index limit) {
 
 /// Each is a task a step, with handles of its own.
 void expect_few_subgroups(const std::vector<ParameterSpec>& parameters, Index limit) {
-  constexpr double kMost = 100'000;
+  constexpr double kMost = 200'000;
   double count = 0;
   for (const ParameterSpec& spec : parameters) count += static_cast<double>(spec.count());
   const double subgroups = count / static_cast<double>(limit);

@@ -104,7 +104,7 @@ class BadConfiguration(AppTest):
         self.trained("--dry-run", keys={"optim.no_decay": "blocks.*.up.weight,*qkv.weight"})
 
     def test_more_subgroups_than_one_can_count(self):
-        self.expect_refused({"model.width": 1048576}, "sched.subgroup_params = 5000000 cuts ", "subgroups, more than 100000",
+        self.expect_refused({"model.width": 1048576}, "sched.subgroup_params = 5000000 cuts ", "subgroups, more than 200000",
                             "raise it above")
 
     def test_variables_of_the_runtime(self):

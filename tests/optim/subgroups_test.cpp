@@ -282,9 +282,9 @@ TEST(CutIntoSubgroups, NotIntoMoreThanOneCanCount) {
   const auto cut = [](Index limit) {
     return [limit] { cut_into_subgroups({matrix("a.weight", 1'000'000, 2)}, limit, {}); };
   };
-  EXPECT_NO_THROW(cut(20)());
-  EXPECT_THAT(cut(19),
-              testing::ThrowsMessage<Error>(HasSubstr("more than 100000: raise it above 20")));
+  EXPECT_NO_THROW(cut(10)());
+  EXPECT_THAT(cut(9),
+              testing::ThrowsMessage<Error>(HasSubstr("more than 200000: raise it above 10")));
 }
 
 TEST(DecayGroups, EveryBlockOfAMatrixDecaysAlike) {
