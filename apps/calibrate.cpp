@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <exception>
 
+#include "apps/command_line.hpp"
 #include "base/file.hpp"
 #include "calibration/calibrate.hpp"
-#include "command_line.hpp"
 #include "platform/blas.hpp"
 #include "platform/topology.hpp"
 
@@ -22,7 +22,9 @@ int main(int argc, char** argv) {
   app.footer(
       "Prints every rate with its spread, and what has changed since the last calibration. Writes\n"
       "nothing when readings are too noisy. docs/calibration.md says how each rate is measured.");
-  app.add_option("--output", options.output, "the machine file to write")->capture_default_str();
+  app.add_option("--output", options.output, "the machine file to write")
+      ->capture_default_str()
+      ->check(dos::apps::not_empty());
   app.add_option("--subgroup-params", options.subgroup_params,
                  "sizes of which StarPU gets history models, as sched.subgroup_params; a list")
       ->delimiter(',')
@@ -51,7 +53,6 @@ int main(int argc, char** argv) {
     dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "calibrate: error: {}\n", error.what());
-    return EXIT_FAILURE;
+    return dos::apps::report_failure("calibrate", error);
   }
 }

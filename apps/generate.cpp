@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <exception>
 
+#include "apps/command_line.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
-#include "command_line.hpp"
 #include "platform/blas.hpp"
 #include "train/generate_text.hpp"
 
@@ -19,14 +19,19 @@ int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   dos::train::GenerateOptions options;
   CLI::App app("Continues a prompt with a model that train_gpt trained.");
-  app.add_option("run", options.out, "output folder of a train_gpt run")->required();
+  app.add_option("run", options.out, "output folder of a train_gpt run")
+      ->required()
+      ->check(dos::apps::not_empty());
   app.add_option("--prompt", options.prompt, "text to continue")->capture_default_str();
   app.add_option("--tokens", options.tokens, "tokens to generate")->capture_default_str();
   app.add_option("--checkpoint", options.checkpoint,
                  "last (the newest), best (the lowest validation loss), a step, or a path")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(dos::apps::not_empty());
   app.add_option("--data", options.data_prefix,
-                 "data set prefix whose tokenizer to use; default: the one of the training run");
+                 "data set prefix whose tokenizer to use; default: "
+                 "the one of the training run")
+      ->check(dos::apps::not_empty());
   app.add_option("--temperature", options.sampling.temperature, "0: the most likely token")
       ->capture_default_str();
   app.add_option("--top-k", options.sampling.top_k, "draw from the k most likely tokens; 0: all")
@@ -44,7 +49,6 @@ int main(int argc, char** argv) {
     dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "generate: error: {}\n", error.what());
-    return EXIT_FAILURE;
+    return dos::apps::report_failure("generate", error);
   }
 }

@@ -9,9 +9,9 @@
 #include <exception>
 #include <optional>
 
+#include "apps/command_line.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "command_line.hpp"
 #include "planner/report.hpp"
 #include "planner/scaling.hpp"
 #include "planner/timeline.hpp"
@@ -108,9 +108,11 @@ int main(int argc, char** argv) {
   CLI::App app("Plans a training step: memory, shares of CPU and GPU, times, bound.");
   app.footer(policy_footer());
   app.add_option("--machine", command.machine,
-                 "a machine file's name or path, or 'this': what calibrate measured here");
+                 "a machine file's name or path, or 'this': what calibrate measured here")
+      ->check(dos::apps::not_empty());
   app.add_option("--model", command.model,
-                 "a preset, or a configuration file of train_gpt (.toml), see below");
+                 "a preset, or a configuration file of train_gpt (.toml), see below")
+      ->check(dos::apps::not_empty());
   app.add_option("--ranks", command.request.ranks, "ranks of the run")->capture_default_str();
   app.add_option("--ranks-per-node", command.ranks_per_node,
                  "of several nodes; default: one a GPU, or all ranks on a node without GPU");
@@ -120,8 +122,10 @@ int main(int argc, char** argv) {
   app.add_option("--set", command.assignments, "key=value, see below; repeatable")
       ->allow_extra_args(false);
   app.add_option("--machines", command.machines, "folder of the machine files")
-      ->capture_default_str();
-  app.add_option("--svg", command.svg, "draw the timeline into this file");
+      ->capture_default_str()
+      ->check(dos::apps::not_empty());
+  app.add_option("--svg", command.svg, "draw the timeline into this file")
+      ->check(dos::apps::not_empty());
   app.add_flag("--json", command.json, "print one JSON object");
   app.add_flag("--validation", command.validation,
                "print the model's predictions beside published measurements");
@@ -132,7 +136,6 @@ int main(int argc, char** argv) {
     dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "plan: error: {}\n", error.what());
-    return EXIT_FAILURE;
+    return dos::apps::report_failure("plan", error);
   }
 }

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <exception>
 
+#include "apps/command_line.hpp"
 #include "base/mapped_file.hpp"
-#include "command_line.hpp"
 #include "data/prepare.hpp"
 
 namespace {
@@ -15,14 +15,20 @@ namespace {
 int run(int argc, char** argv) {
   dos::data::PrepareConfig config;
   CLI::App app{"Turns text files into PREFIX_train.bin, PREFIX_val.bin and PREFIX.json"};
-  app.add_option("--tokenizer", config.tokenizer, "bytes or sentencepiece")->required();
+  app.add_option("--tokenizer", config.tokenizer, "bytes or sentencepiece")
+      ->required()
+      ->check(dos::apps::not_empty());
   app.add_option("--vocab-size", config.vocab_size, "train a SentencePiece model of N pieces");
   app.add_option("--model-type", config.model_type, "of the model to train: bpe or unigram")
-      ->capture_default_str();
-  app.add_option("--model", config.model, "use this SentencePiece model");
+      ->capture_default_str()
+      ->check(dos::apps::not_empty());
+  app.add_option("--model", config.model, "use this SentencePiece model")
+      ->check(dos::apps::not_empty());
   app.add_option("--val-fraction", config.val_fraction, "share of every file for validation")
       ->capture_default_str();
-  app.add_option("--output", config.output, "PREFIX of the files to write")->required();
+  app.add_option("--output", config.output, "PREFIX of the files to write")
+      ->required()
+      ->check(dos::apps::not_empty());
   app.add_option("FILE", config.inputs, "text files, one document each")->required();
   if (const auto status = dos::apps::read_command_line(app, "prepare_data", argc, argv))
     return *status;
@@ -44,7 +50,6 @@ int main(int argc, char** argv) {
     dos::end_with_words_when_cut("prepare_data");
     return run(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "prepare_data: error: {}\n", error.what());
-    return EXIT_FAILURE;
+    return dos::apps::report_failure("prepare_data", error);
   }
 }

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/command_line.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
-#include "command_line.hpp"
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
 #include "trace/report/html.hpp"
@@ -96,22 +96,26 @@ void run(const CommandLine& command) {
 int main(int argc, char** argv) {
   CommandLine command;
   CLI::App app("Says from a trace of train_gpt where the time went (docs/traces.md).");
-  app.add_option("folder", command.folder, "what train_gpt --trace wrote");
+  app.add_option("folder", command.folder, "what train_gpt --trace wrote")
+      ->check(dos::apps::not_empty());
   app.add_option("--output", command.output,
-                 "the HTML file; default: report.html in the folder, or compare.html");
+                 "the HTML file; default: report.html in the "
+                 "folder, or compare.html")
+      ->check(dos::apps::not_empty());
   app.add_flag("--json", command.json,
                "print the figures as JSON; the HTML file is written only with --output");
   app.add_option("--compare", command.compared, "two folders: two runs of one model side by side")
       ->expected(2);
-  app.add_option("--paje", command.paje, "write the trace of all ranks for ViTE and pj_dump");
-  app.add_option("--perfetto", command.perfetto, "write the trace of all ranks for Perfetto");
+  app.add_option("--paje", command.paje, "write the trace of all ranks for ViTE and pj_dump")
+      ->check(dos::apps::not_empty());
+  app.add_option("--perfetto", command.perfetto, "write the trace of all ranks for Perfetto")
+      ->check(dos::apps::not_empty());
   if (const auto status = dos::apps::read_command_line(app, "report", argc, argv)) return *status;
   try {
     run(command);
     dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "report: error: {}\n", error.what());
-    return EXIT_FAILURE;
+    return dos::apps::report_failure("report", error);
   }
 }

@@ -9,9 +9,9 @@
 #include <exception>
 #include <filesystem>
 
+#include "apps/command_line.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "command_line.hpp"
 #include "perfmodels/starpu_bus.hpp"
 
 namespace {
@@ -51,15 +51,18 @@ int main(int argc, char** argv) {
   std::string output;
   CLI::App app("Writes StarPU's bus model of machine files, each with all GPUs of the node.");
   app.add_option("machine", names, "names or paths of machine files; all with GPUs if none");
-  app.add_option("--output", output, "folder that gets a folder for each machine")->required();
-  app.add_option("--machines", machines, "folder of the machine files")->capture_default_str();
+  app.add_option("--output", output, "folder that gets a folder for each machine")
+      ->required()
+      ->check(dos::apps::not_empty());
+  app.add_option("--machines", machines, "folder of the machine files")
+      ->capture_default_str()
+      ->check(dos::apps::not_empty());
   if (const auto status = dos::apps::read_command_line(app, "sampling", argc, argv)) return *status;
   try {
     run(names, machines, output);
     dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "sampling: error: {}\n", error.what());
-    return EXIT_FAILURE;
+    return dos::apps::report_failure("sampling", error);
   }
 }

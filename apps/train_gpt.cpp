@@ -9,11 +9,11 @@
 #include <ctime>
 #include <exception>
 
+#include "apps/command_line.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
-#include "command_line.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
 #include "train/config_file.hpp"
@@ -56,29 +56,37 @@ void run(CommandLine& command, const CLI::App& app, dos::platform::MpiEnvironmen
   dos::train::launch(command.launch, mpi);
 }
 
+/// Before libraries are initialised, which takes a while.
+[[gnu::used, gnu::section(".preinit_array")]] void (*const at_start)() = [] {
+  dos::train::hold_stop_signals();
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
+  dos::train::catch_stop_signals(dos::train::Warnings::kHeld);
   CommandLine command;
   command.launch.machines = DOS_MACHINE_FOLDER;
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
   CLI::App app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::train::describe_keys() +
              "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and "
-             "SIGUSR1 end the run "
-             "after the "
-             "current step, with a checkpoint.\n\nA line of progress: loss (nats a token), "
+             "SIGUSR1 end the run after the "
+             "current step, with a checkpoint; a third SIGINT or SIGTERM, 10 s or more after the "
+             "first, ends it at once.\n\nA line of progress: loss (nats a token), "
              "grad_norm (norm of all gradients together, before optim.clip), lr (learning rate), "
              "tokens/s and ms of the step, time left.");
   app.set_version_flag("--version",
                        dos::train::program_version() + " (" + dos::train::source_revision() + ")");
-  app.add_option("--config", command.launch.config_file, "TOML file with configuration keys");
+  app.add_option("--config", command.launch.config_file, "TOML file with configuration keys")
+      ->check(dos::apps::not_empty());
   app.add_option("--set", command.launch.assignments,
                  "section.key=value, after the file; one each, repeatable")
       ->allow_extra_args(false);
   app.add_option("--out", command.launch.out, "folder for metrics, run.json and checkpoints")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(dos::apps::not_empty());
   app.add_option("--resume", command.resume,
                  "continue from a checkpoint of --out: last (if no value is given), best, auto "
                  "(last if there "
@@ -94,10 +102,14 @@ int main(int argc, char** argv) {
   app.add_flag("--explain", command.launch.explain,
                "print at the end what the scheduler planned and what ran where");
   app.add_option("--trace", command.launch.trace,
-                 "record a trace of the run into this folder; see docs/traces.md");
-  app.add_option("--trace-steps", command.launch.trace_steps, "A:B: only these steps");
+                 "record a trace of the run into this folder; see "
+                 "docs/traces.md")
+      ->check(dos::apps::not_empty());
+  app.add_option("--trace-steps", command.launch.trace_steps, "A:B: only these steps")
+      ->check(dos::apps::not_empty());
   app.add_option("--machines", command.launch.machines,
-                 "folder of the machine files that calibrate writes, for dist.weights=auto");
+                 "folder of the machine files that calibrate writes, for dist.weights=auto")
+      ->check(dos::apps::not_empty());
   app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
   app.add_flag("--print-topology", command.print_topology,
                "print the cores, NUMA nodes and GPUs of each rank, one line each, and stop");
@@ -107,8 +119,7 @@ int main(int argc, char** argv) {
   if (const auto status = dos::apps::read_command_line(app, "train_gpt", argc, argv))
     return *status;
   const auto report = [](const std::exception& error) {
-    fmt::print(stderr, "train_gpt: error: {}\n", error.what());
-    return EXIT_FAILURE;
+    return dos::apps::report_failure("train_gpt", error);
   };
   try {
     dos::platform::MpiEnvironment mpi(argc, argv);

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "calibration/update_set.hpp"
+#include "platform/memory_limits.hpp"
 #include "platform/topology.hpp"
 #include "rt/access.hpp"
 #include "rt/device.hpp"
@@ -111,7 +112,7 @@ rt::SessionConfig session_of(const UpdatePhase& phase) {
 void expect_host_memory(const UpdatePhase& phase) {
   const auto needed = static_cast<Index>(phase.problem.total().value()) *
                       calibration::stored_bytes_per_parameter(kKind);
-  const Index free = platform::available_memory_bytes();
+  const Index free = platform::memory_left().bytes;
   expect(needed < free, "--params: {} of host memory, {} are free: use fewer", format_bytes(needed),
          format_bytes(free));
 }

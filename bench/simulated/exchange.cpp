@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulated/exchange.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "simulated/json_options.hpp"
 
 namespace dos::bench {
@@ -21,7 +20,7 @@ std::string to_json(const NodeTask& task) {
 }
 
 NodeTask node_task_of(const std::string& text) {
-  const json object = json::parse(text);
+  const json object = parse_json_object(text, "the simulated node", "see its log");
   return {.policy = object.at("policy"),
           .options = options_of(object.at("options")),
           .params = object.at("params"),
@@ -54,7 +53,7 @@ std::string error_json(const std::string& message) {
 }
 
 NodeResult node_result_of(const std::string& text) {
-  const json object = json::parse(text);
+  const json object = parse_json_object(text, "the simulated node", "see its log");
   if (object.contains("error")) throw Error(object.at("error").get<std::string>());
   NodeResult result{.settling = object.at("settling"),
                     .steps = {},

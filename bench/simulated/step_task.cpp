@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulated/step_task.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "simulated/json_options.hpp"
 
 namespace dos::bench {
@@ -34,7 +33,7 @@ std::string to_json(const StepTask& task) {
 }
 
 StepTask step_task_of(const std::string& text) {
-  const json object = json::parse(text);
+  const json object = parse_json_object(text, "the simulated node", "see its log");
   StepTask task{.machine = object.at("machine"),
                 .model = object.at("model"),
                 .policy = object.at("policy"),
@@ -66,7 +65,7 @@ std::string to_json(const StepResult& result) {
 }
 
 StepResult step_result_of(const std::string& text) {
-  const json object = json::parse(text);
+  const json object = parse_json_object(text, "the simulated node", "see its log");
   if (object.contains("error")) throw Error(object.at("error").get<std::string>());
   return {.seconds = object.at("seconds"),
           .link_bytes = object.at("link_bytes"),

@@ -23,6 +23,7 @@
 #include "calibration/update_set.hpp"
 #include "codelets/all.hpp"
 #include "platform/blas.hpp"
+#include "platform/memory_limits.hpp"
 #include "platform/topology.hpp"
 #include "rt/history_model.hpp"
 
@@ -71,7 +72,7 @@ Sizes sizes_of(const Options& options, const platform::Topology& topology) {
             .link_bytes = kMiB / 4};
   // Twice the caches, so that none of it is there when it is used again.
   constexpr Index kLeast = 256 * kMiB;
-  const Index memory = platform::available_memory_bytes();
+  const Index memory = platform::memory_left().bytes;
   return {.cpu_bytes = std::min(std::max(kLeast, 2 * topology.last_level_cache_bytes), memory / 4),
           .cpu_params = subgroup,
           .device_params = std::min(Index{16'000'000}, memory / 1024),
@@ -255,7 +256,7 @@ void calibrate(const Options& options) {
                changes_text(changes(*before, machine),
                             before->calibration ? before->calibration->date : "another hand"));
   prime_histories(config, kind_of(options), options.subgroup_params,
-                  platform::available_memory_bytes() / 2);
+                  platform::memory_left().bytes / 2);
   fmt::print(
       "history models of {} for subgroups of {} parameters: {} runs or more on each kind of "
       "worker\n",

@@ -4,11 +4,10 @@
 #include <xxhash.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/checksum.hpp"
 #include "base/error.hpp"
-#include "base/file.hpp"
+#include "base/json.hpp"
 #include "data/missing.hpp"
 #include "data/tokenizer.hpp"
 
@@ -27,7 +26,7 @@ Index read_count(const json& object, const char* key, Index minimum) {
              (!value.is_number_unsigned() ||
               value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<Index>::max()}) &&
              value.get<Index>() >= minimum,
-         "'{}' must be a whole number of at least {}, is {}", key, minimum, value.dump());
+         "'{}' must be a whole number of at least {}, is {}", key, minimum, excerpt(value));
   return value.get<Index>();
 }
 
@@ -52,8 +51,7 @@ void read_model(const json& object, Manifest& manifest) {
          "'model.file' must name a file beside the manifest, is '{}'", manifest.model_file);
 }
 
-Manifest parse(const std::string& text) {
-  const json object = json::parse(text);
+Manifest parse(const json& object) {
   const auto format = object.at("format").get<std::string>();
   expect(format == kFormat, "'format' is '{}', expected '{}'", format, kFormat);
   const Index version = read_count(object, "version", 1);
@@ -112,15 +110,10 @@ Manifest read_manifest(const std::filesystem::path& path) {
          "{}: missing, so the tokenizer of this dataset is unknown; write the dataset with "
          "prepare_data",
          path.string());
-  const std::string text = read_text(path);
+  const json object =
+      read_json_object(path, "not a dataset manifest, write the dataset again with prepare_data");
   try {
-    return parse(text);
-  } catch (const json::parse_error& error) {
-    // Its words quote the file, which may hold anything.
-    fail(
-        "{}: not a dataset manifest: no JSON from byte {} on; write the dataset again with "
-        "prepare_data",
-        path.string(), error.byte);
+    return parse(object);
   } catch (const json::exception& error) {
     fail("{}: not a dataset manifest: {}; write the dataset again with prepare_data", path.string(),
          error.what());

@@ -10,9 +10,10 @@
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
+#include "base/json_field.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint_directory.hpp"
-#include "io/json_field.hpp"
 
 namespace dos::io {
 namespace {
@@ -145,7 +146,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   expect(std::filesystem::exists(path, ignored),
          "{}: missing; '{}' is no complete checkpoint, name another", path.string(),
          folder.string());
-  const json document = parse_json_object(read_text(path), path.string(), kRemedy);
+  const json document = read_json_object(path, kRemedy);
   const JsonField root(document, path.string(), kRemedy);
   const Index format = root.member("format").index();
   expect(format >= 1 && format <= kManifestFormat,
@@ -174,7 +175,7 @@ void expect_architecture(const std::filesystem::path& folder, const Manifest& ma
   if (difference.empty()) return;
   const json::json_pointer key(difference.front().at("path").get<std::string>());
   const auto shown = [&](const json& side) {
-    return side.contains(key) ? side.at(key).dump() : std::string("nothing");
+    return side.contains(key) ? excerpt(side.at(key)) : std::string("nothing");
   };
   fail(
       "{}: the checkpoint's model has {} = {}, this run's {}; use the configuration it was made "

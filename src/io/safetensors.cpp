@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/json_field.hpp"
 #include "base/nearest.hpp"
-#include "io/json_field.hpp"
 
 namespace dos::io {
 namespace {
@@ -162,7 +163,7 @@ const MappedTensor& SafetensorsFile::at(std::string_view name) const {
   std::vector<std::string> names;
   for (const MappedTensor& tensor : tensors_) names.push_back(tensor.name);
   fail("{}: tensor '{}': not in the file{}; use a file of the same model", path().string(),
-       one_line(std::string(name)), did_you_mean(name, names));
+       one_line(name), did_you_mean(name, names));
 }
 
 }  // namespace dos::io

@@ -2,12 +2,14 @@
 #include "optim/subgroups.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <map>
 
 #include "base/error.hpp"
+#include "base/nearest.hpp"
 
 namespace dos::optim {
 namespace {
@@ -25,6 +27,33 @@ void expect_fits(const std::string& what, Index count, Index limit) {
       count <= limit,
       "sched.subgroup_params = {} is less than {} ({} parameters), which cannot be cut: raise it",
       limit, what, count);
+}
+
+/// Each is a task a step, with handles of its own.
+void expect_few_subgroups(const std::vector<ParameterSpec>& parameters, Index limit) {
+  constexpr double kMost = 200'000;
+  double count = 0;
+  for (const ParameterSpec& spec : parameters) count += static_cast<double>(spec.count());
+  const double subgroups = count / static_cast<double>(limit);
+  expect(subgroups <= kMost,
+         "sched.subgroup_params = {} cuts {:.3g} parameters into about {:.3g} subgroups, more than "
+         "{:.0f}: raise it above {:.3g}, or use a smaller model.*",
+         limit, count, subgroups, kMost, count / kMost);
+}
+
+void expect_match(const std::string& pattern, const std::vector<ParameterSpec>& parameters) {
+  const bool is_used = std::ranges::any_of(parameters, [&](const ParameterSpec& spec) {
+    return spec.is_matrix() && ::fnmatch(pattern.c_str(), spec.name.c_str(), 0) == 0;
+  });
+  if (is_used) return;
+  std::vector<std::string> names;
+  for (const ParameterSpec& spec : parameters)
+    if (spec.is_matrix()) names.push_back(spec.name);
+  constexpr std::size_t kShown = 5;
+  const std::string nearest = did_you_mean(pattern, names);
+  names.resize(std::min(names.size(), kShown));
+  fail("optim.no_decay: '{}' matches no matrix of the model{}; there are {}, ...", pattern, nearest,
+       fmt::join(names, ", "));
 }
 
 /// Rows of all blocks but the last, `most` at most. A block's first row is a column of the product
@@ -129,6 +158,8 @@ bool DecayGroups::decays(const ParameterSpec& parameter) const {
 tensor::Layout cut_into_subgroups(const std::vector<ParameterSpec>& parameters,
                                   Index subgroup_params, const DecayGroups& decay) {
   expect(subgroup_params > 0, "sched.subgroup_params must be at least 1, got {}", subgroup_params);
+  expect_few_subgroups(parameters, subgroup_params);
+  for (const std::string& pattern : decay.excluded) expect_match(pattern, parameters);
   return Cutter(subgroup_params, decay).cut(parameters);
 }
 

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/types.hpp"
+
 namespace dos::platform::blas {
 
 /// Version and build of the BLAS library, "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
@@ -10,6 +12,9 @@ std::string description();
 
 /// The kernel family that OpenBLAS runs, e.g. "SkylakeX".
 std::string core_type();
+
+/// Address space that OpenBLAS maps for each thread that calls it; a small part of it is used.
+inline constexpr Index kThreadMapping = Index{132} << 20;
 
 /// One BLAS thread for each calling thread: StarPU's workers are the parallelism.
 void use_one_thread();

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/log.hpp"
+#include "platform/crash_signals.hpp"
 
 namespace dos::platform {
 namespace {
@@ -38,6 +39,7 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
   expect(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
          "MPI_Init_thread failed: start the program with mpiexec, srun or alone");
+  leave_crashes_to_the_system();
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   int rank = 0;
   int size = 1;

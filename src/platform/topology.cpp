@@ -4,14 +4,8 @@
 #include <hwloc.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "base/error.hpp"
@@ -54,74 +48,6 @@ Index count_nvidia_gpus(hwloc_topology_t topology) {
   return count;
 }
 
-/// The first number of a file, if it exists and starts with one ("max" does not).
-std::optional<Index> number_in(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  Index value = 0;
-  if (file >> value) return value;
-  return std::nullopt;
-}
-
-Index kernel_available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  Index kib = 0;
-  std::string unit;
-  while (file >> key >> kib) {
-    std::getline(file, unit);
-    if (key == "MemAvailable:") return kib * 1024;
-  }
-  return std::numeric_limits<Index>::max();
-}
-
-/// Where one version of control groups keeps a group's memory limit and use.
-struct ControlGroupFiles {
-  const char* line;  ///< how the group's line in /proc/self/cgroup starts, after its number
-  const char* root;
-  const char* limit;
-  const char* used;
-  const char* reclaimable;  ///< key in memory.stat: cached file pages that count as used
-};
-
-constexpr std::array kControlGroups{
-    ControlGroupFiles{"::", "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"},
-    ControlGroupFiles{":memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                      "memory.usage_in_bytes", "total_inactive_file"}};
-
-/// The number behind `key` in a file of "key number" lines, 0 when there is none.
-Index value_in(const std::filesystem::path& path, const std::string& key) {
-  std::ifstream file(path);
-  std::string word;
-  for (Index value = 0; file >> word >> value;)
-    if (word == key) return value;
-  return 0;
-}
-
-/// What one control group leaves of its limit, if it has one.
-std::optional<Index> available_in(const std::filesystem::path& group,
-                                  const ControlGroupFiles& files) {
-  const auto limit = number_in(group / files.limit);
-  const auto used = number_in(group / files.used);
-  if (!limit || !used) return std::nullopt;
-  return std::max<Index>(0, *limit - *used + value_in(group / "memory.stat", files.reclaimable));
-}
-
-/// The least that this process's control group and the groups around it leave of their limits.
-Index control_group_available_bytes() {
-  Index available = std::numeric_limits<Index>::max();
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::string entry = line.substr(std::min(line.find(':'), line.size()));
-    for (const ControlGroupFiles& files : kControlGroups) {
-      if (!entry.starts_with(files.line)) continue;
-      std::filesystem::path group = files.root + entry.substr(std::strlen(files.line));
-      for (; group.string().size() >= std::strlen(files.root); group = group.parent_path())
-        available = std::min(available, available_in(group, files).value_or(available));
-    }
-  }
-  return available;
-}
-
 }  // namespace
 
 Topology read_topology() {
@@ -157,10 +83,6 @@ std::string hwloc_version() {
 
 Index physical_memory_bytes() {
   return Index{::sysconf(_SC_PHYS_PAGES)} * Index{::sysconf(_SC_PAGESIZE)};
-}
-
-Index available_memory_bytes() {
-  return std::min(kernel_available_bytes(), control_group_available_bytes());
 }
 
 }  // namespace dos::platform

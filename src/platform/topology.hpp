@@ -31,8 +31,4 @@ std::string hwloc_version();
 /// Bytes of host memory that the kernel manages, whatever limits this process has.
 Index physical_memory_bytes();
 
-/// Bytes of host memory this process can still take: what the kernel calls available, or less where
-/// a control group limits it.
-Index available_memory_bytes();
-
 }  // namespace dos::platform

@@ -31,7 +31,9 @@ std::byte* map_zeroed(std::size_t bytes) {
   return static_cast<std::byte*>(address);
 }
 
-/// Maps `bytes`, a multiple of the huge page, at a huge page boundary.
+/// Maps `bytes`, a multiple of the page, at a huge page boundary. What is left over of the last
+/// huge page stays in small ones: rounded up, buffers of a few megabytes would take a sixth more
+/// than they are counted for.
 std::byte* map_huge(std::size_t bytes) {
   std::byte* raw = map_zeroed(bytes + kHugePage);
   const auto address = reinterpret_cast<std::uintptr_t>(raw);
@@ -57,7 +59,7 @@ HostBuffer::HostBuffer(Index bytes) {
   require(bytes >= 0, "buffer size is not negative");
   const auto wanted = static_cast<std::size_t>(bytes == 0 ? 1 : bytes);
   const bool huge = wanted >= kHugePage;
-  mapped_bytes_ = round_up(wanted, huge ? kHugePage : kPage);
+  mapped_bytes_ = round_up(wanted, kPage);
   data_ = huge ? map_huge(mapped_bytes_) : map_zeroed(mapped_bytes_);
   pin(data_, mapped_bytes_);
 }

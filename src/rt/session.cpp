@@ -8,8 +8,10 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/nearest.hpp"
+#include "platform/crash_signals.hpp"
 #include "rt/bus_model.hpp"
 #include "rt/cuda.hpp"
+#include "rt/starpu_variables.hpp"
 #include "rt/start_lock.hpp"
 
 namespace dos::rt {
@@ -72,6 +74,7 @@ void choose_cuda_devices(const std::vector<Index>& devices, starpu_conf& conf) {
 }  // namespace
 
 Session::Session(const SessionConfig& config) {
+  expect_good_starpu_variables();
   starpu_conf conf;
   starpu_conf_init(&conf);
   scheduler_ = chosen_scheduler(config, conf);
@@ -95,12 +98,14 @@ Session::Session(const SessionConfig& config) {
   conf.precedence_over_environment_variables = 1;
   // Signals belong to the trainer, which stops cleanly at the end of a step.
   conf.catch_signals = 0;
+  home_ = std::make_unique<StarpuHome>(config.measurements, environment_);
   const int result = [&] {
     const StartLock one_after_the_other(StartLock::default_file());
     // Not before: another process may be writing them.
     if (expect_readable_bus(conf.bus_calibrate > 0)) announce_measurement(config);
     return starpu_init(&conf);
   }();
+  platform::leave_crashes_to_the_system();
   expect(result == 0,
          "StarPU found no worker it may use (error {}): check STARPU_NCPU and the job's cores",
          result);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -11,6 +12,7 @@
 #include "rt/memory_ledger.hpp"
 #include "rt/opencl.hpp"
 #include "rt/scoped_environment.hpp"
+#include "rt/starpu_home.hpp"
 
 struct starpu_sched_policy;
 
@@ -38,6 +40,9 @@ struct SessionConfig {
   /// StarPU measures its tasks and keeps the history models of their codelets, in place of what it
   /// had of them, when the session ends.
   bool calibrates = false;
+  /// A folder for what StarPU measures, if it cannot keep that where its environment says; see
+  /// StarpuHome.
+  std::filesystem::path measurements{};
   Schedulers schedulers{};  ///< known beside StarPU's own; must outlive the session
 };
 
@@ -52,7 +57,8 @@ class Session {
  public:
   /// Throws Error when the scheduler is unknown (the message lists the known ones), when
   /// STARPU_SCHED names another than `config`, when StarPU finds no worker, or cannot read what it
-  /// has measured of the links.
+  /// has measured of the links, when a variable of its environment has a value that it cannot take
+  /// (starpu_variables.hpp), or when there is no place for what it measures.
   explicit Session(const SessionConfig& config);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -90,6 +96,7 @@ class Session {
 
  private:
   ScopedEnvironment environment_;  ///< while StarPU runs
+  std::unique_ptr<StarpuHome> home_;
   std::string scheduler_;
   MemoryLedger memory_;
   std::unordered_set<const Handle*> handles_;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/manifest.hpp"
 
+#include <limits>
+
 #include "base/error.hpp"
-#include "base/file.hpp"
+#include "base/json.hpp"
+#include "base/json_field.hpp"
 
 namespace dos::trace {
 namespace {
@@ -28,42 +31,53 @@ nlohmann::json to_json(const rt::MachineView& machine) {
   return json;
 }
 
-rt::MachineView machine_of(const nlohmann::json& json) {
+int small_number(const JsonField& field) {
+  const Index value = field.index();
+  if (value > std::numeric_limits<int>::max()) field.fail("must be less than 2^31");
+  return static_cast<int>(value);
+}
+
+rt::MachineView machine_of(const JsonField& field) {
   rt::MachineView machine;
-  for (const nlohmann::json& each : json.at("workers"))
-    machine.workers.push_back(
-        {each.at("id"), each.at("name"), each.at("kind"), each.at("node").get<int>()});
-  for (const nlohmann::json& each : json.at("nodes")) {
-    rt::MachineView::Node node{each.at("id"), each.at("name"), {}};
-    if (!each.at("capacity_bytes").is_null()) node.capacity_bytes = each.at("capacity_bytes");
+  for (const JsonField& each : field.member("workers").elements())
+    machine.workers.push_back({small_number(each.member("id")), each.member("name").text(),
+                               each.member("kind").text(), small_number(each.member("node"))});
+  for (const JsonField& each : field.member("nodes").elements()) {
+    rt::MachineView::Node node{small_number(each.member("id")), each.member("name").text(), {}};
+    const JsonField capacity = each.member("capacity_bytes");
+    if (!capacity.value().is_null()) node.capacity_bytes = capacity.index();
     machine.nodes.push_back(std::move(node));
   }
-  for (const nlohmann::json& each : json.at("links"))
-    machine.links.push_back({each.at("from"), each.at("to"), each.at("bytes_per_s")});
+  for (const JsonField& each : field.member("links").elements())
+    machine.links.push_back({small_number(each.member("from")), small_number(each.member("to")),
+                             each.member("bytes_per_s").number()});
   return machine;
 }
 
-Manifest parse(const nlohmann::json& json) {
+Manifest parse(const JsonField& root) {
   Manifest manifest;
-  json.at("run").get_to(manifest.run);
-  json.at("program").get_to(manifest.program);
-  json.at("policy").get_to(manifest.policy);
-  json.at("model").get_to(manifest.model);
-  json.at("host").get_to(manifest.host);
-  json.at("processor").get_to(manifest.processor);
-  json.at("rank").get_to(manifest.rank);
-  json.at("ranks").get_to(manifest.ranks);
-  json.at("steps").at("first").get_to(manifest.first_step);
-  json.at("steps").at("last").get_to(manifest.last_step);
-  json.at("clock").at("epoch_us").get_to(manifest.epoch_us);
-  json.at("clock").at("offset_us").get_to(manifest.clock_offset_us);
-  manifest.machine = machine_of(json.at("machine"));
-  manifest.configuration = json.value("configuration", nlohmann::json());
-  json.at("complete").get_to(manifest.complete);
-  json.at("reason").get_to(manifest.reason);
-  json.at("rows").get_to(manifest.rows);
-  json.at("lost_events").get_to(manifest.lost_events);
-  json.at("writer_cpu_us").get_to(manifest.writer_cpu_us);
+  manifest.run = root.member("run").text();
+  manifest.program = root.member("program").text();
+  manifest.policy = root.member("policy").text();
+  manifest.model = root.member("model").text();
+  manifest.host = root.member("host").text();
+  manifest.processor = root.member("processor").text();
+  manifest.rank = small_number(root.member("rank"));
+  manifest.ranks = small_number(root.member("ranks"));
+  manifest.first_step = root.member("steps").member("first").index();
+  manifest.last_step = root.member("steps").member("last").index();
+  manifest.epoch_us = root.member("clock").member("epoch_us").number();
+  manifest.clock_offset_us = root.member("clock").member("offset_us").number();
+  manifest.machine = machine_of(root.member("machine"));
+  if (root.object().contains("configuration"))
+    manifest.configuration = root.object().at("configuration");
+  manifest.complete = root.member("complete").truth();
+  manifest.reason = root.member("reason").text();
+  const JsonField rows = root.member("rows");
+  for (const auto& item : rows.object().items())
+    manifest.rows.emplace(item.key(), rows.member(item.key()).index());
+  manifest.lost_events = root.member("lost_events").index();
+  manifest.writer_cpu_us = root.member("writer_cpu_us").number();
   return manifest;
 }
 
@@ -104,22 +118,19 @@ nlohmann::json to_json(const Manifest& manifest) {
 }
 
 Manifest read_manifest(const std::filesystem::path& path) {
-  const nlohmann::json json = nlohmann::json::parse(read_text(path), nullptr, false);
-  expect(!json.is_discarded() && json.is_object() && json.contains("format") &&
-             json.at("format") == kFormat,
-         "{}: not a trace of train_gpt: give the folder that --trace wrote", path.string());
+  const std::string place = path.string();
+  const nlohmann::json json =
+      read_json_object(path, "not a trace of train_gpt: give the folder that --trace wrote");
+  expect(json.value("format", nlohmann::json()) == kFormat,
+         "{}: not a trace of train_gpt: give the folder that --trace wrote", place);
   const nlohmann::json version = json.value("version", nlohmann::json());
   expect(version == kVersion,
          "{}: format version {}, this program reads {}: use the program that "
          "wrote it",
-         path.string(), version.dump(), kVersion);
-  try {
-    Manifest manifest = parse(json);
-    expect_consistent(manifest, path.string());
-    return manifest;
-  } catch (const nlohmann::json::exception& error) {
-    fail("{}: the file is damaged ({}): copy the trace again", path.string(), error.what());
-  }
+         place, excerpt(version), kVersion);
+  Manifest manifest = parse(JsonField(json, place, "the file is damaged: copy the trace again"));
+  expect_consistent(manifest, place);
+  return manifest;
 }
 
 }  // namespace dos::trace

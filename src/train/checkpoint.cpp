@@ -2,7 +2,9 @@
 #include "train/checkpoint.hpp"
 
 #include <cstring>
+#include <set>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -172,6 +174,18 @@ CheckpointReader::CheckpointReader(const io::CheckpointStore& store, const std::
 
 models::ModelConfig CheckpointReader::model() const {
   return model_from_json(manifest_.architecture, (folder_ / io::kManifestName).string());
+}
+
+void CheckpointReader::expect_lists(const std::vector<tensor::ParameterSpec>& parameters) const {
+  std::set<std::string_view> listed;
+  for (const io::FileRecord& file : manifest_.files)
+    for (const io::TensorRecord& tensor : file.tensors) listed.insert(tensor.name);
+  for (const tensor::ParameterSpec& spec : parameters)
+    expect(listed.contains(spec.name),
+           "{}: the model's shape asks for '{}', but the checkpoint has no such tensor: it is "
+           "damaged, "
+           "use another",
+           (folder_ / io::kManifestName).string(), spec.name);
 }
 
 void CheckpointReader::load_parameters(const tensor::ParameterSet& parameters) const {

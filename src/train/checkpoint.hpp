@@ -60,6 +60,9 @@ class CheckpointReader {
   [[nodiscard]] const io::Manifest& manifest() const { return manifest_; }
   [[nodiscard]] models::ModelConfig model() const;
 
+  /// Throws Error unless the manifest lists each of the parameters: a damaged shape is found before
+  /// memory is taken for it.
+  void expect_lists(const std::vector<tensor::ParameterSpec>& parameters) const;
   /// Overwrites the parameters in owned subgroups. Throws Error naming file and tensor when the
   /// checkpoint is of another model, or damaged: missing, extra, truncated or altered tensors.
   /// Checks everything before it writes.

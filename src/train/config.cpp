@@ -20,9 +20,9 @@ namespace dos::train {
 namespace {
 
 /// Far above what is of use; the program keeps lists of these lengths.
-constexpr Index kMostLayers = 100'000;
 constexpr Index kMostLanes = 1'000;
 constexpr Index kMostWorkers = 100'000;
+constexpr Index kMostDevices = 1'000;
 constexpr Index kMostRunAhead = 1'000;
 constexpr double kMostGigabytes = 1e6;
 /// Of a run: its tokens are counted in 64 bits.
@@ -189,7 +189,7 @@ void TrainConfig::validate() const {
       expect(data::is_utf8(**text), "{} = '{}' is not UTF-8: rename what it names", key.name,
              **text);
   }
-  expect_between("model.layers", model.layers, 0, kMostLayers);
+  expect_model_size("model.layers", model.layers);
   expect_model_size("model.width", model.width);
   expect_model_size("model.heads", model.heads);
   expect_model_size("model.context", model.context);
@@ -199,8 +199,8 @@ void TrainConfig::validate() const {
   expect_at_least("train.batch", train.batch, 1);
   expect_at_least("train.accumulate", train.accumulate, 1);
   expect_between("train.lanes", train.lanes, 0, kMostLanes);
-  expect_at_least("train.opencl_devices", train.opencl_devices, -1);
-  expect_at_least("train.cuda_devices", train.cuda_devices, -1);
+  expect_between("train.opencl_devices", train.opencl_devices, -1, kMostDevices);
+  expect_between("train.cuda_devices", train.cuda_devices, -1, kMostDevices);
   expect(train.gpu_memory >= 0 && train.gpu_memory <= kMostGigabytes,
          "train.gpu_memory must lie in [0, {:g}] GB, got {}", kMostGigabytes, train.gpu_memory);
   expect(

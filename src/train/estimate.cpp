@@ -115,10 +115,17 @@ Index largest_update_bytes(const tensor::Layout& layout, const tensor::Parameter
          (states * size_of(DType::kF32) + gradient + (has_working ? size_of(types.working) : 0));
 }
 
-planner::MemoryUse host_use(const rt::MemoryBytes& bytes, Index available) {
+Index program_bytes(Index workers) {
+  constexpr Index kProcess = Index{24} << 20;
+  constexpr Index kWorker = Index{8} << 20;
+  return kProcess + workers * kWorker;
+}
+
+planner::MemoryUse host_use(const rt::MemoryBytes& bytes, Index workers, Index available) {
   planner::MemoryUse use{.items = {}, .available = bytes_of(available)};
   for (const rt::MemoryCategory category : rt::kMemoryCategories)
     use.items.push_back({rt::name_of(category), bytes_of(bytes[category])});
+  use.items.push_back({"program", bytes_of(program_bytes(workers))});
   return use;
 }
 
@@ -135,10 +142,11 @@ std::string memory_table(const planner::MemoryUse& use) {
   return text;
 }
 
-std::string totals_by_rank(const std::vector<rt::MemoryBytes>& bytes) {
+std::string totals_by_rank(const std::vector<rt::MemoryBytes>& bytes, Index workers) {
   std::vector<std::string> parts;
   for (std::size_t rank = 0; rank < bytes.size(); ++rank)
-    parts.push_back(fmt::format("rank {} {}", rank, format_bytes(bytes[rank].total())));
+    parts.push_back(fmt::format("rank {} {}", rank,
+                                format_bytes(bytes[rank].total() + program_bytes(workers))));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -10,7 +10,8 @@
 
 #include "base/error.hpp"
 #include "base/units.hpp"
-#include "platform/topology.hpp"
+#include "platform/blas.hpp"
+#include "platform/memory_limits.hpp"
 #include "rt/device.hpp"
 #include "sched/registry.hpp"
 #include "train/estimate.hpp"
@@ -124,8 +125,10 @@ const planner::MemoryItem& largest(const planner::MemoryUse& use) {
     break;
   }
   const std::vector<std::string> helps = remedies(config, trial);
-  fail("the run needs {} of {}, {} are available; {} take most, {}: use {}\n{}",
-       shown(use->total()), where, shown(use->available), largest(*use).category,
+  const bool is_limited = use == &memory.host && !room.host_limit.empty();
+  fail("the run needs {} of {}, {} are available{}; {} take most, {}: use {}\n{}",
+       shown(use->total()), where, shown(use->available),
+       is_limited ? fmt::format(" (limited by {})", room.host_limit) : "", largest(*use).category,
        shown(largest(*use).bytes),
        helps.empty() ? "a smaller model.* or model.context: neither train.recompute nor a smaller "
                        "train.batch is enough"
@@ -184,7 +187,10 @@ Index lane_workers(const rt::Session& session) {
 }
 
 Room room_of(const rt::Session& session) {
-  Room room{.host_bytes = platform::available_memory_bytes(),
+  const platform::MemoryLeft left =
+      platform::memory_left(session.workers() * platform::blas::kThreadMapping);
+  Room room{.host_bytes = left.bytes,
+            .host_limit = left.limited_by,
             .workers = session.workers(),
             .cpu_workers = session.cpu_workers(),
             .devices = {}};
@@ -207,7 +213,7 @@ RunMemory estimate_run(const TrainConfig& config, const models::ModelConfig& mod
   RunMemory memory{
       .host = host_use(estimate_training(model, shape, layout, types, config.optimizer(),
                                          room.worker_count(), config.train.run_ahead, share),
-                       room.host_bytes),
+                       room.workers, room.host_bytes),
       .devices = {}};
   for (const Room::Device& device : room.devices)
     if (device.runs_model)
@@ -268,8 +274,9 @@ std::string memory_report(const TrainConfig& config, const models::ModelConfig& 
   std::string text =
       fmt::format("host memory of {}:\n{}", owner, table(memory.host, otherwise.host));
   if (share.ranks > 1)
-    text += fmt::format("host memory by rank: {}\n",
-                        totals_by_rank(bytes_by_rank(config, model, layout, room, share)));
+    text += fmt::format(
+        "host memory by rank: {}\n",
+        totals_by_rank(bytes_by_rank(config, model, layout, room, share), room.workers));
   const Index subgroup = update_bytes(config, layout, room, share);
   std::size_t next = 0;
   for (const Room::Device& device : room.devices) {

@@ -18,8 +18,9 @@ struct Room {
     bool runs_model = true;  ///< else it only updates
   };
   Index host_bytes = 0;
-  Index workers = 1;      ///< of every kind: each has work space in host memory
-  Index cpu_workers = 1;  ///< that lanes are cut for where no device runs the model
+  std::string host_limit{};  ///< what makes it less than the machine has, if anything does
+  Index workers = 1;         ///< of every kind: each has work space in host memory
+  Index cpu_workers = 1;     ///< that lanes are cut for where no device runs the model
   std::vector<Device> devices;
 
   [[nodiscard]] Index model_devices() const;

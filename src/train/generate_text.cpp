@@ -98,6 +98,7 @@ void generate_text(const GenerateOptions& options) {
   expect(!options.prompt.empty(), "--prompt is empty: give at least one character");
   const Sampler sampler(options.sampling);
   const CheckpointReader checkpoint(options.out, options.checkpoint);
+  Generator::expect_room(checkpoint);
   const auto tokenizer = find_tokenizer(options, checkpoint);
   expect(
       tokenizer->vocabulary() <= checkpoint.model().vocabulary,

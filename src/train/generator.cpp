@@ -4,15 +4,44 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/units.hpp"
 #include "models/registry.hpp"
 #include "optim/subgroups.hpp"
+#include "platform/blas.hpp"
+#include "platform/memory_limits.hpp"
+#include "train/estimate.hpp"
 
 namespace dos::train {
 namespace {
 
 constexpr Index kBlockParameters = 50'000'000;
+constexpr models::RunShape kShape{
+    .batch = 1, .lanes = 1, .recompute = false, .training = false, .logits_rows = 1};
 
 }  // namespace
+
+void Generator::expect_room(const CheckpointReader& checkpoint) {
+  const models::ModelConfig model = checkpoint.model();
+  expect_countable(model, kShape);
+  const auto& architecture = models::find_architecture(model.architecture);
+  const std::vector<tensor::ParameterSpec> parameters = architecture.parameters(model);
+  checkpoint.expect_lists(parameters);
+  const tensor::Layout layout = optim::cut_into_subgroups(parameters, kBlockParameters, {});
+  // One worker's work space stands for all: the rest is small beside the parameters.
+  const rt::MemoryBytes parameter_bytes = tensor::ParameterSet::bytes(layout, {});
+  const Index bytes = parameter_bytes[rt::MemoryCategory::kParameters] +
+                      architecture.buffers(model, kShape, {}).total() +
+                      program_bytes(/*workers=*/1);
+  // Gradients have buffers that nobody writes.
+  const platform::MemoryLeft left = platform::memory_left(
+      platform::blas::kThreadMapping + parameter_bytes[rt::MemoryCategory::kGradients]);
+  expect(
+      bytes <= left.bytes,
+      "{}: the model needs {} of memory, {} are available{}: use a machine with more, or raise the "
+      "limit",
+      checkpoint.folder().string(), format_bytes(bytes), format_bytes(left.bytes),
+      left.limited_by.empty() ? "" : fmt::format(" (limited by {})", left.limited_by));
+}
 
 Generator::Generator(rt::Session& session, const CheckpointReader& checkpoint)
     : session_(session),
@@ -22,12 +51,7 @@ Generator::Generator(rt::Session& session, const CheckpointReader& checkpoint)
                                models::find_architecture(config_.architecture).parameters(config_),
                                kBlockParameters, {})),
       model_(models::find_architecture(config_.architecture)
-                 .build(session, parameters_, config_,
-                        {.batch = 1,
-                         .lanes = 1,
-                         .recompute = false,
-                         .training = false,
-                         .logits_rows = 1})) {
+                 .build(session, parameters_, config_, kShape)) {
   checkpoint.load_parameters(parameters_);
 }
 

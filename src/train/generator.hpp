@@ -18,6 +18,10 @@ namespace dos::train {
 /// Continues token sequences with a trained model.
 class Generator {
  public:
+  /// Throws Error, in no time, when the checkpoint lacks tensors of its model, or when the machine
+  /// or a limit has too little memory for it.
+  static void expect_room(const CheckpointReader& checkpoint);
+
   /// Allocates the model and loads its parameters. The session must outlive the object.
   Generator(rt::Session& session, const CheckpointReader& checkpoint);
   ~Generator();

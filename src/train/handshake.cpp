@@ -5,6 +5,7 @@
 #include <array>
 #include <iterator>
 
+#include "base/json.hpp"
 #include "data/manifest.hpp"
 #include "dist/gather.hpp"
 #include "train/run_data.hpp"
@@ -19,18 +20,12 @@ constexpr std::array kOfTheNode{"/train/workers",    "/train/opencl_devices", "/
                                 "/sched/window",     "/sched/resident",       "/sched/fallback",
                                 "/dist/gpu_messages"};
 
-std::string cut(std::string text) {
-  constexpr std::size_t kMost = 80;
-  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
-  return text;
-}
-
 std::string difference(const nlohmann::json& first, const nlohmann::json& other, std::size_t rank) {
   const nlohmann::json patch = nlohmann::json::diff(first, other);
   if (patch.empty()) return "";
   const nlohmann::json::json_pointer place(patch.front().at("path").get<std::string>());
   const auto shown = [&](const nlohmann::json& side) {
-    return side.contains(place) ? cut(side.at(place).dump()) : std::string("nothing");
+    return side.contains(place) ? excerpt(side.at(place)) : std::string("nothing");
   };
   std::string name = place.to_string().substr(1);
   std::replace(name.begin(), name.end(), '/', '.');
@@ -75,7 +70,8 @@ void agree(dist::Exchange& exchange, const RankStart& mine) {
   const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::vector<RankStart> starts;
   for (const std::string& each : dist::gather_texts(exchange, text)) {
-    const nlohmann::json start = nlohmann::json::parse(each);
+    const nlohmann::json start =
+        parse_json_object(each, "the message of a rank", "start all ranks with the same program");
     starts.push_back({start.at("error").get<std::string>(), start.at("agreement")});
   }
   const std::string found = find_disagreement(starts);

@@ -38,6 +38,7 @@
 #include "train/rank_weights.hpp"
 #include "train/run_data.hpp"
 #include "train/run_info.hpp"
+#include "train/stop_signal.hpp"
 #include "train/tracing.hpp"
 #include "train/trainer.hpp"
 #include "train/verification.hpp"
@@ -242,9 +243,11 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
                            .opencl_workers = config.train.opencl_devices,
                            .cuda_workers = config.train.cuda_devices,
                            .device_memory = config.gpu_memory_bytes(),
+                           .measurements = options.dry_run ? "" : options.out / "starpu",
                            .schedulers = sched_starpu::policies()};
   apply(company.place, config.train.workers, wanted);
   rt::Session session(wanted);
+  catch_stop_signals_again();
   if (company.exchange != nullptr) keep_from_workers(company.place, company.exchange->thread());
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());

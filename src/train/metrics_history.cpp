@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 
 namespace dos::train {
@@ -37,10 +37,9 @@ struct History {
 
 /// nullopt for a line that is damaged or torn.
 std::optional<Index> step_of(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer())
-    return std::nullopt;
-  const auto step = json["step"].get<Index>();
+  const auto json = try_parse_json_object(line);
+  if (!json || !json->contains("step") || !json->at("step").is_number_integer()) return std::nullopt;
+  const auto step = json->at("step").get<Index>();
   return step >= 0 ? std::optional(step) : std::nullopt;
 }
 

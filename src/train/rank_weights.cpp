@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/log.hpp"
 #include "dist/gather.hpp"
 #include "dist/owners.hpp"
@@ -68,7 +68,8 @@ std::vector<double> rank_weights(const std::string& text, const std::filesystem:
   const std::vector<std::string> all = dist::gather_texts(exchange, mine.dump());
   std::vector<double> rates;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const nlohmann::json its = nlohmann::json::parse(all[rank]);
+    const nlohmann::json its = parse_json_object(all[rank], "the message of a rank",
+                                                 "start all ranks with the same program");
     if (its.contains("error"))
       throw AgreedError(
           fmt::format("dist.weights = auto: rank {} on its node: {}; or write one number a rank",

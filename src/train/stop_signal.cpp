@@ -1,30 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/stop_signal.hpp"
 
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <ctime>
+#include <string_view>
 
 namespace dos::train {
 namespace {
 
+constexpr long kPatienceSeconds = 10;
+constexpr int kEndingRequest = 3;
+
 // Any thread may run the handler, and a handler may only use what needs no lock.
 std::atomic<int> received_signal = 0;
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<int> requests = 0;
+std::atomic<long> first_request_seconds = 0;
+std::atomic<bool> are_caught = false;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<long>::is_always_lock_free);
+
+long seconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+
+/// Counts a request; true when it is to end the process.
+bool is_last_request() {
+  const long now = seconds_now();
+  const int before = requests.fetch_add(1);
+  if (before == 0) first_request_seconds = now;
+  const long waited = now - first_request_seconds;
+  if (before + 1 >= kEndingRequest && waited >= kPatienceSeconds) return true;
+  if (before == 1 && waited >= 1) {
+    constexpr std::string_view kNote =
+        "still stopping after the current step, with a checkpoint; a third signal, 10 s after the "
+        "first, ends at once\n";
+    static_cast<void>(::write(STDERR_FILENO, kNote.data(), kNote.size()) == 0);
+  }
+  return false;
+}
 
 void remember(int signal) {
+  const int saved_errno = errno;
   received_signal = signal;
+  if (signal != SIGUSR1 && is_last_request()) {
+    struct sigaction ordinary {};
+    ordinary.sa_handler = SIG_DFL;
+    sigemptyset(&ordinary.sa_mask);
+    sigaction(signal, &ordinary, nullptr);
+    // Arrives when the handler returns.
+    raise(signal);
+  }
+  errno = saved_errno;
+}
+
+void change_mask(int how, bool with_warnings) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  if (with_warnings) sigaddset(&signals, SIGUSR1);
+  sigprocmask(how, &signals, nullptr);
 }
 
 }  // namespace
 
-void catch_stop_signals() {
+void hold_stop_signals() noexcept {
+  change_mask(SIG_BLOCK, /*with_warnings=*/true);
+}
+
+void catch_stop_signals(Warnings warnings) noexcept {
   struct sigaction action {};
   action.sa_handler = remember;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  sigaction(SIGUSR1, &action, nullptr);
-  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
-  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  are_caught = true;
+  change_mask(SIG_UNBLOCK, warnings == Warnings::kCaught);
+}
+
+void catch_stop_signals_again() noexcept {
+  if (are_caught) catch_stop_signals();
 }
 
 int stop_signal() {

@@ -88,6 +88,35 @@ class BadConfiguration(AppTest):
         self.expect_refused({"train.workers": 0}, "StarPU found no worker", "STARPU_NCPU",
                             env={"STARPU_NCPU": "0"})
 
+    def test_empty_values_of_options(self):
+        for option in ("--config", "--out", "--trace", "--machines"):
+            with self.subTest(option):
+                result = self.train(option, "", keys={})
+                self.assertNotIn(result.returncode, (0, 1))
+                self.assertIn(f"{option}: must not be empty", result.stderr)
+                self.expect_nothing_written()
+        result = program("plan", "--machine", "h100", "--model", "llama-7b", "--svg", "", cwd=self.folder)
+        self.assertIn("--svg: must not be empty", result.stderr)
+
+    def test_patterns_that_match_nothing(self):
+        self.expect_refused({"optim.no_decay": "blocks.*.up.weigth"}, "optim.no_decay: 'blocks.*.up.weigth' matches no "
+                            "matrix of the model", "there are ", "weight")
+        self.trained("--dry-run", keys={"optim.no_decay": "blocks.*.up.weight,*qkv.weight"})
+
+    def test_more_subgroups_than_one_can_count(self):
+        self.expect_refused({"model.width": 1048576}, "sched.subgroup_params = 5000000 cuts ", "subgroups, more than 200000",
+                            "raise it above")
+
+    def test_variables_of_the_runtime(self):
+        for name, value in (("STARPU_NCPU", "abc"), ("STARPU_NCPU", "-1"), ("STARPU_WORKERS_CPUID", "abc"),
+                            ("STARPU_MAIN_THREAD_CPUID", "5000"), ("STARPU_CALIBRATE", ""), ("STARPU_HOSTNAME", "a/b")):
+            self.expect_refused({}, f'the environment has {name}="{value}": it must be ', "change or unset it",
+                                env={name: value})
+
+    def test_devices_that_cannot_be(self):
+        for key in ("opencl_devices", "cuda_devices"):
+            self.expect_refused({f"train.{key}": 2147483648}, f"train.{key} must lie in [-1, 1000], got 2147483648")
+
     def test_unknown_options_are_the_parser_s(self):
         # Every program: one line that names what it cannot read.
         needed = {"generate": "run", "prepare_data": "--tokenizer bytes --output d corpus.txt", "train_gpt": "",
@@ -108,10 +137,10 @@ class BadConfiguration(AppTest):
                 result = self.train(keys=keys)
                 self.expect_error(result, "the run needs ", " of host memory, ", " are available",
                                   "train.batch", more_lines=True)
-                table = result.stderr.splitlines()[-8:]
+                table = result.stderr.splitlines()[-9:]
                 self.assertEqual([line[:20].strip() for line in table],
                                  ["parameters", "gradients", "optimizer states", "activations",
-                                  "workspace", "data", "total", "available"])
+                                  "workspace", "data", "program", "total", "available"])
                 self.expect_nothing_written()
         # Sizes whose sums would overflow are no small sizes.
         for key in ("train.batch", "model.width", "model.layers"):

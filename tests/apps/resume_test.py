@@ -187,14 +187,46 @@ class Interrupted(AppTest):
         self.resumed("--set", "train.stop_after=5")
         self.assertEqual(self.metrics()[-1]["step"], 5)
 
-    def test_a_second_signal_ends_at_once(self):
-        process = self.start(LONG | {"train.batch": 200, "train.accumulate": 200})
+    def test_many_signals_ask_for_the_same(self):
+        process = self.start(LONG)
+        self.wait_for(lambda: (self.out / "metrics.jsonl").exists()
+                      and len(self.metrics_text().splitlines()) >= 20, process)
+        for name in ("SIGTERM", "SIGTERM", "SIGINT", "SIGUSR1", "SIGINT"):
+            process.send_signal(getattr(signal, name))
+        _, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(self.checkpoint().resolve().name, f"step-{self.metrics()[-1]['step']:08}")
+
+    def test_a_third_signal_after_ten_seconds_ends_at_once(self):
+        process = self.start(LONG | {"train.batch": 200, "train.accumulate": 100_000})
         self.wait_for((self.out / "metrics.jsonl").exists, process)
+        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        time.sleep(0.05)
+        time.sleep(2)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        process.send_signal(signal.SIGUSR1)
+        process.send_signal(signal.SIGTERM)
+        while time.monotonic() < begin + 10:
+            self.assertIsNone(process.poll(), "the run ended before ten seconds were over")
+            time.sleep(0.1)
+        time.sleep(1)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertIn("still stopping after the current step", errors)
+
+    def test_a_crash_is_left_to_the_system(self):
+        for number, name in enumerate(("SIGSEGV", "SIGABRT", "SIGBUS")):
+            with self.subTest(name):
+                self.out = self.folder / f"out{number}"
+                process = self.start(LONG)
+                self.wait_for((self.out / "metrics.jsonl").exists, process)
+                process.send_signal(getattr(signal, name))
+                _, errors = process.communicate(timeout=30)
+                self.assertEqual(process.returncode, -getattr(signal, name))
+                self.assertNotIn("PLEASE submit a bug report", errors)
+                self.assertNotIn("backtrace", errors)
 
     def test_kill_at_any_moment(self):
         keys = LONG | {"train.checkpoint_every": 1}

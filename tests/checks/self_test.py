@@ -39,6 +39,15 @@ class Checks(unittest.TestCase):
         self.assertEqual(status, 0, output)
 
 
+class OneJsonReader(Checks):
+    def test_another_reader(self):
+        self.write("src/base/json.cpp", CPP + "json::sax_parse(text);\n")
+        self.write("src/a.cpp", CPP + "read_json_object(path);\n")
+        self.expect_clean("one_json_reader.py")
+        self.write("apps/b.cpp", CPP + "auto x = nlohmann::json::parse(text);\n")
+        self.expect_fault("one_json_reader.py", "apps/b.cpp:2: parses JSON without bounds")
+
+
 class FileHeader(Checks):
     def setUp(self):
         super().setUp()

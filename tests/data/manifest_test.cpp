@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/manifest.hpp"
 
+#include <fstream>
+
 #include "base/file.hpp"
 #include "data/files.hpp"
+#include "json_mutations.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::data {
@@ -64,6 +67,13 @@ TEST_F(ManifestTest, Version1HasNoSums) {
   EXPECT_EQ(manifest.train_sums, std::nullopt);
   EXPECT_EQ(manifest.val_sums, std::nullopt);
   EXPECT_THAT(to_text(manifest), testing::HasSubstr("\"version\": 1"));
+}
+
+TEST_F(ManifestTest, StandsDamage) {
+  test::expect_stands_damage(to_text(example()), 2000, [&](const std::string& text) {
+    std::ofstream(path()) << text;
+    read_manifest(path());
+  });
 }
 
 TEST_F(ManifestTest, BytesHaveNoModel) {

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "io/byte_pattern.hpp"
 #include "io/safetensors_writer.hpp"
+#include "json_mutations.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::io {
@@ -192,6 +193,15 @@ TEST_F(ManifestFile, RefusesWhatIsNotJson) {
         ThrowsMessage<Error>(AllOf(HasSubstr("manifest.json: "), HasSubstr("take another one"))))
         << text;
   }
+}
+
+TEST_F(ManifestFile, StandsDamage) {
+  write_manifest(scratch.path(), manifest);
+  test::expect_stands_damage(read_text(scratch / kManifestName), 2000,
+                             [&](const std::string& text) {
+                               std::ofstream(scratch / kManifestName) << text;
+                               read_manifest(scratch.path());
+                             });
 }
 
 TEST_F(ManifestFile, RefusesTextThatIsNotUtf8) {

@@ -3,8 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "base/error.hpp"
 #include "io/byte_pattern.hpp"
+#include "json_mutations.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::io {
@@ -43,6 +46,30 @@ TEST(SafetensorsFile, ListsTensorsInFileOrder) {
   EXPECT_TRUE(file.at("z").shape.empty());
   EXPECT_THAT(file.at("e").shape, ElementsAre(2, 0));
   EXPECT_EQ(file.metadata().at("k"), "v");
+}
+
+TEST(SafetensorsFile, StandsDamage) {
+  const test::ScratchDirectory scratch;
+  const std::string header = R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[4,7]},)"
+                             R"("z":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
+                             R"("__metadata__":{"k":"v"}})";
+  test::expect_stands_damage(header, 2000, [&](const std::string& text) {
+    std::ofstream(scratch / "a") << file_text(text, 7);
+    const SafetensorsFile file(scratch / "a");
+  });
+}
+
+/// Quadratic time would be hours.
+TEST(SafetensorsFile, HasAsManyTensorsAsOneWants) {
+  const test::ScratchDirectory scratch;
+  constexpr std::size_t kTensors = 200'000;
+  std::string header = "{";
+  for (std::size_t i = 0; i < kTensors; ++i)
+    header +=
+        fmt::format(R"("t{}":{{"dtype":"U8","shape":[1],"data_offsets":[{},{}]}},)", i, i, i + 1);
+  header.back() = '}';
+  write_durably(scratch / "a", file_text(header, kTensors));
+  EXPECT_EQ(SafetensorsFile(scratch / "a").tensors().size(), kTensors);
 }
 
 TEST(SafetensorsFile, StaysValidWhenMoved) {

@@ -126,5 +126,24 @@ TEST(RunShape, LanesShareTheSequencesAsEvenlyAsPossible) {
     }
 }
 
+TEST(ModelConfig, HasSizesWhoseProductsCanBeCounted) {
+  const ModelConfig good{"gpt2", 10'000, Index{1} << 20, 16, Index{1} << 28, 1000};
+  EXPECT_NO_THROW(good.validate());
+  const auto expect_refused = [&](Index ModelConfig::*size, Index value, const char* key) {
+    ModelConfig config = good;
+    config.*size = value;
+    EXPECT_THAT([&] { config.validate(); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(key), HasSubstr(std::to_string(value)))));
+  };
+  for (const Index value : {Index{10'001}, Index{1} << 62, Index{0}, Index{-1}})
+    expect_refused(&ModelConfig::layers, value, "model.layers");
+  for (const Index value : {(Index{1} << 20) + 16, Index{1} << 62}) {
+    expect_refused(&ModelConfig::width, value, "model.width");
+    expect_refused(&ModelConfig::heads, value, "model.heads");
+  }
+  expect_refused(&ModelConfig::context, Index{1} << 62, "model.context");
+  expect_refused(&ModelConfig::vocabulary, Index{1} << 31, "model.vocab");
+}
+
 }  // namespace
 }  // namespace dos::models

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "message_of.hpp"
 #include "models/registry.hpp"
 
 namespace dos::optim {
@@ -258,8 +259,32 @@ TEST(DecayGroups, PatternsExcludeFurtherMatrices) {
                                    "blocks.0.mlp.down.weight"}));
   EXPECT_EQ(with({"blocks.?.mlp.[ud]*"}).size(), 4U);
   EXPECT_EQ(with({"*"}).size(), 0U);
-  // A pattern names whole names.
-  EXPECT_EQ(with({"mlp", "blocks.0", ""}), kernels_of_two_blocks());
+}
+
+TEST(DecayGroups, APatternThatMatchesNoMatrixIsAMistake) {
+  const std::vector<ParameterSpec> specs = specs_of({"gpt2", 2, 24, 3, 16, 61});
+  const auto error_of = [&](const std::string& pattern) {
+    return test::message_of<Error>([&] {
+      cut_into_subgroups(
+          specs, 1 << 20,
+          {.vectors = false, .embeddings = false, .excluded = {"*.up.weight", pattern}});
+    });
+  };
+  EXPECT_EQ(error_of("*.down.weight"), "");
+  // A pattern names whole names, and vectors do not decay anyway.
+  for (const char* pattern : {"mlp", "blocks.0", "", "*.up.weights", "blocks.2.*", "*.bias", "["})
+    EXPECT_THAT(
+        error_of(pattern),
+        HasSubstr(fmt::format("optim.no_decay: '{}' matches no matrix of the model", pattern)));
+}
+
+TEST(CutIntoSubgroups, NotIntoMoreThanOneCanCount) {
+  const auto cut = [](Index limit) {
+    return [limit] { cut_into_subgroups({matrix("a.weight", 1'000'000, 2)}, limit, {}); };
+  };
+  EXPECT_NO_THROW(cut(10)());
+  EXPECT_THAT(cut(9),
+              testing::ThrowsMessage<Error>(HasSubstr("more than 200000: raise it above 10")));
 }
 
 TEST(DecayGroups, EveryBlockOfAMatrixDecaysAlike) {

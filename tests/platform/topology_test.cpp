@@ -58,11 +58,5 @@ TEST(Topology, SaysTheVersionOfHwloc) {
   EXPECT_THAT(hwloc_version(), MatchesRegex("[1-9]\\.[0-9]+\\.[0-9]+"));
 }
 
-TEST(AvailableMemory, IsAPartOfTheMachines) {
-  const Index available = available_memory_bytes();
-  EXPECT_GT(available, 0);
-  EXPECT_LE(available, physical_memory_bytes());
-}
-
 }  // namespace
 }  // namespace dos::platform

@@ -111,6 +111,30 @@ class PlotMetrics(InScratchFolder):
         self.assertIn(str(runs[0]), labels)
         self.assertIn(str(runs[1]), labels)
 
+    def test_every_name_is_in_the_legend(self):
+        names = ["_x", "a$b$", r"$\\frac$", "plain"]
+        folders = [self.run_folder(name, step_line(1) + step_line(2)) for name in names]
+        svg = self.expect_pictures(self.plot(*folders, "--output", self.folder / "all"), self.folder / "all")
+        for name in names:
+            self.assertIn(f"<!-- {name} -->", svg.replace("<!--  _x", "<!-- _x").replace("\\$", "$"))
+
+    def test_values_that_cannot_be_drawn(self):
+        for text, reason in (('{"step":1,"loss":1e308}', "'loss' is beyond 1e+100"),
+                             ('{"step":1,"loss":-1e308}', "'loss' is beyond 1e+100"),
+                             ('{"step":1,"loss":1' + 400 * "0" + "}", "'loss' is beyond 1e+100"),
+                             ('{"step":1' + 40 * "0" + ',"loss":1}', "'step' is not between 0 and 2^53"),
+                             ('{"step":-1,"loss":1}', "'step' is not between"),
+                             (100_000 * "[", "too many brackets")):
+            with self.subTest(text[:40]):
+                folder = self.run_folder(f"run{hash(text)}", step_line(1) + text + "\n" + step_line(2))
+                self.expect_error(self.plot(folder), "metrics.jsonl:2: ", reason)
+
+    def test_the_largest_and_smallest_numbers_of_a_run(self):
+        values = (3.4e38, 1e-45, 0, -1, 1e99, math.nan, math.inf)
+        lines = (step_line(step, loss=value, tokens_per_s=value) for step, value in enumerate(values))
+        folder = self.run_folder("run", "".join(lines))
+        self.expect_pictures(self.plot(folder), folder / "metrics")
+
     def test_several_runs_need_an_output(self):
         runs = [self.run_folder(name, step_line(1)) for name in ("a", "b")]
         self.expect_error(self.plot(*runs), "--output")

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "json_mutations.hpp"
 #include "sample_trace.hpp"
 #include "scratch_directory.hpp"
 #include "trace/recorder.hpp"
@@ -60,6 +61,15 @@ TEST(ReadTrace, NoFolderAndAnotherFolder) {
   EXPECT_THAT(error_of(scratch.path()), HasSubstr("format version 99"));
   std::ofstream(manifest) << R"({"format": "dos-trace", "version": 1})";
   EXPECT_THAT(error_of(scratch.path()), HasSubstr("the file is damaged"));
+}
+
+TEST(ReadTrace, AManifestThatIsDamaged) {
+  const test::ScratchDirectory scratch;
+  const std::filesystem::path path = scratch / kManifestName;
+  test::expect_stands_damage(to_json(sample_manifest()).dump(), 2000, [&](const std::string& text) {
+    std::ofstream(path) << text;
+    read_manifest(path);
+  });
 }
 
 TEST(ReadTrace, ACompleteTraceThatIsCutOffIsRefused) {

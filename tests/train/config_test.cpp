@@ -109,7 +109,6 @@ TEST(Config, NamesTheKeyAndTheValueOutOfRange) {
   const Case cases[] = {
       {"model.layers", -1, false},
       {"model.layers", 0, true},
-      {"model.layers", 100'001, false},
       {"model.width", -1, false},
       {"model.heads", -1, false},
       {"model.context", -1, false},

@@ -48,10 +48,11 @@ TEST(Estimate, IsWhatATrainerRegisters) {
 }
 
 TEST(Estimate, TheTableHasALineForEachCategoryThatIsThere) {
-  EXPECT_EQ(memory_table(host_use(some_bytes(), 17)),
+  EXPECT_EQ(memory_table(host_use(some_bytes(), /*workers=*/2, 17)),
             "  parameters            1.00 MiB\n"
             "  activations           3.00 MiB\n"
-            "  total                 4.00 MiB\n"
+            "  program               40.0 MiB\n"
+            "  total                 44.0 MiB\n"
             "  available                 17 B");
 }
 

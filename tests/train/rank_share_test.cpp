@@ -91,7 +91,7 @@ TEST(RankShare, ARankMayOwnNothing) {
 TEST(TotalsByRank, AreOneLine) {
   rt::MemoryBytes a;
   a[rt::MemoryCategory::kStates] = 1 << 20;
-  EXPECT_EQ(totals_by_rank({a, {}}), "rank 0 1.00 MiB, rank 1 0 B");
+  EXPECT_EQ(totals_by_rank({a, {}}, /*workers=*/2), "rank 0 41.0 MiB, rank 1 40.0 MiB");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "base/types.hpp"
 
-namespace dos::io {
+namespace dos {
 
 /// A value inside a JSON document read from a file, with the words that name it in errors:
 /// "PLACE: field 'a.b[2]' is missing; REMEDY". Views the document, which must outlive it.
@@ -27,6 +27,7 @@ class JsonField {
   [[nodiscard]] Index index() const;
   [[nodiscard]] std::uint64_t word() const;
   [[nodiscard]] double number() const;
+  [[nodiscard]] bool truth() const;
   [[nodiscard]] std::vector<Index> indices() const;
   [[nodiscard]] const nlohmann::json& object() const;
   [[nodiscard]] const nlohmann::json& value() const noexcept { return *value_; }
@@ -40,12 +41,4 @@ class JsonField {
   std::string field_;
 };
 
-/// Parses a document whose root is an object. Throws Error "PLACE: ...; REMEDY" when it is not JSON
-/// or an object in it has the same key twice.
-nlohmann::json parse_json_object(std::string_view text, const std::string& place,
-                                 const std::string& remedy);
-
-/// `name` with control characters escaped, so that a message stays one line.
-std::string one_line(const std::string& name);
-
-}  // namespace dos::io
+}  // namespace dos

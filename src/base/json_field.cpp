@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "io/json_field.hpp"
+#include "base/json_field.hpp"
 
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "base/error.hpp"
 
-namespace dos::io {
+namespace dos {
 
 using nlohmann::json;
 
@@ -59,6 +58,11 @@ double JsonField::number() const {
   return value_->get<double>();
 }
 
+bool JsonField::truth() const {
+  if (!value_->is_boolean()) fail("must be true or false");
+  return value_->get<bool>();
+}
+
 std::vector<Index> JsonField::indices() const {
   std::vector<Index> result;
   for (const JsonField& element : elements()) result.push_back(element.index());
@@ -70,32 +74,4 @@ const json& JsonField::object() const {
   return *value_;
 }
 
-json parse_json_object(std::string_view text, const std::string& place, const std::string& remedy) {
-  constexpr std::size_t kMaxCause = 200;
-  std::vector<std::set<std::string>> open_objects;
-  const auto check_keys = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
-    if (event == json::parse_event_t::object_end) open_objects.pop_back();
-    if (event == json::parse_event_t::key) {
-      const auto key = parsed.get<std::string>();
-      expect(open_objects.back().insert(key).second, "{}: the name '{}' occurs twice; {}", place,
-             one_line(key), remedy);
-    }
-    return true;
-  };
-  try {
-    json document = json::parse(text.begin(), text.end(), check_keys);
-    expect(document.is_object(), "{}: not a JSON object; {}", place, remedy);
-    return document;
-  } catch (const json::exception& error) {
-    const std::string cause = std::string(error.what()).substr(0, kMaxCause);
-    fail("{}: not JSON ({}); {}", place, one_line(cause), remedy);
-  }
-}
-
-std::string one_line(const std::string& name) {
-  const std::string quoted = json(name).dump(-1, ' ', false, json::error_handler_t::replace);
-  return quoted.substr(1, quoted.size() - 2);
-}
-
-}  // namespace dos::io
+}  // namespace dos
