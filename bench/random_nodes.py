@@ -35,7 +35,7 @@ def draw(generator):
     d2h = h2d * (decades(generator, 0.25, 4) if unequal else 1)
     half_duplex = generator.random() < 0.25
     subgroup = decades(generator, 0.5e6, 64e6)
-    count = round(decades(generator, 12, 300))
+    count = round(decades(generator, 12, 120))
     params = round(subgroup * count)
     whole = 12 * params / gpus / GIGA
     one = 12 * subgroup / GIGA

@@ -46,7 +46,7 @@ struct NodeStep {
 };
 
 struct NodeResult {
-  std::vector<double> settling;  ///< seconds of the steps before those that count
+  std::vector<double> settling{};  ///< seconds of the steps before those that count
   std::vector<NodeStep> steps;   ///< those that count
   std::string plan;              ///< in words; empty under StarPU's own policies
   std::string obstacle;          ///< why there is no plan

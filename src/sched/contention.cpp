@@ -3,9 +3,12 @@
 
 #include <algorithm>
 
-namespace dos::sched {
+#include "base/error.hpp"
 
-void share_dram(std::vector<Flow>& flows, double bandwidth) {
+namespace dos::sched {
+namespace {
+
+void share_in_proportion(std::vector<Flow>& flows, double bandwidth) {
   const auto demand_at = [&](double fraction) {
     double demand = 0;
     for (const Flow& flow : flows)
@@ -33,6 +36,35 @@ void share_dram(std::vector<Flow>& flows, double bandwidth) {
     }
   }
   for (Flow& flow : flows) flow.rate = std::min(fraction * flow.rate, flow.limit);
+}
+
+double demand_of(const std::vector<Flow>& flows) {
+  double demand = 0;
+  for (const Flow& flow : flows) demand += flow.bytes * flow.rate;
+  return demand;
+}
+
+}  // namespace
+
+void share_dram(std::vector<Flow>& flows, double bandwidth) {
+  const auto first_to_yield = std::ranges::find_if(flows, &Flow::yields);
+  require(std::all_of(first_to_yield, flows.end(), [](const Flow& flow) { return flow.yields; }),
+          "flows that yield stand last");
+  if (first_to_yield == flows.end()) return share_in_proportion(flows, bandwidth);
+  std::vector<Flow> others(flows.begin(), first_to_yield);
+  std::vector<Flow> undisturbed = others;
+  share_in_proportion(undisturbed, bandwidth);
+  double left = bandwidth - demand_of(undisturbed);
+  double taken = 0;
+  for (auto flow = first_to_yield; flow != flows.end(); ++flow) {
+    const double bytes = std::min(flow->bytes * std::min(flow->rate, flow->limit),
+                                  std::max(left, std::min(flow->least, bandwidth - taken)));
+    flow->rate = flow->bytes > 0 ? bytes / flow->bytes : flow->rate;
+    left = std::max(0.0, left - bytes);
+    taken += bytes;
+  }
+  share_in_proportion(others, bandwidth - taken);
+  std::ranges::copy(others, flows.begin());
 }
 
 }  // namespace dos::sched

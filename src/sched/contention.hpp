@@ -10,11 +10,16 @@ struct Flow {
   double rate = 0;   ///< units a second when alone; share_dram() lowers it
   double bytes = 0;  ///< DRAM bytes a unit
   double limit = 0;  ///< rate that it cannot pass while others run; at most `rate`
+  /// Whether it takes what the others leave, as one thread does beside many: a memory controller
+  /// that is fair to cores serves those first that ask for little each.
+  bool yields = false;
+  double least = 0;  ///< bytes a second that it gets all the same: a core's fair share
 };
 
 /// Divides a DRAM bandwidth (bytes/s): every flow keeps the same fraction f <= 1 of its own rate,
 /// or its limit where that is lower; f is the largest that the bandwidth allows. So whoever asks
-/// for more gets more, as on a memory controller that serves requests in their order.
+/// for more gets more, as on a memory controller that serves requests in their order. Flows that
+/// yield stand last, and get what the others leave, but their least.
 void share_dram(std::vector<Flow>& flows, double bandwidth);
 
 }  // namespace dos::sched

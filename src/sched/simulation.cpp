@@ -284,14 +284,19 @@ void Simulation::set_rates() {
              problem_.cost.cpu_traffic.value());
   const double downcast = rates.published ? rates.published->downcast.value() : 0;
   if (downcasting > 0) add_crew(downcasting, downcast / downcasting, kDowncastTraffic);
-  if (flowing(downcast_lane_)) add_crew(1, downcast, kDowncastTraffic);
   for (std::size_t g = 0; g < gpus_.size(); ++g) limit_link(rates.gpus[g], gpus_[g], updating > 0);
+  if (flowing(downcast_lane_))
+    flows_.push_back({.rate = downcast,
+                      .bytes = kDowncastTraffic,
+                      .limit = downcast,
+                      .yields = true,
+                      .least = rates.dram.value() / static_cast<double>(rates.cpu_workers + 1)});
   share_dram(flows_, rates.dram.value());
 
   std::size_t next = 0;
   if (updating > 0) updates_.rate = flows_[next++].rate / updating;
   if (downcasting > 0) downcasts_.rate = flows_[next++].rate / downcasting;
-  if (flowing(downcast_lane_)) downcast_lane_.rate = flows_[next++].rate;
+  if (flowing(downcast_lane_)) downcast_lane_.rate = flows_.back().rate;
   for (std::size_t g = 0; g < gpus_.size(); ++g) {
     Gpu& gpu = gpus_[g];
     if (flowing(gpu.in)) gpu.in.rate = flows_[next++].rate;

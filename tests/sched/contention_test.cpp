@@ -37,6 +37,24 @@ TEST(ShareDram, GivesToOthersWhatALimitLeaves) {
   EXPECT_DOUBLE_EQ(flows[1].rate, 1);
 }
 
+TEST(ShareDram, WhatYieldsTakesWhatTheOthersLeave) {
+  std::vector<Flow> flows{{4, 1, 4}, {.rate = 10, .bytes = 2, .limit = 10, .yields = true}};
+  share_dram(flows, 10);
+  EXPECT_DOUBLE_EQ(flows[0].rate, 4);
+  EXPECT_DOUBLE_EQ(flows[1].rate, 3);
+  flows[1].rate = 1;
+  share_dram(flows, 10);
+  EXPECT_DOUBLE_EQ(flows[1].rate, 1) << "no more than it asks for";
+}
+
+TEST(ShareDram, WhatYieldsKeepsItsLeast) {
+  std::vector<Flow> flows{{8, 1, 8},
+                          {.rate = 10, .bytes = 2, .limit = 10, .yields = true, .least = 2}};
+  share_dram(flows, 8);
+  EXPECT_DOUBLE_EQ(flows[1].rate, 1);
+  EXPECT_DOUBLE_EQ(flows[0].rate, 6);
+}
+
 TEST(ShareDram, UsesAllOfTheBandwidthAndNoMore) {
   const Philox random(2);
   for (std::uint64_t stream = 0; stream < 2000; ++stream) {
