@@ -88,7 +88,15 @@ def run(options, machine, node, policy, warm_ups, subgroup):
 
 
 def compare(options, number):
-    """The row of one node."""
+    """The row of one node; None, and a line that says so, for one that takes longer than --timeout to simulate."""
+    try:
+        return row_of(options, number)
+    except subprocess.TimeoutExpired:
+        print(f"node {number}: not simulated within {options.timeout:g} s", file=sys.stderr, flush=True)
+        return None
+
+
+def row_of(options, number):
     node = draw(random.Random(f"{options.seed} {number}"))
     with tempfile.TemporaryDirectory(prefix="dos-nodes-") as folder:
         machine = Path(folder) / "node.toml"
@@ -171,10 +179,14 @@ def main():
     rows = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for row in pool.map(lambda number: compare(options, number), range(options.first, options.first + options.count)):
+            if row is None:
+                continue
             rows.append(row)
             if options.output:
                 with open(options.output, "a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
+    if len(rows) < options.count:
+        print(f"{options.count - len(rows)} of {options.count} nodes take longer than --timeout to simulate\n")
     return report(rows, options)
 
 

@@ -7,8 +7,10 @@ prints its tables in Markdown. Simulated time is the same on every machine and e
 
 import argparse
 import json
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 POLICIES = ("dos", "dos-stride", "zero-offload", "twinflow", "gpu-only", "dmdas", "lws")
@@ -80,12 +82,51 @@ def table(program, title, arguments, policies):
         print(f"\nBound: {bound['bound_gparams_per_s']:.4g} Gparam/s.\n", flush=True)
 
 
+def node_of(gpus, folder):
+    """The machine file of h100-4x, or one of twice the size for more GPUs than it has."""
+    if gpus <= 4:
+        return "h100-4x"
+    text = (Path(__file__).parent.parent / "perfmodels/machines/h100-4x.toml").read_text(encoding="utf-8")
+    doubled = ("gpus", "cpu_workers", "update_rate", "bandwidth")
+    lines = text.split("[gpu]")
+    lines[0] = re.sub(rf"^({'|'.join(doubled)}) = {{ value = ([\d.]+)", lambda m: f"{m[1]} = {{ value = {2 * float(m[2]):g}",
+                      lines[0], flags=re.MULTILINE)
+    path = Path(folder) / "h100-8x.toml"
+    path.write_text("[gpu]".join(lines), encoding="utf-8")
+    return path
+
+
+def memory_table(program, gpu_counts, memories):
+    """dos over the whole range of memory: how near to the bound, to its plan, and in how many steps."""
+    print("| GPUs | GB a GPU | subgroup, M | `dos`, Gparam/s | of the bound | plan, ms | step, ms | steps 2, 3, 4, ms "
+          "| `gpu-only`: steps 2, 3, 4, ms | settled, Gparam/s |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for gpus in gpu_counts:
+            for memory in memories:
+                arguments = ["--machine", node_of(gpus, folder), "--gpus", gpus, "--params", f"{5.12 * gpus:g}G",
+                             "--gpu-memory", memory, "--steps", 1]
+                answer, other = run(program, arguments, "dos"), run(program, arguments, "gpu-only")
+                plan = re.search(r"([\d.]+) ms, bound", answer["plan"])[1]
+                settling = [", ".join(f"{1e3 * each:.0f}" for each in (one or {}).get("settling_seconds", [])[1:])
+                            for one in (answer, other)]
+                print(f"| {gpus} | {memory:g} | {answer['subgroup_params'] / 1e6:.3g} | {answer['gparams_per_s']:.3g} "
+                      f"| {100 * answer['fraction_of_bound']:.1f} % | {plan} | {1e3 * answer['step_seconds'][-1]:.1f} "
+                      f"| {settling[0]} | {settling[1]} | {other['gparams_per_s'] if other else 0:.3g} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", default="build/simgrid/bench/update_phase")
     parser.add_argument("--policies", nargs="+", default=POLICIES)
     parser.add_argument("case", nargs="*", help=f"all if none: {', '.join(CASES)}")
+    parser.add_argument("--memory", action="store_true", help="the table over GPUs and their memory instead")
+    parser.add_argument("--gpus", nargs="+", type=int, default=(1, 2, 4, 8), help="of that table")
+    parser.add_argument("--gigabytes", nargs="+", type=float, default=(1, 5, 10, 20, 30, 40, 48, 54, 57, 59, 61, 64),
+                        help="of that table; 61.4 hold all states")
     options = parser.parse_args()
+    if options.memory:
+        memory_table(options.program, options.gpus, options.gigabytes)
+        return
     unknown = [case for case in options.case if case not in CASES]
     if unknown:
         parser.error(f"unknown case {unknown[0]}; known: {', '.join(CASES)}")

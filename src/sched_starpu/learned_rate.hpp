@@ -10,23 +10,49 @@
 
 namespace dos::sched_starpu {
 
-/// How fast a device updates, from what is known best: its updates, else what a performance model
-/// suggests, else a glimpse. Does not allocate.
-///
-/// The median of the last updates: the thread that drives a GPU sees late that a kernel has ended
-/// while it allocates memory, and then the next one's end at once. A rate follows a change within
-/// eight updates.
-class LearnedRate {
+/// The median of the last values. Does not allocate.
+class RecentMedian {
  public:
-  /// An update with data at hand. The first one may have loaded a kernel: a suggestion is better.
-  void see(units::ParamsPerSecond rate) {
-    if (++seen_ == 1 && is_suggested_) return;
-    last_[static_cast<std::size_t>(newest_++ % kLast)] = rate;
-    std::array<units::ParamsPerSecond, kLast> sorted = last_;
+  void add(double value) { last_[static_cast<std::size_t>(newest_++ % kLast)] = value; }
+  [[nodiscard]] Index count() const { return newest_; }
+  /// Pre: count() > 0.
+  [[nodiscard]] double value() const {
+    std::array<double, kLast> sorted = last_;
     const auto end = sorted.begin() + std::min(newest_, kLast);
     const auto middle = sorted.begin() + (end - sorted.begin()) / 2;
     std::nth_element(sorted.begin(), middle, end);
-    value_ = *middle;
+    return *middle;
+  }
+
+ private:
+  static constexpr Index kLast = 15;
+  std::array<double, kLast> last_{};
+  Index newest_ = 0;  ///< how many were written to last_
+};
+
+/// How fast a device updates, from what is known best: its updates, else what a performance model
+/// suggests, else a glimpse. Does not allocate.
+///
+/// The rate is the median of the last updates of at least half the largest size: the thread that
+/// drives a GPU sees late that a kernel has ended while it allocates memory, and then the next
+/// one's end at once. A rate follows a change within eight updates. What smaller updates take
+/// beyond it is what every update costs, whatever its size.
+class LearnedRate {
+ public:
+  /// An update with data at hand. The first one may have loaded a kernel: a suggestion is better.
+  void see(units::Params size, units::Seconds time) {
+    if (++seen_ == 1 && is_suggested_) return;
+    if (size.value() > largest_) {
+      // What seemed large may be small.
+      if (size.value() > 2 * largest_) rates_ = {};
+      largest_ = size.value();
+    }
+    if (2 * size.value() < largest_) {
+      if (value_) overheads_.add((time - size / *value_).value());
+      return;
+    }
+    rates_.add((size / time).value());
+    value_ = units::ParamsPerSecond(rates_.value());
   }
   /// What a performance model says; counts while nothing else is known.
   void suggest(units::ParamsPerSecond rate) {
@@ -40,13 +66,17 @@ class LearnedRate {
   }
 
   [[nodiscard]] const std::optional<units::ParamsPerSecond>& value() const { return value_; }
+  /// What an update takes beside its parameters; 0 while only large ones were seen.
+  [[nodiscard]] units::Seconds overhead() const {
+    return units::Seconds(overheads_.count() > 0 ? std::max(0.0, overheads_.value()) : 0);
+  }
   [[nodiscard]] bool is_suggested() const { return is_suggested_; }
-  [[nodiscard]] bool is_measured() const { return newest_ > 0; }
+  [[nodiscard]] bool is_measured() const { return rates_.count() > 0; }
 
  private:
-  static constexpr Index kLast = 15;
-  std::array<units::ParamsPerSecond, kLast> last_{};
-  Index newest_ = 0;  ///< how many were written to last_
+  RecentMedian rates_;
+  RecentMedian overheads_;
+  double largest_ = 0;  ///< parameters
   Index seen_ = 0;
   std::optional<units::ParamsPerSecond> value_;
   bool is_suggested_ = false;

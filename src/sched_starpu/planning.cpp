@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "sched/bound.hpp"
 #include "sched/replay.hpp"
 #include "sched/transition.hpp"
 
@@ -60,6 +61,19 @@ bool is_worth_changing(const sched::Problem& problem, const sched::Plan& current
 
 }  // namespace
 
+namespace {
+
+/// A plan that is kept, with what the rates that hold now make of it.
+sched::Plan as_of_now(const sched::Problem& problem, sched::Plan plan,
+                      const sched::PolicyOptions& options) {
+  plan.bound = sched::lower_bound(
+      problem, {.half_duplex = plan.execution.half_duplex, .residents = options.residents});
+  plan.time = sched::replay(problem, plan).update_end;
+  return plan;
+}
+
+}  // namespace
+
 PlanOutcome carry_out(PlanOrder order) {
   PlanOutcome outcome{.order = std::move(order), .plan = {}, .obstacle = {}};
   const PlanOrder& given = outcome.order;
@@ -74,7 +88,7 @@ PlanOutcome carry_out(PlanOrder order) {
     }
   }
   if (given.current && !(outcome.plan && is_worth_changing(settled, *given.current, *outcome.plan)))
-    outcome.plan = given.current;
+    outcome.plan = as_of_now(settled, *given.current, given.options);
   outcome.ends = last_ends(settled, *outcome.plan);
   outcome.step = sched::step_towards(given.problem, *outcome.plan);
   outcome.step_ends = last_ends(given.problem, *outcome.step);

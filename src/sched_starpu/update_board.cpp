@@ -194,6 +194,7 @@ sched::Problem UpdateBoard::describe(const std::vector<Index>& order) const {
   rates.cpu_worker = *cpu_.value();
   rates.cpu_update = *cpu_.value() * static_cast<double>(surroundings_.cpu_workers);
   rates.transfer_latency = surroundings_.transfer_latency;
+  rates.task_latency = cpu_.overhead();
   units::BytesPerSecond links{0};
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     const Surroundings::Gpu& gpu = surroundings_.gpus[i];
@@ -295,14 +296,14 @@ void UpdateBoard::executed(Index index, Device device, units::Seconds time,
       !device.is_cpu() && (known.has_moved || device != placed.device ||
                            is_moved_into_[static_cast<std::size_t>(device.gpu)]);
   LearnedRate& rate = rate_of(device);
-  const units::ParamsPerSecond seen = params_of(known.task.params) / time;
-  settles_in ? rate.glimpse(seen) : rate.see(seen);
+  const units::Params size = params_of(known.task.params);
+  settles_in ? rate.glimpse(size / time) : rate.see(size, time);
 }
 
 units::Seconds UpdateBoard::update_time(Index params, Device device, units::ParamsPerSecond rate,
                                         Stay stay) const {
   const units::Params size = params_of(params);
-  const units::Seconds kernel = size / rate;
+  const units::Seconds kernel = rate_of(device).overhead() + size / rate;
   if (device.is_cpu()) return kernel;
   const Surroundings::Gpu& gpu = surroundings_.gpus[static_cast<std::size_t>(device.gpu)];
   const sched::UpdateCost& cost = known_.front().task.cost;

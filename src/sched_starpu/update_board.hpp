@@ -176,6 +176,8 @@ class UpdateBoard {
   [[nodiscard]] Place place_in(const std::optional<sched::Plan>& plan, const Known& known) const;
   [[nodiscard]] sched::Problem describe(const std::vector<Index>& order) const;
   void count_slots();
+  /// What the plan was made with, in words.
+  [[nodiscard]] std::string rates_used() const;
 
   std::string policy_;
   sched::PolicyOptions options_;

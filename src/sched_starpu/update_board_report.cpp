@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the board counts and tells of the steps.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sched_starpu/update_board.hpp"
@@ -73,8 +75,19 @@ void UpdateBoard::end_step() {
   add(all_, current_);
 }
 
+std::string UpdateBoard::rates_used() const {
+  constexpr double kMega = 1e6;
+  std::string text =
+      fmt::format("; rates: {:.4g} Mparam/s a CPU worker", planned_with_.front().value() / kMega);
+  for (std::size_t gpu = 0; uses_gpus_ && gpu < gpus_.size(); ++gpu)
+    text += fmt::format(", {:.4g} device {}", planned_with_[gpu + 1].value() / kMega, gpu);
+  if (problem_->rates.task_latency.value() > 0)
+    text += fmt::format(", {:.3g} us each", problem_->rates.task_latency.value() / 1e-6);
+  return text;
+}
+
 Report UpdateBoard::report() const {
-  Report report{.plan = plan_ ? sched::describe(*plan_, *problem_) : "",
+  Report report{.plan = plan_ ? sched::describe(*plan_, *problem_) + rates_used() : "",
                 .reason = plan_ ? plan_->reason : "",
                 .obstacle = obstacle_,
                 .steps = last_,

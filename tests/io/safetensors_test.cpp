@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "io/byte_pattern.hpp"
 #include "json_mutations.hpp"
 #include "scratch_directory.hpp"

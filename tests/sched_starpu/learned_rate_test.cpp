@@ -10,8 +10,10 @@ units::ParamsPerSecond rate(double value) {
   return units::ParamsPerSecond(value);
 }
 
-void see(LearnedRate& learned, double value, int times) {
-  for (int i = 0; i < times; ++i) learned.see(rate(value));
+/// Updates of one size, at a rate of `value`.
+void see(LearnedRate& learned, double value, int times = 1) {
+  constexpr double kSize = 1000;
+  for (int i = 0; i < times; ++i) learned.see(units::Params(kSize), units::Seconds(kSize / value));
 }
 
 TEST(LearnedRate, KnowsNothingAtFirst) {
@@ -21,8 +23,8 @@ TEST(LearnedRate, KnowsNothingAtFirst) {
 
 TEST(LearnedRate, OneUpdateIsEnough) {
   LearnedRate learned;
-  learned.see(rate(7));
-  EXPECT_EQ(learned.value()->value(), 7);
+  see(learned, 7);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 7);
   EXPECT_TRUE(learned.is_measured());
 }
 
@@ -32,8 +34,8 @@ TEST(LearnedRate, OddMeasurementsDoNotMoveIt) {
   LearnedRate learned;
   see(learned, 10, 8);
   for (const double odd : {0.1, 500.0, 1.0, 0.2, 80.0, 30.0, 0.3}) {
-    learned.see(rate(odd));
-    EXPECT_EQ(learned.value()->value(), 10) << odd;
+    see(learned, odd);
+    EXPECT_DOUBLE_EQ(learned.value()->value(), 10) << odd;
   }
 }
 
@@ -41,39 +43,62 @@ TEST(LearnedRate, FollowsAChangeWithinEightUpdates) {
   LearnedRate learned;
   see(learned, 10, 100);
   see(learned, 2, 7);
-  EXPECT_EQ(learned.value()->value(), 10);
-  learned.see(rate(2));
-  EXPECT_EQ(learned.value()->value(), 2);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 10);
+  see(learned, 2);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 2);
 }
 
 TEST(LearnedRate, ASuggestionHoldsUntilTheSecondUpdate) {
   LearnedRate learned;
   learned.suggest(rate(5));
   EXPECT_TRUE(learned.is_suggested());
-  learned.see(rate(1));
-  EXPECT_EQ(learned.value()->value(), 5);
+  see(learned, 1);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 5);
   EXPECT_FALSE(learned.is_measured());
-  learned.see(rate(4));
-  EXPECT_EQ(learned.value()->value(), 4);
+  see(learned, 4);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 4);
   learned.suggest(rate(9));
-  EXPECT_EQ(learned.value()->value(), 4);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 4);
 }
 
 TEST(LearnedRate, TheBestGlimpseHoldsUntilAnUpdateIsMeasured) {
   LearnedRate learned;
   for (const double each : {1.0, 3.0, 2.0}) learned.glimpse(rate(each));
-  EXPECT_EQ(learned.value()->value(), 3);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 3);
   EXPECT_FALSE(learned.is_measured());
-  learned.see(rate(2));
+  see(learned, 2);
   learned.glimpse(rate(50));
-  EXPECT_EQ(learned.value()->value(), 2);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 2);
 }
 
 TEST(LearnedRate, AGlimpseDoesNotReplaceASuggestion) {
   LearnedRate learned;
   learned.suggest(rate(5));
   learned.glimpse(rate(50));
-  EXPECT_EQ(learned.value()->value(), 5);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 5);
+}
+
+// What a tenth of the size takes beyond its part of the time is what every update costs.
+TEST(LearnedRate, SmallUpdatesShowTheOverhead) {
+  LearnedRate learned;
+  EXPECT_EQ(learned.overhead().value(), 0);
+  const auto update = [&](double size) {
+    learned.see(units::Params(size), units::Seconds(0.01 + size / 1e6));
+  };
+  update(1e4);
+  for (int i = 0; i < 20; ++i) {
+    update(1e6);
+    update(1e4);
+  }
+  EXPECT_NEAR(learned.value()->value(), 1e6 / 1.01, 1e-3);
+  // The large ones carry their own 0.01 s in their rate.
+  EXPECT_NEAR(learned.overhead().value(), 0.02 - 1e4 * 1.01 / 1e6, 1e-9);
+}
+
+TEST(LearnedRate, EqualUpdatesShowNoOverhead) {
+  LearnedRate learned;
+  see(learned, 7, 20);
+  EXPECT_EQ(learned.overhead().value(), 0);
 }
 
 }  // namespace

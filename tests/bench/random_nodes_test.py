@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""On a few made-up nodes dos is no slower than its baselines, and as fast as its plan. docs/performance/random-nodes.md
+has many of them."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = os.environ["DOS_UPDATE_PHASE"]
+# Small ones: links that are slow, unequal or shared by both directions, a fast CPU, little memory, several GPUs.
+NODES = os.environ.get("DOS_RANDOM_NODES", "1 5 6 7").split()
+
+
+class RandomNodes(unittest.TestCase):
+    def test_dos_is_no_slower_than_others_and_keeps_to_its_plan(self):
+        for number in NODES:
+            with self.subTest(node=number), tempfile.NamedTemporaryFile("r", suffix=".jsonl") as output:
+                done = subprocess.run(
+                    [sys.executable, str(ROOT / "bench/random_nodes.py"), "--program", PROGRAM, "--count", "1", "--first",
+                     number, "--jobs", "1", "--bound", "0", "--output", output.name],
+                    capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                row = json.loads(output.read())
+                self.assertGreaterEqual(row["over_best"], 0.99, row)
+                # Simulated plans do not know StarPU's own 10 us a copy.
+                self.assertLess(row["ms"], 1.1 * row["plan_ms"], row)
+                self.assertLessEqual(row["settled"], 3, row)
+
+
+if __name__ == "__main__":
+    probe = subprocess.run([PROGRAM, "--machine", "h100", "--params", "16M", "--gpu-memory", "1"], capture_output=True,
+                           text=True, check=False)
+    if "no SimGrid" in probe.stderr:
+        sys.exit(77)
+    unittest.main()
