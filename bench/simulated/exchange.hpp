@@ -47,10 +47,10 @@ struct NodeStep {
 
 struct NodeResult {
   std::vector<double> settling{};  ///< seconds of the steps before those that count
-  std::vector<NodeStep> steps;   ///< those that count
-  std::string plan;              ///< in words; empty under StarPU's own policies
-  std::string obstacle;          ///< why there is no plan
-  double gpu_share = 0;          ///< of the parameters, as executed in the last step; with a plan
+  std::vector<NodeStep> steps;     ///< those that count
+  std::string plan;                ///< in words; empty under StarPU's own policies
+  std::string obstacle;            ///< why there is no plan
+  double gpu_share = 0;            ///< of the parameters, as executed in the last step; with a plan
   std::optional<double> slow_seconds{};  ///< of the step with a slow device
 };
 

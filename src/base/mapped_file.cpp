@@ -60,8 +60,9 @@ void end_with_words(int signal, siginfo_t* info, void* /*context*/) {
     say(range.words);
     std::_Exit(EXIT_FAILURE);
   }
-  // Another's fault: the read is repeated, and ends the program.
+  // Another's fault: the read is repeated, and ends the program. What somebody sent is sent again.
   std::signal(signal, SIG_DFL);
+  if (info->si_code <= 0) std::raise(signal);
 }
 
 }  // namespace

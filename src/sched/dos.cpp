@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -134,11 +135,11 @@ Shares shares_of(const Problem& problem, const PolicyOptions& options, const Bou
   return shares;
 }
 
-/// Nothing for the CPU, where a worker needs longer for one subgroup than GPUs for all: as many
-/// residents as there is room for, the rest streamed evenly.
-Shares shares_without_cpu(const Problem& problem, const PolicyOptions& options) {
+/// `cpu` for the CPU; of the rest as many residents as there is room for, what is left streamed
+/// evenly. Nothing is for the CPU where a worker needs longer for one subgroup than GPUs for all.
+Shares shares_beside(const Problem& problem, const PolicyOptions& options, units::Params cpu) {
   Shares shares;
-  units::Params left = problem.total();
+  units::Params left = std::max(units::Params{0}, problem.total() - cpu);
   const units::Params each = left / static_cast<double>(problem.gpus());
   for (Index g = 0; g < problem.gpus(); ++g) {
     const units::Bytes states = each * problem.cost.held();
@@ -147,7 +148,7 @@ Shares shares_without_cpu(const Problem& problem, const PolicyOptions& options) 
     left -= shares.resident.back() / problem.cost.held();
   }
   // Whole subgroups may leave room for residents unused, on each GPU less than one.
-  const units::Params one(static_cast<double>(problem.largest()));
+  const units::Params one(cpu.value() > 0 ? 0 : static_cast<double>(problem.largest()));
   shares.streamed.assign(shares.resident.size(), left / static_cast<double>(problem.gpus()) + one);
   return shares;
 }
@@ -303,8 +304,15 @@ Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
                                                 .deals_evenly = true});
       search_near(problem, options, search, shares_of(problem, options, bound));
     }
-    const Shares all = shares_without_cpu(problem, options);
-    search.try_shares(all.resident, all.streamed, options.window);
+    const units::Params round(static_cast<double>(problem.rates.cpu_workers * problem.largest()));
+    const units::Params wanted =
+        lower_bound(problem, {.half_duplex = options.half_duplex, .residents = options.residents})
+            .cpu;
+    const double rounds = std::floor(wanted / round);
+    for (const double count : {0.0, std::max(1.0, rounds), rounds + 1}) {
+      const Shares shares = shares_beside(problem, options, round * count);
+      search.try_shares(shares.resident, shares.streamed, options.window);
+    }
   }
   Plan plan = search.take();
   if (plan.gpu_share(problem) == 0) plan.reason = reason_for_all_cpu(problem);

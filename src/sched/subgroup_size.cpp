@@ -23,7 +23,7 @@ constexpr double kStep = 1.0905077326652577;
 constexpr Index kMostTried = 2500;
 constexpr double kWorthSmaller = 0.002;
 /// Smaller subgroups need more buffers; each is allocated once.
-constexpr double kStepsThatPayAllocations = 100;
+constexpr double kStepsThatPayAllocations = 300;
 /// How much longer than the bound a step with fill and drain takes, where it comes near it.
 constexpr std::array kNearBound = {1.015, 1.02, 1.025, 1.03, 1.035, 1.04};
 /// Part of an octave around the best of the coarse sizes.

@@ -38,7 +38,8 @@ struct History {
 /// nullopt for a line that is damaged or torn.
 std::optional<Index> step_of(const std::string& line) {
   const auto json = try_parse_json_object(line);
-  if (!json || !json->contains("step") || !json->at("step").is_number_integer()) return std::nullopt;
+  if (!json || !json->contains("step") || !json->at("step").is_number_integer())
+    return std::nullopt;
   const auto step = json->at("step").get<Index>();
   return step >= 0 ? std::optional(step) : std::nullopt;
 }

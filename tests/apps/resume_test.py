@@ -198,8 +198,10 @@ class Interrupted(AppTest):
         self.assertEqual(self.checkpoint().resolve().name, f"step-{self.metrics()[-1]['step']:08}")
 
     def test_a_third_signal_after_ten_seconds_ends_at_once(self):
-        process = self.start(LONG | {"train.batch": 200, "train.accumulate": 100_000})
-        self.wait_for((self.out / "metrics.jsonl").exists, process)
+        # A step of minutes, whose samples are read within seconds.
+        process = self.start(LONG | {"train.batch": 200, "train.accumulate": 10_000})
+        self.wait_for((self.out / "run.json").exists, process)
+        time.sleep(8)
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         time.sleep(2)
