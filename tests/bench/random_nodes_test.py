@@ -28,8 +28,9 @@ class RandomNodes(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 row = json.loads(output.read())
                 self.assertGreaterEqual(row["over_best"], 0.99, row)
-                # Simulated plans do not know StarPU's own 10 us a copy.
-                self.assertLess(row["ms"], 1.1 * row["plan_ms"], row)
+                # Plans do not know the 10 us that StarPU takes to queue a kernel, one after the other on each GPU.
+                queued_ms = 0.01 * row["params"] / row["size"] / row["gpus"]
+                self.assertLess(row["ms"], 1.05 * row["plan_ms"] + queued_ms, row)
                 self.assertLessEqual(row["settled"], 3, row)
 
 
