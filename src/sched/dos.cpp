@@ -194,7 +194,6 @@ class Line {
     if (options.window) window_ = options.window;
   }
 
-  [[nodiscard]] const Shares& start() const { return start_; }
   [[nodiscard]] double at() const { return at_; }
 
   /// Steps in both directions, halving, while it gets faster.
@@ -237,6 +236,7 @@ class Line {
   double at_ = 1;
 };
 
+/// The shares of the linear programme, what is near them on the line, and wider windows.
 void search_near(const Problem& problem, const PolicyOptions& options, Search& search,
                  const Shares& start) {
   Line line(problem, options, search, start, {});
