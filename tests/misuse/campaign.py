@@ -43,6 +43,15 @@ class MisuseTest(AppTest):
                 self.failed.append(what)
                 raise
 
+    def expect_run_or_one_error(self, result, name="train_gpt"):
+        """No crash, no hang: it works, or one line says what is wrong."""
+        if result.returncode != 0:
+            self.expect_error(result, name=name, more_lines=" available" in result.stderr)
+
+    def expect_no_run_without_a_checkpoint(self):
+        if self.out.exists():
+            self.assertTrue(self.checkpoint().exists())
+
     def report(self):
         if RESULTS:
             with open(RESULTS, "a", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Limits, homes and variables of the environment that a machine, a container or a batch system gives."""
+"""Limits, homes and variables of the environment that a machine or a container gives."""
 
 import os
 import re
@@ -22,15 +22,6 @@ def variables():
 
 
 class Surroundings(MisuseTest):
-    def expect_run_or_one_error(self, result, name="train_gpt"):
-        """No crash, no hang: it works, or one line says what is wrong."""
-        if result.returncode != 0:
-            self.expect_error(result, name=name, more_lines=" available" in result.stderr)
-
-    def expect_no_run_without_a_checkpoint(self):
-        if self.out.exists():
-            self.assertTrue(self.checkpoint().exists())
-
     def limited(self, kind, limit, **options):
         return self.train("--quiet", keys=KEYS, timeout=30,
                           preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)), **options)
@@ -56,38 +47,6 @@ class Surroundings(MisuseTest):
             with self.attempt(number=number, megabytes=megabytes):
                 self.expect_run_or_one_error(self.limited(resource.RLIMIT_DATA, megabytes << 20))
                 self.expect_no_run_without_a_checkpoint()
-
-    def control_group(self):
-        """A new control group with the memory controller, of version 1 or 2."""
-        for top, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
-            group = Path(top) / f"dos-misuse-{os.getpid()}"
-            try:
-                group.mkdir()
-            except OSError:
-                continue
-            self.addCleanup(group.rmdir)
-            if (group / limit).exists():
-                return group, limit
-        self.skipTest("no control group with a limit of memory can be made here")
-
-    def test_control_group(self):
-        """a control group of 0.9 to 1.3 times what a run says that it needs: it runs, or one error"""
-        group, limit = self.control_group()
-        keys = KEYS | {"model.preset": "small-3m", "model.layers": 4, "model.width": 256, "model.heads": 4,
-                       "model.context": 64, "train.batch": 32}
-        needed = re.search(r"^  total +([\d.]+) MiB$", self.train("--dry-run", keys=keys).stdout, re.MULTILINE)
-        refused = 0
-        for number in self.attempts(6):
-            megabytes = round(float(needed.group(1)) * self.random.uniform(0.9, 1.3))
-            self.out = self.folder / f"out{number}"
-            (group / limit).write_text(str(megabytes << 20))
-            with self.attempt(number=number, megabytes=megabytes):
-                result = self.train("--quiet", keys=keys, timeout=60,
-                                    preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())))
-                self.expect_run_or_one_error(result)
-                self.expect_no_run_without_a_checkpoint()
-                refused += result.returncode != 0
-        self.assertGreater(refused, 0)
 
     def homes(self):
         """{what: value of a home} that nothing can be written to."""
