@@ -44,8 +44,10 @@ std::vector<std::string> node_environment(const NodeHost& node,
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each)
     if (std::strncmp(*each, "STARPU_", 7) != 0) variables.emplace_back(*each);
-  // StarPU counts in units of 2^20 bytes.
-  const double limit = std::ceil(node.gpu_memory.value() / (1 << 20));
+  // StarPU counts in units of 2^20 bytes, and takes memory for small buffers 32 of them at a time:
+  // a part of the last such block is not of use to others.
+  constexpr double kBlock = 32;
+  const double limit = std::ceil(node.gpu_memory.value() / (1 << 20)) + kBlock;
   for (const auto& [name, value] :
        std::map<std::string, std::string>{{"STARPU_PERF_MODEL_DIR", folder.string()},
                                           {"STARPU_HOSTNAME", node.machine},

@@ -140,7 +140,6 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
   const units::Bytes model =
       units::Params(static_cast<double>(params)) * kModelOnGpu / static_cast<double>(gpus);
   problem.memory.assign(gpus, memory_of(request, machine, model));
-  phase.gpu_memory = (problem.memory.front().update + model) / (1 - sched::kMemoryReserve);
   if (subgroup == 0) {
     // StarPU's own policies have no planner: the sizes that suit dos.
     const std::string planner = sched::own_policy(phase.policy) != nullptr ? phase.policy : "dos";
@@ -149,6 +148,11 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
   sched::expect_few_subgroups({params}, phase.subgroup_params, "--subgroup");
   problem.subgroups = sched::cut_evenly(params, phase.subgroup_params);
   phase.subgroup_params = problem.largest();
+  // Whole subgroups, dealt in turn: a GPU may have one more than another.
+  const Index most = ceil_div(std::ssize(problem.subgroups), request.gpus);
+  const units::Bytes dealt =
+      units::Params(static_cast<double>(most * problem.largest())) * kModelOnGpu;
+  phase.gpu_memory = (problem.memory.front().update + dealt) / (1 - sched::kMemoryReserve);
   check_memory(phase);
   return phase;
 }

@@ -141,18 +141,25 @@ void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked)
   for (Index g = 0; g < problem.gpus(); ++g) {
     Index largest = 0;
     units::Bytes resident{0};
+    units::Bytes held{0};  // by the largest that is streamed, here or, with what it uses, there
+    units::Bytes slot{0};
     for (const Index i : plan.gpu_order(g)) {
-      if (plan.assignments[at(i)].placement == Placement::kResident)
+      if (plan.assignments[at(i)].placement == Placement::kResident) {
         resident += problem.held_bytes(i);
-      else
-        largest = std::max(largest, problem.subgroups[at(i)].params);
+        continue;
+      }
+      largest = std::max(largest, problem.subgroups[at(i)].params);
+      held = std::max(held, problem.held_bytes(i));
+      slot = std::max(slot, problem.streamed_bytes(i, g));
     }
     plan.window[at(g)] = 0;
     plan.window_memory[at(g)] = units::Bytes{0};
     if (largest == 0) continue;
     const units::Bytes room = problem.memory[at(g)].update - resident;
-    const units::Bytes slot = units::Params(static_cast<double>(largest)) * problem.cost.held();
-    const auto fitting = static_cast<Index>(std::floor(room / slot * (1 + 1e-12)));
+    // For one the runtime makes room, if need be, by what the other GPU's passes have here.
+    const bool fits_alone = room.value() * (1 + 1e-12) >= held.value();
+    const auto fitting = std::max<Index>(fits_alone ? 1 : 0,
+                                         static_cast<Index>(std::floor(room / slot * (1 + 1e-12))));
     expect(fitting >= 1,
            "GPU {} has {:.3f} GB free for states during the update, one subgroup of {} parameters "
            "needs {:.3f} GB: use {}policy zero-offload",

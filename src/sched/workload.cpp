@@ -25,6 +25,13 @@ units::Bytes Problem::held_bytes(Index subgroup) const {
          cost.held();
 }
 
+units::Bytes Problem::streamed_bytes(Index subgroup, Index gpu) const {
+  const Subgroup& each = subgroups[static_cast<std::size_t>(subgroup)];
+  const units::Bytes held = held_bytes(subgroup);
+  if (each.user < 0 || each.user == gpu) return held;
+  return held + units::Params(static_cast<double>(each.params)) * (cost.weight + cost.gradient);
+}
+
 void Problem::validate() const {
   rates.validate();
   expect(!subgroups.empty(), "nothing to plan: the model has no subgroup");

@@ -71,6 +71,9 @@ struct Problem {
   [[nodiscard]] Index largest() const;
   /// GPU memory of a subgroup that is updated there.
   [[nodiscard]] units::Bytes held_bytes(Index subgroup) const;
+  /// The same while it is streamed: where another GPU uses it, its gradient and its working
+  /// parameter are there only for the update.
+  [[nodiscard]] units::Bytes streamed_bytes(Index subgroup, Index gpu) const;
 
   /// Throws Error unless every subgroup has parameters, the depths do not fall, the rates are
   /// positive, each GPU has a StateMemory that is not negative, and homes, if any, are of this

@@ -169,11 +169,11 @@ void UpdateBoard::count_slots() {
     for (std::size_t i = 0; i < plan_->assignments.size(); ++i) {
       const sched::Assignment& each = plan_->assignments[i];
       if (each.placement == sched::Placement::kCpu || each.gpu != static_cast<Index>(g)) continue;
-      const units::Bytes bytes = problem_->held_bytes(static_cast<Index>(i));
+      const auto subgroup = static_cast<Index>(i);
       if (each.placement == sched::Placement::kResident)
-        room -= bytes;
+        room -= problem_->held_bytes(subgroup);
       else
-        largest = std::max(largest, bytes);
+        largest = std::max(largest, problem_->streamed_bytes(subgroup, each.gpu));
     }
     if (largest.value() > 0)
       slots_[g] = std::max<Index>(1, static_cast<Index>(std::floor(room / largest)));

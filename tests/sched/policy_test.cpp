@@ -111,6 +111,25 @@ TEST(Policy, SpreadsResidents) {
   EXPECT_EQ(drawn(none), "CCCCCCCCCCCC") << "no subgroup fits";
 }
 
+// A GPU that updates what another one uses holds its gradient and its working parameter, too.
+TEST(Policy, WindowsHoldWhatAnotherGpuUses) {
+  Problem problem = slow_link();
+  problem.rates.gpus.push_back(problem.rates.gpus[0]);
+  problem.cost.weight = problem.cost.gradient = units::BytesPerParam(2);
+  for (Subgroup& each : problem.subgroups) each.user = 1;
+  problem.memory.assign(2, {.update = problem.held_bytes(0) * 4.1, .resident = {}});
+  Plan plan = all_cpu(problem);
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i)
+    plan.assignments[i] = {Placement::kStreamed, static_cast<Index>(i % 2)};
+  const Index most = useful_window(problem, 0, problem.largest());
+  ASSERT_GE(most, 4);
+  set_windows(problem, plan, {});
+  EXPECT_THAT(plan.window, testing::ElementsAre(3, 4)) << "16 bytes a parameter, and 12";
+  problem.memory[0].update = problem.held_bytes(0);
+  set_windows(problem, plan, {});
+  EXPECT_EQ(plan.window[0], 1) << "one is always possible";
+}
+
 TEST(Policy, SpreadsResidentsWhereTheGpuHoldsMost) {
   Problem problem = simulated_node();
   // Two thirds of the states fit; the link brings others while the GPU updates these.
