@@ -46,6 +46,7 @@ class Program {
   Program(rt::Submitter& submitter, const UpdatePhase& phase, std::vector<Device> devices)
       : session_(submitter.session()),
         devices_(std::move(devices)),
+        users_(deal(phase.problem.subgroups, phase.problem.gpus())),
         updates_(submitter, kKind, sizes_of(phase)) {
     for (Index i = 0; i < updates_.subgroups(); ++i)
       for (const Device& device : devices_)
@@ -82,11 +83,12 @@ class Program {
 
  private:
   [[nodiscard]] const Device& home_of(Index subgroup) const {
-    return devices_[static_cast<std::size_t>(subgroup) % devices_.size()];
+    return devices_[static_cast<std::size_t>(users_[static_cast<std::size_t>(subgroup)])];
   }
 
   const rt::Session& session_;
   std::vector<Device> devices_;
+  std::vector<Index> users_;  ///< by subgroup
   UpdateSet updates_;
 };
 

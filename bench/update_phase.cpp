@@ -39,16 +39,24 @@ NodeStep mean_of(const std::vector<NodeStep>& steps) {
   return {sum.seconds / count, sum.bytes_h2d / count, sum.bytes_d2h / count};
 }
 
+/// "64 subgroups of 200 M and ", empty without a front.
+std::string large_of(const dos::sched::Cut& cut) {
+  if (cut.large == 0) return "";
+  return fmt::format("{} subgroups of {:.4g} M and ", cut.large,
+                     static_cast<double>(cut.large_params) / 1e6);
+}
+
 void print_text(const UpdatePhase& phase, const char* where, const NodeResult& result,
                 const NodeStep& mean, double rate, const dos::sched::Bound& bound,
                 double bound_rate) {
   const dos::sched::Problem& problem = phase.problem;
   fmt::print(
       "{}: {} CPU workers, {} GPUs, {:.4g} GB of each for states ({})\n"
-      "{} M parameters in {} subgroups of {:.4g} M, policy {}\n",
+      "{} M parameters in {}{} subgroups of {:.4g} M, policy {}\n",
       phase.machine, problem.rates.cpu_workers, problem.gpus(),
       problem.memory.front().update.value() / 1e9, where, problem.total().value() / 1e6,
-      problem.subgroups.size(), static_cast<double>(phase.subgroup_params) / 1e6, phase.policy);
+      large_of(phase.cut), std::ssize(problem.subgroups) - phase.cut.large,
+      static_cast<double>(phase.cut.size) / 1e6, phase.policy);
   if (!result.plan.empty()) fmt::print("plan: {}\n", result.plan);
   if (!result.obstacle.empty()) fmt::print("no plan: {}\n", result.obstacle);
   fmt::print(
@@ -96,7 +104,9 @@ void run(CommandLine command) {
   for (const NodeStep& each : result.steps) steps.push_back(each.seconds);
   nlohmann::json answer{{"machine", phase.machine},
                         {"policy", phase.policy},
-                        {"subgroup_params", phase.subgroup_params},
+                        {"subgroup_params", phase.cut.size},
+                        {"large", phase.cut.large},
+                        {"large_params", phase.cut.large_params},
                         {"gparams_per_s", rate},
                         {"bound_gparams_per_s", bound_rate},
                         {"fraction_of_bound", rate / bound_rate},

@@ -9,9 +9,19 @@ namespace dos::bench {
 
 using nlohmann::json;
 
+std::vector<Index> deal(const std::vector<sched::Subgroup>& subgroups, Index gpus) {
+  std::vector<Index> users;
+  Index small = 0;
+  Index large = 0;
+  for (const sched::Subgroup& each : subgroups)
+    users.push_back((each.params > subgroups.front().params ? large++ : small++) % gpus);
+  return users;
+}
+
 std::string to_json(const NodeTask& task) {
   return json{{"policy", task.policy},     {"options", options_json(task.options)},
-              {"params", task.params},     {"subgroup_params", task.subgroup_params},
+              {"params", task.params},     {"subgroup_params", task.cut.size},
+              {"large", task.cut.large},   {"large_params", task.cut.large_params},
               {"gpus", task.gpus},         {"cpu_workers", task.cpu_workers},
               {"cpu_rate", task.cpu_rate}, {"gpu_rate", task.gpu_rate},
               {"steps", task.steps},       {"warm_ups", task.warm_ups},
@@ -24,7 +34,9 @@ NodeTask node_task_of(const std::string& text) {
   return {.policy = object.at("policy"),
           .options = options_of(object.at("options")),
           .params = object.at("params"),
-          .subgroup_params = object.at("subgroup_params"),
+          .cut = {.size = object.at("subgroup_params"),
+                  .large = object.at("large"),
+                  .large_params = object.at("large_params")},
           .gpus = object.at("gpus"),
           .cpu_workers = object.at("cpu_workers"),
           .cpu_rate = object.at("cpu_rate"),

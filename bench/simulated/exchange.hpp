@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sched/cut.hpp"
 #include "sched/policy.hpp"
 
 namespace dos::bench {
@@ -28,7 +29,7 @@ struct NodeTask {
   std::string policy;
   sched::PolicyOptions options{};
   Index params = 0;
-  Index subgroup_params = 0;
+  sched::Cut cut{};
   Index gpus = 0;
   Index cpu_workers = 0;
   double cpu_rate = 0;  ///< parameters a second, of one worker
@@ -53,6 +54,10 @@ struct NodeResult {
   double gpu_share = 0;            ///< of the parameters, as executed in the last step; with a plan
   std::optional<double> slow_seconds{};  ///< of the step with a slow device
 };
+
+/// The GPU of each subgroup that runs forward and backward with it: in turn, large ones and small
+/// ones each for themselves.
+std::vector<Index> deal(const std::vector<sched::Subgroup>& subgroups, Index gpus);
 
 std::string to_json(const NodeTask& task);
 NodeTask node_task_of(const std::string& json);

@@ -14,7 +14,7 @@
 
 #include "base/error.hpp"
 #include "rt/session.hpp"
-#include "sched/subgroup_size.hpp"
+#include "sched/cut.hpp"
 #include "sched_starpu/policies.hpp"
 #include "simulated/exchange.hpp"
 #include "simulated/parts.hpp"
@@ -81,15 +81,16 @@ void use_result(void* argument) noexcept {
 class Program {
  public:
   explicit Program(const NodeTask& task)
-      : sizes_(dos::sched::cut_evenly(task.params, task.subgroup_params)),
+      : sizes_(dos::sched::cut_into(task.params, task.cut)),
         addresses_(static_cast<std::size_t>(task.params) * kBytesPerParam),
         gpus_(static_cast<std::size_t>(task.gpus)),
         subgroups_(sizes_.size()) {
     starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, gpus_.data(),
                                   static_cast<unsigned>(gpus_.size()));
+    const std::vector<dos::Index> users = dos::bench::deal(sizes_, task.gpus);
     for (std::size_t i = 0; i < subgroups_.size(); ++i) {
       Subgroup& s = subgroups_[i];
-      s.gpu = static_cast<unsigned>(gpus_[i % gpus_.size()]);
+      s.gpu = static_cast<unsigned>(gpus_[static_cast<std::size_t>(users[i])]);
       s.params = sizes_[i].params;
       s.held = &held_;
       held_[s.gpu] += s.params;
@@ -100,9 +101,10 @@ class Program {
                                                 {&s.g, 2U, "g"},
                                                 {&s.w, 2U, "w"}}) {
         const auto count = static_cast<std::uint32_t>(sizes_[i].params);
-        // The last subgroup may be smaller: in memory of the size of all others StarPU need not
-        // free one of theirs, and allocate, each time that it comes.
-        const std::size_t allocated = static_cast<std::size_t>(sizes_.front().params) * bytes;
+        // The last subgroup may be smaller: in memory of the size of the first ones StarPU need
+        // not free one of theirs, and allocate, each time that it comes.
+        const std::size_t allocated =
+            static_cast<std::size_t>(std::max(s.params, sizes_.front().params)) * bytes;
         starpu_vector_data_register_allocsize(handle, STARPU_MAIN_RAM,
                                               addresses_.take(std::size_t{count} * bytes), count,
                                               bytes, allocated);

@@ -44,15 +44,16 @@ std::vector<std::string> node_environment(const NodeHost& node,
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each)
     if (std::strncmp(*each, "STARPU_", 7) != 0) variables.emplace_back(*each);
-  // StarPU counts in units of 2^20 bytes, and takes memory for small buffers 32 of them at a time:
-  // a part of the last such block is not of use to others.
-  constexpr double kBlock = 32;
-  const double limit = std::ceil(node.gpu_memory.value() / (1 << 20)) + kBlock;
+  // StarPU counts in units of 2^20 bytes.
+  const double limit = std::ceil(node.gpu_memory.value() / (1 << 20));
   for (const auto& [name, value] :
        std::map<std::string, std::string>{{"STARPU_PERF_MODEL_DIR", folder.string()},
                                           {"STARPU_HOSTNAME", node.machine},
                                           {"STARPU_HOME", folder.string()},
                                           {"STARPU_SILENT", "1"},
+                                          // Else small buffers take memory 32 units at a time, of
+                                          // which a small GPU has few.
+                                          {"STARPU_SUBALLOCATOR", "0"},
                                           {"STARPU_LIMIT_CUDA_MEM", fmt::format("{:.0f}", limit)}})
     variables.push_back(name + "=" + value);
   return variables;
@@ -89,7 +90,7 @@ NodeTask task_of(const UpdatePhase& phase) {
   return {.policy = phase.policy,
           .options = phase.options,
           .params = static_cast<Index>(problem.total().value()),
-          .subgroup_params = phase.subgroup_params,
+          .cut = phase.cut,
           .gpus = problem.gpus(),
           .cpu_workers = problem.rates.cpu_workers,
           .cpu_rate = problem.rates.cpu_worker.value(),

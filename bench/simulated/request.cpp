@@ -8,9 +8,9 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "sched/cut.hpp"
 #include "sched/given_options.hpp"
 #include "sched/registry.hpp"
-#include "sched/subgroup_size.hpp"
 
 namespace dos::bench {
 namespace {
@@ -49,6 +49,15 @@ sched::StateMemory memory_of(const Request& request, const perfmodels::Machine& 
   return {.update = room, .resident = room};
 }
 
+/// The most parameters of the model that a GPU has.
+units::Params most_dealt(const sched::Problem& problem) {
+  std::vector<Index> by_gpu(problem.memory.size(), 0);
+  const std::vector<Index> users = deal(problem.subgroups, problem.gpus());
+  for (std::size_t i = 0; i < users.size(); ++i)
+    by_gpu[static_cast<std::size_t>(users[i])] += problem.subgroups[i].params;
+  return units::Params(static_cast<double>(*std::ranges::max_element(by_gpu)));
+}
+
 void check(const Request& request) {
   expect(request.gpus >= 1, "--gpus {}: must be at least 1", request.gpus);
   expect(request.steps >= 1 && request.steps <= kMostSteps, "--steps {}: must be 1 to {}",
@@ -73,7 +82,7 @@ void check_memory(const UpdatePhase& phase) {
   expect(slot <= room,
          "--gpu-memory: {:.4g} GB a GPU for states, one subgroup of {} parameters needs {:.4g} GB: "
          "give more, a smaller --subgroup, or --policy zero-offload",
-         room.value() / kGiga, phase.subgroup_params, slot.value() / kGiga);
+         room.value() / kGiga, phase.cut.size, slot.value() / kGiga);
   sched::expect_window_fits(phase.problem, phase.options, kSpelling);
 }
 
@@ -126,7 +135,7 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
                     .policy = request.policy,
                     .options = request.options,
                     .problem = {},
-                    .subgroup_params = subgroup,
+                    .cut = {.size = subgroup},
                     .steps = request.steps,
                     .warm_ups = request.warm_ups,
                     .slow = request.slow};
@@ -136,23 +145,20 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
       request.busy_links ? perfmodels::Links::kCpuBusy : perfmodels::Links::kAlone);
   problem.cost.gradient = units::BytesPerParam(2);
   problem.cost.state_buffers = 3;
-  const auto gpus = static_cast<std::size_t>(request.gpus);
   const units::Bytes model =
-      units::Params(static_cast<double>(params)) * kModelOnGpu / static_cast<double>(gpus);
-  problem.memory.assign(gpus, memory_of(request, machine, model));
+      units::Params(static_cast<double>(params)) * kModelOnGpu / static_cast<double>(request.gpus);
+  problem.memory.assign(static_cast<std::size_t>(request.gpus), memory_of(request, machine, model));
   if (subgroup == 0) {
     // StarPU's own policies have no planner: the sizes that suit dos.
     const std::string planner = sched::own_policy(phase.policy) != nullptr ? phase.policy : "dos";
-    phase.subgroup_params = sched::choose_subgroup_size(planner, problem, params, phase.options);
+    phase.cut = sched::choose_cut(planner, problem, params, phase.options);
   }
-  sched::expect_few_subgroups({params}, phase.subgroup_params, "--subgroup");
-  problem.subgroups = sched::cut_evenly(params, phase.subgroup_params);
-  phase.subgroup_params = problem.largest();
-  // Whole subgroups, dealt in turn: a GPU may have one more than another.
-  const Index most = ceil_div(std::ssize(problem.subgroups), request.gpus);
-  const units::Bytes dealt =
-      units::Params(static_cast<double>(most * problem.largest())) * kModelOnGpu;
-  phase.gpu_memory = (problem.memory.front().update + dealt) / (1 - sched::kMemoryReserve);
+  sched::expect_few_subgroups({params}, phase.cut.size, "--subgroup");
+  problem.subgroups = sched::cut_into(params, phase.cut);
+  phase.cut.size = problem.subgroups.front().params;
+  const units::Bytes room = problem.memory.front().update + most_dealt(problem) * kModelOnGpu;
+  phase.gpu_memory =
+      request.gpu_memory ? room / (1 - sched::kMemoryReserve) : machine.gpu_memory.value;
   check_memory(phase);
   return phase;
 }

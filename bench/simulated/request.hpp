@@ -33,7 +33,7 @@ struct UpdatePhase {
   std::string policy;
   sched::PolicyOptions options{};
   sched::Problem problem;      ///< rates of the simulated node, subgroups in order
-  Index subgroup_params = 0;   ///< of all subgroups but perhaps the last
+  sched::Cut cut;              ///< Cut::size as it is, but for the last subgroup
   units::Bytes gpu_memory{0};  ///< what each GPU holds: states, working parameters, gradients
   Index steps = 0;             ///< that count
   Index warm_ups = kWarmUps;   ///< before them

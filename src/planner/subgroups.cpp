@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "sched/subgroup_size.hpp"
+#include "sched/cut.hpp"
 
 namespace dos::planner {
 

@@ -12,16 +12,10 @@
 #include "sched/interleave.hpp"
 #include "sched/registry.hpp"
 #include "sched/replay.hpp"
+#include "sched/shares.hpp"
 
 namespace dos::sched {
 namespace {
-
-template <class Q>
-double sum_of(const std::vector<Q>& amounts) {
-  double sum = 0;
-  for (const Q each : amounts) sum += each.value();
-  return sum;
-}
 
 /// Keeps the fastest of the plans that it is shown.
 class Search {
@@ -29,15 +23,14 @@ class Search {
   Search(const Problem& problem, const PolicyOptions& options)
       : problem_(problem), options_(options) {}
 
-  /// States of these sizes on the GPUs, residents in front or spread. Returns the faster plan's
-  /// time, nothing when they do not fit.
-  std::optional<units::Seconds> try_shares(const std::vector<units::Bytes>& resident,
-                                           const std::vector<units::Params>& streamed,
+  /// States of these sizes on the GPUs, the largest subgroups as residents, or those in front, or
+  /// some spread over all. Returns the fastest plan's time, nothing when they do not fit.
+  std::optional<units::Seconds> try_shares(Residents residents, const Shares& shares,
                                            std::optional<Index> window) {
-    const auto front = try_residents(place_residents, resident, streamed, window);
-    const bool mixes = sum_of(resident) > 0 && sum_of(streamed) > 0;
+    if (residents == Residents::kLargest) return try_residents(place_largest, shares, window);
+    const auto front = try_residents(place_residents, shares, window);
     const auto spread =
-        mixes ? try_residents(spread_residents, resident, streamed, window) : std::nullopt;
+        shares.mixes() ? try_residents(spread_residents, shares, window) : std::nullopt;
     return front && spread ? std::min(*front, *spread) : front ? front : spread;
   }
 
@@ -58,13 +51,11 @@ class Search {
 
  private:
   template <class Place>
-  std::optional<units::Seconds> try_residents(Place&& place,
-                                              const std::vector<units::Bytes>& resident,
-                                              const std::vector<units::Params>& streamed,
+  std::optional<units::Seconds> try_residents(Place&& place, const Shares& shares,
                                               std::optional<Index> window) {
     Plan plan = all_cpu(problem_);
-    place(problem_, plan, resident);
-    spread_streamed(problem_, plan, streamed);
+    place(problem_, plan, shares.resident);
+    spread_streamed(problem_, plan, shares.streamed);
     deal_weights(problem_, plan);
     try {
       set_windows(problem_, plan, window);
@@ -94,65 +85,6 @@ class Search {
   std::string obstacle_;
 };
 
-struct Shares {
-  std::vector<units::Bytes> resident;
-  std::vector<units::Params> streamed;
-};
-
-Shares scaled(const Shares& shares, double factor) {
-  Shares result = shares;
-  for (units::Params& each : result.streamed) each = each * factor;
-  return result;
-}
-
-units::Bytes slot_of(const Problem& problem) {
-  return units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
-}
-
-/// What residents may take of a GPU, beside the window of what is streamed there, if anything.
-units::Bytes room_for_residents(const Problem& problem, const PolicyOptions& options, Index gpu,
-                                bool streams) {
-  if (!options.residents) return units::Bytes{0};
-  const StateMemory& memory = problem.memory[static_cast<std::size_t>(gpu)];
-  units::Bytes room = std::min(memory.update, memory.resident);
-  if (streams) {
-    const Index window = options.window.value_or(useful_window(problem, gpu, problem.largest()));
-    room = std::min(room, memory.update - slot_of(problem) * static_cast<double>(window));
-  }
-  return std::max(units::Bytes{0}, room);
-}
-
-/// The optimum's shares; residents leave room for the window of what is streamed.
-Shares shares_of(const Problem& problem, const PolicyOptions& options, const Bound& bound) {
-  Shares shares{{}, bound.streamed};
-  for (Index g = 0; g < problem.gpus(); ++g) {
-    const auto gpu = static_cast<std::size_t>(g);
-    const bool streams = bound.streamed[gpu] > problem.total() * 1e-9;
-    // The optimum rounded up by one subgroup: rounding down would leave memory unused.
-    const units::Bytes wanted = bound.resident[gpu] * problem.cost.held() + slot_of(problem);
-    shares.resident.push_back(std::min(room_for_residents(problem, options, g, streams), wanted));
-  }
-  return shares;
-}
-
-/// `cpu` for the CPU; of the rest as many residents as there is room for, what is left streamed
-/// evenly. Nothing is for the CPU where a worker needs longer for one subgroup than GPUs for all.
-Shares shares_beside(const Problem& problem, const PolicyOptions& options, units::Params cpu) {
-  Shares shares;
-  units::Params left = std::max(units::Params{0}, problem.total() - cpu);
-  const units::Params each = left / static_cast<double>(problem.gpus());
-  for (Index g = 0; g < problem.gpus(); ++g) {
-    const units::Bytes states = each * problem.cost.held();
-    const bool streams = states > room_for_residents(problem, options, g, /*streams=*/false);
-    shares.resident.push_back(std::min(states, room_for_residents(problem, options, g, streams)));
-    left -= shares.resident.back() / problem.cost.held();
-  }
-  // Whole subgroups may leave room for residents unused, on each GPU less than one.
-  const units::Params one(cpu.value() > 0 ? 0 : static_cast<double>(problem.largest()));
-  shares.streamed.assign(shares.resident.size(), left / static_cast<double>(problem.gpus()) + one);
-  return shares;
-}
-
 /// How many more updates the CPU would have, or fewer, with whole rounds of its workers, and a few
 /// beside that and beside `updates`: GPUs round to whole subgroups, too.
 std::set<Index> to_whole_rounds(Index updates, Index workers) {
@@ -165,34 +97,15 @@ std::set<Index> to_whole_rounds(Index updates, Index workers) {
   return result;
 }
 
-/// `start` with room for a window of `window`: so much fewer residents, and more that is streamed.
-Shares with_window(const Problem& problem, const PolicyOptions& options, const Shares& start,
-                   Index window) {
-  Shares shares = start;
-  PolicyOptions wider = options;
-  wider.window = window;
-  for (Index g = 0; g < problem.gpus(); ++g) {
-    units::Bytes& resident = shares.resident[static_cast<std::size_t>(g)];
-    const units::Bytes room = room_for_residents(problem, wider, g, /*streams=*/true);
-    if (resident <= room) continue;
-    shares.streamed[static_cast<std::size_t>(g)] += (resident - room) / problem.cost.held();
-    resident = room;
-  }
-  return shares;
-}
-
 /// One direction of search: more or less that is streamed, from `start`.
 class Line {
  public:
-  Line(const Problem& problem, const PolicyOptions& options, Search& search, Shares start,
-       std::optional<Index> window)
-      : problem_(problem),
+  Line(const Scope& scope, Search& search, Shares start, std::optional<Index> window)
+      : scope_(scope),
         search_(search),
         start_(std::move(start)),
-        window_(window),
-        streamed_(sum_of(start_.streamed)) {
-    if (options.window) window_ = options.window;
-  }
+        window_(scope.options.window ? scope.options.window : window),
+        streamed_(start_.all_streamed().value()) {}
 
   [[nodiscard]] double at() const { return at_; }
 
@@ -214,21 +127,19 @@ class Line {
   /// one.
   void round() {
     if (streamed_ <= 0 || !search_.found()) return;
-    for (const Index extra : to_whole_rounds(search_.cpu_updates(), problem_.rates.cpu_workers))
+    for (const Index extra :
+         to_whole_rounds(search_.cpu_updates(), scope_.problem.rates.cpu_workers))
       time_of(at_ - static_cast<double>(extra) * one_subgroup());
   }
 
  private:
   std::optional<units::Seconds> time_of(double factor) {
     if (factor < 0) return std::nullopt;
-    const Shares shares = scaled(start_, factor);
-    return search_.try_shares(shares.resident, shares.streamed, window_);
+    return search_.try_shares(scope_.residents, scaled(start_, factor), window_);
   }
-  [[nodiscard]] double one_subgroup() const {
-    return static_cast<double>(problem_.largest()) / streamed_;
-  }
+  [[nodiscard]] double one_subgroup() const { return scope_.streamed().value() / streamed_; }
 
-  const Problem& problem_;
+  const Scope& scope_;
   Search& search_;
   Shares start_;
   std::optional<Index> window_;
@@ -237,19 +148,18 @@ class Line {
 };
 
 /// The shares of the linear programme, what is near them on the line, and wider windows.
-void search_near(const Problem& problem, const PolicyOptions& options, Search& search,
-                 const Shares& start) {
-  Line line(problem, options, search, start, {});
+void search_near(const Scope& scope, Search& search, const Shares& start) {
+  Line line(scope, search, start, {});
   line.descend();
   line.round();
-  if (options.window || sum_of(start.streamed) <= 0) return;
+  if (scope.options.window || start.all_streamed().value() <= 0) return;
   // Working parameters and gradients come between states: more copies ahead bridge that, with as
   // much memory for residents less.
   const Shares near = scaled(start, line.at());
   for (const Index factor : {2, 4}) {
-    const Index window = factor * useful_window(problem, 0, problem.largest());
-    for (const Shares& shares : {near, with_window(problem, options, near, window)}) {
-      Line wider(problem, options, search, shares, window);
+    const Index window = factor * useful_window(scope.problem, 0, scope.size);
+    for (const Shares& shares : {near, with_window(scope, near, window)}) {
+      Line wider(scope, search, shares, window);
       wider.round();
     }
   }
@@ -262,6 +172,26 @@ bool slows_links(const perfmodels::Rates& rates) {
   });
 }
 
+void search_all(const Scope& scope, Search& search) {
+  const Problem& problem = scope.problem;
+  const PolicyOptions& options = scope.options;
+  for (const bool busy : {false, true}) {
+    if (busy && !slows_links(problem.rates)) break;
+    const Bound bound = lower_bound(problem, {.busy_links = busy,
+                                              .half_duplex = options.half_duplex,
+                                              .residents = options.residents,
+                                              .deals_evenly = true});
+    search_near(scope, search, shares_of(scope, bound));
+  }
+  const units::Params round = scope.streamed() * static_cast<double>(problem.rates.cpu_workers);
+  const units::Params wanted =
+      lower_bound(problem, {.half_duplex = options.half_duplex, .residents = options.residents})
+          .cpu;
+  const double rounds = std::floor(wanted / round);
+  for (const double count : {0.0, std::max(1.0, rounds), rounds + 1})
+    search.try_shares(scope.residents, shares_beside(scope, round * count), options.window);
+}
+
 /// The GPU share that the user asked for: residents first, the rest streamed.
 Plan fixed_share(const Problem& problem, const PolicyOptions& options, double share) {
   expect(problem.gpus() > 0 || share == 0, "sched.share = {:g} needs a GPU, this machine has none",
@@ -270,13 +200,14 @@ Plan fixed_share(const Problem& problem, const PolicyOptions& options, double sh
   Bound bound = lower_bound(problem, {.residents = options.residents, .deals_evenly = true});
   bound.streamed.assign(problem.rates.gpus.size(), problem.total() * part);
   bound.resident = bound.streamed;
-  Shares shares = shares_of(problem, options, bound);
+  const Scope scope = whole_scope(problem, options);
+  Shares shares = shares_of(scope, bound);
   for (std::size_t g = 0; g < shares.resident.size(); ++g) {
     shares.resident[g] = std::min(shares.resident[g], bound.streamed[g] * problem.cost.held());
     shares.streamed[g] -= shares.resident[g] / problem.cost.held();
   }
   Search search(problem, options);
-  search.try_shares(shares.resident, shares.streamed, options.window);
+  search.try_shares(scope.residents, shares, options.window);
   expect(search.found(), "{}", search.obstacle());
   Plan plan = search.take();
   plan.reason = fmt::format("sched.share = {:g}", share);
@@ -296,23 +227,9 @@ Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
   for (const Policy& policy : policies())
     if (policy.plan != &plan_dos) search.try_policy(policy);
   if (problem.gpus() > 0) {
-    for (const bool busy : {false, true}) {
-      if (busy && !slows_links(problem.rates)) break;
-      const Bound bound = lower_bound(problem, {.busy_links = busy,
-                                                .half_duplex = options.half_duplex,
-                                                .residents = options.residents,
-                                                .deals_evenly = true});
-      search_near(problem, options, search, shares_of(problem, options, bound));
-    }
-    const units::Params round(static_cast<double>(problem.rates.cpu_workers * problem.largest()));
-    const units::Params wanted =
-        lower_bound(problem, {.half_duplex = options.half_duplex, .residents = options.residents})
-            .cpu;
-    const double rounds = std::floor(wanted / round);
-    for (const double count : {0.0, std::max(1.0, rounds), rounds + 1}) {
-      const Shares shares = shares_beside(problem, options, round * count);
-      search.try_shares(shares.resident, shares.streamed, options.window);
-    }
+    search_all(whole_scope(problem, options), search);
+    const Scope scope = scope_by_size(problem, options);
+    if (scope.residents == Residents::kLargest) search_all(scope, search);
   }
   Plan plan = search.take();
   if (plan.gpu_share(problem) == 0) plan.reason = reason_for_all_cpu(problem);

@@ -2,7 +2,11 @@
 #include "sched/interleave.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
 
 #include "base/error.hpp"
 
@@ -13,8 +17,8 @@ std::size_t at(Index index) {
   return static_cast<std::size_t>(index);
 }
 
-/// Of a subgroup's size: so far may one GPU be ahead of another to update what it uses itself.
-constexpr double kUsersLead = 2;
+/// Of sums of whole subgroups, relatively.
+constexpr double kRounding = 1e-12;
 
 double params_of(const Problem& problem, std::size_t subgroup) {
   return static_cast<double>(problem.subgroups[subgroup].params);
@@ -40,17 +44,49 @@ std::string reason_as(const std::string& policy) {
   return "as " + policy + ", which no other share beats";
 }
 
-void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
-  std::vector<units::Bytes> left = amount;
+namespace {
+
+std::vector<std::size_t> in_order(const Problem& problem) {
+  std::vector<std::size_t> order(problem.subgroups.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+/// By size, in classes between powers of two, the largest first; of a class as they come.
+std::vector<std::vector<std::size_t>> by_size(const Problem& problem) {
+  std::map<Index, std::vector<std::size_t>, std::greater<>> classes;
+  for (const std::size_t i : in_order(problem))
+    classes[static_cast<Index>(
+                std::bit_width(static_cast<std::uint64_t>(problem.subgroups[i].params)))]
+        .push_back(i);
+  std::vector<std::vector<std::size_t>> result;
+  for (auto& [width, members] : classes) result.push_back(std::move(members));
+  return result;
+}
+
+units::Bytes sum_of(const std::vector<units::Bytes>& amounts) {
+  units::Bytes sum{0};
+  for (const units::Bytes each : amounts) sum += each;
+  return sum;
+}
+
+units::Bytes held_by(const Problem& problem, const std::vector<std::size_t>& subgroups) {
+  units::Bytes sum{0};
+  for (const std::size_t i : subgroups) sum += problem.held_bytes(static_cast<Index>(i));
+  return sum;
+}
+
+/// Those of `order` that fit into what is `left` of each GPU.
+void place(const Problem& problem, Plan& plan, std::vector<units::Bytes>& left,
+           const std::vector<std::size_t>& order) {
+  if (left.empty()) return;
   // Where their gradients are first, as long as there is room, then anywhere.
   for (const bool by_user : {true, false}) {
-    for (std::size_t i = 0; i < plan.assignments.size() && !left.empty(); ++i) {
+    for (const std::size_t i : order) {
       const Index user = problem.subgroups[i].user;
       if (plan.assignments[i].placement != Placement::kCpu || (by_user && user < 0)) continue;
       const units::Bytes bytes = problem.held_bytes(static_cast<Index>(i));
-      const auto roomiest = std::ranges::max_element(left);
-      if (bytes > *roomiest) break;
-      const auto gpu = by_user ? left.begin() + user : roomiest;
+      const auto gpu = by_user ? left.begin() + user : std::ranges::max_element(left);
       if (bytes > *gpu) continue;
       *gpu -= bytes;
       plan.assignments[i] = {Placement::kResident, gpu - left.begin()};
@@ -58,61 +94,114 @@ void place_residents(const Problem& problem, Plan& plan, const std::vector<units
   }
 }
 
-namespace {
+/// Deals parameters to GPUs, each as many as are `left` of it, spread evenly over the order.
+class Dealer {
+ public:
+  Dealer(const Problem& problem, Plan& plan, Placement placement, std::vector<double> left)
+      : problem_(problem), plan_(plan), placement_(placement), left_(std::move(left)) {}
 
-/// The entry of a subgroup's user, unless another has `lead` more left: the largest then.
-template <class Amount>
-auto user_or_largest(std::vector<Amount>& left, const Subgroup& subgroup, Amount lead) {
-  const auto largest = std::ranges::max_element(left);
-  if (subgroup.user < 0) return largest;
-  const auto user = left.begin() + subgroup.user;
-  return *largest - *user > lead ? largest : user;
+  /// First what a GPU uses itself, since then no gradient goes from one to another; when more than
+  /// a subgroup a GPU is left, what others use, too.
+  void deal(const std::vector<std::size_t>& order) {
+    std::vector<std::vector<std::size_t>> used_by(left_.size() + 1);
+    for (const std::size_t i : order)
+      if (plan_.assignments[i].placement == Placement::kCpu)
+        used_by[at(problem_.subgroups[i].user + 1)].push_back(i);
+    for (std::size_t g = 0; g < left_.size(); ++g)
+      spread(used_by[g + 1], left_[g], static_cast<Index>(g));
+    std::vector<std::size_t> rest;
+    double largest = 0;
+    for (const std::size_t i : order) {
+      if (plan_.assignments[i].placement != Placement::kCpu) continue;
+      rest.push_back(i);
+      if (problem_.subgroups[i].user >= 0) largest = std::max(largest, params_of(problem_, i));
+    }
+    const double all = std::accumulate(left_.begin(), left_.end(), 0.0);
+    if (all > largest * static_cast<double>(left_.size())) spread(rest, all, kAny);
+  }
+
+ private:
+  static constexpr Index kAny = -1;
+
+  /// `wanted` parameters of `members`, to one GPU, or to the one with most left: whatever part of
+  /// the order is done, that part of it is chosen, rounded to whole subgroups (error diffusion).
+  void spread(const std::vector<std::size_t>& members, double wanted, Index gpu) {
+    double all = 0;
+    for (const std::size_t i : members) all += params_of(problem_, i);
+    if (wanted <= 0 || all <= 0) return;
+    const double fraction = std::min(1.0, wanted / all);
+    double owed = 0;
+    for (const std::size_t i : members) {
+      const double params = params_of(problem_, i);
+      owed += params * fraction;
+      // Half a subgroup is the most that rounding to whole ones may owe either way.
+      if (owed < params / 2) continue;
+      const auto left = gpu == kAny ? std::ranges::max_element(left_) : left_.begin() + gpu;
+      if (placement_ == Placement::kResident && *left < params * (1 - kRounding)) continue;
+      owed -= params;
+      *left -= params;
+      plan_.assignments[i] = {placement_, left - left_.begin()};
+    }
+  }
+
+  const Problem& problem_;
+  Plan& plan_;
+  Placement placement_;
+  std::vector<double> left_;
+};
+
+/// What fits in bytes, in parameters.
+std::vector<double> fitting(const Problem& problem, const std::vector<units::Bytes>& amount) {
+  std::vector<double> params;
+  for (const units::Bytes each : amount) params.push_back((each / problem.cost.held()).value());
+  return params;
 }
 
 }  // namespace
 
-void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
-  if (amount.empty()) return;
-  units::Bytes wanted{0};
-  for (const units::Bytes each : amount) wanted += each;
-  const double fraction = std::min(1.0, wanted / (problem.total() * problem.cost.held()));
+void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
-  units::Bytes owed{0};
-  for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
-    const units::Bytes bytes = problem.held_bytes(static_cast<Index>(i));
-    owed += bytes * fraction;
-    if (owed < bytes * 0.5) continue;
-    const auto wished = user_or_largest(left, problem.subgroups[i], bytes * kUsersLead);
-    const auto gpu = *wished < bytes ? std::ranges::max_element(left) : wished;
-    if (*gpu < bytes) continue;
-    owed -= bytes;
-    *gpu -= bytes;
-    plan.assignments[i] = {Placement::kResident, gpu - left.begin()};
+  place(problem, plan, left, in_order(problem));
+}
+
+void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
+  Dealer(problem, plan, Placement::kResident, fitting(problem, amount)).deal(in_order(problem));
+}
+
+void place_largest(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
+  std::vector<units::Bytes> left = amount;
+  for (const std::vector<std::size_t>& members : by_size(problem)) {
+    if (held_by(problem, members) > sum_of(left)) {
+      Dealer(problem, plan, Placement::kResident, fitting(problem, left)).deal(members);
+      return;
+    }
+    place(problem, plan, left, members);
   }
 }
 
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount) {
-  double wanted = 0;
-  for (const units::Params each : amount) wanted += each.value();
-  double open = 0;
-  for (std::size_t i = 0; i < plan.assignments.size(); ++i)
-    if (plan.assignments[i].placement == Placement::kCpu) open += params_of(problem, i);
-  if (wanted <= 0 || open <= 0) return;
-  const double fraction = std::min(1.0, wanted / open);
-  std::vector<units::Params> left = amount;
-  double owed = 0;
-  for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
-    if (plan.assignments[i].placement != Placement::kCpu) continue;
-    const double params = params_of(problem, i);
-    owed += params * fraction;
-    // Half a subgroup is the most that rounding to whole ones may owe either way.
-    if (owed < params / 2) continue;
-    owed -= params;
-    const auto gpu =
-        user_or_largest(left, problem.subgroups[i], units::Params(params * kUsersLead));
-    *gpu -= units::Params(params);
-    plan.assignments[i] = {Placement::kStreamed, gpu - left.begin()};
+  std::vector<double> params;
+  for (const units::Params each : amount) params.push_back(each.value());
+  Dealer(problem, plan, Placement::kStreamed, std::move(params)).deal(in_order(problem));
+}
+
+std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options) {
+  std::vector<units::Bytes> room;
+  for (const StateMemory& gpu : problem.memory)
+    room.push_back(options.residents ? std::min(gpu.update, gpu.resident) : units::Bytes{0});
+  return room;
+}
+
+Index size_behind_largest(const Problem& problem, const PolicyOptions& options) {
+  units::Bytes room = sum_of(resident_room(problem, options));
+  for (const std::vector<std::size_t>& members : by_size(problem)) {
+    room -= held_by(problem, members);
+    if (room.value() >= 0) continue;
+    Index largest = 0;
+    for (const std::size_t i : members) largest = std::max(largest, problem.subgroups[i].params);
+    return largest;
   }
+  return problem.largest();
 }
 
 Index useful_window(const Problem& problem, Index gpu, Index params) {
@@ -137,42 +226,60 @@ Index gradients_ahead(const Problem& problem, Index workers) {
   return workers + 2 * static_cast<Index>(std::ceil(meanwhile));
 }
 
+namespace {
+
+/// The most bytes beside their states that `window` updates in a row hold, of `visits` in order.
+units::Bytes most_in_a_row(const std::vector<units::Bytes>& visits, Index window) {
+  units::Bytes sum{0};
+  units::Bytes most{0};
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    sum += visits[i];
+    if (i >= at(window)) sum -= visits[i - at(window)];
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+}  // namespace
+
 void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked) {
   for (Index g = 0; g < problem.gpus(); ++g) {
     Index largest = 0;
     units::Bytes resident{0};
-    units::Bytes held{0};  // by the largest that is streamed, here or, with what it uses, there
     units::Bytes slot{0};
+    std::vector<units::Bytes> visits;
     for (const Index i : plan.gpu_order(g)) {
       if (plan.assignments[at(i)].placement == Placement::kResident) {
         resident += problem.held_bytes(i);
         continue;
       }
       largest = std::max(largest, problem.subgroups[at(i)].params);
-      held = std::max(held, problem.held_bytes(i));
-      slot = std::max(slot, problem.streamed_bytes(i, g));
+      slot = std::max(slot, problem.held_bytes(i));
+      visits.push_back(problem.streamed_bytes(i, g) - problem.held_bytes(i));
     }
     plan.window[at(g)] = 0;
     plan.window_memory[at(g)] = units::Bytes{0};
     if (largest == 0) continue;
     const units::Bytes room = problem.memory[at(g)].update - resident;
-    // For one the runtime makes room, if need be, by what the other GPU's passes have here.
-    const bool fits_alone = room.value() * (1 + 1e-12) >= held.value();
-    const auto fitting = std::max<Index>(fits_alone ? 1 : 0,
-                                         static_cast<Index>(std::floor(room / slot * (1 + 1e-12))));
+    const auto fitting = static_cast<Index>(std::floor(room / slot * (1 + 1e-12)));
     expect(fitting >= 1,
            "GPU {} has {:.3f} GB free for states during the update, one subgroup of {} parameters "
            "needs {:.3f} GB: use {}policy zero-offload",
            g, room.value() / 1e9, largest, slot.value() / 1e9,
            room.value() > 0 ? "a smaller sched.subgroup_params or " : "");
-    expect(!asked || *asked <= fitting,
+    Index window = std::min(fitting, asked.value_or(useful_window(problem, g, largest)));
+    const auto needed = [&](Index count) {
+      return slot * static_cast<double>(count) + most_in_a_row(visits, count);
+    };
+    // For one the runtime makes room, if need be, by what other GPUs' passes have here.
+    while (window > 1 && needed(window) > room * (1 + 1e-12)) --window;
+    expect(!asked || *asked <= window,
            "sched.window = {} subgroups of {} parameters need {:.3f} GB, GPU {} has {:.3f} GB: at "
            "most {}",
-           asked.value_or(0), largest,
-           (slot * static_cast<double>(asked.value_or(0))).value() / 1e9, g, room.value() / 1e9,
-           fitting);
-    plan.window[at(g)] = asked ? *asked : std::min(fitting, useful_window(problem, g, largest));
-    plan.window_memory[at(g)] = slot * static_cast<double>(plan.window[at(g)]);
+           asked.value_or(0), largest, needed(asked.value_or(0)).value() / 1e9, g,
+           room.value() / 1e9, window);
+    plan.window[at(g)] = window;
+    plan.window_memory[at(g)] = slot * static_cast<double>(window);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sched/plan.hpp"
+#include "sched/policy.hpp"
 
 namespace dos::sched {
 
@@ -22,13 +23,24 @@ std::string reason_as(const std::string& policy);
 /// needs them first. Pre: all of them are on the CPU.
 void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount);
 
-/// The same, spread evenly over the order: between two that are streamed, the GPU has residents to
-/// update while copies are on their way, and nothing that has arrived waits behind all of them.
+/// The same, but all of the largest size first, then the next; of a size of which not all fit some,
+/// spread evenly. So what is left is small.
+void place_largest(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount);
+
+/// The same as place_residents(), spread evenly over the order: between two that are streamed, the
+/// GPU has residents to update while copies are on their way, and nothing that has arrived waits
+/// behind all of them.
 void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount);
 
 /// Makes subgroups of the CPU streamed, `amount` a GPU, spread evenly by parameters over the order
 /// (error diffusion): whatever part of the order is done, each device has done its part of it.
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount);
+
+/// Room of each GPU for states that stay there, none unless `options` want residents.
+std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options);
+
+/// Of the largest subgroup that is left when place_largest() has filled the room for residents.
+Index size_behind_largest(const Problem& problem, const PolicyOptions& options);
 
 /// Copies in flight that keep a link busy: the time that a subgroup of `params` parameters holds
 /// its memory (in, update, out, latencies), in units of the slower direction, and one to spare.

@@ -9,17 +9,6 @@
 #include "sched/interleave.hpp"
 
 namespace dos::sched {
-namespace {
-
-std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options) {
-  std::vector<units::Bytes> room;
-  for (const StateMemory& gpu : problem.memory)
-    room.push_back(options.residents ? std::min(gpu.update, gpu.resident) : units::Bytes{0});
-  return room;
-}
-
-}  // namespace
-
 Plan plan_twinflow(const Problem& problem, const PolicyOptions& options) {
   Plan plan = all_cpu(problem);
   place_residents(problem, plan, resident_room(problem, options));

@@ -138,9 +138,10 @@ bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote
       my_time * (idle.device.is_cpu() ? 1 : 3 + static_cast<double>(idle.window.at_work()));
   if (last.is_resident) {
     // What stays on a GPU would leave it now and come back in the next step: only if it is late,
-    // and not with one update alone.
+    // not with one update alone, and not for longer than a step that is so late.
     if (!is_late(owner, board, last.params, now) || owner.window.slowness(now) < kLate)
       return false;
+    if (my_time > kLate * board.planned_end(owner.device).value()) return false;
     cost += 2 * theirs->value();
   }
   return cost < time_left(owner, last, board, their_time, now);

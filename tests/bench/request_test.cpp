@@ -62,7 +62,7 @@ TEST(Prepare, GivesARankItsPartOfTheNode) {
   EXPECT_EQ(quarter.problem.rates.cpu_workers, 24);
   EXPECT_EQ(quarter.problem.gpus(), 1);
   EXPECT_EQ(quarter.problem.subgroups.size(), 125U);
-  EXPECT_EQ(quarter.subgroup_params, 8'000'000);
+  EXPECT_EQ(quarter.cut.size, 8'000'000);
   Request all = request("h100");
   all.gpus = 4;
   const UpdatePhase whole = prepare(all, machines());
@@ -84,7 +84,7 @@ TEST(Prepare, LetsThePlannerChooseTheSizeOfSubgroups) {
   Request free = request();
   free.subgroup = "0";
   const UpdatePhase phase = prepare(free, machines());
-  EXPECT_GE(phase.subgroup_params, 500'000);
+  EXPECT_GE(phase.cut.size, 500'000);
   EXPECT_LE(phase.problem.held_bytes(0).value(), 2.5e9);
 }
 
@@ -131,7 +131,7 @@ TEST(Exchange, CarriesTaskAndResult) {
   const NodeTask task{.policy = "dos",
                       .options = {.stride = 2, .share = 0.5, .window = 3, .residents = false},
                       .params = 7,
-                      .subgroup_params = 3,
+                      .cut = {.size = 3, .large = 1, .large_params = 4},
                       .gpus = 2,
                       .cpu_workers = 5,
                       .cpu_rate = 1.5,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sched/subgroup_size.hpp"
+#include "sched/cut.hpp"
 
 #include <gmock/gmock.h>
 
@@ -19,13 +19,13 @@ std::vector<Index> sizes_of(const std::vector<Subgroup>& subgroups) {
   return sizes;
 }
 
-TEST(CutEvenly, MakesEqualSizesAndASmallerLast) {
-  EXPECT_THAT(sizes_of(cut_evenly(1, 1)), testing::ElementsAre(1));
-  EXPECT_THAT(sizes_of(cut_evenly(5, 100)), testing::ElementsAre(5));
-  EXPECT_THAT(sizes_of(cut_evenly(12, 4)), testing::ElementsAre(4, 4, 4));
-  EXPECT_THAT(sizes_of(cut_evenly(13, 6)), testing::ElementsAre(5, 5, 3));
-  EXPECT_EQ(cut_evenly(13, 6)[2].depth, 2);
-  EXPECT_THROW(cut_evenly(0, 1), ContractViolation);
+TEST(CutInto, MakesEqualSizesAndASmallerLast) {
+  EXPECT_THAT(sizes_of(cut_into(1, {.size = 1})), testing::ElementsAre(1));
+  EXPECT_THAT(sizes_of(cut_into(5, {.size = 100})), testing::ElementsAre(5));
+  EXPECT_THAT(sizes_of(cut_into(12, {.size = 4})), testing::ElementsAre(4, 4, 4));
+  EXPECT_THAT(sizes_of(cut_into(13, {.size = 6})), testing::ElementsAre(5, 5, 3));
+  EXPECT_EQ(cut_into(13, {.size = 6})[2].depth, 2);
+  EXPECT_THROW(cut_into(0, {.size = 1}), ContractViolation);
 }
 
 std::string error_of(const std::vector<Index>& parts, Index size) {
@@ -35,6 +35,17 @@ std::string error_of(const std::vector<Index>& parts, Index size) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(CutInto, SpreadsLargeOnesEvenly) {
+  EXPECT_THAT(sizes_of(cut_into(30, {.size = 3, .large = 2, .large_params = 9})),
+              testing::ElementsAre(3, 9, 3, 3, 9, 3));
+  EXPECT_THAT(sizes_of(cut_into(25, {.size = 2, .large = 5, .large_params = 4})),
+              testing::ElementsAre(2, 4, 4, 2, 4, 4, 1, 4));
+  const std::vector<Subgroup> many = cut_into(1'000, {.size = 5, .large = 7, .large_params = 90});
+  EXPECT_EQ(std::ranges::count(sizes_of(many), 90), 7);
+  for (std::size_t i = 0; i < many.size(); ++i) EXPECT_EQ(many[i].depth, static_cast<Index>(i));
+  EXPECT_THROW(cut_into(18, {.size = 3, .large = 2, .large_params = 9}), ContractViolation);
 }
 
 TEST(ExpectFewSubgroups, NamesTheSmallestSizeThatWorks) {
@@ -75,39 +86,54 @@ Problem node(double memory) {
 
 constexpr Index kParams = 320'000'000;
 
-double time_with(Problem problem, Index size) {
-  problem.subgroups = cut_evenly(kParams, size);
+double time_with(Problem problem, const Cut& cut) {
+  problem.subgroups = cut_into(kParams, cut);
   return make_plan("dos", problem).time.value();
 }
 
-TEST(ChooseSubgroupSize, IsNoSlowerThanOtherSizes) {
+TEST(ChooseCut, IsNoSlowerThanOtherSizes) {
   const Problem problem = node(2.5);
-  const Index chosen = choose_subgroup_size("dos", problem, kParams, {});
+  const Cut chosen = choose_cut("dos", problem, kParams, {});
   const double best = time_with(problem, chosen);
   // Sizes between those it tries may be better by what half a step changes: a round of the CPU's
   // workers, one of at least 20 here.
   for (const Index size : {1'000'000, 2'000'000, 4'000'000, 8'000'000, 16'000'000, 64'000'000})
-    EXPECT_LE(best, time_with(problem, size) * 1.05) << size;
+    EXPECT_LE(best, time_with(problem, {.size = size}) * 1.05) << size;
 }
 
-TEST(ChooseSubgroupSize, CountsTheLatencyOfEveryBuffer) {
+// Nine tenths of the states stay: in large subgroups their memory is allocated in few pieces, and
+// links and CPU share small ones.
+TEST(ChooseCut, MakesLargeOnesOfWhatStays) {
+  Problem problem = node(kParams * 12 * 0.9 / 1e9);
+  problem.rates.gpus[0].update = units::gparams_per_second(100);
+  problem.rates.allocation = units::microseconds(175);
+  problem.cost.state_buffers = 3;
+  const Cut chosen = choose_cut("dos", problem, kParams, {});
+  EXPECT_GT(chosen.large, 1);
+  EXPECT_GT(chosen.large_params, chosen.size);
+  EXPECT_NEAR(static_cast<double>(chosen.in_large()) / kParams, 0.89, 0.02);
+  for (const Index size : {1'000'000, 2'000'000, 4'000'000, 8'000'000, 16'000'000})
+    EXPECT_LE(time_with(problem, chosen), time_with(problem, {.size = size}) * 1.01) << size;
+}
+
+TEST(ChooseCut, CountsTheLatencyOfEveryBuffer) {
   Problem problem = node(2.5);
   problem.rates.transfer_latency = units::microseconds(200);
-  const Index one = choose_subgroup_size("gpu-only", problem, kParams, {});
+  const Cut one = choose_cut("gpu-only", problem, kParams, {});
   problem.cost.state_buffers = 3;
-  EXPECT_GT(choose_subgroup_size("gpu-only", problem, kParams, {}), one);
+  EXPECT_GT(choose_cut("gpu-only", problem, kParams, {}).size, one.size);
 }
 
-TEST(ChooseSubgroupSize, OfHugeModelsIsLargerThanUsual) {
+TEST(ChooseCut, OfHugeModelsIsLargerThanUsual) {
   constexpr Index kHuge = 1'000'000'000'000;
-  EXPECT_EQ(choose_subgroup_size("zero-offload", node(8), kHuge, {}), kHuge / 2500);
+  EXPECT_EQ(choose_cut("zero-offload", node(8), kHuge, {}).size, kHuge / 2500);
 }
 
-TEST(ChooseSubgroupSize, KeepsToTheMemory) {
-  const Index chosen = choose_subgroup_size("gpu-only", node(0.024), kParams, {});
-  EXPECT_LE(chosen, 2'000'000);
+TEST(ChooseCut, KeepsToTheMemory) {
+  const Cut chosen = choose_cut("gpu-only", node(0.024), kParams, {});
+  EXPECT_LE(chosen.size, 2'000'000);
   try {
-    choose_subgroup_size("gpu-only", node(0.001), kParams, {});
+    choose_cut("gpu-only", node(0.001), kParams, {});
     FAIL() << "no size fits";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("0.001 GB"));
