@@ -14,8 +14,8 @@ endfunction()
 
 # dos_add_module(NAME SOURCES file... DEPS module... [LIBRARIES target...] [ALONE file...])
 # declares the static library dos_NAME. A DEPS entry that the graph forbids stops the configure.
-# ALONE: sources that share no translation unit where the build joins them (CMAKE_UNITY_BUILD), as they
-# give a name of another file of the module a meaning of their own.
+# ALONE: sources that share no translation unit where the build joins them (CMAKE_UNITY_BUILD), as they give a name of
+# another file of the module a meaning of their own, or as they change with every commit.
 function(dos_add_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBRARIES;ALONE")
   if(NOT name IN_LIST DOS_MODULES)
