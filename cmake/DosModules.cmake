@@ -12,10 +12,12 @@ function(dos_module_directory out name)
   endif()
 endfunction()
 
-# dos_add_module(NAME SOURCES file... DEPS module... [LIBRARIES target...])
+# dos_add_module(NAME SOURCES file... DEPS module... [LIBRARIES target...] [ALONE file...])
 # declares the static library dos_NAME. A DEPS entry that the graph forbids stops the configure.
+# ALONE: sources that share no translation unit where the build joins them (CMAKE_UNITY_BUILD), as they give a name of
+# another file of the module a meaning of their own, or as they change with every commit.
 function(dos_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;LIBRARIES;ALONE")
   if(NOT name IN_LIST DOS_MODULES)
     message(FATAL_ERROR "module '${name}' is not in cmake/ModuleGraph.cmake")
   endif()
@@ -29,6 +31,7 @@ function(dos_add_module name)
   set(libraries ${arg_DEPS})
   list(TRANSFORM libraries PREPEND dos_)
   target_link_libraries(dos_${name} PUBLIC dos_options ${libraries} ${arg_LIBRARIES})
+  set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # Stops the configure when a source file includes what its module may not use.

@@ -24,6 +24,8 @@ function(dos_simd_sources target)
     target_link_libraries(${target}_${isa} PRIVATE dos_options dos_codelet_headers PkgConfig::OPENBLAS)
     target_compile_definitions(${target}_${isa} PRIVATE DOS_ISA=${isa})
     target_compile_options(${target}_${isa} PRIVATE ${DOS_SIMD_FLAGS_${isa}} -fopenmp-simd)
+    # Each file has its kernels in an unnamed namespace, under the same names.
+    set_target_properties(${target}_${isa} PROPERTIES UNITY_BUILD OFF)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()
