@@ -54,7 +54,7 @@ class ControlGroup(MisuseTest):
                     "model.vocab": draw((257, 20000)), "train.batch": batch, "train.lanes": draw((1, batch, batch)),
                     "train.accumulate": draw((1, 1, 500)), "train.run_ahead": draw((2, 30)),
                     "train.recompute": draw(("true", "false")), "train.validate_every": draw((0, 2)),
-                    "train.validate_batches": draw((1, 20)), "sched.subgroup_params": draw((5_000_000, 500)),
+                    "train.validate_batches": draw((1, 20)), "sched.subgroup_params": draw((5_000_000, 1000)),
                     "train.workers": draw((1, 2)), "train.precision": draw(("fp32", "bf16"))}
             if keys["train.precision"] == "bf16":
                 keys["train.gradient_precision"] = draw(("fp32", "bf16"))
