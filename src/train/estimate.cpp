@@ -120,7 +120,7 @@ planner::MemoryUse host_use(const rt::MemoryBytes& bytes, const Unregistered& re
   planner::MemoryUse use{.items = {}, .available = bytes_of(available)};
   for (const rt::MemoryCategory category : rt::kMemoryCategories)
     use.items.push_back({rt::name_of(category), bytes_of(bytes[category])});
-  use.items.push_back({kTokensToCome, rest.tokens});
+  use.items.push_back({kTokensAhead, rest.tokens});
   use.items.push_back({kRuntime, rest.runtime});
   use.items.push_back({"program", rest.program});
   return use;

@@ -46,7 +46,7 @@ Index largest_update_bytes(const tensor::Layout& layout, const tensor::Parameter
                            const optim::OptimizerOptions& optimizer, bool model_on_host,
                            Index ranks);
 
-inline constexpr const char* kTokensToCome = "tokens to come";
+inline constexpr const char* kTokensAhead = "tokens ahead";
 inline constexpr const char* kRuntime = "runtime";
 
 /// The bytes by category, and what is not registered, for memory_table().

@@ -112,7 +112,7 @@ const planner::MemoryItem& largest(const planner::MemoryUse& use) {
 
 /// Where no single change is enough.
 const char* last_remedy(const std::string& category) {
-  if (category == kTokensToCome) return "a smaller train.accumulate or train.validate_batches";
+  if (category == kTokensAhead) return "a smaller train.accumulate or train.validate_batches";
   if (category == kRuntime)
     return "a smaller train.accumulate, fewer train.lanes or a larger sched.subgroup_params";
   return "a smaller model.* or model.context: neither train.recompute nor a smaller train.batch is "

@@ -139,7 +139,7 @@ class BadConfiguration(AppTest):
                 table = result.stderr.splitlines()[-11:]
                 self.assertEqual([line[:20].strip() for line in table],
                                  ["parameters", "gradients", "optimizer states", "activations",
-                                  "workspace", "data", "tokens to come", "runtime", "program",
+                                  "workspace", "data", "tokens ahead", "runtime", "program",
                                   "total", "available"])
                 self.expect_nothing_written()
         # Sizes whose sums would overflow are no small sizes.

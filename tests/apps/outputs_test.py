@@ -202,7 +202,7 @@ class Outputs(AppTest):
         result = self.trained("--dry-run")
         rows = re.findall(r"^  (\S+(?: \S+)?) +[\d.]+ (?:B|KiB|MiB|GiB|TiB)$", result.stdout, re.M)
         self.assertEqual(rows, ["parameters", "gradients", "optimizer states", "activations",
-                                "workspace", "data", "tokens to come", "runtime", "program",
+                                "workspace", "data", "tokens ahead", "runtime", "program",
                                 "total", "available"])
         self.assertEqual(result.stderr, "")
         self.assertEqual(snapshot(self.shared), before)

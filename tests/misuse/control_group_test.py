@@ -45,7 +45,7 @@ class ControlGroup(MisuseTest):
                           preexec_fn=lambda: (GROUP / "cgroup.procs").write_text(str(os.getpid())))
 
     def drawn(self):
-        """Much of what is no buffer: records of buffers and tasks, tokens to come, checkpoints. Little work."""
+        """Much of what is no buffer: records of buffers and tasks, tokens ahead, checkpoints. Little work."""
         draw = self.random.choice
         while True:
             heads, batch = draw((1, 2)), draw((1, 8, 64))

@@ -54,7 +54,7 @@ TEST(Estimate, TheTableHasALineForEachCategoryThatIsThere) {
   EXPECT_EQ(memory_table(host_use(some_bytes(), rest, 17)),
             "  parameters            1.00 MiB\n"
             "  activations           3.00 MiB\n"
-            "  tokens to come        1.00 MiB\n"
+            "  tokens ahead          1.00 MiB\n"
             "  runtime               2.00 MiB\n"
             "  program               4.00 MiB\n"
             "  total                 11.0 MiB\n"

@@ -242,7 +242,7 @@ TEST(Fit, TokensOfStepsToComeTakeHostMemory) {
   // Of two steps to come and the one that is submitted.
   EXPECT_GT(host_need(config) - before, units::Bytes(3.0 * 10'000 * 8 * 1025 * 4));
   EXPECT_THAT(host_error_of(config, 0.8),
-              AllOf(HasSubstr("tokens to come take most"), HasSubstr("train.run_ahead=1")));
+              AllOf(HasSubstr("tokens ahead take most"), HasSubstr("train.run_ahead=1")));
   EXPECT_THAT(host_error_of(config, 0.1),
               AllOf(HasSubstr("a smaller train.accumulate"), Not(HasSubstr("run_ahead"))));
   config.train.batch = 1;
