@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "calibration/calibrate.hpp"
 #include "platform/blas.hpp"
+#include "platform/crash_signals.hpp"
 #include "platform/topology.hpp"
 
 int main(int argc, char** argv) {
@@ -46,6 +47,7 @@ int main(int argc, char** argv) {
   app.add_flag("--allow-noise", options.allow_noise, "accept noisy rates; the file says how noisy");
   app.add_flag("--force", options.force, "replace a file that is not this machine's calibration");
   app.add_flag("--quick", options.quick, "little data, a few seconds: rates are rough");
+  dos::platform::say_at_crash("calibrate");
   if (const auto status = dos::apps::read_command_line(app, "calibrate", argc, argv))
     return *status;
   try {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/shortened.hpp"
 
 namespace dos::apps {
 
@@ -42,7 +43,8 @@ inline std::optional<int> read_command_line(CLI::App& app, const char* program, 
   } catch (const CLI::Success& request) {
     return app.exit(request);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{}: error: {}; see {} --help\n", program, reason(app, error), program);
+    fmt::print(stderr, "{}: error: {}; see {} --help\n", program, shortened(reason(app, error)),
+               program);
     return EXIT_FAILURE;
   }
 }
@@ -64,7 +66,7 @@ inline int report_failure(const char* program, const std::exception& error) {
                         is(static_cast<const CLI::Error*>(nullptr)) ||
                         is(static_cast<const std::system_error*>(nullptr));
   if (is_users)
-    fmt::print(stderr, "{}: error: {}\n", program, error.what());
+    fmt::print(stderr, "{}: error: {}\n", program, shortened(error.what()));
   else if (is(static_cast<const std::bad_alloc*>(nullptr)))
     fmt::print(stderr,
                "{}: error: out of memory: use a smaller model or input, or raise the limit\n",
@@ -73,7 +75,7 @@ inline int report_failure(const char* program, const std::exception& error) {
     fmt::print(stderr,
                "{}: internal error: {}; this is a defect of the program, not of its input: please "
                "report it with the command and the output of train_gpt --version\n",
-               program, error.what());
+               program, shortened(error.what()));
   return EXIT_FAILURE;
 }
 

@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
 #include "platform/blas.hpp"
+#include "platform/crash_signals.hpp"
 #include "train/generate_text.hpp"
 
 int main(int argc, char** argv) {
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
                  "draw from the tokens that hold this probability")
       ->capture_default_str();
   app.add_option("--seed", options.sampling.seed, "of the draws")->capture_default_str();
+  dos::platform::say_at_crash("generate");
   if (const auto status = dos::apps::read_command_line(app, "generate", argc, argv)) return *status;
   try {
     dos::log::configure("warn");

@@ -15,6 +15,7 @@
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
 #include "platform/blas.hpp"
+#include "platform/crash_signals.hpp"
 #include "platform/mpi.hpp"
 #include "train/config_file.hpp"
 #include "train/handshake.hpp"
@@ -116,6 +117,7 @@ int main(int argc, char** argv) {
   app.add_flag("--quiet", command.launch.quiet, "no progress lines");
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
+  dos::platform::say_at_crash("train_gpt");
   if (const auto status = dos::apps::read_command_line(app, "train_gpt", argc, argv))
     return *status;
   const auto report = [](const std::exception& error) {

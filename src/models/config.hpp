@@ -47,4 +47,10 @@ struct WorkerCount {
   Index cuda = 0;  ///< of them
 };
 
+/// What of a run the runtime keeps records of.
+struct RunCounts {
+  Index buffers = 0;  ///< that the model registers
+  Index tasks = 0;    ///< of forward and backward of a micro-batch, at most
+};
+
 }  // namespace dos::models

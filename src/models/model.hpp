@@ -79,6 +79,7 @@ struct Architecture {
   std::vector<tensor::ParameterSpec> (*parameters)(const ModelConfig&);
   /// Bytes of activations, work space and token buffers that build() will register.
   rt::MemoryBytes (*buffers)(const ModelConfig&, const RunShape&, const WorkerCount&);
+  RunCounts (*counts)(const ModelConfig&, const RunShape&, const tensor::Layout&);
   std::unique_ptr<Model> (*build)(rt::Session&, const tensor::ParameterSet&, const ModelConfig&,
                                   const RunShape&);
 };

@@ -12,7 +12,7 @@ namespace dos::models {
 namespace {
 
 constexpr std::array kArchitectures{
-    Architecture{"gpt2", &gpt2::parameters, &gpt2::buffers, &gpt2::build},
+    Architecture{"gpt2", &gpt2::parameters, &gpt2::buffers, &gpt2::counts, &gpt2::build},
 };
 
 struct Preset {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "platform/crash_signals.hpp"
 #include "rt/codelet.hpp"
 #include "rt/task_header.hpp"
 
@@ -84,6 +85,8 @@ starpu_opencl_program* OpenclPrograms::find(const Codelet& codelet) {
       codelet.spec().opencl.text.c_str(), &built->program,
       correctly_rounded_ ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
                          : "-cl-std=CL1.2");
+  // The compiler inside PoCL has put in its own.
+  platform::leave_crashes_to_the_system();
   expect(
       result == 0,
       "codelet {}: its OpenCL program does not build, see the compiler's words above: update the "

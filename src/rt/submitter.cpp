@@ -12,6 +12,7 @@
 #include "rt/fxt.hpp"
 #include "rt/history_model.hpp"
 #include "rt/progress.hpp"
+#include "rt/runtime_memory.hpp"
 #include "rt/starpu_mode.hpp"
 #include "rt/task_header.hpp"
 #include "rt/trace_sink.hpp"
@@ -38,15 +39,18 @@ TaskHeader* make_argument_block(const TaskCall& call) {
     std::memcpy(block + sizeof(TaskHeader), call.arguments.data(), call.arguments.size());
   if (!call.payload.empty())
     std::memcpy(block + payload_offset, call.payload.data(), call.payload.size());
-  return new (block) TaskHeader{.task = nullptr,
-                                .profile = nullptr,
-                                .opencl_program = nullptr,
-                                .record = {},
-                                .footprint = footprint_of(call.work),
-                                .number = 0,
-                                .buffers = static_cast<std::uint32_t>(call.buffers.size()),
-                                .payload_offset = payload_offset,
-                                .bytes = bytes};
+  return new (block)
+      TaskHeader{.task = nullptr,
+                 .profile = nullptr,
+                 .pending_bytes = nullptr,
+                 .takes = task_bytes(std::ssize(call.buffers), static_cast<Index>(bytes)),
+                 .opencl_program = nullptr,
+                 .record = {},
+                 .footprint = footprint_of(call.work),
+                 .number = 0,
+                 .buffers = static_cast<std::uint32_t>(call.buffers.size()),
+                 .payload_offset = payload_offset,
+                 .bytes = bytes};
 }
 
 void check_buffer_count(const TaskCall& call) {
@@ -133,6 +137,9 @@ void report_completion(void* argument) {
   record.end_us = microseconds(info->end_time);
   with_trace_sink([&](TraceSink& sink) { sink.task_done(describe(header, record)); });
   note_end_of_task();
+  // Before the step is told to be complete: whoever waits for it may end the submitter.
+  *header.pending_bytes -= header.takes;
+  header.pending_bytes->notify_one();
   header.profile->complete_task(record);
 }
 
@@ -159,6 +166,14 @@ void Submitter::set_phase(Phase phase) {
   set_tag(tag);
 }
 
+/// A task that is too large for all of it waits until it is alone.
+void Submitter::wait_for_room(Index bytes) {
+  const Index most = most_pending_ * kMostBytesATask - bytes;
+  for (Index taken = pending_bytes_; taken > 0 && taken > most; taken = pending_bytes_)
+    pending_bytes_.wait(taken);
+  pending_bytes_ += bytes;
+}
+
 void Submitter::submit(const TaskCall& call) {
   check_buffer_count(call);
   if (observer_.before) observer_.before(call);
@@ -170,8 +185,10 @@ void Submitter::submit(const TaskCall& call) {
   task->name = call.codelet.symbol();
   attach_buffers(task, call);
   TaskHeader* header = make_argument_block(call);
+  wait_for_room(header->takes);
   header->task = task;
   header->profile = &profile_;
+  header->pending_bytes = &pending_bytes_;
   header->opencl_program = opencl_program;
   header->record.codelet = &call.codelet;
   header->record.label = call.options.label;
@@ -194,6 +211,7 @@ void Submitter::submit(const TaskCall& call) {
   const int result = starpu_task_submit(task);
   if (result != 0) {
     profile_.cancel_task(tag_);
+    pending_bytes_ -= header->takes;
     task->destroy = 0;
     starpu_task_destroy(task);
     fail("no worker of this run can execute codelet {} (error {})", call.codelet.symbol(), result);

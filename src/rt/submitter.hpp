@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -48,9 +49,12 @@ struct TaskCall {
   TaskOptions options;
 };
 
-/// How many tasks may be pending before submit() waits for some to end: each holds some hundred
-/// bytes, and its tokens. Far more than the workers look at, whatever the number of micro-batches.
+/// How many tasks may be pending before submit() waits for some to end. Far more than the workers
+/// look at, whatever the number of micro-batches.
 inline constexpr Index kMostPendingTasks = 20'000;
+/// What such a task takes of memory (task_bytes()) on the average before submit() waits earlier:
+/// tasks of many buffers, or that are given much.
+inline constexpr Index kMostBytesATask = 4096;
 
 /// What looks at tasks one by one, each on the submitting thread.
 struct TaskObserver {
@@ -91,9 +95,10 @@ class Submitter {
   /// worker.
   void set_lane(Index lane) { lane_ = lane; }
 
-  /// Blocks while the session has too many pending tasks: they must be able to run, so the caller
-  /// holds no HostAccess. Throws Error when no worker can run the codelet, or when StarPU's
-  /// performance model of it was written by another version, which StarPU would not survive.
+  /// Blocks while too many tasks are pending, or they take too much memory: they must be able to
+  /// run, so the caller holds no HostAccess. Throws Error when no worker can run the codelet, or
+  /// when StarPU's performance model of it was written by another version, which StarPU would not
+  /// survive.
   void submit(const TaskCall& call);
 
   template <class Args>
@@ -113,8 +118,11 @@ class Submitter {
   void set_observer(TaskObserver observer) { observer_ = std::move(observer); }
 
  private:
+  void wait_for_room(Index bytes);
+
   Session& session_;
   Index most_pending_;
+  std::atomic<Index> pending_bytes_ = 0;
   Profile profile_;
   TaskTag tag_;
   TaskObserver observer_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,6 +18,8 @@ namespace dos::rt {
 struct alignas(std::max_align_t) TaskHeader {
   starpu_task* task;
   Profile* profile;
+  std::atomic<Index>* pending_bytes;      ///< what pending tasks take in all
+  Index takes;                            ///< this one of it
   starpu_opencl_program* opencl_program;  ///< null unless the session has OpenCL workers
   TaskRecord record;                      ///< completed when the task ends
   std::uint32_t footprint;                ///< hash of the sizes that determine the cost

@@ -145,6 +145,11 @@ Trace read_trace(const std::filesystem::path& folder) {
            rank_folder(folder, 0).string(), first.run);
     append_rank(trace, part);
   }
+  if (!trace.ranks.front().configuration.is_object())
+    trace.warnings.push_back(
+        fmt::format("{} does not say how the run was configured: advice that depends on it (on "
+                    "train.*, optim.clip, sched.share, dist.zero) is left out",
+                    kManifestName));
   align(trace);
   return trace;
 }

@@ -115,38 +115,35 @@ Index largest_update_bytes(const tensor::Layout& layout, const tensor::Parameter
          (states * size_of(DType::kF32) + gradient + (has_working ? size_of(types.working) : 0));
 }
 
-Index program_bytes(Index workers) {
-  constexpr Index kProcess = Index{24} << 20;
-  constexpr Index kWorker = Index{8} << 20;
-  return kProcess + workers * kWorker;
-}
-
-planner::MemoryUse host_use(const rt::MemoryBytes& bytes, Index workers, Index available) {
+planner::MemoryUse host_use(const rt::MemoryBytes& bytes, const Unregistered& rest,
+                            Index available) {
   planner::MemoryUse use{.items = {}, .available = bytes_of(available)};
   for (const rt::MemoryCategory category : rt::kMemoryCategories)
     use.items.push_back({rt::name_of(category), bytes_of(bytes[category])});
-  use.items.push_back({"program", bytes_of(program_bytes(workers))});
+  use.items.push_back({kTokensAhead, rest.tokens});
+  use.items.push_back({kRuntime, rest.runtime});
+  use.items.push_back({"program", rest.program});
   return use;
 }
 
+std::string size_text(units::Bytes bytes) {
+  return format_bytes(static_cast<Index>(std::min(bytes.value(), 0x1p62)));
+}
+
 std::string memory_table(const planner::MemoryUse& use) {
-  const auto shown = [](units::Bytes bytes) {
-    return format_bytes(static_cast<Index>(bytes.value()));
-  };
   std::string text;
   for (const planner::MemoryItem& item : use.items)
     if (item.bytes.value() > 0)
-      text += fmt::format("  {:<18}{:>12}\n", item.category, shown(item.bytes));
-  text += fmt::format("  {:<18}{:>12}\n", "total", shown(use.total()));
-  text += fmt::format("  {:<18}{:>12}", "available", shown(use.available));
+      text += fmt::format("  {:<18}{:>12}\n", item.category, size_text(item.bytes));
+  text += fmt::format("  {:<18}{:>12}\n", "total", size_text(use.total()));
+  text += fmt::format("  {:<18}{:>12}", "available", size_text(use.available));
   return text;
 }
 
-std::string totals_by_rank(const std::vector<rt::MemoryBytes>& bytes, Index workers) {
+std::string totals_by_rank(const std::vector<units::Bytes>& totals) {
   std::vector<std::string> parts;
-  for (std::size_t rank = 0; rank < bytes.size(); ++rank)
-    parts.push_back(fmt::format("rank {} {}", rank,
-                                format_bytes(bytes[rank].total() + program_bytes(workers))));
+  for (std::size_t rank = 0; rank < totals.size(); ++rank)
+    parts.push_back(fmt::format("rank {} {}", rank, size_text(totals[rank])));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

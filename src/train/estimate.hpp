@@ -9,6 +9,7 @@
 #include "planner/memory.hpp"
 #include "tensor/parameter_set.hpp"
 #include "train/rank_share.hpp"
+#include "train/unregistered.hpp"
 
 namespace dos::train {
 
@@ -35,8 +36,8 @@ planner::MemoryUse estimate_device(const models::ModelConfig& model, const model
                                    const tensor::Placement& placement, Index accumulate,
                                    Index devices, units::Bytes available);
 
-/// "rank 0 1.2 GiB, rank 1 1.1 GiB": what ranks with the others' shares need in all.
-std::string totals_by_rank(const std::vector<rt::MemoryBytes>& bytes, Index workers);
+/// "rank 0 1.2 GiB, rank 1 1.1 GiB": what ranks need in all.
+std::string totals_by_rank(const std::vector<units::Bytes>& totals);
 
 /// GPU memory of the largest subgroup's states while it is updated there; with its gradient and
 /// working parameters where the model runs on the CPU, with the FP32 sum of all ranks' gradients
@@ -45,15 +46,15 @@ Index largest_update_bytes(const tensor::Layout& layout, const tensor::Parameter
                            const optim::OptimizerOptions& optimizer, bool model_on_host,
                            Index ranks);
 
-/// What a process takes beyond its registered buffers once its workers run: heaps, stacks, operands
-/// that BLAS packs, code. Measured on Debian 12 with two workers, against control groups, from the
-/// start of the runtime on: 5 MiB (`tiny`) to 14 MiB (`gpt2-124m`) of heap and 7 MiB of code, of
-/// which 1 to 5 MiB a worker. A third more is for what the kernel must hold of files that are
-/// written.
-Index program_bytes(Index workers);
+inline constexpr const char* kTokensAhead = "tokens ahead";
+inline constexpr const char* kRuntime = "runtime";
 
-/// The bytes by category, and those of the program, for memory_table().
-planner::MemoryUse host_use(const rt::MemoryBytes& bytes, Index workers, Index available);
+/// The bytes by category, and what is not registered, for memory_table().
+planner::MemoryUse host_use(const rt::MemoryBytes& bytes, const Unregistered& rest,
+                            Index available);
+
+/// format_bytes(), also of what no machine has.
+std::string size_text(units::Bytes bytes);
 
 /// One line a category that is there, then total and what is available; no newline at the end.
 std::string memory_table(const planner::MemoryUse& use);

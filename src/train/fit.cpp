@@ -24,10 +24,6 @@ namespace {
 /// limited by arithmetic (H100: 989 TFLOP/s over 3.35 TB/s, 295 a byte).
 constexpr Index kEnoughTokens = 2048;
 
-std::string shown(units::Bytes bytes) {
-  return format_bytes(static_cast<Index>(bytes.value()));
-}
-
 TrainConfig with_batch(const TrainConfig& config, Index batch) {
   TrainConfig changed = config;
   changed.train.accumulate *= config.train.batch / batch;
@@ -97,6 +93,9 @@ std::vector<std::string> remedies(const TrainConfig& config, const Trial& trial)
   if (found.empty())
     if (const auto both = trial.smaller(recomputing, 0))
       found.push_back("train.recompute=true and " + batch_text(*both));
+  TrainConfig waiting = config;
+  waiting.train.run_ahead = 1;
+  if (config.train.run_ahead > 1 && trial.fits(waiting)) found.emplace_back("train.run_ahead=1");
   TrainConfig narrow = config;
   narrow.train.precision = "bf16";
   if (config.train.precision == "fp32" && trial.fits(narrow))
@@ -109,6 +108,15 @@ std::vector<std::string> remedies(const TrainConfig& config, const Trial& trial)
 
 const planner::MemoryItem& largest(const planner::MemoryUse& use) {
   return *std::ranges::max_element(use.items, {}, &planner::MemoryItem::bytes);
+}
+
+/// Where no single change is enough.
+const char* last_remedy(const std::string& category) {
+  if (category == kTokensAhead) return "a smaller train.accumulate or train.validate_batches";
+  if (category == kRuntime)
+    return "a smaller train.accumulate, fewer train.lanes or a larger sched.subgroup_params";
+  return "a smaller model.* or model.context: neither train.recompute nor a smaller train.batch is "
+         "enough";
 }
 
 [[noreturn]] void fail_to_fit(const TrainConfig& config, const Trial& trial, const Room& room) {
@@ -127,11 +135,10 @@ const planner::MemoryItem& largest(const planner::MemoryUse& use) {
   const std::vector<std::string> helps = remedies(config, trial);
   const bool is_limited = use == &memory.host && !room.host_limit.empty();
   fail("the run needs {} of {}, {} are available{}; {} take most, {}: use {}\n{}",
-       shown(use->total()), where, shown(use->available),
+       size_text(use->total()), where, size_text(use->available),
        is_limited ? fmt::format(" (limited by {})", room.host_limit) : "", largest(*use).category,
-       shown(largest(*use).bytes),
-       helps.empty() ? "a smaller model.* or model.context: neither train.recompute nor a smaller "
-                       "train.batch is enough"
+       size_text(largest(*use).bytes),
+       helps.empty() ? last_remedy(largest(*use).category)
                      : fmt::format("{} (train.fit=auto chooses)", fmt::join(helps, ", or ")),
        memory_table(*use));
 }
@@ -145,7 +152,7 @@ std::string states_line(units::Bytes room, Index subgroup, Index device) {
     remedy =
         ": more than the device has: use a smaller sched.subgroup_params, or leave the device out";
   return fmt::format("  left for states of the optimizer: {}; the largest subgroup takes {}{}\n",
-                     shown(room), format_bytes(subgroup), remedy);
+                     size_text(room), format_bytes(subgroup), remedy);
 }
 
 /// Of the largest one.
@@ -155,16 +162,25 @@ Index update_bytes(const TrainConfig& config, const tensor::Layout& layout, cons
                               /*model_on_host=*/room.model_devices() == 0, share.ranks);
 }
 
+planner::MemoryUse host_memory(const TrainConfig& config, const models::ModelConfig& model,
+                               const tensor::Layout& layout, const Room& room,
+                               const RankShare& share) {
+  const models::RunShape shape = config.run_shape(room.lane_workers());
+  const rt::MemoryBytes registered =
+      estimate_training(model, shape, layout, config.parameter_types(), config.optimizer(),
+                        room.worker_count(), config.train.run_ahead, share);
+  return host_use(registered,
+                  estimate_unregistered(config, model, shape, layout, room.workers, share.ranks,
+                                        units::Bytes(static_cast<double>(registered.total()))),
+                  room.host_bytes);
+}
+
 /// Host memory of every rank, if their nodes are like this one.
-std::vector<rt::MemoryBytes> bytes_by_rank(const TrainConfig& config,
-                                           const models::ModelConfig& model,
-                                           const tensor::Layout& layout, const Room& room,
-                                           RankShare share) {
-  std::vector<rt::MemoryBytes> bytes;
+std::vector<units::Bytes> totals(const TrainConfig& config, const models::ModelConfig& model,
+                                 const tensor::Layout& layout, const Room& room, RankShare share) {
+  std::vector<units::Bytes> bytes;
   for (share.rank = 0; share.rank < share.ranks; ++share.rank)
-    bytes.push_back(estimate_training(model, config.run_shape(room.lane_workers()), layout,
-                                      config.parameter_types(), config.optimizer(),
-                                      room.worker_count(), config.train.run_ahead, share));
+    bytes.push_back(host_memory(config, model, layout, room, share).total());
   return bytes;
 }
 
@@ -210,11 +226,7 @@ RunMemory estimate_run(const TrainConfig& config, const models::ModelConfig& mod
                        const tensor::Layout& layout, const Room& room, const RankShare& share) {
   const models::RunShape shape = config.run_shape(room.lane_workers());
   const tensor::ParameterTypes types = config.parameter_types();
-  RunMemory memory{
-      .host = host_use(estimate_training(model, shape, layout, types, config.optimizer(),
-                                         room.worker_count(), config.train.run_ahead, share),
-                       room.workers, room.host_bytes),
-      .devices = {}};
+  RunMemory memory{.host = host_memory(config, model, layout, room, share), .devices = {}};
   for (const Room::Device& device : room.devices)
     if (device.runs_model)
       memory.devices.push_back(estimate_device(model, shape, layout, types, share.placement(),
@@ -267,16 +279,15 @@ std::string memory_report(const TrainConfig& config, const models::ModelConfig& 
   const RunMemory otherwise = estimate_run(other, model, layout, room, share);
   const auto table = [&](const planner::MemoryUse& use, const planner::MemoryUse& without) {
     return fmt::format("{}\n  total with train.recompute={}: {}\n{}", memory_table(use),
-                       other.train.recompute, shown(without.total()),
+                       other.train.recompute, size_text(without.total()),
                        use.fits() ? "" : "  DOES NOT FIT\n");
   };
   const std::string owner = share.ranks == 1 ? "the run" : fmt::format("rank {}", share.rank);
   std::string text =
       fmt::format("host memory of {}:\n{}", owner, table(memory.host, otherwise.host));
   if (share.ranks > 1)
-    text += fmt::format(
-        "host memory by rank: {}\n",
-        totals_by_rank(bytes_by_rank(config, model, layout, room, share), room.workers));
+    text += fmt::format("host memory by rank: {}\n",
+                        totals_by_rank(totals(config, model, layout, room, share)));
   const Index subgroup = update_bytes(config, layout, room, share);
   std::size_t next = 0;
   for (const Room::Device& device : room.devices) {

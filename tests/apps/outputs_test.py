@@ -202,7 +202,8 @@ class Outputs(AppTest):
         result = self.trained("--dry-run")
         rows = re.findall(r"^  (\S+(?: \S+)?) +[\d.]+ (?:B|KiB|MiB|GiB|TiB)$", result.stdout, re.M)
         self.assertEqual(rows, ["parameters", "gradients", "optimizer states", "activations",
-                                "workspace", "data", "program", "total", "available"])
+                                "workspace", "data", "tokens ahead", "runtime", "program",
+                                "total", "available"])
         self.assertEqual(result.stderr, "")
         self.assertEqual(snapshot(self.shared), before)
         self.expect_nothing_written()

@@ -33,18 +33,62 @@ class ControlGroup(MisuseTest):
     def tearDownClass(cls):
         GROUP.rmdir()
 
+    def needed(self, keys):
+        """MiB that a run says that it needs."""
+        text = self.trained("--dry-run", keys=keys).stdout
+        number, unit = re.search(r"^  total +([\d.]+) (MiB|GiB)$", text, re.MULTILINE).groups()
+        return float(number) * (1024 if unit == "GiB" else 1)
+
+    def limited(self, keys, megabytes):
+        LIMIT.write_text(str(round(megabytes) << 20))
+        return self.train("--quiet", keys=keys, timeout=60,
+                          preexec_fn=lambda: (GROUP / "cgroup.procs").write_text(str(os.getpid())))
+
+    def drawn(self):
+        """Much of what is no buffer: records of buffers and tasks, tokens ahead, checkpoints. Little work."""
+        draw = self.random.choice
+        while True:
+            heads, batch = draw((1, 2)), draw((1, 8, 64))
+            keys = {"train.steps": draw((2, 6)), "model.layers": draw((1, 8, 48)), "model.heads": heads,
+                    "model.width": heads * draw((16, 64)), "model.context": draw((8, 64)),
+                    "model.vocab": draw((257, 20000)), "train.batch": batch, "train.lanes": draw((1, batch, batch)),
+                    "train.accumulate": draw((1, 1, 500)), "train.run_ahead": draw((2, 30)),
+                    "train.recompute": draw(("true", "false")), "train.validate_every": draw((0, 2)),
+                    "train.validate_batches": draw((1, 20)), "sched.subgroup_params": draw((5_000_000, 1000)),
+                    "train.workers": draw((1, 2)), "train.precision": draw(("fp32", "bf16"))}
+            if keys["train.precision"] == "bf16":
+                keys["train.gradient_precision"] = draw(("fp32", "bf16"))
+            passes = keys["train.steps"] * (keys["train.accumulate"] + keys["train.validate_batches"])
+            parameters = 12 * keys["model.layers"] * keys["model.width"]**2 + keys["model.vocab"] * keys["model.width"]
+            tokens = passes * batch * keys["model.context"]
+            tasks = passes * keys["model.layers"] * keys["train.lanes"] * 30
+            if tokens * parameters < 1e10 and 1e4 < tasks < 2e5:
+                return keys
+
+    def test_drawn(self):
+        """a control group of what a drawn configuration says that it needs, and a little: it runs, or one error"""
+        ran = 0
+        for number in self.attempts(6):
+            keys = self.drawn()
+            megabytes = self.needed(keys) + self.random.uniform(15, 40)  # a program that has not begun takes 22
+            self.out = self.folder / f"drawn{number}"
+            with self.attempt(number=number, megabytes=megabytes, **keys):
+                result = self.limited(keys, megabytes)
+                self.expect_run_or_one_error(result)
+                self.expect_no_run_without_a_checkpoint()
+                ran += result.returncode == 0
+        self.assertGreater(ran, 0)
+
     def test_memory(self):
         """a control group of 0.9 to 1.3 times what a run says that it needs: it runs, or one error"""
-        needed = re.search(r"^  total +([\d.]+) MiB$", self.train("--dry-run", keys=KEYS).stdout, re.MULTILINE)
+        needed = self.needed(KEYS)
         refused = 0
         for number in self.attempts(6):
             part = 0.9 + 0.4 * (number % 6 + self.random.random()) / 6
-            megabytes = round(float(needed.group(1)) * part)
+            megabytes = round(needed * part)
             self.out = self.folder / f"out{number}"
-            LIMIT.write_text(str(megabytes << 20))
             with self.attempt(number=number, megabytes=megabytes):
-                result = self.train("--quiet", keys=KEYS, timeout=60,
-                                    preexec_fn=lambda: (GROUP / "cgroup.procs").write_text(str(os.getpid())))
+                result = self.limited(KEYS, megabytes)
                 self.expect_run_or_one_error(result)
                 self.expect_no_run_without_a_checkpoint()
                 refused += result.returncode != 0

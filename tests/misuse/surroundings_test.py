@@ -55,6 +55,7 @@ class Surroundings(MisuseTest):
         inside = self.folder / "inside"
         (inside / ".starpu").mkdir(parents=True, exist_ok=True)
         (inside / ".starpu/sampling").write_text("x")
+        (inside / "bus").write_text("x")  # where STARPU_PERF_MODEL_DIR names it
         return {"missing": "/proc/nonexistent", "a file": str(file), "below a file": str(file / "home"),
                 "a file for a folder in it": str(inside), "no file system": "/proc/self", "empty": "",
                 "long": str(self.folder / ("h" * 200)), "none": None}

@@ -77,12 +77,15 @@ TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
     const optim::OptimizerOptions options{.clip = c.clip};
     {
       const tensor::ParameterSet parameters(session, layout_of(c), c.types());
+      const Index handles_before = std::ssize(session.handles());
       const rt::MemoryBytes before_model = session.memory().now();
       const auto model =
           models::find_architecture("gpt2").build(session, parameters, c.model, c.shape);
       rt::MemoryBytes of_model = session.memory().now();
       for (const MemoryCategory category : rt::kMemoryCategories)
         of_model[category] -= before_model[category];
+      EXPECT_EQ(std::ssize(session.handles()) - handles_before,
+                models::gpt2::counts(c.model, c.shape, parameters.layout()).buffers);
       expect_equal(of_model, models::gpt2::buffers(c.model, c.shape, {.all = c.workers}));
 
       const optim::Optimizer optimizer(session, parameters, options);
@@ -92,6 +95,28 @@ TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
                                             options, {.all = c.workers}, c.run_ahead));
     }
     EXPECT_EQ(session.memory().now().total(), 0);
+  }
+}
+
+// Recomputation repeats nothing of the blocks whose activations are kept.
+TEST(Gpt2Memory, AMicroBatchHasTheTasksThatAreCounted) {
+  for (const Case& c : kCases) {
+    if (!c.shape.training) continue;
+    SCOPED_TRACE(c.what);
+    rt::Session session({.scheduler = "", .cpu_workers = c.workers});
+    const tensor::ParameterSet parameters(session, layout_of(c), c.types());
+    rt::Submitter submitter(session);
+    Index tasks = 0;
+    submitter.set_observer({.before = [&](const rt::TaskCall&) { ++tasks; }, .after = {}});
+    const auto model =
+        models::find_architecture("gpt2").build(session, parameters, c.model, c.shape);
+    const std::vector<std::int32_t> tokens(
+        static_cast<std::size_t>(c.shape.batch * (c.model.context + 1)), 1);
+    model->train(submitter, tokens, {.first = true, .loss_scale = 1});
+    session.wait_all();
+    const Index lost = c.shape.recompute ? std::min<Index>(2, c.model.layers) : 0;
+    EXPECT_EQ(tasks, models::gpt2::counts(c.model, c.shape, parameters.layout()).tasks -
+                         7 * lost * c.shape.lanes);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "rt/runtime_memory.hpp"
 #include "rt/tasks.hpp"
 
 namespace dos::rt {
@@ -212,6 +213,41 @@ TEST(Submitter, WaitsWhileTooManyTasksArePending) {
   session.wait_all();
   opener.join();
   EXPECT_EQ(ran, 100);
+}
+
+// Each takes half of what three ordinary ones take: the third waits, long before there are three.
+TEST(Submitter, WaitsWhilePendingTasksTakeTooMuchMemory) {
+  constexpr Index kMostPending = 3;
+  Session session(kTwoWorkers);
+  const Handle buffer(session, {.name = "b", .count = 1});
+  std::atomic<bool> open{false};
+  std::atomic<Index> submitted{0};
+  const test::Body body = [&](const TaskView&) {
+    EXPECT_TRUE(test::eventually([&] { return open.load(); }));
+  };
+  Submitter submitter(session, kMostPending);
+  const std::vector<std::byte> payload(
+      static_cast<std::size_t>(kMostPending * kMostBytesATask / 2 - task_bytes(1, 1024)));
+  const std::vector<const Handle*> buffers{&buffer};
+  std::thread opener([&] {
+    EXPECT_TRUE(test::eventually([&] { return submitted == 2; }));
+    test::sleep_ms(20);
+    EXPECT_EQ(submitted, 2);
+    open = true;
+  });
+  const test::Body* address = &body;
+  for (int i = 0; i < 10; ++i) {
+    submitter.submit(test::body_codelet(), buffers, address, Work{.flops = 1, .sizes = {1}}, {},
+                     payload);
+    ++submitted;
+  }
+  session.wait_all();
+  opener.join();
+  // One that is larger than all of it runs alone.
+  const std::vector<std::byte> huge(static_cast<std::size_t>(2 * kMostPending * kMostBytesATask));
+  for (int i = 0; i < 2; ++i)
+    submitter.submit(test::body_codelet(), buffers, address, Work{.flops = 1, .sizes = {1}}, {},
+                     huge);
 }
 
 // What an exception between two submissions does: the tasks still report to the profile.

@@ -157,7 +157,9 @@ TEST(Recorder, CountsWhatFindsNoRoom) {
   options.events_a_thread = 2;
   options.interval = std::chrono::hours(1);
   {
-    Recorder recorder(session, options, {});
+    Manifest manifest;
+    manifest.configuration = nlohmann::json::object();
+    Recorder recorder(session, options, manifest);
     for (int i = 0; i < 5; ++i) recorder.record(SpanEvent{Name("wait"), 1, 0, 1});
     recorder.finish();
   }

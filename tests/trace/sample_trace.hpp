@@ -21,6 +21,7 @@ inline trace::Manifest sample_manifest(int rank = 0, int ranks = 1) {
   manifest.model = "gpt2";
   manifest.rank = rank;
   manifest.ranks = ranks;
+  manifest.configuration = {{"train", {{"steps", 2}}}};
   manifest.complete = true;
   manifest.machine.workers = {
       {0, "CUDA 0 (a GPU)", "cuda", 1}, {1, "CPU 0", "cpu", 0}, {2, "CPU 1", "cpu", 0}};

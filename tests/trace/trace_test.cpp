@@ -85,6 +85,17 @@ TEST(ReadTrace, ACompleteTraceThatIsCutOffIsRefused) {
   EXPECT_THAT(error_of(scratch.path()), HasSubstr("tasks.csv"));
 }
 
+TEST(ReadTrace, AMissingConfigurationIsNamed) {
+  const test::ScratchDirectory scratch;
+  Manifest manifest = sample_manifest();
+  manifest.configuration = nullptr;
+  write_trace(scratch.path(), two_tasks(), manifest);
+  const Trace trace = read_trace(scratch.path());
+  ASSERT_EQ(trace.warnings.size(), 1U);
+  EXPECT_THAT(trace.warnings[0],
+              HasSubstr("manifest.json does not say how the run was configured"));
+}
+
 TEST(ReadTrace, AnIncompleteTraceIsReadAsFarAsItGoes) {
   const test::ScratchDirectory scratch;
   Manifest manifest = sample_manifest();

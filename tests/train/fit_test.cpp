@@ -219,5 +219,47 @@ TEST(Fit, TheReportSaysWhatIsLeftForStates) {
   EXPECT_THAT(tight, AllOf(HasSubstr("DOES NOT FIT"), HasSubstr("the CPU updates it")));
 }
 
+units::Bytes host_need(const TrainConfig& config) {
+  return estimate_run(config, kModel, layout_of(config), room_with(1e15)).host.total();
+}
+
+/// Where there is a part of what the run needs.
+std::string host_error_of(const TrainConfig& config, double part) {
+  Room room = room_with(1e15);
+  room.host_bytes = static_cast<Index>(part * host_need(config).value());
+  try {
+    fit_to(config, kModel, layout_of(config), room);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "it fits";
+}
+
+TEST(Fit, TokensOfStepsToComeTakeHostMemory) {
+  TrainConfig config = config_of(8);
+  const units::Bytes before = host_need(config);
+  config.train.accumulate = 10'000;
+  // Of two steps to come and the one that is submitted.
+  EXPECT_GT(host_need(config) - before, units::Bytes(3.0 * 10'000 * 8 * 1025 * 4));
+  EXPECT_THAT(host_error_of(config, 0.8),
+              AllOf(HasSubstr("tokens ahead take most"), HasSubstr("train.run_ahead=1")));
+  EXPECT_THAT(host_error_of(config, 0.1),
+              AllOf(HasSubstr("a smaller train.accumulate"), Not(HasSubstr("run_ahead"))));
+  config.train.batch = 1;
+  EXPECT_THAT(host_error_of(config, 0.1),
+              AllOf(HasSubstr("runtime take most"), HasSubstr("a smaller train.accumulate")));
+}
+
+TEST(Fit, StepsThatDoNotComeTakeNoMemory) {
+  TrainConfig config = config_of(8, 100);
+  config.train.steps = 2;
+  const units::Bytes two = host_need(config);
+  config.train.run_ahead = 1000;
+  // Places for losses and norms.
+  EXPECT_LT(host_need(config), two + units::Bytes(0x1p16));
+  config.train.steps = 1000;
+  EXPECT_GT(host_need(config), two + units::Bytes(0x1p20));
+}
+
 }  // namespace
 }  // namespace dos::train

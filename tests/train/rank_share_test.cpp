@@ -89,9 +89,7 @@ TEST(RankShare, ARankMayOwnNothing) {
 }
 
 TEST(TotalsByRank, AreOneLine) {
-  rt::MemoryBytes a;
-  a[rt::MemoryCategory::kStates] = 1 << 20;
-  EXPECT_EQ(totals_by_rank({a, {}}, /*workers=*/2), "rank 0 41.0 MiB, rank 1 40.0 MiB");
+  EXPECT_EQ(totals_by_rank({units::Bytes(0x1p20), units::Bytes(1)}), "rank 0 1.00 MiB, rank 1 1 B");
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ std::vector<tensor::ParameterSpec> parameters(const ModelConfig& config);
 rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape,
                         const WorkerCount& workers);
 
+/// Buffers and tasks of a run.
+RunCounts counts(const ModelConfig& config, const RunShape& shape, const tensor::Layout& layout);
+
 std::unique_ptr<Model> build(rt::Session& session, const tensor::ParameterSet& parameters,
                              const ModelConfig& config, const RunShape& shape);
 

@@ -148,4 +148,29 @@ rt::MemoryBytes buffers(const ModelConfig& config, const RunShape& shape,
   return bytes;
 }
 
+RunCounts counts(const ModelConfig& config, const RunShape& shape, const tensor::Layout& layout) {
+  using Kept = decltype(BlockActivations().all());
+  using Gradients = decltype(BlockGradients().all());
+  // Tokens, loss, logits, last norm and its statistics; in training their two gradients.
+  const Index ends = shape.training ? 7 : 5;
+  const Index of_lane = ends + config.layers + 1 +
+                        activation_sets(config, shape) * Index{std::tuple_size_v<Kept>} +
+                        gradient_sets(config, shape) * Index{std::tuple_size_v<Gradients>};
+  RunCounts counts{.buffers = shape.lanes * of_lane + 1};  // and the work space
+  // The gradient of a matrix is a task for each piece.
+  Index pieces = 0;
+  for (const tensor::PlacedParameter& parameter : layout.parameters)
+    if (parameter.spec.shape().size() > 1) pieces += std::ssize(tensor::pieces_of(parameter));
+  const Index head_pieces = std::ssize(tensor::pieces_of(layout.find("token_embedding.weight")));
+  // A block's forward pass has 8 tasks, 7 of them once more with recomputation, its backward pass
+  // 14 beside those; tokens, embedding and last norm have 5.
+  const Index of_block = 8 + (shape.recompute ? 7 : 0) + 14;
+  for (Index lane = 0; lane < shape.lanes; ++lane) {
+    const Index tokens = shape.lane_sequences(lane) * config.context;
+    const Index chunks = ceil_div(tokens, std::min(tokens, shape.logits_rows));
+    counts.tasks += 5 + config.layers * of_block + pieces + chunks * (3 + head_pieces);
+  }
+  return counts;
+}
+
 }  // namespace dos::models::gpt2
