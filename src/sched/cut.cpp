@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "sched/interleave.hpp"
+#include "sched/registry.hpp"
 
 namespace dos::sched {
 namespace {
@@ -224,7 +225,10 @@ Cut choose_cut(const std::string& policy, Problem problem, Index params,
   Trial trial(policy, problem, params, options);
   try_coarsely(trial, range, bound.time);
   try_rounds(trial, range, trial.best().size, bound.time * problem.rates.cpu_worker);
-  if (problem.gpus() > 0) try_large(trial, range, problem, params, bound);
+  // A policy that does not adapt streams from the first step on, while residents come: blocks of
+  // memory of two sizes are freed and allocated for each other then.
+  const bool adapts = find_policy(policy).adapts;
+  if (problem.gpus() > 0 && adapts) try_large(trial, range, problem, params, bound);
   return trial.best();
 }
 
