@@ -114,9 +114,11 @@ MemoryLeft memory_left(Index mappings) {
 }
 
 Index least_limit(Index used, Index threads, Index stack) {
-  // Measured on Debian 12: 170 MiB of PoCL and LLVM, which MPI loads through hwloc, and 30 MiB of
-  // heaps; each core has a thread of PoCL, of OpenBLAS and of StarPU, and another may be one's own.
-  constexpr Index kLoadedLater = Index{256} << 20;
+  // Measured on Debian 12: 370 MiB of PoCL and LLVM, which MPI loads through hwloc, of UCX and of
+  // heaps, up to 530 with those of threads; with less, threads are not created or OpenBLAS waits
+  // for ever. Each core has a thread of PoCL, of OpenBLAS and of StarPU, and another may be one's
+  // own.
+  constexpr Index kLoadedLater = Index{576} << 20;
   constexpr Index kThreadsPerCore = 4;
   return used + kLoadedLater + threads * kThreadsPerCore * stack;
 }
