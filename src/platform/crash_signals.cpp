@@ -39,7 +39,7 @@ struct Crash {
 };
 std::array crashes{Crash{SIGSEGV, "SIGSEGV"}, Crash{SIGBUS, "SIGBUS"}, Crash{SIGFPE, "SIGFPE"},
                    Crash{SIGILL, "SIGILL"}};
-std::atomic<bool> has_crashed = false;
+std::atomic<bool> is_ending = false;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<Handler>::is_always_lock_free);
 std::array<std::byte, std::size_t{1} << 16> main_stack;
 
@@ -52,8 +52,6 @@ void set_action(int signal, Handler handler) {
 }
 
 void say(int signal) {
-  // Another thread has crashed at the same time: its words are being written.
-  while (has_crashed.exchange(true)) ::pause();
   for (const Crash& crash : crashes)
     if (crash.signal == signal) write_last_words({crash.words.data(), crash.length});
   end_by(signal);
@@ -113,6 +111,8 @@ void end_by(int signal) noexcept {
 }
 
 void write_last_words(std::string_view words) noexcept {
+  // Another thread ends the program at the same time: its words are being written.
+  while (is_ending.exchange(true)) ::pause();
   set_action(SIGALRM, SIG_DFL);
   sigset_t alarms;
   sigemptyset(&alarms);

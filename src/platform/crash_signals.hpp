@@ -20,8 +20,9 @@ void say_at_crash(std::string_view program) noexcept;
 /// have taken it (leave_crashes_to_the_system()); null: the system's end again.
 void handle_at_end(int signal, void (*handler)(int)) noexcept;
 
-/// For such handlers: writes `words` to standard error with nothing that
-/// needs a lock. If nobody reads them the process ends after some seconds all the same, by SIGALRM.
+/// For such handlers: writes `words` to standard error with nothing that needs a lock, once in the
+/// life of a process: a thread that comes second waits for the end. If nobody reads them the
+/// process ends after some seconds all the same, by SIGALRM.
 void write_last_words(std::string_view words) noexcept;
 
 /// The last of such a handler: when it returns, the system ends the process by `signal`.
