@@ -7,6 +7,7 @@
 #include "models/gpt2/gpt2.hpp"
 #include "models/registry.hpp"
 #include "optim/subgroups.hpp"
+#include "platform/blas.hpp"
 #include "train/estimate.hpp"
 #include "train/step_results.hpp"
 
@@ -100,6 +101,7 @@ TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
 
 // Recomputation repeats nothing of the blocks whose activations are kept.
 TEST(Gpt2Memory, AMicroBatchHasTheTasksThatAreCounted) {
+  platform::blas::use_one_thread();
   for (const Case& c : kCases) {
     if (!c.shape.training) continue;
     SCOPED_TRACE(c.what);

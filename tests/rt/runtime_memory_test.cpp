@@ -13,6 +13,13 @@
 namespace dos::rt {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kIsSanitized = true;
+#else
+constexpr bool kIsSanitized = false;
+#endif
+constexpr const char* kWhySkipped = "sanitizers allocate by themselves";
+
 /// Of all threads, as far as they allocate in the arena of this one.
 Index allocated() {
   const struct mallinfo2 info = ::mallinfo2();
@@ -29,6 +36,7 @@ std::vector<std::unique_ptr<Handle>> make_handles(Session& session, Index count)
 
 // Half of it, at most, is a page that a larger buffer fills.
 TEST(RuntimeMemory, AHandleTakesWhatIsSaidAndNoThirdOfIt) {
+  if (kIsSanitized) GTEST_SKIP() << kWhySkipped;
   constexpr Index kHandles = 2000;
   Session session({.scheduler = "", .cpu_workers = 1});
   const Index before = allocated();
@@ -40,6 +48,7 @@ TEST(RuntimeMemory, AHandleTakesWhatIsSaidAndNoThirdOfIt) {
 
 // Each task waits for the one before, through all of its buffers but one.
 TEST(RuntimeMemory, APendingTaskTakesWhatIsSaidAndNoThirdOfIt) {
+  if (kIsSanitized) GTEST_SKIP() << kWhySkipped;
   constexpr Index kTasks = 2000;
   for (const std::size_t buffers :
        {std::size_t{1}, std::size_t{3}, std::size_t{8}, std::size_t{30}}) {
