@@ -138,7 +138,8 @@ def granular(node, answer):
     fit = math.floor(node["memory"] / (12 * size))
 
     def gpu_seconds(mine, on_cpu):
-        streamed = mine - min(mine, fit) if mine <= fit else mine - max(0, fit - 1)
+        # What is streamed needs room beside what stays.
+        streamed = 0 if mine <= fit else mine - max(0, fit - 1)
         flows = [mine * kernel, (12 * streamed + 2 * on_cpu / node["gpus"]) * size / rate_in,
                  (12 * streamed + 2 * on_cpu / node["gpus"]) * size / rate_out]
         if streamed > 0:
@@ -167,8 +168,9 @@ def report(rows, options):
           f"{100 * sum(row['ms'] <= 1.05 * row['plan_ms'] for row in rows) / len(rows):.1f} %\n")
     head = ("node | GPUs | workers | CPU, GPU Gparam/s | in, out, both GB/s | latency, us | subgroups x M | memory, GB | "
             "step (plan), ms | of the bound | best other | times as fast | settled in")
-    for title, chosen in (("Farthest from the bound with whole subgroups (in brackets what that leaves of the bound)", by_bound), ("Nearest to a baseline", by_best),
-                          ("Farthest from the plan", off_plan)):
+    for title, chosen in (
+            ("Farthest from the bound with whole subgroups (in brackets: what they leave of the bound)", by_bound),
+            ("Nearest to a baseline", by_best), ("Slowest beside the plan", off_plan)):
         print(f"### {title}\n\n| {head} |\n|{'---|' * head.count('|')}---|")
         for row in chosen[:options.rows]:
             print(f"| {row['number']} | {row['gpus']} | {row['workers']} | {row['cpu']:.3g}, {row['gpu']:.3g} | {row['h2d']:.3g}, "

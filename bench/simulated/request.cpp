@@ -148,12 +148,13 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
   const units::Bytes model =
       units::Params(static_cast<double>(params)) * kModelOnGpu / static_cast<double>(request.gpus);
   problem.memory.assign(static_cast<std::size_t>(request.gpus), memory_of(request, machine, model));
-  if (subgroup == 0) {
+  if (subgroup > 0) {
+    sched::expect_few_subgroups({params}, subgroup, "--subgroup");
+  } else {
     // StarPU's own policies have no planner: the sizes that suit dos.
     const std::string planner = sched::own_policy(phase.policy) != nullptr ? phase.policy : "dos";
     phase.cut = sched::choose_cut(planner, problem, params, phase.options);
   }
-  sched::expect_few_subgroups({params}, phase.cut.size, "--subgroup");
   problem.subgroups = sched::cut_into(params, phase.cut);
   phase.cut.size = problem.subgroups.front().params;
   const units::Bytes room = problem.memory.front().update + most_dealt(problem) * kModelOnGpu;

@@ -173,7 +173,9 @@ void try_large(Trial& trial, const Range& range, const Problem& problem, Index p
       const Index count = ceil_div(stay, most);
       cut.large = count * problem.gpus();
       cut.large_params = stay / count;
-      if (cut.large_params > cut.size && cut.in_large() < params) trial.plan_with(cut);
+      if (cut.large_params <= cut.size || cut.in_large() >= params) continue;
+      const Index small = ceil_div(params - cut.in_large(), cut.size);
+      if (small + cut.large <= kMostTried * problem.gpus()) trial.plan_with(cut);
     }
   }
 }

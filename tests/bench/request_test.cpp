@@ -88,6 +88,15 @@ TEST(Prepare, LetsThePlannerChooseTheSizeOfSubgroups) {
   EXPECT_LE(phase.problem.held_bytes(0).value(), 2.5e9);
 }
 
+// The small ones beside large ones are few, though small enough to cut all into 200,000.
+TEST(Prepare, ChoosesFewSubgroupsOfAHugeModel) {
+  Request huge = request();
+  huge.params = "100G";
+  huge.subgroup = "0";
+  huge.gpu_memory = 1120;
+  EXPECT_LE(prepare(huge, machines()).problem.subgroups.size(), 2500U);
+}
+
 TEST(Prepare, NamesWhatIsWrong) {
   Request none = request();
   none.gpus = 0;

@@ -9,15 +9,12 @@
 #include <vector>
 
 #include "rt/tasks.hpp"
+#include "sanitized.hpp"
 
 namespace dos::rt {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
+using test::kIsSanitized;
 constexpr const char* kWhySkipped = "sanitizers allocate by themselves";
 
 /// Of all threads, as far as they allocate in the arena of this one.

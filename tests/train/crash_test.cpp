@@ -18,16 +18,13 @@
 
 #include "platform/crash_signals.hpp"
 #include "rt/tasks.hpp"
+#include "sanitized.hpp"
 #include "train/last_words.hpp"
 
 namespace dos::train {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
+using test::kIsSanitized;
 
 struct End {
   int signal = 0;  ///< 0: it did not end
