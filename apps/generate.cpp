@@ -12,18 +12,22 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
+#include "generate/generate_text.hpp"
 #include "platform/blas.hpp"
 #include "platform/crash_signals.hpp"
-#include "train/generate_text.hpp"
 
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
-  dos::train::GenerateOptions options;
+  dos::generate::GenerateOptions options;
   CLI::App app("Continues a prompt with a model that train_gpt trained.");
   app.add_option("run", options.out, "output folder of a train_gpt run")
       ->required()
       ->check(dos::apps::not_empty());
-  app.add_option("--prompt", options.prompt, "text to continue")->capture_default_str();
+  auto* prompt =
+      app.add_option("--prompt", options.prompt, "text to continue")->capture_default_str();
+  app.add_option("--prompt-file", options.prompt_file, "file with the text to continue, as it is")
+      ->excludes(prompt)
+      ->check(dos::apps::not_empty());
   app.add_option("--tokens", options.tokens, "tokens to generate")->capture_default_str();
   app.add_option("--checkpoint", options.checkpoint,
                  "last (the newest), best (the lowest validation loss), a step, or a path")
@@ -33,6 +37,9 @@ int main(int argc, char** argv) {
                  "data set prefix whose tokenizer to use; default: "
                  "the one of the training run")
       ->check(dos::apps::not_empty());
+  app.add_option("--tokenizer", options.tokenizer,
+                 "tokenizer.json, or the folder that has it: for a model whose data came without")
+      ->check(dos::apps::not_empty());
   app.add_option("--temperature", options.sampling.temperature, "0: the most likely token")
       ->capture_default_str();
   app.add_option("--top-k", options.sampling.top_k, "draw from the k most likely tokens; 0: all")
@@ -40,6 +47,10 @@ int main(int argc, char** argv) {
   app.add_option("--top-p", options.sampling.top_p,
                  "draw from the tokens that hold this probability")
       ->capture_default_str();
+  app.add_option("--repetition-penalty", options.sampling.repetition_penalty,
+                 "above 1: tokens that are there already become less likely")
+      ->capture_default_str();
+  app.add_flag("--speed", options.says_speed, "print tokens a second to standard error at the end");
   app.add_option("--seed", options.sampling.seed, "of the draws")->capture_default_str();
   dos::platform::say_at_crash("generate");
   if (const auto status = dos::apps::read_command_line(app, "generate", argc, argv)) return *status;
@@ -47,7 +58,7 @@ int main(int argc, char** argv) {
     dos::log::configure("warn");
     dos::end_with_words_when_cut("generate");
     if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
-    dos::train::generate_text(options);
+    dos::generate::generate_text(options);
     dos::expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {

@@ -12,14 +12,15 @@
 #include "apps/command_line.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "planner/report.hpp"
+#include "config/config_file.hpp"
+#include "config/plan_model.hpp"
+#include "launch/rank_weights.hpp"
+#include "planner/plan_report.hpp"
 #include "planner/scaling.hpp"
 #include "planner/timeline.hpp"
 #include "planner/validation.hpp"
 #include "sched/given_options.hpp"
-#include "sched/registry.hpp"
-#include "train/plan_model.hpp"
-#include "train/rank_weights.hpp"
+#include "sched/policy_registry.hpp"
 
 namespace {
 
@@ -41,7 +42,7 @@ std::string policy_footer() {
   std::string text = "Policies:\n";
   for (const dos::sched::Policy& policy : dos::sched::policies())
     text += fmt::format("  {:<24} {}\n", policy.name, policy.summary);
-  return text + "\n" + dos::planner::describe_settings() +
+  return text + "\n" + dos::config::describe_plan_keys() +
          "\nOf a configuration of train_gpt count [model], [sched], dist.zero, train.precision,\n"
          "train.recompute and train.batch, with train_gpt's defaults; --set and --micro-batch "
          "change "
@@ -51,21 +52,21 @@ std::string policy_footer() {
 /// The model, and what a configuration says unless the command line says otherwise.
 void set_up(const CommandLine& command, dos::planner::Request& request) {
   using namespace dos;
-  planner::Settings given;
+  planner::PlanSettings given;
   for (const std::string& assignment : command.assignments)
-    planner::set_from_text(assignment, given);
+    config::set_from_text(assignment, given);
   static_cast<void>(sched::find_policy(request.policy));
   // One configuration serves several policies; who gives an option here means this one.
   sched::expect_read(request.policy, given.policy, "sched.{} = {}");
   if (command.model.ends_with(".toml"))
-    train::take_configuration(command.model, request);
+    config::take_configuration(command.model, request);
   else
-    request.model = train::find_planned_model(command.model);
+    request.model = config::find_planned_model(command.model);
   // Of the two the one given here counts.
   if (given.policy.stride) request.settings.policy.share.reset();
   if (given.policy.share) request.settings.policy.stride.reset();
   for (const std::string& assignment : command.assignments)
-    planner::set_from_text(assignment, request.settings);
+    config::set_from_text(assignment, request.settings);
   if (command.micro_batch) request.micro_batch = *command.micro_batch;
   expect(!command.ranks_per_node || *command.ranks_per_node >= 1,
          "--ranks-per-node {}: must be at least 1; leave it out for one a GPU",
@@ -80,14 +81,14 @@ void run(CommandLine& command) {
     return;
   }
   if (command.scaling) {
-    fmt::print("{}", planner::scaling_tables(command.machines, train::find_planned_model));
+    fmt::print("{}", planner::scaling_tables(command.machines, config::find_planned_model));
     return;
   }
   expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");
   planner::Request& request = command.request;
-  request.machine =
-      perfmodels::find_machine(command.machine, command.machines,
-                               command.machine == "this" ? train::this_host() : perfmodels::Host{});
+  request.machine = perfmodels::find_machine(
+      command.machine, command.machines,
+      command.machine == "this" ? launch::this_host() : perfmodels::Host{});
   set_up(command, request);
   const planner::Forecast forecast = planner::forecast(request);
   const sched::Replay replay = sched::replay(forecast.problem, forecast.plan, /*record=*/true);
@@ -110,8 +111,10 @@ int main(int argc, char** argv) {
   app.add_option("--machine", command.machine,
                  "a machine file's name or path, or 'this': what calibrate measured here")
       ->check(dos::apps::not_empty());
-  app.add_option("--model", command.model,
-                 "a preset, or a configuration file of train_gpt (.toml), see below")
+  app.add_option(
+         "--model", command.model,
+         "a preset, a configuration file of train_gpt (.toml, see below), or hf:DIR: the model "
+         "of DIR/config.json")
       ->check(dos::apps::not_empty());
   app.add_option("--ranks", command.request.ranks, "ranks of the run")->capture_default_str();
   app.add_option("--ranks-per-node", command.ranks_per_node,

@@ -15,8 +15,13 @@ namespace {
 int run(int argc, char** argv) {
   dos::data::PrepareConfig config;
   CLI::App app{"Turns text files into PREFIX_train.bin, PREFIX_val.bin and PREFIX.json"};
-  app.add_option("--tokenizer", config.tokenizer, "bytes or sentencepiece")
+  app.add_option("--tokenizer", config.tokenizer,
+                 "bytes, sentencepiece, or a tokenizer.json or the folder that has it")
       ->required()
+      ->check(dos::apps::not_empty());
+  app.add_option("--end-of-text", config.end_of_text,
+                 "of a tokenizer.json: the token that ends a text; default: as "
+                 "tokenizer_config.json beside it says, or the one with a usual name")
       ->check(dos::apps::not_empty());
   app.add_option("--vocab-size", config.vocab_size, "train a SentencePiece model of N pieces");
   app.add_option("--model-type", config.model_type, "of the model to train: bpe or unigram")
@@ -26,10 +31,17 @@ int run(int argc, char** argv) {
       ->check(dos::apps::not_empty());
   app.add_option("--val-fraction", config.val_fraction, "share of every file for validation")
       ->capture_default_str();
+  app.add_option(
+         "--field", config.field,
+         "inputs are JSON-lines: the member that holds the text; default: text, for *.jsonl")
+      ->check(dos::apps::not_empty());
+  app.add_option("--threads", config.threads, "that encode; 0: one a core")->capture_default_str();
   app.add_option("--output", config.output, "PREFIX of the files to write")
       ->required()
       ->check(dos::apps::not_empty());
-  app.add_option("FILE", config.inputs, "text files, one document each")->required();
+  app.add_option("FILE", config.inputs,
+                 "text files, one document each, or JSON-lines, one document a line")
+      ->required();
   if (const auto status = dos::apps::read_command_line(app, "prepare_data", argc, argv))
     return *status;
   const auto summary = dos::data::prepare(

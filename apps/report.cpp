@@ -17,7 +17,7 @@
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
 #include "trace/report/html.hpp"
-#include "trace/report/json.hpp"
+#include "trace/report/report_json.hpp"
 
 namespace {
 

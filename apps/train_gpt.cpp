@@ -14,20 +14,21 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
+#include "config/config_file.hpp"
+#include "launch/handshake.hpp"
+#include "launch/launch.hpp"
+#include "launch/rank_place.hpp"
 #include "platform/blas.hpp"
 #include "platform/crash_signals.hpp"
 #include "platform/mpi.hpp"
-#include "train/config_file.hpp"
-#include "train/handshake.hpp"
-#include "train/launch.hpp"
-#include "train/rank_place.hpp"
+#include "ranks/agreed_error.hpp"
 #include "train/run_info.hpp"
 #include "train/stop_signal.hpp"
 
 namespace {
 
 struct CommandLine {
-  dos::train::LaunchOptions launch;
+  dos::launch::LaunchOptions launch;
   std::string log_level = "info";
   std::string resume;
   bool print_config = false;
@@ -51,10 +52,10 @@ void run(CommandLine& command, const CLI::App& app, dos::platform::MpiEnvironmen
   command.launch.quiet = command.launch.quiet || mpi.rank() != 0;
   if (command.print_config) {
     if (mpi.rank() != 0) return;
-    fmt::print("{}", dos::train::to_toml(dos::train::merge_configuration(command.launch)));
+    fmt::print("{}", dos::config::to_toml(dos::launch::merge_configuration(command.launch)));
     return;
   }
-  dos::train::launch(command.launch, mpi);
+  dos::launch::launch(command.launch, mpi);
 }
 
 /// Before libraries are initialised, which takes a while.
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
   command.launch.machines = DOS_MACHINE_FOLDER;
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
   CLI::App app("Trains a GPT on the StarPU task runtime.");
-  app.footer(dos::train::describe_keys() +
+  app.footer(dos::config::describe_keys() +
              "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and "
              "SIGUSR1 end the run after the "
              "current step, with a checkpoint; a third SIGINT or SIGTERM, 10 s or more after the "
@@ -94,6 +95,10 @@ int main(int argc, char** argv) {
                  "is one), a step, or a path")
       ->expected(0, 1)
       ->default_str("last");
+  app.add_option("--init-from", command.launch.init_from,
+                 "start with the weights and the model of a folder with config.json and "
+                 "model.safetensors (docs/huggingface.md)")
+      ->check(dos::apps::not_empty());
   app.add_flag("--new-data", command.launch.new_data,
                "with --resume: go on with another data set than the checkpoint's, of the same "
                "tokenizer");
@@ -130,7 +135,7 @@ int main(int argc, char** argv) {
     // Inside, as the others may have to be waited for: MpiEnvironment::abandon().
     try {
       if (command.print_topology) {
-        fmt::print("{}", dos::train::topology_text(dos::train::find_rank_place()));
+        fmt::print("{}", dos::launch::topology_text(dos::launch::find_rank_place()));
         dos::expect_output_written();
         return EXIT_SUCCESS;
       }
@@ -138,7 +143,7 @@ int main(int argc, char** argv) {
       run(command, app, mpi);
       dos::expect_output_written();
       return EXIT_SUCCESS;
-    } catch (const dos::train::AgreedError& error) {
+    } catch (const dos::ranks::AgreedError& error) {
       return mpi.rank() == 0 ? report(error) : EXIT_FAILURE;
     } catch (const std::exception& error) {
       return report(error);

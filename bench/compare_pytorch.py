@@ -18,7 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OPENMP_BLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp/libopenblas.so.0"
 
-# Shapes of the presets in src/models/registry.cpp.
+# Shapes of the presets in src/shape/model.cpp.
 PRESETS = {
     "gpt2-124m": {"layers": 12, "width": 768, "heads": 12, "vocab": 50257},
     "gpt2-355m": {"layers": 24, "width": 1024, "heads": 16, "vocab": 50257},

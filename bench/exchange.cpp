@@ -19,8 +19,8 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "dist/exchange.hpp"
-#include "dist/gather.hpp"
+#include "ranks/exchange.hpp"
+#include "ranks/gather.hpp"
 #include "spread.hpp"
 
 namespace {
@@ -97,12 +97,12 @@ std::span<std::byte> bytes_of(Values& values) {
 
 /// As training does: gradients to the owner, which adds them in a fixed order while others arrive,
 /// and its parameters to all.
-void by_messages(dos::dist::Exchange& exchange, Arrays& arrays, std::vector<Values>& received) {
-  using dos::dist::Kind;
+void by_messages(dos::ranks::Exchange& exchange, Arrays& arrays, std::vector<Values>& received) {
+  using dos::ranks::Kind;
   const Index me = arrays.rank();
   const Index others = arrays.ranks() - 1;
-  std::vector<dos::dist::Arrival> reduced(at(arrays.subgroups()));
-  std::vector<dos::dist::Arrival> sent(at(arrays.subgroups()));
+  std::vector<dos::ranks::Arrival> reduced(at(arrays.subgroups()));
+  std::vector<dos::ranks::Arrival> sent(at(arrays.subgroups()));
   std::size_t next = 0;
   for (Index s = 0; s < arrays.subgroups(); ++s) {
     const Index owner = arrays.owner(s);
@@ -117,7 +117,7 @@ void by_messages(dos::dist::Exchange& exchange, Arrays& arrays, std::vector<Valu
                     sent[at(s)]);
       continue;
     }
-    std::vector<dos::dist::Message> receives;
+    std::vector<dos::ranks::Message> receives;
     for (Index i = 1; i <= others; ++i)
       receives.push_back({Direction::kReceive,
                           bytes_of(received[next++]),
@@ -134,7 +134,7 @@ void by_messages(dos::dist::Exchange& exchange, Arrays& arrays, std::vector<Valu
       const Values& theirs = received[next++];
       for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += theirs[k];
     }
-    std::vector<dos::dist::Message> sends;
+    std::vector<dos::ranks::Message> sends;
     for (Index i = 1; i <= others; ++i)
       sends.push_back(
           {Direction::kSend, bytes_of(sum), (me + i) % arrays.ranks(), {Kind::kParameter, s, 0}});
@@ -221,8 +221,8 @@ std::array<double, kWays.size()> run_round(dos::platform::MpiEnvironment& mpi, A
   std::array<double, kWays.size()> times{};
   arrays.clear();
   {
-    dos::dist::Exchange exchange(mpi, {.numbers = arrays.subgroups()});
-    dos::dist::gather_texts(exchange, "");
+    dos::ranks::Exchange exchange(mpi, {.numbers = arrays.subgroups()});
+    dos::ranks::gather_texts(exchange, "");
     times[0] = milliseconds([&] { by_messages(exchange, arrays, received); });
     exchange.close();
   }

@@ -11,13 +11,14 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "codelets/matrix/gemm.hpp"
-#include "models/registry.hpp"
+#include "models/family.hpp"
 #include "platform/blas.hpp"
 #include "spread.hpp"
 
@@ -55,15 +56,19 @@ void add_linear(std::vector<Product>& products, const std::string& name, Index t
   products.push_back({name + " backward weight", out, in, tokens, CblasTrans, CblasNoTrans, calls});
 }
 
-/// Of one lane. Attention's products are small and are not here.
-std::vector<Product> products_of(const dos::models::ModelConfig& model, Index tokens) {
+/// Of one lane: each matrix of a block, as often as there are blocks, and the logits. Attention's
+/// products are small and are not here.
+std::vector<Product> products_of(const dos::shape::ModelConfig& model, Index tokens) {
+  constexpr std::string_view kBlock = "blocks.0.";
+  constexpr std::string_view kWeight = ".weight";
   std::vector<Product> products;
-  const Index width = model.width;
-  add_linear(products, "attention.qkv", tokens, width, 3 * width, model.layers);
-  add_linear(products, "attention.out", tokens, width, width, model.layers);
-  add_linear(products, "mlp.up", tokens, width, 4 * width, model.layers);
-  add_linear(products, "mlp.down", tokens, 4 * width, width, model.layers);
-  add_linear(products, "logits", tokens, width, model.vocabulary, 1);
+  for (const auto& spec : dos::shape::find_family(model.architecture).parameters(model)) {
+    if (!spec.is_matrix() || !spec.name.starts_with(kBlock)) continue;
+    const std::string name =
+        spec.name.substr(kBlock.size(), spec.name.size() - kBlock.size() - kWeight.size());
+    add_linear(products, name, tokens, spec.columns, spec.rows, model.layers);
+  }
+  add_linear(products, "logits", tokens, model.width, model.vocabulary, 1);
   return products;
 }
 
@@ -155,7 +160,7 @@ void run(const Options& options) {
   if (!options.json)
     fmt::print(
         "{}, {} tokens a step, {} workers, one call a worker; OpenBLAS kernels {}\n"
-        "{:<30}{:>8}{:>8}{:>8}{:>24}{:>10}\n",
+        "{:<38}{:>8}{:>8}{:>8}{:>24}{:>10}\n",
         options.model, options.tokens, options.workers, dos::platform::blas::core_type(), "product",
         "rows", "columns", "inner", "ms (min-max)", "GFLOP/s");
   for (const Product& product : products_of(model, options.tokens / options.workers)) {
@@ -166,7 +171,7 @@ void run(const Options& options) {
     flops += static_cast<double>(product.calls) * workers * product.flops();
     rows.push_back({{"product", product.name}, {"ms", ms.median}, {"gflops", rate}});
     if (!options.json)
-      fmt::print("{:<30}{:>8}{:>8}{:>8}{:>24}{:>10.1f}\n", product.name, product.rows,
+      fmt::print("{:<38}{:>8}{:>8}{:>8}{:>24}{:>10.1f}\n", product.name, product.rows,
                  product.columns, product.inner,
                  fmt::format("{:.2f} ({:.2f}-{:.2f})", ms.median, ms.min, ms.max), rate);
   }

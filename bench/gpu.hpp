@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/types.hpp"
-#include "codelets/cuda/workspace.hpp"
+#include "codelets/cuda/context.hpp"
 
 /// One GPU for measurements by programs that know no CUDA. What goes wrong throws
 /// std::runtime_error.

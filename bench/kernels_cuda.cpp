@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "codelets/init/init_cuda.hpp"
+#include "codelets/init/init.hpp"
 #include "codelets/matrix/gemm_cuda.hpp"
-#include "codelets/reduce/reduce_cuda.hpp"
+#include "codelets/reduce/reduce.hpp"
 #include "kernels_cuda_cases.hpp"
 #include "spread.hpp"
 

@@ -2,18 +2,18 @@
 #include "kernels_cuda_cases.hpp"
 
 #include "base/error.hpp"
-#include "base/logits_stride.hpp"
 #include "base/random.hpp"
 #include "codelets/attention/attention_batched_cuda.hpp"
 #include "codelets/attention/attention_cuda.hpp"
-#include "codelets/cross_entropy/cross_entropy_cuda.hpp"
-#include "codelets/embedding/embedding_cuda.hpp"
-#include "codelets/gelu/gelu_cuda.hpp"
-#include "codelets/init/init_cuda.hpp"
-#include "codelets/layernorm/layernorm_cuda.hpp"
-#include "codelets/linear/linear_cuda.hpp"
-#include "codelets/reduce/reduce_cuda.hpp"
-#include "codelets/swiglu/swiglu_cuda.hpp"
+#include "codelets/cross_entropy/cross_entropy.hpp"
+#include "codelets/embedding/embedding.hpp"
+#include "codelets/gelu/gelu.hpp"
+#include "codelets/init/init.hpp"
+#include "codelets/layernorm/layernorm.hpp"
+#include "codelets/linear/linear.hpp"
+#include "codelets/reduce/reduce.hpp"
+#include "codelets/swiglu/swiglu.hpp"
+#include "shape/activations.hpp"
 
 namespace dos::bench {
 namespace {
@@ -163,7 +163,7 @@ void KernelCases::add_layernorm() {
 }
 
 void KernelCases::add_loss() {
-  const Index stride = logits_stride(sizes_.vocabulary);
+  const Index stride = shape::logits_stride(sizes_.vocabulary);
   const GpuMemory* logits = array(sizes_.logit_rows * stride);
   const GpuMemory* tokens = random_tokens();
   const GpuMemory* loss = numbers(2, DType::kF32);
@@ -190,9 +190,9 @@ void KernelCases::add_embedding() {
   const GpuMemory* y = array(count);
   const GpuMemory* tokens = random_tokens();
   blocks_.push_back(std::make_unique<const void*>(table->get()));
-  const CudaTable token_blocks{words, blocks_.back().get()};
+  const RowBlocks<const void> token_blocks{words, blocks_.back().get()};
   blocks_.push_back(std::make_unique<const void*>(position_table->get()));
-  const CudaTable position_blocks{positions, blocks_.back().get()};
+  const RowBlocks<const void> position_blocks{positions, blocks_.back().get()};
   cases_.push_back({.name = "embedding_forward",
                     .bytes = 2 * array_bytes,
                     .run =
@@ -207,9 +207,10 @@ void KernelCases::add_embedding() {
                     .bytes = 3 * array_bytes,
                     .run =
                         [=, this] {
-                          return embedding_backward_token_cuda(
-                              context_, type_, type_, shape, {0, sizes_.vocabulary},
-                              tokens->as<std::int32_t>(), y->get(), table->get());
+                          return embedding_backward_token_cuda(context_, type_, type_, shape,
+                                                               {0, sizes_.vocabulary},
+                                                               tokens->as<std::int32_t>(), y->get(),
+                                                               /*accumulate=*/true, table->get());
                         },
                     .output = table});
   cases_.push_back({.name = "embedding_backward_position",
@@ -284,7 +285,7 @@ void KernelCases::add_products() {
   add_linear("up", {tokens, width, 4 * width, 4 * width}, array(4 * width)->get());
   add_linear("down", {tokens, 4 * width, width, width}, array(width)->get());
   add_linear("logits",
-             {sizes_.logit_rows, width, sizes_.vocabulary, logits_stride(sizes_.vocabulary)},
+             {sizes_.logit_rows, width, sizes_.vocabulary, shape::logits_stride(sizes_.vocabulary)},
              nullptr);
 }
 
@@ -294,7 +295,7 @@ void KernelCases::add_linear(const std::string& name, const LinearSizes& s, cons
   const GpuMemory* y = array(s.tokens * s.stride);
   const GpuMemory* w = array(s.in * s.out);
   blocks_.push_back(std::make_unique<const void*>(w->get()));
-  const CudaWeight weight{{s.out, s.in, s.out}, blocks_.back().get()};
+  const RowBlocks<const void> weight{{s.out, s.in, s.out}, blocks_.back().get()};
   const LinearWeightBlock block{s.tokens, s.in, s.stride, 0, s.out};
   cases_.push_back({.name = name + " forward",
                     .flops = flops,

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "config/config_file.hpp"
 #include "simulated/step_request.hpp"
 
 namespace {
@@ -22,13 +23,13 @@ void run(CommandLine command) {
   // What ranks exchange goes from GPU to GPU: nothing of it on the links that are simulated.
   command.request.settings.exchange = dos::planner::ExchangeWay::kCollective;
   for (const std::string& assignment : command.assignments)
-    dos::planner::set_from_text(assignment, command.request.settings);
+    dos::config::set_from_text(assignment, command.request.settings);
   const dos::bench::SimulatedStep step = dos::bench::prepare(command.request, command.machines);
   dos::expect(*DOS_NODE_PROGRAM != '\0',
               "this build's StarPU has no SimGrid, so there is nothing to simulate with: configure "
               "with 'cmake --preset simgrid' (docs/performance/simulated-nodes.md)");
-  const dos::bench::StepResult result = dos::bench::step_result_of(
-      dos::bench::run_on_node(step.node, DOS_NODE_PROGRAM, to_json(step.task)));
+  const dos::bench::StepResult result = dos::bench::read_message<dos::bench::StepResult>(
+      dos::bench::run_on_node(step.node, DOS_NODE_PROGRAM, write_message(step.task)));
   fmt::print("{}\n", nlohmann::json{{"machine", step.task.machine},
                                     {"model", step.task.model},
                                     {"policy", step.task.policy},

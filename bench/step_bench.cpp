@@ -7,16 +7,15 @@
 #include "base/random.hpp"
 #include "base/units.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
-#include "models/registry.hpp"
+#include "config/plan_model.hpp"
+#include "fit/estimate.hpp"
+#include "fit/fit.hpp"
+#include "models/family.hpp"
 #include "nn/initialise.hpp"
-#include "optim/subgroups.hpp"
 #include "planner/phases.hpp"
 #include "rt/cuda.hpp"
 #include "rt/cuda_memory.hpp"
 #include "sched_starpu/policies.hpp"
-#include "train/estimate.hpp"
-#include "train/fit.hpp"
-#include "train/plan_model.hpp"
 
 namespace dos::bench {
 namespace {
@@ -24,33 +23,36 @@ namespace {
 /// More than any device has.
 constexpr double kUnlimited = 0x1p50;
 
-models::ModelConfig model_config(const StepOptions& options) {
-  models::ModelConfig config = models::find_preset(options.model);
+shape::ModelConfig model_config(const StepOptions& options) {
+  shape::ModelConfig config = models::find_preset(options.model);
   if (options.context > 0) config.context = options.context;
   if (options.vocab > 0) config.vocabulary = options.vocab;
   config.validate();
   return config;
 }
 
-train::TrainConfig train_config(const StepOptions& options) {
-  train::TrainConfig config;
+config::TrainConfig train_config(const StepOptions& options) {
+  config::TrainConfig config;
   config.train.batch = options.batch;
   config.train.accumulate = options.accumulate;
   config.train.lanes = options.lanes;
   config.train.recompute = options.recompute;
   config.train.precision = options.precision;
   config.train.gradient_precision = options.gradient_precision;
+  config.sched.subgroup_params = options.subgroup_params;
+  config.expect_in_domains();
   return config;
 }
 
 /// What the model needs of each device, states apart.
 planner::MemoryUse estimate(const StepPlan& plan, Index devices, units::Bytes available) {
-  return train::estimate_device(plan.model, plan.train.run_shape(devices), plan.layout,
-                                plan.train.parameter_types(), /*placement=*/{},
-                                plan.train.train.accumulate, devices, available);
+  const config::TrainConfig& config = plan.run.config;
+  return fit::estimate_device(plan.run.model, config.run_shape(devices), plan.run.layout,
+                              config.parameter_types(), /*placement=*/{}, config.train.accumulate,
+                              devices, available);
 }
 
-std::vector<std::int32_t> random_tokens(const models::ModelConfig& config, Index batch,
+std::vector<std::int32_t> random_tokens(const shape::ModelConfig& config, Index batch,
                                         Index number) {
   const Philox random(static_cast<std::uint64_t>(number));
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(batch * (config.context + 1)));
@@ -67,10 +69,7 @@ StepPlan plan_of(const StepOptions& options) {
          "--steps must be at least 1 and --warmup 0, they are {} and {}", options.steps,
          options.warmup);
   expect(options.accumulate > 0, "--accumulate {}: must be at least 1", options.accumulate);
-  StepPlan plan{.model = model_config(options), .train = train_config(options), .layout = {}};
-  plan.layout = optim::cut_into_subgroups(
-      models::find_architecture(plan.model.architecture).parameters(plan.model),
-      options.subgroup_params, {});
+  StepPlan plan{.run = train::make_run(train_config(options), model_config(options))};
   if (options.state_memory < 0) return plan;
   expect(options.cuda_devices >= 0, "--state-memory {}: say how many --cuda-devices there are",
          options.state_memory);
@@ -134,20 +133,18 @@ void TakenMemory::look() {
 StepBench::StepBench(rt::Session& session, const StepOptions& options, const StepPlan& plan)
     : options_(options),
       plan_(plan),
-      shape_(plan.train.run_shape(train::lane_workers(session))),
+      shape_(plan.run.config.run_shape(session.lane_workers())),
       session_(session),
       devices_(rt::devices()),
       taken_(devices_.begin(), devices_.end()),
       submitter_(session),
-      parameters_(session, plan.layout, plan.train.parameter_types()),
+      parameters_(session, plan.run.layout, plan.run.config.parameter_types()),
       optimizer_(session, parameters_, {}),
       results_(session, kRunAhead),
-      model_(models::find_architecture(plan.model.architecture)
-                 .build(session, parameters_, plan.model, shape_)) {}
+      model_(std::make_unique<models::Decoder>(session, parameters_, plan.run.model, shape_)) {}
 
 Readings StepBench::run() {
-  submitter_.set_releases(train::needs_dead_activations(plan_.train, plan_.model, plan_.layout,
-                                                        train::room_of(session_)));
+  submitter_.set_releases(fit::needs_dead_activations(plan_.run, fit::room_of(session_)));
   nn::submit_initialisation(submitter_, parameters_, 1);
   submitter_.profile().take(0);
   const Index last = options_.warmup + options_.steps;
@@ -163,10 +160,13 @@ std::vector<StepBench::DeviceMemory> StepBench::device_memory() const {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     const rt::Device& device = devices_[i];
     const planner::MemoryUse use = estimate_of(device);
-    DeviceMemory memory{.name = device.name, .rows = train::device_memory(session_, device, use)};
-    const auto states = std::ranges::find(memory.rows, "states", &train::DeviceMemoryRow::category);
+    DeviceMemory memory{.name = device.name, .rows = {}};
     const Index taken = taken_[i].bytes();
-    const Index but_states = taken - states->allocated;
+    Index but_states = taken;
+    for (const fit::DeviceMemoryRow& row : fit::device_memory(session_, device, use)) {
+      memory.rows.push_back({name_of(row.category), row.estimated, row.allocated});
+      if (row.category == MemoryCategory::kStatesWithParameters) but_states -= row.allocated;
+    }
     memory.rows.push_back({"beside StarPU", 0, taken - rt::used_on(device.node)});
     memory.rows.push_back({"all but states", static_cast<Index>(use.total().value()), but_states});
     list.push_back(std::move(memory));
@@ -175,16 +175,16 @@ std::vector<StepBench::DeviceMemory> StepBench::device_memory() const {
 }
 
 double StepBench::tokens() const {
-  return static_cast<double>(options_.batch * options_.accumulate * plan_.model.context);
+  return static_cast<double>(options_.batch * options_.accumulate * plan_.run.model.context);
 }
 
 double StepBench::gflop() const {
-  const auto shape = train::planned_shape(options_.model, plan_.model);
-  return 3 * tokens() * planner::forward_flops(shape).value() / 1e9;
+  const shape::Model model = shape::model_of(options_.model, plan_.run.model);
+  return 3 * tokens() * planner::forward_flops(model).value() / 1e9;
 }
 
 double StepBench::parameters() const {
-  return static_cast<double>(plan_.layout.parameter_count());
+  return static_cast<double>(plan_.run.layout.parameter_count());
 }
 
 void StepBench::submit(Index step) {
@@ -192,13 +192,15 @@ void StepBench::submit(Index step) {
   const rt::TaskTag tag{rt::Phase::kReduce, step};
   for (Index micro = 0; micro < options_.accumulate; ++micro) {
     submitter_.set_tag({tag.phase, step, micro});
-    model_->train(submitter_,
-                  random_tokens(plan_.model, options_.batch, step * options_.accumulate + micro),
-                  {.first = micro == 0, .loss_scale = 1.0F / static_cast<float>(all)});
+    model_->train(
+        submitter_,
+        random_tokens(plan_.run.model, options_.batch, step * options_.accumulate + micro),
+        {.first = micro == 0, .loss_scale = 1.0F / static_cast<float>(all)});
   }
   submitter_.set_tag(tag);
-  codelets::submit_mean_loss(submitter_, model_->losses(), all, results_.loss(step),
-                             {.priority = 0, .label = "loss"});
+  codelets::submit<codelets::MeanLoss>(submitter_,
+                                       {.mean = results_.loss(step), .lanes = model_->losses()},
+                                       {all}, {.priority = 0, .label = "loss"});
   optimizer_.submit_step(submitter_, step, 1e-4, results_.norm(step));
 }
 

@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "models/model.hpp"
-#include "optim/optimizer.hpp"
+#include "fit/device_memory.hpp"
+#include "models/decoder.hpp"
+#include "optim/elementwise.hpp"
 #include "rt/device.hpp"
 #include "rt/profile.hpp"
 #include "rt/session.hpp"
 #include "rt/submitter.hpp"
-#include "sched_starpu/report.hpp"
+#include "sched_starpu/step_report.hpp"
 #include "spread.hpp"
 #include "tensor/parameter_set.hpp"
-#include "train/config.hpp"
-#include "train/device_memory.hpp"
 #include "train/metrics.hpp"
+#include "train/run.hpp"
 #include "train/step_results.hpp"
 
 namespace dos::bench {
@@ -46,9 +46,7 @@ struct StepOptions {
 
 /// What the options come to, before anything is allocated.
 struct StepPlan {
-  models::ModelConfig model;
-  train::TrainConfig train;  ///< what train_gpt would be told
-  tensor::Layout layout;
+  train::Run run;  ///< what train_gpt would be told
   /// Of each CUDA device, that StarPU may use; 0: what it finds.
   Index device_memory = 0;
 };
@@ -106,9 +104,14 @@ class TakenMemory {
 /// warm-up.
 class StepBench {
  public:
+  struct MemoryRow {
+    std::string name;
+    Index estimated = 0;
+    Index allocated = 0;
+  };
   struct DeviceMemory {
     std::string name;
-    std::vector<train::DeviceMemoryRow> rows;
+    std::vector<MemoryRow> rows;
   };
 
   StepBench(rt::Session& session, const StepOptions& options, const StepPlan& plan);
@@ -117,7 +120,7 @@ class StepBench {
 
   [[nodiscard]] double last_loss() const { return last_loss_; }
 
-  /// By device: the categories of train::device_memory(), then "beside StarPU", what CUDA says less
+  /// By device: the categories of fit::device_memory(), then "beside StarPU", what CUDA says less
   /// what StarPU knows of, and "all but states", what CUDA says less states, beside the whole
   /// estimate.
   [[nodiscard]] std::vector<DeviceMemory> device_memory() const;
@@ -128,7 +131,7 @@ class StepBench {
   [[nodiscard]] double gflop() const;
   [[nodiscard]] double parameters() const;
   /// Tokens of a sequence.
-  [[nodiscard]] Index context() const { return plan_.model.context; }
+  [[nodiscard]] Index context() const { return plan_.run.model.context; }
 
  private:
   static constexpr Index kRunAhead = 2;
@@ -139,15 +142,15 @@ class StepBench {
 
   const StepOptions& options_;
   const StepPlan& plan_;
-  models::RunShape shape_;
+  shape::RunShape shape_;
   rt::Session& session_;
   std::vector<rt::Device> devices_;
   std::vector<TakenMemory> taken_;  ///< of devices_
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
-  optim::Optimizer optimizer_;
+  optim::ElementwiseOptimizer optimizer_;
   train::StepResults results_;
-  std::unique_ptr<models::Model> model_;
+  std::unique_ptr<models::Decoder> model_;
   train::StepClock clock_;
   Readings readings_;
   double last_loss_ = 0;

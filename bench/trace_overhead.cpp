@@ -19,13 +19,13 @@
 #include "base/random.hpp"
 #include "codelets/all.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
-#include "models/registry.hpp"
+#include "models/decoder.hpp"
 #include "nn/initialise.hpp"
-#include "optim/optimizer.hpp"
-#include "optim/subgroups.hpp"
+#include "optim/elementwise.hpp"
 #include "platform/blas.hpp"
 #include "rt/submitter.hpp"
 #include "sched_starpu/policies.hpp"
+#include "shape/cutter.hpp"
 #include "spread.hpp"
 #include "trace/recorder.hpp"
 #include "train/step_results.hpp"
@@ -53,14 +53,14 @@ class Training {
         batch_(options.batch),
         submitter_(session),
         parameters_(session,
-                    dos::optim::cut_into_subgroups(
-                        dos::models::find_architecture(config_.architecture).parameters(config_),
+                    dos::shape::cut_into_subgroups(
+                        dos::shape::find_family(config_.architecture).parameters(config_),
                         options.subgroup_params, {}),
                     {}),
         optimizer_(session, parameters_, {}),
         results_(session, 1),
-        model_(dos::models::find_architecture(config_.architecture)
-                   .build(session, parameters_, config_, shape_of(options, session.workers()))) {
+        model_(std::make_unique<dos::models::Decoder>(session, parameters_, config_,
+                                                      shape_of(options, session.workers()))) {
     dos::nn::submit_initialisation(submitter_, parameters_, 1);
     submitter_.profile().take(0);
   }
@@ -73,8 +73,9 @@ class Training {
     const Index count = batch_ * config_.context;
     model_->train(submitter_, tokens,
                   {.first = true, .loss_scale = 1.0F / static_cast<float>(count)});
-    dos::codelets::submit_mean_loss(submitter_, model_->losses(), count, results_.loss(number),
-                                    {.priority = 0, .label = "loss"});
+    dos::codelets::submit<dos::codelets::MeanLoss>(
+        submitter_, {.mean = results_.loss(number), .lanes = model_->losses()}, {count},
+        {.priority = 0, .label = "loss"});
     optimizer_.submit_step(submitter_, number, 1e-4, results_.norm(number));
     const auto records = submitter_.profile().take(number);
     const std::chrono::duration<double, std::milli> time = Clock::now() - start;
@@ -85,15 +86,15 @@ class Training {
   }
 
  private:
-  static dos::models::ModelConfig config_of(const Options& options) {
-    dos::models::ModelConfig config = dos::models::find_preset(options.model);
+  static dos::shape::ModelConfig config_of(const Options& options) {
+    dos::shape::ModelConfig config = dos::models::find_preset(options.model);
     config.context = options.context;
     config.validate();
     return config;
   }
 
-  static dos::models::RunShape shape_of(const Options& options, Index workers) {
-    dos::models::RunShape shape;
+  static dos::shape::RunShape shape_of(const Options& options, Index workers) {
+    dos::shape::RunShape shape;
     shape.batch = options.batch;
     shape.lanes = std::min(options.batch, workers);
     shape.validate();
@@ -109,13 +110,13 @@ class Training {
     return tokens;
   }
 
-  dos::models::ModelConfig config_;
+  dos::shape::ModelConfig config_;
   Index batch_;
   dos::rt::Submitter submitter_;
   dos::tensor::ParameterSet parameters_;
-  dos::optim::Optimizer optimizer_;
+  dos::optim::ElementwiseOptimizer optimizer_;
   dos::train::StepResults results_;
-  std::unique_ptr<dos::models::Model> model_;
+  std::unique_ptr<dos::models::Decoder> model_;
 };
 
 /// Nanoseconds that a worker spends on handing over one task.

@@ -13,12 +13,12 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "fit/fit.hpp"
 #include "platform/blas.hpp"
 #include "rt/cuda.hpp"
 #include "rt/cuda_memory.hpp"
 #include "sched_starpu/policies.hpp"
 #include "step_bench.hpp"
-#include "train/fit.hpp"
 
 namespace {
 
@@ -40,7 +40,7 @@ nlohmann::json device_memory(const StepBench& bench) {
   for (const StepBench::DeviceMemory& device : bench.device_memory()) {
     nlohmann::json entry{{"name", device.name}};
     for (const auto& row : device.rows)
-      entry[row.category] = {{"estimated", row.estimated}, {"allocated", row.allocated}};
+      entry[row.name] = {{"estimated", row.estimated}, {"allocated", row.allocated}};
     list.push_back(entry);
   }
   return list;
@@ -48,7 +48,7 @@ nlohmann::json device_memory(const StepBench& bench) {
 
 /// What the policy says of its updates, and what it did in the counted steps.
 nlohmann::json updates(const Readings& readings) {
-  const dos::sched_starpu::Report report = dos::sched_starpu::report();
+  const dos::sched_starpu::UpdatesReport report = dos::sched_starpu::report();
   return {{"plan", report.plan},
           {"obstacle", report.obstacle},
           {"gpu_planned", readings.planned_share()},
@@ -101,8 +101,8 @@ void print_table(const StepOptions& options, const Readings& readings, const Ste
 }
 
 /// What the run would need and what there is, in bytes.
-void print_needs(const StepPlan& plan, const dos::train::Room& room) {
-  const auto memory = dos::train::estimate_run(plan.train, plan.model, plan.layout, room);
+void print_needs(const StepPlan& plan, const dos::fit::Room& room) {
+  const auto memory = dos::fit::estimate_run(plan.run, room);
   nlohmann::json json{{"host",
                        {{"needed", static_cast<Index>(memory.host.total().value())},
                         {"available", room.host_bytes}}},
@@ -139,10 +139,10 @@ void run(const StepOptions& options) {
   dos::expect(options.cuda_devices <= 0 || session.cuda_workers() == options.cuda_devices,
               "--cuda-devices {}, but StarPU finds {} here", options.cuda_devices,
               session.cuda_workers());
-  const dos::train::Room room = dos::train::room_of(session);
+  const dos::fit::Room room = dos::fit::room_of(session);
   if (options.dry_run) return print_needs(plan, room);
   expect_limit_below_memory(plan.device_memory);
-  dos::train::fit_to(plan.train, plan.model, plan.layout, room);
+  dos::fit::fit_to(plan.run, room);
   StepBench bench(session, options, plan);
   const Readings readings = bench.run();
   if (options.json)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "simulated/exchange.hpp"
-#include "simulated/request.hpp"
+#include "simulated/node_protocol.hpp"
+#include "simulated/simulation_request.hpp"
 
 namespace dos::bench {
 

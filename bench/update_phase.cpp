@@ -10,8 +10,8 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "launch/rank_weights.hpp"
 #include "simulated/node_process.hpp"
-#include "train/rank_weights.hpp"
 #include "update_here.hpp"
 
 namespace {
@@ -86,7 +86,7 @@ NodeResult result_of(const CommandLine& command, const UpdatePhase& phase) {
 }
 
 void run(CommandLine command) {
-  if (command.request.machine == "this") command.request.host = dos::train::this_host();
+  if (command.request.machine == "this") command.request.host = dos::launch::this_host();
   const UpdatePhase phase = dos::bench::prepare(command.request, command.machines);
   const NodeResult result = result_of(command, phase);
   const NodeStep mean = mean_of(result.steps);

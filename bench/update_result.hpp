@@ -4,7 +4,7 @@
 #include <starpu.h>
 
 #include "sched_starpu/policies.hpp"
-#include "simulated/exchange.hpp"
+#include "simulated/node_protocol.hpp"
 
 /// What update_phase asks of a running StarPU, on simulated and on real devices.
 namespace dos::bench {
@@ -33,7 +33,7 @@ NodeResult measure(Index warm_ups, Index steps, Step&& step) {
     else
       result.steps.push_back(measured);
   }
-  const sched_starpu::Report report = sched_starpu::report();
+  const sched_starpu::UpdatesReport report = sched_starpu::report();
   result.plan = report.plan;
   result.obstacle = report.obstacle;
   if (!report.steps.empty())

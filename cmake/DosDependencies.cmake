@@ -22,6 +22,8 @@ dos_require_pkg(FMT MODULES fmt HINT "Debian: libfmt-dev.")
 dos_require_pkg(SPDLOG MODULES spdlog HINT "Debian: libspdlog-dev.")
 dos_require_pkg(TOMLPLUSPLUS MODULES tomlplusplus HINT "Debian: libtomlplusplus-dev.")
 dos_require_pkg(XXHASH MODULES libxxhash HINT "Debian: libxxhash-dev.")
+dos_require_pkg(PCRE2 MODULES libpcre2-8 HINT "Debian: libpcre2-dev.")
+dos_require_pkg(UTF8PROC MODULES libutf8proc HINT "Debian: libutf8proc-dev.")
 dos_require_pkg(SENTENCEPIECE MODULES sentencepiece HINT "Debian: libsentencepiece-dev.")
 
 # What this StarPU was built with: its workers need the same libraries here.

@@ -70,9 +70,8 @@ function(dos_check_includes out module file)
                                                                   DOS_HEADER_MODULES_${library})
           continue()
         endif()
-        # Inside codelets only the glue may know StarPU and only CUDA sources may know CUDA.
-        if(module STREQUAL "codelets" AND ((library STREQUAL "starpu" AND filename MATCHES "_codelet[.]cpp$")
-                                           OR (library STREQUAL "cuda" AND filename MATCHES "[.]cuh?$")))
+        # Inside codelets only CUDA sources may know CUDA.
+        if(module STREQUAL "codelets" AND library STREQUAL "cuda" AND filename MATCHES "[.]cuh?$")
           continue()
         endif()
         list(APPEND errors "${shown}: <${header}> belongs to ${DOS_HEADER_MODULES_${library}} only")

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "perfmodels/machine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -21,9 +23,12 @@ constexpr double kRounding = 1.001;
 /// More than any node has today. A rank may have all of them: the linear programme for so
 /// many takes a second.
 constexpr Index kMostGpus = 128;
+/// More than any node has; each adds a variable a GPU to the programme.
+constexpr Index kMostTiers = 8;
 
-void expect_at_most(const Place& place, const char* low_key, const std::optional<Rate>& low_rate,
-                    const char* high_key, const Rate& high) {
+void expect_at_most(const Place& place, const std::string& low_key,
+                    const std::optional<Rate>& low_rate, const std::string& high_key,
+                    const Rate& high) {
   if (!low_rate || low_rate->value <= high.value) return;
   fail(
       "{}: {} = {:g} GB/s is above {} = {:g} GB/s: a busy CPU cannot make a link faster; measure "
@@ -52,28 +57,65 @@ void check_workers(const Machine& machine, const Place& place) {
         place("cpu.update_rate"), all, workers, one);
 }
 
-void check_links(const Machine& machine, const Place& place) {
-  const double slower = std::max(machine.h2d.value, machine.d2h.value).value();
-  const double sum = (machine.h2d.value + machine.d2h.value).value();
-  const double both = machine.both.value.value();
-  if (both * kRounding < slower || both > sum * kRounding)
-    fail(
-        "{}: link.both = {:g} GB/s must lie between the faster direction ({:g}) and the sum of "
-        "both ({:g})",
-        place("link.both"), both / kGiga, slower / kGiga, sum / kGiga);
-  expect_at_most(place, "link.h2d_cpu_busy", machine.h2d_cpu_busy, "link.h2d", machine.h2d);
-  expect_at_most(place, "link.d2h_cpu_busy", machine.d2h_cpu_busy, "link.d2h", machine.d2h);
-  expect_at_most(place, "link.both_cpu_busy", machine.both_cpu_busy, "link.both", machine.both);
-  if (!machine.both_cpu_busy) return;
-  const double busy = machine.both_cpu_busy->value.value();
-  const double busy_sum = (machine.h2d_cpu_busy.value_or(machine.h2d).value +
-                           machine.d2h_cpu_busy.value_or(machine.d2h).value)
-                              .value();
-  if (busy > busy_sum * kRounding)
-    fail(
-        "{}: link.both_cpu_busy = {:g} GB/s is above the sum of link.h2d_cpu_busy and "
-        "link.d2h_cpu_busy ({:g}): measure again",
-        place("link.both_cpu_busy"), busy / kGiga, busy_sum / kGiga);
+/// Of one link. Its keys with "_cpu_busy" are those of a busy CPU.
+struct LinkNumbers {
+  std::string in_key, out_key, both_key;
+  const Rate& in;
+  const Rate& out;
+  const std::optional<Rate>& both;
+  const std::optional<Rate>& in_cpu_busy;
+  const std::optional<Rate>& out_cpu_busy;
+  const std::optional<Rate>& both_cpu_busy;
+  const char* remedy = "";  ///< where `both` lies outside
+};
+
+void check_link(const LinkNumbers& link, const Place& place) {
+  const auto busy = [](const std::string& key) { return key + "_cpu_busy"; };
+  if (link.both) {
+    const double slower = std::max(link.in.value, link.out.value).value();
+    const double sum = (link.in.value + link.out.value).value();
+    const double both = link.both->value.value();
+    if (both * kRounding < slower || both > sum * kRounding)
+      fail(
+          "{}: {} = {:g} GB/s must lie between the faster direction ({:g}) and the sum of both "
+          "({:g}){}",
+          place(link.both_key), link.both_key, both / kGiga, slower / kGiga, sum / kGiga,
+          link.remedy);
+  }
+  expect_at_most(place, busy(link.in_key), link.in_cpu_busy, link.in_key, link.in);
+  expect_at_most(place, busy(link.out_key), link.out_cpu_busy, link.out_key, link.out);
+  if (!link.both_cpu_busy) return;
+  const std::string key = busy(link.both_key);
+  if (!link.both)
+    fail("{}: {} is given, but not {}: give both or none", place(key), key, link.both_key);
+  expect_at_most(place, key, link.both_cpu_busy, link.both_key, *link.both);
+  const double both_busy = link.both_cpu_busy->value.value();
+  const double busy_sum =
+      (link.in_cpu_busy.value_or(link.in).value + link.out_cpu_busy.value_or(link.out).value)
+          .value();
+  if (both_busy > busy_sum * kRounding)
+    fail("{}: {} = {:g} GB/s is above the sum of {} and {} ({:g}): measure again", place(key), key,
+         both_busy / kGiga, busy(link.in_key), busy(link.out_key), busy_sum / kGiga);
+}
+
+void check_tier(const Tier& tier, const Place& place) {
+  const std::string key = "tier." + tier.name;
+  for (const char* taken : {"host", "cpu", "gpu", "dram", "downcast"})
+    if (tier.name == taken)
+      fail("{}: a tier cannot be called '{}': choose another name", place(key), taken);
+  if (tier.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") != std::string::npos)
+    fail("{}: tier.name = \"{}\": use lower-case letters, digits, - and _", place(key), tier.name);
+  check_link({.in_key = key + ".link.write",
+              .out_key = key + ".link.read",
+              .both_key = key + ".link.both",
+              .in = tier.write,
+              .out = tier.read,
+              .both = tier.both,
+              .in_cpu_busy = tier.write_cpu_busy,
+              .out_cpu_busy = tier.read_cpu_busy,
+              .both_cpu_busy = tier.both_cpu_busy,
+              .remedy = ": leave it out where reads and writes take turns"},
+             place);
 }
 
 }  // namespace
@@ -89,7 +131,23 @@ void Machine::validate(const std::function<std::string(const std::string& key)>&
   check_workers(*this, place);
   if (gpus.value > kMostGpus)
     fail("{}: node.gpus = {} must be at most {}", place("node.gpus"), gpus.value, kMostGpus);
-  if (gpus.value > 0) check_links(*this, place);
+  if (gpus.value > 0) {
+    const std::optional<Rate> at_once = both;
+    check_link({.in_key = "link.h2d",
+                .out_key = "link.d2h",
+                .both_key = "link.both",
+                .in = h2d,
+                .out = d2h,
+                .both = at_once,
+                .in_cpu_busy = h2d_cpu_busy,
+                .out_cpu_busy = d2h_cpu_busy,
+                .both_cpu_busy = both_cpu_busy},
+               place);
+  }
+  if (std::ssize(tiers) > kMostTiers)
+    fail("{}: {} tiers, at most {} may be given", place("tier." + tiers.back().name), tiers.size(),
+         kMostTiers);
+  for (const Tier& tier : tiers) check_tier(tier, place);
 }
 
 std::vector<std::string> machine_names(const std::filesystem::path& folder) {

@@ -48,6 +48,20 @@ struct Network {
   Sourced<units::Seconds> latency;           ///< of a message
 };
 
+/// A place that keeps states and updates nothing, such as disks, of a node. Its link leads to host
+/// memory.
+struct Tier {
+  std::string name;
+  Sourced<units::Bytes> capacity;
+  Sourced<units::BytesPerSecond> read;                 ///< alone
+  Sourced<units::BytesPerSecond> write;                ///< alone
+  std::optional<Sourced<units::BytesPerSecond>> both;  ///< at once, their sum; else they take turns
+  std::optional<Sourced<units::BytesPerSecond>> read_cpu_busy;
+  std::optional<Sourced<units::BytesPerSecond>> write_cpu_busy;
+  std::optional<Sourced<units::BytesPerSecond>> both_cpu_busy;
+  Sourced<units::Seconds> latency;  ///< of a copy
+};
+
 /// A node. Rates of the CPU and of DRAM are of the whole node with every rank at work; rates of
 /// GPUs and links are of one GPU with all of them at work.
 struct Machine {
@@ -75,6 +89,7 @@ struct Machine {
   std::optional<Sourced<units::BytesPerSecond>> gather;  ///< weights from the other ranks, a GPU
   Sourced<units::Seconds> transfer_latency;
   Sourced<units::Seconds> task_latency;
+  std::vector<Tier> tiers;         ///< beside host memory and GPUs
   std::optional<Network> network;  ///< without it only one node can be planned
   std::optional<PublishedMachine> published;
 
@@ -83,9 +98,22 @@ struct Machine {
   void validate(const std::function<std::string(const std::string& key)>& place) const;
 };
 
-/// Bytes of DRAM that a CPU update moves for a parameter: reads p, m, v (12) and a 16-bit g (2),
-/// writes p, m, v (12) and a 16-bit w (2).
-inline constexpr units::BytesPerParam kCpuUpdateTraffic{28};
+/// FP32 states that an update rule keeps beside the parameter: AdamW's m and v.
+inline constexpr Index kAdamwStates = 2;
+
+/// Bytes of a parameter and the FP32 states of its rule.
+constexpr units::BytesPerParam state_bytes(Index rule_states) {
+  return units::BytesPerParam(4.0 * static_cast<double>(1 + rule_states));
+}
+
+/// Bytes of DRAM that a CPU update moves for a parameter: reads and writes it and its states, reads
+/// a 16-bit g, writes a 16-bit w.
+constexpr units::BytesPerParam update_traffic(Index rule_states) {
+  return state_bytes(rule_states) * 2.0 + units::BytesPerParam(4);
+}
+
+/// Of AdamW, with which machine files are measured.
+inline constexpr units::BytesPerParam kCpuUpdateTraffic = update_traffic(kAdamwStates);
 
 /// Reads a machine file: TOML, each number `{ value = 52.0, unit = "GB/s", source = "..." }`, with
 /// `spread = 0.03` where it was measured. docs/adding/machine.md lists keys and units. Throws Error

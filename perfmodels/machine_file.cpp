@@ -6,6 +6,8 @@
 #include <map>
 
 #include "base/error.hpp"
+
+#include <fmt/format.h>
 #include "base/nearest.hpp"
 #include "perfmodels/machine_keys.hpp"
 
@@ -13,8 +15,10 @@ namespace dos::perfmodels {
 namespace {
 
 std::vector<std::string> key_names() {
-  std::vector<std::string> names{"format", "description", "calibration"};
+  std::vector<std::string> names{"format", "description", "calibration", "tier.name",
+                                 "tier.link.to"};
   for (const Key& each : machine_keys()) names.push_back(each.name);
+  for (const TierKey& each : tier_keys()) names.push_back("tier." + each.name);
   return names;
 }
 
@@ -26,14 +30,20 @@ class Reader {
     read_head(name);
     for (const auto& [section, node] : table_) {
       if (section == "format" || section == "description") continue;
+      if (section == "tier") {
+        read_tiers(node);
+        continue;
+      }
       const toml::table* members = node.as_table();
       if (members == nullptr) fail_unknown(std::string(section.str()), node);
       if (section == "calibration") {
         read_calibration(*members);
         continue;
       }
-      for (const auto& [member, value] : *members)
-        read_number(std::string(section.str()) + "." + std::string(member.str()), value);
+      for (const auto& [member, value] : *members) {
+        const std::string key = std::string(section.str()) + "." + std::string(member.str());
+        read_number(machine_keys(), machine_, key, key, value);
+      }
     }
     for (const Key& each : machine_keys()) expect_presence(each);
     machine_.validate([this](const std::string& key) { return place(key); });
@@ -100,10 +110,55 @@ class Reader {
                             .starpu = text("starpu")};
   }
 
-  void read_number(const std::string& name, const toml::node& node) {
-    const auto found = std::find_if(machine_keys().begin(), machine_keys().end(),
-                                    [&](const Key& each) { return each.name == name; });
-    if (found == machine_keys().end()) fail_unknown(name, node);
+  void read_tiers(const toml::node& node) {
+    const toml::array* tiers = node.as_array();
+    expect(tiers != nullptr && tiers->is_homogeneous(toml::node_type::table),
+           "{}: write [[tier]], once for each tier", place(node));
+    for (const toml::node& each : *tiers) read_tier(*each.as_table());
+  }
+
+  void read_tier(const toml::table& table) {
+    const auto text = [&](const char* key, auto&& found) {
+      const auto value = found.template value_exact<std::string>();
+      expect(value && !value->empty(), "{}: tier.{} = \"...\" is missing in this tier",
+             place(table), key);
+      return *value;
+    };
+    Tier tier;
+    tier.name = text("name", table["name"]);
+    const std::string label = "tier." + tier.name;
+    const auto [first, is_new] = lines_.emplace(label, table.source().begin.line);
+    expect(is_new, "{}: tier '{}' is there already, in line {}: give each a name of its own",
+           place(table), tier.name, first->second);
+    const std::string to = text("link.to", table["link"]["to"]);
+    expect(to == "host", "{}: {}.link.to = \"{}\": links lead to host memory: write \"host\"",
+           place(*table["link"].node()), label, to);
+    const auto read = [&](const std::string& name, const toml::node& value) {
+      if (std::ranges::find(tier_keys(), name, &TierKey::name) == tier_keys().end())
+        fail_unknown("tier." + name, value);
+      read_number(tier_keys(), tier, name, label + "." + name, value);
+    };
+    for (const auto& [member, value] : table) {
+      if (member == "name") continue;
+      if (member != "link") {
+        read(std::string(member.str()), value);
+        continue;
+      }
+      for (const auto& [part, number] : *value.as_table())
+        if (part != "to") read("link." + std::string(part.str()), number);
+    }
+    for (const TierKey& each : tier_keys())
+      expect(each.presence != Presence::kRequired || lines_.contains(label + "." + each.name),
+             "{}: {}.{} is missing in this tier", place(table), label, each.name);
+    machine_.tiers.push_back(std::move(tier));
+  }
+
+  /// Messages call it by `name`.
+  template <class Owner>
+  void read_number(const std::vector<KeyOf<Owner>>& keys, Owner& owner, const std::string& key,
+                   const std::string& name, const toml::node& node) {
+    const auto found = std::ranges::find(keys, key, &KeyOf<Owner>::name);
+    if (found == keys.end()) fail_unknown(name, node);
     const toml::table* table = node.as_table();
     expect(table != nullptr, "{}: write {} = {{ value = ..., unit = \"{}\", source = \"...\" }}",
            place(node), name, found->units->known.front().name);
@@ -120,7 +175,7 @@ class Reader {
            name, *number, may_be_zero ? "at least 0" : "above 0");
     expect(found->units != &count_units() || *number == std::floor(*number),
            "{}: {} = {:g} must be a whole number", place(node), name, *number);
-    const double unit = factor(*found, *table, node);
+    const double unit = factor(*found->units, name, *table, node);
     const Units& units = *found->units;
     expect(*number == 0 || (*number * unit >= units.least && *number * unit <= units.most),
            "{}: {} = {:g} must lie between {:g} and {:g} in this unit: is the unit right?",
@@ -128,7 +183,7 @@ class Reader {
     const auto source = (*table)["source"].value_exact<std::string>();
     expect(source.has_value() && !source->empty(), "{}: {} needs source = \"...\"", place(node),
            name);
-    found->set(machine_, {*number * unit, *source, spread(name, *table)});
+    found->set(owner, {*number * unit, *source, spread(name, *table)});
     lines_[name] = node.source().begin.line;
   }
 
@@ -142,15 +197,15 @@ class Reader {
     return value;
   }
 
-  [[nodiscard]] double factor(const Key& each, const toml::table& table,
+  [[nodiscard]] double factor(const Units& units, const std::string& name, const toml::table& table,
                               const toml::node& node) const {
-    const auto name = table["unit"].value<std::string>().value_or("");
+    const auto given = table["unit"].value<std::string>().value_or("");
     std::vector<std::string> known;
-    for (const Unit& unit : each.units->known) {
-      if (name == unit.name) return unit.factor;
+    for (const Unit& unit : units.known) {
+      if (given == unit.name) return unit.factor;
       known.emplace_back(unit.name);
     }
-    fail("{}: {} has unit '{}', known: {}", place(node), each.name, name, fmt::join(known, ", "));
+    fail("{}: {} has unit '{}', known: {}", place(node), name, given, fmt::join(known, ", "));
   }
 
   void expect_presence(const Key& each) const {

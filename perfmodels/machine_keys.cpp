@@ -32,27 +32,28 @@ Sourced<double> to_base(const Sourced<T>& number) {
     return {number.value.value(), number.source, number.spread};
 }
 
-template <class T>
-Key key(const char* name, const Units& units, Presence presence, Sourced<T> Machine::*member) {
+template <class Owner, class T>
+KeyOf<Owner> key(const char* name, const Units& units, Presence presence,
+                 Sourced<T> Owner::*member) {
   return {name, &units, presence,
-          [member](Machine& machine, Sourced<double> number) {
-            machine.*member = from_base<T>(std::move(number));
+          [member](Owner& owner, Sourced<double> number) {
+            owner.*member = from_base<T>(std::move(number));
           },
-          [member](const Machine& machine) -> std::optional<Sourced<double>> {
-            return to_base(machine.*member);
+          [member](const Owner& owner) -> std::optional<Sourced<double>> {
+            return to_base(owner.*member);
           }};
 }
 
-template <class T>
-Key key(const char* name, const Units& units, Presence presence,
-        std::optional<Sourced<T>> Machine::*member) {
+template <class Owner, class T>
+KeyOf<Owner> key(const char* name, const Units& units, Presence presence,
+                 std::optional<Sourced<T>> Owner::*member) {
   return {name, &units, presence,
-          [member](Machine& machine, Sourced<double> number) {
-            machine.*member = from_base<T>(std::move(number));
+          [member](Owner& owner, Sourced<double> number) {
+            owner.*member = from_base<T>(std::move(number));
           },
-          [member](const Machine& machine) -> std::optional<Sourced<double>> {
-            if (!(machine.*member)) return std::nullopt;
-            return to_base(*(machine.*member));
+          [member](const Owner& owner) -> std::optional<Sourced<double>> {
+            if (!(owner.*member)) return std::nullopt;
+            return to_base(*(owner.*member));
           }};
 }
 
@@ -112,6 +113,21 @@ const std::vector<Key>& machine_keys() {
       key("published.downcast_rate", kUpdateRate, &PublishedMachine::downcast_rate),
       key("published.blocking_flush", kUpdateRate, &PublishedMachine::blocking_flush),
       key("published.gpu_update_rate", kUpdateRate, &PublishedMachine::gpu_update_rate),
+  };
+  return list;
+}
+
+const std::vector<TierKey>& tier_keys() {
+  using enum Presence;
+  static const std::vector<TierKey> list{
+      key("capacity", kCapacity, kRequired, &Tier::capacity),
+      key("link.read", kBandwidth, kRequired, &Tier::read),
+      key("link.write", kBandwidth, kRequired, &Tier::write),
+      key("link.both", kBandwidth, kOptional, &Tier::both),
+      key("link.read_cpu_busy", kBandwidth, kOptional, &Tier::read_cpu_busy),
+      key("link.write_cpu_busy", kBandwidth, kOptional, &Tier::write_cpu_busy),
+      key("link.both_cpu_busy", kBandwidth, kOptional, &Tier::both_cpu_busy),
+      key("link.latency", kTime, kRequired, &Tier::latency),
   };
   return list;
 }

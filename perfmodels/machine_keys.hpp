@@ -40,14 +40,15 @@ enum class Presence : std::uint8_t {
   kPublished
 };
 
-/// One number. Values are in base units.
-struct Key {
+/// One number of a machine or of a tier. Values are in base units.
+template <class Owner>
+struct KeyOf {
   std::string name;  ///< "link.h2d"
   const Units* units;
   Presence presence;
-  std::function<void(Machine&, Sourced<double>)> set;
-  /// Nothing for an optional number that the machine does not have.
-  std::function<std::optional<Sourced<double>>(const Machine&)> get;
+  std::function<void(Owner&, Sourced<double>)> set;
+  /// Nothing for an optional number that the owner does not have.
+  std::function<std::optional<Sourced<double>>(const Owner&)> get;
 
   [[nodiscard]] bool needs_gpu() const {
     return presence == Presence::kWithGpu || presence == Presence::kOptionalWithGpu ||
@@ -55,7 +56,12 @@ struct Key {
   }
 };
 
+using Key = KeyOf<Machine>;
+using TierKey = KeyOf<Tier>;
+
 /// In the order in which they are written; keys of one section lie together.
 const std::vector<Key>& machine_keys();
+/// Of each [[tier]].
+const std::vector<TierKey>& tier_keys();
 
 }  // namespace dos::perfmodels

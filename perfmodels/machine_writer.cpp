@@ -19,12 +19,12 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
-std::string line(const Key& key, const std::string& name, const Sourced<double>& number) {
-  const Unit& unit = key.units->known.front();
+std::string line(const Units& units, const std::string& name, const Sourced<double>& number) {
+  const Unit& unit = units.known.front();
   const double value = number.value / unit.factor;
   return fmt::format(
       "{} = {{ value = {}, unit = \"{}\", {}source = {} }}\n", name,
-      key.units == &count_units() ? fmt::format("{:.0f}", value) : fmt::format("{:.5g}", value),
+      &units == &count_units() ? fmt::format("{:.0f}", value) : fmt::format("{:.5g}", value),
       unit.name, number.spread ? fmt::format("spread = {:.3g}, ", *number.spread) : "",
       quoted(number.source));
 }
@@ -53,7 +53,12 @@ std::string machine_text(const Machine& machine) {
       section = key.name.substr(0, dot);
       text += fmt::format("\n[{}]\n", section);
     }
-    text += line(key, key.name.substr(dot + 1), *number);
+    text += line(*key.units, key.name.substr(dot + 1), *number);
+  }
+  for (const Tier& tier : machine.tiers) {
+    text += fmt::format("\n[[tier]]\nname = {}\nlink.to = \"host\"\n", quoted(tier.name));
+    for (const TierKey& key : tier_keys())
+      if (const auto number = key.get(tier)) text += line(*key.units, key.name, *number);
   }
   return text;
 }

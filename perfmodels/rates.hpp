@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/quantity.hpp"
@@ -27,6 +28,25 @@ struct GpuRates {
   units::BytesPerSecond both_cpu_busy;
 };
 
+/// What joins a tier with host memory, as one rank sees it.
+struct LinkRates {
+  units::BytesPerSecond in;    ///< to the tier, alone
+  units::BytesPerSecond out;   ///< from it, alone
+  units::BytesPerSecond both;  ///< both directions at once, their sum
+  units::BytesPerSecond in_cpu_busy;
+  units::BytesPerSecond out_cpu_busy;
+  units::BytesPerSecond both_cpu_busy;
+  units::Seconds latency;    ///< of a copy
+  bool half_duplex = false;  ///< reads and writes take turns
+};
+
+/// A place that keeps states and updates nothing: a disk, another node's memory.
+struct TierRates {
+  std::string name;
+  units::Bytes capacity;
+  LinkRates link;
+};
+
 /// The published code's passes, for one rank.
 struct PublishedRates {
   units::ParamsPerSecond downcast;
@@ -41,6 +61,7 @@ struct Rates {
   units::ParamsPerSecond cpu_worker;  ///< one worker when the others are idle
   units::BytesPerSecond dram;
   std::vector<GpuRates> gpus;
+  std::vector<TierRates> tiers;
   units::Seconds transfer_latency;
   units::Seconds task_latency;
   /// Of a buffer in GPU memory that was not there before. Copies go on meanwhile; the GPUs of a
@@ -51,6 +72,11 @@ struct Rates {
   /// Throws Error when a rate is not positive and finite, or a latency negative.
   void validate() const;
 };
+
+/// The rates of updates by a rule with so many states, where `rates` are AdamW's: kernels of
+/// updates are bound by memory (docs/performance/update.md), so rates follow the bytes that they
+/// move.
+Rates rates_of_rule(Rates rates, Index rule_states);
 
 /// The share of one of `ranks` equal ranks on the node. GPUs are dealt evenly: throws Error when
 /// they are not a multiple of the ranks.

@@ -16,8 +16,8 @@
 #include "rt/session.hpp"
 #include "sched/cut.hpp"
 #include "sched_starpu/policies.hpp"
-#include "simulated/exchange.hpp"
-#include "simulated/parts.hpp"
+#include "simulated/node_protocol.hpp"
+#include "simulated/step_parts.hpp"
 #include "update_result.hpp"
 
 namespace {
@@ -238,5 +238,5 @@ NodeResult run(const NodeTask& task) {
 
 // StarPU's header makes it starpu_main.
 int main(int argc, char** argv) {
-  return dos::bench::answer(argc, argv, "update_phase", dos::bench::node_task_of, run);
+  return dos::bench::answer(argc, argv, "update_phase", run);
 }

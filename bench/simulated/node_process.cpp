@@ -119,9 +119,9 @@ std::string run_on_node(const NodeHost& node, const std::filesystem::path& progr
 }
 
 NodeResult run_on_node(const UpdatePhase& phase, const std::filesystem::path& program) {
-  return node_result_of(run_on_node(
+  return read_message<NodeResult>(run_on_node(
       {.machine = phase.machine, .rates = phase.problem.rates, .gpu_memory = phase.gpu_memory},
-      program, to_json(task_of(phase))));
+      program, write_message(task_of(phase))));
 }
 
 }  // namespace dos::bench

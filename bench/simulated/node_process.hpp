@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "simulated/exchange.hpp"
-#include "simulated/request.hpp"
+#include "simulated/node_protocol.hpp"
+#include "simulated/simulation_request.hpp"
 
 namespace dos::bench {
 

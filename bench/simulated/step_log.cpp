@@ -6,9 +6,9 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "rt/machine_view.hpp"
-#include "trace/manifest.hpp"
 #include "trace/row_file.hpp"
 #include "trace/trace_files.hpp"
+#include "trace/trace_manifest.hpp"
 
 namespace {
 
@@ -51,7 +51,7 @@ Buffers::~Buffers() {
   for (const Buffer& each : all_) starpu_data_unregister_no_coherency(each.handle);
 }
 
-starpu_data_handle_t Buffers::add(const std::string& name, rt::MemoryCategory category,
+starpu_data_handle_t Buffers::add(const std::string& name, MemoryCategory category,
                                   std::uintptr_t home, Index elements, Index element_bytes) {
   static starpu_data_interface_ops operations = [] {
     starpu_data_interface_ops copied = starpu_interface_vector_ops;
@@ -116,7 +116,7 @@ void StepLog::copied(starpu_data_handle_t handle, unsigned from, unsigned to, do
   const Buffers::Buffer* buffer = buffers_.find(handle);
   if (!is_open_ || buffer == nullptr) return;
   transfers_.push_back({.buffer = buffer->name,
-                        .category = rt::name_of(buffer->category),
+                        .category = name_of(buffer->category),
                         .from = from,
                         .to = to,
                         .bytes = buffer->bytes,
@@ -144,13 +144,13 @@ void StepLog::sample_memory(Index step) {
     for (const Buffers::Buffer& each : buffers_.all())
       if (node == STARPU_MAIN_RAM ? each.has_home : rt::is_allocated(each.handle, node))
         bytes[each.category] += each.bytes;
-    for (const rt::MemoryCategory category : rt::kMemoryCategories) {
+    for (const MemoryCategory category : kBufferCategories) {
       const auto [last, is_first] = sampled_.try_emplace({node, category}, -1);
       if (step == 0 && last->second == bytes[category]) continue;
       last->second = bytes[category];
       memory_.push_back({.time = now,
                          .node = node,
-                         .category = rt::name_of(category),
+                         .category = name_of(category),
                          .bytes = bytes[category],
                          .step = step});
     }
@@ -165,7 +165,7 @@ void StepLog::write(const StepTask& task) const {
          error.message());
   expect(!std::filesystem::exists(folder / trace::kManifestName),
          "--trace {} holds a trace already: choose another folder", task.trace);
-  trace::Manifest manifest;
+  trace::TraceManifest manifest;
   manifest.run = fmt::format("simulated-{}-{}", task.machine, task.policy);
   manifest.program = "simulated_step";
   manifest.policy = task.policy;
@@ -181,7 +181,7 @@ void StepLog::write(const StepTask& task) const {
       {trace::Transfer::kFile, write_rows(folder, transfers_)},
       {trace::Memory::kFile, write_rows(folder, memory_)},
       {trace::Span::kFile, write_rows(folder, std::vector<trace::Span>())},
-      {trace::Placement::kFile, write_rows(folder, placements_)},
+      {trace::UpdatePlacement::kFile, write_rows(folder, placements_)},
       {trace::Communication::kFile, write_rows(folder, std::vector<trace::Communication>())}};
   write_durably(folder / trace::kManifestName, to_json(manifest).dump(2) + "\n");
 }

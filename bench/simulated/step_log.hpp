@@ -32,13 +32,13 @@ class Buffers {
 
   /// `elements` of `element_bytes`; `home` is an address in host memory, 0: there is none, and
   /// nothing in it yet.
-  starpu_data_handle_t add(const std::string& name, rt::MemoryCategory category,
-                           std::uintptr_t home, Index elements, Index element_bytes);
+  starpu_data_handle_t add(const std::string& name, MemoryCategory category, std::uintptr_t home,
+                           Index elements, Index element_bytes);
 
   struct Buffer {
     starpu_data_handle_t handle = nullptr;
     std::string name;
-    rt::MemoryCategory category{};
+    MemoryCategory category{};
     Index bytes = 0;
     bool has_home = false;
   };
@@ -85,11 +85,12 @@ class StepLog {
   std::vector<trace::Task> tasks_;
   std::vector<trace::Transfer> transfers_;
   std::vector<trace::Memory> memory_;
-  std::vector<trace::Placement> placements_;
-  std::map<std::pair<int, rt::MemoryCategory>, Index> sampled_;
+  std::vector<trace::UpdatePlacement> placements_;
+  std::map<std::pair<int, MemoryCategory>, Index> sampled_;
 };
 
-/// The scheduler's observer (sched_starpu::Settings): tasks carry a Note as their argument.
+/// The scheduler's observer (sched_starpu::SchedulerSettings): tasks carry a Note as their
+/// argument.
 void note_placement(const starpu_task* task, Index params, int node, bool is_resident);
 
 }  // namespace dos::bench

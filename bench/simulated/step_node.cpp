@@ -18,20 +18,20 @@
 #include "rt/device.hpp"
 #include "rt/session.hpp"
 #include "sched_starpu/policies.hpp"
-#include "simulated/exchange.hpp"
-#include "simulated/parts.hpp"
+#include "simulated/node_protocol.hpp"
 #include "simulated/step_log.hpp"
+#include "simulated/step_parts.hpp"
 #include "simulated/step_task.hpp"
 
 namespace {
 
 using dos::Index;
+using dos::MemoryCategory;
 using dos::bench::Kernel;
 using dos::bench::kMicro;
 using dos::bench::Note;
 using dos::bench::StepResult;
 using dos::bench::StepTask;
-using dos::rt::MemoryCategory;
 
 /// Steps before those that are recorded: rates settle within some ten updates, with them the plan,
 /// and what stays on the GPU goes there.
@@ -315,7 +315,7 @@ StepResult run(const StepTask& task) {
                                   .schedulers = dos::sched_starpu::policies()});
   Program program(task);
   StepResult result = program.run();
-  const dos::sched_starpu::Report report = dos::sched_starpu::report();
+  const dos::sched_starpu::UpdatesReport report = dos::sched_starpu::report();
   result.plan = report.plan;
   result.obstacle = report.obstacle;
   return result;
@@ -325,5 +325,5 @@ StepResult run(const StepTask& task) {
 
 // StarPU's header makes it starpu_main.
 int main(int argc, char** argv) {
-  return dos::bench::answer(argc, argv, "simulated_step", dos::bench::step_task_of, run);
+  return dos::bench::answer(argc, argv, "simulated_step", run);
 }

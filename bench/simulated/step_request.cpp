@@ -5,25 +5,19 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "base/nearest.hpp"
 
 namespace dos::bench {
 namespace {
 
-planner::ModelShape find_model(const std::string& name) {
-  if (auto shape = planner::find_llama(name)) return *shape;
-  const std::vector<std::string> known = planner::llama_names();
-  fail("--model {}: not known{}; known: {}", name, did_you_mean(name, known),
-       fmt::join(known, ", "));
-}
-
 planner::Request planned(const StepRequest& request, const std::filesystem::path& machines) {
-  planner::Request plan{.machine = perfmodels::find_machine(request.machine, machines),
-                        .model = find_model(request.model),
-                        .ranks = request.ranks,
-                        .micro_batch = request.micro_batch,
-                        .policy = request.policy,
-                        .settings = request.settings};
+  planner::Request plan{
+      .machine = perfmodels::find_machine(request.machine, machines),
+      .model = shape::model_of(request.model,
+                               shape::find_preset(request.model, "--model", shape::preset_names())),
+      .ranks = request.ranks,
+      .micro_batch = request.micro_batch,
+      .policy = request.policy,
+      .settings = request.settings};
   const Index gpus = plan.machine.gpus.value;
   expect(gpus > 0, "--machine {}: has no GPU to simulate: choose another", request.machine);
   if (plan.ranks == 0) plan.ranks = gpus;
@@ -36,17 +30,11 @@ Index whole(units::Bytes bytes) {
   return static_cast<Index>(bytes.value());
 }
 
-units::Bytes of_category(const planner::MemoryUse& use, const std::string& category) {
-  for (const planner::MemoryItem& item : use.items)
-    if (item.category == category) return item.bytes;
-  fail("the planner knows no memory for {}", category);
-}
-
-planner::MemoryUse memory_of(const planner::Request& plan, const planner::Layout& layout,
+planner::MemoryUse memory_of(const planner::Request& plan, const planner::Deployment& layout,
                              Index more_layers) {
-  planner::ModelShape shape = plan.model;
-  shape.layers += more_layers;
-  return planner::gpu_peak(shape, layout, plan.settings, plan.machine.gpu_memory.value);
+  shape::Model model = plan.model;
+  model.config.layers += more_layers;
+  return planner::gpu_peak(model, layout, plan.settings, plan.machine.gpu_memory.value);
 }
 
 std::vector<DepthTask> depths_of(const planner::Request& plan, const planner::PhaseTimes& phases,
@@ -56,7 +44,7 @@ std::vector<DepthTask> depths_of(const planner::Request& plan, const planner::Ph
   std::vector<DepthTask> depths;
   for (std::size_t depth = 0; depth < flops.size(); ++depth) {
     const double part = flops[depth] / all;
-    const bool is_layer = depth >= 1 && static_cast<Index>(depth) <= plan.model.layers;
+    const bool is_layer = depth >= 1 && static_cast<Index>(depth) <= plan.model.config.layers;
     depths.push_back({.forward = phases.forward.value() * part,
                       .backward = phases.backward.value() * part,
                       .activations = is_layer ? kept : 0});
@@ -66,7 +54,7 @@ std::vector<DepthTask> depths_of(const planner::Request& plan, const planner::Ph
 
 /// What StarPU may use of the GPU.
 units::Bytes limit_of(const StepRequest& request, const planner::MemoryUse& memory) {
-  const units::Bytes reserve = of_category(memory, "reserve");
+  const units::Bytes reserve = memory.of(MemoryCategory::kReserve);
   const units::Bytes most = memory.available - reserve;
   if (!request.state_memory) return most;
   const units::Bytes model = memory.total() - reserve;
@@ -90,18 +78,19 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
          plan.micro_batch, plan.model.name, forecast.gpu.total().value() / 1e9, plan.machine.name,
          plan.machine.gpu_memory.value.value() / 1e9);
   const planner::MemoryUse memory = memory_of(plan, forecast.layout, 0);
-  const units::Bytes activations = of_category(memory, "activations");
+  const units::Bytes activations = memory.of(MemoryCategory::kActivations);
   // What another layer would add is what each of them keeps; the rest is in use one layer at a
   // time.
   const units::Bytes kept =
-      of_category(memory_of(plan, forecast.layout, 1), "activations") - activations;
+      memory_of(plan, forecast.layout, 1).of(MemoryCategory::kActivations) - activations;
   // One block in full, and its gradients, which come with backward.
-  const units::Bytes block = (activations - kept * static_cast<double>(plan.model.layers)) / 2;
+  const units::Bytes block =
+      (activations - kept * static_cast<double>(plan.model.config.layers)) / 2;
   const units::Bytes in_backward =
-      block + of_category(memory, "logits") + of_category(memory, "gradients on their way");
+      block + memory.of(MemoryCategory::kLogits) + memory.of(MemoryCategory::kReduced);
   const units::Bytes limit = limit_of(request, memory);
   const units::Bytes states =
-      limit * (1 - sched::kMemoryReserve) - (memory.total() - of_category(memory, "reserve"));
+      limit * (1 - sched::kMemoryReserve) - (memory.total() - memory.of(MemoryCategory::kReserve));
   const units::Bytes update =
       units::Params(static_cast<double>(forecast.problem.largest())) * forecast.problem.cost.held();
   const planner::PhaseTimes phases =
@@ -117,7 +106,7 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                    .options = plan.settings.policy,
                    .subgroups = forecast.problem.subgroups,
                    .depths = depths_of(plan, phases, whole(kept)),
-                   .forward_workspace = whole(block + of_category(memory, "gathered weights")),
+                   .forward_workspace = whole(block + memory.of(MemoryCategory::kGathered)),
                    .backward_workspace = whole(in_backward),
                    .releases_activations = planner::needs_dead_activations(
                        {.update = states, .resident = states}, update),

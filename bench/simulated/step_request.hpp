@@ -18,7 +18,7 @@ struct StepRequest {
   Index ranks = 0;  ///< 0: one a GPU of the machine
   Index micro_batch = 1;
   std::string policy = "dos";
-  planner::Settings settings{};
+  planner::PlanSettings settings{};
   Index steps = 2;
   std::optional<double>
       state_memory{};  ///< GB of the GPU for states; all that is left if not given

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sched/policy.hpp"
+#include "simulated/node_message.hpp"
 
 namespace dos::bench {
 
@@ -42,10 +42,10 @@ struct StepResult {
   std::string obstacle;         ///< why there is no plan
 };
 
-std::string to_json(const StepTask& task);
-StepTask step_task_of(const std::string& json);
-std::string to_json(const StepResult& result);
-/// Throws Error with the message when the program on the node failed (error_json).
-StepResult step_result_of(const std::string& json);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DepthTask, forward, backward, activations)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTask, machine, model, policy, options, subgroups, depths,
+                                   forward_workspace, backward_workspace, releases_activations,
+                                   cpu_workers, cpu_rate, gpu_rate, steps, trace)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepResult, seconds, link_bytes, plan, obstacle)
 
 }  // namespace dos::bench

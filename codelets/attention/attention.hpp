@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/host_device.hpp"
 #include "base/types.hpp"
 #include "codelets/simd/isa.hpp"
 
@@ -13,8 +14,26 @@ struct AttentionShape {
   Index tokens;
   Index heads;
   Index head_size;
+  /// Heads of keys and of values, a divisor of `heads`: head h of the queries meets head
+  /// h / group(). 0: one for each.
+  Index kv_heads = 0;
+  Index window = 0;  ///< a token attends to so many at most, itself the last; 0: to all before it
 
-  [[nodiscard, gnu::always_inline]] constexpr Index width() const { return heads * head_size; }
+  [[nodiscard]] DOS_HD constexpr Index width() const { return heads * head_size; }
+  [[nodiscard]] DOS_HD constexpr Index key_heads() const {
+    return kv_heads != 0 ? kv_heads : heads;
+  }
+  [[nodiscard]] DOS_HD constexpr Index key_width() const { return key_heads() * head_size; }
+  /// Heads of queries that share one of keys and values.
+  [[nodiscard]] DOS_HD constexpr Index group() const {
+    return heads == 0 ? 1 : heads / key_heads();
+  }
+  /// Elements of a row of qkv.
+  [[nodiscard]] DOS_HD constexpr Index qkv_width() const { return width() + 2 * key_width(); }
+  /// The first token that one attends to.
+  [[nodiscard]] DOS_HD constexpr Index first_seen(Index token) const {
+    return window != 0 && token >= window ? token - window + 1 : 0;
+  }
 };
 
 /// Rows of the score matrix computed at a time: memory stays linear in the number of tokens.
@@ -36,9 +55,9 @@ inline constexpr Index kAttentionPadding = 16;
 }
 
 /// A value that is not finite spoils the tokens that see it, and may spoil up to kAttentionRows - 1
-/// tokens before it.
+/// tokens before it, with a window also about as many after those that see it.
 ///
-/// qkv[sequences * tokens, 3 * width], each row q then k then v, heads contiguous inside each;
+/// qkv[sequences * tokens, qkv_width()], each row q then k then v, heads contiguous inside each;
 /// out[sequences * tokens, width]; logsumexp[sequences, heads, tokens] receives the natural
 /// logarithm of each softmax denominator (of scaled scores), all that backward needs to rebuild a
 /// row. T is float or BF16; scores, weights and sums are FP32, results are rounded once.

@@ -15,7 +15,8 @@ using namespace cuda;
 using attention::head_offsets;
 using attention::HeadOffsets;
 
-/// Heads of one sequence that are worked on together. Their scores are [heads, tokens, stride] in
+/// Heads of one sequence that are worked on together: of one group, where several share keys and
+/// values. Their scores are [heads, tokens, stride] in
 /// FP32. Weights and gradients take the place of the scores that they come from: row by row, from
 /// the start of the row on, in elements of type T.
 struct Batch {
@@ -30,15 +31,27 @@ struct Max {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-/// f(number) for the first `visible` numbers of a row, each in one lane of the warp.
+/// The numbers of a row that its token sees: first .. end - 1.
+struct Visible {
+  Index first;
+  Index end;
+
+  __device__ __forceinline__ Visible(const AttentionShape& shape, Index token)
+      : first(shape.first_seen(token)), end(token + 1) {}
+  __device__ __forceinline__ bool has(Index column) const {
+    return column >= first && column < end;
+  }
+};
+
+/// f(number) for the visible numbers of a row, each in one lane of the warp.
 template <class F>
-__device__ __forceinline__ void each_visible(const float* row, Index visible, F&& f) {
-  for (Index column = threadIdx.x % kWarp * kPack; column < visible; column += kWarp * kPack) {
+__device__ __forceinline__ void each_visible(const float* row, const Visible& visible, F&& f) {
+  for (Index column = threadIdx.x % kWarp * kPack; column < visible.end; column += kWarp * kPack) {
     Pack<float> numbers;
     numbers.load(row + column);
 #pragma unroll
     for (Index k = 0; k < kPack; ++k)
-      if (column + k < visible) f(numbers.at[k]);
+      if (visible.has(column + k)) f(numbers.at[k]);
   }
 }
 
@@ -49,7 +62,7 @@ __global__ void __launch_bounds__(kThreads)
     softmax_kernel(Batch batch, float* scores, float* logsumexp) {
   const Index tokens = batch.shape.tokens;
   for (Index i = global_thread() / kWarp; i < batch.heads * tokens; i += global_threads() / kWarp) {
-    const Index visible = i % tokens + 1;
+    const Visible visible(batch.shape, i % tokens);
     float* row = scores + i * batch.stride;
     float largest = -INFINITY;
     each_visible(row, visible, [&](float score) { largest = fmaxf(largest, score); });
@@ -63,10 +76,10 @@ __global__ void __launch_bounds__(kThreads)
       const Index column = first + threadIdx.x % kWarp * kPack;
       Pack<float> before{};
       Pack<T> weights{};
-      if (column < visible) before.load(row + column);
+      if (column < visible.end) before.load(row + column);
 #pragma unroll
       for (Index k = 0; k < kPack; ++k)
-        if (column + k < visible)
+        if (visible.has(column + k))
           weights.set(k, expf((before.at[k] - largest) * batch.scale) * inverse);
       // An element is no longer than a number: the warp writes over what it has read.
       __syncwarp();
@@ -84,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
                             float* scores, float* gradients) {
   const Index tokens = batch.shape.tokens;
   for (Index i = global_thread() / kWarp; i < batch.heads * tokens; i += global_threads() / kWarp) {
-    const Index visible = i % tokens + 1;
+    const Visible visible(batch.shape, i % tokens);
     const HeadOffsets head = head_offsets(batch.shape, batch.first + i / tokens);
     const Index start = head.out + i % tokens * head.width;
     float delta = 0;
@@ -98,13 +111,13 @@ __global__ void __launch_bounds__(kThreads)
       Pack<float> gradient{};
       Pack<T> weights{};
       Pack<T> differences{};
-      if (column < visible) {
+      if (column < visible.end) {
         score.load(scores + at);
         gradient.load(gradients + at);
       }
 #pragma unroll
       for (Index k = 0; k < kPack; ++k)
-        if (column + k < visible) {
+        if (visible.has(column + k)) {
           const float weight = expf(score.at[k] * batch.scale - logsumexp[i]);
           weights.set(k, weight);
           differences.set(k, weight * (gradient.at[k] - delta) * batch.scale);
@@ -127,7 +140,8 @@ class Products {
   /// Which of the three in qkv or dqkv.
   enum Part : Index { kQueries, kKeys, kValues };
   [[nodiscard]] CudaMatrix part(const T* qkv, Part which) const {
-    return {qkv + head_.qkv + which * head_.width, kType, 3 * head_.width, false, head_size()};
+    return {qkv + offset(which), kType, head_.stride, false,
+            which == kQueries || batch_.shape.group() == 1 ? head_size() : 0};
   }
   [[nodiscard]] CudaMatrix rows(const T* out) const {
     return {out + head_.out, kType, head_.width, false, head_size()};
@@ -158,12 +172,34 @@ class Products {
     return multiply(a, b, out + head_.out, head_.width);
   }
   const char* to_part(const CudaMatrix& a, const CudaMatrix& b, T* dqkv, Part which) const {
-    return multiply(a, b, dqkv + head_.qkv + which * head_.width, 3 * head_.width);
+    T* to = dqkv + offset(which);
+    if (which == kQueries || batch_.shape.group() == 1) return multiply(a, b, to, head_.stride);
+    // The heads of a group add to what they share, one after the other.
+    for (Index head = 0; head < batch_.heads; ++head) {
+      const bool adds = head > 0 || batch_.first % batch_.shape.group() != 0;
+      const Index tokens = batch_.shape.tokens;
+      if (const char* fault = product_cuda(context_, tokens, head_size(), tokens, of_head(a, head),
+                                           of_head(b, head),
+                                           {.elements = to,
+                                            .type = kType,
+                                            .stride = head_.stride,
+                                            .start = adds ? to : nullptr}))
+        return fault;
+    }
+    return nullptr;
   }
 
  private:
   static constexpr DType kType = sizeof(T) == sizeof(BF16) ? DType::kBF16 : DType::kF32;
   [[nodiscard]] Index head_size() const { return batch_.shape.head_size; }
+  [[nodiscard]] Index offset(Part which) const {
+    return which == kQueries ? head_.query : which == kKeys ? head_.key : head_.value;
+  }
+  /// The matrix of one head of the batch.
+  [[nodiscard]] static CudaMatrix of_head(CudaMatrix matrix, Index head) {
+    matrix.elements = static_cast<const T*>(matrix.elements) + head * matrix.batch_stride;
+    return matrix;
+  }
   const char* multiply(const CudaMatrix& a, const CudaMatrix& b, T* to, Index stride) const {
     const Index tokens = batch_.shape.tokens;
     return product_cuda(
@@ -228,15 +264,17 @@ const char* each_batch(const AttentionShape& shape, const AttentionScores& score
   const Index at_a_time = scores.bytes / of_head;
   if (at_a_time == 0) return kWorkspaceTooSmall;
   const float scale = 1.0F / sqrtf(static_cast<float>(shape.head_size));
+  const Index together = attention_heads_together(shape);
   for (Index sequence = 0; sequence < shape.sequences; ++sequence)
-    for (Index head = 0; head < shape.heads; head += at_a_time) {
-      const Index left = shape.heads - head;
+    for (Index head = 0; head < shape.heads;) {
+      const Index left = together - head % together;
       const Batch batch{.shape = shape,
                         .first = sequence * shape.heads + head,
                         .heads = left < at_a_time ? left : at_a_time,
                         .stride = attention_row_stride(shape.tokens),
                         .scale = scale};
       if (const char* fault = f(batch)) return fault;
+      head += batch.heads;
     }
   return nullptr;
 }

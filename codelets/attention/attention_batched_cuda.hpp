@@ -3,7 +3,7 @@
 
 #include "codelets/attention/attention.hpp"
 #include "codelets/cuda/compiled.hpp"
-#include "codelets/cuda/workspace.hpp"
+#include "codelets/cuda/context.hpp"
 
 /// Attention of cuBLAS's batched products and a softmax between them, for heads of any size: what
 /// the tiled kernels (attention_cuda.hpp) do not take, and the reference on a GPU for what they do.
@@ -32,13 +32,20 @@ constexpr Index attention_scores_of_head(Index tokens) {
 /// or one of 2048.
 inline constexpr Index kAttentionScoreBytes = Index{32} << 20;
 
-/// Bytes of scores that a task should have: as many of a sequence's heads as fit into
+/// Heads of a sequence that one batch of products may have: those that share keys and values, or,
+/// where none do, all.
+constexpr Index attention_heads_together(const AttentionShape& shape) {
+  return shape.group() == 1 ? shape.heads : shape.group();
+}
+
+/// Bytes of scores that a task should have: as many of the heads that may be together as fit into
 /// kAttentionScoreBytes, but at least one.
 constexpr Index attention_score_bytes(const AttentionShape& shape) {
   const Index one = attention_scores_of_head(shape.tokens);
   if (one == 0 || shape.heads == 0) return 0;
   const Index fit = kAttentionScoreBytes / one;
-  return one * (fit < 1 ? 1 : fit < shape.heads ? fit : shape.heads);
+  const Index heads = attention_heads_together(shape);
+  return one * (fit < 1 ? 1 : fit < heads ? fit : heads);
 }
 
 // The functions exist only if kHasCudaKernels; they start on the context's stream, wait for

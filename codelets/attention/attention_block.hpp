@@ -38,6 +38,7 @@ struct BackwardHead {
   HeadArray<T> dq;
   HeadArray<T> dk;
   HeadArray<T> dv;
+  int group;  ///< heads of queries that share the keys and values, from this one on
 };
 
 /// The rows of this warp against one tile of columns, in 32 bits: registers are what these kernels
@@ -58,6 +59,12 @@ DOS_DEVICE WarpTile warp_tile(const Lane& lane, Index tokens, Index first_row, I
           static_cast<int>(row - column)};
 }
 
+/// Whether any of the warp's queries sees any of the tile's keys.
+template <class Tiling>
+DOS_DEVICE bool sees_keys(const WarpTile& tile, int window) {
+  return tile.rows > 0 && tile.first_row + Tiling::kRowsOfWarp > 0 &&
+         tile.first_row - (Tiling::kColumns - 1) < window;
+}
 /// f(r, half, j, e, row, column) for each number of a result that this thread holds:
 /// result[r][j][2 * half + e]; row and column are counted from the tile's first column.
 template <class Tiling, class Lane, class F>
@@ -71,6 +78,25 @@ DOS_DEVICE void each_number(const Lane& lane, const WarpTile& tile, F&& f) {
         const Place place = result_place(lane.lane(), i);
         f(r, i / 2, j, i % 2, tile.first_row + 16 * r + place.row, 8 * j + place.column);
       }
+}
+
+/// Scores of what lies behind a window become -inf, where there is any: rows are queries, or, the
+/// other way round, keys. Few tiles have some, so that the loops over the others know of none.
+template <class Tiling, class Lane>
+DOS_DEVICE void hide_keys(const Lane& lane, const WarpTile& tile, int window,
+                          float (&scores)[Tiling::kRowTiles][Tiling::kColumnTiles][4]) {
+  if (tile.first_row + Tiling::kRowsOfWarp <= window) return;
+  each_number<Tiling>(lane, tile, [&](int r, int half, int j, int e, int row, int column) {
+    if (column <= row - window) scores[r][j][2 * half + e] = -INFINITY;
+  });
+}
+template <class Tiling, class Lane>
+DOS_DEVICE void hide_queries(const Lane& lane, const WarpTile& tile, int window,
+                             float (&scores)[Tiling::kRowTiles][Tiling::kColumnTiles][4]) {
+  if (Tiling::kColumns - tile.first_row <= window) return;
+  each_number<Tiling>(lane, tile, [&](int r, int half, int j, int e, int row, int column) {
+    if (row <= column - window) scores[r][j][2 * half + e] = -INFINITY;
+  });
 }
 
 /// Running maximum and denominator of each row that a thread holds a part of.
@@ -102,6 +128,8 @@ DOS_DEVICE void online_softmax(const Lane& lane, const WarpTile& tile, float sca
       for (int j = 0; j < Tiling::kColumnTiles; ++j)
         largest = fmaxf(largest, fmaxf(scores[r][j][2 * half], scores[r][j][2 * half + 1]));
       largest = lane.quad_max(largest);
+      // A row that has seen nothing yet, as a window allows, keeps sums of 0.
+      if (largest == -INFINITY) largest = 0;
       shrink[r][half] = lane.exp2((softmax.largest[r][half] - largest) * factor);
       grew = grew || shrink[r][half] != 1;
       softmax.largest[r][half] = largest;
@@ -149,13 +177,14 @@ DOS_DEVICE void forward_block(const Lane& lane, const ForwardHead<typename Tilin
       softmax.largest[r][half] = -INFINITY;
       softmax.sum[r][half] = 0;
     }
-  const TileRange tiles = tiles_of_keys(first, Tiling::kRows, Tiling::kColumns, p.head.tokens);
+  const TileRange tiles =
+      tiles_of_keys(first, Tiling::kRows, Tiling::kColumns, p.head.tokens, p.head.window);
   load_tile<Tiling, Tiling::kRows>(lane, p.head, p.q, first, q);
-  load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.k, 0, k);
+  load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.k, tiles.first * Tiling::kColumns, k);
 #pragma unroll 1
   for (Index t = tiles.first; t < tiles.end; ++t) {
     const WarpTile tile = warp_tile<Tiling>(lane, p.head.tokens, first, t);
-    const bool sees = tile.rows > 0 && tile.first_row + Tiling::kRowsOfWarp > 0;
+    const bool sees = sees_keys<Tiling>(tile, p.head.window);
     lane.wait_copies();
     lane.barrier();
     load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.v, t * Tiling::kColumns, v);
@@ -166,6 +195,7 @@ DOS_DEVICE void forward_block(const Lane& lane, const ForwardHead<typename Tilin
     if (t + 1 < tiles.end)
       load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.k, (t + 1) * Tiling::kColumns, k);
     if (!sees) continue;
+    hide_keys<Tiling>(lane, tile, p.head.window, scores);
     online_softmax<Tiling>(lane, tile, p.scale, softmax, scores, out);
     weights_by_rows<Tiling>(lane, scores, v, exchange, out);
   }
@@ -234,15 +264,16 @@ DOS_DEVICE void backward_queries_block(const Lane& lane, const BackwardHead<type
       numbers[r][half] = {there ? p.logsumexp[row] : 0.0F, there ? p.delta[row] : 0.0F};
       factor[r][half] = p.scale;
     }
-  const TileRange tiles = tiles_of_keys(first, Tiling::kRows, Tiling::kColumns, p.head.tokens);
+  const TileRange tiles =
+      tiles_of_keys(first, Tiling::kRows, Tiling::kColumns, p.head.tokens, p.head.window);
   load_tile<Tiling, Tiling::kRows>(lane, p.head, p.q, first, q);
   load_tile<Tiling, Tiling::kRows>(lane, p.head, p.dout, first, dout);
-  load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.k, 0, k);
-  load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.v, 0, v);
+  load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.k, tiles.first * Tiling::kColumns, k);
+  load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.v, tiles.first * Tiling::kColumns, v);
 #pragma unroll 1
   for (Index t = tiles.first; t < tiles.end; ++t) {
     const WarpTile tile = warp_tile<Tiling>(lane, p.head.tokens, first, t);
-    const bool sees = tile.rows > 0 && tile.first_row + Tiling::kRowsOfWarp > 0;
+    const bool sees = sees_keys<Tiling>(tile, p.head.window);
     const bool more = t + 1 < tiles.end;
     lane.wait_copies();
     lane.barrier();
@@ -255,6 +286,7 @@ DOS_DEVICE void backward_queries_block(const Lane& lane, const BackwardHead<type
     lane.barrier();
     if (more) load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.v, (t + 1) * Tiling::kColumns, v);
     if (sees) {
+      hide_keys<Tiling>(lane, tile, p.head.window, scores);
       softmax_backward<Tiling>(
           lane, tile, p.scale, [](int row, int column) { return column > row; },
           [&](int r, int half, int, int) { return numbers[r][half]; }, scores, products);
@@ -266,21 +298,28 @@ DOS_DEVICE void backward_queries_block(const Lane& lane, const BackwardHead<type
   store_rows<Tiling>(lane, p.head, p.dq, first, factor, dq);
 }
 
-/// A tile of queries, their gradients, and their two numbers each.
+/// A tile of queries of head number `member` of the group, their gradients, and their two numbers
+/// each.
 template <class Tiling, class Lane>
-DOS_DEVICE void load_queries(const Lane& lane, const BackwardHead<typename Tiling::T>& p, Index t,
-                             typename Tiling::T* q, typename Tiling::T* dout, float* numbers) {
+DOS_DEVICE void load_queries(const Lane& lane, const BackwardHead<typename Tiling::T>& p,
+                             int member, Index t, typename Tiling::T* q, typename Tiling::T* dout,
+                             float* numbers) {
   const Index first = t * Tiling::kColumns;
-  load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.q, first, q);
-  load_tile<Tiling, Tiling::kColumns>(lane, p.head, p.dout, first, dout);
+  const Index column = Index{member} * p.head.size;
+  const float* logsumexp = p.logsumexp + member * p.head.tokens;
+  const float* delta = p.delta + member * p.head.tokens;
+  load_tile<Tiling, Tiling::kColumns>(lane, p.head, {p.q.elements + column, p.q.stride}, first, q);
+  load_tile<Tiling, Tiling::kColumns>(lane, p.head, {p.dout.elements + column, p.dout.stride},
+                                      first, dout);
   for (int i = lane.thread(); i < Tiling::kColumns; i += Tiling::kThreads) {
     const bool there = first + i < p.head.tokens;
-    numbers[i] = there ? p.logsumexp[first + i] : 0.0F;
-    numbers[Tiling::kColumns + i] = there ? p.delta[first + i] : 0.0F;
+    numbers[i] = there ? logsumexp[first + i] : 0.0F;
+    numbers[Tiling::kColumns + i] = there ? delta[first + i] : 0.0F;
   }
 }
 
-/// dk and dv of keys first .. first + kRows - 1 of one head.
+/// dk and dv of keys first .. first + kRows - 1 of one head, from all heads of queries that share
+/// them, one after the other.
 template <class Tiling, class Lane>
 DOS_DEVICE void backward_keys_block(const Lane& lane, const BackwardHead<typename Tiling::T>& p,
                                     Index first, typename Tiling::T* shared) {
@@ -292,33 +331,38 @@ DOS_DEVICE void backward_keys_block(const Lane& lane, const BackwardHead<typenam
   float* numbers = exchange + Tiling::kExchange;
   float dk[Tiling::kRowTiles][Tiling::kHeadTiles][4] = {};
   float dv[Tiling::kRowTiles][Tiling::kHeadTiles][4] = {};
-  const TileRange tiles = tiles_of_queries(first, Tiling::kColumns, p.head.tokens);
+  const TileRange tiles =
+      tiles_of_queries(first, Tiling::kRows, Tiling::kColumns, p.head.tokens, p.head.window);
   load_tile<Tiling, Tiling::kRows>(lane, p.head, p.k, first, k);
   load_tile<Tiling, Tiling::kRows>(lane, p.head, p.v, first, v);
-  load_queries<Tiling>(lane, p, tiles.first, q, dout, numbers);
 #pragma unroll 1
-  for (Index t = tiles.first; t < tiles.end; ++t) {
-    const WarpTile tile = warp_tile<Tiling>(lane, p.head.tokens, first, t);
-    lane.wait_copies();
-    lane.barrier();
-    if (tile.rows > 0 && tile.first_row < Tiling::kColumns) {
-      float scores[Tiling::kRowTiles][Tiling::kColumnTiles][4] = {};
-      float products[Tiling::kRowTiles][Tiling::kColumnTiles][4] = {};
-      rows_by_rows<Tiling>(lane, k, q, scores);
-      rows_by_rows<Tiling>(lane, v, dout, products);
-      softmax_backward<Tiling>(
-          lane, tile, p.scale,
-          [&](int row, int column) { return row > column || column >= tile.columns; },
-          [&](int, int, int j, int e) {
-            const int column = 8 * j + result_place(lane.lane(), e).column;
-            return RowNumbers{numbers[column], numbers[Tiling::kColumns + column]};
-          },
-          scores, products);
-      weights_by_rows<Tiling>(lane, scores, dout, exchange, dv);
-      weights_by_rows<Tiling>(lane, products, q, exchange, dk);
+  for (int member = 0; member < p.group; ++member) {
+    load_queries<Tiling>(lane, p, member, tiles.first, q, dout, numbers);
+#pragma unroll 1
+    for (Index t = tiles.first; t < tiles.end; ++t) {
+      const WarpTile tile = warp_tile<Tiling>(lane, p.head.tokens, first, t);
+      lane.wait_copies();
+      lane.barrier();
+      if (tile.rows > 0 && tile.first_row < Tiling::kColumns) {
+        float scores[Tiling::kRowTiles][Tiling::kColumnTiles][4] = {};
+        float products[Tiling::kRowTiles][Tiling::kColumnTiles][4] = {};
+        rows_by_rows<Tiling>(lane, k, q, scores);
+        rows_by_rows<Tiling>(lane, v, dout, products);
+        hide_queries<Tiling>(lane, tile, p.head.window, scores);
+        softmax_backward<Tiling>(
+            lane, tile, p.scale,
+            [&](int row, int column) { return row > column || column >= tile.columns; },
+            [&](int, int, int j, int e) {
+              const int column = 8 * j + result_place(lane.lane(), e).column;
+              return RowNumbers{numbers[column], numbers[Tiling::kColumns + column]};
+            },
+            scores, products);
+        weights_by_rows<Tiling>(lane, scores, dout, exchange, dv);
+        weights_by_rows<Tiling>(lane, products, q, exchange, dk);
+      }
+      lane.barrier();
+      if (t + 1 < tiles.end) load_queries<Tiling>(lane, p, member, t + 1, q, dout, numbers);
     }
-    lane.barrier();
-    if (t + 1 < tiles.end) load_queries<Tiling>(lane, p, t + 1, q, dout, numbers);
   }
   float scale[Tiling::kRowTiles][2];
   float one[Tiling::kRowTiles][2];

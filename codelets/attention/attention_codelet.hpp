@@ -1,30 +1,123 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "codelets/attention/attention.hpp"
-#include "rt/submitter.hpp"
+#include "codelets/attention/attention_batched_cuda.hpp"
+#include "codelets/attention/attention_cuda.hpp"
+#include "codelets/operation.hpp"
 
 /// Causal attention of one lane; layout of the buffers in attention.hpp.
 namespace dos::codelets {
+
+inline bool is_tiled(const AttentionShape& shape) {
+  return shape.head_size <= kLargestTiledHead;
+}
 
 /// FP32 elements of the work space of one task over a lane of such sequences, whatever worker runs
 /// it. CUDA workers (`on_cuda`: there are some) need none for heads of at most kLargestTiledHead
 /// elements; for larger ones the scores of some heads, which then grow with the square of the
 /// tokens.
-Index attention_task_workspace(const AttentionShape& shape, DType type, bool on_cuda);
+inline Index attention_task_workspace(const AttentionShape& shape, DType type, bool on_cuda) {
+  const Index on_cpu = attention_workspace(shape, type);
+  if (!on_cuda || is_tiled(shape)) return on_cpu;
+  return std::max(on_cpu, attention_score_bytes(shape) / size_of(DType::kF32));
+}
 
-const rt::Codelet& attention_forward_codelet(DType type);
-const rt::Codelet& attention_backward_codelet(DType type);
+inline AttentionScores scores_in(std::span<float> workspace) {
+  return {workspace.data(), static_cast<Index>(workspace.size_bytes())};
+}
 
-void submit_attention_forward(rt::Submitter& submitter, const AttentionShape& shape,
-                              const rt::Handle& qkv, const rt::Handle& out,
-                              const rt::Handle& logsumexp, const rt::Handle& workspace,
-                              const rt::TaskOptions& options);
+/// `products`: matrix products over the scores of a head that a token sees.
+inline rt::Work attention_work(const AttentionShape& shape, double products) {
+  const Index reach =
+      shape.window != 0 && shape.window < shape.tokens ? shape.window : shape.tokens;
+  const double seen = 0.5 * static_cast<double>(reach) * static_cast<double>(reach + 1) +
+                      static_cast<double>(reach) * static_cast<double>(shape.tokens - reach);
+  const double scores = static_cast<double>(shape.sequences * shape.heads) * seen;
+  // Two sizes in one number; where the second is 0, the first.
+  const auto both = [](Index first, Index second) { return first + (second << 32); };
+  return {products * 2 * scores * static_cast<double>(shape.head_size),
+          {shape.sequences, both(shape.tokens, reach == shape.tokens ? 0 : reach),
+           both(shape.heads, shape.group() == 1 ? 0 : shape.key_heads()), shape.head_size}};
+}
 
-void submit_attention_backward(rt::Submitter& submitter, const AttentionShape& shape,
-                               const rt::Handle& qkv, const rt::Handle& out,
-                               const rt::Handle& logsumexp, const rt::Handle& dout,
-                               const rt::Handle& dqkv, const rt::Handle& workspace,
-                               const rt::TaskOptions& options);
+inline void require_attention_sizes(const AttentionShape& shape, Index qkv, Index out) {
+  const Index tokens = shape.sequences * shape.tokens;
+  require(shape.kv_heads == 0 || shape.heads % shape.kv_heads == 0,
+          "heads that share heads of keys evenly");
+  require(qkv == tokens * shape.qkv_width(), "queries, keys and values of every token");
+  require(out == tokens * shape.width(), "results of every token");
+}
+
+struct AttentionForward : Operation {
+  static constexpr Symbol kSymbol{"attention_forward", 1};
+  using Variants = ByActivation;
+  using Args = AttentionShape;
+  template <class As>
+  struct Buffers {
+    Reads<As, Activation> qkv;
+    Writes<As, Activation> out;
+    Writes<As, float> logsumexp;
+    WorkSpace<As, float> workspace;  ///< of attention_task_workspace()
+  };
+
+  static void check(const Buffers<AtSubmission>& b, const Args& shape) {
+    require_attention_sizes(shape, b.qkv.count(), b.out.count());
+  }
+  static rt::Work work(const Buffers<AtSubmission>& /*b*/, const Args& shape) {
+    return attention_work(shape, 2);
+  }
+  template <simd::Isa kIsa>
+  static void cpu(const auto& task) {
+    attention_forward_cpu<kIsa>(task.args, task.qkv.data(), task.out.data(), task.logsumexp.data(),
+                                task.workspace.data());
+  }
+  static auto cuda(const CudaContext& context, const auto& task) {
+    const auto start = [&](auto* kernel, const auto&... scores) {
+      return kernel(context, type_of(task.qkv), task.args, task.qkv.data(), task.out.data(),
+                    task.logsumexp.data(), scores...);
+    };
+    return is_tiled(task.args) ? start(&attention_forward_cuda)
+                               : start(&attention_forward_batched_cuda, scores_in(task.workspace));
+  }
+};
+
+struct AttentionBackward : Operation {
+  static constexpr Symbol kSymbol{"attention_backward", 1};
+  using Variants = ByActivation;
+  using Args = AttentionShape;
+  template <class As>
+  struct Buffers {
+    Reads<As, Activation> qkv;
+    Reads<As, Activation> out;
+    Reads<As, float> logsumexp;
+    Reads<As, Activation> dout;
+    Writes<As, Activation> dqkv;
+    WorkSpace<As, float> workspace;  ///< of attention_task_workspace()
+  };
+
+  static void check(const Buffers<AtSubmission>& b, const Args& shape) {
+    require_attention_sizes(shape, b.qkv.count(), b.out.count());
+    require_attention_sizes(shape, b.dqkv.count(), b.dout.count());
+  }
+  static rt::Work work(const Buffers<AtSubmission>& /*b*/, const Args& shape) {
+    return attention_work(shape, 5);
+  }
+  template <simd::Isa kIsa>
+  static void cpu(const auto& task) {
+    attention_backward_cpu<kIsa>(task.args, task.qkv.data(), task.out.data(), task.logsumexp.data(),
+                                 task.dout.data(), task.dqkv.data(), task.workspace.data());
+  }
+  static auto cuda(const CudaContext& context, const auto& task) {
+    const auto start = [&](auto* kernel, const auto&... scores) {
+      return kernel(context, type_of(task.qkv), task.args, task.qkv.data(), task.out.data(),
+                    task.logsumexp.data(), task.dout.data(), task.dqkv.data(), scores...);
+    };
+    return is_tiled(task.args) ? start(&attention_backward_cuda)
+                               : start(&attention_backward_batched_cuda, scores_in(task.workspace));
+  }
+};
 
 }  // namespace dos::codelets

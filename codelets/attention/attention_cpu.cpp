@@ -12,22 +12,39 @@ namespace {
 
 constexpr simd::Isa kIsa = simd::Isa::DOS_ISA;
 
-/// Query rows first .. first + rows - 1 against the keys that any of them sees: 0 .. keys - 1.
+/// Query rows first .. first + rows - 1 against the keys that any of them sees: from first_key on.
 struct Tile {
   Index first;
   Index rows;
+  Index first_key;
   Index keys;
   Index stride;
+  Index window;
 
-  /// Keys that row `row` of the tile sees.
-  [[nodiscard]] Index visible(Index row) const { return first + row + 1; }
+  /// Keys up to the last one that row `row` of the tile sees.
+  [[nodiscard]] Index visible(Index row) const { return first - first_key + row + 1; }
   /// The same, up to the padding: whole vectors, so that no loop over a row has a scalar remainder.
   [[nodiscard]] Index padded(Index row) const { return attention_row_stride(visible(row)); }
+  /// Keys before the first one that it sees.
+  [[nodiscard]] Index hidden(Index row) const {
+    return window != 0 && visible(row) > window ? visible(row) - window : 0;
+  }
 };
 
-Tile tile_at(Index first, Index tokens) {
-  const Index rows = tokens - first < kAttentionRows ? tokens - first : kAttentionRows;
-  return {first, rows, first + rows, attention_row_stride(first + rows)};
+/// One head of one sequence.
+struct Head {
+  Index tokens;
+  Index size;
+  Index window;
+  float scale;
+};
+
+Tile tile_at(Index first, const Head& head) {
+  const Index left = head.tokens - first;
+  const Index rows = left < kAttentionRows ? left : kAttentionRows;
+  const Index first_key = head.window != 0 && first >= head.window ? first - head.window + 1 : 0;
+  const Index keys = first + rows - first_key;
+  return {first, rows, first_key, keys, attention_row_stride(keys), head.window};
 }
 
 /// Rows of a matrix inside a wider one.
@@ -39,41 +56,45 @@ struct Rows {
   [[nodiscard]] T* operator[](Index row) const { return first + row * stride; }
 };
 
-/// q, k and v of one head, or their gradients: [tokens, size] each, `part` elements apart in a row.
+/// q, k and v of one head, or their gradients: [tokens, size] each, in the same rows.
 template <class T>
 struct Triple {
-  T* first;
-  Index part;
+  T* queries;
+  T* keys;
+  T* values;
   Index stride;
 
-  [[nodiscard]] Rows<T> query() const { return {first, stride}; }
-  [[nodiscard]] Rows<T> key() const { return {first + part, stride}; }
-  [[nodiscard]] Rows<T> value() const { return {first + 2 * part, stride}; }
-};
-
-/// One head of one sequence.
-struct Head {
-  Index tokens;
-  Index size;
-  float scale;
+  [[nodiscard]] Rows<T> query() const { return {queries, stride}; }
+  [[nodiscard]] Rows<T> key() const { return {keys, stride}; }
+  [[nodiscard]] Rows<T> value() const { return {values, stride}; }
 };
 
 /// One head in the arrays of the whole model.
 struct Place {
   Index width;
-  Index qkv_offset;
+  Index key_width;
+  Index query_offset;
+  Index key_offset;
   Index out_offset;
   Index row_offset;
+  bool is_first;  ///< of those that share keys and values
+  bool is_last;
 
   Place(const AttentionShape& shape, Index sequence, Index head)
       : width(shape.width()),
-        qkv_offset(sequence * shape.tokens * 3 * width + head * shape.head_size),
+        key_width(shape.key_width()),
+        query_offset(sequence * shape.tokens * shape.qkv_width() + head * shape.head_size),
+        key_offset(sequence * shape.tokens * shape.qkv_width() + width +
+                   head / shape.group() * shape.head_size),
         out_offset(sequence * shape.tokens * width + head * shape.head_size),
-        row_offset((sequence * shape.heads + head) * shape.tokens) {}
+        row_offset((sequence * shape.heads + head) * shape.tokens),
+        is_first(head % shape.group() == 0),
+        is_last(head % shape.group() == shape.group() - 1) {}
 
   template <class T>
   [[nodiscard]] Triple<T> triple(T* qkv) const {
-    return {qkv + qkv_offset, width, 3 * width};
+    return {qkv + query_offset, qkv + key_offset, qkv + key_offset + key_width,
+            width + 2 * key_width};
   }
   template <class T>
   [[nodiscard]] Rows<T> rows(T* out) const {
@@ -85,7 +106,7 @@ struct Place {
 void scaled_scores(const Head& head, const Tile& tile, const Triple<const float>& qkv,
                    float* scores) {
   gemm(tile.rows, tile.keys, head.size, head.scale, {qkv.query()[tile.first], qkv.stride},
-       {qkv.key()[0], qkv.stride, CblasTrans}, 0.0F, scores, tile.stride);
+       {qkv.key()[tile.first_key], qkv.stride, CblasTrans}, 0.0F, scores, tile.stride);
 }
 
 void fill(float* first, float* last, float value) {
@@ -109,6 +130,7 @@ void softmax_numerators(const Tile& tile, float* scores, float* sums, float* log
   for (Index row = 0; row < tile.rows; ++row) {
     float* x = scores + row * tile.stride;
     const Index padded = tile.padded(row);
+    fill(x, x + tile.hidden(row), -__builtin_inff());
     fill(x + tile.visible(row), x + padded, -__builtin_inff());
     const float largest = simd::maximum(padded, x);
     sums[row] = simd::exponentials(padded, largest, x);
@@ -124,8 +146,8 @@ void forward_tile(const Head& head, const Tile& tile, const Triple<const float>&
   float* sums = workspace + kAttentionRows * tile.stride;
   scaled_scores(head, tile, qkv, scores);
   softmax_numerators(tile, scores, sums, logsumexp);
-  gemm(tile.rows, head.size, tile.keys, 1.0F, {scores, tile.stride}, {qkv.value()[0], qkv.stride},
-       0.0F, out[tile.first], out.stride);
+  gemm(tile.rows, head.size, tile.keys, 1.0F, {scores, tile.stride},
+       {qkv.value()[tile.first_key], qkv.stride}, 0.0F, out[tile.first], out.stride);
   for (Index row = 0; row < tile.rows; ++row)
     scale_row(head.size, 1.0F / sums[row], out[tile.first + row]);
 }
@@ -133,7 +155,7 @@ void forward_tile(const Head& head, const Tile& tile, const Triple<const float>&
 void forward_head(const Head& head, const Triple<const float>& qkv, const Rows<float>& out,
                   float* logsumexp, float* workspace) {
   for (Index first = 0; first < head.tokens; first += kAttentionRows)
-    forward_tile(head, tile_at(first, head.tokens), qkv, out, logsumexp, workspace);
+    forward_tile(head, tile_at(first, head), qkv, out, logsumexp, workspace);
 }
 
 /// scores -> p = e^(score - logsumexp); dp -> scale * p * (dp - delta): the gradient of q k^T.
@@ -152,6 +174,7 @@ struct HeadGradients {
   Rows<const float> out;
   Rows<const float> dout;
   Triple<float> dqkv;
+  bool adds;  ///< to the gradients of keys and values
 };
 
 void softmax_backward(const Head& head, const Tile& tile, const HeadGradients& g,
@@ -161,6 +184,7 @@ void softmax_backward(const Head& head, const Tile& tile, const HeadGradients& g
     const Index padded = tile.padded(row);
     float* p = scores + row * tile.stride;
     float* ds = dp + row * tile.stride;
+    fill(p, p + tile.hidden(row), -__builtin_inff());
     fill(p + tile.visible(row), p + padded, -__builtin_inff());
     fill(ds + tile.keys, ds + tile.stride, 0);
     const float delta = dot(head.size, g.dout[token], g.out[token]);
@@ -179,23 +203,31 @@ void backward_tile(const Head& head, const Tile& tile, const Triple<const float>
   const Rows<float> dquery = g.dqkv.query();
   scaled_scores(head, tile, qkv, p);
   gemm(tile.rows, tile.keys, head.size, 1.0F, {g.dout[tile.first], g.dout.stride},
-       {qkv.value()[0], qkv.stride, CblasTrans}, 0.0F, ds, tile.stride);
+       {qkv.value()[tile.first_key], qkv.stride, CblasTrans}, 0.0F, ds, tile.stride);
   softmax_backward(head, tile, g, logsumexp, p, ds);
-  // The last tile comes first: it covers every key and overwrites what dqkv held.
-  const float beta = tile.keys == head.tokens ? 0.0F : 1.0F;
+  // The last tile comes first: if it covers every key, it overwrites what dqkv held.
+  const float beta = !g.adds && tile.keys == head.tokens ? 0.0F : 1.0F;
   gemm(tile.keys, head.size, tile.rows, 1.0F, {p, tile.stride, CblasTrans},
-       {g.dout[tile.first], g.dout.stride}, beta, dvalue[0], dvalue.stride);
+       {g.dout[tile.first], g.dout.stride}, beta, dvalue[tile.first_key], dvalue.stride);
   gemm(tile.keys, head.size, tile.rows, 1.0F, {ds, tile.stride, CblasTrans},
-       {qkv.query()[tile.first], qkv.stride}, beta, dkey[0], dkey.stride);
-  gemm(tile.rows, head.size, tile.keys, 1.0F, {ds, tile.stride}, {qkv.key()[0], qkv.stride}, 0.0F,
-       dquery[tile.first], dquery.stride);
+       {qkv.query()[tile.first], qkv.stride}, beta, dkey[tile.first_key], dkey.stride);
+  gemm(tile.rows, head.size, tile.keys, 1.0F, {ds, tile.stride},
+       {qkv.key()[tile.first_key], qkv.stride}, 0.0F, dquery[tile.first], dquery.stride);
 }
 
 void backward_head(const Head& head, const Triple<const float>& qkv, const float* logsumexp,
-                   const HeadGradients& g, float* workspace) {
+                   HeadGradients g, float* workspace) {
+  // With a window no tile covers every key.
+  if (!g.adds && head.window != 0 && head.window < head.tokens) {
+    for (Index token = 0; token < head.tokens; ++token) {
+      fill(g.dqkv.key()[token], g.dqkv.key()[token] + head.size, 0);
+      fill(g.dqkv.value()[token], g.dqkv.value()[token] + head.size, 0);
+    }
+    g.adds = true;
+  }
   const Index tiles = (head.tokens + kAttentionRows - 1) / kAttentionRows;
   for (Index tile = tiles - 1; tile >= 0; --tile)
-    backward_tile(head, tile_at(tile * kAttentionRows, head.tokens), qkv, logsumexp, g, workspace);
+    backward_tile(head, tile_at(tile * kAttentionRows, head), qkv, logsumexp, g, workspace);
 }
 
 /// A head's copies in FP32, behind the tiles of the work space: rows without gaps.
@@ -206,11 +238,16 @@ struct Widened {
   Rows<float> dout;
 
   Widened(const AttentionShape& shape, float* workspace)
-      : qkv{workspace + attention_workspace(shape, DType::kF32), shape.head_size,
-            3 * shape.head_size},
-        dqkv{qkv.first + 3 * shape.tokens * shape.head_size, shape.head_size, 3 * shape.head_size},
-        out{dqkv.first + 3 * shape.tokens * shape.head_size, shape.head_size},
+      : qkv(triple(shape, workspace + attention_workspace(shape, DType::kF32))),
+        dqkv(triple(shape, qkv.queries + 3 * shape.tokens * shape.head_size)),
+        out{dqkv.queries + 3 * shape.tokens * shape.head_size, shape.head_size},
         dout{out.first + shape.tokens * shape.head_size, shape.head_size} {}
+
+ private:
+  static Triple<float> triple(const AttentionShape& shape, float* first) {
+    const Index size = shape.head_size;
+    return {first, first + size, first + 2 * size, 3 * size};
+  }
 };
 
 template <class From, class To>
@@ -223,15 +260,17 @@ void copy(const Head& head, const Rows<From>& from, const Rows<To>& to) {
   }
 }
 
+/// With keys and values if `all`.
 template <class From, class To>
-void copy(const Head& head, const Triple<From>& from, const Triple<To>& to) {
+void copy(const Head& head, bool all, const Triple<From>& from, const Triple<To>& to) {
   copy(head, from.query(), to.query());
+  if (!all) return;
   copy(head, from.key(), to.key());
   copy(head, from.value(), to.value());
 }
 
 Triple<const float> as_const(const Triple<float>& t) {
-  return {t.first, t.part, t.stride};
+  return {t.queries, t.keys, t.values, t.stride};
 }
 Rows<const float> as_const(const Rows<float>& rows) {
   return {rows.first, rows.stride};
@@ -240,7 +279,7 @@ Rows<const float> as_const(const Rows<float>& rows) {
 /// Calls compute(head, place) for every head of every sequence.
 template <class Compute>
 void for_each_head(const AttentionShape& shape, const Compute& compute) {
-  const Head head{shape.tokens, shape.head_size,
+  const Head head{shape.tokens, shape.head_size, shape.window,
                   1.0F / __builtin_sqrtf(static_cast<float>(shape.head_size))};
   for (Index sequence = 0; sequence < shape.sequences; ++sequence)
     for (Index h = 0; h < shape.heads; ++h) compute(head, Place(shape, sequence, h));
@@ -257,7 +296,7 @@ void attention_forward_cpu(const AttentionShape& shape, const T* qkv, T* out, fl
       forward_head(head, place.triple(qkv), place.rows(out), row_sums, workspace);
     } else {
       const Widened fp32(shape, workspace);
-      copy(head, place.triple(qkv), fp32.qkv);
+      copy(head, place.is_first, place.triple(qkv), fp32.qkv);
       forward_head(head, as_const(fp32.qkv), fp32.out, row_sums, workspace);
       copy(head, fp32.out, place.rows(out));
     }
@@ -271,15 +310,18 @@ void attention_backward_cpu(const AttentionShape& shape, const T* qkv, const T* 
     const float* row_sums = logsumexp + place.row_offset;
     if constexpr (!simd::kIsRounded<T>) {
       backward_head(head, place.triple(qkv), row_sums,
-                    {place.rows(out), place.rows(dout), place.triple(dqkv)}, workspace);
+                    {place.rows(out), place.rows(dout), place.triple(dqkv), !place.is_first},
+                    workspace);
     } else {
       const Widened fp32(shape, workspace);
-      copy(head, place.triple(qkv), fp32.qkv);
+      copy(head, place.is_first, place.triple(qkv), fp32.qkv);
       copy(head, place.rows(out), fp32.out);
       copy(head, place.rows(dout), fp32.dout);
       backward_head(head, as_const(fp32.qkv), row_sums,
-                    {as_const(fp32.out), as_const(fp32.dout), fp32.dqkv}, workspace);
-      copy(head, fp32.dqkv, place.triple(dqkv));
+                    {as_const(fp32.out), as_const(fp32.dout), fp32.dqkv, !place.is_first},
+                    workspace);
+      // The gradients of keys and values are whole after the last head that shares them.
+      copy(head, place.is_last, fp32.dqkv, place.triple(dqkv));
     }
   });
 }

@@ -96,8 +96,11 @@ __global__ void __launch_bounds__(Tiling::kThreads)
                         place.first_row, reinterpret_cast<typename Tiling::T*>(shared_memory));
 }
 
+/// Blocks of queries_kernel that a processor's registers should hold.
+constexpr int kBlocksOfQueries = 3;
+
 template <class Tiling>
-__global__ void __launch_bounds__(Tiling::kThreads)
+__global__ void __launch_bounds__(Tiling::kThreads, kBlocksOfQueries)
     queries_kernel(Launch launch, BackwardArrays<typename Tiling::T> arrays) {
   const BlockPlace place =
       block_place(blockIdx.x, launch.heads, launch.shape.tokens, Tiling::kRows, true);
@@ -110,12 +113,14 @@ __global__ void __launch_bounds__(Tiling::kThreads)
 template <class Tiling>
 __global__ void __launch_bounds__(Tiling::kThreads)
     keys_kernel(Launch launch, BackwardArrays<typename Tiling::T> arrays) {
+  const Index group = launch.shape.group();
   const BlockPlace place =
-      block_place(blockIdx.x, launch.heads, launch.shape.tokens, Tiling::kRows, false);
-  backward_keys_block<Tiling>(
-      Lane{},
-      head_of(launch.shape, launch.words, launch.scale, arrays, launch.first_head + place.head),
-      place.first_row, reinterpret_cast<typename Tiling::T*>(shared_memory));
+      block_place(blockIdx.x, launch.heads / group, launch.shape.tokens, Tiling::kRows, false);
+  backward_keys_block<Tiling>(Lane{},
+                              head_of(launch.shape, launch.words, launch.scale, arrays,
+                                      launch.first_head + place.head * group),
+                              place.first_row,
+                              reinterpret_cast<typename Tiling::T*>(shared_memory));
 }
 
 /// Lanes that share a row of out.
@@ -153,10 +158,11 @@ __global__ void __launch_bounds__(cuda::kThreads)
   }
 }
 
+/// `heads`: of which each block has a part of the rows.
 template <class Kernel, class Arrays>
-const char* start(Kernel kernel, const CudaContext& context, const Launch& launch, Index rows,
-                  int threads, Index shared, const Arrays& arrays) {
-  const Index blocks = ceil_div(launch.shape.tokens, rows) * launch.heads;
+const char* start(Kernel kernel, const CudaContext& context, const Launch& launch, Index heads,
+                  Index rows, int threads, Index shared, const Arrays& arrays) {
+  const Index blocks = ceil_div(launch.shape.tokens, rows) * heads;
   if (blocks > INT_MAX) return "more blocks of attention than a launch has";
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(shared));
@@ -168,19 +174,19 @@ const char* start(Kernel kernel, const CudaContext& context, const Launch& launc
 template <class Tiling>
 const char* forward(const CudaContext& context, const Launch& launch,
                     const ForwardArrays<typename Tiling::T>& arrays) {
-  return start(&forward_kernel<Tiling>, context, launch, Tiling::kRows, Tiling::kThreads,
-               forward_shared_bytes<Tiling>(), arrays);
+  return start(&forward_kernel<Tiling>, context, launch, launch.heads, Tiling::kRows,
+               Tiling::kThreads, forward_shared_bytes<Tiling>(), arrays);
 }
 
 template <class Tiling>
 const char* backward(const CudaContext& context, const Launch& launch,
                      const BackwardArrays<typename Tiling::T>& arrays) {
   constexpr Index kShared = backward_shared_bytes<Tiling>();
-  const char* fault = start(&queries_kernel<Tiling>, context, launch, Tiling::kRows,
+  const char* fault = start(&queries_kernel<Tiling>, context, launch, launch.heads, Tiling::kRows,
                             Tiling::kThreads, kShared, arrays);
   if (fault != nullptr) return fault;
-  return start(&keys_kernel<Tiling>, context, launch, Tiling::kRows, Tiling::kThreads, kShared,
-               arrays);
+  return start(&keys_kernel<Tiling>, context, launch, launch.heads / launch.shape.group(),
+               Tiling::kRows, Tiling::kThreads, kShared, arrays);
 }
 
 template <class T, class... Arrays>
@@ -219,7 +225,10 @@ const char* attention_backward_cuda(const CudaContext& context, DType type,
                                     const float* logsumexp, const void* dout, void* dqkv) {
   if (is_empty(shape)) return nullptr;
   if (shape.head_size > kLargestTiledHead) return kHeadTooLarge;
-  const Index at_a_time = context.workspace_bytes / (shape.tokens * Index{sizeof(float)});
+  // Whole groups of heads, as they share gradients.
+  const Index group = shape.group();
+  const Index at_a_time =
+      context.workspace_bytes / (shape.tokens * Index{sizeof(float)}) / group * group;
   if (at_a_time == 0) return kWorkspaceTooSmall;
   auto* delta = static_cast<float*>(context.workspace);
   return cuda::with_element(type, [&]<class T>(T) {

@@ -3,7 +3,7 @@
 
 #include "codelets/attention/attention.hpp"
 #include "codelets/cuda/compiled.hpp"
-#include "codelets/cuda/workspace.hpp"
+#include "codelets/cuda/context.hpp"
 
 namespace dos::codelets {
 
@@ -21,7 +21,8 @@ const char* attention_forward_cuda(const CudaContext& context, DType type,
                                    float* logsumexp);
 
 /// attention_backward_cpu (attention.hpp). The context's workspace holds 4 bytes a token and head;
-/// if they do not all fit, the heads are worked on in several launches.
+/// if they do not all fit, the heads are worked on in several launches, those that share keys and
+/// values in one.
 const char* attention_backward_cuda(const CudaContext& context, DType type,
                                     const AttentionShape& shape, const void* qkv, const void* out,
                                     const float* logsumexp, const void* dout, void* dqkv);

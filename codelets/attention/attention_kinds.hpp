@@ -47,21 +47,18 @@ struct BackwardArrays {
 };
 
 DOS_HD static HeadSize head_size_of(const AttentionShape& shape, bool words) {
-  return {shape.tokens, static_cast<int>(shape.head_size), words};
+  const bool all = shape.window == 0 || shape.window >= shape.tokens;
+  return {shape.tokens, static_cast<int>(shape.head_size), words,
+          all ? kNoWindow : static_cast<int>(shape.window)};
 }
 
 template <class T>
 DOS_DEVICE ForwardHead<T> head_of(const AttentionShape& shape, bool words, float scale,
                                   const ForwardArrays<T>& a, Index head) {
   const HeadOffsets at = head_offsets(shape, head);
-  const Index stride = 3 * at.width;
-  const T* q = a.qkv + at.qkv;
-  return {head_size_of(shape, words),
-          scale,
-          {q, stride},
-          {q + at.width, stride},
-          {q + 2 * at.width, stride},
-          {a.out + at.out, at.width},
+  return {head_size_of(shape, words),    scale,
+          {a.qkv + at.query, at.stride}, {a.qkv + at.key, at.stride},
+          {a.qkv + at.value, at.stride}, {a.out + at.out, at.width},
           a.logsumexp + at.row};
 }
 
@@ -69,20 +66,12 @@ template <class T>
 DOS_DEVICE BackwardHead<T> head_of(const AttentionShape& shape, bool words, float scale,
                                    const BackwardArrays<T>& a, Index head) {
   const HeadOffsets at = head_offsets(shape, head);
-  const Index stride = 3 * at.width;
-  const T* q = a.qkv + at.qkv;
-  T* dq = a.dqkv + at.qkv;
-  return {head_size_of(shape, words),
-          scale,
-          {q, stride},
-          {q + at.width, stride},
-          {q + 2 * at.width, stride},
-          {a.dout + at.out, at.width},
-          a.logsumexp + at.row,
-          a.delta + (head - a.first_head) * shape.tokens,
-          {dq, stride},
-          {dq + at.width, stride},
-          {dq + 2 * at.width, stride}};
+  return {head_size_of(shape, words),     scale,
+          {a.qkv + at.query, at.stride},  {a.qkv + at.key, at.stride},
+          {a.qkv + at.value, at.stride},  {a.dout + at.out, at.width},
+          a.logsumexp + at.row,           a.delta + (head - a.first_head) * shape.tokens,
+          {a.dqkv + at.query, at.stride}, {a.dqkv + at.key, at.stride},
+          {a.dqkv + at.value, at.stride}, static_cast<int>(shape.group())};
 }
 
 }  // namespace dos::codelets::attention

@@ -34,6 +34,7 @@ struct HeadSize {
   Index tokens;
   int size;
   bool words;  ///< every row of every array starts on a multiple of 16 bytes
+  int window;  ///< AttentionShape's; kNoWindow where it hides nothing
 };
 
 /// Rows first .. first + kRows - 1 to a tile in shared memory; zeros where there is nothing.

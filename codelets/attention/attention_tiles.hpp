@@ -66,14 +66,6 @@ struct Place {
   int row;
   int column;
 };
-/// of the [16, 16] left factor, i < 8
-DOS_HD constexpr Place left_place(int lane, int i) {
-  return {lane / 4 + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4)};
-}
-/// of the [16, 8] right factor, i < 4
-DOS_HD constexpr Place right_place(int lane, int i) {
-  return {lane % 4 * 2 + i % 2 + 8 * (i / 2), lane / 4};
-}
 /// of the [16, 8] result, i < 4
 DOS_HD constexpr Place result_place(int lane, int i) {
   return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2};
@@ -97,14 +89,22 @@ struct TileRange {
   Index end;
 };
 
+/// What a window is where there is none: more than any tile is away from another.
+inline constexpr int kNoWindow = 1 << 30;
+
 /// Tiles of keys that queries first .. first + rows - 1 see any of.
-DOS_HD constexpr TileRange tiles_of_keys(Index first, Index rows, Index columns, Index tokens) {
+DOS_HD constexpr TileRange tiles_of_keys(Index first, Index rows, Index columns, Index tokens,
+                                         Index window) {
   const Index last = first + rows < tokens ? first + rows : tokens;
-  return {0, (last + columns - 1) / columns};
+  const Index first_key = first >= window ? first - window + 1 : 0;
+  return {first_key / columns, (last + columns - 1) / columns};
 }
 /// Tiles of queries that see any of the keys first .. first + rows - 1.
-DOS_HD constexpr TileRange tiles_of_queries(Index first, Index columns, Index tokens) {
-  return {first / columns, (tokens + columns - 1) / columns};
+DOS_HD constexpr TileRange tiles_of_queries(Index first, Index rows, Index columns, Index tokens,
+                                            Index window) {
+  const Index behind = first + rows - 1 + window;
+  const Index last = behind < tokens ? behind : tokens;
+  return {first / columns, (last + columns - 1) / columns};
 }
 
 /// Which part of the work a block has. Blocks with the most tiles start first: those of the last
@@ -120,18 +120,30 @@ DOS_HD constexpr BlockPlace block_place(Index block, Index heads, Index tokens, 
   return {block % heads, (last_first ? tiles - 1 - tile : tile) * rows};
 }
 
-/// Where head number `head` (sequence * heads + head) lies.
+/// Where head number `head` (sequence * heads + head) of the queries lies, and the one of keys and
+/// values that it meets.
 struct HeadOffsets {
-  Index qkv;
+  Index query;
+  Index key;
+  Index value;
   Index out;
   Index row;
-  Index width;
+  Index width;   ///< of a row of out
+  Index stride;  ///< of a row of qkv
 };
 DOS_HD constexpr HeadOffsets head_offsets(const AttentionShape& shape, Index head) {
-  const Index width = shape.heads * shape.head_size;
+  const Index width = shape.width();
+  const Index stride = shape.qkv_width();
   const Index token = head / shape.heads * shape.tokens;
-  const Index column = head % shape.heads * shape.head_size;
-  return {token * 3 * width + column, token * width + column, head * shape.tokens, width};
+  const Index number = head % shape.heads;
+  const Index key = token * stride + width + number / shape.group() * shape.head_size;
+  return {token * stride + number * shape.head_size,
+          key,
+          key + shape.key_width(),
+          token * width + number * shape.head_size,
+          head * shape.tokens,
+          width,
+          stride};
 }
 
 }  // namespace dos::codelets::attention

@@ -2,34 +2,47 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/types.hpp"
+#include "codelets/cuda/context.hpp"
 #include "codelets/simd/isa.hpp"
 
 namespace dos::codelets {
 
-/// Rows first_row .. first_row + rows - 1 of a lane's [sequences * context, vocabulary] logits.
-/// Row r belongs to token r % context of sequence r / context; its target is the following token,
-/// tokens[sequence, context + 1].
+/// Some rows of the logits of a lane, whose tokens are [sequences, context + 1]. Row r of the lane
+/// predicts, from token r % context of sequence r / context, the token behind it.
 struct CrossEntropyRows {
-  Index first_row;
-  Index rows;
-  Index context;
-  Index vocabulary;
-  Index stride;  ///< elements from the start of one row of logits to the next; what lies behind a
-                 ///< row's vocabulary is neither read nor written
+  Index first_row;   ///< the first row given, counted from the lane's first
+  Index rows;        ///< how many are given
+  Index context;     ///< rows a sequence
+  Index vocabulary;  ///< logits a row
+  Index stride;      ///< elements from one row to the next; what lies between is not touched
 };
 
-/// Adds the rows' summed negative log-likelihood (nats) to *loss. `logits` points to first_row; T
-/// is float or BF16.
+/// Given: logits [rows, vocabulary], float or BF16, from first_row on; the lane's tokens. Adds the
+/// rows' negative log-likelihoods, in nats, to *loss.
 template <simd::Isa, class T>
 void cross_entropy_forward_cpu(const CrossEntropyRows& shape, const T* logits,
                                const std::int32_t* tokens, double* loss);
 
-/// The same, and replaces logits by scale * d(sum of losses)/d(logits) = scale * (softmax -
-/// onehot).
+/// The same, and each row becomes scale * (its softmax - 1 at its target): the gradient of scale *
+/// the sum of losses.
 template <simd::Isa, class T>
 void cross_entropy_forward_backward_cpu(const CrossEntropyRows& shape, float scale, T* logits,
                                         const std::int32_t* tokens, double* loss);
+
+/// On a GPU (cuda/context.hpp).
+const char* cross_entropy_forward_cuda(const CudaContext& context, DType type,
+                                       const CrossEntropyRows& shape, const void* logits,
+                                       const std::int32_t* tokens, double* loss);
+const char* cross_entropy_forward_backward_cuda(const CudaContext& context, DType type,
+                                                const CrossEntropyRows& shape, float scale,
+                                                void* logits, const std::int32_t* tokens,
+                                                double* loss);
+
+/// *mean = (sum of the lanes' losses, in the order given) / tokens; the losses become 0.
+const char* mean_loss_cuda(const CudaContext& context, std::span<double* const> lane_losses,
+                           Index tokens, double* mean);
 
 }  // namespace dos::codelets

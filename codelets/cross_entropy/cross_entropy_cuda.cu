@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codelets/cross_entropy/cross_entropy_cuda.hpp"
+#include "codelets/cross_entropy/cross_entropy.hpp"
 
 #include "codelets/cuda/exponential.cuh"
 #include "codelets/cuda/ordered_sum.hpp"
@@ -151,7 +151,8 @@ __global__ void __launch_bounds__(kThreads)
 
 /// Adds a batch of losses to *mean and empties them; the last one divides.
 __global__ void __launch_bounds__(kMostScalars)
-    take_losses(ScalarAddresses losses, bool first, bool last, double tokens, double* mean) {
+    take_losses(ScalarAddresses<double> losses, bool first, bool last, double tokens,
+                double* mean) {
   __shared__ double value[kMostScalars];
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < losses.count) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "codelets/cuda/context.hpp"
 #include "codelets/cuda/pack.cuh"
-#include "codelets/cuda/workspace.hpp"
 
 /// Sums over the rows of a matrix, one for each column, in an order that depends on sizes alone:
 /// blocks sum parts of the rows, then a second kernel adds up the parts.

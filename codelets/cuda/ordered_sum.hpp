@@ -10,14 +10,16 @@ namespace dos::codelets::cuda {
 /// Addresses of single numbers that lie in buffers of their own, as many as one launch takes: they
 /// travel as its arguments (4 KiB at most).
 inline constexpr Index kMostScalars = 256;
+template <class T>
 struct ScalarAddresses {
-  double* at[kMostScalars];
+  T* at[kMostScalars];
   int count;
 };
 
 /// The `batch`-th batch of addresses.
-inline ScalarAddresses scalar_batch(std::span<double* const> all, Index batch) {
-  ScalarAddresses result{};
+template <class T>
+ScalarAddresses<T> scalar_batch(std::span<T* const> all, Index batch) {
+  ScalarAddresses<T> result{};
   const Index first = batch * kMostScalars;
   const Index left = std::ssize(all) - first;
   result.count = static_cast<int>(left < kMostScalars ? left : kMostScalars);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codelets/cuda/launch.cuh"
+#include "codelets/cuda/kernel_launch.cuh"
 
 namespace dos::codelets::cuda {
 

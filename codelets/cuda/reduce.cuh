@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "codelets/cuda/launch.cuh"
+#include "codelets/cuda/kernel_launch.cuh"
 
 /// Sums and maxima over threads in an order that does not depend on timing.
 namespace dos::codelets::cuda {

@@ -75,8 +75,12 @@ void embedding_forward_cpu(const EmbeddingShape& shape, const std::int32_t* toke
     for (Index position = 0; position < shape.context; ++position) {
       const Index token = tokens[sequence * (shape.context + 1) + position];
       const T* __restrict a = token_table.row(token);
-      const T* __restrict b = position_table.row(position);
       T* __restrict out = y + (sequence * shape.context + position) * shape.width;
+      if (position_table.blocking.rows == 0) {
+        __builtin_memcpy(out, a, sizeof(T) * static_cast<std::size_t>(shape.width));
+        continue;
+      }
+      const T* __restrict b = position_table.row(position);
 #pragma omp simd
       for (Index i = 0; i < shape.width; ++i) simd::put(out + i, to_float(a[i]) + to_float(b[i]));
     }
@@ -85,7 +89,10 @@ void embedding_forward_cpu(const EmbeddingShape& shape, const std::int32_t* toke
 
 template <simd::Isa, class T, class G>
 void embedding_backward_token_cpu(const EmbeddingShape& shape, const TableBlock& block,
-                                  const std::int32_t* tokens, const T* dy, G* dtable) {
+                                  const std::int32_t* tokens, const T* dy, bool accumulate,
+                                  G* dtable) {
+  if (!accumulate)
+    __builtin_memset(dtable, 0, sizeof(G) * static_cast<std::size_t>(block.rows * shape.width));
   if constexpr (!simd::kIsRounded<G>) {
     for (Index at = 0; at < shape.sequences * shape.context; ++at) {
       const Index row = tokens[at + at / shape.context] - block.first_row;
@@ -128,11 +135,11 @@ template void embedding_forward_cpu<kIsa, BF16>(const EmbeddingShape&, const std
                                                 RowBlocks<const BF16>, RowBlocks<const BF16>,
                                                 BF16*);
 template void embedding_backward_token_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
-                                                 const std::int32_t*, const float*, float*);
+                                                 const std::int32_t*, const float*, bool, float*);
 template void embedding_backward_token_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
-                                                 const std::int32_t*, const BF16*, float*);
+                                                 const std::int32_t*, const BF16*, bool, float*);
 template void embedding_backward_token_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
-                                                 const std::int32_t*, const BF16*, BF16*);
+                                                 const std::int32_t*, const BF16*, bool, BF16*);
 template void embedding_backward_position_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,
                                                     const float*, bool, float*);
 template void embedding_backward_position_cpu<kIsa>(const EmbeddingShape&, const TableBlock&,

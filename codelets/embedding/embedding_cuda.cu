@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codelets/embedding/embedding_cuda.hpp"
+#include "codelets/embedding/embedding.hpp"
 
 #include <climits>
 
@@ -30,14 +30,15 @@ __global__ void __launch_bounds__(kThreads)
   const Index lane = threadIdx.x % kWarp;
   for (Index i = global_thread() / kWarp; i < count; i += global_threads() / kWarp) {
     const T* a = find_row<T>(token_table, tokens[token_index(shape, i)], shape.width);
+    const bool has_positions = position_table.rows_per_block != 0;
     const T* b = find_row<T>(position_table, i % shape.context, shape.width);
-    if (a == nullptr || b == nullptr) continue;
+    if (a == nullptr || (has_positions && b == nullptr)) continue;
     for (Index column = lane * kPack; column < shape.width; column += kWarp * kPack) {
       const Index left = shape.width - column;
       Pack<T> first;
-      Pack<T> second;
+      Pack<T> second{};
       first.load(a + column, left, words);
-      second.load(b + column, left, words);
+      if (has_positions) second.load(b + column, left, words);
 #pragma unroll
       for (Index k = 0; k < kPack; ++k) first.set(k, first.get(k) + second.get(k));
       first.store(y + i * shape.width + column, left, words);
@@ -149,7 +150,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-bool blocks_aligned(const CudaTable& table) {
+bool blocks_aligned(const RowBlocks<const void>& table) {
   bool all = true;
   for (Index b = 0; b < table.blocking.count(); ++b) all = all && aligned(table.blocks[b]);
   return all;
@@ -181,14 +182,15 @@ const char* launch_backward_token(const CudaContext& context, const EmbeddingSha
 
 const char* embedding_forward_cuda(const CudaContext& context, DType type,
                                    const EmbeddingShape& shape, const std::int32_t* tokens,
-                                   const CudaTable& token_table, const CudaTable& position_table,
-                                   void* y) {
+                                   const RowBlocks<const void>& token_table,
+                                   const RowBlocks<const void>& position_table, void* y) {
   if (activations(shape) == 0 || shape.width == 0) return nullptr;
   return with_element(type, [&]<class T>(T) {
     const bool words =
         in_words<T>(shape, y, y) && blocks_aligned(token_table) && blocks_aligned(position_table);
+    const Index positions = table_batches(position_table.blocking);
     for (Index t = 0; t < table_batches(token_table.blocking); ++t)
-      for (Index p = 0; p < table_batches(position_table.blocking); ++p)
+      for (Index p = 0; p == 0 || p < positions; ++p)
         forward<T>
             <<<blocks_for(activations(shape), kThreads / kWarp), kThreads, 0, context.stream>>>(
                 shape, words, tokens, table_batch(token_table.blocking, token_table.blocks, t),
@@ -200,7 +202,11 @@ const char* embedding_forward_cuda(const CudaContext& context, DType type,
 const char* embedding_backward_token_cuda(const CudaContext& context, DType type, DType gradient,
                                           const EmbeddingShape& shape, const TableBlock& block,
                                           const std::int32_t* tokens, const void* dy,
-                                          void* dtable) {
+                                          bool accumulate, void* dtable) {
+  if (!accumulate)
+    cudaMemsetAsync(dtable, 0,
+                    static_cast<std::size_t>(block.rows * shape.width * size_of(gradient)),
+                    context.stream);
   if (activations(shape) == 0 || shape.width == 0 || block.rows == 0) return nullptr;
   if (block.rows * Index{sizeof(Span)} > context.workspace_bytes) return kWorkspaceTooSmall;
   if (activations(shape) > INT_MAX) return "more than 2^31 activations in one task";

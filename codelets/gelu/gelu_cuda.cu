@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codelets/gelu/gelu_cuda.hpp"
+#include "codelets/gelu/gelu.hpp"
 
 #include "codelets/cuda/exponential.cuh"
 #include "codelets/cuda/pack.cuh"

@@ -5,6 +5,7 @@
 
 #include "base/bf16.hpp"
 #include "base/types.hpp"
+#include "codelets/cuda/context.hpp"
 
 namespace dos::codelets {
 
@@ -23,5 +24,14 @@ void init_normal_cpu(const NormalInit& init, Index count, float* out);
 
 /// out[i] = x[i] rounded to nearest, ties to even: working parameters from the master ones.
 void round_cpu(Index count, const float* x, BF16* out);
+
+/// On a GPU (cuda/context.hpp); `type` is that of `out`.
+const char* fill_cuda(const CudaContext& context, DType type, Index count, float value, void* out);
+
+/// The random words are those of the CPU; logarithm and cosine are CUDA's, whose last FP64 bit may
+/// differ, and so may, rarely, the FP32 result's.
+const char* init_normal_cuda(const CudaContext& context, DType type, const NormalInit& init,
+                             Index count, void* out);
+const char* round_cuda(const CudaContext& context, Index count, const float* x, BF16* out);
 
 }  // namespace dos::codelets

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codelets/init/init_cuda.hpp"
+#include "codelets/init/init.hpp"
 
 #include "base/philox.hpp"
 #include "codelets/cuda/pack.cuh"

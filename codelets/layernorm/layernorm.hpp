@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/types.hpp"
+#include "codelets/cuda/context.hpp"
 #include "codelets/simd/isa.hpp"
 
 namespace dos::codelets {
@@ -31,5 +32,25 @@ void layernorm_backward_cpu(Index tokens, Index width, const T* x, const T* weig
 template <simd::Isa, class T, class G>
 void layernorm_backward_weight_cpu(Index tokens, Index width, const T* x, const float* statistics,
                                    const T* dy, bool accumulate, G* dweight, G* dbias);
+
+/// What the kernels on a GPU have in common.
+struct LayerNormArrays {
+  Index tokens;
+  Index width;
+  const void* x;
+  const void* weight;  ///< not read by layernorm_backward_weight_cuda
+};
+
+/// On a GPU (cuda/context.hpp).
+const char* layernorm_forward_cuda(const CudaContext& context, DType type,
+                                   const LayerNormArrays& arrays, const void* bias, void* y,
+                                   float* statistics);
+const char* layernorm_backward_cuda(const CudaContext& context, DType type,
+                                    const LayerNormArrays& arrays, const float* statistics,
+                                    const void* dy, const void* residual, void* dx);
+const char* layernorm_backward_weight_cuda(const CudaContext& context, DType type, DType gradient,
+                                           const LayerNormArrays& arrays, const float* statistics,
+                                           const void* dy, bool accumulate, void* dweight,
+                                           void* dbias);
 
 }  // namespace dos::codelets

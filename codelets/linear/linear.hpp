@@ -4,28 +4,30 @@
 #include <type_traits>
 
 #include "base/types.hpp"
+#include "codelets/cuda/context.hpp"
 #include "codelets/matrix/row_blocks.hpp"
 #include "codelets/simd/isa.hpp"
 
 namespace dos::codelets {
 
-/// y[tokens, out] = x[tokens, in] * w[out, in]^T + bias[out] + residual[tokens, out], row-major.
-/// Rows of y and residual begin `stride` elements apart; what lies behind their `out` elements is
-/// left alone. `bias` and `residual` may be null. y must not overlap the inputs. Runs on the
-/// calling thread alone. T is the type of activations and working parameters, float or BF16;
-/// products and sums are FP32, rounded once. Pre: in > 0, and every size fits a BLAS integer (32
-/// bits).
+// All matrices are row-major and run on the calling thread alone. T is the type of activations and
+// working parameters, G that of the parameters' gradients, each float or BF16; products and sums
+// are FP32, rounded once. Pre: in > 0, and every size fits a BLAS integer (32 bits).
+
+/// Given: x[tokens, in], the weight w[out, in] in row blocks, bias[out] and residual[tokens, out],
+/// of which either may be null. Overwrites y[tokens, out] = x w^T + bias + residual, which must not
+/// overlap the inputs. Rows of y and residual begin `stride` elements apart; what lies behind their
+/// `out` elements is left alone.
 template <simd::Isa, class T>
 void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
                         const std::type_identity_t<T>* bias,
                         const std::type_identity_t<T>* residual, T* y, Index stride);
 
-/// dx[tokens, in] = dy[tokens, out] * w[out, in]. Rows of dy begin `stride` elements apart.
+/// Overwrites dx[tokens, in] = dy[tokens, out] w. Rows of dy begin `stride` elements apart.
 template <simd::Isa, class T>
 void linear_backward_data_cpu(Index tokens, const T* dy, Index stride, RowBlocks<const T> w, T* dx);
 
-/// One row block of the weight gradient: dw[block rows, in] (+)= dy[:, block]^T * x.
-/// `dy` is the whole [tokens, out] gradient; the block is named by its first row and row count.
+/// One row block of a weight's gradient.
 struct LinearWeightBlock {
   Index tokens;
   Index in;
@@ -33,13 +35,30 @@ struct LinearWeightBlock {
   Index first_row;
   Index rows;
 };
-/// G is the type of the gradients of parameters, float or BF16; the sums are FP32.
+/// Given: all of dy[tokens, out] and x[tokens, in]. dw[block.rows, in] = (the block's columns of
+/// dy)^T x, or with `accumulate` dw plus that.
 template <simd::Isa, class T, class G>
 void linear_backward_weight_cpu(const LinearWeightBlock& block, const T* dy, const T* x,
                                 bool accumulate, G* dw);
 
-/// dbias[out] (+)= sum over tokens of dy[tokens, out].
+/// dbias[out] = sum over tokens of dy[tokens, out], or with `accumulate` dbias plus that.
 template <simd::Isa, class T, class G>
 void bias_backward_cpu(Index tokens, Index out, const T* dy, bool accumulate, G* dbias);
+
+/// On a GPU (cuda/context.hpp); the weight's blocks are addresses in its memory. A bias that is
+/// aligned to 16 bytes, as those of layers are, is added inside the product.
+const char* linear_forward_cuda(const CudaContext& context, DType type, Index tokens, const void* x,
+                                const RowBlocks<const void>& w, const void* bias,
+                                const void* residual, void* y, Index stride);
+
+/// With BF16, dx is rounded once a block of the weight.
+const char* linear_backward_data_cuda(const CudaContext& context, DType type, Index tokens,
+                                      const void* dy, Index stride, const RowBlocks<const void>& w,
+                                      void* dx);
+const char* linear_backward_weight_cuda(const CudaContext& context, DType type, DType gradient,
+                                        const LinearWeightBlock& block, const void* dy,
+                                        const void* x, bool accumulate, void* dw);
+const char* bias_backward_cuda(const CudaContext& context, DType type, DType gradient, Index tokens,
+                               Index out, const void* dy, bool accumulate, void* dbias);
 
 }  // namespace dos::codelets

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codelets/linear/linear_cuda.hpp"
+#include "codelets/linear/linear.hpp"
 
 #include <cstddef>
 
@@ -49,8 +49,8 @@ struct BiasTerms {
 }  // namespace
 
 const char* linear_forward_cuda(const CudaContext& context, DType type, Index tokens, const void* x,
-                                const CudaWeight& w, const void* bias, const void* residual,
-                                void* y, Index stride) {
+                                const RowBlocks<const void>& w, const void* bias,
+                                const void* residual, void* y, Index stride) {
   const Index in = w.blocking.columns;
   const Index out = w.blocking.rows;
   if (tokens == 0 || out == 0) return nullptr;
@@ -84,7 +84,8 @@ const char* linear_forward_cuda(const CudaContext& context, DType type, Index to
 }
 
 const char* linear_backward_data_cuda(const CudaContext& context, DType type, Index tokens,
-                                      const void* dy, Index stride, const CudaWeight& w, void* dx) {
+                                      const void* dy, Index stride, const RowBlocks<const void>& w,
+                                      void* dx) {
   const Index in = w.blocking.columns;
   if (tokens == 0) return nullptr;
   for (Index b = 0; b < w.blocking.count(); ++b) {

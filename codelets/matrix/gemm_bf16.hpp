@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-
 #include "codelets/matrix/gemm.hpp"
 
 namespace dos::codelets {
-
-/// What multiply() of BF16 matrices runs here, for the record of a run: oneDNN's version and the
-/// instruction set that it found, or that OpenBLAS computes in FP32.
-std::string bf16_products();
 
 /// multiply() where oneDNN cannot (onednn.hpp): tiles of both matrices are widened to FP32,
 /// exactly, and multiplied by OpenBLAS.

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "codelets/cuda/launch.hpp"
+#include "codelets/cuda/kernel_launch.hpp"
 
 namespace dos::codelets {
 namespace {

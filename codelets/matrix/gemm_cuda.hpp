@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codelets/cuda/compiled.hpp"
-#include "codelets/cuda/workspace.hpp"
+#include "codelets/cuda/context.hpp"
 
 namespace dos::codelets {
 

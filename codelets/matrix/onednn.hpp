@@ -18,4 +18,8 @@ void multiply_by_onednn(Index rows, Index columns, Index inner, MatrixView<BF16>
 /// "oneDNN 2.6.3 (ISA 0xfef)": version and instruction set, as dnnl_cpu_isa_t numbers it.
 std::string onednn_description();
 
+/// What multiply() of BF16 matrices runs here, for the record of a run: oneDNN's version and the
+/// instruction set that it found, or that OpenBLAS computes in FP32.
+std::string bf16_products();
+
 }  // namespace dos::codelets

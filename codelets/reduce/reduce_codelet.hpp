@@ -1,23 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <span>
-
-#include "rt/submitter.hpp"
+#include "codelets/operation.hpp"
+#include "codelets/reduce/reduce.hpp"
 
 namespace dos::codelets {
 
-const rt::Codelet& sum_of_squares_codelet(DType type);
-const rt::Codelet& combine_norm_codelet();
+/// sum[0] = sum of x[i]^2.
+struct SumOfSquares : Operation {
+  static constexpr Symbol kSymbol{"sum_of_squares", 1};
+  using Variants = ByActivation;
+  template <class As>
+  struct Buffers {
+    Reads<As, Activation> x;
+    Writes<As, double> sum;
+  };
 
-/// sum[0] = sum of x[i]^2; FP64, one element.
-void submit_sum_of_squares(rt::Submitter& submitter, const rt::Handle& x, const rt::Handle& sum,
-                           const rt::TaskOptions& options);
+  static rt::Work work(const Buffers<AtSubmission>& b, const Args& /*args*/) {
+    return work_of(2, b.x.count());
+  }
+  template <simd::Isa kIsa>
+  static void cpu(const auto& task) {
+    task.sum.front() = sum_of_squares_cpu<kIsa>(std::ssize(task.x), task.x.data());
+  }
+  static auto cuda(const CudaContext& context, const auto& task) {
+    return sum_of_squares_cuda(context, type_of(task.x), std::ssize(task.x), task.x.data(),
+                               task.sum.data());
+  }
+};
 
-/// norm[0] (FP64) = square root of the sums' total; factor[0] (FP32) = clip factor of this step.
-/// The value that factor holds before is the previous step's: NaN stays NaN (reduce.hpp).
-void submit_combine_norm(rt::Submitter& submitter, std::span<const rt::Handle* const> sums,
-                         float max_norm, const rt::Handle& factor, const rt::Handle& norm,
-                         const rt::TaskOptions& options);
+/// norm[0] = square root of the sums' total; factor[0] = clip factor of this step. The value that
+/// factor holds before is the previous step's: NaN stays NaN (reduce.hpp).
+struct CombineNorm : Operation {
+  static constexpr Symbol kSymbol{"combine_norm", 1, DType::kF64};
+  struct Args {
+    float max_norm;
+  };
+  template <class As>
+  struct Buffers {
+    Updates<As, float> factor;
+    Writes<As, double> norm;
+    ReadsEach<As, double> sums;
+  };
+
+  static rt::Work work(const Buffers<AtSubmission>& b, const Args& /*args*/) {
+    return work_of(1, b.sums.count());
+  }
+  template <simd::Isa>
+  static void cpu(const auto& task) {
+    std::vector<double> sums;
+    for (const double* sum : task.sums) sums.push_back(*sum);
+    const ClipResult result = combine_norm(sums, task.args.max_norm, task.factor.front());
+    task.factor.front() = result.factor;
+    task.norm.front() = result.norm;
+  }
+  static auto cuda(const CudaContext& context, const auto& task) {
+    return combine_norm_cuda(context, task.sums, task.args.max_norm, task.factor.data(),
+                             task.norm.data());
+  }
+};
 
 }  // namespace dos::codelets

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codelets/reduce/reduce_cuda.hpp"
+#include "codelets/reduce/reduce.hpp"
 
 #include "codelets/cuda/ordered_sum.hpp"
 #include "codelets/cuda/pack.cuh"
@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kThreads)
 
 /// Adds a batch to *norm, which then holds a sum; the last one makes it a norm.
 __global__ void __launch_bounds__(kMostScalars)
-    combine(ScalarAddresses sums, bool first, bool last, float max_norm, float* factor,
-            double* norm) {
+    combine(ScalarAddresses<const double> sums, bool first, bool last, float max_norm,
+            float* factor, double* norm) {
   __shared__ double value[kMostScalars];
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < sums.count) value[thread] = *sums.at[thread];
@@ -80,7 +80,7 @@ const char* sum_of_squares_cuda(const CudaContext& context, DType type, Index co
   });
 }
 
-const char* combine_norm_cuda(const CudaContext& context, std::span<double* const> sums,
+const char* combine_norm_cuda(const CudaContext& context, std::span<const double* const> sums,
                               float max_norm, float* factor, double* norm) {
   const Index batches = scalar_batches(std::ssize(sums));
   for (Index batch = 0; batch < batches; ++batch)

@@ -14,24 +14,24 @@ const char* name_of(Isa isa);
 /// True when this binary holds kernels for `isa` and this processor runs them.
 bool is_usable(Isa isa);
 
-/// Calls f.template operator()<isa>() for the given instruction set. CPU kernels are function
+/// Returns f.template operator()<isa>() for the given instruction set. CPU kernels are function
 /// templates over Isa; each `*_cpu.cpp` is compiled once per instruction set and defines the
 /// matching one.
 template <class F>
-void dispatch(Isa isa, F&& f) {
+auto dispatch(Isa isa, F&& f) {
   if constexpr (kHasAvx512) {
     if (isa == Isa::kAvx512) return f.template operator()<Isa::kAvx512>();
   }
   if constexpr (kHasAvx2) {
     if (isa == Isa::kAvx2) return f.template operator()<Isa::kAvx2>();
   }
-  f.template operator()<Isa::kPortable>();
+  return f.template operator()<Isa::kPortable>();
 }
 
 /// dispatch() to the best instruction set.
 template <class F>
-void dispatch(F&& f) {
-  dispatch(active_isa(), f);
+auto dispatch(F&& f) {
+  return dispatch(active_isa(), f);
 }
 
 }  // namespace dos::simd

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "base/types.hpp"
+#include "codelets/cuda/context.hpp"
 #include "codelets/simd/isa.hpp"
 
 /// SwiGLU: silu(gate) * up with silu(x) = x / (1 + e^-x), elementwise (Shazeer, "GLU Variants
 /// Improve Transformer", arXiv 2002.05202, equation 5 with beta = 1, without its products and
 /// biases). For the feed-forward layers of LLaMA-type models, where one product of twice the width
-/// computes gate and up; no model here has them yet.
+/// computes gate and up.
 namespace dos::codelets {
 
 /// A row of the input, as the fused projection writes it, is [2 * hidden] elements: those of the
@@ -30,5 +31,11 @@ void swiglu_forward_cpu(const SwigluShape& shape, const T* x, T* out);
 /// the inputs.
 template <simd::Isa, class T>
 void swiglu_backward_cpu(const SwigluShape& shape, const T* x, const T* dout, T* dx);
+
+/// On a GPU (cuda/context.hpp).
+const char* swiglu_forward_cuda(const CudaContext& context, DType type, const SwigluShape& shape,
+                                const void* x, void* out);
+const char* swiglu_backward_cuda(const CudaContext& context, DType type, const SwigluShape& shape,
+                                 const void* x, const void* dout, void* dx);
 
 }  // namespace dos::codelets

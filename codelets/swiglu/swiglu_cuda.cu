@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codelets/swiglu/swiglu_cuda.hpp"
+#include "codelets/swiglu/swiglu.hpp"
 
 #include "codelets/cuda/exponential.cuh"
 #include "codelets/cuda/pack.cuh"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "codelets/update/rules/all.hpp"
+#include "codelets/update/rules/all_rules.hpp"
 
 namespace dos::codelets {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "base/bf16.hpp"
 #include "base/types.hpp"
+#include "codelets/cuda/context.hpp"
 #include "codelets/simd/isa.hpp"
 #include "codelets/update/rule.hpp"
 
@@ -32,6 +33,10 @@ struct UpdateArrays {
 /// A NaN clip factor leaves p and states as they are, bit for bit; w is then rounded from p as
 /// ever, which is what it held already. `step` is the rule's Step.
 using UpdateKernel = void (*)(const void* step, const UpdateArrays& arrays);
+
+/// On a GPU (cuda/context.hpp); the types are the kind's.
+const char* update_cuda(const CudaContext& context, const UpdateKind& kind, const StepBytes& step,
+                        const UpdateArrays& arrays);
 
 /// Bytes that the kernel reads and writes for one parameter.
 constexpr Index bytes_per_parameter(const UpdateKind& kind, Index states) {

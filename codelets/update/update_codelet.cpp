@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/update/update_codelet.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
+#include <array>
 #include <memory>
-#include <string>
 
-#include "base/error.hpp"
-#include "codelets/update/update_cuda.hpp"
 #include "codelets/update/update_opencl.hpp"
 
 namespace dos::codelets {
 namespace {
 
-using rt::Mode;
-
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16};
-
-struct Args {
-  UpdateKind kind;
-  Index count;
-  StepBytes step;
-};
 
 const RuleInfo& rule_of(const UpdateKind& kind) {
   return all_rules()[static_cast<std::size_t>(kind.rule)];
@@ -33,75 +20,40 @@ Index states_of(const UpdateKind& kind) {
   return std::ssize(rule_of(kind).states);
 }
 
-/// Buffers: p, the states, w unless p is the working parameters, g, clip.
-std::vector<Mode> modes_of(const UpdateKind& kind) {
-  std::vector<Mode> modes(1 + rule_of(kind).states.size(), Mode::kReadWrite);
-  if (kind.working != DType::kF32) modes.push_back(Mode::kWrite);
-  modes.insert(modes.end(), {Mode::kRead, Mode::kRead});
-  return modes;
-}
-
-UpdateArrays arrays_of(const rt::TaskView& task) {
-  const auto& args = task.args<Args>();
-  UpdateArrays arrays{};
-  arrays.count = args.count;
-  Index buffer = 0;
-  arrays.p = task.pointer<float>(buffer++);
-  for (Index i = 0; i < states_of(args.kind); ++i) arrays.states[i] = task.pointer<float>(buffer++);
-  if (args.kind.working != DType::kF32) arrays.w = task.pointer<BF16>(buffer++);
-  arrays.g = task.pointer<const void>(buffer++);
-  arrays.clip = task.pointer<const float>(buffer);
-  return arrays;
-}
-
-void update_task(const rt::TaskView& task) {
-  const auto& args = task.args<Args>();
-  simd::dispatch(
-      [&]<simd::Isa kIsa>() { update_cpu<kIsa>(args.kind)(args.step.bytes, arrays_of(task)); });
-}
-
-/// The kernel's arguments (update_opencl.hpp) from the task's buffers: p, states, w, g, clip.
-void update_opencl_task(const rt::TaskView& task, rt::OpenclKernel& kernel) {
-  const auto& args = task.args<Args>();
-  kernel.add_bytes(std::span(args.step.bytes).first(rule_of(args.kind).step_size));
-  kernel.add_value(std::int64_t{args.count});
-  const Index states = states_of(args.kind);
-  const bool has_working = args.kind.working != DType::kF32;
-  const Index gradient = 1 + states + (has_working ? 1 : 0);
-  kernel.add_buffer(gradient + 1);
-  kernel.add_buffer(gradient);
-  for (Index i = 0; i < gradient; ++i) kernel.add_buffer(i);
-  kernel.run(args.count);
-}
-
-void update_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
-  const auto& args = task.args<Args>();
-  if constexpr (kHasCudaKernels) {
-    const char* fault = update_cuda(args.kind, args.step, arrays_of(task), stream);
-    expect(fault == nullptr, "CUDA refuses the update of {} parameters: {}", args.count, fault);
-  }
-}
-
-constexpr rt::CudaTask kCudaTask = kHasCudaKernels ? &update_cuda_task : nullptr;
-
-rt::Codelet make_codelet(const UpdateKind& kind) {
-  return rt::make_codelet<update_task, update_opencl_task, kCudaTask>(
-      {.symbol = fmt::format("dos.update.{}.{}.{}.v1", rule_of(kind).name, name_of(kind.gradient),
-                             name_of(kind.working)),
-       .modes = modes_of(kind),
-       .tail = {},
-       .opencl = {.text = update_opencl_source(kind), .kernel = kUpdateOpenclKernel}});
+rt::Codelet codelet_for(const UpdateKind& kind) {
+  std::string symbol = fmt::format("dos.update.{}.{}.{}.v1", rule_of(kind).name,
+                                   name_of(kind.gradient), name_of(kind.working));
+  const std::array list_sizes{states_of(kind), Index{kind.working != DType::kF32}};
+  rt::OpenclSource opencl{.text = update_opencl_source(kind), .kernel = kUpdateOpenclKernel};
+  return kind.gradient == DType::kF32
+             ? make_codelet<Update, InTask<void, float>>(symbol, list_sizes, std::move(opencl))
+             : make_codelet<Update, InTask<void, BF16>>(symbol, list_sizes, std::move(opencl));
 }
 
 /// In the order of all_update_kinds().
 std::vector<std::unique_ptr<const rt::Codelet>> make_codelets() {
   std::vector<std::unique_ptr<const rt::Codelet>> result;
   for (const UpdateKind& kind : all_update_kinds())
-    result.push_back(std::unique_ptr<const rt::Codelet>(new rt::Codelet(make_codelet(kind))));
+    result.push_back(std::unique_ptr<const rt::Codelet>(new rt::Codelet(codelet_for(kind))));
   return result;
 }
 
 }  // namespace
+
+rt::Work Update::work(const Buffers<AtSubmission>& b, const Args& args) {
+  return work_of(rule_of(args.kind).operations + 1, b.parameters.count());  // 1: the clip factor
+}
+
+/// The kernel's arguments (update_opencl.hpp).
+void Update::opencl(rt::OpenclKernel& kernel, const Task<Update, InOpencl>& task) {
+  const auto& [kind, step] = task.args;
+  const Index count = task.parameters.elements;
+  kernel.add_bytes(std::span(step.bytes).first(rule_of(kind).step_size));
+  kernel.add_value(std::int64_t{count});
+  for (const auto& buffers : {task.clip, task.gradient, task.parameters, task.states, task.working})
+    for (Index i = 0; i < buffers.count; ++i) kernel.add_buffer(buffers.first + i);
+  kernel.run(count);
+}
 
 std::vector<UpdateKind> all_update_kinds() {
   std::vector<UpdateKind> kinds;
@@ -122,23 +74,23 @@ const rt::Codelet& update_codelet(const UpdateKind& kind) {
 
 void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,
                    const UpdateBuffers& buffers, const rt::TaskOptions& options) {
-  const UpdateKind kind{
-      .rule = rule,
-      .gradient = buffers.gradient.type(),
-      .working = buffers.working == nullptr ? DType::kF32 : buffers.working->type()};
+  const rt::Handle* const* const working = &buffers.working;
+  const std::span<const rt::Handle* const> workings(working, *working == nullptr ? 0 : 1);
+  const UpdateKind kind{.rule = rule,
+                        .gradient = buffers.gradient.type(),
+                        .working = workings.empty() ? DType::kF32 : buffers.working->type()};
   require(std::ssize(buffers.states) == states_of(kind), "the states of the rule");
-  require(buffers.working == nullptr || kind.working != DType::kF32,
+  require(workings.empty() || kind.working != DType::kF32,
           "FP32 working parameters are the parameters themselves");
-  const Index count = buffers.parameters.count();
   // No device allocates a buffer of nothing.
-  if (count == 0) return;
-  std::vector<const rt::Handle*> all{&buffers.parameters};
-  all.insert(all.end(), buffers.states.begin(), buffers.states.end());
-  if (buffers.working != nullptr) all.push_back(buffers.working);
-  all.insert(all.end(), {&buffers.gradient, &buffers.clip});
-  const double operations = rule_of(kind).operations + 1;  // one for the clip factor
-  submitter.submit(update_codelet(kind), all, Args{kind, count, step},
-                   {operations * static_cast<double>(count), {count}}, options);
+  if (buffers.parameters.count() == 0) return;
+  submit_to<Update>(submitter, update_codelet(kind),
+                    {.parameters = buffers.parameters,
+                     .states = buffers.states,
+                     .working = workings,
+                     .gradient = buffers.gradient,
+                     .clip = buffers.clip},
+                    {kind, step}, options);
 }
 
 }  // namespace dos::codelets

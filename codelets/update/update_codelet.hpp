@@ -4,11 +4,50 @@
 #include <span>
 #include <vector>
 
+#include "codelets/operation.hpp"
 #include "codelets/update/rule_info.hpp"
 #include "codelets/update/update.hpp"
-#include "rt/submitter.hpp"
 
 namespace dos::codelets {
+
+/// One subgroup's update: parameters and states in place, and the working parameters from them
+/// (update.hpp). Buffers have the subgroup's size, but `clip`, one factor. Use submit_update().
+struct Update : Operation {
+  struct Args {
+    UpdateKind kind;
+    StepBytes step;
+  };
+  template <class As>
+  struct Buffers {
+    Updates<As, float> parameters;
+    UpdatesEach<As, float> states;  ///< in the order of the rule
+    WritesEach<As, BF16> working;   ///< none where the parameters are the working ones
+    Reads<As, Gradient> gradient;
+    Reads<As, float> clip;
+  };
+
+  static rt::Work work(const Buffers<AtSubmission>& b, const Args& args);
+  template <simd::Isa kIsa>
+  static void cpu(const auto& task) {
+    update_cpu<kIsa>(task.args.kind)(task.args.step.bytes, arrays_of(task));
+  }
+  static void opencl(rt::OpenclKernel& kernel, const Task<Update, InOpencl>& task);
+  static auto cuda(const CudaContext& context, const auto& task) {
+    return update_cuda(context, task.args.kind, task.args.step, arrays_of(task));
+  }
+
+ private:
+  static UpdateArrays arrays_of(const auto& task) {
+    UpdateArrays arrays{.count = std::ssize(task.parameters),
+                        .clip = task.clip.data(),
+                        .g = task.gradient.data(),
+                        .p = task.parameters.data(),
+                        .states = {},
+                        .w = task.working.empty() ? nullptr : task.working.front()};
+    std::ranges::copy(task.states, arrays.states);
+    return arrays;
+  }
+};
 
 /// Every rule with every type of gradient and working parameters.
 std::vector<UpdateKind> all_update_kinds();
@@ -16,8 +55,7 @@ std::vector<UpdateKind> all_update_kinds();
 /// "dos.update.<rule>.<gradient>.<working>.v<N>"
 const rt::Codelet& update_codelet(const UpdateKind& kind);
 
-/// Buffers of one subgroup's update, all of the subgroup's size but `clip` (one FP32 factor).
-/// Gradient and working parameters are FP32 or BF16, the others FP32.
+/// What submit_update() is given; types say which codelet it takes.
 struct UpdateBuffers {
   const rt::Handle& parameters;
   std::span<const rt::Handle* const> states;  ///< in the order of the rule
@@ -26,8 +64,7 @@ struct UpdateBuffers {
   const rt::Handle& clip;
 };
 
-/// Updates parameters and states in place and overwrites the working parameters (update.hpp). Does
-/// nothing for an empty subgroup.
+/// Submits an Update. Does nothing for an empty subgroup.
 void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,
                    const UpdateBuffers& buffers, const rt::TaskOptions& options);
 

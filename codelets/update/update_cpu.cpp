@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "codelets/update/rules/all.hpp"
+#include "codelets/update/rules/all_rules.hpp"
 
 namespace dos::codelets {
 namespace {

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "codelets/cuda/pack.cuh"
-#include "codelets/update/rules/all.hpp"
-#include "codelets/update/update_cuda.hpp"
+#include "codelets/update/rules/all_rules.hpp"
+#include "codelets/update/update.hpp"
 
 namespace dos::codelets {
 namespace {
@@ -94,10 +94,10 @@ Launch launch_of(const UpdateKind& kind, RuleList<Rules...> /*list*/) {
 
 }  // namespace
 
-const char* update_cuda(const UpdateKind& kind, const StepBytes& step, const UpdateArrays& arrays,
-                        CUstream_st* stream) {
+const char* update_cuda(const CudaContext& context, const UpdateKind& kind, const StepBytes& step,
+                        const UpdateArrays& arrays) {
   if (arrays.count == 0) return nullptr;
-  launch_of(kind, AllRules{})(step.bytes, arrays, stream);
+  launch_of(kind, AllRules{})(step.bytes, arrays, context.stream);
   return launch_fault();
 }
 

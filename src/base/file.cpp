@@ -2,35 +2,19 @@
 #include "base/file.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/temporary.hpp"
 
 namespace dos {
 namespace {
-
-/// Closes a descriptor when the scope ends: for the ways out that throw.
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { ::close(descriptor_); }
-
- private:
-  int descriptor_;
-};
 
 /// A device, a pipe, a socket: rename() would put a file in its place. In that of a folder it
 /// fails.
@@ -39,53 +23,6 @@ bool is_special(const std::filesystem::path& path) {
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
          !std::filesystem::is_directory(status);
-}
-
-constexpr std::string_view kTemporarySuffix = ".tmp";
-constexpr std::size_t kRandomDigits = 16;
-
-/// "metrics.jsonl.0123456789abcdef.tmp": a name that nobody can have put a file or a link under.
-std::filesystem::path random_name_beside(const std::filesystem::path& target) {
-  std::uint64_t word = 0;
-  if (::getrandom(&word, sizeof word, 0) != static_cast<ssize_t>(sizeof word))
-    fail_errno("no random numbers", errno);
-  std::filesystem::path name = target;
-  name += fmt::format(".{:0{}x}{}", word, kRandomDigits, kTemporarySuffix);
-  return name;
-}
-
-bool is_random_name_beside(const std::string& name, const std::string& target) {
-  if (name.size() != target.size() + 1 + kRandomDigits + kTemporarySuffix.size() ||
-      !name.starts_with(target + ".") || !name.ends_with(kTemporarySuffix))
-    return false;
-  const std::string_view digits = std::string_view(name).substr(target.size() + 1, kRandomDigits);
-  return std::ranges::all_of(digits, [](unsigned char c) { return std::isxdigit(c) != 0; });
-}
-
-/// Removes a temporary that no living process has locked. Where files cannot be locked it stays.
-void remove_if_left(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (descriptor < 0) return;
-  const Descriptor guard(descriptor);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
-}
-
-/// Removes the temporaries of `target` that killed processes left.
-void remove_leftovers(const std::filesystem::path& target) {
-  const std::string name = target.filename().string();
-  std::error_code cause;
-  std::filesystem::directory_iterator entry(
-      target.has_parent_path() ? target.parent_path() : std::filesystem::path("."), cause);
-  for (; !cause && entry != std::filesystem::directory_iterator(); entry.increment(cause))
-    if (is_random_name_beside(entry->path().filename().string(), name))
-      remove_if_left(entry->path());
-}
-
-/// Locks a temporary that was just made. False when another process took it for a leftover.
-bool keep(int descriptor) {
-  struct stat info {};
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
-  return ::fstat(descriptor, &info) != 0 || info.st_nlink > 0;
 }
 
 /// For reading, without waiting for the other end of a pipe.
@@ -139,7 +76,7 @@ DurableFile::DurableFile(std::filesystem::path path) : path_(std::move(path)) {
     temporary_ = random_name_beside(path_);
     descriptor_ = ::open(temporary_.c_str(), kFlags, 0644);
     if (descriptor_ < 0 && errno != EEXIST) fail_errno(path_.string() + ": cannot create", errno);
-  } while (descriptor_ < 0 || !keep(descriptor_));
+  } while (descriptor_ < 0 || !keep_temporary(descriptor_));
 }
 
 DurableFile::DurableFile(DurableFile&& other) noexcept

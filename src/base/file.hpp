@@ -53,8 +53,6 @@ class DurableFile {
   void write_at(Index offset, std::span<const std::byte> bytes);
   void commit();
 
-  [[nodiscard]] Index bytes_written() const noexcept { return written_; }
-
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;

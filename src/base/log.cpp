@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.hpp"
 
+#include <fmt/format.h>
+
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <array>

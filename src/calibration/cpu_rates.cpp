@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/units.hpp"
-#include "calibration/rates.hpp"
+#include "calibration/measured_rates.hpp"
 #include "codelets/linear/linear_codelet.hpp"
 
 namespace dos::calibration {
@@ -34,12 +34,14 @@ class Products {
   }
 
   void submit() const {
+    const codelets::MatrixRef weights{
+        .blocking = {.rows = kWidth, .columns = kWidth, .rows_per_block = kWidth},
+        .blocks = {&weights_}};
+    const codelets::SliceRef bias{.handle = &bias_, .offset = 0};
     for (std::size_t i = 0; i < inputs_.size(); ++i)
-      codelets::submit_linear_forward(
-          submitter_, kTokens, *inputs_[i],
-          {.blocking = {.rows = kWidth, .columns = kWidth, .rows_per_block = kWidth},
-           .blocks = {&weights_}},
-          {.handle = &bias_, .offset = 0}, *outputs_[i], {.worker = rt::kAnyCpuWorker});
+      codelets::submit<codelets::LinearForward>(
+          submitter_, {.x = *inputs_[i], .bias = bias, .y = *outputs_[i], .w = weights}, {kTokens},
+          {.worker = rt::kAnyCpuWorker});
   }
 
   [[nodiscard]] double flops() const {

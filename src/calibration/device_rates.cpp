@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/units.hpp"
-#include "calibration/rates.hpp"
+#include "calibration/measured_rates.hpp"
 
 namespace dos::calibration {
 namespace {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibration/results.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/error.hpp"
-#include "calibration/report.hpp"
+#include "calibration/calibration_report.hpp"
 #include "perfmodels/machine_keys.hpp"
 
 namespace dos::calibration {

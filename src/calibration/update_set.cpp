@@ -118,17 +118,17 @@ UpdateSet::UpdateSet(rt::Submitter& submitter, const UpdateKind& kind,
 UpdateSet::Subgroup UpdateSet::make_subgroup(Index params) const {
   Subgroup subgroup;
   subgroup.params = params;
-  const auto add = [&](const char* name, DType type, rt::MemoryCategory category) {
+  const auto add = [&](const char* name, DType type, MemoryCategory category) {
     subgroup.buffers.push_back(std::make_unique<rt::Handle>(
         submitter_.session(),
         rt::HandleSpec{.name = name, .type = type, .count = params, .category = category}));
     return subgroup.buffers.back().get();
   };
-  add("p", DType::kF32, rt::MemoryCategory::kParameters);
+  add("p", DType::kF32, MemoryCategory::kParameters);
   for (const char* state : rule_of(kind_).states)
-    subgroup.states.push_back(add(state, DType::kF32, rt::MemoryCategory::kStates));
-  if (has_working(kind_)) subgroup.working = add("w", kind_.working, rt::MemoryCategory::kWorking);
-  add("g", kind_.gradient, rt::MemoryCategory::kGradients);
+    subgroup.states.push_back(add(state, DType::kF32, MemoryCategory::kStates));
+  if (has_working(kind_)) subgroup.working = add("w", kind_.working, MemoryCategory::kWorking);
+  add("g", kind_.gradient, MemoryCategory::kGradients);
   return subgroup;
 }
 

@@ -7,6 +7,7 @@
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "data/bpe/byte_level_bpe.hpp"
 #include "data/missing.hpp"
 #include "data/sentencepiece.hpp"
 
@@ -38,10 +39,28 @@ DatasetPaths::DatasetPaths(const std::filesystem::path& prefix)
          prefix.string());
 }
 
+DatasetPaths find_dataset(const std::filesystem::path& prefix) {
+  if (!is_missing(prefix / kBareTrain) &&
+      (!prefix.has_filename() || is_missing(with_suffix(prefix, "_train.bin")))) {
+    DatasetPaths paths;
+    paths.train = prefix / kBareTrain;
+    paths.val = prefix / kBareVal;
+    paths.manifest = prefix / "dataset.json";
+    paths.model = prefix / "dataset.model";
+    return paths;
+  }
+  DatasetPaths paths(prefix);
+  const auto both = with_suffix(prefix, ".bin");
+  if (is_missing(paths.train) && !is_missing(index_of(both))) paths.train = paths.val = both;
+  return paths;
+}
+
 Dataset open_dataset(const std::filesystem::path& prefix) {
-  const DatasetPaths paths(prefix);
-  Dataset dataset{
-      .train = TokenFile(paths.train), .val = TokenFile(paths.val), .manifest = std::nullopt};
+  const DatasetPaths paths = find_dataset(prefix);
+  const bool is_one = paths.train == paths.val;
+  Dataset dataset{.train = TokenFile(paths.train, is_one ? Part::kTrain : Part::kAll),
+                  .val = TokenFile(paths.val, is_one ? Part::kValidation : Part::kAll),
+                  .manifest = std::nullopt};
   if (!is_missing(paths.manifest)) {
     dataset.manifest = read_manifest(paths.manifest);
     check_count(paths.manifest, dataset.train, dataset.manifest->train_tokens);
@@ -69,7 +88,7 @@ TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>
   return identity;
 }
 
-std::string read_model(const Manifest& manifest, const std::filesystem::path& path) {
+std::string read_model(const DatasetManifest& manifest, const std::filesystem::path& path) {
   if (manifest.tokenizer == kBytes) return "";
   const auto file = path.parent_path() / manifest.model_file;
   expect(!is_missing(file),
@@ -84,13 +103,17 @@ std::string read_model(const Manifest& manifest, const std::filesystem::path& pa
   return model;
 }
 
-std::unique_ptr<Tokenizer> make_tokenizer(const Manifest& manifest,
+std::unique_ptr<Tokenizer> make_tokenizer(const DatasetManifest& manifest,
                                           const std::filesystem::path& path) {
   const std::string model = read_model(manifest, path);
-  std::unique_ptr<Tokenizer> tokenizer =
-      manifest.tokenizer == kBytes
-          ? make_bytes_tokenizer()
-          : make_sentencepiece_tokenizer(model, path.parent_path() / manifest.model_file);
+  const auto file = path.parent_path() / manifest.model_file;
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (manifest.tokenizer == kBytes)
+    tokenizer = make_bytes_tokenizer();
+  else if (manifest.tokenizer == kSentencePiece)
+    tokenizer = make_sentencepiece_tokenizer(model, file);
+  else
+    tokenizer = make_byte_level_bpe(model, manifest.end_of_text, file);
   expect(tokenizer->vocabulary() == manifest.vocabulary,
          "{}: 'vocabulary' is {}, its {} tokenizer has {}; write the dataset again with "
          "prepare_data",
@@ -99,7 +122,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Manifest& manifest,
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& prefix) {
-  const DatasetPaths paths(prefix);
+  const DatasetPaths paths = find_dataset(prefix);
   return make_tokenizer(read_manifest(paths.manifest), paths.manifest);
 }
 

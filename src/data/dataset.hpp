@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "data/manifest.hpp"
+#include "data/dataset_manifest.hpp"
 #include "data/token_file.hpp"
 #include "data/tokenizer.hpp"
 
@@ -13,19 +13,21 @@ namespace dos::data {
 
 /// The files of the dataset PREFIX.
 struct DatasetPaths {
+  DatasetPaths() = default;
   /// Throws Error when the prefix is empty or ends in '/': the files need a name to start with.
   explicit DatasetPaths(const std::filesystem::path& prefix);
 
   std::filesystem::path train;     ///< PREFIX_train.bin
   std::filesystem::path val;       ///< PREFIX_val.bin
-  std::filesystem::path manifest;  ///< PREFIX.json, may be absent: llm.c's datasets have none
-  std::filesystem::path model;     ///< PREFIX.model, for sentencepiece only
+  std::filesystem::path manifest;  ///< PREFIX.json (dataset.json in a folder), may be absent:
+                                   ///< llm.c's datasets have none
+  std::filesystem::path model;     ///< PREFIX.model: SentencePiece's, or a tokenizer.json
 };
 
 struct Dataset {
   TokenFile train;
   TokenFile val;
-  std::optional<Manifest> manifest;
+  std::optional<DatasetManifest> manifest;
 };
 
 /// By what a token file is known again.
@@ -42,16 +44,22 @@ struct TokenFileIdentity {
 /// Reads a few tokens of the file.
 TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>& sums);
 
-/// Opens both token files and, where there is one, the manifest. Throws Error, naming the file,
-/// when a token file is missing or bad, or the manifest is bad or speaks of other token files.
+/// The files of a data set that is there: PREFIX_train.bin and PREFIX_val.bin; where these are
+/// missing, train.bin and val.bin of the folder PREFIX, or Megatron's PREFIX.bin with its index for
+/// both.
+DatasetPaths find_dataset(const std::filesystem::path& prefix);
+
+/// Opens both token files (of one file for both, its parts) and, where there is one, the manifest.
+/// Throws Error, naming the file, when a token file is missing or bad, or the manifest is bad or
+/// speaks of other token files.
 Dataset open_dataset(const std::filesystem::path& prefix);
 
-/// The SentencePiece model that the manifest at `path` names, "" for bytes. Throws Error when it is
+/// The tokenizer's model that the manifest at `path` names, "" for bytes. Throws Error when it is
 /// missing or is not the one that the tokens were made with.
-std::string read_model(const Manifest& manifest, const std::filesystem::path& path);
+std::string read_model(const DatasetManifest& manifest, const std::filesystem::path& path);
 
 /// The tokenizer that the manifest at `path` names. Throws Error as read_model() does.
-std::unique_ptr<Tokenizer> make_tokenizer(const Manifest& manifest,
+std::unique_ptr<Tokenizer> make_tokenizer(const DatasetManifest& manifest,
                                           const std::filesystem::path& path);
 
 /// The tokenizer of the dataset PREFIX. Throws Error when it has no manifest.

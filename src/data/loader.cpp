@@ -34,6 +34,17 @@ Index sample_index(const BatchShape& shape, const BatchPosition& position, Index
          (position.micro_batch * shape.ranks + position.rank) * shape.batch + sequence;
 }
 
+std::vector<std::int32_t> read_micro_batch(
+    Index context, const BatchShape& shape, const BatchPosition& position,
+    const std::function<void(Index index, std::span<std::int32_t> out)>& sample) {
+  const auto row = static_cast<std::size_t>(context + 1);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.batch) * row);
+  for (Index sequence = 0; sequence < shape.batch; ++sequence)
+    sample(sample_index(shape, position, sequence),
+           std::span(tokens).subspan(static_cast<std::size_t>(sequence) * row, row));
+  return tokens;
+}
+
 Loader::Loader(TokenFile file, const LoaderConfig& config)
     : file_(std::move(file)), config_(config) {
   expect_positive(config.context, "model.context");
@@ -61,12 +72,8 @@ void Loader::sample(Index index, std::span<std::int32_t> out) const {
 
 std::vector<std::int32_t> Loader::micro_batch(const BatchShape& shape,
                                               const BatchPosition& position) const {
-  const auto row = static_cast<std::size_t>(config_.context + 1);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.batch) * row);
-  for (Index sequence = 0; sequence < shape.batch; ++sequence)
-    sample(sample_index(shape, position, sequence),
-           std::span(tokens).subspan(static_cast<std::size_t>(sequence) * row, row));
-  return tokens;
+  return read_micro_batch(config_.context, shape, position,
+                          [this](Index index, auto out) { sample(index, out); });
 }
 
 }  // namespace dos::data

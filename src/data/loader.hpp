@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,11 @@ struct BatchPosition {
 /// the position inside it.
 Index sample_index(const BatchShape& shape, const BatchPosition& position, Index sequence);
 
+/// The samples of a micro-batch, each read by `sample`: tokens [batch, context + 1].
+std::vector<std::int32_t> read_micro_batch(
+    Index context, const BatchShape& shape, const BatchPosition& position,
+    const std::function<void(Index index, std::span<std::int32_t> out)>& sample);
+
 /// Cuts a split into windows of `context` tokens that do not overlap, and deals them out. A sample
 /// is a window and the token behind it. Sample i is window `i mod windows()` of epoch
 /// `i / windows()`, through a permutation keyed by (seed, epoch) where the loader shuffles. So a
@@ -58,6 +64,8 @@ class Loader {
   /// context] the target. Pre: index >= 0 and out has that size. Throws Error, naming file,
   /// position and value, for a token outside the vocabulary, or when the file was cut short.
   void sample(Index index, std::span<std::int32_t> out) const;
+
+  [[nodiscard]] Index context() const noexcept { return config_.context; }
 
   /// The samples of a micro-batch: tokens [batch, context + 1]. As for sample() and
   /// sample_index().

@@ -3,61 +3,74 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <deque>
 #include <string_view>
 #include <system_error>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "base/mapped_file.hpp"
 #include "base/nearest.hpp"
 #include "base/units.hpp"
+#include "data/bpe/byte_level_bpe.hpp"
 #include "data/dataset.hpp"
+#include "data/encoding_queue.hpp"
+#include "data/missing.hpp"
 #include "data/sentencepiece.hpp"
+#include "data/text_input.hpp"
 #include "data/utf8.hpp"
 
 namespace dos::data {
 namespace {
 
 constexpr std::size_t kEncodeBytes = 64 * 1024;
+constexpr std::size_t kLinesBytes = 1024 * 1024;
+constexpr Index kMostThreads = 4096;
 constexpr Index kProgressBytes = Index{64} << 20;
-
-struct Document {
-  MappedFile file;
-  std::string_view train;
-  std::string_view val;
-};
 
 struct TokenizerAndModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::string model;  // empty for bytes
 };
 
-std::vector<Document> open_documents(const PrepareConfig& config) {
-  std::vector<Document> documents;
+std::vector<TextInput> open_inputs(const PrepareConfig& config) {
+  std::vector<TextInput> inputs;
   for (const auto& path : config.inputs) {
-    MappedFile file(path);
-    expect(!file.bytes().empty(), "{}: empty file; leave it out", path.string());
-    const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                                file.bytes().size());
-    const auto cut = static_cast<std::size_t>(split_position(text, config.val_fraction));
-    documents.push_back(
-        {.file = std::move(file), .train = text.substr(0, cut), .val = text.substr(cut)});
+    inputs.emplace_back(path, config.field);
+    inputs.back().split(config.val_fraction);
   }
-  const bool some_text = std::ranges::any_of(documents, [](auto& d) { return !d.train.empty(); });
+  const bool some_text = std::ranges::any_of(inputs, [](auto& i) { return !i.train().empty(); });
   expect(some_text, "the input is too short to split into training and validation; give more text");
-  return documents;
+  return inputs;
 }
 
-TokenizerAndModel make_tokenizer(const PrepareConfig& config,
-                                 const std::vector<Document>& documents, const Progress& progress) {
+std::string train_model(const PrepareConfig& config, const std::vector<TextInput>& inputs) {
+  std::deque<std::string> documents;
+  std::vector<std::string_view> texts;
+  for (const TextInput& input : inputs) {
+    if (input.has_lines())
+      input.documents(input.train(), [&](const std::string& document) {
+        texts.push_back(documents.emplace_back(document));
+      });
+    else
+      texts.push_back(input.train());
+  }
+  return train_sentencepiece(texts,
+                             {.vocabulary = config.vocab_size, .algorithm = config.model_type});
+}
+
+TokenizerAndModel make_tokenizer(const PrepareConfig& config, const std::vector<TextInput>& inputs,
+                                 const Progress& progress) {
   if (config.tokenizer == kBytes) return {.tokenizer = make_bytes_tokenizer(), .model = {}};
+  if (config.tokenizer != kSentencePiece) {
+    TokenizerFile file = read_tokenizer_file(config.tokenizer, config.end_of_text);
+    auto tokenizer = make_byte_level_bpe(file.contents, file.end_of_text, file.path);
+    return {.tokenizer = std::move(tokenizer), .model = std::move(file.contents)};
+  }
   std::string model;
   if (config.model.empty()) {
     progress(fmt::format("training a {} model of {} pieces", config.model_type, config.vocab_size));
-    std::vector<std::string_view> texts;
-    for (const Document& document : documents) texts.push_back(document.train);
-    model = train_sentencepiece(texts,
-                                {.vocabulary = config.vocab_size, .algorithm = config.model_type});
+    model = train_model(config, inputs);
   } else {
     model = read_text(config.model);
   }
@@ -65,24 +78,86 @@ TokenizerAndModel make_tokenizer(const PrepareConfig& config,
   return {.tokenizer = std::move(tokenizer), .model = std::move(model)};
 }
 
-void append_text(std::string_view text, const Tokenizer& tokenizer, TokenWriter& writer,
-                 const Progress& progress) {
-  if (text.empty()) return;
-  Index reported = 0;
-  for (std::size_t position = 0; position < text.size();) {
-    const std::string_view rest = text.substr(position);
-    const std::size_t length = line_part(rest, kEncodeBytes);
-    writer.append(tokenizer.encode(rest.substr(0, length)));
-    position += length;
-    const Index done = static_cast<Index>(position) / kProgressBytes * kProgressBytes;
-    if (done > reported) {
-      reported = done;
-      progress(fmt::format("  {} of {}", format_bytes(done), format_bytes(std::ssize(text))));
+/// Hands the texts of inputs to the queue.
+class Encoding {
+ public:
+  Encoding(const PrepareConfig& config, const Tokenizer& tokenizer, Index bytes,
+           const Progress& progress)
+      : queue_(config.threads), tokenizer_(tokenizer), bytes_(bytes), progress_(progress) {}
+
+  void add(const TextInput& input, std::string_view text, TokenWriter& writer) {
+    if (text.empty()) return;
+    if (input.has_lines())
+      add_lines(input, text, writer);
+    else
+      add_document(text, writer);
+  }
+  void then(std::function<void()> written) { queue_.then(std::move(written)); }
+  void finish() { queue_.finish(); }
+
+ private:
+  void add_document(std::string_view text, TokenWriter& writer) {
+    for (const std::int32_t token : tokenizer_.begin_of_text()) add_token(token, writer);
+    for (const TextPart& part : tokenizer_.parts(text, kEncodeBytes)) {
+      queue_.add(static_cast<Index>(part.length), writer,
+                 [this, part](std::size_t taken, std::vector<std::int32_t>& tokens) {
+                   return tokenizer_.encode_part(part, taken, tokens);
+                 });
+      count(part.length);
+    }
+    add_token(tokenizer_.end_of_text(), writer);
+  }
+
+  void add_token(std::int32_t token, TokenWriter& writer) {
+    queue_.add(0, writer, [token](std::size_t, std::vector<std::int32_t>& tokens) {
+      tokens.push_back(token);
+      return std::size_t{0};
+    });
+  }
+
+  void add_lines(const TextInput& input, std::string_view text, TokenWriter& writer) {
+    while (!text.empty()) {
+      const std::size_t newline = text.find('\n', std::min(kLinesBytes, text.size() - 1));
+      const std::string_view lines = text.substr(0, newline == text.npos ? newline : newline + 1);
+      queue_.add(std::ssize(lines), writer,
+                 [this, &input, lines](std::size_t, std::vector<std::int32_t>& tokens) {
+                   input.documents(lines, [&](const std::string& text_of_line) {
+                     encode_document(text_of_line, tokens);
+                   });
+                   return std::size_t{0};
+                 });
+      count(lines.size());
+      text.remove_prefix(lines.size());
     }
   }
-  const std::int32_t end = tokenizer.end_of_text();
-  writer.append(std::span(&end, 1));
-}
+
+  void encode_document(const std::string& text, std::vector<std::int32_t>& tokens) const {
+    const auto begin = tokenizer_.begin_of_text();
+    tokens.insert(tokens.end(), begin.begin(), begin.end());
+    const std::vector<std::int32_t> more = tokenizer_.encode(text);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    tokens.push_back(tokenizer_.end_of_text());
+  }
+
+  void count(std::size_t bytes) {
+    const Index before = added_ / kProgressBytes;
+    added_ += static_cast<Index>(bytes);
+    if (added_ / kProgressBytes == before) return;
+    queue_.then([this, done = added_] {
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
+      const double rate = static_cast<double>(done) / seconds.count() / 1e6;
+      progress_(
+          fmt::format("  {} of {}, {:.1f} MB/s", format_bytes(done), format_bytes(bytes_), rate));
+    });
+  }
+
+  EncodingQueue queue_;
+  const Tokenizer& tokenizer_;
+  Index bytes_;
+  const Progress& progress_;
+  Index added_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 /// Puts files in place one after the other; if one fails, those before it are removed again.
 class Transaction {
@@ -126,15 +201,17 @@ void expect_no_overwriting(const DatasetPaths& paths, const PrepareConfig& confi
   for (const auto& output : {paths.train, paths.val, paths.manifest}) {
     for (const auto& input : config.inputs) expect_other(input, output);
     if (!config.model.empty()) expect_other(config.model, output);
+    if (config.tokenizer != kBytes && config.tokenizer != kSentencePiece)
+      expect_other(tokenizer_json_of(config.tokenizer), output);
   }
-  // PREFIX.model may be --model's own file.
-  if (config.tokenizer == kSentencePiece)
+  // PREFIX.model may be the very file that is read.
+  if (config.tokenizer != kBytes)
     for (const auto& input : config.inputs) expect_other(input, paths.model);
 }
 
 /// The manifest names the model, and is JSON.
 void expect_utf8_name(const PrepareConfig& config) {
-  if (config.tokenizer != kSentencePiece) return;
+  if (config.tokenizer == kBytes) return;
   expect(is_utf8(config.output.filename().string()),
          "--output {}: its name is not UTF-8, as it must be in the manifest: choose another",
          config.output.string());
@@ -153,9 +230,9 @@ bool holds(const std::filesystem::path& path, const std::string& contents) {
   return std::filesystem::is_regular_file(path, ignored) && read_text(path) == contents;
 }
 
-Manifest describe(const DatasetPaths& paths, const TokenizerAndModel& chosen,
-                  const std::vector<Document>& documents) {
-  Manifest manifest;
+DatasetManifest describe(const DatasetPaths& paths, const TokenizerAndModel& chosen,
+                         const std::vector<TextInput>& inputs) {
+  DatasetManifest manifest;
   manifest.tokenizer = chosen.tokenizer->kind();
   manifest.vocabulary = chosen.tokenizer->vocabulary();
   if (!chosen.model.empty()) {
@@ -163,18 +240,18 @@ Manifest describe(const DatasetPaths& paths, const TokenizerAndModel& chosen,
     manifest.model_bytes = std::ssize(chosen.model);
     manifest.model_hash = hash_of(chosen.model);
   }
-  for (const Document& document : documents) {
-    manifest.sources.push_back(
-        {.path = document.file.path().string(), .bytes = std::ssize(document.file.bytes())});
-  }
+  if (manifest.tokenizer == kTokenizerJson) manifest.end_of_text = chosen.tokenizer->end_of_text();
+  for (const TextInput& input : inputs)
+    manifest.sources.push_back({.path = input.path().string(), .bytes = input.bytes()});
   return manifest;
 }
 
 void check_tokenizer(const std::string& tokenizer) {
   const std::array<std::string, 2> known{kBytes, kSentencePiece};
-  expect(std::ranges::find(known, tokenizer) != known.end(),
-         "--tokenizer {}: unknown; use bytes or sentencepiece{}", tokenizer,
-         did_you_mean(tokenizer, known));
+  expect(std::ranges::find(known, tokenizer) != known.end() || !is_missing(tokenizer),
+         "--tokenizer {}: unknown, and no such file or folder; use bytes, sentencepiece, or a "
+         "tokenizer.json or its folder{}",
+         tokenizer, did_you_mean(tokenizer, known));
 }
 
 }  // namespace
@@ -182,30 +259,22 @@ void check_tokenizer(const std::string& tokenizer) {
 void PrepareConfig::validate() const {
   check_tokenizer(tokenizer);
   const bool trains = vocab_size != 0;
-  if (tokenizer == kBytes) {
+  if (tokenizer != kSentencePiece) {
     expect(!trains && model.empty(),
-           "--tokenizer bytes has a fixed vocabulary; drop --vocab-size and --model");
+           "--tokenizer {} has a fixed vocabulary; drop --vocab-size and --model", tokenizer);
   } else {
     expect(trains || !model.empty(),
            "--tokenizer sentencepiece needs --vocab-size N to train a model or --model FILE");
     expect(!trains || model.empty(),
            "--vocab-size trains a model and --model gives one; use one of the two");
   }
+  expect(end_of_text.empty() || (tokenizer != kBytes && tokenizer != kSentencePiece),
+         "--end-of-text belongs to a tokenizer.json; drop it");
+  expect(threads >= 0 && threads <= kMostThreads, "--threads {}: must lie between 0 and {}",
+         threads, kMostThreads);
   expect(val_fraction > 0 && val_fraction < 1,
          "--val-fraction {}: must lie between 0 and 1, both excluded", val_fraction);
   expect(!inputs.empty(), "no input; name at least one text file");
-}
-
-Index split_position(std::string_view text, double val_fraction) {
-  const auto size = static_cast<double>(text.size());
-  const auto wanted = static_cast<std::size_t>(size * (1 - val_fraction));
-  const std::size_t slack = (text.size() - wanted) / 2;
-  // A cut at c needs a newline at c - 1.
-  const std::size_t first = wanted > slack ? wanted - slack - 1 : 0;
-  const std::size_t newline = text.substr(0, wanted).substr(first).rfind('\n');
-  const std::size_t cut =
-      newline != std::string_view::npos ? first + newline + 1 : utf8_boundary(text, wanted);
-  return static_cast<Index>(cut);
 }
 
 PrepareSummary prepare(const PrepareConfig& config, const Progress& progress) {
@@ -213,29 +282,33 @@ PrepareSummary prepare(const PrepareConfig& config, const Progress& progress) {
   const DatasetPaths paths(config.output);
   expect_utf8_name(config);
   expect_no_overwriting(paths, config);
-  const auto documents = open_documents(config);
+  const auto inputs = open_inputs(config);
   create_parents(paths.manifest);
   // Created first: an output that cannot be written is told before hours of work, not after.
   DurableFile manifest_file(paths.manifest);
-  const auto chosen = make_tokenizer(config, documents, progress);
+  const auto chosen = make_tokenizer(config, inputs, progress);
   const Tokenizer& tokenizer = *chosen.tokenizer;
 
   PrepareSummary summary;
   summary.vocabulary = tokenizer.vocabulary();
   TokenWriter train(paths.train, summary.vocabulary);
   TokenWriter val(paths.val, summary.vocabulary);
-  for (const Document& document : documents) {
-    const Index before = train.size() + val.size();
-    append_text(document.train, tokenizer, train, progress);
-    append_text(document.val, tokenizer, val, progress);
-    const Index bytes = std::ssize(document.file.bytes());
-    summary.bytes += bytes;
-    progress(fmt::format("{}: {}, {} tokens", document.file.path().string(), format_bytes(bytes),
-                         train.size() + val.size() - before));
+  for (const TextInput& input : inputs) summary.bytes += input.bytes();
+  Encoding encoding(config, tokenizer, summary.bytes, progress);
+  Index told = 0;
+  for (const TextInput& input : inputs) {
+    encoding.add(input, input.train(), train);
+    encoding.add(input, input.val(), val);
+    encoding.then([&] {
+      progress(fmt::format("{}: {}, {} tokens", input.path().string(), format_bytes(input.bytes()),
+                           train.size() + val.size() - told));
+      told = train.size() + val.size();
+    });
   }
+  encoding.finish();
   summary.train_tokens = train.size();
   summary.val_tokens = val.size();
-  Manifest manifest = describe(paths, chosen, documents);
+  DatasetManifest manifest = describe(paths, chosen, inputs);
   manifest.train_tokens = summary.train_tokens;
   manifest.val_tokens = summary.val_tokens;
   manifest.train_sums = train.sums();

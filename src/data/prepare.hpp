@@ -11,13 +11,16 @@
 namespace dos::data {
 
 struct PrepareConfig {
-  std::string tokenizer;                      ///< bytes or sentencepiece
-  Index vocab_size = 0;                       ///< sentencepiece: train a model; 0 = not given
+  std::string tokenizer;    ///< bytes, sentencepiece, or a tokenizer.json or its folder
+  std::string end_of_text;  ///< tokenizer.json: the text of that token; "": as it says itself
+  Index vocab_size = 0;     ///< sentencepiece: train a model; 0 = not given
   std::string model_type = "bpe";             ///< of the model to train: bpe or unigram
   std::filesystem::path model;                ///< sentencepiece: use this model; empty = not given
   double val_fraction = 0.1;                  ///< of every input file
+  std::string field;                          ///< of JSON-lines (TextInput); "": see there
+  Index threads = 0;                          ///< that encode; 0: one a core
   std::filesystem::path output;               ///< PREFIX of the files written
-  std::vector<std::filesystem::path> inputs;  ///< text, one document a file
+  std::vector<std::filesystem::path> inputs;  ///< text, one document a file, or JSON-lines
 
   /// Throws Error, naming the option and the remedy, when options contradict each other.
   void validate() const;
@@ -34,16 +37,13 @@ struct PrepareSummary {
 using Progress = std::function<void(const std::string&)>;
 
 /// Turns text files into the dataset PREFIX (see DatasetPaths). The last part of every file goes
-/// to validation, so that both splits see the same kind of text: at least `val_fraction` of its
-/// bytes, cut at the start of a line if one is near (half as far again), else between two
-/// characters. An end-of-text token follows each part of each file. A trained tokenizer sees the
-/// training part only.
+/// to validation (TextInput::split), so that both splits see the same kind of text. An end-of-text
+/// token follows each document, and each part of one that was split; begin_of_text() stands before.
+/// A trained tokenizer sees the training part only. The files do not depend on the number of
+/// threads.
 /// Throws Error when an input is missing, unreadable or empty, the options do not fit the text, or
 /// the output cannot be written; then no new file is left, and what was there before the last
 /// stage, the putting in place, is untouched.
 PrepareSummary prepare(const PrepareConfig& config, const Progress& progress);
-
-/// Where the validation part of `text` starts. Pre: 0 < val_fraction < 1.
-Index split_position(std::string_view text, double val_fraction);
 
 }  // namespace dos::data

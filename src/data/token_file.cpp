@@ -14,19 +14,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
-using Header = std::array<std::int32_t, 256>;
-
-struct Variant {
-  std::int32_t magic;
-  std::int32_t version;
-  Index token_bytes;
-};
-
-constexpr Variant kNarrow{.magic = 20240520, .version = 1, .token_bytes = 2};
-constexpr Variant kWide{.magic = 20240801, .version = 7, .token_bytes = 4};
-
-constexpr const Variant& variant_of(Index vocabulary) {
-  return vocabulary <= kNarrowVocabulary ? kNarrow : kWide;
+constexpr const TokenVariant& variant_of(Index vocabulary) {
+  return vocabulary <= kNarrowVocabulary ? kNarrowTokens : kWideTokens;
 }
 
 /// Tokens a conversion buffer holds: small enough for the cache, large enough for one system call.
@@ -63,11 +52,11 @@ InputFile open(const std::filesystem::path& path) {
 
 }  // namespace
 
-Header token_header(Index vocabulary, Index tokens) {
+TokenHeader token_header(Index vocabulary, Index tokens) {
   require(vocabulary > 0 && tokens >= 0, "a header needs a vocabulary and a number of tokens");
-  const Variant& variant = variant_of(vocabulary);
+  const TokenVariant& variant = variant_of(vocabulary);
   const auto count = static_cast<std::uint64_t>(tokens);
-  Header header{};
+  TokenHeader header{};
   header[0] = variant.magic;
   header[1] = variant.version;
   header[2] = static_cast<std::int32_t>(static_cast<std::uint32_t>(count));
@@ -75,37 +64,11 @@ Header token_header(Index vocabulary, Index tokens) {
   return header;
 }
 
-TokenFile::TokenFile(const std::filesystem::path& path) : file_(open(path)) {
-  const std::string name = path.string();
-  const Index bytes = file_.size();
-  expect(bytes > 0, "{}: empty file; write it again with prepare_data", name);
-  Header header;
-  expect(bytes >= kTokenHeaderBytes,
-         "{}: {} bytes, too short for the {}-byte header of a token file; write it again with "
-         "prepare_data",
-         name, bytes, kTokenHeaderBytes);
-  expect(file_.read(0, std::as_writable_bytes(std::span(header))) == kTokenHeaderBytes,
-         "{}: was cut short; copy or write it again", name);
-  expect(header[0] == kNarrow.magic || header[0] == kWide.magic,
-         "{}: not a token file (magic number {}, expected {} or {}); prepare the text with "
-         "prepare_data",
-         name, header[0], kNarrow.magic, kWide.magic);
-  const Variant& variant = header[0] == kNarrow.magic ? kNarrow : kWide;
-  narrow_ = variant.token_bytes == kNarrow.token_bytes;
-  expect(header[1] == variant.version,
-         "{}: token file version {} of magic number {}, expected {}; write it again with "
-         "prepare_data",
-         name, header[1], header[0], variant.version);
-  size_ = Index{header[3]} * (Index{1} << 32) + static_cast<std::uint32_t>(header[2]);
-  const Index stored = (bytes - kTokenHeaderBytes) / variant.token_bytes;
-  expect(size_ != 0, "{}: holds no tokens; write it again with prepare_data", name);
-  expect(size_ >= 0 && size_ <= stored,
-         "{}: truncated: the header announces {} tokens, the file holds {}; copy or write it again",
-         name, size_, stored);
-  const Index extra = bytes - kTokenHeaderBytes - size_ * variant.token_bytes;
-  expect(extra == 0,
-         "{}: {} bytes follow the {} tokens that the header announces; copy or write it again",
-         name, extra, size_);
+TokenFile::TokenFile(const std::filesystem::path& path, Part part)
+    : file_(open(path)), part_(part), layout_(find_layout(file_, part)) {}
+
+TokenFile TokenFile::again() const {
+  return TokenFile(path(), part_);
 }
 
 std::int32_t TokenFile::operator[](Index position) const {
@@ -114,28 +77,26 @@ std::int32_t TokenFile::operator[](Index position) const {
   return token;
 }
 
-Index TokenFile::width() const noexcept {
-  return narrow_ ? kNarrow.token_bytes : kWide.token_bytes;
-}
-
 void TokenFile::load(Index first, std::span<std::byte> stored) const {
-  const Index found = file_.read(kTokenHeaderBytes + first * width(), stored);
+  const Index width = layout_.token_bytes;
+  const Index found = file_.read(layout_.first_byte + first * width, stored);
   expect(
       found == std::ssize(stored),
       "{}: was cut short while it is in use: {} tokens were there, from {} on they are gone; put "
       "the file back and continue with --resume",
-      path().string(), size_, first + found / width());
+      path().string(), size(), first + found / width);
 }
 
 void TokenFile::read(Index first, std::span<std::int32_t> out) const {
-  require(first >= 0 && first <= size_ && std::ssize(out) <= size_ - first,
+  require(first >= 0 && first <= size() && std::ssize(out) <= size() - first,
           "tokens outside the token file");
   std::array<std::byte, kBlock * sizeof(std::int32_t)> buffer;
   while (!out.empty()) {
     const auto part = out.first(std::min(kBlock, out.size()));
-    const auto stored = std::span(buffer).first(part.size() * static_cast<std::size_t>(width()));
+    const auto stored =
+        std::span(buffer).first(part.size() * static_cast<std::size_t>(layout_.token_bytes));
     load(first, stored);
-    narrow_ ? widen<std::uint16_t>(stored, part) : widen<std::uint32_t>(stored, part);
+    is_narrow() ? widen<std::uint16_t>(stored, part) : widen<std::uint32_t>(stored, part);
     first += std::ssize(part);
     out = out.subspan(part.size());
   }
@@ -159,20 +120,21 @@ void TokenFile::expect_inside(Index vocabulary, Index first,
 std::optional<TokenSums> TokenFile::check(Index vocabulary, const std::stop_token& stop) const {
   // Large enough for the disk, small enough for the cache.
   constexpr Index kPiece = Index{1} << 18;
-  std::vector<std::byte> buffer(static_cast<std::size_t>(kPiece * width()));
+  std::vector<std::byte> buffer(static_cast<std::size_t>(kPiece * layout_.token_bytes));
   Checksum checksum;
   Index largest = -1;
-  for (Index first = 0; first < size_; first += kPiece) {
+  for (Index first = 0; first < size(); first += kPiece) {
     if (stop.stop_requested()) return std::nullopt;
-    const Index count = std::min(kPiece, size_ - first);
-    const auto stored = std::span(buffer).first(static_cast<std::size_t>(count * width()));
+    const Index count = std::min(kPiece, size() - first);
+    const auto stored =
+        std::span(buffer).first(static_cast<std::size_t>(count * layout_.token_bytes));
     load(first, stored);
     checksum.update(stored);
     const Index most =
-        narrow_ ? largest_of<std::uint16_t>(stored) : largest_of<std::uint32_t>(stored);
+        is_narrow() ? largest_of<std::uint16_t>(stored) : largest_of<std::uint32_t>(stored);
     if (most >= vocabulary) {
       std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
-      narrow_ ? widen<std::uint16_t>(stored, tokens) : widen<std::uint32_t>(stored, tokens);
+      is_narrow() ? widen<std::uint16_t>(stored, tokens) : widen<std::uint32_t>(stored, tokens);
       expect_inside(vocabulary, first, tokens);
     }
     largest = std::max(largest, most);
@@ -195,7 +157,7 @@ void TokenWriter::append_as(std::span<const std::int32_t> tokens) {
 
 TokenWriter::TokenWriter(const std::filesystem::path& path, Index vocabulary)
     : path_(path), vocabulary_(vocabulary), file_(path) {
-  const Header header = token_header(vocabulary, 0);
+  const TokenHeader header = token_header(vocabulary, 0);
   file_.write(std::as_bytes(std::span(header)));
 }
 
@@ -207,7 +169,7 @@ void TokenWriter::append(std::span<const std::int32_t> tokens) {
          "vocabulary of the tokenizer that made the tokens",
          path_.string(), bad == tokens.end() ? 0 : *bad, size_ + (bad - tokens.begin()),
          vocabulary_);
-  if (variant_of(vocabulary_).token_bytes == kNarrow.token_bytes) {
+  if (variant_of(vocabulary_).token_bytes == kNarrowTokens.token_bytes) {
     append_as<std::uint16_t>(tokens);
   } else {
     append_as<std::uint32_t>(tokens);
@@ -217,7 +179,7 @@ void TokenWriter::append(std::span<const std::int32_t> tokens) {
 
 void TokenWriter::commit() {
   expect(size_ > 0, "{}: no tokens to write; give more text", path_.string());
-  const Header header = token_header(vocabulary_, size_);
+  const TokenHeader header = token_header(vocabulary_, size_);
   file_.write_at(0, std::as_bytes(std::span(header)));
   file_.commit();
 }

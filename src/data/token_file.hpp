@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,22 +10,23 @@
 #include "base/checksum.hpp"
 #include "base/file.hpp"
 #include "base/types.hpp"
+#include "data/token_header.hpp"
+#include "data/token_layout.hpp"
 
 namespace dos::data {
 
-/// A token file is llm.c's `.bin`: a header of 256 little-endian int32, then the tokens.
+/// The token files that this program writes are llm.c's `.bin`: a header of 256 little-endian
+/// int32, then the tokens.
 ///   header[0], [1]  magic and version: 20240520, 1 for uint16 tokens (vocabulary up to 65,536);
 ///                   20240801, 7 for uint32 tokens (any larger vocabulary)
 ///   header[2], [3]  low and high 32 bits of the number of tokens. Up to 2^31 - 1 tokens this is
 ///                   llm.c's own header; beyond that llm.c has no files.
 /// The rest of the header is zero on writing and ignored on reading.
-inline constexpr Index kTokenHeaderBytes = 256 * 4;
-
 /// The largest vocabulary whose tokens are stored in two bytes.
 inline constexpr Index kNarrowVocabulary = 65'536;
 
 /// The header of a file of `tokens` tokens. Pre: vocabulary > 0, tokens >= 0.
-std::array<std::int32_t, 256> token_header(Index vocabulary, Index tokens);
+TokenHeader token_header(Index vocabulary, Index tokens);
 
 /// What can be said of a token file's tokens when all of them have been seen.
 struct TokenSums {
@@ -36,16 +36,18 @@ struct TokenSums {
   bool operator==(const TokenSums&) const = default;
 };
 
-/// A token file, read piece by piece; reading is thread-safe. The constructor throws Error, naming
-/// the file and the remedy, when the file is missing, empty, cut short, too long, without tokens,
-/// or not a token file of a known version. The tokens themselves are not checked: the vocabulary
-/// is not in the file.
+/// A token file, ours or another program's (find_layout()), read piece by piece; reading is
+/// thread-safe. The constructor throws Error, naming the file and the remedy, when the file is
+/// missing or as find_layout() does. The tokens themselves are not checked: the vocabulary is not
+/// in the file.
 class TokenFile {
  public:
-  explicit TokenFile(const std::filesystem::path& path);
+  explicit TokenFile(const std::filesystem::path& path, Part part = Part::kAll);
+  /// The same tokens, opened again.
+  [[nodiscard]] TokenFile again() const;
 
   /// The number of tokens, at least 1.
-  [[nodiscard]] Index size() const noexcept { return size_; }
+  [[nodiscard]] Index size() const noexcept { return layout_.tokens; }
   /// Pre: 0 <= position < size(). A uint32 token above 2^31 - 1 reads as a negative number.
   [[nodiscard]] std::int32_t operator[](Index position) const;
   /// Copies tokens first .. first + out.size() - 1. Pre: they lie inside the file. Throws Error
@@ -60,13 +62,13 @@ class TokenFile {
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
 
  private:
-  [[nodiscard]] Index width() const noexcept;
+  [[nodiscard]] bool is_narrow() const noexcept { return layout_.token_bytes == 2; }
   /// The stored bytes of tokens from `first` on. Throws Error when they are gone.
   void load(Index first, std::span<std::byte> stored) const;
 
   InputFile file_;
-  Index size_ = 0;
-  bool narrow_ = true;
+  Part part_;
+  TokenLayout layout_;
 };
 
 /// Writes a token file of any length. The file appears whole on commit(), or not at all.

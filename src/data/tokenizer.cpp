@@ -2,6 +2,7 @@
 #include "data/tokenizer.hpp"
 
 #include "base/error.hpp"
+#include "data/utf8.hpp"
 
 namespace dos::data {
 namespace {
@@ -32,6 +33,25 @@ class BytesTokenizer final : public Tokenizer {
 };
 
 }  // namespace
+
+std::vector<TextPart> Tokenizer::parts(std::string_view text, std::size_t limit) const {
+  std::vector<TextPart> result;
+  while (!text.empty()) {
+    const std::size_t length = line_part(text, limit);
+    result.push_back({.text = text.substr(0, length), .length = length});
+    text.remove_prefix(length);
+  }
+  return result;
+}
+
+std::size_t Tokenizer::encode_part(const TextPart& part, std::size_t taken,
+                                   std::vector<std::int32_t>& tokens) const {
+  require(taken == 0, "no token is of two parts");
+  const std::vector<std::int32_t> more =
+      part.token ? std::vector{*part.token} : encode(part.text.substr(0, part.length));
+  tokens.insert(tokens.end(), more.begin(), more.end());
+  return 0;
+}
 
 void Tokenizer::check(std::span<const std::int32_t> tokens) const {
   for (const std::int32_t token : tokens) {

@@ -42,13 +42,19 @@ std::size_t utf8_character(std::string_view text) {
   return length > 1 && out_of_range(first, byte_at(text, 1)) ? 0 : length;
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_character(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
+std::size_t utf8_prefix(std::string_view text) {
+  std::size_t position = 0;
+  while (position < text.size()) {
+    const bool is_ascii = byte_at(text, position) < 0x80;
+    const std::size_t length = is_ascii ? 1 : utf8_character(text.substr(position));
+    if (length == 0) break;
+    position += length;
   }
-  return true;
+  return position;
+}
+
+bool is_utf8(std::string_view text) {
+  return utf8_prefix(text) == text.size();
 }
 
 std::size_t utf8_boundary(std::string_view text, std::size_t wanted) {

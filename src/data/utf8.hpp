@@ -11,6 +11,9 @@ namespace dos::data {
 /// above U+10FFFF.
 std::size_t utf8_character(std::string_view text);
 
+/// Bytes at the start of `text` that are well-formed UTF-8.
+std::size_t utf8_prefix(std::string_view text);
+
 /// Whether all of `text` is well-formed UTF-8.
 bool is_utf8(std::string_view text);
 

@@ -11,13 +11,15 @@
 
 namespace dos::data {
 
-Verification::Verification(const Dataset& dataset, Index vocabulary)
-    : vocabulary_(vocabulary),
-      train_{.file = TokenFile(dataset.train.path()), .expected = {}},
-      val_{.file = TokenFile(dataset.val.path()), .expected = {}} {
-  if (dataset.manifest) {
-    train_.expected = dataset.manifest->train_sums;
-    val_.expected = dataset.manifest->val_sums;
+Verification::Verification(const Sources& sources, Index vocabulary) : vocabulary_(vocabulary) {
+  // Validation first: it is small.
+  for (const bool is_train : {false, true}) {
+    for (const auto& [name, dataset] : sources) {
+      Part part{.file = (is_train ? dataset.train : dataset.val).again(), .expected = {}};
+      if (const auto& manifest = dataset.manifest)
+        part.expected = is_train ? manifest->train_sums : manifest->val_sums;
+      parts_.push_back(std::move(part));
+    }
   }
   thread_ = std::jthread([this](const std::stop_token& stop) {
     // Training has the processors first. Of the calling thread alone, on Linux.
@@ -30,14 +32,14 @@ Verification::~Verification() = default;
 
 void Verification::verify(const std::stop_token& stop) {
   try {
-    for (const Part* part : {&val_, &train_}) {
-      const std::optional<TokenSums> found = part->file.check(vocabulary_, stop);
+    for (const Part& part : parts_) {
+      const std::optional<TokenSums> found = part.file.check(vocabulary_, stop);
       if (!found) return;
-      expect(!part->expected || found->checksum == part->expected->checksum,
+      expect(!part.expected || found->checksum == part.expected->checksum,
              "{}: its tokens have checksum {}, but the data set's manifest says {}: the file is "
              "damaged or another one; copy it again or write the data set again with prepare_data",
-             part->file.path().string(), hex_text(found->checksum),
-             part->expected ? hex_text(part->expected->checksum) : "");
+             part.file.path().string(), hex_text(found->checksum),
+             part.expected ? hex_text(part.expected->checksum) : "");
     }
     finish(std::nullopt);
   } catch (const std::exception& error) {

@@ -7,18 +7,20 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/types.hpp"
-#include "data/dataset.hpp"
+#include "data/sources.hpp"
 
 namespace dos::data {
 
-/// Reads a data set from end to end on a thread of its own, at the lowest priority, and compares it
-/// with what its manifest says: every token lies in the vocabulary, and the checksums are right.
+/// Reads data sets from end to end on a thread of its own, at the lowest priority, and compares
+/// them with what their manifests say: every token lies in the vocabulary, and the checksums are
+/// right.
 class Verification {
  public:
   /// Starts to read. `vocabulary`: the model's. Throws Error when a token file cannot be opened.
-  Verification(const Dataset& dataset, Index vocabulary);
+  Verification(const Sources& sources, Index vocabulary);
   Verification(const Verification&) = delete;
   Verification& operator=(const Verification&) = delete;
   /// Ends the thread, wherever it is.
@@ -38,10 +40,8 @@ class Verification {
   void verify(const std::stop_token& stop);
   void finish(std::optional<std::string> fault);
 
-  std::filesystem::path manifest_;
   Index vocabulary_;
-  Part train_;
-  Part val_;
+  std::vector<Part> parts_;
   mutable std::mutex mutex_;
   mutable std::condition_variable over_;
   bool is_over_ = false;

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/durable_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -53,24 +54,6 @@ void rename_folder(const fs::path& from, const fs::path& to) {
     fail_errno(fmt::format("{}: cannot rename to '{}', check that the folder is writable",
                            from.string(), to.filename().string()),
                errno);
-}
-
-void sync_file(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail_errno(path.string() + ": cannot open", errno);
-  const int cause = ::fsync(descriptor) == 0 ? 0 : errno;
-  ::close(descriptor);
-  if (cause != 0) fail_errno(path.string() + ": cannot flush", cause);
-}
-
-/// Flushes every file and folder below `folder`, and itself.
-void sync_tree(const fs::path& folder) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_symlink()) continue;
-    if (entry.is_directory()) sync_tree(entry.path());
-    if (entry.is_regular_file()) sync_file(entry.path());
-  }
-  sync_directory(folder);
 }
 
 /// A second name for every file of `from`, or a second copy where the file system has no hard

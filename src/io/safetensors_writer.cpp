@@ -12,7 +12,6 @@
 namespace dos::io {
 namespace {
 
-constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kDataAlignment = 64;
 
 Index checked_size(const TensorSpec& tensor) {
@@ -26,7 +25,7 @@ Index checked_size(const TensorSpec& tensor) {
 std::string make_header(std::span<const TensorSpec> tensors,
                         const std::map<std::string, std::string>& metadata) {
   std::set<std::string_view> names{kMetadataName};
-  std::string header(kLengthBytes, '\0');
+  std::string header(kHeaderLengthBytes, '\0');
   char separator = '{';
   const auto append_name = [&](std::string_view name) {
     header += separator;
@@ -51,8 +50,8 @@ std::string make_header(std::span<const TensorSpec> tensors,
   header += separator == '{' ? "{}" : "}";
   const Index blocks = ceil_div(std::ssize(header), Index{kDataAlignment});
   header.resize(static_cast<std::size_t>(blocks) * kDataAlignment, ' ');
-  for (std::size_t i = 0; i < kLengthBytes; ++i)
-    header[i] = static_cast<char>(((header.size() - kLengthBytes) >> (8 * i)) & 0xFF);
+  for (std::size_t i = 0; i < kHeaderLengthBytes; ++i)
+    header[i] = static_cast<char>(((header.size() - kHeaderLengthBytes) >> (8 * i)) & 0xFF);
   return header;
 }
 
@@ -69,7 +68,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
     fail("{}: a tensor's name or the metadata is not UTF-8 ({}); rename it", path.string(),
          error.what());
   }
-  const Index length = std::ssize(header) - Index{kLengthBytes};
+  const Index length = std::ssize(header) - Index{kHeaderLengthBytes};
   expect(length <= kMaxHeaderBytes,
          "{}: a header of {} bytes exceeds the {} allowed; spread the tensors over more files",
          path.string(), length, kMaxHeaderBytes);

@@ -5,9 +5,13 @@
 
 namespace dos::nn {
 
-Index attention_workspace(Index context, Index heads, Index head_size, DType type, bool on_cuda) {
-  return codelets::attention_task_workspace(
-      {.sequences = 1, .tokens = context, .heads = heads, .head_size = head_size}, type, on_cuda);
+codelets::AttentionShape attention_shape(const shape::ModelConfig& config, Index sequences) {
+  return {.sequences = sequences,
+          .tokens = config.context,
+          .heads = config.heads,
+          .head_size = config.head_size(),
+          .kv_heads = config.kv_heads,
+          .window = config.window};
 }
 
 Attention::Attention(std::string name, const rt::Handle& workspace)
@@ -16,16 +20,24 @@ Attention::Attention(std::string name, const rt::Handle& workspace)
 void Attention::forward(rt::Submitter& submitter, const codelets::AttentionShape& shape,
                         const rt::Handle& qkv, const rt::Handle& out, const rt::Handle& logsumexp,
                         const Urgency& urgency) const {
-  codelets::submit_attention_forward(submitter, shape, qkv, out, logsumexp, workspace_,
-                                     {.priority = urgency.path, .label = name_.c_str()});
+  codelets::submit<codelets::AttentionForward>(
+      submitter, {.qkv = qkv, .out = out, .logsumexp = logsumexp, .workspace = workspace_}, shape,
+      {.priority = urgency.path, .label = name_.c_str()});
 }
 
 void Attention::backward(rt::Submitter& submitter, const codelets::AttentionShape& shape,
                          const rt::Handle& qkv, const rt::Handle& out, const rt::Handle& logsumexp,
                          const rt::Handle& dout, const rt::Handle& dqkv,
                          const Urgency& urgency) const {
-  codelets::submit_attention_backward(submitter, shape, qkv, out, logsumexp, dout, dqkv, workspace_,
-                                      {.priority = urgency.path, .label = name_.c_str()});
+  codelets::submit<codelets::AttentionBackward>(submitter,
+                                                {.qkv = qkv,
+                                                 .out = out,
+                                                 .logsumexp = logsumexp,
+                                                 .dout = dout,
+                                                 .dqkv = dqkv,
+                                                 .workspace = workspace_},
+                                                shape,
+                                                {.priority = urgency.path, .label = name_.c_str()});
 }
 
 }  // namespace dos::nn

@@ -5,13 +5,12 @@
 
 #include "codelets/attention/attention_codelet.hpp"
 #include "nn/priority.hpp"
+#include "shape/model_config.hpp"
 
 namespace dos::nn {
 
-/// FP32 elements of work space that one attention task over sequences of `context` tokens takes,
-/// with so many heads of this size and activations of this type. `on_cuda`: CUDA workers run some
-/// of the tasks.
-Index attention_workspace(Index context, Index heads, Index head_size, DType type, bool on_cuda);
+/// Attention of a model over so many of its sequences.
+codelets::AttentionShape attention_shape(const shape::ModelConfig& config, Index sequences);
 
 /// Causal multi-head attention between its two projections; it has no parameters of its own.
 class Attention {

@@ -6,7 +6,7 @@
 namespace dos::nn {
 namespace {
 
-codelets::NormRef norm_ref(const tensor::Layout& layout, const tensor::SubgroupHandles& handles,
+codelets::NormRef norm_ref(const shape::Layout& layout, const tensor::SubgroupHandles& handles,
                            const std::string& name) {
   return {.weight = slice_ref(layout.find(name + ".weight"), handles),
           .bias = slice_ref(layout.find(name + ".bias"), handles)};
@@ -22,8 +22,9 @@ LayerNorm::LayerNorm(const tensor::ParameterSet& set, std::string name)
 void LayerNorm::forward(rt::Submitter& submitter, const codelets::NormShape& shape,
                         const rt::Handle& x, const rt::Handle& y, const rt::Handle& statistics,
                         const Urgency& urgency) const {
-  codelets::submit_layernorm_forward(submitter, shape, x, value_, y, statistics,
-                                     {.priority = urgency.path, .label = name_.c_str()});
+  codelets::submit<codelets::LayerNormForward>(
+      submitter, {.x = x, .norm = value_, .y = y, .statistics = statistics}, shape,
+      {.priority = urgency.path, .label = name_.c_str()});
 }
 
 void LayerNorm::backward(rt::Submitter& submitter, const codelets::NormShape& shape,
@@ -32,14 +33,22 @@ void LayerNorm::backward(rt::Submitter& submitter, const codelets::NormShape& sh
                          const Urgency& urgency) const {
   const rt::TaskOptions path{.priority = urgency.path, .label = name_.c_str()};
   if (gradients.residual != nullptr)
-    codelets::submit_layernorm_backward(submitter, shape, x, value_, statistics, gradients.dy,
-                                        *gradients.residual, gradients.dx, path);
+    codelets::submit<codelets::LayerNormBackward>(submitter,
+                                                  {.x = x,
+                                                   .norm = value_,
+                                                   .statistics = statistics,
+                                                   .dy = gradients.dy,
+                                                   .residual = *gradients.residual,
+                                                   .dx = gradients.dx},
+                                                  shape, path);
   else
-    codelets::submit_layernorm_backward_last(submitter, shape, x, value_, statistics, gradients.dy,
-                                             gradients.dx, path);
-  codelets::submit_layernorm_backward_weight(
-      submitter, shape, x, statistics, gradients.dy, accumulate, gradient_,
-      {.priority = urgency.off_path, .label = name_.c_str()});
+    codelets::submit<codelets::LayerNormBackwardLast>(
+        submitter,
+        {.x = x, .norm = value_, .statistics = statistics, .dy = gradients.dy, .dx = gradients.dx},
+        shape, path);
+  codelets::submit<codelets::LayerNormBackwardWeight>(
+      submitter, {.x = x, .statistics = statistics, .dy = gradients.dy, .dnorm = gradient_},
+      {shape, accumulate}, {.priority = urgency.off_path, .label = name_.c_str()});
 }
 
 }  // namespace dos::nn

@@ -5,33 +5,48 @@
 
 namespace dos::nn {
 
-Linear::Linear(const tensor::ParameterSet& set, std::string name)
-    : name_(std::move(name)), weight_(set, name_ + ".weight"), bias_(set, name_ + ".bias") {}
+Linear::Linear(const tensor::ParameterSet& set, std::string name, Bias bias)
+    : name_(std::move(name)), weight_(set, name_ + ".weight") {
+  if (bias == Bias::kLearned) bias_.emplace(set, name_ + ".bias");
+}
 
 void Linear::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                      const rt::Handle& y, const Urgency& urgency) const {
-  codelets::submit_linear_forward(submitter, tokens, x, weight_.value, bias_.value, y,
-                                  {.priority = urgency.path, .label = name_.c_str()});
+  const rt::TaskOptions options{.priority = urgency.path, .label = name_.c_str()};
+  if (bias_)
+    codelets::submit<codelets::LinearForward>(
+        submitter, {.x = x, .bias = bias_->value, .y = y, .w = weight_.value}, {tokens}, options);
+  else
+    codelets::submit<codelets::ProductForward>(submitter, {.x = x, .y = y, .w = weight_.value},
+                                               {tokens}, options);
 }
 
 void Linear::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                      const rt::Handle& residual, const rt::Handle& y,
                      const Urgency& urgency) const {
-  codelets::submit_linear_residual_forward(submitter, tokens, x, weight_.value, bias_.value,
-                                           residual, y,
-                                           {.priority = urgency.path, .label = name_.c_str()});
+  const rt::TaskOptions options{.priority = urgency.path, .label = name_.c_str()};
+  if (bias_)
+    codelets::submit<codelets::LinearResidualForward>(
+        submitter, {.x = x, .bias = bias_->value, .residual = residual, .y = y, .w = weight_.value},
+        {tokens}, options);
+  else
+    codelets::submit<codelets::ProductResidualForward>(
+        submitter, {.x = x, .residual = residual, .y = y, .w = weight_.value}, {tokens}, options);
 }
 
 void Linear::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                       const rt::Handle& dy, const rt::Handle& dx, bool accumulate,
                       const Urgency& urgency) const {
   const rt::TaskOptions off_path{.priority = urgency.off_path, .label = name_.c_str()};
-  codelets::submit_linear_backward_data(submitter, tokens, dy, weight_.value, dx,
-                                        {.priority = urgency.path, .label = name_.c_str()});
+  codelets::submit<codelets::LinearBackwardData>(
+      submitter, {.dy = dy, .dx = dx, .w = weight_.value}, {tokens},
+      {.priority = urgency.path, .label = name_.c_str()});
   const Index out = weight_.value.blocking.rows;
-  codelets::submit_linear_backward_weight(submitter, {0, tokens}, {&dy, out}, x, accumulate,
-                                          weight_.gradient, off_path);
-  codelets::submit_bias_backward(submitter, tokens, out, dy, accumulate, bias_.gradient, off_path);
+  codelets::submit_linear_weight(submitter, accumulate, {.dy = dy, .x = x, .dw = weight_.gradient},
+                                 {{0, tokens}, out}, off_path);
+  if (bias_)
+    codelets::submit<codelets::BiasBackward>(submitter, {.dy = dy, .dbias = bias_->gradient},
+                                             {tokens, out, accumulate}, off_path);
 }
 
 }  // namespace dos::nn

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "codelets/linear/linear_codelet.hpp"
@@ -9,10 +11,13 @@
 
 namespace dos::nn {
 
-/// y = x weight^T + bias with weight[out, in], bias[out], named "<name>.weight" and "<name>.bias".
+enum class Bias : std::uint8_t { kNone, kLearned };
+
+/// y = x weight^T + bias with weight[out, in], bias[out], named "<name>.weight" and "<name>.bias";
+/// the bias may be left out.
 class Linear {
  public:
-  Linear(const tensor::ParameterSet& set, std::string name);
+  Linear(const tensor::ParameterSet& set, std::string name, Bias bias = Bias::kLearned);
 
   void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const rt::Handle& y,
                const Urgency& urgency) const;
@@ -27,7 +32,7 @@ class Linear {
  private:
   std::string name_;
   MatrixParameter weight_;
-  VectorParameter bias_;
+  std::optional<VectorParameter> bias_;
 };
 
 }  // namespace dos::nn

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/logits_stride.hpp"
+#include "shape/activations.hpp"
 
 namespace dos::nn {
 namespace {
@@ -13,7 +13,7 @@ constexpr const char* kLabel = "loss_head";
 }  // namespace
 
 LossHead::LossHead(const tensor::ParameterSet& set, const std::string& weight_name)
-    : weight_(set, weight_name + ".weight"), stride_(logits_stride(weight_.value.blocking.rows)) {}
+    : weight_(set, weight_name), stride_(shape::logits_stride(weight_.value.blocking.rows)) {}
 
 codelets::CrossEntropyRows LossHead::chunk(const Lane& lane, Index first_row) const {
   const Index chunk_rows = lane.logits.count() / stride_;
@@ -28,10 +28,12 @@ void LossHead::forward(rt::Submitter& submitter, const Lane& lane, const Urgency
   const rt::TaskOptions options{.priority = urgency.path, .label = kLabel};
   for (Index first = 0; first < lane.rows;) {
     const codelets::CrossEntropyRows rows = chunk(lane, first);
-    codelets::submit_logits_forward(submitter, {first, rows.rows}, lane.x, weight_.value,
-                                    {&lane.logits, stride_}, options);
-    codelets::submit_cross_entropy_forward(submitter, rows, lane.logits, lane.tokens, lane.loss,
-                                           options);
+    codelets::submit<codelets::LogitsForward>(
+        submitter, {.x = lane.x, .logits = lane.logits, .w = weight_.value},
+        {{first, rows.rows}, stride_}, options);
+    codelets::submit<codelets::CrossEntropyForward>(
+        submitter, {.logits = lane.logits, .tokens = lane.tokens, .loss = lane.loss}, rows,
+        options);
     first += rows.rows;
   }
 }
@@ -41,23 +43,29 @@ void LossHead::forward_backward(rt::Submitter& submitter, const Lane& lane, cons
   const rt::TaskOptions options{.priority = urgency.path, .label = kLabel};
   for (Index first = 0; first < lane.rows;) {
     const codelets::CrossEntropyRows rows = chunk(lane, first);
-    const codelets::RowRange range{first, rows.rows};
-    const codelets::RowsRef logits{&lane.logits, stride_};
-    codelets::submit_logits_forward(submitter, range, lane.x, weight_.value, logits, options);
-    codelets::submit_cross_entropy_forward_backward(submitter, rows, scale, lane.logits,
-                                                    lane.tokens, lane.loss, options);
-    codelets::submit_logits_backward_data(submitter, range, logits, weight_.value, dx, options);
-    codelets::submit_linear_backward_weight(submitter, range, logits, lane.x,
-                                            accumulate || first > 0, weight_.gradient,
-                                            {.priority = urgency.off_path, .label = kLabel});
+    const codelets::StridedRows range{{first, rows.rows}, stride_};
+    const rt::TaskTag tag = submitter.tag();
+    submitter.set_phase(rt::Phase::kForward);
+    codelets::submit<codelets::LogitsForward>(
+        submitter, {.x = lane.x, .logits = lane.logits, .w = weight_.value}, range, options);
+    submitter.set_tag(tag);
+    codelets::submit<codelets::CrossEntropyForwardBackward>(
+        submitter, {.logits = lane.logits, .tokens = lane.tokens, .loss = lane.loss}, {rows, scale},
+        options);
+    codelets::submit<codelets::LogitsBackwardData>(
+        submitter, {.dlogits = lane.logits, .dx = dx, .w = weight_.value}, range, options);
+    codelets::submit_linear_weight(submitter, accumulate || first > 0,
+                                   {.dy = lane.logits, .x = lane.x, .dw = weight_.gradient}, range,
+                                   {.priority = urgency.off_path, .label = kLabel});
     first += rows.rows;
   }
 }
 
 void LossHead::project_row(rt::Submitter& submitter, Index row, const rt::Handle& x,
                            const rt::Handle& logits, const Urgency& urgency) const {
-  codelets::submit_logits_forward(submitter, {row, 1}, x, weight_.value, {&logits, stride_},
-                                  {.priority = urgency.path, .label = kLabel});
+  codelets::submit<codelets::LogitsForward>(
+      submitter, {.x = x, .logits = logits, .w = weight_.value}, {{row, 1}, stride_},
+      {.priority = urgency.path, .label = kLabel});
 }
 
 }  // namespace dos::nn

@@ -14,14 +14,14 @@ namespace dos::nn {
 /// whole lane never exist at once.
 class LossHead {
  public:
-  /// `weight_name` names a [vocabulary, width] matrix: the token embedding when weights are tied.
+  /// `weight_name` names a [vocabulary, width] matrix: the token table when weights are tied.
   LossHead(const tensor::ParameterSet& set, const std::string& weight_name);
 
   /// Buffers of one lane.
   struct Lane {
     const rt::Handle& x;       ///< [rows, width]: the last norm's output
     const rt::Handle& tokens;  ///< I32 [sequences, context + 1]
-    const rt::Handle& logits;  ///< [chunk rows, logits_stride(vocabulary)]
+    const rt::Handle& logits;  ///< [chunk rows, shape::logits_stride(vocabulary)]
     const rt::Handle& loss;    ///< FP64 [1], added to
     Index rows;                ///< sequences * context
     Index context;
@@ -31,7 +31,8 @@ class LossHead {
   void forward(rt::Submitter& submitter, const Lane& lane, const Urgency& urgency) const;
 
   /// Adds the lane's summed loss; dx and the weight's gradient are those of scale * summed loss.
-  /// The first chunk overwrites the weight's gradient unless `accumulate`.
+  /// The first chunk overwrites the weight's gradient unless `accumulate`. Logits count as forward;
+  /// the submitter's tag stays the caller's.
   void forward_backward(rt::Submitter& submitter, const Lane& lane, const rt::Handle& dx,
                         float scale, bool accumulate, const Urgency& urgency) const;
 

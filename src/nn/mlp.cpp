@@ -10,8 +10,9 @@ void Mlp::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                   const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
                   const Urgency& urgency) const {
   up_.forward(submitter, tokens, x, hidden.before, urgency);
-  codelets::submit_gelu_forward(submitter, hidden.before, hidden.after,
-                                {.priority = urgency.path, .label = activation_label_.c_str()});
+  codelets::submit<codelets::GeluForward>(
+      submitter, {.x = hidden.before, .y = hidden.after},
+      {.priority = urgency.path, .label = activation_label_.c_str()});
   if (out != nullptr) down_.forward(submitter, tokens, hidden.after, residual, *out, urgency);
 }
 
@@ -20,8 +21,9 @@ void Mlp::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                    const Urgency& urgency) const {
   down_.backward(submitter, tokens, hidden.after, gradients.dout, gradients.d_hidden, accumulate,
                  urgency);
-  codelets::submit_gelu_backward(submitter, hidden.before, gradients.d_hidden,
-                                 {.priority = urgency.path, .label = activation_label_.c_str()});
+  codelets::submit<codelets::GeluBackward>(
+      submitter, {.x = hidden.before, .dy = gradients.d_hidden},
+      {.priority = urgency.path, .label = activation_label_.c_str()});
   up_.backward(submitter, tokens, x, gradients.d_hidden, gradients.dx, accumulate, urgency);
 }
 

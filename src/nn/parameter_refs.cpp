@@ -5,16 +5,16 @@
 
 namespace dos::nn {
 
-codelets::MatrixRef matrix_ref(const tensor::PlacedParameter& parameter,
+codelets::MatrixRef matrix_ref(const shape::PlacedParameter& parameter,
                                const tensor::SubgroupHandles& handles) {
   require(parameter.spec.is_matrix(), "matrix parameter");
   codelets::MatrixRef ref{.blocking = parameter.blocking, .blocks = {}};
-  for (const tensor::Piece& piece : tensor::pieces_of(parameter))
+  for (const shape::Piece& piece : shape::pieces_of(parameter))
     ref.blocks.push_back(&handles[piece.subgroup]);
   return ref;
 }
 
-codelets::SliceRef slice_ref(const tensor::PlacedParameter& parameter,
+codelets::SliceRef slice_ref(const shape::PlacedParameter& parameter,
                              const tensor::SubgroupHandles& handles) {
   require(!parameter.spec.is_matrix(), "vector parameter");
   return {.handle = &handles[parameter.first_subgroup], .offset = parameter.offset};

@@ -7,11 +7,11 @@
 namespace dos::nn {
 
 /// A matrix parameter among the given handles (values, gradients or a moment).
-codelets::MatrixRef matrix_ref(const tensor::PlacedParameter& parameter,
+codelets::MatrixRef matrix_ref(const shape::PlacedParameter& parameter,
                                const tensor::SubgroupHandles& handles);
 
 /// A vector parameter among the given handles.
-codelets::SliceRef slice_ref(const tensor::PlacedParameter& parameter,
+codelets::SliceRef slice_ref(const shape::PlacedParameter& parameter,
                              const tensor::SubgroupHandles& handles);
 
 /// A matrix parameter as tasks see it.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/schedule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,16 +35,19 @@ constexpr std::array kSchedules{Schedule{"constant", &constant}, Schedule{"linea
 }  // namespace
 
 LearningRate::LearningRate(const Options& options) : options_(options), decay_(nullptr) {
+  expect_known(options.schedule);
   for (const Schedule& schedule : kSchedules)
     if (options.schedule == schedule.name) decay_ = schedule.decay;
+  expect_in(kPeaks, "optim.lr", options.peak);
+  expect_in(kFinalRatios, "optim.final_lr_ratio", options.final_ratio);
+  expect_in(kWarmups, "optim.warmup", options.warmup);
+}
+
+void LearningRate::expect_known(const std::string& schedule) {
   const std::vector<std::string> known = known_schedules();
-  expect(decay_ != nullptr, "unknown optim.schedule '{}'{}; known: {}", options.schedule,
-         did_you_mean(options.schedule, known), fmt::join(known, ", "));
-  expect(options.peak > 0 && std::isfinite(options.peak), "optim.lr must be positive, got {}",
-         options.peak);
-  expect(options.final_ratio >= 0 && options.final_ratio <= 1,
-         "optim.final_lr_ratio must lie in [0, 1], got {}", options.final_ratio);
-  expect(options.warmup >= 0, "optim.warmup must not be negative, got {}", options.warmup);
+  expect(std::ranges::find(known, schedule) != known.end(),
+         "unknown optim.schedule '{}'{}; known: {}", schedule, did_you_mean(schedule, known),
+         fmt::join(known, ", "));
 }
 
 double LearningRate::at(Index step) const {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/range.hpp"
 #include "base/types.hpp"
 
 namespace dos::optim {
@@ -13,12 +14,16 @@ namespace dos::optim {
 /// would have.
 class LearningRate {
  public:
+  static constexpr Range kPeaks = kPositive;
+  static constexpr Range kFinalRatios = between(0, 1);  ///< ignored by constant
+  static constexpr Range kWarmups = kNotNegative;       ///< steps
+
   struct Options {
     std::string schedule;  ///< constant, linear or cosine
-    double peak;           ///< > 0
-    double final_ratio;    ///< in [0, 1]; ignored by constant
-    Index warmup;          ///< steps, >= 0
-    Index steps;           ///< of the whole run
+    double peak;
+    double final_ratio;
+    Index warmup;
+    Index steps;  ///< of the whole run
   };
   /// Throws Error for an unknown schedule (listing the known ones) or a value out of range.
   explicit LearningRate(const Options& options);
@@ -27,6 +32,8 @@ class LearningRate {
   [[nodiscard]] double at(Index step) const;
 
   static std::vector<std::string> known_schedules();
+  /// Throws Error, with the nearest name, for another one.
+  static void expect_known(const std::string& schedule);
 
  private:
   Options options_;

@@ -2,10 +2,9 @@
 #include "planner/memory.hpp"
 
 #include <algorithm>
-#include <map>
 
-#include "base/activation_count.hpp"
-#include "base/logits_stride.hpp"
+#include "sched/interleave.hpp"
+#include "shape/activations.hpp"
 
 namespace dos::planner {
 namespace {
@@ -16,7 +15,7 @@ constexpr units::Bytes kReserve{1.5e9};
 constexpr double kLogitRows = 512;
 constexpr double kFp32 = 4;
 
-double value_bytes(const Settings& settings) {
+double value_bytes(const PlanSettings& settings) {
   return settings.fp32 ? 4 : 2;
 }
 
@@ -24,77 +23,69 @@ double real(Index value) {
   return static_cast<double>(value);
 }
 
-Index largest_layer(const ModelShape& shape) {
-  std::map<Index, Index> by_depth;
-  for (const TensorSize& tensor : shape.tensors) by_depth[tensor.depth] += tensor.params;
-  Index most = 0;
-  for (const auto& [depth, params] : by_depth) most = std::max(most, params);
-  return most;
+Index largest_layer(const shape::Model& model) {
+  return std::ranges::max(model.params_by_depth());
 }
 
-/// What train_gpt would register for so many tokens (base/activation_count.hpp).
-double activation_bytes(const ModelShape& shape, const Settings& settings, double tokens) {
-  const BlockWidths widths{.layers = shape.layers,
-                           .width = shape.width,
-                           .heads = shape.heads,
-                           .kv_width = shape.width / shape.heads * shape.kv_heads,
-                           .ffn = shape.ffn,
-                           .gated = shape.gated};
-  const ActivationCount token = count_training(widths, settings.recompute);
-  return tokens * (value_bytes(settings) * real(token.values) + kFp32 * real(token.wide));
+/// What train_gpt would register for so many tokens.
+double activation_bytes(const shape::Model& model, const PlanSettings& settings, double tokens) {
+  const shape::ActivationCount token =
+      shape::count_activations(*model.family, model.config, /*training=*/true, settings.recompute);
+  return tokens * real(token.bytes(size_of(settings.fp32 ? DType::kF32 : DType::kBF16)));
 }
 
 /// In place: gradients take the place of logits.
-double logits_bytes(const ModelShape& shape, const Settings& settings, double tokens) {
+double logits_bytes(const shape::Model& model, const PlanSettings& settings, double tokens) {
   return value_bytes(settings) * std::min(tokens, kLogitRows) *
-         real(logits_stride(shape.vocabulary));
+         real(shape::logits_stride(model.config.vocabulary));
 }
 
-constexpr const char* kGathered = "gathered weights";
-constexpr const char* kGradients = "gradients";
-constexpr const char* kReduced = "gradients on their way";
-constexpr const char* kActivations = "activations";
-constexpr const char* kLogits = "logits";
-
 /// Weights that are whole for a while where ranks share them: of the layer at work and the next.
-double gathered_bytes(const ModelShape& shape, const Layout& layout, const Settings& settings) {
+double gathered_bytes(const shape::Model& model, const Deployment& layout,
+                      const PlanSettings& settings) {
   if (layout.devices == 1 || settings.zero < 3) return 0;
-  return 2 * value_bytes(settings) * real(largest_layer(shape));
+  return 2 * value_bytes(settings) * real(largest_layer(model));
 }
 
 /// Gradients that are whole for a while: each is reduced as soon as it is there, so what the layer
 /// at work has made takes the place of what the one behind it has sent.
-double reduced_bytes(const ModelShape& shape, const Layout& layout, const Settings& settings) {
+double reduced_bytes(const shape::Model& model, const Deployment& layout,
+                     const PlanSettings& settings) {
   if (layout.devices == 1 || settings.zero < 2) return 0;
-  return value_bytes(settings) * real(largest_layer(shape));
+  return value_bytes(settings) * real(largest_layer(model));
 }
 
 /// What a node without GPU holds beside its ranks' own states, gradients and working parameters:
 /// what is not shared, and activations.
-void add_cpu_training(const ModelShape& shape, const Layout& layout, const Settings& settings,
-                      units::Params mine, MemoryUse& use) {
+void add_cpu_training(const shape::Model& model, const Deployment& layout,
+                      const PlanSettings& settings, units::Params mine, MemoryUse& use) {
   const double bytes = value_bytes(settings);
   const double ranks = real(layout.ranks_per_node);
-  const units::Bytes of_others(ranks * bytes * (real(shape.params()) - mine.value()));
+  const units::Bytes of_others(ranks * bytes * (real(model.params()) - mine.value()));
   use.items.push_back(
-      settings.zero == 3
-          ? MemoryItem{kGathered, units::Bytes(ranks * gathered_bytes(shape, layout, settings))}
-          : MemoryItem{"others' working parameters", of_others});
-  use.items.push_back(
-      settings.zero >= 2
-          ? MemoryItem{kReduced, units::Bytes(ranks * reduced_bytes(shape, layout, settings))}
-          : MemoryItem{"others' gradients", of_others});
-  use.items.push_back(
-      {kActivations, units::Bytes(ranks * activation_bytes(shape, settings, layout.tokens))});
-  use.items.push_back(
-      {kLogits, units::Bytes(ranks * logits_bytes(shape, settings, layout.tokens))});
+      settings.zero == 3 ? MemoryItem{MemoryCategory::kGathered,
+                                      units::Bytes(ranks * gathered_bytes(model, layout, settings))}
+                         : MemoryItem{MemoryCategory::kOthersWorking, of_others});
+  use.items.push_back(settings.zero >= 2
+                          ? MemoryItem{MemoryCategory::kReduced,
+                                       units::Bytes(ranks * reduced_bytes(model, layout, settings))}
+                          : MemoryItem{MemoryCategory::kOthersGradients, of_others});
+  use.items.push_back({MemoryCategory::kActivations,
+                       units::Bytes(ranks * activation_bytes(model, settings, layout.tokens))});
+  use.items.push_back({MemoryCategory::kLogits,
+                       units::Bytes(ranks * logits_bytes(model, settings, layout.tokens))});
 }
 
 }  // namespace
 
-bool adds_on_host(const Layout& layout, const Settings& settings) {
+bool adds_on_host(const Deployment& layout, const PlanSettings& settings) {
   return layout.devices > layout.devices_per_rank && !settings.policy.published &&
          settings.exchange == ExchangeWay::kDirect;
+}
+
+units::Bytes MemoryUse::of(MemoryCategory category) const {
+  const auto item = std::ranges::find(items, category, &MemoryItem::category);
+  return item == items.end() ? units::Bytes{0} : item->bytes;
 }
 
 units::Bytes MemoryUse::total() const {
@@ -106,30 +97,30 @@ units::Bytes MemoryUse::total() const {
 MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradient_share) {
   const units::Bytes flushed = std::min(demand.gradients, demand.gradient_buffers);
   const units::Bytes own = std::max(demand.gradients * gradient_share, flushed);
-  return {.items = {{"weights", demand.weights},
-                    {kGathered, demand.gathered, /*in_update=*/false},
-                    {kGradients, own + demand.others_gradients},
-                    {kReduced, demand.reduced, /*in_update=*/false},
-                    {kActivations, demand.activations, /*in_update=*/false},
-                    {kLogits, demand.logits, /*in_update=*/false},
+  return {.items = {{MemoryCategory::kWeights, demand.weights},
+                    {MemoryCategory::kGathered, demand.gathered, /*in_update=*/false},
+                    {MemoryCategory::kGradients, own + demand.others_gradients},
+                    {MemoryCategory::kReduced, demand.reduced, /*in_update=*/false},
+                    {MemoryCategory::kActivations, demand.activations, /*in_update=*/false},
+                    {MemoryCategory::kLogits, demand.logits, /*in_update=*/false},
                     demand.rest},
           .available = available};
 }
 
-MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
-                   units::Bytes available, double gradient_share) {
+MemoryUse gpu_peak(const shape::Model& model, const Deployment& layout,
+                   const PlanSettings& settings, units::Bytes available, double gradient_share) {
   const double bytes = value_bytes(settings);
-  const double all = bytes * real(shape.params());
+  const double all = bytes * real(model.params());
   const double mine = all / real(layout.devices);
   return gpu_use({.weights = units::Bytes(settings.zero == 3 ? mine : all),
-                  .gathered = units::Bytes(gathered_bytes(shape, layout, settings)),
+                  .gathered = units::Bytes(gathered_bytes(model, layout, settings)),
                   .gradients = units::Bytes(mine),
-                  .gradient_buffers = units::Bytes(2 * bytes * real(largest_layer(shape))),
+                  .gradient_buffers = units::Bytes(2 * bytes * real(largest_layer(model))),
                   .others_gradients = units::Bytes(settings.zero == 1 ? all - mine : 0),
-                  .reduced = units::Bytes(reduced_bytes(shape, layout, settings)),
-                  .activations = units::Bytes(activation_bytes(shape, settings, layout.tokens)),
-                  .logits = units::Bytes(logits_bytes(shape, settings, layout.tokens)),
-                  .rest = {"reserve", kReserve}},
+                  .reduced = units::Bytes(reduced_bytes(model, layout, settings)),
+                  .activations = units::Bytes(activation_bytes(model, settings, layout.tokens)),
+                  .logits = units::Bytes(logits_bytes(model, settings, layout.tokens)),
+                  .rest = {MemoryCategory::kReserve, kReserve}},
                  available, gradient_share);
 }
 
@@ -147,27 +138,39 @@ bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes updat
 }
 
 void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, MemoryUse& use) {
-  use.items.push_back({"resident states", resident});
-  use.items.push_back(
-      {"update window beyond activations", std::max(units::Bytes{0}, window - dead)});
+  use.items.push_back({MemoryCategory::kResidentStates, resident});
+  use.items.push_back({MemoryCategory::kUpdateWindow, std::max(units::Bytes{0}, window - dead)});
 }
 
-MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings& settings,
-                   const sched::Problem& problem, const sched::Plan& plan, units::Bytes available) {
+MemoryUse host_use(const shape::Model& model, const Deployment& layout,
+                   const PlanSettings& settings, const sched::Problem& problem,
+                   const sched::Plan& plan, units::Bytes available) {
   const units::Params mine = problem.total() * real(layout.ranks_per_node);
-  const double resident = plan.share(problem, sched::Placement::kResident);
-  const double on_cpu = plan.share(problem, sched::Placement::kCpu);
+  const double elsewhere =
+      plan.share(problem, [](const sched::Assignment& each) { return each.home != sched::kHost; });
+  const double on_cpu = plan.share(problem, &sched::is_on_cpu);
   const bool adds = adds_on_host(layout, settings);
   // The published code keeps FP32 gradients on the host.
   const double gradient = settings.policy.published ? kFp32 : value_bytes(settings);
   const units::BytesPerParam gradients(adds ? kSumBytes : on_cpu * gradient);
   const units::BytesPerParam weight(settings.fp32 ? 0 : 2);
-  MemoryUse use{.items = {{"states", mine * (1 - resident) * problem.cost.state},
-                          {kGradients, mine * gradients},
-                          {"working parameters", mine * on_cpu * weight}},
+  MemoryUse use{.items = {{MemoryCategory::kStatesWithParameters,
+                           mine * (1 - elsewhere) * problem.cost.state},
+                          {MemoryCategory::kGradients, mine * gradients},
+                          {MemoryCategory::kWorking, mine * on_cpu * weight}},
                 .available = available};
-  if (problem.gpus() == 0) add_cpu_training(shape, layout, settings, problem.total(), use);
+  if (problem.gpus() == 0) add_cpu_training(model, layout, settings, problem.total(), use);
   return use;
+}
+
+units::Bytes host_memory_for_states(const shape::Model& model, const Deployment& layout,
+                                    const PlanSettings& settings, const sched::Problem& problem,
+                                    units::Bytes available) {
+  // Updates of the CPU need most beside their states.
+  const MemoryUse all =
+      host_use(model, layout, settings, problem, sched::all_cpu(problem), available);
+  const units::Bytes beside = all.total() - all.of(MemoryCategory::kStatesWithParameters);
+  return std::max(units::Bytes{0}, available - beside) / real(layout.ranks_per_node);
 }
 
 }  // namespace dos::planner

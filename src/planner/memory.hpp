@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "planner/model_shape.hpp"
-#include "planner/settings.hpp"
+#include "base/memory_category.hpp"
+#include "planner/plan_settings.hpp"
 #include "sched/plan.hpp"
+#include "shape/model.hpp"
 
 namespace dos::planner {
 
 /// How a model is spread and run.
-struct Layout {
-  Index devices = 1;  ///< that share what Settings::zero says evenly
+struct Deployment {
+  Index devices = 1;  ///< that share what PlanSettings::zero says evenly
   Index devices_per_rank = 1;
   Index ranks_per_node = 1;
   double tokens = 0;  ///< of a micro-batch on one device
@@ -21,10 +21,10 @@ struct Layout {
 /// Bytes a parameter of the sum of all ranks' gradients.
 inline constexpr double kSumBytes = 4;
 /// Whether ranks send their gradients through host memory, and the owner adds them there.
-bool adds_on_host(const Layout& layout, const Settings& settings);
+bool adds_on_host(const Deployment& layout, const PlanSettings& settings);
 
 struct MemoryItem {
-  std::string category;
+  MemoryCategory category{};
   units::Bytes bytes;
   bool in_update = true;  ///< also while the update runs
 };
@@ -34,6 +34,8 @@ struct MemoryUse {
   std::vector<MemoryItem> items;
   units::Bytes available;
 
+  /// Zero for a category that is not there.
+  [[nodiscard]] units::Bytes of(MemoryCategory category) const;
   [[nodiscard]] units::Bytes total() const;
   [[nodiscard]] bool fits() const { return total() <= available; }
 };
@@ -58,8 +60,8 @@ MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradie
 /// A GPU at the peak of forward and backward, without states: weights, gathered weights,
 /// gradients, gradients on their way to their owners, activations, logits, reserve.
 /// `gradient_share` as above, with two layers' buffers.
-MemoryUse gpu_peak(const ModelShape& shape, const Layout& layout, const Settings& settings,
-                   units::Bytes available, double gradient_share = 1);
+MemoryUse gpu_peak(const shape::Model& model, const Deployment& layout,
+                   const PlanSettings& settings, units::Bytes available, double gradient_share = 1);
 
 /// What a GPU has left for states: at that peak (resident) and in the update, when activations,
 /// gathered weights and logits are gone.
@@ -81,7 +83,13 @@ void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, M
 
 /// The host memory of a node: states that are not resident, gradients and working parameters of
 /// what the CPU updates; on a machine without GPU everything.
-MemoryUse host_use(const ModelShape& shape, const Layout& layout, const Settings& settings,
-                   const sched::Problem& problem, const sched::Plan& plan, units::Bytes available);
+MemoryUse host_use(const shape::Model& model, const Deployment& layout,
+                   const PlanSettings& settings, const sched::Problem& problem,
+                   const sched::Plan& plan, units::Bytes available);
+
+/// What that leaves a rank for states, with `available` in the node, whatever the plan.
+units::Bytes host_memory_for_states(const shape::Model& model, const Deployment& layout,
+                                    const PlanSettings& settings, const sched::Problem& problem,
+                                    units::Bytes available);
 
 }  // namespace dos::planner

@@ -2,7 +2,6 @@
 #include "planner/phases.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.hpp"
 
@@ -13,12 +12,11 @@ double real(Index value) {
   return static_cast<double>(value);
 }
 
-std::vector<units::Bytes> weights_by_depth(const ModelShape& shape, const Settings& settings,
-                                           std::size_t depths) {
-  std::vector<units::Bytes> weights(depths);
-  for (const TensorSize& tensor : shape.tensors)
-    weights[static_cast<std::size_t>(tensor.depth)] +=
-        units::Bytes((settings.fp32 ? 4 : 2) * real(tensor.params));
+std::vector<units::Bytes> weights_by_depth(const shape::Model& model,
+                                           const PlanSettings& settings) {
+  std::vector<units::Bytes> weights;
+  for (const Index params : model.params_by_depth())
+    weights.push_back(units::Bytes((settings.fp32 ? 4 : 2) * real(params)));
   return weights;
 }
 
@@ -35,42 +33,43 @@ PhaseTimes in_turn(const std::vector<LayerWork>& layers) {
 
 }  // namespace
 
-std::vector<units::Flops> forward_flops_by_depth(const ModelShape& shape) {
-  Index last = shape.layers;
-  for (const TensorSize& tensor : shape.tensors) last = std::max(last, tensor.depth);
-  std::vector<units::Flops> flops(static_cast<std::size_t>(last) + 1);
-  for (const TensorSize& tensor : shape.tensors)
-    flops[static_cast<std::size_t>(tensor.depth)] += units::Flops(2 * real(tensor.params));
-  // A table that is only looked up costs no product; a tied one is multiplied at the end.
-  const double table = shape.gated ? real(shape.vocabulary) * real(shape.width)
-                                   : real(shape.context) * real(shape.width);
-  flops.front() -= units::Flops(2 * table);
-  if (!shape.gated && flops.size() > 1)
-    flops.back() += std::exchange(flops.front(), units::Flops(0));
-  const units::Flops attention(2 * real(shape.context) * real(shape.width));
-  for (Index layer = 1; layer <= shape.layers; ++layer)
+std::vector<units::Flops> forward_flops_by_depth(const shape::Model& model) {
+  std::vector<units::Flops> flops(static_cast<std::size_t>(model.depths()));
+  const std::string head = shape::head_of(model.config);
+  for (const shape::ParameterSpec& spec : model.parameters) {
+    const bool is_head = spec.name == head;
+    // A table that is only looked up costs no product; a tied one is multiplied at the end.
+    if (spec.is_table && !is_head) continue;
+    flops[is_head ? flops.size() - 1 : static_cast<std::size_t>(spec.depth)] +=
+        units::Flops(2 * real(spec.count()));
+  }
+  // Two products a head, over the tokens that one attends to: 1 .. reach, then always reach.
+  const double reach = real(model.config.reach());
+  const double keys = reach - reach * reach / (2 * real(model.config.context));
+  const units::Flops attention(4 * keys * real(model.config.attention_width()));
+  for (Index layer = 1; layer <= model.config.layers; ++layer)
     flops[static_cast<std::size_t>(layer)] += attention;
   return flops;
 }
 
-units::Flops forward_flops(const ModelShape& shape) {
+units::Flops forward_flops(const shape::Model& model) {
   units::Flops sum{0};
-  for (const units::Flops flops : forward_flops_by_depth(shape)) sum += flops;
+  for (const units::Flops flops : forward_flops_by_depth(model)) sum += flops;
   return sum;
 }
 
-PhaseTimes phase_times(const ModelShape& shape, const perfmodels::Machine& machine,
-                       const Layout& layout, const Settings& settings, units::Params flushed,
-                       units::Seconds update) {
+PhaseTimes phase_times(const shape::Model& model, const perfmodels::Machine& machine,
+                       const Deployment& layout, const PlanSettings& settings,
+                       units::Params flushed, units::Seconds update) {
   // A CPU's rate is that of the node, divided among its ranks.
   const double part = machine.gpus.value > 0 ? 1 : real(layout.ranks_per_node);
   const bool published = settings.policy.published;
-  Settings way = settings;
+  PlanSettings way = settings;
   if (published) way.exchange = ExchangeWay::kCollective;
   Wire wire = wire_of(machine, layout, way);
   if (published) wire.latency = units::Seconds(0);
-  const std::vector<units::Flops> flops = forward_flops_by_depth(shape);
-  const std::vector<units::Bytes> weights = weights_by_depth(shape, settings, flops.size());
+  const std::vector<units::Flops> flops = forward_flops_by_depth(model);
+  const std::vector<units::Bytes> weights = weights_by_depth(model, settings);
   std::vector<LayerWork> layers;
   for (std::size_t depth = 0; depth < flops.size(); ++depth) {
     const units::Seconds forward =

@@ -10,7 +10,8 @@
 #include "planner/subgroups.hpp"
 #include "sched/given_options.hpp"
 #include "sched/interleave.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
+#include "shape/cutter.hpp"
 
 namespace dos::planner {
 namespace {
@@ -22,7 +23,7 @@ constexpr Index kLargest = 100'000'000;
 /// Ranks, and sequences of one: more are slips of the hand, whose products might overflow.
 constexpr Index kMost = 1'000'000;
 
-Layout layout_of(const Request& request) {
+Deployment layout_of(const Request& request) {
   const Index gpus = request.machine.gpus.value;
   const Index ranks = request.ranks;
   expect(ranks >= 1 && ranks <= kMost, "--ranks {}: must be 1 to {}", ranks, kMost);
@@ -30,7 +31,7 @@ Layout layout_of(const Request& request) {
          "--micro-batch {}: must be 1 to {}", request.micro_batch, kMost);
   const Index wanted = request.ranks_per_node;
   expect(wanted >= 0, "--ranks-per-node {} must be at least 1", wanted);
-  Layout layout;
+  Deployment layout;
   layout.ranks_per_node = wanted > 0 ? wanted : gpus == 0 ? ranks : std::min(ranks, gpus);
   expect(wanted == 0 || ranks % wanted == 0,
          "--ranks {} leaves a node partly filled: use a multiple of --ranks-per-node {}", ranks,
@@ -47,27 +48,27 @@ Layout layout_of(const Request& request) {
   layout.devices_per_rank = std::max<Index>(1, gpus / layout.ranks_per_node);
   layout.devices = ranks * layout.devices_per_rank;
   layout.tokens = static_cast<double>(request.micro_batch) *
-                  static_cast<double>(request.model.context) /
+                  static_cast<double>(request.model.config.context) /
                   static_cast<double>(layout.devices_per_rank);
   return layout;
 }
 
-sched::UpdateCost update_cost(const Layout& layout, const Settings& settings, bool gpu) {
+sched::UpdateCost update_cost(const Deployment& layout, const PlanSettings& settings, bool gpu) {
   const bool sums_on_host = gpu && adds_on_host(layout, settings);
   const double value = settings.fp32 ? 4 : 2;
   const bool flushes = gpu && settings.flush_in_update && !sums_on_host;
-  return {.state = units::BytesPerParam(12),
+  return {.state = perfmodels::state_bytes(settings.rule_states),
           .weight = units::BytesPerParam(gpu ? value : 0),
           .gradient = units::BytesPerParam(flushes ? value : 0),
           .host_gradient = units::BytesPerParam(sums_on_host ? kSumBytes : 0),
           // Also in FP32, and in the published code: 4 bytes of gradient are read, no w is written.
-          .cpu_traffic = perfmodels::kCpuUpdateTraffic +
+          .cpu_traffic = perfmodels::update_traffic(settings.rule_states) +
                          units::BytesPerParam(sums_on_host ? kSumBytes - value : 0)};
 }
 
 /// What states may use of a GPU beside that peak, with updates of `update` bytes. The published
 /// code's allocator gives the memory of dead activations to anything.
-sched::StateMemory memory_of_states(const MemoryUse& peak, const Settings& settings,
+sched::StateMemory memory_of_states(const MemoryUse& peak, const PlanSettings& settings,
                                     units::Bytes update) {
   sched::StateMemory memory = state_memory(peak);
   if (!settings.policy.published && !needs_dead_activations(memory, update))
@@ -81,8 +82,8 @@ void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, 
   std::vector<units::Bytes> resident(problem.rates.gpus.size());
   for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
     const sched::Assignment& each = plan.assignments[i];
-    if (each.placement == sched::Placement::kResident)
-      resident[static_cast<std::size_t>(each.gpu)] += problem.held_bytes(static_cast<Index>(i));
+    if (sched::is_resident(each))
+      resident[static_cast<std::size_t>(each.home)] += problem.held_bytes(static_cast<Index>(i));
   }
   const sched::StateMemory& memory = problem.memory.front();
   const units::Bytes dead = memory.update - memory.resident;
@@ -97,7 +98,7 @@ units::Params leave_in_backward(const Request& request, const Forecast& result) 
   if (adds_on_host(result.layout, request.settings))
     return units::Params(static_cast<double>(request.model.params()));
   if (request.settings.flush_in_update) return units::Params(0);
-  return result.problem.total() * result.plan.share(result.problem, sched::Placement::kCpu);
+  return result.problem.total() * result.plan.share(result.problem, &sched::is_on_cpu);
 }
 
 std::string limit_of(const Request& request, const Forecast& result) {
@@ -117,24 +118,28 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
   if (request.settings.subgroup_params > 0) return request.settings.subgroup_params;
   if (request.settings.policy.published) return kLargest;
   const Index mine = request.model.params() / request.ranks;
-  return std::clamp(mine / (kRounds * rates.cpu_workers), kSmallest, kLargest);
+  const Index few = ceil_div(request.model.params(), shape::kMostSubgroups / 2);
+  return std::max(few, std::clamp(mine / (kRounds * rates.cpu_workers), kSmallest, kLargest));
 }
 
 namespace {
 
 /// The forecast when room is kept for this part of the gradients to wait on the GPU.
 Forecast forecast_with(const Request& request, double gradient_share) {
-  const Settings& settings = request.settings;
+  const PlanSettings& settings = request.settings;
   Forecast result;
   result.layout = layout_of(request);
-  const Layout& layout = result.layout;
+  const Deployment& layout = result.layout;
   sched::Problem& problem = result.problem;
-  problem.rates = perfmodels::rates_of(request.machine, layout.ranks_per_node);
+  expect(!settings.policy.published || settings.rule_states == perfmodels::kAdamwStates,
+         "sched.published=true: the published code updates with AdamW: leave optim.rule out");
+  problem.rates = perfmodels::rates_of_rule(
+      perfmodels::rates_of(request.machine, layout.ranks_per_node), settings.rule_states);
   problem.cost = update_cost(layout, settings, problem.gpus() > 0);
   const Index most = subgroup_params(request, problem.rates);
   problem.subgroups = settings.policy.published
                           ? cut_as_published(request.model, request.ranks, most)
-                          : cut_evenly(request.model, request.ranks, most);
+                          : cut_for_rank(request.model, request.ranks, most);
   if (problem.gpus() > 0) {
     result.gpu =
         gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value, gradient_share);
@@ -142,6 +147,10 @@ Forecast forecast_with(const Request& request, double gradient_share) {
     problem.memory.assign(problem.rates.gpus.size(),
                           memory_of_states(result.gpu, settings, largest * problem.cost.held()));
   }
+  // Without further tiers a plan that does not fit is shown as such.
+  if (!problem.rates.tiers.empty())
+    problem.host_memory = host_memory_for_states(request.model, layout, settings, problem,
+                                                 request.machine.dram_capacity.value);
   result.plan = sched::make_plan(request.policy, problem, settings.policy);
   if (problem.gpus() > 0) add_planned_states(problem, result.plan, result.gpu);
   result.host = host_use(request.model, layout, settings, problem, result.plan,
@@ -195,7 +204,7 @@ void try_others(const Request& request, std::optional<Forecast>& best) {
 
 Forecast forecast_that_fits(const Request& request) {
   Forecast all = forecast_with(request, 1);
-  const Settings& settings = request.settings;
+  const PlanSettings& settings = request.settings;
   if (all.gpu.fits() || settings.flush_in_update) return all;
   // Gradients of CPU subgroups leave during backward: less on the GPU needs less memory.
   const bool chooses_share =

@@ -5,28 +5,28 @@
 
 #include "perfmodels/machine.hpp"
 #include "planner/memory.hpp"
-#include "planner/model_shape.hpp"
 #include "planner/phases.hpp"
-#include "planner/settings.hpp"
+#include "planner/plan_settings.hpp"
 #include "sched/plan.hpp"
+#include "shape/model.hpp"
 
 namespace dos::planner {
 
 struct Request {
   perfmodels::Machine machine;
-  ModelShape model;
+  shape::Model model;
   Index ranks = 1;
   Index ranks_per_node = 0;  ///< 0: one a GPU, or all ranks where there is none
   Index micro_batch = 1;     ///< sequences on one rank
   std::string policy = "dos";
-  Settings settings;
+  PlanSettings settings;
 };
 
 /// A planned training step of one rank.
 struct Forecast {
   sched::Problem problem;
   sched::Plan plan;
-  Layout layout;
+  Deployment layout;
   MemoryUse gpu;   ///< of one GPU, with what the plan keeps there; empty without GPU
   MemoryUse host;  ///< of a node
   PhaseTimes phases;
@@ -40,7 +40,8 @@ struct Forecast {
 };
 
 /// The parameters of a subgroup unless set: 100 M for the published code (its default), else so
-/// many subgroups that each CPU worker has 16, between 1 M and 100 M parameters.
+/// many subgroups that each CPU worker has 16, between 1 M and 100 M parameters, or what cuts the
+/// model into no more than half of shape::kMostSubgroups.
 Index subgroup_params(const Request& request, const perfmodels::Rates& rates);
 
 /// Ranks are spread over nodes of the machine, each full: with fewer ranks a node than GPUs a rank

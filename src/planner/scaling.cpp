@@ -49,7 +49,7 @@ std::string level_table(const std::vector<Request>& runs) {
       text +=
           fmt::format("| {} | {} | {} | {} | {} | {:.0f} % | {:.1f} | {} | {} |\n",
                       request.model.name, request.ranks, zero, used(result.gpu), used(result.host),
-                      100 * result.plan.share(result.problem, sched::Placement::kResident),
+                      100 * result.plan.share(result.problem, &sched::is_resident),
                       result.sent.total().value() / kGiga, times(result), result.limit);
     }
   }

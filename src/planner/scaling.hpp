@@ -9,8 +9,8 @@
 
 namespace dos::planner {
 
-/// A model by name: train::find_planned_model, which knows more than the planner.
-using ModelFinder = ModelShape (*)(const std::string& name);
+/// A model by name: config::find_planned_model, which knows more than the planner.
+using ModelFinder = shape::Model (*)(const std::string& name);
 
 /// The runs of docs/performance/scaling.md: 20B on 4, 70B on 16, 175B on 64 and 1T on 1024 ranks of
 /// h100-4x, one rank a GPU, with the default settings.

@@ -5,44 +5,50 @@
 
 #include "base/error.hpp"
 #include "sched/cut.hpp"
+#include "shape/cutter.hpp"
+#include "shape/owners.hpp"
 
 namespace dos::planner {
 
-std::vector<sched::Subgroup> cut_evenly(const ModelShape& shape, Index ranks,
-                                        Index subgroup_params) {
-  require(ranks >= 1 && subgroup_params >= 1, "ranks and sizes are positive");
-  std::vector<Index> parts;
-  std::vector<Index> depths;
-  for (std::size_t i = 0; i < shape.tensors.size();) {
-    const Index depth = shape.tensors[i].depth;
-    Index params = 0;
-    for (; i < shape.tensors.size() && shape.tensors[i].depth == depth; ++i)
-      params += shape.tensors[i].params;
-    parts.push_back(ceil_div(params, ranks));
-    depths.push_back(depth);
-  }
-  sched::expect_few_subgroups(parts, subgroup_params, "sched.subgroup_params =");
+std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks,
+                                          Index subgroup_params) {
+  require(ranks >= 1, "ranks are positive");
+  const shape::Layout layout = shape::cut_into_subgroups(model.parameters, subgroup_params, {});
+  std::vector<Index> counts;
+  for (const shape::Subgroup& subgroup : layout.subgroups) counts.push_back(subgroup.count);
+  const std::vector<double> weights(static_cast<std::size_t>(ranks), 1.0);
+  const std::vector<Index> owners = shape::assign_owners(counts, weights);
+  std::vector<Index> owned(static_cast<std::size_t>(ranks));
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    owned[static_cast<std::size_t>(owners[i])] += counts[i];
+  const Index rank = std::ranges::max_element(owned) - owned.begin();
   std::vector<sched::Subgroup> subgroups;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Index mine = parts[i];
-    const Index pieces = ceil_div(mine, std::min(mine, subgroup_params));
-    for (Index piece = 0; piece < pieces; ++piece)
-      subgroups.push_back({mine / pieces + (piece < mine % pieces ? 1 : 0), depths[i]});
-  }
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (owners[i] == rank) subgroups.push_back({counts[i], layout.subgroups[i].depth});
+  expect(
+      std::ssize(subgroups) <= sched::kMostSubgroups,
+      "sched.subgroup_params = {}: makes {} subgroups of a rank, a plan has at most {}: raise it",
+      subgroup_params, subgroups.size(), sched::kMostSubgroups);
   return subgroups;
 }
 
-std::vector<sched::Subgroup> cut_as_published(const ModelShape& shape, Index ranks,
+std::vector<sched::Subgroup> cut_as_published(const shape::Model& model, Index ranks,
                                               Index subgroup_params) {
   require(ranks >= 1 && subgroup_params >= 1, "ranks and sizes are positive");
   std::vector<sched::Subgroup> subgroups;
   sched::Subgroup open;
-  for (const TensorSize& tensor : shape.tensors) {
-    if (open.params == 0) open.depth = tensor.depth;
-    open.params += ceil_div(tensor.params, ranks);
-    if (open.params < subgroup_params) continue;
+  const auto add = [&](Index depth, Index params) {
+    if (open.params == 0) open.depth = depth;
+    open.params += ceil_div(params, ranks);
+    if (open.params < subgroup_params) return;
     subgroups.push_back(open);
     open = {};
+  };
+  for (const shape::ParameterSpec& spec : model.parameters) {
+    // The published code keeps queries, keys and values apart.
+    const bool is_one = spec.parts.size() != 3;
+    for (const Index rows : is_one ? std::vector<Index>{spec.rows} : spec.parts)
+      add(spec.depth, is_one ? spec.count() : rows * spec.columns);
   }
   if (open.params > 0) subgroups.push_back(open);
   return subgroups;

@@ -3,21 +3,22 @@
 
 #include <vector>
 
-#include "planner/model_shape.hpp"
 #include "sched/workload.hpp"
+#include "shape/model.hpp"
 
 namespace dos::planner {
 
-/// One rank's subgroups when `ranks` ranks own equal parts (ZeRO-3): the parameters of each depth,
-/// cut into near-equal pieces of at most `subgroup_params`. Throws Error where that makes
-/// more than sched::kMostSubgroups. Pre: both at least 1.
-std::vector<sched::Subgroup> cut_evenly(const ModelShape& shape, Index ranks,
-                                        Index subgroup_params);
+/// The subgroups of the rank that owns most parameters, as train_gpt cuts the model
+/// (shape/cutter.hpp) and deals them to `ranks` equal ranks (shape/owners.hpp). Throws Error where
+/// `subgroup_params` cannot cut a matrix, or makes more than sched::kMostSubgroups. Pre: ranks at
+/// least 1.
+std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks,
+                                          Index subgroup_params);
 
 /// The subgroups of DeepSpeed's ZeRO-3 (stage3.py, _create_fp16_sub_groups): a rank's parts of
 /// whole tensors are put together until they have at least `subgroup_params` parameters, so sizes
 /// differ and a large tensor is not cut.
-std::vector<sched::Subgroup> cut_as_published(const ModelShape& shape, Index ranks,
+std::vector<sched::Subgroup> cut_as_published(const shape::Model& model, Index ranks,
                                               Index subgroup_params);
 
 }  // namespace dos::planner

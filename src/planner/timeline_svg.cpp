@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/xml.hpp"
 #include "planner/timeline.hpp"
 
 namespace dos::planner {
@@ -40,20 +41,6 @@ const char* colour_of(sched::Work work) {
   return "#000000";
 }
 
-/// Text as XML wants it: a title may hold the path of a configuration file.
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char each : text) {
-    if (each == '&')
-      result += "&amp;";
-    else if (each == '<')
-      result += "&lt;";
-    else
-      result += each;
-  }
-  return result;
-}
-
 class Drawing {
  public:
   Drawing(const sched::Problem& problem, const sched::Replay& replay)
@@ -76,7 +63,7 @@ class Drawing {
                "font-family=\"sans-serif\" font-size=\"11\">\n"
                "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
                "<text x=\"8\" y=\"20\" font-size=\"13\">{}</text>\n",
-               kLeft + kWidth + 20, height, escaped(title)) +
+               kLeft + kWidth + 20, height, xml_escaped(title)) +
            body_ + legend(height - 10) + "</svg>\n";
   }
 
@@ -95,32 +82,21 @@ class Drawing {
       if (activity.work == sched::Work::kDowncast && !top_.contains("downcast"))
         lane("downcast", kLane);
     for (Index g = 0; g < problem_.gpus(); ++g) {
-      lane(fmt::format("gpu {} h2d", g), kLane);
-      lane(fmt::format("gpu {} update", g), kLane);
-      lane(fmt::format("gpu {} d2h", g), kLane);
-      lane(fmt::format("gpu {} states", g), kMemory);
+      lane(problem_.name_of_way(g, /*in=*/true), kLane);
+      lane(problem_.name_of_tier(g) + " update", kLane);
+      lane(problem_.name_of_way(g, /*in=*/false), kLane);
+      lane(problem_.name_of_tier(g) + " states", kMemory);
     }
+    for (Index tier = problem_.gpus(); tier < problem_.tiers(); ++tier)
+      for (const bool in : {false, true}) lane(problem_.name_of_way(tier, in), kLane);
     bottom_ = y;
   }
 
   [[nodiscard]] double lane_top(const sched::Activity& activity) const {
-    switch (activity.work) {
-      case sched::Work::kCpuUpdate:
-        return top_.at("cpu") + kLane * static_cast<double>(activity.worker);
-      case sched::Work::kDowncast:
-        return top_.at("downcast");
-      case sched::Work::kGpuUpdate:
-        return top_.at(fmt::format("gpu {} update", activity.gpu));
-      case sched::Work::kStateIn:
-      case sched::Work::kWeightIn:
-      case sched::Work::kGradientIn:
-        return top_.at(fmt::format("gpu {} h2d", activity.gpu));
-      case sched::Work::kStateOut:
-      case sched::Work::kGradientOut:
-      case sched::Work::kParameterOut:
-        return top_.at(fmt::format("gpu {} d2h", activity.gpu));
-    }
-    return 0;
+    const double top = top_.at(sched::track_of(problem_, activity));
+    return activity.work == sched::Work::kCpuUpdate
+               ? top + kLane * static_cast<double>(activity.worker)
+               : top;
   }
 
   void add_bar(const sched::Activity& activity) {
@@ -214,3 +190,4 @@ std::string timeline_svg(const sched::Problem& problem, const sched::Plan& plan,
 }
 
 }  // namespace dos::planner
+#include "base/xml.hpp"

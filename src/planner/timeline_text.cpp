@@ -37,26 +37,6 @@ std::string draw(const std::string& name, const Line& line) {
   return text + "|\n";
 }
 
-std::string lane_of(const sched::Activity& activity) {
-  switch (activity.work) {
-    case sched::Work::kCpuUpdate:
-      return "cpu";
-    case sched::Work::kDowncast:
-      return "downcast";
-    case sched::Work::kGpuUpdate:
-      return fmt::format("gpu {} update", activity.gpu);
-    case sched::Work::kStateIn:
-    case sched::Work::kWeightIn:
-    case sched::Work::kGradientIn:
-      return fmt::format("gpu {} h2d", activity.gpu);
-    case sched::Work::kStateOut:
-    case sched::Work::kGradientOut:
-    case sched::Work::kParameterOut:
-      return fmt::format("gpu {} d2h", activity.gpu);
-  }
-  return "?";
-}
-
 }  // namespace
 
 std::string timeline_text(const sched::Problem& problem, const sched::Replay& replay) {
@@ -67,8 +47,8 @@ std::string timeline_text(const sched::Problem& problem, const sched::Replay& re
   std::map<std::string, Line> lines;
   for (const sched::Activity& activity : replay.activities) {
     const bool cpu = activity.work == sched::Work::kCpuUpdate;
-    cover(lines[lane_of(activity)], activity.start.value() * scale, activity.end.value() * scale,
-          cpu ? 1 / workers : 1);
+    cover(lines[sched::track_of(problem, activity)], activity.start.value() * scale,
+          activity.end.value() * scale, cpu ? 1 / workers : 1);
   }
   std::string text = fmt::format("timeline of {:.1f} ms\n", replay.makespan.value() * 1e3);
   for (const auto& [name, line] : lines) text += draw(name, line);

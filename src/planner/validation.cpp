@@ -80,9 +80,7 @@ Request published_request(const std::filesystem::path& machines, const char* mac
                           const char* model, Index ranks, Index stride, Index subgroup) {
   Request request;
   request.machine = perfmodels::find_machine(machine, machines);
-  const auto shape = find_llama(model);
-  require(shape.has_value(), "the table names models that exist");
-  request.model = *shape;
+  request.model = shape::model_of(model, shape::find_preset(model, "model", shape::preset_names()));
   request.ranks = ranks;
   request.policy = stride == 0 ? "zero-offload" : "dos-stride";
   request.settings.subgroup_params = subgroup;
@@ -157,7 +155,7 @@ std::string ours_row(const std::filesystem::path& machines, const Ours& ours) {
       ours.machine, ours.model, theirs, cpu, ms(streamed.plan.time),
       100 * streamed.plan.gpu_share(streamed.problem), ms(streamed.plan.bound.time),
       streamed.plan.bound.binding, ms(best.plan.time), 100 * best.plan.gpu_share(best.problem),
-      100 * best.plan.share(best.problem, sched::Placement::kResident), ms(best.plan.bound.time),
+      100 * best.plan.share(best.problem, &sched::is_resident), ms(best.plan.bound.time),
       best.plan.bound.binding);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "rt/cuda.hpp"
@@ -88,6 +89,12 @@ void start_cuda(const TaskView& task) {
   forget_cuda_error();
   kTask(task, cuda_stream());
 }
+
+/// Whether a codelet has this implementation. Types are compared, not addresses: with the sanitizer
+/// of undefined behaviour GCC does not take the comparison of a function's address for a constant.
+template <auto kTask>
+inline constexpr bool kHas = !std::is_same_v<std::integral_constant<decltype(kTask), kTask>,
+                                             std::integral_constant<decltype(kTask), nullptr>>;
 }  // namespace detail
 
 /// A codelet with the given implementations; null where it has none.
@@ -95,9 +102,9 @@ template <CpuTask kCpu, OpenclTask kOpencl = nullptr, CudaTask kCuda = nullptr>
 Codelet make_codelet(CodeletSpec spec) {
   Codelet::Implementations functions;
   functions.cpu = &detail::thunk<kCpu>;
-  if constexpr (kOpencl != nullptr)
+  if constexpr (detail::kHas<kOpencl>)
     functions.opencl = &detail::thunk<&detail::start_opencl<kOpencl>>;
-  if constexpr (kCuda != nullptr) functions.cuda = &detail::thunk<&detail::start_cuda<kCuda>>;
+  if constexpr (detail::kHas<kCuda>) functions.cuda = &detail::thunk<&detail::start_cuda<kCuda>>;
   return Codelet(std::move(spec), functions);
 }
 

@@ -5,26 +5,6 @@
 
 namespace dos::rt {
 
-const char* name_of(MemoryCategory category) {
-  switch (category) {
-    case MemoryCategory::kParameters:
-      return "parameters";
-    case MemoryCategory::kWorking:
-      return "working parameters";
-    case MemoryCategory::kGradients:
-      return "gradients";
-    case MemoryCategory::kStates:
-      return "optimizer states";
-    case MemoryCategory::kActivations:
-      return "activations";
-    case MemoryCategory::kWorkspace:
-      return "workspace";
-    case MemoryCategory::kData:
-      return "data";
-  }
-  return "?";
-}
-
 Index MemoryBytes::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), Index{0});
 }
@@ -35,7 +15,7 @@ void MemoryLedger::add(MemoryCategory category, Index bytes) {
 
 MemoryBytes MemoryLedger::now() const {
   MemoryBytes result;
-  for (const MemoryCategory category : kMemoryCategories)
+  for (const MemoryCategory category : kBufferCategories)
     result[category] = bytes_[static_cast<std::size_t>(category)];
   return result;
 }

@@ -4,30 +4,14 @@
 #include <array>
 #include <atomic>
 
+#include "base/memory_category.hpp"
 #include "base/types.hpp"
 
 namespace dos::rt {
 
-/// What a buffer is for; memory is estimated, counted and reported by these.
-enum class MemoryCategory {
-  kParameters,
-  kWorking,
-  kGradients,
-  kStates,
-  kActivations,
-  kWorkspace,
-  kData
-};
-inline constexpr std::array kMemoryCategories{
-    MemoryCategory::kParameters, MemoryCategory::kWorking,     MemoryCategory::kGradients,
-    MemoryCategory::kStates,     MemoryCategory::kActivations, MemoryCategory::kWorkspace,
-    MemoryCategory::kData};
-
-const char* name_of(MemoryCategory category);
-
-/// Bytes by category.
+/// Bytes of buffers by category.
 struct MemoryBytes {
-  std::array<Index, kMemoryCategories.size()> bytes{};
+  std::array<Index, kBufferCategories.size()> bytes{};
 
   Index& operator[](MemoryCategory category) { return bytes[static_cast<std::size_t>(category)]; }
   Index operator[](MemoryCategory category) const {
@@ -44,7 +28,7 @@ class MemoryLedger {
   [[nodiscard]] MemoryBytes now() const;
 
  private:
-  std::array<std::atomic<Index>, kMemoryCategories.size()> bytes_{};
+  std::array<std::atomic<Index>, kBufferCategories.size()> bytes_{};
 };
 
 }  // namespace dos::rt

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rt/session.hpp"
 
+#include <fmt/format.h>
 #include <starpu.h>
 
 #include <algorithm>

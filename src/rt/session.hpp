@@ -76,6 +76,11 @@ class Session {
   [[nodiscard]] Index opencl_workers() const;
   [[nodiscard]] Index cuda_workers() const;
   /// Whether a worker has a memory of its own.
+  /// How many workers run lanes of a micro-batch side by side: CUDA devices where there are any,
+  /// else CPU workers.
+  [[nodiscard]] Index lane_workers() const {
+    return cuda_workers() > 0 ? cuda_workers() : cpu_workers();
+  }
   [[nodiscard]] bool has_devices() const { return opencl_workers() + cuda_workers() > 0; }
   /// The codelet's OpenCL program; null when it has none or the session has no OpenCL worker.
   /// Built at the first call, for all devices; Throws Error when that fails.

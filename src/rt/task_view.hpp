@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/types.hpp"
 
@@ -23,14 +22,6 @@ class TaskView {
   template <class T>
   [[nodiscard]] T* pointer(Index index) const {
     return static_cast<T*>(address(index));
-  }
-
-  /// Pointers of buffers first .. buffer count - 1.
-  template <class T>
-  [[nodiscard]] std::vector<T*> pointers_from(Index first) const {
-    std::vector<T*> result;
-    for (Index i = first; i < buffer_count(); ++i) result.push_back(pointer<T>(i));
-    return result;
   }
 
   /// Elements of buffer `index`.

@@ -4,141 +4,214 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "base/error.hpp"
+#include "sched/assignment.hpp"
 #include "sched/linear_program.hpp"
 
 namespace dos::sched {
 namespace {
 
-/// Variables: T, the CPU share by the GPU that has its gradients and working parameters, then
-/// (streamed, resident) a GPU, all divided by their size on the CPU alone: the programme's numbers
-/// are near 1 whatever the machine.
+/// Parameters that live in one tier and are updated by one device: a variable of the programme.
+struct Way {
+  Index home;
+  Index device;
+  std::vector<LinkTraffic> traffic{};  ///< of a parameter
+  double dealt = 1;  ///< the part of it that goes over the link of each of the CPU's readers
+  double dram = 0;   ///< bytes of a parameter
+
+  [[nodiscard]] bool is_on_cpu() const { return device == kCpu; }
+  /// States go over the link of a tier.
+  [[nodiscard]] bool streams_over(Index tier) const { return (home == tier) != (device == tier); }
+};
+
+/// The CPU's gradients and working parameters are dealt to `readers` evenly.
+Way way_of(const Problem& problem, Index home, Index device, const std::vector<Index>& readers) {
+  Way way{.home = home, .device = device};
+  way.dealt = 1 / static_cast<double>(readers.size());
+  for (const Index reader : readers)
+    for (const LinkTraffic& each : traffic_of(problem.cost, {home, device, reader})) {
+      if (reader == readers.front()) way.dram += (each.in + each.out).value();
+      if (std::ranges::find(way.traffic, each.tier, &LinkTraffic::tier) == way.traffic.end())
+        way.traffic.push_back(each);
+    }
+  if (device == kCpu) way.dram += problem.cost.cpu_traffic.value();
+  return way;
+}
+
+/// Variables: T, then the parameters that go each way, divided by their size on the CPU alone: the
+/// programme's numbers are near 1 whatever the machine.
 class Builder {
  public:
   Builder(const Problem& problem, const BoundOptions& options)
       : problem_(problem), options_(options), total_(problem.total().value()) {
     const double alone = total_ / cpu_rate();
     time_scale_ = alone;
-    program_.objective.assign(variables(), 0.0);
+    list_ways();
+    program_.objective.assign(ways_.size() + 1, 0.0);
     program_.objective[0] = 1;
-    add_shares();
-    add_cpu();
+    add_limit(
+        "shares", total_, [](const Way&) { return true; }, /*equality=*/true);
+    add_rate("cpu", cpu_rate(), [](const Way& way) { return way.is_on_cpu() ? 1.0 : 0.0; });
     for (Index g = 0; g < problem.gpus(); ++g) add_gpu(g);
-    add_dram();
+    for (Index tier = problem.gpus(); tier < problem.tiers(); ++tier) add_link(tier);
+    add_capacities();
+    add_rate("dram", problem.rates.dram.value(), [](const Way& way) { return way.dram; });
   }
 
   [[nodiscard]] Bound solve_it() const {
     const LinearSolution solution = solve(program_);
-    require(solution.feasible, "all on the CPU is a solution");
+    expect_fits(solution);
     Bound bound;
     bound.time = units::Seconds(solution.x[0] * time_scale_);
-    for (std::size_t v = 1; v < streamed(0); ++v)
-      bound.cpu += units::Params(solution.x[v] * total_);
-    for (Index g = 0; g < problem_.gpus(); ++g) {
-      bound.streamed.emplace_back(solution.x[streamed(g)] * total_);
-      bound.resident.emplace_back(solution.x[streamed(g) + 1] * total_);
+    bound.streamed.resize(problem_.rates.gpus.size());
+    bound.resident = bound.streamed;
+    for (std::size_t w = 0; w < ways_.size(); ++w) {
+      const auto& [home, device, traffic, dealt, dram] = ways_[w];
+      const units::Params params(solution.x[w + 1] * total_);
+      if (bound.parts.empty() || bound.parts.back().home != home ||
+          bound.parts.back().device != device)
+        bound.parts.push_back({home, device});
+      bound.parts.back().params += params;
+      if (device == kCpu)
+        bound.cpu += params;
+      else
+        (home == device ? bound.resident : bound.streamed)[at(device)] += params;
     }
     fill_resources(solution, bound);
     return bound;
   }
 
  private:
-  [[nodiscard]] std::size_t variables() const { return streamed(problem_.gpus()); }
-  /// Whether the CPU share is divided by GPU.
-  [[nodiscard]] bool is_dealt() const { return problem_.gpus() > 1 && !options_.deals_evenly; }
-  /// The place of a GPU's variables; what comes before the first is T and the CPU share.
-  [[nodiscard]] std::size_t streamed(Index gpu) const {
-    return static_cast<std::size_t>(1 + (is_dealt() ? problem_.gpus() : 1) + 2 * gpu);
+  static std::size_t at(Index index) { return static_cast<std::size_t>(index); }
+
+  void list_ways() {
+    std::vector<Index> gpus(problem_.rates.gpus.size());
+    std::iota(gpus.begin(), gpus.end(), Index{0});
+    const auto add = [&](Index home, Index device, const std::vector<Index>& readers) {
+      ways_.push_back(way_of(problem_, home, device, readers));
+    };
+    const auto add_cpu = [&](Index home) {
+      if (gpus.empty()) return add(home, kCpu, {-1});
+      if (options_.deals_evenly) return add(home, kCpu, gpus);
+      for (const Index gpu : gpus) add(home, kCpu, {gpu});
+    };
+    add_cpu(kHost);
+    for (const Index gpu : gpus)
+      for (const Index home : {kHost, gpu}) add(home, gpu, {-1});
+    for (Index tier = problem_.gpus(); tier < problem_.tiers(); ++tier) {
+      add_cpu(tier);
+      for (const Index gpu : gpus) add(tier, gpu, {-1});
+    }
   }
-  /// `work` a parameter of the CPU share, whatever GPU has its gradients.
-  [[nodiscard]] std::vector<double> cpu_row(double work) const {
-    std::vector<double> row(variables(), 0.0);
-    std::fill_n(row.begin() + 1, streamed(0) - 1, work);
-    return row;
-  }
+
   [[nodiscard]] double cpu_rate() const {
     const perfmodels::Rates& rates = problem_.rates;
     return std::min(rates.cpu_update.value(),
                     rates.cpu_worker.value() * static_cast<double>(rates.cpu_workers));
   }
 
-  [[nodiscard]] double smallest_state() const {
+  [[nodiscard]] double smallest() const {
     Index least = problem_.largest();
     for (const Subgroup& subgroup : problem_.subgroups) least = std::min(least, subgroup.params);
-    return static_cast<double>(least) * problem_.cost.held().value();
+    return static_cast<double>(least);
   }
 
   /// "work . x <= rate * T"; work in units a parameter, rate in units a second.
-  void add_rate(const std::string& name, std::vector<double> work, double rate) {
+  template <class Work>
+  void add_rate(const std::string& name, double rate, Work&& work) {
     // Divided by the rate, work is in seconds a parameter; scaled to the whole model and T.
-    for (double& each : work) each *= total_ / (rate * time_scale_);
-    work[0] = -1;
-    program_.constraints.push_back({work, 0, false});
+    std::vector<double> row{-1};
+    for (const Way& way : ways_) row.push_back(work(way) * (total_ / (rate * time_scale_)));
+    program_.constraints.push_back({row, 0, false});
     names_.push_back(name);
   }
 
-  void add_shares() {
-    std::vector<double> row(variables(), 1.0);
-    row[0] = 0;
-    program_.constraints.push_back({row, 1, true});
-    names_.emplace_back("shares");
+  /// At most `params` parameters of those ways.
+  template <class Is>
+  void add_limit(const std::string& name, double params, Is&& is, bool equality = false) {
+    std::vector<double> row{0};
+    for (const Way& way : ways_) row.push_back(is(way) ? 1.0 : 0.0);
+    program_.constraints.push_back({row, params / total_, equality});
+    names_.push_back(name);
   }
 
-  void add_cpu() { add_rate("cpu", cpu_row(1), cpu_rate()); }
+  /// What `of` makes of the bytes in and out of each way over the link of a tier.
+  template <class Of>
+  void add_traffic(const std::string& name, Index tier, double rate, Of&& of) {
+    add_rate(name, rate, [&](const Way& way) {
+      const auto found = std::ranges::find(way.traffic, tier, &LinkTraffic::tier);
+      if (found == way.traffic.end()) return 0.0;
+      const double work = of(way, found->in.value(), found->out.value());
+      return way.is_on_cpu() && problem_.is_gpu(tier) ? work * way.dealt : work;
+    });
+  }
+
+  void add_link(Index tier) {
+    const perfmodels::LinkRates link = problem_.link_of(tier);
+    const bool busy = options_.busy_links;
+    const double in = (busy ? link.in_cpu_busy : link.in).value();
+    const double out = (busy ? link.out_cpu_busy : link.out).value();
+    const double both = (busy ? link.both_cpu_busy : link.both).value();
+    const std::string name = problem_.name_of_tier(tier);
+    using Of = const Way&;
+    add_traffic(problem_.name_of_way(tier, true), tier, in, [](Of, double i, double) { return i; });
+    add_traffic(problem_.name_of_way(tier, false), tier, out,
+                [](Of, double, double o) { return o; });
+    add_traffic(name + " link", tier, both, [](Of, double i, double o) { return i + o; });
+    if (options_.half_duplex || link.half_duplex)  // in seconds: states in and out take turns
+      add_traffic(name + " half duplex", tier, 1, [&](const Way& way, double i, double o) {
+        return way.streams_over(tier) ? i / in + o / out : 0.0;
+      });
+  }
 
   void add_gpu(Index gpu) {
-    const perfmodels::GpuRates& rates = problem_.rates.gpus[static_cast<std::size_t>(gpu)];
-    const UpdateCost& cost = problem_.cost;
-    const std::size_t s = streamed(gpu);
-    const double part = is_dealt() ? 1 : 1.0 / static_cast<double>(problem_.gpus());
-    const std::string name = fmt::format("gpu {} ", gpu);
-    const auto row = [&](double cpu, double stream, double resident) {
-      std::vector<double> work(variables(), 0.0);
-      work[is_dealt() ? static_cast<std::size_t>(1 + gpu) : 1] = cpu * part;
-      work[s] = stream;
-      work[s + 1] = resident;
-      return work;
-    };
-    const bool busy = options_.busy_links;
-    const double h2d = (busy ? rates.h2d_cpu_busy : rates.h2d).value();
-    const double d2h = (busy ? rates.d2h_cpu_busy : rates.d2h).value();
-    const double both = (busy ? rates.both_cpu_busy : rates.both).value();
-    const double in = cost.weight.value();
-    const double out = cost.gradient.value();
-    const double streamed_in = cost.streamed_in().value();
-    const double streamed_out = cost.streamed_out().value();
-    const double held = cost.held().value();
-    const double resident_in = cost.host_gradient.value();
-    const double resident_out = cost.host_parameter.value();
-    add_rate(name + "update", row(0, 1, 1), rates.update.value());
-    add_rate(name + "h2d", row(in, streamed_in, resident_in), h2d);
-    add_rate(name + "d2h", row(out, streamed_out, resident_out), d2h);
-    add_rate(name + "link", row(in + out, streamed_in + streamed_out, resident_in + resident_out),
-             both);
-    if (options_.half_duplex)  // in seconds a parameter: states in and out take turns
-      add_rate(name + "half duplex", row(0, streamed_in / h2d + streamed_out / d2h, 0), 1);
-    const StateMemory& memory = problem_.memory[static_cast<std::size_t>(gpu)];
-    const double room =
-        options_.residents ? std::min(memory.update, memory.resident).value() / held : 0;
-    program_.constraints.push_back({row(0, 0, 1), room / total_, false});
-    names_.push_back(name + "memory");
+    const std::string name = problem_.name_of_tier(gpu);
+    add_rate(name + " update", problem_.rates.gpus[at(gpu)].update.value(),
+             [&](const Way& way) { return way.device == gpu ? 1.0 : 0.0; });
+    add_link(gpu);
+    const StateMemory& memory = problem_.memory[at(gpu)];
+    const double held = problem_.cost.held().value();
+    add_home_limit(
+        gpu, options_.residents ? std::min(memory.update, memory.resident).value() / held : 0);
     // A GPU without room for the smallest subgroup cannot stream anything.
-    if (memory.update.value() < smallest_state()) {
-      program_.constraints.push_back({row(0, 1, 0), 0, false});
-      names_.push_back(name + "window");
-    }
+    if (memory.update.value() < smallest() * held)
+      add_limit(name + " window", 0,
+                [&](const Way& way) { return way.device == gpu && way.home != gpu; });
   }
 
-  void add_dram() {
-    const UpdateCost& cost = problem_.cost;
-    const double copies = problem_.gpus() == 0 ? 0 : cost.weight.value() + cost.gradient.value();
-    std::vector<double> work = cpu_row(cost.cpu_traffic.value() + copies);
-    for (Index g = 0; g < problem_.gpus(); ++g) {
-      work[streamed(g)] = (cost.streamed_in() + cost.streamed_out()).value();
-      work[streamed(g) + 1] = (cost.host_gradient + cost.host_parameter).value();
-    }
-    add_rate("dram", work, problem_.rates.dram.value());
+  void add_capacities() {
+    const double state = problem_.cost.state.value();
+    for (Index tier = problem_.gpus(); tier < problem_.tiers(); ++tier)
+      add_home_limit(tier, problem_.capacity_of(tier).value() / state);
+    const double host = problem_.host_memory.value() / state;
+    if (!std::isfinite(host)) return;
+    add_home_limit(kHost, host);
+    // What lives behind host memory goes through it.
+    if (host < smallest())
+      add_limit("host window", 0, [&](const Way& way) { return problem_.only_keeps(way.home); });
+  }
+
+  void add_home_limit(Index tier, double params) {
+    add_limit(problem_.name_of_tier(tier) + " memory", params,
+              [&](const Way& way) { return way.home == tier; });
+  }
+
+  void expect_fits(const LinearSolution& solution) const {
+    if (solution.feasible) return;
+    std::string tiers;
+    units::Bytes gpus{0};
+    for (const StateMemory& gpu : problem_.memory) gpus += std::min(gpu.update, gpu.resident);
+    for (Index tier = problem_.gpus(); tier < problem_.tiers(); ++tier)
+      tiers += fmt::format(", {} {:.4g} GB", problem_.name_of_tier(tier),
+                           problem_.capacity_of(tier).value() / 1e9);
+    fail(
+        "states of {:.4g} GB fit nowhere: host memory has {:.4g} GB for them, GPUs {:.4g} GB{}: "
+        "use more ranks, a smaller model, or a machine file with a [[tier]] for the rest",
+        total_ * problem_.cost.state.value() / 1e9, problem_.host_memory.value() / 1e9,
+        gpus.value() / 1e9, tiers);
   }
 
   void fill_resources(const LinearSolution& solution, Bound& bound) const {
@@ -146,7 +219,7 @@ class Builder {
     for (std::size_t r = 1; r < names_.size(); ++r) {
       const Constraint& constraint = program_.constraints[r];
       double used = 0;
-      for (std::size_t v = 1; v < variables(); ++v)
+      for (std::size_t v = 1; v <= ways_.size(); ++v)
         used += constraint.coefficients[v] * solution.x[v];
       const bool is_rate = constraint.coefficients[0] < 0;
       const double limit = is_rate ? solution.x[0] : constraint.limit;
@@ -165,6 +238,7 @@ class Builder {
   BoundOptions options_;
   double total_;
   double time_scale_ = 1;
+  std::vector<Way> ways_;
   LinearProgram program_;
   std::vector<std::string> names_;
 };

@@ -10,9 +10,16 @@ namespace dos::sched {
 
 /// How far the optimum uses a resource.
 struct ResourceUse {
-  std::string name;        ///< "cpu", "dram", "gpu 0 h2d", "gpu 1 memory", ...
+  std::string name;        ///< "cpu", "dram", "gpu 0 h2d", "nvme read", "gpu 1 memory", ...
   double utilisation = 0;  ///< 1: tight
   double weight = 0;       ///< share of the bound that falls when the resource grows, relative
+};
+
+/// Parameters whose states live in one tier and are updated by one device.
+struct Part {
+  Index home = kHost;
+  Index device = kHost;
+  units::Params params{0};
 };
 
 /// The fastest update that rates and memory allow, whatever the order: docs/scheduler.md states the
@@ -20,8 +27,9 @@ struct ResourceUse {
 /// faster.
 struct Bound {
   units::Seconds time;
-  units::Params cpu;
-  std::vector<units::Params> streamed;  ///< by GPU
+  std::vector<Part> parts;              ///< all, each home and device once
+  units::Params cpu;                    ///< updated there, wherever they live
+  std::vector<units::Params> streamed;  ///< by GPU, wherever they live
   std::vector<units::Params> resident;  ///< by GPU
   std::vector<ResourceUse> resources;
   std::string binding;  ///< the resource whose growth helps most
@@ -36,6 +44,7 @@ struct BoundOptions {
   bool deals_evenly = false;
 };
 
+/// Throws Error when the states fit nowhere.
 Bound lower_bound(const Problem& problem, const BoundOptions& options = {});
 
 }  // namespace dos::sched

@@ -19,18 +19,17 @@ void share_in_proportion(std::vector<Flow>& flows, double bandwidth) {
   if (demand_at(1) > bandwidth) {
     // The demand is piecewise linear and rises with the fraction: each pass takes the flows that
     // are at their limits as given, and ends when no other flow reaches its own.
-    std::vector<bool> limited(flows.size(), false);
     for (bool changed = true; changed;) {
       changed = false;
       double fixed = 0;
       double shared = 0;
-      for (std::size_t i = 0; i < flows.size(); ++i)
-        (limited[i] ? fixed : shared) +=
-            flows[i].bytes * (limited[i] ? flows[i].limit : flows[i].rate);
+      for (const Flow& flow : flows)
+        (flow.is_limited ? fixed : shared) +=
+            flow.bytes * (flow.is_limited ? flow.limit : flow.rate);
       fraction = shared > 0 ? std::min(1.0, (bandwidth - fixed) / shared) : 1;
-      for (std::size_t i = 0; i < flows.size(); ++i) {
-        if (limited[i] || fraction * flows[i].rate <= flows[i].limit) continue;
-        limited[i] = true;
+      for (Flow& flow : flows) {
+        if (flow.is_limited || fraction * flow.rate <= flow.limit) continue;
+        flow.is_limited = true;
         changed = true;
       }
     }

@@ -13,7 +13,8 @@ struct Flow {
   /// Whether it takes what the others leave, as one thread does beside many: a memory controller
   /// that is fair to cores serves those first that ask for little each.
   bool yields = false;
-  double least = 0;  ///< bytes a second that it gets all the same: a core's fair share
+  double least = 0;         ///< bytes a second that it gets all the same: a core's fair share
+  bool is_limited = false;  ///< share_dram() found it at its limit
 };
 
 /// Divides a DRAM bandwidth (bytes/s): every flow keeps the same fraction f <= 1 of its own rate,

@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 #include "sched/interleave.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 
 namespace dos::sched {
 namespace {
@@ -94,8 +94,7 @@ class Trial {
   /// Seconds until all residents have their memory, in the first steps.
   [[nodiscard]] double allocations(const Plan& plan) const {
     const auto buffers =
-        std::ranges::count(plan.assignments, Placement::kResident, &Assignment::placement) *
-        problem_.cost.state_buffers;
+        std::ranges::count_if(plan.assignments, &is_resident) * problem_.cost.state_buffers;
     return static_cast<double>(buffers) * problem_.rates.allocation.value();
   }
 

@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "sched/interleave.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
 #include "sched/shares.hpp"
 
@@ -39,8 +39,8 @@ class Search {
       Plan plan = policy.plan(problem_, options_);
       plan.reason = reason_as(policy.name);
       consider(std::move(plan));
-    } catch (const Error&) {
-      // A policy that cannot place this problem proposes nothing.
+    } catch (const Error& error) {  // it cannot place this problem and proposes nothing
+      obstacle_ = error.what();
     }
   }
 
@@ -57,14 +57,14 @@ class Search {
     place(problem_, plan, shares.resident);
     spread_streamed(problem_, plan, shares.streamed);
     deal_weights(problem_, plan);
+    plan.reason = "shares of the linear programme, rounded to subgroups by replay";
     try {
       set_windows(problem_, plan, window);
+      return consider(std::move(plan));
     } catch (const Error& error) {
       obstacle_ = error.what();
       return std::nullopt;
     }
-    plan.reason = "shares of the linear programme, rounded to subgroups by replay";
-    return consider(std::move(plan));
   }
 
   units::Seconds consider(Plan plan) {
@@ -231,6 +231,7 @@ Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
     const Scope scope = scope_by_size(problem, options);
     if (scope.residents == Residents::kLargest) search_all(scope, search);
   }
+  expect(search.found(), "{}", search.obstacle());
   Plan plan = search.take();
   if (plan.gpu_share(problem) == 0) plan.reason = reason_for_all_cpu(problem);
   return plan;

@@ -37,7 +37,7 @@ Plan plan_dos_stride(const Problem& problem, const PolicyOptions& options) {
   Index next_gpu = 0;
   for (std::size_t i = 0; stride > 0 && i < plan.assignments.size(); ++i) {
     if ((static_cast<Index>(i) + 1) % stride != 0) continue;
-    plan.assignments[i] = {Placement::kStreamed, next_gpu};
+    plan.assignments[i] = streamed_to(next_gpu);
     next_gpu = (next_gpu + 1) % problem.gpus();
   }
   deal_weights(problem, plan);

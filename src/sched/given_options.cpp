@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 
 namespace dos::sched {
 namespace {

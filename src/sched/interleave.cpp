@@ -84,12 +84,12 @@ void place(const Problem& problem, Plan& plan, std::vector<units::Bytes>& left,
   for (const bool by_user : {true, false}) {
     for (const std::size_t i : order) {
       const Index user = problem.subgroups[i].user;
-      if (plan.assignments[i].placement != Placement::kCpu || (by_user && user < 0)) continue;
+      if (!is_on_cpu(plan.assignments[i]) || (by_user && user < 0)) continue;
       const units::Bytes bytes = problem.held_bytes(static_cast<Index>(i));
       const auto gpu = by_user ? left.begin() + user : std::ranges::max_element(left);
       if (bytes > *gpu) continue;
       *gpu -= bytes;
-      plan.assignments[i] = {Placement::kResident, gpu - left.begin()};
+      plan.assignments[i] = resident_on(gpu - left.begin());
     }
   }
 }
@@ -97,22 +97,21 @@ void place(const Problem& problem, Plan& plan, std::vector<units::Bytes>& left,
 /// Deals parameters to GPUs, each as many as are `left` of it, spread evenly over the order.
 class Dealer {
  public:
-  Dealer(const Problem& problem, Plan& plan, Placement placement, std::vector<double> left)
-      : problem_(problem), plan_(plan), placement_(placement), left_(std::move(left)) {}
+  Dealer(const Problem& problem, Plan& plan, bool stays, std::vector<double> left)
+      : problem_(problem), plan_(plan), stays_(stays), left_(std::move(left)) {}
 
   /// First what a GPU uses itself, since then no gradient goes from one to another; when more than
   /// a subgroup a GPU is left, what others use, too.
   void deal(const std::vector<std::size_t>& order) {
     std::vector<std::vector<std::size_t>> used_by(left_.size() + 1);
     for (const std::size_t i : order)
-      if (plan_.assignments[i].placement == Placement::kCpu)
-        used_by[at(problem_.subgroups[i].user + 1)].push_back(i);
+      if (is_on_cpu(plan_.assignments[i])) used_by[at(problem_.subgroups[i].user + 1)].push_back(i);
     for (std::size_t g = 0; g < left_.size(); ++g)
       spread(used_by[g + 1], left_[g], static_cast<Index>(g));
     std::vector<std::size_t> rest;
     double largest = 0;
     for (const std::size_t i : order) {
-      if (plan_.assignments[i].placement != Placement::kCpu) continue;
+      if (!is_on_cpu(plan_.assignments[i])) continue;
       rest.push_back(i);
       if (problem_.subgroups[i].user >= 0) largest = std::max(largest, params_of(problem_, i));
     }
@@ -137,16 +136,17 @@ class Dealer {
       // Half a subgroup is the most that rounding to whole ones may owe either way.
       if (owed < params / 2) continue;
       const auto left = gpu == kAny ? std::ranges::max_element(left_) : left_.begin() + gpu;
-      if (placement_ == Placement::kResident && *left < params * (1 - kRounding)) continue;
+      if (stays_ && *left < params * (1 - kRounding)) continue;
       owed -= params;
       *left -= params;
-      plan_.assignments[i] = {placement_, left - left_.begin()};
+      const Index device = left - left_.begin();
+      plan_.assignments[i] = stays_ ? resident_on(device) : streamed_to(device);
     }
   }
 
   const Problem& problem_;
   Plan& plan_;
-  Placement placement_;
+  bool stays_;
   std::vector<double> left_;
 };
 
@@ -165,14 +165,14 @@ void place_residents(const Problem& problem, Plan& plan, const std::vector<units
 }
 
 void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
-  Dealer(problem, plan, Placement::kResident, fitting(problem, amount)).deal(in_order(problem));
+  Dealer(problem, plan, /*stays=*/true, fitting(problem, amount)).deal(in_order(problem));
 }
 
 void place_largest(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
   for (const std::vector<std::size_t>& members : by_size(problem)) {
     if (held_by(problem, members) > sum_of(left)) {
-      Dealer(problem, plan, Placement::kResident, fitting(problem, left)).deal(members);
+      Dealer(problem, plan, /*stays=*/true, fitting(problem, left)).deal(members);
       return;
     }
     place(problem, plan, left, members);
@@ -182,7 +182,7 @@ void place_largest(const Problem& problem, Plan& plan, const std::vector<units::
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount) {
   std::vector<double> params;
   for (const units::Params each : amount) params.push_back(each.value());
-  Dealer(problem, plan, Placement::kStreamed, std::move(params)).deal(in_order(problem));
+  Dealer(problem, plan, /*stays=*/false, std::move(params)).deal(in_order(problem));
 }
 
 std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options) {
@@ -249,7 +249,7 @@ void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked)
     units::Bytes slot{0};
     std::vector<units::Bytes> visits;
     for (const Index i : plan.gpu_order(g)) {
-      if (plan.assignments[at(i)].placement == Placement::kResident) {
+      if (is_resident(plan.assignments[at(i)])) {
         resident += problem.held_bytes(i);
         continue;
       }
@@ -287,11 +287,11 @@ void deal_weights(const Problem& problem, Plan& plan) {
   std::vector<double> dealt(problem.rates.gpus.size(), 0.0);
   for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
     Assignment& assignment = plan.assignments[i];
-    if (assignment.placement != Placement::kCpu) continue;
+    if (!is_on_cpu(assignment)) continue;
     const Index user = problem.subgroups[i].user;
     const auto least = std::ranges::min_element(dealt);
-    assignment.gpu = user >= 0 || dealt.empty() ? user : least - dealt.begin();
-    if (assignment.gpu >= 0) dealt[at(assignment.gpu)] += params_of(problem, i);
+    assignment.reader = user >= 0 || dealt.empty() ? user : least - dealt.begin();
+    if (assignment.reader >= 0) dealt[at(assignment.reader)] += params_of(problem, i);
   }
 }
 

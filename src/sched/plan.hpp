@@ -4,25 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "sched/assignment.hpp"
 #include "sched/bound.hpp"
-#include "sched/workload.hpp"
 
 namespace dos::sched {
-
-enum class Placement : std::uint8_t {
-  kCpu,       ///< updated by CPU workers, in host memory
-  kStreamed,  ///< states go to the GPU, are updated there, and come back
-  kResident,  ///< states stay on the GPU
-};
-
-/// "cpu", "streamed", "resident".
-const char* name_of(Placement placement);
-
-struct Assignment {
-  Placement placement = Placement::kCpu;
-  /// The GPU that updates it; for kCpu the one that receives the working parameters, -1 if none.
-  Index gpu = -1;
-};
 
 /// How the CPU makes 16-bit working parameters.
 enum class Downcast : std::uint8_t {
@@ -58,11 +43,15 @@ struct Plan {
   /// Subgroups of a device in the order of execution, which is the order of forward.
   [[nodiscard]] std::vector<Index> cpu_order() const;
   [[nodiscard]] std::vector<Index> gpu_order(Index gpu) const;
-  /// Part of the parameters with a placement, 0 .. 1.
-  [[nodiscard]] double share(const Problem& problem, Placement placement) const;
+  /// Part of the parameters whose assignment `is` so (&is_resident, ...), 0 .. 1.
+  [[nodiscard]] double share(const Problem& problem, bool (*is)(const Assignment&)) const;
   /// Part of the parameters that GPUs update.
   [[nodiscard]] double gpu_share(const Problem& problem) const;
 };
+
+/// Throws Error when host memory, or a tier that only keeps states, has no room for those that are
+/// at home there, or in host memory when the step begins, with the largest on its way through it.
+void expect_homes_fit(const Problem& problem, const std::vector<Assignment>& assignments);
 
 /// One line: "dos: 5120 M parameters, 54.6 % on the GPU (0.0 % resident), window 4, ...".
 std::string describe(const Plan& plan, const Problem& problem);

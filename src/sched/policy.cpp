@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
 
 namespace dos::sched {

@@ -41,8 +41,8 @@ struct Policy {
   bool uses_gpus = true;  ///< for updates
 };
 
-/// Checks problem and options, plans with the named policy (sched/registry.hpp), and adds name,
-/// bound and replayed time. Throws Error for an unknown policy, with the nearest name.
+/// Checks problem and options, plans with the named policy (sched/policy_registry.hpp), and adds
+/// name, bound and replayed time. Throws Error for an unknown policy, with the nearest name.
 Plan make_plan(const std::string& policy, const Problem& problem,
                const PolicyOptions& options = {});
 

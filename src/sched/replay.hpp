@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sched/plan.hpp"
@@ -12,8 +13,8 @@ enum class Work : std::uint8_t {
   kCpuUpdate,
   kDowncast,
   kGpuUpdate,
-  kStateIn,
-  kStateOut,
+  kStateIn,   ///< to the tier of that link, for an update or home
+  kStateOut,  ///< from it
   kWeightIn,
   kGradientOut,
   kGradientIn,
@@ -27,10 +28,18 @@ const char* name_of(Work work);
 struct Activity {
   Work work;
   Index subgroup;
-  Index gpu;     ///< of kernels and copies, else -1
+  Index tier;    ///< of a kernel, or of the link of a copy, else -1
   Index worker;  ///< of CPU updates, else -1
   units::Seconds start;
   units::Seconds end;
+};
+
+/// What a link carried.
+struct LinkUse {
+  units::Seconds in_busy;  ///< to its tier
+  units::Seconds out_busy;
+  units::Bytes in_bytes;
+  units::Bytes out_bytes;
 };
 
 /// GPU memory held by states from `time` on.
@@ -46,21 +55,22 @@ struct Replay {
   units::Seconds first_ready;
   units::Seconds cpu_busy;  ///< sum over workers
   std::vector<units::Seconds> kernel_busy;
-  std::vector<units::Seconds> h2d_busy;
-  std::vector<units::Seconds> d2h_busy;
-  std::vector<units::Bytes> h2d_bytes;
-  std::vector<units::Bytes> d2h_bytes;
-  std::vector<units::Bytes> memory_peak;  ///< by GPU
+  std::vector<LinkUse> links;             ///< by tier
+  std::vector<units::Bytes> memory_peak;  ///< of states, by GPU
+  units::Bytes host_peak;                 ///< of states in host memory, at home or on their way
   // Only when asked for:
   std::vector<Activity> activities;              ///< by end
   std::vector<std::vector<MemoryPoint>> memory;  ///< by GPU
 };
 
+/// The tracks of a timeline: "cpu", "downcast", "gpu 0 update", "gpu 0 h2d", "nvme read", ...
+std::string track_of(const Problem& problem, const Activity& activity);
+
 /// Plays a plan as a discrete-event simulation: CPU workers take their subgroups in order, each GPU
-/// has one kernel and one copy a direction at a time, all share DRAM (contention.hpp), and copies
-/// and tasks begin with their latency. Deterministic. docs/scheduler.md says the rules. Throws
-/// Error when a streamed subgroup is larger than the memory of its window; ContractViolation when
-/// the plan does not fit the problem.
+/// has one kernel at a time and each link one copy a direction, all share DRAM (contention.hpp),
+/// and copies and tasks begin with their latency. Deterministic. docs/scheduler.md says the rules.
+/// Throws Error when a streamed subgroup is larger than the memory of its window, or states do not
+/// fit where they live; ContractViolation when the plan does not fit the problem.
 Replay replay(const Problem& problem, const Plan& plan, bool record = false);
 
 }  // namespace dos::sched

@@ -23,7 +23,6 @@ std::size_t at(Index index) {
 
 Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
     : problem_(problem), plan_(plan), record_(record), cpu_order_(plan.cpu_order()) {
-  require(plan.assignments.size() == problem.subgroups.size(), "the plan is of this problem");
   require(!plan.execution.lockstep || problem.gpus() <= 1, "lockstep drives one GPU");
   require(plan.execution.downcast == Downcast::kFused || problem.rates.published.has_value(),
           "a separate downcast has a rate");
@@ -33,15 +32,18 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
     gpu.order = plan.gpu_order(g);
     gpu.most_arriving = arrivals_at_once(problem, g);
     for (const Index subgroup : gpu.order)
-      if (plan.assignments[at(subgroup)].placement == Placement::kResident)
-        gpu.resident_bytes += problem.held_bytes(subgroup).value();
+      if (stays(subgroup)) gpu.resident_bytes += problem.held_bytes(subgroup).value();
     gpus_.push_back(std::move(gpu));
   }
-  const units::Seconds zero{0};
-  result_.kernel_busy.assign(gpus_.size(), zero);
-  result_.h2d_busy = result_.d2h_busy = result_.kernel_busy;
-  result_.h2d_bytes.assign(gpus_.size(), units::Bytes{0});
-  result_.d2h_bytes = result_.memory_peak = result_.h2d_bytes;
+  links_.resize(at(problem.tiers()));
+  for (Index tier = 0; tier < problem.tiers(); ++tier) {
+    Link& link = links_[at(tier)];
+    link.rates = problem.link_of(tier);
+    link.half_duplex = plan.execution.half_duplex || link.rates.half_duplex;
+  }
+  result_.kernel_busy.assign(gpus_.size(), units::Seconds{0});
+  result_.links.resize(links_.size());
+  result_.memory_peak.assign(gpus_.size(), units::Bytes{0});
   result_.memory.resize(gpus_.size());
   for (Index g = 0; g < count; ++g) change_memory(g, 0);
   const Index crew = plan.execution.cpu_team ? 1 : problem.rates.cpu_workers;
@@ -55,20 +57,27 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
   unfinished_ = static_cast<Index>(problem.subgroups.size());
   for (const Subgroup& subgroup : problem.subgroups)
     first_depth_left_ += subgroup.depth == problem.subgroups.front().depth ? 1 : 0;
-  send_departing_home();
+  find_departing();
 }
 
-/// States that a GPU has and does not keep leave it first; what is streamed there is there already.
-void Simulation::send_departing_home() {
+/// States that live behind host memory come through it, in order. Those that a GPU has and does not
+/// keep leave it first; what is streamed there is there already.
+void Simulation::find_departing() {
   departs_.assign(problem_.subgroups.size(), false);
-  for (std::size_t i = 0; i < problem_.homes.size(); ++i) {
-    const Index home = problem_.homes[i];
-    const bool stays =
-        plan_.assignments[i].gpu == home && plan_.assignments[i].placement != Placement::kCpu;
-    if (home < 0 || stays) continue;
-    departs_[i] = true;
-    gpus_[at(home)].departing.push_back(static_cast<Index>(i));
+  for (Index i = 0; i < std::ssize(plan_.assignments); ++i) {
+    const auto& [home, device, reader] = assignment(i);
+    const Index place = place_of(i);
+    if (home == kHost || place == kHost) host_bytes_ += params(i) * problem_.cost.state.value();
+    if (place == kHost || place == device) continue;
+    departs_[at(i)] = true;
+    if (!problem_.only_keeps(home)) {
+      links_[at(place)].departing.push_back(i);
+    } else {
+      passing_.push_back(i);
+      if (device == kCpu) ++unfinished_;  // working parameters and states both go on
+    }
   }
+  result_.host_peak = units::Bytes(host_bytes_);
 }
 
 Replay Simulation::run() {
@@ -88,9 +97,34 @@ Replay Simulation::run() {
 
 void Simulation::start_everything() {
   request_gradients();
-  for (Index g = 0; g < static_cast<Index>(gpus_.size()); ++g) start_gpu(g);
+  grant_slots();
+  const Index gpus = std::ssize(gpus_);
+  for (Index g = 0; g < gpus; ++g) {
+    start_kernel(g);
+    Link& link = links_[at(g)];
+    start_link(link);
+    if (!link.in.busy) start_state_in(g);
+  }
+  for (std::size_t tier = gpus_.size(); tier < links_.size(); ++tier) {
+    start_link(links_[tier]);
+    start_return(links_[tier]);
+  }
   start_cpu();
   start_downcast();
+}
+
+/// Host memory for states on their way, in the order in which devices take them.
+void Simulation::grant_slots() {
+  // Sums of whole subgroups' bytes may round.
+  const double room = problem_.host_memory.value() * (1 + 1e-12);
+  for (; granted_ < passing_.size(); ++granted_) {
+    const Index subgroup = passing_[granted_];
+    const double bytes = problem_.state_bytes(subgroup).value();
+    if (host_bytes_ + bytes > room) return;
+    host_bytes_ += bytes;
+    result_.host_peak = std::max(result_.host_peak, units::Bytes(host_bytes_));
+    links_[at(assignment(subgroup).home)].departing.push_back(subgroup);
+  }
 }
 
 void Simulation::start(Lane& lane, Work work, Index subgroup, double amount, double latency) {
@@ -99,8 +133,16 @@ void Simulation::start(Lane& lane, Work work, Index subgroup, double amount, dou
           .subgroup = subgroup,
           .begin = now_,
           .flows_from = now_ + latency,
+          .amount = amount,
           .left = amount,
           .rate = 0};
+}
+
+void Simulation::start_first(Lane& lane, Work work, std::deque<Index>& waiting,
+                             units::BytesPerParam each, double latency) {
+  const Index subgroup = waiting.front();
+  waiting.pop_front();
+  start(lane, work, subgroup, params(subgroup) * each.value(), latency);
 }
 
 /// Gradients are asked for in the order of the CPU, so far ahead of it that it does not run dry
@@ -110,54 +152,48 @@ void Simulation::request_gradients() {
   const std::size_t until = std::min(cpu_next_ - running + gradients_ahead_, cpu_order_.size());
   for (; gradients_requested_ < until; ++gradients_requested_) {
     const Index subgroup = cpu_order_[gradients_requested_];
-    gpus_[at(gpu_of(subgroup))].gradients.push_back(subgroup);
+    links_[at(reader_of(subgroup))].gradients.push_back(subgroup);
   }
 }
 
-void Simulation::start_gpu(Index g) {
+void Simulation::start_kernel(Index g) {
   Gpu& gpu = gpus_[at(g)];
-  const double latency = problem_.rates.transfer_latency.value();
-  if (!gpu.kernel.busy && gpu.next_kernel < gpu.order.size()) {
-    const Index subgroup = gpu.order[gpu.next_kernel];
-    const bool here =
-        static_cast<Index>(gpu.next_kernel) < gpu.arrived || resident_needs_nothing(subgroup);
-    if (here && kernel_may_start(subgroup)) {
-      // The host reaches the GPU's turn: what the CPU has finished goes to the downcast thread.
-      to_downcast_.insert(to_downcast_.end(), not_submitted_.begin(), not_submitted_.end());
-      not_submitted_.clear();
-      start(gpu.kernel, Work::kGpuUpdate, subgroup, params(subgroup), launch_left(gpu, subgroup));
-      ++gpu.next_kernel;
-    }
-  }
-  const bool state_comes_in = gpu.in.busy && gpu.in.work == Work::kStateIn;
-  const bool may_go_out = !plan_.execution.half_duplex || !state_comes_in;
-  if (!gpu.out.busy && !gpu.gradients.empty()) {
-    const Index subgroup = gpu.gradients.front();
-    gpu.gradients.pop_front();
-    start(gpu.out, Work::kGradientOut, subgroup, params(subgroup) * problem_.cost.gradient.value(),
-          latency);
-  } else if (!gpu.out.busy && !gpu.departing.empty() && may_go_out) {
-    const Index subgroup = gpu.departing.front();
-    gpu.departing.pop_front();
-    start(gpu.out, Work::kStateOut, subgroup, params(subgroup) * problem_.cost.state.value(),
-          state_latency());
-  } else if (!gpu.out.busy && !gpu.states.empty() && may_go_out) {
-    const Index subgroup = gpu.states.front();
-    gpu.states.pop_front();
-    const bool stays = is_resident(subgroup);
-    const UpdateCost& cost = problem_.cost;
-    start(gpu.out, stays ? Work::kParameterOut : Work::kStateOut, subgroup,
-          params(subgroup) * (stays ? cost.host_parameter : cost.streamed_out()).value(),
-          stays ? latency : state_latency());
+  if (gpu.kernel.busy || gpu.next_kernel == gpu.order.size()) return;
+  const Index subgroup = gpu.order[gpu.next_kernel];
+  const bool here =
+      static_cast<Index>(gpu.next_kernel) < gpu.arrived || resident_needs_nothing(subgroup);
+  if (!here || !kernel_may_start(subgroup)) return;
+  // The host reaches the GPU's turn: what the CPU has finished goes to the downcast thread.
+  to_downcast_.insert(to_downcast_.end(), not_submitted_.begin(), not_submitted_.end());
+  not_submitted_.clear();
+  start(gpu.kernel, Work::kGpuUpdate, subgroup, params(subgroup), launch_left(gpu, subgroup));
+  ++gpu.next_kernel;
+}
+
+void Simulation::start_link(Link& link) {
+  const UpdateCost& cost = problem_.cost;
+  const double latency = link.rates.latency.value();
+  if (!link.out.busy) {
+    const bool state_comes_in = link.in.busy && link.in.work == Work::kStateIn;
+    const bool may_go_out = !link.half_duplex || !state_comes_in;
+    if (!link.gradients.empty())
+      start_first(link.out, Work::kGradientOut, link.gradients, cost.gradient, latency);
+    else if (!link.departing.empty() && may_go_out)
+      start_first(link.out, Work::kStateOut, link.departing, cost.state, state_latency(link));
+    else if (!link.states.empty() && may_go_out && stays(link.states.front()))
+      start_first(link.out, Work::kParameterOut, link.states, cost.host_parameter, latency);
+    else if (!link.states.empty() && may_go_out)
+      start_first(link.out, Work::kStateOut, link.states, cost.streamed_out(), state_latency(link));
   }
   // Working parameters are small and the next forward waits for them; states have their window.
-  if (!gpu.in.busy && !gpu.weights.empty()) {
-    const Index subgroup = gpu.weights.front();
-    gpu.weights.pop_front();
-    start(gpu.in, Work::kWeightIn, subgroup, params(subgroup) * problem_.cost.weight.value(),
-          latency);
-  }
-  if (!gpu.in.busy) start_state_in(g);
+  if (!link.in.busy && !link.weights.empty())
+    start_first(link.in, Work::kWeightIn, link.weights, cost.weight, latency);
+}
+
+void Simulation::start_return(Link& link) {
+  const bool taken = link.in.busy || (link.half_duplex && link.out.busy);
+  if (!taken && !link.returning.empty())
+    start_first(link.in, Work::kStateIn, link.returning, problem_.cost.state, state_latency(link));
 }
 
 /// A kernel is launched while the one before runs, once its states are there; in lockstep only when
@@ -171,21 +207,21 @@ double Simulation::launch_left(const Gpu& gpu, Index subgroup) const {
 
 void Simulation::start_state_in(Index g) {
   Gpu& gpu = gpus_[at(g)];
+  Link& link = links_[at(g)];
   while (gpu.next_in < gpu.order.size() && resident_needs_nothing(gpu.order[gpu.next_in])) {
     ++gpu.next_in;
     // States arrive in order, so residents count as soon as those before them are there.
     if (gpu.arrived == static_cast<Index>(gpu.next_in) - 1) ++gpu.arrived;
   }
   if (gpu.next_in == gpu.order.size()) return;
-  const bool goes_out = gpu.out.busy && gpu.out.work == Work::kStateOut;
-  if (plan_.execution.half_duplex && goes_out) return;
+  const bool goes_out = link.out.busy && link.out.work == Work::kStateOut;
+  if (link.half_duplex && goes_out) return;
   const Index subgroup = gpu.order[gpu.next_in];
   if (departs_[at(subgroup)]) return;
-  const double latency = problem_.rates.transfer_latency.value();
-  if (is_resident(subgroup) && !arrives(subgroup)) {
+  if (stays(subgroup) && !arrives(subgroup)) {
     ++gpu.next_in;
-    start(gpu.in, Work::kGradientIn, subgroup,
-          params(subgroup) * problem_.cost.host_gradient.value(), latency);
+    start(link.in, Work::kGradientIn, subgroup,
+          params(subgroup) * problem_.cost.host_gradient.value(), link.rates.latency.value());
     return;
   }
   if (arrives(subgroup)) {
@@ -196,18 +232,18 @@ void Simulation::start_state_in(Index g) {
     const double allocations =
         problem_.rates.allocation.value() *
             static_cast<double>(problem_.cost.state_buffers * problem_.gpus()) -
-        bytes / problem_.rates.gpus[at(g)].h2d.value();
-    start(gpu.in, Work::kStateIn, subgroup, bytes, std::max(state_latency(), allocations));
+        bytes / link.rates.in.value();
+    start(link.in, Work::kStateIn, subgroup, bytes, std::max(state_latency(link), allocations));
     return;
   }
   if (gpu.slots >= plan_.window[at(g)] || !fits(gpu, g, subgroup)) return;
   ++gpu.next_in;
   ++gpu.slots;
   change_memory(g, problem_.held_bytes(subgroup).value());
-  const bool is_here = home_of(subgroup) == g;
-  start(gpu.in, Work::kStateIn, subgroup,
+  const bool is_here = place_of(subgroup) == g;
+  start(link.in, Work::kStateIn, subgroup,
         is_here ? 0 : params(subgroup) * problem_.cost.streamed_in().value(),
-        is_here ? 0 : state_latency());
+        is_here ? 0 : state_latency(link));
 }
 
 bool Simulation::fits(const Gpu& gpu, Index g, Index subgroup) const {
@@ -250,23 +286,25 @@ void Simulation::start_downcast() {
   start(downcast_lane_, Work::kDowncast, subgroup, params(subgroup), 0);
 }
 
-void Simulation::limit_link(const perfmodels::GpuRates& rates, Gpu& gpu, bool cpu_busy) {
-  const double dram_in = 1;  // a copied byte is one byte of DRAM
-  const bool in = flowing(gpu.in);
-  const bool out = flowing(gpu.out);
-  const double in_rate = rates.h2d.value();
-  const double out_rate = rates.d2h.value();
+void Simulation::limit_link(const Link& link, bool cpu_busy) {
+  const double dram = 1;  // a copied byte is one byte of DRAM
+  const perfmodels::LinkRates& rates = link.rates;
+  const bool goes_in = flowing(link.in);
+  const bool goes_out = flowing(link.out);
+  const double in_rate = rates.in.value();
+  const double out_rate = rates.out.value();
   const double sum = in_rate + out_rate;
-  const double narrowed = in && out ? std::min(1.0, rates.both.value() / sum) : 1;
-  const double busy_in = cpu_busy ? rates.h2d_cpu_busy.value() : in_rate;
-  const double busy_out = cpu_busy ? rates.d2h_cpu_busy.value() : out_rate;
+  const double narrowed = goes_in && goes_out ? std::min(1.0, rates.both.value() / sum) : 1;
+  const double busy_in = cpu_busy ? rates.in_cpu_busy.value() : in_rate;
+  const double busy_out = cpu_busy ? rates.out_cpu_busy.value() : out_rate;
   const double busy_both = (cpu_busy ? rates.both_cpu_busy : rates.both).value();
-  const double busy_narrowed = in && out ? std::min(1.0, busy_both / (busy_in + busy_out)) : 1;
+  const double busy_narrowed =
+      goes_in && goes_out ? std::min(1.0, busy_both / (busy_in + busy_out)) : 1;
   const auto flow = [&](double rate, double busy) {
-    return Flow{rate * narrowed, dram_in, std::min(rate * narrowed, busy * busy_narrowed)};
+    return Flow{rate * narrowed, dram, std::min(rate * narrowed, busy * busy_narrowed)};
   };
-  if (in) flows_.push_back(flow(in_rate, busy_in));
-  if (out) flows_.push_back(flow(out_rate, busy_out));
+  if (goes_in) flows_.push_back(flow(in_rate, busy_in));
+  if (goes_out) flows_.push_back(flow(out_rate, busy_out));
 }
 
 void Simulation::set_rates() {
@@ -284,7 +322,7 @@ void Simulation::set_rates() {
              problem_.cost.cpu_traffic.value());
   const double downcast = rates.published ? rates.published->downcast.value() : 0;
   if (downcasting > 0) add_crew(downcasting, downcast / downcasting, kDowncastTraffic);
-  for (std::size_t g = 0; g < gpus_.size(); ++g) limit_link(rates.gpus[g], gpus_[g], updating > 0);
+  for (const Link& link : links_) limit_link(link, updating > 0);
   if (flowing(downcast_lane_))
     flows_.push_back({.rate = downcast,
                       .bytes = kDowncastTraffic,
@@ -297,13 +335,13 @@ void Simulation::set_rates() {
   if (updating > 0) updates_.rate = flows_[next++].rate / updating;
   if (downcasting > 0) downcasts_.rate = flows_[next++].rate / downcasting;
   if (flowing(downcast_lane_)) downcast_lane_.rate = flows_.back().rate;
-  for (std::size_t g = 0; g < gpus_.size(); ++g) {
-    Gpu& gpu = gpus_[g];
-    if (flowing(gpu.in)) gpu.in.rate = flows_[next++].rate;
-    if (flowing(gpu.out)) gpu.out.rate = flows_[next++].rate;
-    const bool published = plan_.execution.published_kernels && rates.published;
-    gpu.kernel.rate = (published ? rates.published->gpu_update : rates.gpus[g].update).value();
+  for (Link& link : links_) {
+    if (flowing(link.in)) link.in.rate = flows_[next++].rate;
+    if (flowing(link.out)) link.out.rate = flows_[next++].rate;
   }
+  const bool published = plan_.execution.published_kernels && rates.published;
+  for (std::size_t g = 0; g < gpus_.size(); ++g)
+    gpus_[g].kernel.rate = (published ? rates.published->gpu_update : rates.gpus[g].update).value();
 }
 
 double Simulation::next_event() const {
@@ -312,11 +350,11 @@ double Simulation::next_event() const {
     if (each.busy)
       step = std::min(step, flowing(each) ? each.left / each.rate : each.flows_from - now_);
   };
-  for (const Gpu& gpu : gpus_) {
-    lane(gpu.in);
-    lane(gpu.out);
-    lane(gpu.kernel);
+  for (const Link& link : links_) {
+    lane(link.in);
+    lane(link.out);
   }
+  for (const Gpu& gpu : gpus_) lane(gpu.kernel);
   lane(downcast_lane_);
   for (const Crew* crew : {&updates_, &downcasts_}) {
     if (!crew->active.empty())

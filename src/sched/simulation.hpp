@@ -24,7 +24,8 @@ class Simulation {
     Index subgroup = -1;
     double begin = 0;
     double flows_from = 0;  ///< end of the latency
-    double left = 0;        ///< bytes or parameters
+    double amount = 0;      ///< bytes or parameters
+    double left = 0;        ///< of them
     double rate = 0;        ///< now
   };
   /// Workers that share a rate evenly. `progress` is what each of them has done since the start, so
@@ -49,6 +50,17 @@ class Simulation {
     double begin = 0;
     bool waits_for_copy = false;
   };
+  /// Of one tier: one copy a direction at a time.
+  struct Link {
+    perfmodels::LinkRates rates;
+    bool half_duplex = false;
+    std::deque<Index> weights;    ///< waiting to go in
+    std::deque<Index> returning;  ///< states waiting to go in to where they only live
+    std::deque<Index> gradients;  ///< waiting to go out
+    std::deque<Index> departing;  ///< states that are not updated there, waiting to go out
+    std::deque<Index> states;     ///< updated, waiting to go out; of residents, the parameters
+    Lane in, out;
+  };
   struct Gpu {
     std::vector<Index> order;
     std::size_t next_in = 0;      ///< place in `order` of the next states to fetch
@@ -59,20 +71,21 @@ class Simulation {
     Index most_arriving = 0;
     double window_bytes = 0;
     double resident_bytes = 0;
-    std::deque<Index> weights;    ///< waiting to go in
-    std::deque<Index> states;     ///< waiting to go out; of residents, the parameters
-    std::deque<Index> gradients;  ///< waiting to go out
-    std::deque<Index> departing;  ///< states that do not stay, waiting to go out
-    Lane in, out, kernel;
+    Lane kernel;
   };
 
-  void send_departing_home();
+  void find_departing();
   void start_everything();
-  void start_gpu(Index g);
+  void grant_slots();
+  void start_kernel(Index g);
+  void start_link(Link& link);
+  void start_return(Link& link);
   void start_state_in(Index g);
   void start_cpu();
   void start_downcast();
   void start(Lane& lane, Work work, Index subgroup, double amount, double latency);
+  void start_first(Lane& lane, Work work, std::deque<Index>& waiting, units::BytesPerParam each,
+                   double latency);
   void request_gradients();
   [[nodiscard]] bool fits(const Gpu& gpu, Index g, Index subgroup) const;
   [[nodiscard]] bool cpu_may_start(Index subgroup) const;
@@ -80,44 +93,49 @@ class Simulation {
   [[nodiscard]] double launch_left(const Gpu& gpu, Index subgroup) const;
 
   void set_rates();
-  void limit_link(const perfmodels::GpuRates& rates, Gpu& gpu, bool cpu_busy);
+  void limit_link(const Link& link, bool cpu_busy);
   [[nodiscard]] double next_event() const;
   void advance(double step);
   void finish_due(double step);
-  void finish_lane(Lane& lane, Index g);
+  void finish_copy(Lane& lane, Index tier, bool goes_in);
+  void finish_state_in(Index subgroup, Index tier);
+  void finish_state_out(Index subgroup, Index tier);
+  void finish_kernel(Index g);
+  void finish_downcast();
+  void go_home(Index subgroup);
   void finish_crew(Crew& crew, bool is_downcast);
   void finish_cpu_update(Index worker);
   void release_worker(Index worker);
   void weight_is_ready(Index subgroup);
   void change_memory(Index g, double bytes);
-  void log(Work work, Index subgroup, Index gpu, Index worker, double begin);
+  void log(Work work, Index subgroup, Index tier, Index worker, double begin);
 
-  [[nodiscard]] double state_latency() const {
-    return problem_.rates.transfer_latency.value() *
-           static_cast<double>(problem_.cost.state_buffers);
+  /// Of states, which are several copies.
+  [[nodiscard]] double state_latency(const Link& link) const {
+    return link.rates.latency.value() * static_cast<double>(problem_.cost.state_buffers);
   }
   [[nodiscard]] double params(Index subgroup) const {
     return static_cast<double>(problem_.subgroups[static_cast<std::size_t>(subgroup)].params);
   }
-  [[nodiscard]] Index gpu_of(Index subgroup) const {
-    return plan_.assignments[static_cast<std::size_t>(subgroup)].gpu;
+  [[nodiscard]] const Assignment& assignment(Index subgroup) const {
+    return plan_.assignments[static_cast<std::size_t>(subgroup)];
   }
-  [[nodiscard]] bool is_resident(Index subgroup) const {
-    return plan_.assignments[static_cast<std::size_t>(subgroup)].placement == Placement::kResident;
-  }
+  /// The GPU that has the gradient of what the CPU updates, -1 if none.
+  [[nodiscard]] Index reader_of(Index subgroup) const { return assignment(subgroup).reader; }
+  [[nodiscard]] bool stays(Index subgroup) const { return is_resident(assignment(subgroup)); }
   /// Forward reads the FP32 parameters in host memory.
   [[nodiscard]] bool model_on_host() const { return problem_.cost.host_parameter.value() > 0; }
-  /// The GPU that has the states when the step begins, -1 if none; of residents, if nobody says.
-  [[nodiscard]] Index home_of(Index subgroup) const {
+  /// The tier that has the states when the step begins.
+  [[nodiscard]] Index place_of(Index subgroup) const {
     if (!problem_.homes.empty()) return problem_.homes[static_cast<std::size_t>(subgroup)];
-    return is_resident(subgroup) ? gpu_of(subgroup) : -1;
+    return assignment(subgroup).home;
   }
   /// A resident whose states are elsewhere.
   [[nodiscard]] bool arrives(Index subgroup) const {
-    return is_resident(subgroup) && home_of(subgroup) != gpu_of(subgroup);
+    return stays(subgroup) && place_of(subgroup) != assignment(subgroup).home;
   }
   [[nodiscard]] bool resident_needs_nothing(Index subgroup) const {
-    return is_resident(subgroup) && !arrives(subgroup) && problem_.cost.host_gradient.value() == 0;
+    return stays(subgroup) && !arrives(subgroup) && problem_.cost.host_gradient.value() == 0;
   }
   [[nodiscard]] bool flowing(const Lane& lane) const {
     return lane.busy && lane.flows_from <= now_;
@@ -129,6 +147,7 @@ class Simulation {
   double now_ = 0;
   Replay result_;
 
+  std::vector<Link> links_;  ///< by tier
   std::vector<Gpu> gpus_;
   std::vector<Index> cpu_order_;
   std::size_t cpu_next_ = 0;
@@ -136,7 +155,12 @@ class Simulation {
   std::size_t gradients_requested_ = 0;
   std::size_t gradients_ahead_ = 0;
   std::vector<bool> gradient_here_;
-  std::vector<bool> departs_;  ///< by subgroup: its states are on a GPU where they do not stay
+  std::vector<bool> departs_;  ///< by subgroup: its states have yet to come to host memory
+  /// Subgroups that live behind host memory, in order, and how many of them have room there. Each
+  /// has it from before its states come until they are home again: none waits with a part.
+  std::vector<Index> passing_;
+  std::size_t granted_ = 0;
+  double host_bytes_ = 0;             ///< theirs, and of what is there when the step begins or ends
   std::vector<double> on_gpu_since_;  ///< by subgroup: when a kernel could be launched
   std::vector<Worker> workers_;
   std::vector<Index> idle_workers_;  ///< the last one starts next

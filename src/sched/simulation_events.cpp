@@ -22,11 +22,11 @@ void Simulation::advance(double step) {
   const auto move = [&](Lane& lane) {
     if (flowing(lane)) lane.left -= step * lane.rate;
   };
-  for (Gpu& gpu : gpus_) {
-    move(gpu.in);
-    move(gpu.out);
-    move(gpu.kernel);
+  for (Link& link : links_) {
+    move(link.in);
+    move(link.out);
   }
+  for (Gpu& gpu : gpus_) move(gpu.kernel);
   move(downcast_lane_);
   for (Crew* crew : {&updates_, &downcasts_})
     if (!crew->active.empty()) crew->progress += step * crew->rate;
@@ -39,93 +39,109 @@ void Simulation::finish_due(double step) {
   const auto due = [&](const Lane& lane) {
     return flowing(lane) && lane.left <= lane.rate * soon + kRounding * params(lane.subgroup);
   };
-  const auto begin_flow = [&](Lane& lane) {
+  const auto is_over = [&](Lane& lane) {
     // Rounding must not leave a latency of a few femtoseconds.
     if (lane.busy && lane.flows_from <= now_ + soon)
       lane.flows_from = std::min(lane.flows_from, now_);
+    return due(lane);
   };
   // Copies first: what they free or bring may let the rest of this instant begin.
-  for (std::size_t g = 0; g < gpus_.size(); ++g) {
-    Gpu& gpu = gpus_[g];
-    for (Lane* lane : {&gpu.out, &gpu.in, &gpu.kernel}) {
-      begin_flow(*lane);
-      if (due(*lane)) finish_lane(*lane, static_cast<Index>(g));
-    }
+  const std::size_t gpus = gpus_.size();
+  for (std::size_t t = 0; t < links_.size(); ++t) {
+    Link& link = links_[t];
+    const auto tier = static_cast<Index>(t);
+    if (is_over(link.out)) finish_copy(link.out, tier, /*in=*/false);
+    if (is_over(link.in)) finish_copy(link.in, tier, /*in=*/true);
+    if (t < gpus && is_over(gpus_[t].kernel)) finish_kernel(tier);
   }
-  if (due(downcast_lane_)) finish_lane(downcast_lane_, -1);
+  if (due(downcast_lane_)) finish_downcast();
   finish_crew(downcasts_, true);
   finish_crew(updates_, false);
 }
 
-void Simulation::finish_lane(Lane& lane, Index g) {
+void Simulation::finish_copy(Lane& lane, Index tier, bool goes_in) {
   const Index subgroup = lane.subgroup;
-  const units::Seconds time(now_ - lane.begin);
   lane.busy = false;
-  log(lane.work, subgroup, g, -1, lane.begin);
-  if (lane.work == Work::kDowncast) {
-    gpus_[at(gpu_of(subgroup))].weights.push_back(subgroup);
-    return;
-  }
-  Gpu& gpu = gpus_[at(g)];
-  const units::Params size(params(subgroup));
-  const UpdateCost& cost = problem_.cost;
+  log(lane.work, subgroup, tier, -1, lane.begin);
+  LinkUse& use = result_.links[at(tier)];
+  (goes_in ? use.in_busy : use.out_busy) += units::Seconds(now_ - lane.begin);
+  (goes_in ? use.in_bytes : use.out_bytes) += units::Bytes(lane.amount);
   switch (lane.work) {
     case Work::kStateIn:
     case Work::kGradientIn:
-      gpu.arrived = static_cast<Index>(gpu.next_in);
-      on_gpu_since_[at(subgroup)] = now_;
-      result_.h2d_busy[at(g)] += time;
-      result_.h2d_bytes[at(g)] += size * (lane.work == Work::kGradientIn ? cost.host_gradient
-                                          : home_of(subgroup) == g       ? units::BytesPerParam(0)
-                                                                         : cost.streamed_in());
-      break;
+      return finish_state_in(subgroup, tier);
+    case Work::kStateOut:
+      return finish_state_out(subgroup, tier);
+    case Work::kGradientOut:
+      gradient_here_[at(subgroup)] = true;
+      return;
     case Work::kWeightIn:
-      result_.h2d_busy[at(g)] += time;
-      result_.h2d_bytes[at(g)] += size * cost.weight;
-      weight_is_ready(subgroup);
-      --unfinished_;
       for (std::size_t w = 0; w < workers_.size(); ++w)
         if (workers_[w].waits_for_copy && workers_[w].subgroup == subgroup)
           release_worker(static_cast<Index>(w));
-      break;
-    case Work::kGpuUpdate:
-      result_.kernel_busy[at(g)] += time;
-      if (arrives(subgroup)) --gpu.arriving;
-      host_end_ = now_;
-      if (!model_on_host()) weight_is_ready(subgroup);
-      if (is_resident(subgroup) && !model_on_host())
-        --unfinished_;
-      else
-        gpu.states.push_back(subgroup);
-      break;
-    case Work::kStateOut:
-      result_.d2h_busy[at(g)] += time;
-      if (departs_[at(subgroup)]) {
-        departs_[at(subgroup)] = false;
-        result_.d2h_bytes[at(g)] += size * cost.state;
-        break;
-      }
-      result_.d2h_bytes[at(g)] += size * cost.streamed_out();
-      --gpu.slots;
-      change_memory(g, -(size * cost.held()).value());
-      if (model_on_host()) weight_is_ready(subgroup);
-      --unfinished_;
-      break;
+      [[fallthrough]];
     case Work::kParameterOut:
-      result_.d2h_busy[at(g)] += time;
-      result_.d2h_bytes[at(g)] += size * cost.host_parameter;
       weight_is_ready(subgroup);
       --unfinished_;
-      break;
-    case Work::kGradientOut:
-      result_.d2h_busy[at(g)] += time;
-      result_.d2h_bytes[at(g)] += size * cost.gradient;
-      gradient_here_[at(subgroup)] = true;
-      break;
+      return;
     case Work::kCpuUpdate:
+    case Work::kGpuUpdate:
     case Work::kDowncast:
-      require(false, "no lane of a GPU does this");
+      require(false, "no link does this");
   }
+}
+
+void Simulation::finish_state_in(Index subgroup, Index tier) {
+  if (problem_.is_gpu(tier)) {
+    Gpu& gpu = gpus_[at(tier)];
+    gpu.arrived = static_cast<Index>(gpu.next_in);
+    on_gpu_since_[at(subgroup)] = now_;
+  } else {
+    host_bytes_ -= problem_.state_bytes(subgroup).value();
+    --unfinished_;
+  }
+}
+
+void Simulation::finish_state_out(Index subgroup, Index tier) {
+  if (departs_[at(subgroup)]) {
+    departs_[at(subgroup)] = false;
+    return;
+  }
+  --gpus_[at(tier)].slots;
+  change_memory(tier, -problem_.held_bytes(subgroup).value());
+  if (model_on_host()) weight_is_ready(subgroup);
+  go_home(subgroup);
+}
+
+/// States that are in host memory again.
+void Simulation::go_home(Index subgroup) {
+  const Index home = assignment(subgroup).home;
+  if (home == kHost)
+    --unfinished_;
+  else
+    links_[at(home)].returning.push_back(subgroup);
+}
+
+void Simulation::finish_kernel(Index g) {
+  Gpu& gpu = gpus_[at(g)];
+  const Index subgroup = gpu.kernel.subgroup;
+  gpu.kernel.busy = false;
+  log(Work::kGpuUpdate, subgroup, g, -1, gpu.kernel.begin);
+  result_.kernel_busy[at(g)] += units::Seconds(now_ - gpu.kernel.begin);
+  if (arrives(subgroup)) --gpu.arriving;
+  host_end_ = now_;
+  if (!model_on_host()) weight_is_ready(subgroup);
+  if (stays(subgroup) && !model_on_host())
+    --unfinished_;
+  else
+    links_[at(g)].states.push_back(subgroup);
+}
+
+void Simulation::finish_downcast() {
+  const Index subgroup = downcast_lane_.subgroup;
+  downcast_lane_.busy = false;
+  log(Work::kDowncast, subgroup, -1, -1, downcast_lane_.begin);
+  links_[at(reader_of(subgroup))].weights.push_back(subgroup);
 }
 
 void Simulation::finish_crew(Crew& crew, bool is_downcast) {
@@ -146,7 +162,7 @@ void Simulation::finish_crew(Crew& crew, bool is_downcast) {
     Worker& worker = workers_[at(member.worker)];
     log(Work::kDowncast, worker.subgroup, -1, member.worker, worker.begin);
     worker.waits_for_copy = true;
-    gpus_[at(gpu_of(worker.subgroup))].weights.push_back(worker.subgroup);
+    links_[at(reader_of(worker.subgroup))].weights.push_back(worker.subgroup);
   }
 }
 
@@ -155,7 +171,8 @@ void Simulation::finish_cpu_update(Index index) {
   const Index subgroup = worker.subgroup;
   log(Work::kCpuUpdate, subgroup, -1, index, worker.begin);
   ++cpu_done_;
-  const bool copies = gpu_of(subgroup) >= 0 && problem_.cost.weight.value() > 0;
+  if (assignment(subgroup).home != kHost) go_home(subgroup);
+  const bool copies = reader_of(subgroup) >= 0 && problem_.cost.weight.value() > 0;
   const bool separate = copies && plan_.execution.downcast != Downcast::kFused;
   if (separate && plan_.execution.downcast == Downcast::kBlocking) {
     worker.begin = now_;
@@ -170,7 +187,7 @@ void Simulation::finish_cpu_update(Index index) {
       not_submitted_.clear();
     }
   } else if (copies) {
-    gpus_[at(gpu_of(subgroup))].weights.push_back(subgroup);
+    links_[at(reader_of(subgroup))].weights.push_back(subgroup);
   } else {
     weight_is_ready(subgroup);
     --unfinished_;
@@ -196,10 +213,10 @@ void Simulation::change_memory(Index g, double bytes) {
   if (record_) result_.memory[at(g)].push_back({units::Seconds(now_), held});
 }
 
-void Simulation::log(Work work, Index subgroup, Index gpu, Index worker, double begin) {
+void Simulation::log(Work work, Index subgroup, Index tier, Index worker, double begin) {
   if (record_)
     result_.activities.push_back(
-        {work, subgroup, gpu, worker, units::Seconds(begin), units::Seconds(now_)});
+        {work, subgroup, tier, worker, units::Seconds(begin), units::Seconds(now_)});
 }
 
 }  // namespace dos::sched

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sched/interleave.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
 
 namespace dos::sched {
@@ -25,12 +25,11 @@ constexpr double kLeastLoss = 0.01;
 
 bool is_missing(const Problem& problem, const Plan& target, std::size_t subgroup) {
   const Assignment& goal = target.assignments[subgroup];
-  return goal.placement == Placement::kResident && problem.homes[subgroup] != goal.gpu;
+  return is_resident(goal) && problem.homes[subgroup] != goal.home;
 }
 
 bool is_misplaced(const Problem& problem, const Plan& target, std::size_t subgroup) {
-  return problem.homes[subgroup] >= 0 &&
-         target.assignments[subgroup].placement != Placement::kResident;
+  return problem.is_gpu(problem.homes[subgroup]) && !is_resident(target.assignments[subgroup]);
 }
 
 /// Steps of more and more over the links.
@@ -40,7 +39,7 @@ class Steps {
     for (std::size_t i = 0; i < target.assignments.size(); ++i) {
       if (is_missing(problem, target, i))
         missing_.push_back(i);
-      else if (target.assignments[i].placement == Placement::kStreamed)
+      else if (is_streamed(target.assignments[i]))
         streamed_.push_back(i);
     }
     settled_ = time_settled();
@@ -72,7 +71,7 @@ class Steps {
     for (const std::size_t i : missing_) {
       const auto params = static_cast<double>(problem_.subgroups[i].params);
       all += params;
-      if (plan.assignments[i].placement == Placement::kResident) come += params;
+      if (is_resident(plan.assignments[i])) come += params;
     }
     const double lost = std::max(plan.time.value() - settled_, kLeastLoss * settled_);
     const double loss = come > 0 ? lost * all / come : std::numeric_limits<double>::infinity();
@@ -110,10 +109,11 @@ class Steps {
     std::vector<double> owed_to(problem_.rates.gpus.size(), 0.0);
     for (const std::size_t i : subgroups) {
       const auto params = static_cast<double>(problem_.subgroups[i].params);
-      double& owed = owed_to[static_cast<std::size_t>(target_.assignments[i].gpu)];
+      double& owed = owed_to[static_cast<std::size_t>(target_.assignments[i].device)];
       owed += params * part;
       if (part < 1 && owed < params / 2)
-        plan.assignments[i] = {};
+        plan.assignments[i] =
+            on_cpu(is_resident(plan.assignments[i]) ? kHost : plan.assignments[i].home);
       else
         owed -= params;
     }

@@ -17,8 +17,8 @@ Plan plan_twinflow(const Problem& problem, const PolicyOptions& options) {
     const auto wanted = static_cast<std::size_t>(std::llround(*options.share * count));
     for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
       Assignment& assignment = plan.assignments[i];
-      if (i >= wanted) assignment.placement = Placement::kCpu;
-      expect(i >= wanted || assignment.placement == Placement::kResident,
+      if (i >= wanted) assignment = {};
+      expect(i >= wanted || is_resident(assignment),
              "sched.share = {:g}: GPU memory holds the states of {} of {} subgroups for ever, {} "
              "are asked for",
              *options.share, i, plan.assignments.size(), wanted);

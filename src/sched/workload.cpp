@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/workload.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -18,6 +20,39 @@ Index Problem::largest() const {
   Index most = 0;
   for (const Subgroup& subgroup : subgroups) most = std::max(most, subgroup.params);
   return most;
+}
+
+std::string Problem::name_of_tier(Index tier) const {
+  if (tier == kHost) return "host";
+  if (is_gpu(tier)) return fmt::format("gpu {}", tier);
+  return rates.tiers[static_cast<std::size_t>(tier - gpus())].name;
+}
+
+std::string Problem::name_of_way(Index tier, bool in) const {
+  const char* way = is_gpu(tier) ? (in ? "h2d" : "d2h") : (in ? "write" : "read");
+  return fmt::format("{} {}", name_of_tier(tier), way);
+}
+
+units::Bytes Problem::capacity_of(Index tier) const {
+  return tier == kHost ? host_memory
+                       : rates.tiers[static_cast<std::size_t>(tier - gpus())].capacity;
+}
+
+perfmodels::LinkRates Problem::link_of(Index tier) const {
+  if (!is_gpu(tier)) return rates.tiers[static_cast<std::size_t>(tier - gpus())].link;
+  const perfmodels::GpuRates& gpu = rates.gpus[static_cast<std::size_t>(tier)];
+  return {.in = gpu.h2d,
+          .out = gpu.d2h,
+          .both = gpu.both,
+          .in_cpu_busy = gpu.h2d_cpu_busy,
+          .out_cpu_busy = gpu.d2h_cpu_busy,
+          .both_cpu_busy = gpu.both_cpu_busy,
+          .latency = rates.transfer_latency};
+}
+
+units::Bytes Problem::state_bytes(Index subgroup) const {
+  return units::Params(static_cast<double>(subgroups[static_cast<std::size_t>(subgroup)].params)) *
+         cost.state;
 }
 
 units::Bytes Problem::held_bytes(Index subgroup) const {
@@ -49,10 +84,12 @@ void Problem::validate() const {
     for (const units::Bytes bytes : {gpu.update, gpu.resident})
       expect(std::isfinite(bytes.value()) && bytes.value() >= 0,
              "GPU memory for states = {:g} bytes must be at least 0", bytes.value());
+  expect(host_memory.value() >= 0, "host memory for states = {:g} bytes must be at least 0",
+         host_memory.value());
   expect(homes.empty() || homes.size() == subgroups.size(), "{} subgroups, but homes of {}",
          subgroups.size(), homes.size());
   for (const Index home : homes)
-    expect(home >= -1 && home < gpus(), "states on GPU {}, this rank has {}", home, gpus());
+    expect(home >= kHost && home < tiers(), "states in tier {}, this rank has {}", home, tiers());
 }
 
 }  // namespace dos::sched

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "base/quantity.hpp"
@@ -8,6 +10,10 @@
 #include "perfmodels/rates.hpp"
 
 namespace dos::sched {
+
+/// Tiers, where states live, have numbers: host memory, then GPUs from 0 on, then those of
+/// Rates::tiers. All but host memory have a link to it.
+inline constexpr Index kHost = -1;
 
 /// The unit of the optimizer as the planner sees it.
 struct Subgroup {
@@ -19,7 +25,7 @@ struct Subgroup {
 
 /// What the update of a parameter moves.
 struct UpdateCost {
-  units::BytesPerParam state{12};  ///< FP32 p, m, v: each way when streamed
+  units::BytesPerParam state{12};  ///< FP32 p and the rule's states: each way when streamed
   /// Working parameter, host to GPU, of what the CPU updates; 4 in FP32, 0 where the GPU runs no
   /// forward pass.
   units::BytesPerParam weight{2};
@@ -62,13 +68,29 @@ struct Problem {
   UpdateCost cost;
   perfmodels::Rates rates;
   std::vector<StateMemory> memory;  ///< one a GPU
-  /// By subgroup, where its states are when the step begins: a GPU, or -1, host memory. Empty:
-  /// where the plan leaves them, as in every step but those in which residents go to their places.
+  /// By subgroup, the tier where its states are when the step begins. Empty: where the plan leaves
+  /// them, as in every step but those in which residents go to their places.
   std::vector<Index> homes{};
+  /// Host memory for states, at home there or on their way.
+  units::Bytes host_memory{std::numeric_limits<double>::infinity()};
+
+  /// Tiers with a link: GPUs, and those that only keep states.
+  [[nodiscard]] Index tiers() const { return gpus() + std::ssize(rates.tiers); }
+  [[nodiscard]] bool is_gpu(Index tier) const { return tier >= 0 && tier < gpus(); }
+  /// What is neither a GPU nor host memory.
+  [[nodiscard]] bool only_keeps(Index tier) const { return tier >= gpus(); }
+  /// "host", "gpu 0", or the name in the machine file.
+  [[nodiscard]] std::string name_of_tier(Index tier) const;
+  /// "gpu 0 h2d", "gpu 0 d2h", "nvme write", "nvme read": a direction of its link.
+  [[nodiscard]] std::string name_of_way(Index tier, bool in) const;
+  /// What it holds of states at home: of host memory and of tiers that only keep.
+  [[nodiscard]] units::Bytes capacity_of(Index tier) const;
+  [[nodiscard]] perfmodels::LinkRates link_of(Index tier) const;
 
   [[nodiscard]] Index gpus() const { return static_cast<Index>(rates.gpus.size()); }
   [[nodiscard]] units::Params total() const;
   [[nodiscard]] Index largest() const;
+  [[nodiscard]] units::Bytes state_bytes(Index subgroup) const;
   /// GPU memory of a subgroup that is updated there.
   [[nodiscard]] units::Bytes held_bytes(Index subgroup) const;
   /// The same while it is streamed: where another GPU uses it, its gradient and its working
@@ -76,8 +98,8 @@ struct Problem {
   [[nodiscard]] units::Bytes streamed_bytes(Index subgroup, Index gpu) const;
 
   /// Throws Error unless every subgroup has parameters, the depths do not fall, the rates are
-  /// positive, each GPU has a StateMemory that is not negative, and homes, if any, are of this
-  /// problem.
+  /// positive, each GPU has a StateMemory that is not negative, host memory is not negative, and
+  /// homes, if any, are of this problem.
   void validate() const;
 };
 

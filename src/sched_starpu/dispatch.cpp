@@ -7,10 +7,6 @@
 namespace dos::sched_starpu {
 namespace {
 
-/// A GPU that is slower than expected by more than this is late: the first update of a step takes
-/// up to three times as long as the next, since its states come and go alone.
-constexpr double kLate = 4;
-
 /// What tells how long those of a queue take whose last one this is: streamed ones, or with
 /// residents among them as if they were.
 Stay travel_of(const TaskNote& note) {
@@ -23,8 +19,8 @@ double value_of(const std::optional<units::Seconds>& time) {
 
 }  // namespace
 
-Dispatch::Dispatch(bool adapts, Index most_streamed)
-    : adapts_(adapts), most_streamed_(most_streamed) {}
+Dispatch::Dispatch(bool adapts, Index most_streamed, const Tuning& tuning)
+    : adapts_(adapts), most_streamed_(most_streamed), tuning_(tuning) {}
 
 Index Dispatch::add_group(const Device& device) {
   groups_.push_back({.device = device});
@@ -44,29 +40,33 @@ void Dispatch::push(const ReadyTasks::Key& key, TaskNote& note) {
 
 void Dispatch::push_update(const ReadyTasks::Key& key, TaskNote& note, const UpdateBoard& board,
                            double now) {
-  if (board.step() != std::exchange(step_, board.step())) step_begin_ = now;
+  const Index step = board.subgroups().step();
+  if (step != std::exchange(step_, step)) step_begin_ = now;
   Group& group = at(note.group);
   group.queued_seconds += note.seconds;
-  const double kernel = value_of(board.expected(note.params, group.device, Stay::kResident));
+  const double kernel =
+      value_of(board.rates().expected(note.params, group.device, Stay::kResident));
   group.due.add_kernel(now, kernel / static_cast<double>(std::max<Index>(1, group.pace.workers())));
   if (note.travels)
-    group.due.add_states(now, value_of(board.expected(note.params, group.device, note.stay())));
+    group.due.add_states(now,
+                         value_of(board.rates().expected(note.params, group.device, note.stay())));
   const bool waits_its_turn = !group.device.is_cpu() && !note.travels;
   (waits_its_turn ? group.residents : group.updates).add(key, &note);
 }
 
-bool Dispatch::is_late(const Group& gpu, const UpdateBoard& board, Index params, double now) {
-  const auto planned = board.planned_time(params, gpu.device);
-  return planned && gpu.pace.seconds(planned->value(), params, now) > kLate * planned->value();
+bool Dispatch::is_late(const Group& gpu, const UpdateBoard& board, Index params, double now) const {
+  if (!board.plans().plan()) return false;
+  const units::ParamsPerSecond rate = board.plans().rate(gpu.device);
+  const double planned = board.rates().time_at(rate, params, gpu.device).value();
+  return gpu.pace.seconds(planned, params, now) > tuning_.late * planned;
 }
 
 GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, Index params,
                                    double now) const {
-  GpuWindow::Limits limits{.window = board.window(gpu.device.gpu),
-                           .slots = board.slots(gpu.device.gpu),
-                           .arrivals = board.arrivals(gpu.device.gpu)};
+  GpuWindow::Limits limits = board.plans().limits(gpu.device.gpu);
   // What a late GPU does not hold others may take.
-  const Index most = adapts_ && is_late(gpu, board, params, now) ? 1 : most_streamed_;
+  const bool late = adapts_ && is_late(gpu, board, params, now);
+  const Index most = late ? tuning_.late_window : most_streamed_;
   if (most > 0) limits.window = std::min(most, limits.window);
   if (most > 0) limits.arrivals = std::min(most, limits.arrivals);
   return limits;
@@ -90,7 +90,7 @@ TaskNote* Dispatch::enter(Group& gpu, TaskNote& note, double now) {
 
 ReadyTasks::Node Dispatch::next_ahead(Group& cpu, const UpdateBoard& board) {
   if (groups_.size() == 1 || cpu.updates.empty()) return {};
-  if (cpu.ahead >= board.gradients_ahead(cpu.pace.workers())) return {};
+  if (cpu.ahead >= board.plans().gradients_ahead(cpu.pace.workers())) return {};
   ReadyTasks::Node node = cpu.updates.take_first();
   ++cpu.ahead;
   node.mapped()->in_window = true;
@@ -111,38 +111,39 @@ double Dispatch::time_left(const Group& owner, const TaskNote& last, const Updat
   const double working = owner.window.working(now);
   if (!last.travels) return one * all - std::min(one, working);
   // Residents are updated while states are copied.
-  const double resident = value_of(board.expected(last.params, owner.device, Stay::kResident));
+  const double resident =
+      value_of(board.rates().expected(last.params, owner.device, Stay::kResident));
   return std::max(one * streamed - std::min(one, owner.window.travelling(now)),
                   resident * all - std::min(resident, working));
 }
 
 bool Dispatch::is_overdue(const Group& owner, const TaskNote& last, const UpdateBoard& board,
                           double now) const {
-  const double one = value_of(board.expected(last.params, owner.device, travel_of(last)));
+  const double one = value_of(board.rates().expected(last.params, owner.device, travel_of(last)));
   const auto workers = static_cast<double>(std::max<Index>(1, owner.pace.workers()));
-  const double planned = step_begin_ + board.planned_end(owner.device).value();
+  const double planned = step_begin_ + board.plans().end(owner.device).value();
   return now + time_left(owner, last, board, one, now) >
          std::max(planned, owner.due.end()) + one / workers;
 }
 
 bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote& last,
                            const UpdateBoard& board, double now) const {
-  const auto mine = board.expected(last.params, idle.device);
-  const auto theirs = board.expected(last.params, owner.device, travel_of(last));
+  const auto mine = board.rates().expected(last.params, idle.device);
+  const auto theirs = board.rates().expected(last.params, owner.device, travel_of(last));
   if (!mine || !theirs) return false;
   if (!is_overdue(owner, last, board, now)) return false;
   const double my_time = idle.pace.seconds(mine->value(), last.params, now);
   const double their_time = owner.pace.seconds(theirs->value(), last.params, now);
   // On a GPU it is the turn of those in the window first, and states come and go.
-  double cost =
-      my_time * (idle.device.is_cpu() ? 1 : 3 + static_cast<double>(idle.window.at_work()));
+  const double turns = tuning_.turns_of_help + static_cast<double>(idle.window.at_work());
+  double cost = idle.device.is_cpu() ? my_time : my_time * turns;
   if (last.is_resident) {
     // What stays on a GPU would leave it now and come back in the next step: only if it is late,
     // not with one update alone, and not for longer than a step that is so late.
-    if (!is_late(owner, board, last.params, now) || owner.window.slowness(now) < kLate)
+    if (!is_late(owner, board, last.params, now) || owner.window.slowness(now) < tuning_.late)
       return false;
-    if (my_time > kLate * board.planned_end(owner.device).value()) return false;
-    cost += 2 * theirs->value();
+    if (my_time > tuning_.late * board.plans().end(owner.device).value()) return false;
+    cost += tuning_.trips_of_a_resident * theirs->value();
   }
   return cost < time_left(owner, last, board, their_time, now);
 }
@@ -155,7 +156,7 @@ void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
   note.moved = MoveReason::kOverdue;
   note.is_resident = false;
   note.travels = !at(to).device.is_cpu();
-  note.seconds = value_of(board.expected(note.params, at(to).device));
+  note.seconds = value_of(board.rates().expected(note.params, at(to).device));
   at(to).queued_seconds += note.seconds;
 }
 
@@ -186,7 +187,7 @@ void Dispatch::ended(TaskNote& note, const UpdateBoard& board, double now) {
   group.window.leave(note.stay(), now);
   note.in_window = false;
   if (!note.is_resident)
-    group.window.send_back(now, board.write_back_time(note.params, group.device).value());
+    group.window.send_back(now, board.rates().write_back_time(note.params, group.device).value());
 }
 
 }  // namespace dos::sched_starpu

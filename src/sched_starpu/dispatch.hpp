@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "sched_starpu/due_time.hpp"
 #include "sched_starpu/gpu_window.hpp"
 #include "sched_starpu/load.hpp"
 #include "sched_starpu/pace.hpp"
@@ -41,21 +40,20 @@ struct Group {
 };
 
 /// Who runs which task next: queues, windows, and what a worker without work takes from others.
-/// Decisions only: nothing here knows a runtime, reads a clock or locks. Times are seconds of one
-/// clock. Groups are numbered in the order in which they are added, the CPU first.
+/// Decisions only: nothing here knows a runtime, reads a clock or locks. Groups are numbered in the
+/// order in which they are added, the CPU first. `now`: seconds of one clock. `board`: where
+/// updates are known. `can_run`: whether the worker, or for admit() any worker of the GPU, can run
+/// a task.
 ///
-/// Updates of a GPU wait until admit() lets them into the window; whoever called it prefetches them
-/// and hands them back to admitted(). Streamed ones and residents do not wait for each other: the
-/// link works on while residents run, the GPU while states come. From then on they stay: StarPU
-/// wants a prefetched task where it was prefetched. Beside GPUs, admit() also lets gradients of the
-/// CPU's updates come, a few rounds ahead of their turn, which would come behind states on the link
-/// otherwise. Those updates others may still take, once there is a plan.
-/// `can_run` says whether the worker, or for admit() any worker of the GPU, can run a task.
+/// An update of a GPU waits until admit() lets it into the window; the caller prefetches it and
+/// hands it to admitted(). From then on it stays: StarPU wants a prefetched task where it was
+/// prefetched. Streamed ones and residents do not wait for each other. Beside GPUs, admit() also
+/// lets gradients of the CPU's next updates come, which others may still take once there is a plan.
 class Dispatch {
  public:
   /// `adapts`: workers without work may take updates that are planned elsewhere.
   /// `most_streamed`: bound of every window, 0 for none.
-  Dispatch(bool adapts, Index most_streamed);
+  Dispatch(bool adapts, Index most_streamed, const Tuning& tuning = {});
 
   Index add_group(const Device& device);
   /// Its number within the group.
@@ -68,13 +66,12 @@ class Dispatch {
   void push_update(const ReadyTasks::Key& key, TaskNote& note, const UpdateBoard& board,
                    double now);
 
-  /// In how many seconds a worker of the group could begin with a task behind all that wait. Also
-  /// with one that goes before them: the others wait longer then, and counting only what goes
-  /// before made schedules of Cholesky 1.6 % longer.
+  /// In how many seconds a worker of the group could begin with a task behind all that wait.
+  /// Counting only what a task of high priority waits for made schedules of Cholesky 1.6 % longer.
   [[nodiscard]] double start_of(Index group, double now) const;
 
-  /// The next update that the window of a GPU has room for, now in it; when none is left of its
-  /// own, one that it would end before those who have it. Empty when there is none.
+  /// The next update of the group that has room, to be prefetched; of a GPU that has none left, one
+  /// that it would end before those who have it. Empty when there is none.
   template <class Predicate>
   ReadyTasks::Node admit(Index gpu, const UpdateBoard& board, double now, Predicate&& can_run) {
     Group& group = at(gpu);
@@ -90,9 +87,9 @@ class Dispatch {
   void admitted(ReadyTasks::Node&& node);
 
   /// What a worker of `group` runs next, null when there is nothing for it: the first of the
-  /// group's tasks that `can_run` accepts; else the last update that waits elsewhere, if the policy
-  /// adapts, its owner is overdue and this worker would end it first. `board`: null before the
-  /// first update. Does not allocate.
+  /// group's tasks that it can run; else, if the policy adapts, the last update that waits
+  /// elsewhere whose owner is overdue and that this worker would end first. `board`: null before
+  /// the first update. Does not allocate.
   template <class Predicate>
   TaskNote* take(Index group, Index worker, const UpdateBoard* board, double now,
                  Predicate&& can_run) {
@@ -121,8 +118,8 @@ class Dispatch {
   [[nodiscard]] GpuWindow::Limits limits(const Group& gpu, const UpdateBoard& board, Index params,
                                          double now) const;
   /// Whether updates take far longer than the plan expects.
-  [[nodiscard]] static bool is_late(const Group& gpu, const UpdateBoard& board, Index params,
-                                    double now);
+  [[nodiscard]] bool is_late(const Group& gpu, const UpdateBoard& board, Index params,
+                             double now) const;
   /// The queue of a GPU whose first update goes next, null when there is room for none.
   [[nodiscard]] ReadyTasks* first_with_room(Group& gpu, const UpdateBoard& board, double now) const;
   /// Whether `owner` ends `last` more than one update later than the plan says, or than the time at
@@ -167,7 +164,7 @@ class Dispatch {
                                   Predicate&& can_run) {
     Group& idle = at(index);
     // Until then work of its own is to come, or there is nothing to depart from.
-    if (!board.all_arrived() || !board.plan()) return {};
+    if (!board.subgroups().all_arrived() || !board.plans().plan()) return {};
     for (Group& owner : groups_) {
       if (&owner == &idle || !owner.has_updates()) continue;
       ReadyTasks& queue = owner.farthest();
@@ -189,6 +186,7 @@ class Dispatch {
 
   const bool adapts_;
   const Index most_streamed_;
+  const Tuning tuning_;
   std::vector<Group> groups_;
   Index step_ = 0;         ///< of the board, whose updates come
   double step_begin_ = 0;  ///< seconds: when the first of them came

@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/types.hpp"
-#include "sched_starpu/stay.hpp"
+#include "sched_starpu/tuning.hpp"
+#include "sched_starpu/worker_place.hpp"
 
 namespace dos::sched_starpu {
-
-/// Residents move nothing but a gradient: enough of them at once to hide that.
-inline constexpr Index kResidentsAtOnce = 16;
 
 /// What the updates of one GPU hold of its memory: streamed ones from the start of their prefetch
 /// until their states are back in host memory, residents while they wait for a gradient and run.
@@ -20,13 +17,14 @@ class GpuWindow {
   struct Limits {
     Index window = 1;  ///< streamed updates that are prefetched or run at once
     Index slots = 1;  ///< streamed updates whose states fit in memory, also those on their way back
-    Index arrivals = 1;  ///< residents to be that are prefetched or run at once
+    Index arrivals = 1;   ///< residents to be that are prefetched or run at once
+    Index residents = 1;  ///< residents that wait for their gradients or run at once
   };
 
   /// Whether one more may be prefetched. One always may when none is at work: what is on its way
   /// back does not stop the GPU.
   [[nodiscard]] bool has_room(Stay stay, const Limits& limits, double now) const {
-    if (stay == Stay::kResident) return residents_ < kResidentsAtOnce;
+    if (stay == Stay::kResident) return residents_ < limits.residents;
     if (stay == Stay::kArrives) return arriving_ < limits.arrivals;
     return streamed_ == 0 ||
            (streamed_ < limits.window && streamed_ + returning(now) < limits.slots);
@@ -72,7 +70,8 @@ class GpuWindow {
   }
   [[nodiscard]] Index returning(double now) const {
     if (now >= returned_by_) return 0;
-    return static_cast<Index>(std::ceil((returned_by_ - now) / last_return_ * (1 - kRounding)));
+    return static_cast<Index>(
+        std::ceil((returned_by_ - now) / last_return_ * (1 - Tuning::rounding)));
   }
 
  private:
@@ -80,8 +79,6 @@ class GpuWindow {
     return stay == Stay::kResident ? residents_ : stay == Stay::kArrives ? arriving_ : streamed_;
   }
 
-  /// Of the sums above, relatively.
-  static constexpr double kRounding = 1e-9;
   Index streamed_ = 0;
   Index arriving_ = 0;
   Index residents_ = 0;

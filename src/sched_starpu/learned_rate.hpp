@@ -6,48 +6,50 @@
 #include <optional>
 
 #include "base/quantity.hpp"
-#include "base/types.hpp"
+#include "sched_starpu/tuning.hpp"
 
 namespace dos::sched_starpu {
 
-/// The median of the last values. Does not allocate.
+/// The median of the last Tuning::recent_updates values. Does not allocate.
 class RecentMedian {
  public:
-  void add(double value) { last_[static_cast<std::size_t>(newest_++ % kLast)] = value; }
+  void add(double value) {
+    last_[static_cast<std::size_t>(newest_++ % Tuning::recent_updates)] = value;
+  }
   [[nodiscard]] Index count() const { return newest_; }
   /// Pre: count() > 0.
   [[nodiscard]] double value() const {
-    std::array<double, kLast> sorted = last_;
-    const auto end = sorted.begin() + std::min(newest_, kLast);
+    std::array<double, Tuning::recent_updates> sorted = last_;
+    const auto end = sorted.begin() + std::min(newest_, Tuning::recent_updates);
     const auto middle = sorted.begin() + (end - sorted.begin()) / 2;
     std::nth_element(sorted.begin(), middle, end);
     return *middle;
   }
 
  private:
-  static constexpr Index kLast = 15;
-  std::array<double, kLast> last_{};
+  std::array<double, Tuning::recent_updates> last_{};
   Index newest_ = 0;  ///< how many were written to last_
 };
 
 /// How fast a device updates, from what is known best: its updates, else what a performance model
 /// suggests, else a glimpse. Does not allocate.
 ///
-/// The rate is the median of the last updates of at least half the largest size: the thread that
-/// drives a GPU sees late that a kernel has ended while it allocates memory, and then the next
-/// one's end at once. A rate follows a change within eight updates. What smaller updates take
-/// beyond it is what every update costs, whatever its size.
+/// The rate is the median of the last large updates (Tuning::large_update): the thread that drives
+/// a GPU sees late that a kernel has ended while it allocates memory, and then the next one's end
+/// at once. What smaller updates take beyond it is what every update costs, whatever its size.
 class LearnedRate {
  public:
+  explicit LearnedRate(const Tuning& tuning = {}) : large_update_(tuning.large_update) {}
+
   /// An update with data at hand. The first one may have loaded a kernel: a suggestion is better.
   void see(units::Params size, units::Seconds time) {
     if (++seen_ == 1 && is_suggested_) return;
     if (size.value() > largest_) {
       // What seemed large may be small.
-      if (size.value() > 2 * largest_) rates_ = {};
+      if (large_update_ * size.value() > largest_) rates_ = {};
       largest_ = size.value();
     }
-    if (2 * size.value() < largest_) {
+    if (size.value() < large_update_ * largest_) {
       if (value_) overheads_.add((time - size / *value_).value());
       return;
     }
@@ -74,6 +76,7 @@ class LearnedRate {
   [[nodiscard]] bool is_measured() const { return rates_.count() > 0; }
 
  private:
+  double large_update_;
   RecentMedian rates_;
   RecentMedian overheads_;
   double largest_ = 0;  ///< parameters

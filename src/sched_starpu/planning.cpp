@@ -8,22 +8,16 @@
 #include "sched/bound.hpp"
 #include "sched/replay.hpp"
 #include "sched/transition.hpp"
+#include "sched_starpu/worker_place.hpp"
 
 namespace dos::sched_starpu {
 namespace {
-
-constexpr double kGainWorthChanging = 0.03;
-constexpr double kStepsToGainAMove = 200;
-
-bool is_resident_on(const sched::Assignment& assignment, Index gpu) {
-  return assignment.placement == sched::Placement::kResident && assignment.gpu == gpu;
-}
 
 std::vector<units::Seconds> last_ends(const sched::Problem& problem, const sched::Plan& plan) {
   std::vector<units::Seconds> ends(static_cast<std::size_t>(problem.gpus() + 1));
   for (const sched::Activity& each : sched::replay(problem, plan, /*record=*/true).activities) {
     if (each.work != sched::Work::kCpuUpdate && each.work != sched::Work::kGpuUpdate) continue;
-    units::Seconds& end = ends[static_cast<std::size_t>(each.gpu + 1)];
+    units::Seconds& end = ends[Device{.gpu = each.tier}.number()];
     end = std::max(end, each.end);
   }
   return ends;
@@ -38,10 +32,10 @@ units::Seconds time_to_move(const sched::Problem& problem, const sched::Plan& no
     units::Bytes in{0};
     units::Bytes out{0};
     for (std::size_t i = 0; i < problem.subgroups.size(); ++i) {
-      const bool is_here = is_resident_on(now.assignments[i], gpu);
-      const bool will_be = is_resident_on(next.assignments[i], gpu);
-      const units::Params params(static_cast<double>(problem.subgroups[i].params));
-      if (is_here != will_be) (will_be ? in : out) += params * problem.cost.state;
+      const bool is_here = place_of(now.assignments[i]).stays_on() == gpu;
+      const bool will_be = place_of(next.assignments[i]).stays_on() == gpu;
+      if (is_here != will_be)
+        (will_be ? in : out) += params_of(problem.subgroups[i].params) * problem.cost.state;
     }
     const perfmodels::GpuRates& rates = problem.rates.gpus[static_cast<std::size_t>(gpu)];
     longest = std::max({longest, in / rates.h2d, out / rates.d2h});
@@ -52,16 +46,12 @@ units::Seconds time_to_move(const sched::Problem& problem, const sched::Plan& no
 namespace {
 
 bool is_worth_changing(const sched::Problem& problem, const sched::Plan& current,
-                       const sched::Plan& next) {
+                       const sched::Plan& next, const Tuning& tuning) {
   const units::Seconds now = sched::replay(problem, current).update_end;
   const units::Seconds gain = now - next.time;
-  return gain > now * kGainWorthChanging &&
-         !(gain * kStepsToGainAMove < time_to_move(problem, current, next));
+  return gain > now * tuning.gain &&
+         !(gain * tuning.steps_to_gain < time_to_move(problem, current, next));
 }
-
-}  // namespace
-
-namespace {
 
 /// A plan that is kept, with what the rates that hold now make of it.
 sched::Plan as_of_now(const sched::Problem& problem, sched::Plan plan,
@@ -87,8 +77,10 @@ PlanOutcome carry_out(PlanOrder order) {
       return outcome;
     }
   }
-  if (given.current && !(outcome.plan && is_worth_changing(settled, *given.current, *outcome.plan)))
-    outcome.plan = as_of_now(settled, *given.current, given.options);
+  const bool is_taken =
+      outcome.plan &&
+      (!given.current || is_worth_changing(settled, *given.current, *outcome.plan, given.tuning));
+  if (!is_taken) outcome.plan = as_of_now(settled, *given.current, given.options);
   outcome.ends = last_ends(settled, *outcome.plan);
   outcome.step = sched::step_towards(given.problem, *outcome.plan);
   outcome.step_ends = last_ends(given.problem, *outcome.step);

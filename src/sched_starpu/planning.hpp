@@ -7,6 +7,7 @@
 
 #include "sched/plan.hpp"
 #include "sched/policy.hpp"
+#include "sched_starpu/tuning.hpp"
 
 namespace dos::sched_starpu {
 
@@ -15,20 +16,20 @@ namespace dos::sched_starpu {
 struct PlanOrder {
   std::string policy;
   sched::PolicyOptions options;
-  sched::Problem problem;
-  std::vector<Index> subgroups;               ///< of the board, in the order of the problem
-  std::vector<units::ParamsPerSecond> rates;  ///< of a CPU worker, then of each GPU
+  sched::Problem problem;        ///< homes: where states are when the step begins
+  std::vector<Index> subgroups;  ///< their indices (registry.hpp), in the order of the problem
   /// The plan that holds, if it is for the same subgroups.
   std::optional<sched::Plan> current;
   /// Whether rates have changed, so that another plan may be better.
   bool replans = true;
+  Tuning tuning{};
 };
 
 struct PlanOutcome {
   PlanOrder order;
   std::optional<sched::Plan> plan;  ///< nothing when the policy cannot plan
   std::string obstacle;             ///< why it cannot
-  /// By device, the CPU first: when the plan has its last update end, from the step's first on.
+  /// By device: when the plan has its last update end, from the step's first on.
   std::vector<units::Seconds> ends{};
   /// Of the step that begins, on the way to the plan from where the states are, likewise.
   std::optional<sched::Plan> step{};
@@ -41,7 +42,8 @@ units::Seconds time_to_move(const sched::Problem& problem, const sched::Plan& no
                             const sched::Plan& next);
 
 /// Plans, and the step that begins. The plan that holds stays unless the new one is faster by more
-/// than 3 % and gains within 200 steps what it costs to move residents.
+/// than Tuning::gain, and gains within Tuning::steps_to_gain what moving residents costs. A policy
+/// that cannot plan is an outcome; nothing is thrown but for broken contracts.
 PlanOutcome carry_out(PlanOrder order);
 
 }  // namespace dos::sched_starpu

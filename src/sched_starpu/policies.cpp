@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 #include "sched_starpu/guarded.hpp"
 #include "sched_starpu/runtime_version.hpp"
 #include "sched_starpu/scheduler.hpp"
@@ -20,7 +20,7 @@ namespace dos::sched_starpu {
 namespace {
 
 std::mutex settings_mutex;
-std::optional<Settings> configured;
+std::optional<SchedulerSettings> configured;
 /// Of the running policy; StarPU runs one at a time in its main context.
 Scheduler* running = nullptr;
 
@@ -28,7 +28,7 @@ Scheduler& scheduler_of(unsigned context) {
   return *static_cast<Scheduler*>(starpu_sched_ctx_get_policy_data(context));
 }
 
-Settings current_settings() {
+SchedulerSettings current_settings() {
   const std::lock_guard lock(settings_mutex);
   return configured ? *configured : settings_from_environment();
 }
@@ -115,27 +115,23 @@ std::vector<starpu_sched_policy> make_policies() {
   return result;
 }
 
-std::vector<starpu_sched_policy>& starpu_policies() {
-  static std::vector<starpu_sched_policy> policies = make_policies();
-  return policies;
-}
-
 }  // namespace
 
 std::vector<starpu_sched_policy*> policies() {
+  static std::vector<starpu_sched_policy> all = make_policies();
   std::vector<starpu_sched_policy*> result;
-  for (starpu_sched_policy& policy : starpu_policies()) result.push_back(&policy);
+  for (starpu_sched_policy& policy : all) result.push_back(&policy);
   return result;
 }
 
-void configure(const Settings& settings) {
+void configure(const SchedulerSettings& settings) {
   const std::lock_guard lock(settings_mutex);
   configured = settings;
 }
 
-Report report() {
+UpdatesReport report() {
   const std::lock_guard lock(settings_mutex);
-  return running == nullptr ? Report{} : running->report();
+  return running == nullptr ? UpdatesReport{} : running->report();
 }
 
 std::optional<StepReport> step_report(Index step) {

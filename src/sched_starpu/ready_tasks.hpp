@@ -7,18 +7,11 @@
 #include <optional>
 #include <utility>
 
-#include "base/types.hpp"
-#include "sched_starpu/stay.hpp"
+#include "sched_starpu/worker_place.hpp"
 
 struct starpu_task;
 
 namespace dos::sched_starpu {
-
-/// Why the scheduler lets an update run elsewhere than planned.
-enum class MoveReason : std::uint8_t {
-  kOverdue,  ///< an idle device took it from one that is overdue
-  kSooner,   ///< beside backward: where it ends first
-};
 
 /// What the scheduler knows of a task: of an update until it has run, of another until a worker
 /// takes it.

@@ -10,8 +10,8 @@
 namespace dos::sched_starpu {
 namespace {
 
+/// Of StarPU's times and latencies, which are in microseconds; of its bandwidths, in MB/s.
 constexpr double kMicro = 1e-6;
-/// StarPU's bandwidths are in MB/s.
 constexpr double kMega = 1e6;
 
 double now_seconds() {
@@ -33,23 +33,24 @@ bool has_model(const starpu_task* task) {
          task->cl->model->type != STARPU_PERFMODEL_INVALID;
 }
 
-bool may_run(unsigned worker, starpu_task* task) {
-  return starpu_worker_can_execute_task_first_impl(worker, task, nullptr) != 0;
+bool may_run(int worker, starpu_task* task, unsigned* implementation = nullptr) {
+  return starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task,
+                                                   implementation) != 0;
 }
 
 }  // namespace
 
-Scheduler::Scheduler(unsigned context, const sched::Policy& policy, Settings settings)
+Scheduler::Scheduler(unsigned context, const sched::Policy& policy, SchedulerSettings settings)
     : context_(context),
       policy_(policy),
       settings_(std::move(settings)),
       adapts_(policy.adapts && settings_.fallback),
-      dispatch_(adapts_, kMostStreamed) {
+      dispatch_(adapts_, kMostStreamed, settings_.tuning) {
   starpu_sched_ctx_set_min_priority(context, std::numeric_limits<int>::min());
   starpu_sched_ctx_set_max_priority(context, std::numeric_limits<int>::max());
   // Its elements are referred to without the lock.
   nodes_.reserve(STARPU_MAXNODES);
-  nodes_.push_back({.id = STARPU_MAIN_RAM, .device = {}});
+  nodes_.push_back({.id = kCpuMemory, .device = {}});
   dispatch_.add_group({});
 }
 
@@ -75,19 +76,23 @@ void Scheduler::add_workers(std::span<const int> workers) {
   }
 }
 
-Surroundings Scheduler::surroundings() const {
+Surroundings Scheduler::surroundings() {
   Surroundings result;
+  const unsigned cpu = nodes_.front().id;
   result.cpu_workers = std::max<Index>(1, std::ssize(nodes_.front().workers));
   for (std::size_t g = 1; g < nodes_.size(); ++g) {
     const unsigned id = nodes_[g].id;
-    const double in = starpu_transfer_bandwidth(STARPU_MAIN_RAM, id) * kMega;
-    const double out = starpu_transfer_bandwidth(id, STARPU_MAIN_RAM) * kMega;
+    const double in = starpu_transfer_bandwidth(cpu, id) * kMega;
+    const double out = starpu_transfer_bandwidth(id, cpu) * kMega;
     result.gpus.push_back({.h2d = units::BytesPerSecond(in),
                            .d2h = units::BytesPerSecond(out),
                            .memory = memory_for_states(id, {}, settings_)});
-    result.transfer_latency = units::Seconds(std::max(
-        result.transfer_latency.value(), starpu_transfer_latency(STARPU_MAIN_RAM, id) * kMicro));
+    result.transfer_latency = units::Seconds(
+        std::max(result.transfer_latency.value(), starpu_transfer_latency(cpu, id) * kMicro));
   }
+  result.read_memory = [this](Index gpu) {
+    return memory_for_states(node(gpu + 1).id, buffers_, settings_);
+  };
   return result;
 }
 
@@ -102,9 +107,7 @@ void Scheduler::push(starpu_task* task) {
 
 int Scheduler::runner_of(const Node& node, starpu_task* task, unsigned* implementation) {
   for (const int worker : node.workers)
-    if (starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task,
-                                                  implementation) != 0)
-      return worker;
+    if (may_run(worker, task, implementation)) return worker;
   return -1;
 }
 
@@ -134,31 +137,21 @@ std::vector<double> Scheduler::model_times(starpu_task* task) const {
   return times;
 }
 
-void Scheduler::announce(const UpdateTask& update, TaskNote& note) {
-  const std::vector<double> times = model_times(note.task);
-  std::optional<PlanOrder> order;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!board_)
-      board_ = std::make_unique<UpdateBoard>(policy_.name, settings_.options, surroundings());
-    for (std::size_t i = 0; i < times.size(); ++i)
-      board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
-    lacks_rates_ = board_->lacks_rates();
-    note.subgroup = board_->arrive(update);
-    if (board_->learns_memory()) add_buffers(note.task, settings_, buffers_);
-    if (board_->wants_memory()) read_memory();
-    order = board_->order();
-  }
-  if (!order) return;
-  PlanOutcome outcome = carry_out(std::move(*order));
-  const std::lock_guard lock(mutex_);
-  board_->adopt(std::move(outcome));
-}
-
-void Scheduler::read_memory() {
-  for (std::size_t g = 1; g < nodes_.size(); ++g)
-    board_->set_memory(nodes_[g].device, memory_for_states(nodes_[g].id, buffers_, settings_));
-  buffers_ = {};
+PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
+  const std::vector<double> times = model_times(task);
+  std::unique_lock lock(mutex_);
+  if (!board_)
+    board_ = std::make_unique<UpdateBoard>(policy_.name, settings_.options, surroundings(),
+                                           settings_.tuning);
+  for (std::size_t i = 0; i < times.size(); ++i)
+    board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
+  lacks_rates_ = !board_->rates().are_known();
+  const PlacedUpdate placed = board_->place(update, lock);
+  if (board_->learns_memory())
+    add_buffers(task, settings_, buffers_);
+  else
+    buffers_ = {};
+  return placed;
 }
 
 void Scheduler::place_update(TaskNote& note) {
@@ -167,17 +160,11 @@ void Scheduler::place_update(TaskNote& note) {
   if (gpu_memories_.size() > 1) update.user = user_of(update, gpu_memories_);
   note.params = update.params;
   const bool restricted = is_restricted(note.task);
-  announce(update, note);
-  Place place;
-  bool by_plan = true;
-  {
-    const std::lock_guard lock(mutex_);
-    place = board_->place(note.subgroup);
-    note.group = group_of(place.device, note.task);
-    by_plan = !adapts_ || !board_->prefers_earliest_end();
-  }
+  const auto [subgroup, place, by_plan] = ask_board(update, note.task);
+  note.subgroup = subgroup;
+  note.group = group_of(place.device, note.task);
   const Index planned = note.group;
-  if (!by_plan) choose_group(note, planned);
+  if (adapts_ && !by_plan) choose_group(note, planned);
   const Index group = note.group;
   if (group != planned) note.moved = MoveReason::kSooner;
   {
@@ -185,8 +172,10 @@ void Scheduler::place_update(TaskNote& note) {
     const Device& device = node(group).device;
     note.is_resident = place.is_resident && device == place.device;
     note.travels = !device.is_cpu() && (!note.is_resident || place.arrives);
-    note.seconds =
-        board_->expected(note.params, device, note.stay()).value_or(units::Seconds(0)).value();
+    note.seconds = board_->rates()
+                       .expected(note.params, device, note.stay())
+                       .value_or(units::Seconds(0))
+                       .value();
     if (settings_.observer != nullptr)
       settings_.observer(note.task, note.params, static_cast<int>(node(group).id),
                          note.is_resident);
@@ -199,21 +188,17 @@ void Scheduler::place_update(TaskNote& note) {
   if (group == 0) wake(0, restricted);
 }
 
-std::vector<double> Scheduler::starts() const {
-  const double now = now_seconds();
-  const std::lock_guard lock(mutex_);
-  std::vector<double> result;
-  for (Index group = 0; group < std::ssize(nodes_); ++group)
-    result.push_back(dispatch_.start_of(group, now));
-  return result;
-}
-
 /// Earliest end over the groups, from history models, transfers and what waits there. A group whose
 /// speed is not known yet comes first, so that it becomes known; of a task without a model only
 /// what waits and transfers are known. Among GPUs an update keeps to its plan, which divides them
 /// evenly: forward finds the parameters there, and puts its work where they are.
 void Scheduler::choose_group(TaskNote& note, Index planned) const {
-  const std::vector<double> start = starts();
+  std::vector<double> start;
+  {
+    const double now = now_seconds();
+    const std::lock_guard lock(mutex_);
+    for (Index g = 0; g < std::ssize(nodes_); ++g) start.push_back(dispatch_.start_of(g, now));
+  }
   double best_end = std::numeric_limits<double>::infinity();
   for (Index g = 0; g < std::ssize(nodes_); ++g) {
     if (planned > 0 && g > 0 && g != planned) continue;
@@ -245,7 +230,7 @@ void Scheduler::flush_gradients(starpu_task* task) {
       subgroup = board_->updated_on_cpu(buffer);
     }
     if (!subgroup) continue;
-    const units::Bytes bytes = start_flush(buffer);
+    const units::Bytes bytes = start_flush(buffer, nodes_.front().id);
     const std::lock_guard lock(mutex_);
     board_->flushed(*subgroup, bytes);
   }
@@ -282,7 +267,7 @@ void Scheduler::admit(Index group) {
     }
     starpu_task* task = next.mapped()->task;
     if (node(group).device.is_cpu())
-      start_fetch(task);
+      start_fetch(task, node(group).id);
     else
       starpu_prefetch_task_input_on_node(task, node(group).id);
     {
@@ -301,13 +286,9 @@ void Scheduler::wake(Index group, bool all) {
   }
 }
 
-void Scheduler::wake_others(Index group) {
-  for (Index other = 0; other < std::ssize(nodes_); ++other)
-    if (other != group) wake(other);
-}
-
 starpu_task* Scheduler::pop() {
-  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  const auto id = static_cast<int>(starpu_worker_get_id_check());
+  const auto worker = static_cast<unsigned>(id);
   // Before it looks: who pushes first counts its task, then looks for an idle worker.
   is_idle_[worker] = true;
   if (waiting_ == 0) return nullptr;
@@ -315,7 +296,7 @@ starpu_task* Scheduler::pop() {
   const std::lock_guard lock(mutex_);
   const double now = now_seconds();
   TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now,
-                                  [worker](starpu_task* task) { return may_run(worker, task); });
+                                  [id](starpu_task* task) { return may_run(id, task); });
   if (note == nullptr) {
     const Group& group = dispatch_.groups()[static_cast<std::size_t>(here.group)];
     clocks_[worker].refused(now / kMicro, here.group != 0 && group.has_updates());
@@ -326,7 +307,7 @@ starpu_task* Scheduler::pop() {
   --waiting_;
   starpu_task* task = note->task;
   unsigned implementation = 0;
-  starpu_worker_can_execute_task_first_impl(worker, task, &implementation);
+  may_run(id, task, &implementation);
   starpu_task_set_implementation(task, implementation);
   if (note->subgroup < 0) {
     task->sched_data = nullptr;
@@ -361,7 +342,7 @@ void Scheduler::after_execution(starpu_task* task) {
   const Index group = note->group;
   const Device device = node(group).device;
   if (!device.is_cpu())
-    write_back(*note);
+    start_home(task, settings_, note->is_resident);
   else
     for (std::size_t gpu = 1; gpu < nodes_.size(); ++gpu)
       start_return(task, settings_, nodes_[gpu].id);
@@ -380,19 +361,8 @@ void Scheduler::after_execution(starpu_task* task) {
     delete note;
   }
   if (!device.is_cpu()) admit(group);
-  if (help) wake_others(group);
-}
-
-/// Streamed states do; working parameters of their own do where the CPU reads them.
-bool Scheduler::goes_home(int mode, bool is_resident) const {
-  return (mode == STARPU_RW && !is_resident) ||
-         (mode == STARPU_W && settings_.model_on_host.value_or(false));
-}
-
-void Scheduler::write_back(const TaskNote& note) const {
-  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(note.task); ++i)
-    if (goes_home(STARPU_TASK_GET_MODE(note.task, i) & STARPU_RW, note.is_resident))
-      start_write_back(STARPU_TASK_GET_HANDLE(note.task, i));
+  for (Index other = 0; help && other < std::ssize(nodes_); ++other)
+    if (other != group) wake(other);
 }
 
 }  // namespace dos::sched_starpu

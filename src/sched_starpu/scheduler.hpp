@@ -12,27 +12,25 @@
 #include <vector>
 
 #include "sched_starpu/dispatch.hpp"
-#include "sched_starpu/settings.hpp"
+#include "sched_starpu/scheduler_settings.hpp"
 #include "sched_starpu/update_task.hpp"
 #include "sched_starpu/worker_clock.hpp"
 
 namespace dos::sched_starpu {
 
-/// One scheduling context of StarPU: tells a Dispatch of tasks and workers, does what it decides,
-/// and gives every task that is no update to the workers that end it first.
-///
-/// Workers are grouped by memory node: all CPU workers take from one queue, each GPU has its own.
-/// An update for a GPU waits until the window has room for its states, is prefetched, and then is
-/// ready; when it has run, its states go back to host memory while the next is computed.
+/// One scheduling context of StarPU: tells board and dispatch of tasks and workers, does what they
+/// decide, and gives every task that is no update to the workers that end it first.
+/// docs/scheduler.md has a picture.
 ///
 /// Locks: one mutex for dispatch, board and counters. A worker that takes a task holds its
 /// scheduling mutex of StarPU around it (pop); all others take it alone. Under it no function of
-/// StarPU is called that waits for a worker, and nobody plans. Thread-safe. StarPU runs some tasks
-/// without push(), and some without after_execution(): the former are none of ours, the latter are
-/// never updates.
+/// StarPU is called that waits for a worker, and nobody plans. Thread-safe.
+///
+/// StarPU runs some tasks without push(): they are none of ours. It runs some without
+/// after_execution(): they are never updates.
 class Scheduler {
  public:
-  Scheduler(unsigned context, const sched::Policy& policy, Settings settings);
+  Scheduler(unsigned context, const sched::Policy& policy, SchedulerSettings settings);
 
   void add_workers(std::span<const int> workers);
   void push(starpu_task* task);
@@ -43,10 +41,10 @@ class Scheduler {
 
   /// What is known of the updates so far. Call while no task runs: StarPU's counters of bytes are
   /// not protected.
-  [[nodiscard]] Report report();
+  [[nodiscard]] UpdatesReport report();
   /// The report of one step, at any time; nothing when it is too long ago, or yet to come.
   [[nodiscard]] std::optional<StepReport> step_report(Index step);
-  /// Report::obstacle, at any time.
+  /// UpdatesReport::obstacle, at any time.
   [[nodiscard]] std::string obstacle();
 
  private:
@@ -63,7 +61,8 @@ class Scheduler {
   };
 
   Node& node(Index group) { return nodes_[static_cast<std::size_t>(group)]; }
-  [[nodiscard]] Surroundings surroundings() const;
+  /// Of the board, which reads memory under the lock.
+  [[nodiscard]] Surroundings surroundings();
   void place_update(TaskNote& note);
   void place_other(TaskNote& note);
   [[nodiscard]] double expected_seconds(starpu_task* task, int worker,
@@ -73,14 +72,10 @@ class Scheduler {
   [[nodiscard]] std::vector<double> model_times(starpu_task* task) const;
   /// Starts to copy the gradients to host memory that the task reads and a CPU worker will.
   void flush_gradients(starpu_task* task);
-  /// Tells the board what memory the GPUs have for states. Under the lock.
-  void read_memory();
-  /// Registers the update with the board, and plans if a plan is due.
-  void announce(const UpdateTask& update, TaskNote& note);
+  /// Tells the board what models expect of the update, and asks it for a place.
+  PlacedUpdate ask_board(const UpdateTask& update, starpu_task* task);
   /// Sets the note's group to the one that ends the task first. `planned`: of an update, by plan.
   void choose_group(TaskNote& note, Index planned = -1) const;
-  /// In how many seconds each group can begin with another task.
-  [[nodiscard]] std::vector<double> starts() const;
   [[nodiscard]] Index group_of(const Device& device, starpu_task* task) const;
   /// The first worker of the group that may run the task, -1 if none may.
   [[nodiscard]] static int runner_of(const Node& node, starpu_task* task,
@@ -89,14 +84,11 @@ class Scheduler {
   void admit(Index group);
   /// Wakes one worker of the group that found nothing to do, or all. Without the lock.
   void wake(Index group, bool all = false);
-  void wake_others(Index group);
-  [[nodiscard]] bool goes_home(int mode, bool is_resident) const;
-  void write_back(const TaskNote& note) const;
   void describe_device(Node& node, DeviceReport& device);
 
   const unsigned context_;
   const sched::Policy& policy_;
-  const Settings settings_;
+  const SchedulerSettings settings_;
   const bool adapts_;  ///< updates may run elsewhere than planned
   mutable std::mutex mutex_;
   std::vector<Node> nodes_;             ///< by group: the CPU first
@@ -105,7 +97,7 @@ class Scheduler {
   Dispatch dispatch_;
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
-  UpdateBuffers buffers_;  ///< of all updates; empty from the second step
+  UpdateBuffers buffers_;  ///< of all updates, until memory is read
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};

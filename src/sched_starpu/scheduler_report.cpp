@@ -6,22 +6,22 @@
 
 namespace dos::sched_starpu {
 
-Report Scheduler::report() {
+UpdatesReport Scheduler::report() {
   const std::lock_guard lock(mutex_);
   if (!board_) return {};
-  Report report = board_->report();
+  UpdatesReport report = board_->report();
   for (std::size_t g = 0; g < nodes_.size(); ++g) describe_device(nodes_[g], report.devices[g]);
   return report;
 }
 
 std::optional<StepReport> Scheduler::step_report(Index step) {
   const std::lock_guard lock(mutex_);
-  return board_ ? board_->step_report(step) : std::nullopt;
+  return board_ ? board_->ledger().step(step) : std::nullopt;
 }
 
 std::string Scheduler::obstacle() {
   const std::lock_guard lock(mutex_);
-  return board_ ? board_->obstacle() : "";
+  return board_ ? board_->plans().obstacle() : "";
 }
 
 void Scheduler::describe_device(Node& node, DeviceReport& device) {
@@ -32,7 +32,8 @@ void Scheduler::describe_device(Node& node, DeviceReport& device) {
     device.name = "CPU";
     return;
   }
-  std::array<char, 64> name{};
+  constexpr std::size_t kLongestName = 64;
+  std::array<char, kLongestName> name{};
   starpu_memory_node_get_name(node.id, name.data(), name.size());
   device.name = name.data();
   if (starpu_profiling_status_get() != STARPU_PROFILING_ENABLE) return;
@@ -43,8 +44,8 @@ void Scheduler::describe_device(Node& node, DeviceReport& device) {
                                   &info);
     return units::Bytes(static_cast<double>(info.transferred_bytes));
   };
-  node.moved.in += bytes(STARPU_MAIN_RAM, node.id);
-  node.moved.out += bytes(node.id, STARPU_MAIN_RAM);
+  node.moved.in += bytes(nodes_.front().id, node.id);
+  node.moved.out += bytes(node.id, nodes_.front().id);
   device.moved = node.moved;
 }
 

@@ -9,6 +9,22 @@
 namespace dos::sched_starpu {
 namespace {
 
+double bytes_of(starpu_data_handle_t handle) {
+  return static_cast<double>(starpu_data_get_size(handle));
+}
+
+/// What a memory node has of a buffer.
+struct Copy {
+  int is_allocated = 0;
+  int is_valid = 0;
+  int is_requested = 0;
+
+  Copy(starpu_data_handle_t buffer, unsigned node) {
+    starpu_data_query_status(buffer, static_cast<int>(node), &is_allocated, &is_valid,
+                             &is_requested);
+  }
+};
+
 /// Calls f(handle, mode) for each buffer but work space.
 template <class F>
 void for_each_buffer(starpu_task* task, F&& f) {
@@ -27,30 +43,26 @@ bool writes_parameters(starpu_task* task) {
 
 /// Gradients are where the model is. An update without working parameters of its own is of a model
 /// that reads the FP32 ones, where it is not said.
-bool is_on_host(starpu_task* task, const Settings& settings) {
+bool is_on_host(starpu_task* task, const SchedulerSettings& settings) {
   return settings.model_on_host.value_or(!writes_parameters(task));
 }
 
 /// The FP32 parameters where a model on a device reads them itself, null elsewhere.
-starpu_data_handle_t masters_of_device(starpu_task* task, const Settings& settings) {
+starpu_data_handle_t masters_of_device(starpu_task* task, const SchedulerSettings& settings) {
   if (is_on_host(task, settings) || writes_parameters(task)) return nullptr;
   return STARPU_TASK_GET_HANDLE(task, 0);
 }
 
 }  // namespace
 
-double bytes_of(starpu_data_handle_t handle) {
-  return static_cast<double>(starpu_data_get_size(handle));
-}
-
-bool is_update(starpu_task* task, const Settings& settings) {
+bool is_update(starpu_task* task, const SchedulerSettings& settings) {
   const starpu_perfmodel* model = task->cl == nullptr ? nullptr : task->cl->model;
   return model != nullptr && model->symbol != nullptr && STARPU_TASK_GET_NBUFFERS(task) > 0 &&
          bytes_of(STARPU_TASK_GET_HANDLE(task, 0)) >= sizeof(float) &&
          std::string_view(model->symbol).starts_with(settings.update_prefix);
 }
 
-UpdateTask describe_update(starpu_task* task, const Settings& settings) {
+UpdateTask describe_update(starpu_task* task, const SchedulerSettings& settings) {
   double states = 0;
   double written = 0;
   double read = 0;
@@ -89,17 +101,14 @@ Index user_of(const UpdateTask& update, std::span<const unsigned> memories) {
   auto* gradient = static_cast<starpu_data_handle_t>(const_cast<void*>(update.gradient));
   Index user = -1;
   for (std::size_t gpu = 0; gpu < memories.size(); ++gpu) {
-    int is_valid = 0;
-    starpu_data_query_status(gradient, static_cast<int>(memories[gpu]), nullptr, &is_valid,
-                             nullptr);
-    if (is_valid == 0) continue;
+    if (Copy(gradient, memories[gpu]).is_valid == 0) continue;
     if (user >= 0) return -1;
     user = static_cast<Index>(gpu);
   }
   return user;
 }
 
-void add_buffers(starpu_task* task, const Settings& settings, UpdateBuffers& buffers) {
+void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuffers& buffers) {
   const bool on_host = is_on_host(task, settings);
   starpu_data_handle_t masters = masters_of_device(task, settings);
   for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
@@ -108,31 +117,26 @@ void add_buffers(starpu_task* task, const Settings& settings, UpdateBuffers& buf
   });
 }
 
-void start_return(starpu_task* task, const Settings& settings, unsigned node) {
+void start_return(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
   if (is_on_host(task, settings)) return;
   starpu_data_handle_t masters = masters_of_device(task, settings);
   for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
     if (mode != STARPU_W && handle != masters) return;
-    int is_allocated = 0;
-    int is_valid = 0;
-    int is_requested = 0;
-    starpu_data_query_status(handle, static_cast<int>(node), &is_allocated, &is_valid,
-                             &is_requested);
-    if (is_allocated != 0 && is_valid == 0 && is_requested == 0)
+    const Copy copy(handle, node);
+    if (copy.is_allocated != 0 && copy.is_valid == 0 && copy.is_requested == 0)
       starpu_data_prefetch_on_node_prio(handle, node, /*async=*/1, task->priority);
   });
 }
 
 sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers,
-                                     const Settings& settings) {
+                                     const SchedulerSettings& settings) {
   const auto total = static_cast<double>(starpu_memory_get_total(node));
-  if (total < 0) return {.update = kUnlimited, .resident = kUnlimited};
+  const units::Bytes unlimited = settings.tuning.unlimited;
+  if (total < 0) return {.update = unlimited, .resident = unlimited};
   auto free = static_cast<double>(starpu_memory_get_available(node));
   const auto add = [&](starpu_data_handle_t buffer, bool even_if_valid) {
-    int is_allocated = 0;
-    int is_valid = 0;
-    starpu_data_query_status(buffer, static_cast<int>(node), &is_allocated, &is_valid, nullptr);
-    if (is_allocated != 0 && (even_if_valid || is_valid == 0)) free += bytes_of(buffer);
+    const Copy copy(buffer, node);
+    if (copy.is_allocated != 0 && (even_if_valid || copy.is_valid == 0)) free += bytes_of(buffer);
   };
   for (starpu_data_handle_t buffer : buffers.of_update) add(buffer, /*even_if_valid=*/true);
   for (starpu_data_handle_t buffer : buffers.of_model) add(buffer, /*even_if_valid=*/false);
@@ -144,20 +148,27 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
   return {.update = less_reserve(free + released), .resident = less_reserve(free)};
 }
 
-void start_fetch(starpu_task* task) {
+void start_fetch(starpu_task* task, unsigned node) {
   for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
     if (mode == STARPU_R)
-      starpu_data_prefetch_on_node_prio(handle, STARPU_MAIN_RAM, /*async=*/1, task->priority);
+      starpu_data_prefetch_on_node_prio(handle, node, /*async=*/1, task->priority);
   });
 }
 
-units::Bytes start_flush(starpu_data_handle_t buffer) {
-  int is_valid = 0;
-  int is_requested = 0;
-  starpu_data_query_status(buffer, STARPU_MAIN_RAM, nullptr, &is_valid, &is_requested);
-  if (is_valid != 0 || is_requested != 0) return units::Bytes{0};
-  start_write_back(buffer);
+units::Bytes start_flush(starpu_data_handle_t buffer, unsigned node) {
+  const Copy copy(buffer, node);
+  if (copy.is_valid != 0 || copy.is_requested != 0) return units::Bytes{0};
+  start_copy(buffer, node);
   return units::Bytes(bytes_of(buffer));
+}
+
+void start_home(starpu_task* task, const SchedulerSettings& settings, bool is_resident) {
+  const bool model_is_on_host = settings.model_on_host.value_or(false);
+  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
+    const bool is_state = mode == STARPU_RW;
+    if (is_state ? !is_resident : mode == STARPU_W && model_is_on_host)
+      start_copy(handle, home_of(handle));
+  });
 }
 
 }  // namespace dos::sched_starpu

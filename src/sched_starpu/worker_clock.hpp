@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include "base/quantity.hpp"
 #include "base/types.hpp"
 
@@ -13,7 +15,13 @@ struct WorkerTimes {
   units::Seconds window;   ///< had none: updates waited until the window had room
   units::Seconds nothing;  ///< had none: nothing was ready
 
-  WorkerTimes& operator+=(const WorkerTimes& other);
+  WorkerTimes& operator+=(const WorkerTimes& other) {
+    running += other.running;
+    data += other.data;
+    window += other.window;
+    nothing += other.nothing;
+    return *this;
+  }
   [[nodiscard]] units::Seconds total() const { return running + data + window + nothing; }
 };
 
@@ -26,15 +34,32 @@ class WorkerClock {
   explicit WorkerClock(bool overlaps) : overlaps_(overlaps) {}
 
   /// Has asked for a task in vain.
-  void refused(double now_us, bool window_is_full);
-  void took(double now_us);
-  void started(double now_us);
-  void ended(double now_us);
+  void refused(double now_us, bool window_is_full) {
+    if (since_us_ < 0 || running_ > 0 || taken_ > 0) return;
+    add(window_is_full ? times_.window : times_.nothing, now_us);
+  }
+  void took(double now_us) {
+    if (running_ == 0) add(taken_ > 0 ? times_.data : times_.nothing, now_us);
+    ++taken_;
+  }
+  void started(double now_us) {
+    if (running_ == 0) add(times_.data, now_us);
+    taken_ = std::max<Index>(0, taken_ - 1);
+    // StarPU does not tell the end of a task of its own.
+    running_ = overlaps_ ? running_ + 1 : 1;
+  }
+  void ended(double now_us) {
+    if (running_ > 0) add(times_.running, now_us);
+    running_ = std::max<Index>(0, running_ - 1);
+  }
 
   [[nodiscard]] const WorkerTimes& times() const { return times_; }
 
  private:
-  void add(units::Seconds& what, double now_us);
+  void add(units::Seconds& what, double now_us) {
+    if (since_us_ >= 0) what += units::microseconds(std::max(0.0, now_us - since_us_));
+    since_us_ = now_us;
+  }
 
   bool overlaps_ = false;
   WorkerTimes times_;

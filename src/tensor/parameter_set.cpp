@@ -16,18 +16,18 @@ std::size_t to_size(Index value) {
 
 }  // namespace
 
-SubgroupHandles::SubgroupHandles(rt::Session& session, const Layout& layout,
-                                 const std::string& prefix, rt::MemoryCategory category, DType type)
+SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layout,
+                                 const std::string& prefix, MemoryCategory category, DType type)
     : SubgroupHandles(session, layout, BufferPlan(layout, {}, {}).states, prefix, category, type) {}
 
-SubgroupHandles::SubgroupHandles(rt::Session& session, const Layout& layout, const Buffers& buffers,
-                                 const std::string& prefix, rt::MemoryCategory category,
-                                 DType type) {
+SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layout,
+                                 const Buffers& buffers, const std::string& prefix,
+                                 MemoryCategory category, DType type) {
   require(buffers.size() == layout.subgroups.size(), "a buffer, or none, a subgroup");
   std::map<Index, std::shared_ptr<rt::Handle>> made;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     std::shared_ptr<rt::Handle>& handle = made[buffers[i]];
-    const Subgroup& subgroup = layout.subgroups[i];
+    const shape::Subgroup& subgroup = layout.subgroups[i];
     if (handle == nullptr && buffers[i] != kNoBuffer)
       handle =
           std::make_shared<rt::Handle>(session, rt::HandleSpec{.name = prefix + "." + subgroup.name,
@@ -40,9 +40,9 @@ SubgroupHandles::SubgroupHandles(rt::Session& session, const Layout& layout, con
   }
 }
 
-void SubgroupHandles::read(const PlacedParameter& parameter, std::span<float> out) const {
+void SubgroupHandles::read(const shape::PlacedParameter& parameter, std::span<float> out) const {
   require(std::ssize(out) == parameter.spec.count(), "room for the whole parameter");
-  for (const Piece& piece : pieces_of(parameter)) {
+  for (const shape::Piece& piece : shape::pieces_of(parameter)) {
     const rt::Handle& handle = (*this)[piece.subgroup];
     const rt::HostAccess access(handle, rt::Mode::kRead);
     const auto copy = [&](const auto& elements) {
@@ -58,11 +58,11 @@ void SubgroupHandles::read(const PlacedParameter& parameter, std::span<float> ou
   }
 }
 
-void SubgroupHandles::write(const PlacedParameter& parameter, std::span<const float> in,
-                            const Placement& placement) const {
+void SubgroupHandles::write(const shape::PlacedParameter& parameter, std::span<const float> in,
+                            const Ownership& ownership) const {
   require(std::ssize(in) == parameter.spec.count(), "the whole parameter is given");
-  for (const Piece& piece : pieces_of(parameter)) {
-    if (!placement.owns(piece.subgroup)) {
+  for (const shape::Piece& piece : shape::pieces_of(parameter)) {
+    if (!ownership.owns(piece.subgroup)) {
       in = in.subspan(to_size(piece.count));
       continue;
     }
@@ -74,38 +74,38 @@ void SubgroupHandles::write(const PlacedParameter& parameter, std::span<const fl
   }
 }
 
-ParameterSet::ParameterSet(rt::Session& session, Layout layout, const ParameterTypes& types,
-                           Placement placement)
+ParameterSet::ParameterSet(rt::Session& session, shape::Layout layout, const ParameterTypes& types,
+                           Ownership ownership)
     : layout_(std::move(layout)),
-      placement_(std::move(placement)),
+      ownership_(std::move(ownership)),
       gradient_type_(types.gradient),
-      values_(session, layout_, BufferPlan(layout_, types, placement_).values, "value",
-              rt::MemoryCategory::kParameters, DType::kF32),
-      gradients_(session, layout_, BufferPlan(layout_, types, placement_).gradients, "gradient",
-                 rt::MemoryCategory::kGradients, types.gradient) {
-  const BufferPlan plan(layout_, types, placement_);
+      values_(session, layout_, BufferPlan(layout_, types, ownership_).values, "value",
+              MemoryCategory::kParameters, DType::kF32),
+      gradients_(session, layout_, BufferPlan(layout_, types, ownership_).gradients, "gradient",
+                 MemoryCategory::kGradients, types.gradient) {
+  const BufferPlan plan(layout_, types, ownership_);
   const auto is_used = [](const Buffers& buffers) {
     return std::any_of(buffers.begin(), buffers.end(), [](Index b) { return b != kNoBuffer; });
   };
   if (types.working != DType::kF32)
-    working_.emplace(session, layout_, plan.working, "working", rt::MemoryCategory::kWorking,
+    working_.emplace(session, layout_, plan.working, "working", MemoryCategory::kWorking,
                      types.working);
   if (is_used(plan.sums))
-    sums_.emplace(session, layout_, plan.sums, "gradient_sum", rt::MemoryCategory::kGradients,
+    sums_.emplace(session, layout_, plan.sums, "gradient_sum", MemoryCategory::kGradients,
                   DType::kF32);
 }
 
-rt::MemoryBytes ParameterSet::bytes(const Layout& layout, const ParameterTypes& types,
-                                    const Placement& placement) {
-  const BufferPlan plan(layout, types, placement);
+rt::MemoryBytes ParameterSet::bytes(const shape::Layout& layout, const ParameterTypes& types,
+                                    const Ownership& ownership) {
+  const BufferPlan plan(layout, types, ownership);
   const auto size = [&](const Buffers& buffers, DType type) {
     return element_count(layout, buffers) * size_of(type);
   };
   rt::MemoryBytes bytes;
-  bytes[rt::MemoryCategory::kParameters] = size(plan.values, DType::kF32);
+  bytes[MemoryCategory::kParameters] = size(plan.values, DType::kF32);
   if (types.working != DType::kF32)
-    bytes[rt::MemoryCategory::kWorking] = size(plan.working, types.working);
-  bytes[rt::MemoryCategory::kGradients] =
+    bytes[MemoryCategory::kWorking] = size(plan.working, types.working);
+  bytes[MemoryCategory::kGradients] =
       size(plan.gradients, types.gradient) + size(plan.sums, DType::kF32);
   return bytes;
 }

@@ -9,20 +9,20 @@
 
 #include "rt/handle.hpp"
 #include "rt/session.hpp"
-#include "tensor/layout.hpp"
-#include "tensor/placement.hpp"
+#include "shape/layout.hpp"
+#include "tensor/ownership.hpp"
 
 namespace dos::tensor {
 
 /// One handle a subgroup: the values, the gradients or a moment of all parameters, in FP32 or BF16.
-/// Some may be absent, or shared between subgroups (placement.hpp).
+/// Some may be absent, or shared between subgroups (ownership.hpp).
 class SubgroupHandles {
  public:
   /// Handles are named "<prefix>.<subgroup name>". `layout` must outlive the object.
-  SubgroupHandles(rt::Session& session, const Layout& layout, const std::string& prefix,
-                  rt::MemoryCategory category, DType type = DType::kF32);
-  SubgroupHandles(rt::Session& session, const Layout& layout, const Buffers& buffers,
-                  const std::string& prefix, rt::MemoryCategory category, DType type);
+  SubgroupHandles(rt::Session& session, const shape::Layout& layout, const std::string& prefix,
+                  MemoryCategory category, DType type = DType::kF32);
+  SubgroupHandles(rt::Session& session, const shape::Layout& layout, const Buffers& buffers,
+                  const std::string& prefix, MemoryCategory category, DType type);
 
   /// Pre: has(subgroup).
   [[nodiscard]] const rt::Handle& operator[](Index subgroup) const {
@@ -36,11 +36,11 @@ class SubgroupHandles {
 
   /// Copies a parameter's elements, in order, to `out` as FP32; waits for the tasks that write
   /// them.
-  void read(const PlacedParameter& parameter, std::span<float> out) const;
+  void read(const shape::PlacedParameter& parameter, std::span<float> out) const;
   /// Overwrites the elements of a parameter that are in this rank's `owned` subgroups from `in`,
   /// the whole parameter; waits for the tasks that use them. Pre: FP32.
-  void write(const PlacedParameter& parameter, std::span<const float> in,
-             const Placement& placement = {}) const;
+  void write(const shape::PlacedParameter& parameter, std::span<const float> in,
+             const Ownership& ownership = {}) const;
 
  private:
   std::vector<std::shared_ptr<rt::Handle>> handles_;
@@ -51,17 +51,17 @@ class SubgroupHandles {
 /// which every update, and nn::submit_working_parameters(), makes the rounded values.
 class ParameterSet {
  public:
-  ParameterSet(rt::Session& session, Layout layout, const ParameterTypes& types = {},
-               Placement placement = {});
+  ParameterSet(rt::Session& session, shape::Layout layout, const ParameterTypes& types = {},
+               Ownership ownership = {});
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
   /// Bytes that the constructor will register, by category.
-  static rt::MemoryBytes bytes(const Layout& layout, const ParameterTypes& types,
-                               const Placement& placement = {});
+  static rt::MemoryBytes bytes(const shape::Layout& layout, const ParameterTypes& types,
+                               const Ownership& ownership = {});
 
-  [[nodiscard]] const Layout& layout() const { return layout_; }
-  [[nodiscard]] const Placement& placement() const { return placement_; }
+  [[nodiscard]] const shape::Layout& layout() const { return layout_; }
+  [[nodiscard]] const Ownership& ownership() const { return ownership_; }
   /// Those of owned subgroups are all that an update needs.
   [[nodiscard]] const SubgroupHandles& values() const { return values_; }
   /// What forward and backward read: the values themselves in FP32.
@@ -76,8 +76,8 @@ class ParameterSet {
   [[nodiscard]] DType gradient_type() const { return gradient_type_; }
 
  private:
-  Layout layout_;
-  Placement placement_;
+  shape::Layout layout_;
+  Ownership ownership_;
   DType gradient_type_;
   SubgroupHandles values_;
   SubgroupHandles gradients_;

@@ -9,7 +9,7 @@
 
 namespace dos::tensor {
 
-Slots::Slots(const Layout& layout, Index sets) : slot_of_(layout.subgroups.size()) {
+Slots::Slots(const shape::Layout& layout, Index sets) : slot_of_(layout.subgroups.size()) {
   require(sets >= 1, "at least one set of buffers");
   std::iota(slot_of_.begin(), slot_of_.end(), Index{0});
   for (Index i = 0; i < std::ssize(layout.subgroups); ++i) {

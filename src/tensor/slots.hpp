@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tensor/layout.hpp"
+#include "shape/layout.hpp"
 
 namespace dos::tensor {
 
@@ -17,7 +17,7 @@ inline constexpr Index kSlotSets = 2;
 /// embeddings from the beginning of backward to the end.
 class Slots {
  public:
-  Slots(const Layout& layout, Index sets);
+  Slots(const shape::Layout& layout, Index sets);
 
   [[nodiscard]] bool are_shared(Index depth) const { return set_of(depth) >= 0; }
   /// The set of buffers of a depth, by a number; -1 where it is not shared.

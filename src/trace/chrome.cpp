@@ -19,7 +19,7 @@ class Writer {
   explicit Writer(const Trace& trace) : trace_(trace) {}
 
   nlohmann::json write() {
-    for (const Manifest& manifest : trace_.ranks) name_threads(manifest);
+    for (const TraceManifest& manifest : trace_.ranks) name_threads(manifest);
     for (const Task& task : trace_.tasks)
       add_bar(task.rank, static_cast<int>(task.worker), task.codelet, task.phase, task.start,
               task.end,
@@ -40,7 +40,7 @@ class Writer {
       add_bar(span.rank, kSubmitting, span.name, "host", span.start, span.end,
               {{"step", span.step}});
     for (const Communication& each : trace_.communications) add_communication(each);
-    for (const Placement& each : trace_.placements)
+    for (const UpdatePlacement& each : trace_.placements)
       events_.push_back({{"ph", "i"},
                          {"s", "p"},
                          {"name", "plan: " + each.subgroup},
@@ -54,7 +54,7 @@ class Writer {
                            {"params", each.params},
                            {"resident", each.resident != 0}}}});
     add_memory();
-    const Manifest& first = trace_.ranks.front();
+    const TraceManifest& first = trace_.ranks.front();
     return {{"traceEvents", std::move(events_)},
             {"displayTimeUnit", "ms"},
             {"otherData", {{"run", first.run}, {"policy", first.policy}, {"model", first.model}}}};
@@ -80,7 +80,7 @@ class Writer {
         {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", thread}, {"args", {{"name", text}}}});
   }
 
-  void name_threads(const Manifest& manifest) {
+  void name_threads(const TraceManifest& manifest) {
     const int rank = manifest.rank;
     name("process_name", rank, 0, fmt::format("rank {} on {}", rank, manifest.host));
     for (const auto& worker : manifest.machine.workers)

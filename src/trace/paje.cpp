@@ -132,7 +132,7 @@ class Writer {
     for (const Definition& each : kDefinitions) define(text, each);
     text += kTypes;
     define_values(text);
-    for (const Manifest& manifest : trace_.ranks) add_containers(manifest);
+    for (const TraceManifest& manifest : trace_.ranks) add_containers(manifest);
     add_tasks();
     add_transfers();
     add_memory();
@@ -197,7 +197,7 @@ class Writer {
     created_.emplace_back(alias, type);
   }
 
-  void add_containers(const Manifest& manifest) {
+  void add_containers(const TraceManifest& manifest) {
     const std::string p = prefix(manifest.rank);
     create(p + "p", "P", "MPIroot", "program " + p);
     create(p + "sched", "Sc", p + "p", p + "scheduler");

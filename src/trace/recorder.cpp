@@ -79,7 +79,7 @@ StepRange parse_step_range(const std::string& text) {
   return range;
 }
 
-Recorder::Recorder(rt::Session& session, RecorderOptions options, Manifest manifest)
+Recorder::Recorder(rt::Session& session, RecorderOptions options, TraceManifest manifest)
     : session_(session),
       options_(std::move(options)),
       generation_(next_generation()),

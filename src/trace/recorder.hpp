@@ -15,9 +15,9 @@
 #include "rt/session.hpp"
 #include "rt/trace_sink.hpp"
 #include "trace/event.hpp"
-#include "trace/manifest.hpp"
 #include "trace/ring.hpp"
 #include "trace/trace_files.hpp"
+#include "trace/trace_manifest.hpp"
 
 namespace dos::trace {
 
@@ -47,7 +47,7 @@ class Recorder final : public rt::TraceSink {
   /// Starts to receive from the runtime. Of `manifest` the caller gives run, program, policy,
   /// model, host, processor and ranks. Throws Error when the folder holds a trace already or cannot
   /// be written. Pre: the session outlives the recorder.
-  Recorder(rt::Session& session, RecorderOptions options, Manifest manifest);
+  Recorder(rt::Session& session, RecorderOptions options, TraceManifest manifest);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
   /// Ends the trace; it counts as incomplete unless finish() was called.
@@ -63,7 +63,6 @@ class Recorder final : public rt::TraceSink {
 
   /// Takes what another module reports, on any thread: neither blocks nor allocates.
   void record(const Event& event) noexcept;
-  [[nodiscard]] bool records_now() const { return is_open_; }
 
   // rt::TraceSink
   void task_done(const rt::TaskTrace& task) noexcept override;
@@ -95,7 +94,7 @@ class Recorder final : public rt::TraceSink {
   std::atomic<Index> threads_without_ring_{0};
 
   // The writing thread's, before it starts and after it ends the submitting thread's.
-  Manifest manifest_;
+  TraceManifest manifest_;
   std::unique_ptr<TraceFiles> files_;
   std::atomic<bool> gave_up_{false};
 

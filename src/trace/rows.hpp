@@ -125,7 +125,7 @@ struct Span {
 };
 
 /// Where the scheduler sent an update.
-struct Placement {
+struct UpdatePlacement {
   static constexpr const char* kFile = "placements.csv";
   std::string subgroup;
   Index step = 0;

@@ -18,7 +18,7 @@ constexpr double kMicro = 1e-6;
 
 template <class Row>
 void append_rows(std::vector<Row>& rows, const std::filesystem::path& folder,
-                 const Manifest& manifest) {
+                 const TraceManifest& manifest) {
   const std::string path = (folder / Row::kFile).string();
   std::vector<Row> found = parse_csv<Row>(read_text(path), path, !manifest.complete);
   if (manifest.complete) {
@@ -33,14 +33,14 @@ void append_rows(std::vector<Row>& rows, const std::filesystem::path& folder,
   }
 }
 
-std::string describe_gap(const Manifest& manifest) {
+std::string describe_gap(const TraceManifest& manifest) {
   return fmt::format(
       "rank {}: the trace is not complete ({})", manifest.rank,
       manifest.reason.empty() ? "the run did not end, or was killed" : manifest.reason);
 }
 
 void append_rank(Trace& trace, const std::filesystem::path& folder) {
-  const Manifest& manifest = trace.ranks.back();
+  const TraceManifest& manifest = trace.ranks.back();
   append_rows(trace.tasks, folder, manifest);
   append_rows(trace.transfers, folder, manifest);
   append_rows(trace.memory, folder, manifest);
@@ -55,7 +55,7 @@ void append_rank(Trace& trace, const std::filesystem::path& folder) {
   for (const Task& task : trace.tasks) good = good && worker(task.worker);
   for (const Transfer& copy : trace.transfers) good = good && node(copy.from) && node(copy.to);
   for (const Memory& row : trace.memory) good = good && node(row.node);
-  for (const Placement& row : trace.placements) good = good && node(row.node);
+  for (const UpdatePlacement& row : trace.placements) good = good && node(row.node);
   expect(good,
          "{}: rows name a worker or memory node that {} does not know: the folder mixes traces",
          folder.string(), kManifestName);
@@ -63,7 +63,7 @@ void append_rank(Trace& trace, const std::filesystem::path& folder) {
 }
 
 /// Of time 0 of a rank, on a clock that all ranks share.
-double origin(const Manifest& manifest) {
+double origin(const TraceManifest& manifest) {
   return manifest.epoch_us + manifest.clock_offset_us;
 }
 
@@ -114,9 +114,9 @@ double Trace::bytes_per_s(int number, Index from, Index to) const {
 
 void align(Trace& trace) {
   double earliest = std::numeric_limits<double>::max();
-  for (const Manifest& manifest : trace.ranks) earliest = std::min(earliest, origin(manifest));
+  for (const TraceManifest& manifest : trace.ranks) earliest = std::min(earliest, origin(manifest));
   std::vector<double> shifts;
-  for (const Manifest& manifest : trace.ranks) shifts.push_back(origin(manifest) - earliest);
+  for (const TraceManifest& manifest : trace.ranks) shifts.push_back(origin(manifest) - earliest);
   shift_and_sort(trace.tasks, shifts);
   shift_and_sort(trace.transfers, shifts);
   shift_and_sort(trace.memory, shifts);
@@ -137,8 +137,8 @@ Trace read_trace(const std::filesystem::path& folder) {
   for (int rank = 0; rank == 0 || rank < trace.ranks.front().ranks; ++rank) {
     const std::filesystem::path part = rank_folder(folder, rank);
     trace.ranks.push_back(read_manifest(part / kManifestName));
-    const Manifest& manifest = trace.ranks.back();
-    const Manifest& first = trace.ranks.front();
+    const TraceManifest& manifest = trace.ranks.back();
+    const TraceManifest& first = trace.ranks.front();
     expect(manifest.run == first.run && manifest.ranks == first.ranks && manifest.rank == rank,
            "{}: rank {} of {} of run {}, but {} is of run {}: the folder mixes traces",
            (part / kManifestName).string(), manifest.rank, manifest.ranks, manifest.run,
@@ -156,8 +156,8 @@ Trace read_trace(const std::filesystem::path& folder) {
 
 void expect_comparable(const Trace& a, const std::string& name_a, const Trace& b,
                        const std::string& name_b) {
-  const Manifest& first = a.ranks.front();
-  const Manifest& second = b.ranks.front();
+  const TraceManifest& first = a.ranks.front();
+  const TraceManifest& second = b.ranks.front();
   expect(first.model == second.model && first.ranks == second.ranks,
          "{} and {} cannot be compared: one is of {} on {} ranks, the other of {} on {}; compare "
          "runs of one model",

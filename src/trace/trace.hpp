@@ -5,24 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "trace/manifest.hpp"
 #include "trace/rows.hpp"
+#include "trace/trace_manifest.hpp"
 
 namespace dos::trace {
 
 /// A run's trace: the rows of all ranks, on the clock of the rank that started first, in order of
 /// their start.
 struct Trace {
-  std::vector<Manifest> ranks;  ///< by rank, at least one
+  std::vector<TraceManifest> ranks;  ///< by rank, at least one
   std::vector<Task> tasks;
   std::vector<Transfer> transfers;
   std::vector<Memory> memory;
   std::vector<Span> spans;
-  std::vector<Placement> placements;
+  std::vector<UpdatePlacement> placements;
   std::vector<Communication> communications;
   std::vector<std::string> warnings;  ///< what is missing in it, in words
 
-  [[nodiscard]] const Manifest& rank(int number) const {
+  [[nodiscard]] const TraceManifest& rank(int number) const {
     return ranks[static_cast<std::size_t>(number)];
   }
   /// Of the link; 0 where the runtime does not know.

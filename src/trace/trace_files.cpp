@@ -45,7 +45,7 @@ Transfer row_of(const CopyEvent& event, const MemorySampler& buffers) {
           .measured = copy.is_over ? 1 : 0};
 }
 
-Placement row_of(const PlacementEvent& event) {
+UpdatePlacement row_of(const PlacementEvent& event) {
   return {.subgroup = std::string(event.subgroup.view()),
           .step = event.placement.step,
           .params = event.placement.params,
@@ -95,7 +95,7 @@ const std::string& MemorySampler::name(Index number) const {
 }
 
 const char* MemorySampler::category(Index number) const {
-  return knows(number) ? rt::name_of(buffers_[static_cast<std::size_t>(number)].category) : "?";
+  return knows(number) ? name_of(buffers_[static_cast<std::size_t>(number)].category) : "?";
 }
 
 rt::MemoryBytes MemorySampler::on_node(int node) const {
@@ -111,11 +111,11 @@ std::vector<Memory> MemorySampler::sample(const rt::MemoryBytes& host, double no
   for (int node = 0; node < nodes_; ++node) {
     const rt::MemoryBytes now = node == rt::kHostNode ? host : on_node(node);
     const auto [last, is_first] = last_.try_emplace(node);
-    for (const rt::MemoryCategory category : rt::kMemoryCategories) {
+    for (const MemoryCategory category : kBufferCategories) {
       if (step == 0 && !is_first && last->second[category] == now[category]) continue;
       rows.push_back({.time = now_us,
                       .node = node,
-                      .category = rt::name_of(category),
+                      .category = name_of(category),
                       .bytes = now[category],
                       .step = step});
     }
@@ -129,7 +129,7 @@ TraceFiles::TraceFiles(const std::filesystem::path& folder)
       transfers_(open<Transfer>(folder)),
       memory_(open<Memory>(folder)),
       spans_(open<Span>(folder)),
-      placements_(open<Placement>(folder)),
+      placements_(open<UpdatePlacement>(folder)),
       communications_(open<Communication>(folder)) {}
 
 void TraceFiles::add(const Event& event, const MemorySampler& buffers) {
@@ -156,9 +156,12 @@ void TraceFiles::flush() {
 }
 
 std::map<std::string, Index> TraceFiles::rows() const {
-  return {{Task::kFile, tasks_.rows()},           {Transfer::kFile, transfers_.rows()},
-          {Memory::kFile, memory_.rows()},        {Span::kFile, spans_.rows()},
-          {Placement::kFile, placements_.rows()}, {Communication::kFile, communications_.rows()}};
+  return {{Task::kFile, tasks_.rows()},
+          {Transfer::kFile, transfers_.rows()},
+          {Memory::kFile, memory_.rows()},
+          {Span::kFile, spans_.rows()},
+          {UpdatePlacement::kFile, placements_.rows()},
+          {Communication::kFile, communications_.rows()}};
 }
 
 }  // namespace dos::trace

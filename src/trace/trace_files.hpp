@@ -37,7 +37,7 @@ class MemorySampler {
   struct Buffer {
     rt::RawHandle handle = nullptr;  ///< null: it is gone
     std::string name;
-    rt::MemoryCategory category{};
+    MemoryCategory category{};
     Index bytes = 0;
   };
   Buffer& at(Index number) { return buffers_[static_cast<std::size_t>(number)]; }

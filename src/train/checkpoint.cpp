@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "dist/exchange.hpp"
 #include "io/safetensors.hpp"
 #include "io/safetensors_writer.hpp"
 #include "optim/optimizer.hpp"
+#include "ranks/exchange.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
@@ -32,7 +32,7 @@ std::vector<TensorGroup> optimizer_groups(const optim::Optimizer& optimizer) {
 }
 
 /// "" when the manifest does not say.
-std::string rule_of(const io::Manifest& manifest) {
+std::string rule_of(const io::CheckpointManifest& manifest) {
   const nlohmann::json::json_pointer place("/optim/rule");
   const nlohmann::json& configuration = manifest.configuration;
   if (!configuration.is_object() || !configuration.contains(place)) return "";
@@ -40,7 +40,7 @@ std::string rule_of(const io::Manifest& manifest) {
   return rule.is_string() ? rule.get<std::string>() : "";
 }
 
-constexpr dist::MessageName kPiece{dist::Kind::kCheckpoint, 0, 0};
+constexpr ranks::MessageName kPiece{ranks::Kind::kCheckpoint, 0, 0};
 
 /// The pieces of every tensor of some groups in one order, for all ranks. Pieces travel one by one
 /// from their owners to rank 0, so that it needs room for one.
@@ -49,38 +49,38 @@ class Pieces {
   Pieces(const CheckpointContents& contents, std::vector<TensorGroup> groups)
       : contents_(contents), groups_(std::move(groups)) {}
 
-  [[nodiscard]] const tensor::Layout& layout() const { return contents_.parameters.layout(); }
+  [[nodiscard]] const shape::Layout& layout() const { return contents_.parameters.layout(); }
   [[nodiscard]] const std::vector<TensorGroup>& groups() const { return groups_; }
 
   /// visit(group, parameter, piece) for each piece.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const TensorGroup& group : groups_)
-      for (const tensor::PlacedParameter& parameter : layout().parameters)
-        for (const tensor::Piece& piece : tensor::pieces_of(parameter))
+      for (const shape::PlacedParameter& parameter : layout().parameters)
+        for (const shape::Piece& piece : shape::pieces_of(parameter))
           visit(group, parameter, piece);
   }
 
-  [[nodiscard]] bool owns(const tensor::Piece& piece) const {
-    return contents_.parameters.placement().owns(piece.subgroup);
+  [[nodiscard]] bool owns(const shape::Piece& piece) const {
+    return contents_.parameters.ownership().owns(piece.subgroup);
   }
 
   /// Calls use(bytes) with an owned piece.
   template <class Use>
-  static void read(const TensorGroup& group, const tensor::Piece& piece, const Use& use) {
+  static void read(const TensorGroup& group, const shape::Piece& piece, const Use& use) {
     const rt::HostAccess access(group.handles[piece.subgroup], rt::Mode::kRead);
     use(std::as_writable_bytes(access.as<float>().subspan(static_cast<std::size_t>(piece.offset),
                                                           static_cast<std::size_t>(piece.count))));
   }
 
-  void send(const TensorGroup& group, const tensor::Piece& piece) const {
+  void send(const TensorGroup& group, const shape::Piece& piece) const {
     read(group, piece, [&](std::span<std::byte> bytes) {
       contents_.exchange->run(
           {{platform::MpiMessage::Direction::kSend, bytes, /*peer=*/0, kPiece}});
     });
   }
 
-  [[nodiscard]] std::span<const std::byte> receive(const tensor::Piece& piece) {
+  [[nodiscard]] std::span<const std::byte> receive(const shape::Piece& piece) {
     received_.resize(static_cast<std::size_t>(piece.count));
     const auto bytes = std::as_writable_bytes(std::span(received_));
     contents_.exchange->run({{platform::MpiMessage::Direction::kReceive, bytes,
@@ -102,11 +102,11 @@ io::FileRecord write_file(const std::filesystem::path& folder, const std::string
                           Pieces pieces) {
   std::vector<io::TensorSpec> specs;
   for (const TensorGroup& group : pieces.groups())
-    for (const tensor::PlacedParameter& parameter : pieces.layout().parameters)
+    for (const shape::PlacedParameter& parameter : pieces.layout().parameters)
       specs.push_back({parameter.spec.name + group.suffix, DType::kF32, parameter.spec.shape()});
   io::SafetensorsWriter writer(folder / name, std::move(specs), {{"format", "dos"}});
-  pieces.for_each([&](const TensorGroup& group, const tensor::PlacedParameter& parameter,
-                      const tensor::Piece& piece) {
+  pieces.for_each([&](const TensorGroup& group, const shape::PlacedParameter& parameter,
+                      const shape::Piece& piece) {
     const std::string tensor = parameter.spec.name + group.suffix;
     if (pieces.owns(piece))
       Pieces::read(group, piece, [&](auto bytes) { writer.write(tensor, bytes); });
@@ -116,9 +116,30 @@ io::FileRecord write_file(const std::filesystem::path& folder, const std::string
   return {name, writer.commit()};
 }
 
-void expect_shape(const io::SafetensorsFile& file, const io::MappedTensor& tensor,
-                  const tensor::PlacedParameter& parameter) {
-  const std::vector<Index> shape = parameter.spec.shape();
+/// Reads whole tensors into handles, after everything has been checked.
+void read_file(const std::filesystem::path& path, const io::CheckpointManifest& manifest,
+               const tensor::ParameterSet& parameters, const std::vector<TensorGroup>& groups) {
+  const shape::Layout& layout = parameters.layout();
+  const io::SafetensorsFile file(path);
+  io::expect_contents(file, manifest);
+  for (const TensorGroup& group : groups)
+    for (const shape::PlacedParameter& parameter : layout.parameters)
+      expect_tensor_of(file, file.at(parameter.spec.name + group.suffix), parameter.spec);
+  std::vector<float> values;
+  for (const TensorGroup& group : groups)
+    for (const shape::PlacedParameter& parameter : layout.parameters) {
+      const io::MappedTensor& tensor = file.at(parameter.spec.name + group.suffix);
+      values.resize(static_cast<std::size_t>(parameter.spec.count()));
+      std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+      group.handles.write(parameter, values, parameters.ownership());
+    }
+}
+
+}  // namespace
+
+void expect_tensor_of(const io::SafetensorsFile& file, const io::MappedTensor& tensor,
+                      const shape::ParameterSpec& parameter) {
+  const std::vector<Index> shape = parameter.shape();
   expect(
       tensor.dtype == DType::kF32 && tensor.shape == shape,
       "{}: tensor '{}' has shape {} and type {}, the model needs {} and {}: use the checkpoint of "
@@ -127,28 +148,7 @@ void expect_shape(const io::SafetensorsFile& file, const io::MappedTensor& tenso
       io::shape_text(shape), io::file_dtype(DType::kF32));
 }
 
-/// Reads whole tensors into handles, after everything has been checked.
-void read_file(const std::filesystem::path& path, const io::Manifest& manifest,
-               const tensor::ParameterSet& parameters, const std::vector<TensorGroup>& groups) {
-  const tensor::Layout& layout = parameters.layout();
-  const io::SafetensorsFile file(path);
-  io::expect_contents(file, manifest);
-  for (const TensorGroup& group : groups)
-    for (const tensor::PlacedParameter& parameter : layout.parameters)
-      expect_shape(file, file.at(parameter.spec.name + group.suffix), parameter);
-  std::vector<float> values;
-  for (const TensorGroup& group : groups)
-    for (const tensor::PlacedParameter& parameter : layout.parameters) {
-      const io::MappedTensor& tensor = file.at(parameter.spec.name + group.suffix);
-      values.resize(static_cast<std::size_t>(parameter.spec.count()));
-      std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-      group.handles.write(parameter, values, parameters.placement());
-    }
-}
-
-}  // namespace
-
-std::filesystem::path save_checkpoint(io::CheckpointStore& store, io::Manifest manifest,
+std::filesystem::path save_checkpoint(io::CheckpointStore& store, io::CheckpointManifest manifest,
                                       const CheckpointContents& contents, bool mark_best) {
   io::CheckpointStore::Staging staging = store.begin(manifest.step);
   manifest.files = {
@@ -164,7 +164,7 @@ void send_checkpoint(const CheckpointContents& contents) {
   for (const Pieces& pieces : {Pieces(contents, parameter_groups(contents.parameters)),
                                Pieces(contents, optimizer_groups(contents.optimizer))})
     pieces.for_each(
-        [&](const TensorGroup& group, const tensor::PlacedParameter&, const tensor::Piece& piece) {
+        [&](const TensorGroup& group, const shape::PlacedParameter&, const shape::Piece& piece) {
           if (pieces.owns(piece)) pieces.send(group, piece);
         });
 }
@@ -172,15 +172,15 @@ void send_checkpoint(const CheckpointContents& contents) {
 CheckpointReader::CheckpointReader(const io::CheckpointStore& store, const std::string& selector)
     : folder_(store.resolve(selector)), manifest_(io::read_manifest(folder_)) {}
 
-models::ModelConfig CheckpointReader::model() const {
+shape::ModelConfig CheckpointReader::model() const {
   return model_from_json(manifest_.architecture, (folder_ / io::kManifestName).string());
 }
 
-void CheckpointReader::expect_lists(const std::vector<tensor::ParameterSpec>& parameters) const {
+void CheckpointReader::expect_lists(const std::vector<shape::ParameterSpec>& parameters) const {
   std::set<std::string_view> listed;
   for (const io::FileRecord& file : manifest_.files)
     for (const io::TensorRecord& tensor : file.tensors) listed.insert(tensor.name);
-  for (const tensor::ParameterSpec& spec : parameters)
+  for (const shape::ParameterSpec& spec : parameters)
     expect(listed.contains(spec.name),
            "{}: the model's shape asks for '{}', but the checkpoint has no such tensor: it is "
            "damaged, "

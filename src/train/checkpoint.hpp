@@ -9,14 +9,14 @@
 #include <string>
 
 #include "io/checkpoint_directory.hpp"
-#include "io/manifest.hpp"
-#include "models/config.hpp"
+#include "io/checkpoint_manifest.hpp"
+#include "shape/model_config.hpp"
 #include "tensor/parameter_set.hpp"
 
 namespace dos::optim {
 class Optimizer;
 }
-namespace dos::dist {
+namespace dos::ranks {
 class Exchange;
 }
 
@@ -35,18 +35,22 @@ inline constexpr const char* kTokenizerPrefix = "tokenizer";
 struct CheckpointContents {
   const tensor::ParameterSet& parameters;
   const optim::Optimizer& optimizer;
-  dist::Exchange* exchange = nullptr;  ///< null: all is here
-  std::span<const Index> owners{};     ///< by subgroup, with an exchange
+  ranks::Exchange* exchange = nullptr;  ///< null: all is here
+  std::span<const Index> owners{};      ///< by subgroup, with an exchange
 };
 
 /// Writes a checkpoint of everything that `manifest` and the handles hold, on rank 0, while the
 /// others send_checkpoint(); waits for the tasks that write them. manifest.files is filled in.
 /// Returns the folder. On an Error nothing is left of it and the checkpoints before it stay.
-std::filesystem::path save_checkpoint(io::CheckpointStore& store, io::Manifest manifest,
+std::filesystem::path save_checkpoint(io::CheckpointStore& store, io::CheckpointManifest manifest,
                                       const CheckpointContents& contents, bool mark_best);
 
 /// What the ranks other than 0 do meanwhile. Throws Error when a rank was lost.
 void send_checkpoint(const CheckpointContents& contents);
+
+/// Throws Error, naming file and tensor, unless the tensor is FP32 and of the parameter's shape.
+void expect_tensor_of(const io::SafetensorsFile& file, const io::MappedTensor& tensor,
+                      const shape::ParameterSpec& parameter);
 
 /// A checkpoint folder whose manifest is read; tensors are checked when they are loaded.
 class CheckpointReader {
@@ -57,12 +61,12 @@ class CheckpointReader {
       : CheckpointReader(io::CheckpointStore(out), selector) {}
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-  [[nodiscard]] const io::Manifest& manifest() const { return manifest_; }
-  [[nodiscard]] models::ModelConfig model() const;
+  [[nodiscard]] const io::CheckpointManifest& manifest() const { return manifest_; }
+  [[nodiscard]] shape::ModelConfig model() const;
 
   /// Throws Error unless the manifest lists each of the parameters: a damaged shape is found before
   /// memory is taken for it.
-  void expect_lists(const std::vector<tensor::ParameterSpec>& parameters) const;
+  void expect_lists(const std::vector<shape::ParameterSpec>& parameters) const;
   /// Overwrites the parameters in owned subgroups. Throws Error naming file and tensor when the
   /// checkpoint is of another model, or damaged: missing, extra, truncated or altered tensors.
   /// Checks everything before it writes.
@@ -74,7 +78,7 @@ class CheckpointReader {
 
  private:
   std::filesystem::path folder_;
-  io::Manifest manifest_;
+  io::CheckpointManifest manifest_;
 };
 
 }  // namespace dos::train

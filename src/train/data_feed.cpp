@@ -12,33 +12,42 @@ namespace {
 /// seed.
 constexpr std::uint64_t kValidationSeed = 0;
 
-data::LoaderConfig loader_config(const models::ModelConfig& model, std::uint64_t seed) {
-  return {.context = model.context, .vocabulary = model.vocabulary, .seed = seed, .shuffle = true};
+/// The samples of a split, of all sources by their weights.
+data::Mixture mix(const data::Sources& sources, data::TokenFile data::Dataset::*split,
+                  const shape::ModelConfig& model, std::uint64_t seed) {
+  const data::LoaderConfig config{
+      .context = model.context, .vocabulary = model.vocabulary, .seed = seed, .shuffle = true};
+  std::vector<data::Mixture::Part> parts;
+  for (const auto& [name, dataset] : sources)
+    parts.push_back({.loader = data::Loader((dataset.*split).again(), config),
+                     .weight = name.weight,
+                     .name = name.prefix});
+  return {std::move(parts), seed};
 }
 
-DataFeed::MicroBatches read_all(const data::Loader& loader, const data::BatchShape& shape,
+DataFeed::MicroBatches read_all(const data::Mixture& samples, const data::BatchShape& shape,
                                 data::BatchPosition position) {
   DataFeed::MicroBatches batches;
   for (; position.micro_batch < shape.accumulate; ++position.micro_batch)
-    batches.push_back(loader.micro_batch(shape, position));
+    batches.push_back(samples.micro_batch(shape, position));
   return batches;
 }
 
 }  // namespace
 
-DataFeed::DataFeed(data::Dataset dataset, const models::ModelConfig& model,
-                   const TrainConfig& config, const RankShare& share)
-    : train_(std::move(dataset.train),
-             loader_config(model, static_cast<std::uint64_t>(config.train.seed))),
-      validation_(std::move(dataset.val), loader_config(model, kValidationSeed)),
-      shape_{
-          .batch = config.train.batch, .accumulate = config.train.accumulate, .ranks = share.ranks},
-      validation_shape_{.batch = config.train.batch,
-                        .accumulate = config.train.validate_batches,
-                        .ranks = share.ranks},
-      rank_(share.rank),
-      depth_(config.train.run_ahead),
-      last_step_(config.last_step()) {}
+DataFeed::DataFeed(const data::Sources& sources, const Run& run)
+    : train_(mix(sources, &data::Dataset::train, run.model,
+                 static_cast<std::uint64_t>(run.config.train.seed))),
+      validation_(mix(sources, &data::Dataset::val, run.model, kValidationSeed)),
+      shape_{.batch = run.config.train.batch,
+             .accumulate = run.config.train.accumulate,
+             .ranks = run.share.ranks},
+      validation_shape_{.batch = run.config.train.batch,
+                        .accumulate = run.config.train.validate_batches,
+                        .ranks = run.share.ranks},
+      rank_(run.share.rank),
+      depth_(run.config.train.run_ahead),
+      last_step_(run.config.last_step()) {}
 
 void DataFeed::start(Index step, Index samples) {
   start_step_ = step;

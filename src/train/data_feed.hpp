@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.hpp"
 #include "data/loader.hpp"
-#include "train/config.hpp"
-#include "train/rank_share.hpp"
+#include "data/mixture.hpp"
+#include "data/sources.hpp"
+#include "train/run.hpp"
 
 namespace dos::train {
 
@@ -21,8 +21,7 @@ class DataFeed {
   using MicroBatches = std::vector<std::vector<std::int32_t>>;
 
   /// Throws Error when the data do not suit the model.
-  DataFeed(data::Dataset dataset, const models::ModelConfig& model, const TrainConfig& config,
-           const RankShare& share);
+  DataFeed(const data::Sources& sources, const Run& run);
 
   /// The next step is step + 1, and `samples` were trained on before it. Reads train.run_ahead
   /// steps. Throws Error when the first cannot be read.
@@ -48,8 +47,8 @@ class DataFeed {
  private:
   void read_ahead();
 
-  data::Loader train_;
-  data::Loader validation_;
+  data::Mixture train_;
+  data::Mixture validation_;
   data::BatchShape shape_;
   data::BatchShape validation_shape_;
   Index rank_;

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/bf16.hpp"
-#include "dist/gather.hpp"
+#include "ranks/gather.hpp"
 
 namespace dos::train {
 namespace {
@@ -40,7 +40,7 @@ bool is_output(rt::Mode mode) {
 }
 
 /// What an earlier step left would be taken for what the replay makes.
-void clear(const tensor::SubgroupHandles& handles, const tensor::Layout& layout) {
+void clear(const tensor::SubgroupHandles& handles, const shape::Layout& layout) {
   for (Index i = 0; i < std::ssize(layout.subgroups); ++i) {
     const rt::HostAccess access(handles[i], rt::Mode::kWrite);
     if (handles[i].type() == DType::kBF16)
@@ -58,11 +58,11 @@ struct Finding {
 
 /// The finding of the first rank that has an origin, or else any; on every rank.
 std::optional<std::string> first_of_all(const std::optional<Finding>& mine,
-                                        dist::Exchange* exchange) {
+                                        ranks::Exchange* exchange) {
   if (exchange == nullptr) return mine ? std::optional(mine->text) : std::nullopt;
   constexpr char kOrigin = 'o';
   constexpr char kFollows = 'f';
-  const std::vector<std::string> texts = dist::gather_texts(
+  const std::vector<std::string> texts = ranks::gather_texts(
       *exchange, mine ? (mine->is_origin ? kOrigin : kFollows) + mine->text : std::string());
   for (const char wanted : {kOrigin, kFollows})
     for (std::size_t rank = 0; rank < texts.size(); ++rank)
@@ -74,7 +74,7 @@ std::optional<std::string> first_of_all(const std::optional<Finding>& mine,
 std::optional<Finding> own_bad_parameter(const tensor::ParameterSet& parameters) {
   const auto& subgroups = parameters.layout().subgroups;
   for (Index i = 0; i < std::ssize(subgroups); ++i)
-    if (parameters.placement().owns(i) && !is_finite(parameters.values()[i]))
+    if (parameters.ownership().owns(i) && !is_finite(parameters.values()[i]))
       return Finding{.text = fmt::format("parameter {}", parameters.layout().members_of(i))};
   return std::nullopt;
 }
@@ -111,14 +111,14 @@ std::optional<Finding> first_bad_output(rt::Submitter& submitter,
 }  // namespace
 
 std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters,
-                                               dist::Exchange* exchange) {
+                                               ranks::Exchange* exchange) {
   return first_of_all(own_bad_parameter(parameters), exchange);
 }
 
 std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
                                                  const tensor::ParameterSet& parameters,
                                                  const std::function<void()>& replay,
-                                                 dist::Exchange* exchange) {
+                                                 ranks::Exchange* exchange) {
   // All ranks decide alike whether the messages of the replay are exchanged.
   if (auto found = first_bad_parameter(parameters, exchange)) return found;
   clear(parameters.gradients(), parameters.layout());

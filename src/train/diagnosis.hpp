@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "dist/exchange.hpp"
+#include "ranks/exchange.hpp"
 #include "rt/submitter.hpp"
 #include "tensor/parameter_set.hpp"
 
@@ -16,7 +16,7 @@ namespace dos::train {
 /// With an exchange each rank looks at those that it owns, and all learn of the first: "parameter
 /// ..., found by rank 2". Collective. Throws Error when a rank is lost.
 std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters,
-                                               dist::Exchange* exchange = nullptr);
+                                               ranks::Exchange* exchange = nullptr);
 
 /// Finds where values stop being finite. Looks at every parameter, then runs `replay` (which
 /// submits a forward and backward pass) one task at a time from zero gradients and looks at what
@@ -29,6 +29,6 @@ std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& param
 std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
                                                  const tensor::ParameterSet& parameters,
                                                  const std::function<void()>& replay,
-                                                 dist::Exchange* exchange = nullptr);
+                                                 ranks::Exchange* exchange = nullptr);
 
 }  // namespace dos::train

@@ -45,18 +45,50 @@ data::TokenFileIdentity identity_of(const data::Dataset& dataset, const char* sp
   return data::identify(is_train ? dataset.train : dataset.val, sums);
 }
 
+json describe_splits(const data::Dataset& dataset) {
+  return {{"train", to_json(identity_of(dataset, "train"))},
+          {"val", to_json(identity_of(dataset, "val"))}};
+}
+
 /// "" where both are the same file, or nothing is known.
 std::string difference(const json& before, const data::Dataset& dataset, const char* split) {
   const std::optional<data::TokenFileIdentity> then = parse_identity(before, split);
   const data::TokenFileIdentity now = identity_of(dataset, split);
   if (!then || then->matches(now)) return "";
+  const std::string path =
+      (std::string_view(split) == "train" ? dataset.train : dataset.val).path().string();
   if (then->tokens != now.tokens)
-    return fmt::format("had {} tokens, now {}", then->tokens, now.tokens);
-  return fmt::format("has {} tokens as before, but other ones", now.tokens);
+    return fmt::format("{} had {} tokens, now {}", path, then->tokens, now.tokens);
+  return fmt::format("{} has {} tokens as before, but other ones", path, now.tokens);
+}
+
+std::string names_of(const data::Sources& sources) {
+  if (sources.size() == 1) return "data.path = " + sources.front().name.prefix;
+  return fmt::format("data.sources with {}", sources.front().name.prefix);
+}
+
+/// What has changed since a checkpoint described its data as `before`; "" for nothing.
+std::string difference(const json& before, const data::Sources& sources) {
+  const bool were_many = before.is_object() && before.contains("sources");
+  const std::vector<json> then =
+      were_many ? before.at("sources").get<std::vector<json>>() : std::vector<json>{before};
+  if (then.size() != sources.size())
+    return fmt::format("they had {} sources, now {}", then.size(), sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto& [name, dataset] = sources[i];
+    for (const char* split : {"train", "val"}) {
+      std::string changed = difference(then[i], dataset, split);
+      if (!changed.empty()) return changed;
+    }
+    if (were_many && then[i].is_object() && then[i].value("weight", json()) != json(name.weight))
+      return fmt::format("{} had the weight {}, now {}", name.prefix,
+                         then[i].value("weight", json()).dump(), name.weight);
+  }
+  return "";
 }
 
 /// What two manifests must have in common to have one tokenizer.
-bool same_tokenizer(const data::Manifest& a, const data::Manifest& b) {
+bool same_tokenizer(const data::DatasetManifest& a, const data::DatasetManifest& b) {
   return describe_tokenizer(a) == describe_tokenizer(b);
 }
 
@@ -65,10 +97,10 @@ bool holds(const std::filesystem::path& path, const std::string& contents) {
 }
 
 /// The run's own tokenizer; nullopt, with a warning, when it is damaged.
-std::optional<data::Manifest> read_kept(const data::DatasetPaths& paths) {
+std::optional<data::DatasetManifest> read_kept(const data::DatasetPaths& paths) {
   if (data::is_missing(paths.manifest)) return std::nullopt;
   try {
-    data::Manifest kept = data::read_manifest(paths.manifest);
+    data::DatasetManifest kept = data::read_manifest(paths.manifest);
     static_cast<void>(data::read_model(kept, paths.manifest));
     return kept;
   } catch (const Error& error) {
@@ -80,45 +112,57 @@ std::optional<data::Manifest> read_kept(const data::DatasetPaths& paths) {
 
 }  // namespace
 
-json describe_tokenizer(const std::optional<data::Manifest>& dataset) {
+json describe_tokenizer(const std::optional<data::DatasetManifest>& dataset) {
   if (!dataset) return nullptr;
-  return {{"kind", dataset->tokenizer},
-          {"vocabulary", dataset->vocabulary},
-          {"model_hash", dataset->model_hash}};
+  json known{{"kind", dataset->tokenizer},
+             {"vocabulary", dataset->vocabulary},
+             {"model_hash", dataset->model_hash}};
+  if (dataset->tokenizer == data::kTokenizerJson) known["end_of_text"] = dataset->end_of_text;
+  return known;
 }
 
-json describe_data(const data::Dataset& dataset) {
-  return {{"train", to_json(identity_of(dataset, "train"))},
-          {"val", to_json(identity_of(dataset, "val"))}};
+json describe_tokenizer(const data::Sources& sources) {
+  const data::Source* source = data::described(sources);
+  return describe_tokenizer(source == nullptr ? std::nullopt : source->dataset.manifest);
 }
 
-void expect_data_of(const CheckpointReader& checkpoint, const data::Dataset& dataset,
-                    const std::string& prefix, bool may_differ) {
+json describe_data(const data::Sources& sources) {
+  if (sources.size() == 1) return describe_splits(sources.front().dataset);
+  json list = json::array();
+  for (const data::Source& source : sources) {
+    list.push_back(describe_splits(source.dataset));
+    list.back()["weight"] = source.name.weight;
+  }
+  return {{"sources", std::move(list)}};
+}
+
+void expect_data_of(const CheckpointReader& checkpoint, const data::Sources& sources,
+                    bool may_differ) {
   const std::string path = (checkpoint.folder() / io::kManifestName).string();
   const json& tokenizer = checkpoint.manifest().tokenizer;
-  const json present = describe_tokenizer(dataset.manifest);
+  const json present = describe_tokenizer(sources);
   const bool comparable = tokenizer.is_object() && present.is_object();
   expect(!comparable || tokenizer == present,
-         "{}: the data changed: made with tokenizer {}, data.path = {} has {}: use data prepared "
-         "with that tokenizer",
-         path, tokenizer.dump(), prefix, present.dump());
+         "{}: the data changed: made with tokenizer {}, {} has {}: use data prepared with that "
+         "tokenizer",
+         path, tokenizer.dump(), names_of(sources), present.dump());
   if (may_differ) return;
-  for (const char* split : {"train", "val"}) {
-    const std::string changed = difference(checkpoint.manifest().data, dataset, split);
-    expect(changed.empty(),
-           "{}: the data changed: {}_{}.bin {}: put the data set that the run was trained on back "
-           "or name it with --set data.path=PREFIX; --new-data goes on with this one",
-           path, prefix, split, changed);
-  }
+  const std::string changed = difference(checkpoint.manifest().data, sources);
+  expect(
+      changed.empty(),
+      "{}: the data changed: {}: put the data that the run was trained on back or name them with "
+      "--set {}; --new-data goes on with these",
+      path, changed, sources.size() == 1 ? "data.path=PREFIX" : "data.sources=LIST");
 }
 
-KeptTokenizer::KeptTokenizer(const std::string& prefix,
-                             const std::optional<data::Manifest>& dataset,
-                             const std::filesystem::path& out, bool continues)
-    : target_(out / kTokenizerPrefix), manifest_(dataset) {
-  if (!manifest_) return;
-  const data::DatasetPaths source(prefix);
-  const std::optional<data::Manifest> kept = continues ? read_kept(target_) : std::nullopt;
+KeptTokenizer::KeptTokenizer(const data::Sources& sources, const std::filesystem::path& out,
+                             bool continues)
+    : target_(out / kTokenizerPrefix) {
+  const data::Source* described = data::described(sources);
+  if (described == nullptr) return;
+  manifest_ = described->dataset.manifest;
+  const data::DatasetPaths source = data::find_dataset(described->name.prefix);
+  const std::optional<data::DatasetManifest> kept = continues ? read_kept(target_) : std::nullopt;
   if (kept && !same_tokenizer(*kept, *manifest_))
     fail(
         "{}: describes another tokenizer than {}, which the run was trained with: the data "

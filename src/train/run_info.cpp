@@ -2,12 +2,13 @@
 #include "train/run_info.hpp"
 
 #include "base/error.hpp"
-#include "codelets/matrix/gemm_bf16.hpp"
+#include "codelets/matrix/onednn.hpp"
 #include "codelets/simd/isa.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
 #include "platform/topology.hpp"
 #include "rt/session.hpp"
+#include "shape/family_shape.hpp"
 #include "train/revision.hpp"
 
 namespace dos::train {
@@ -20,12 +21,11 @@ std::string program_version() {
   return kProgramVersion;
 }
 
-nlohmann::json describe_run(const TrainConfig& config, const models::ModelConfig& model,
-                            const std::string& scheduler, Index workers) {
+nlohmann::json describe_run(const Run& run, const std::string& scheduler, Index workers) {
   const platform::Topology topology = platform::read_topology();
   return {{"program", {{"version", program_version()}, {"revision", source_revision()}}},
-          {"configuration", to_json(config)},
-          {"model", to_json(model)},
+          {"configuration", to_json(run.config)},
+          {"model", to_json(run.model)},
           {"runtime", {{"scheduler", scheduler}, {"cpu_workers", workers}}},
           {"versions",
            {{"starpu", rt::Session::version()},
@@ -44,17 +44,61 @@ nlohmann::json describe_run(const TrainConfig& config, const models::ModelConfig
             {"memory_bytes", topology.memory_bytes}}}};
 }
 
-nlohmann::json to_json(const models::ModelConfig& model) {
-  return {{"architecture", model.architecture},
-          {"layers", model.layers},
-          {"width", model.width},
-          {"heads", model.heads},
-          {"context", model.context},
-          {"vocabulary", model.vocabulary}};
+nlohmann::json to_json(const shape::ModelConfig& model) {
+  nlohmann::json json{{"architecture", model.architecture},
+                      {"layers", model.layers},
+                      {"width", model.width},
+                      {"heads", model.heads},
+                      {"context", model.context},
+                      {"vocabulary", model.vocabulary}};
+  // Not of families that have none of their own: GPT-2's shape is as it always was.
+  if (model.kv_heads != 0) json["kv_heads"] = model.kv_heads;
+  if (model.ffn != 0) json["ffn"] = model.ffn;
+  const shape::ModelConfig usual;
+  if (model.head_dim != usual.head_dim) json["head_dim"] = model.head_dim;
+  if (model.rope_theta != usual.rope_theta) json["rope_theta"] = model.rope_theta;
+  if (model.rope_scaling != usual.rope_scaling)
+    json["rope_scaling"] = {{"factor", model.rope_scaling.factor},
+                            {"low_freq_factor", model.rope_scaling.low_freq_factor},
+                            {"high_freq_factor", model.rope_scaling.high_freq_factor},
+                            {"original_context", model.rope_scaling.original_context}};
+  if (model.norm_epsilon != usual.norm_epsilon) json["norm_epsilon"] = model.norm_epsilon;
+  if (model.window != usual.window) json["window"] = model.window;
+  if (model.tied_head) json["tied_head"] = true;
+  if (model.qkv_bias) json["qkv_bias"] = true;
+  if (model.qk_norm) json["qk_norm"] = true;
+  return json;
 }
 
-models::ModelConfig model_from_json(const nlohmann::json& json, const std::string& where) {
-  models::ModelConfig model;
+namespace {
+
+/// What a shape may leave out.
+void take_choices(const nlohmann::json& json, shape::ModelConfig& model) {
+  const auto take = [](const nlohmann::json& from, const char* key, auto& value) {
+    if (from.contains(key)) from.at(key).get_to(value);
+  };
+  take(json, "kv_heads", model.kv_heads);
+  take(json, "ffn", model.ffn);
+  take(json, "head_dim", model.head_dim);
+  take(json, "rope_theta", model.rope_theta);
+  if (json.contains("rope_scaling")) {
+    const nlohmann::json& scaling = json.at("rope_scaling");
+    scaling.at("factor").get_to(model.rope_scaling.factor);
+    scaling.at("low_freq_factor").get_to(model.rope_scaling.low_freq_factor);
+    scaling.at("high_freq_factor").get_to(model.rope_scaling.high_freq_factor);
+    scaling.at("original_context").get_to(model.rope_scaling.original_context);
+  }
+  take(json, "norm_epsilon", model.norm_epsilon);
+  take(json, "window", model.window);
+  take(json, "tied_head", model.tied_head);
+  take(json, "qkv_bias", model.qkv_bias);
+  take(json, "qk_norm", model.qk_norm);
+}
+
+}  // namespace
+
+shape::ModelConfig model_from_json(const nlohmann::json& json, const std::string& where) {
+  shape::ModelConfig model;
   try {
     json.at("architecture").get_to(model.architecture);
     json.at("layers").get_to(model.layers);
@@ -62,10 +106,15 @@ models::ModelConfig model_from_json(const nlohmann::json& json, const std::strin
     json.at("heads").get_to(model.heads);
     json.at("context").get_to(model.context);
     json.at("vocabulary").get_to(model.vocabulary);
+    take_choices(json, model);
   } catch (const nlohmann::json::exception& error) {
     fail("{}: the model's shape is damaged ({}): use another checkpoint", where, error.what());
   }
-  model.validate();
+  try {
+    shape::validate(model);
+  } catch (const Error& error) {
+    fail("{}: {}: use another checkpoint, or a newer program", where, error.what());
+  }
   return model;
 }
 

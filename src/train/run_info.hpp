@@ -5,8 +5,7 @@
 
 #include <string>
 
-#include "models/config.hpp"
-#include "train/config.hpp"
+#include "train/run.hpp"
 
 namespace dos::train {
 
@@ -17,12 +16,12 @@ std::string source_revision();
 std::string program_version();
 
 /// run.json: configuration, model, libraries with their versions, the machine, the source revision.
-nlohmann::json describe_run(const TrainConfig& config, const models::ModelConfig& model,
-                            const std::string& scheduler, Index workers);
+nlohmann::json describe_run(const Run& run, const std::string& scheduler, Index workers);
 
 /// The model's shape as checkpoints record it.
-nlohmann::json to_json(const models::ModelConfig& model);
-/// Throws Error when a field is missing or of the wrong type; `where` names the file.
-models::ModelConfig model_from_json(const nlohmann::json& json, const std::string& where);
+nlohmann::json to_json(const shape::ModelConfig& model);
+/// Throws Error, starting with the file `where`, when a field is missing or of the wrong type, the
+/// family is unknown, or the sizes make no model of it.
+shape::ModelConfig model_from_json(const nlohmann::json& json, const std::string& where);
 
 }  // namespace dos::train

@@ -9,11 +9,10 @@ namespace dos::train {
 namespace {
 
 std::unique_ptr<rt::Handle> make_scalar(rt::Session& session, std::string name) {
-  return std::make_unique<rt::Handle>(session,
-                                      rt::HandleSpec{.name = std::move(name),
-                                                     .type = DType::kF64,
-                                                     .count = 1,
-                                                     .category = rt::MemoryCategory::kData});
+  return std::make_unique<rt::Handle>(session, rt::HandleSpec{.name = std::move(name),
+                                                              .type = DType::kF64,
+                                                              .count = 1,
+                                                              .category = MemoryCategory::kData});
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 #include "base/json.hpp"
 #include "base/log.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
-#include "models/registry.hpp"
+#include "models/family.hpp"
 #include "nn/initialise.hpp"
+#include "ranks/agreed_error.hpp"
 #include "sched_starpu/policies.hpp"
 #include "train/diagnosis.hpp"
-#include "train/fit.hpp"
-#include "train/handshake.hpp"
+#include "train/initial_weights.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
@@ -30,11 +30,6 @@ std::optional<StepMetrics::Flush> flush_of(Index step) {
 /// The step number under which tasks that belong to no step are recorded.
 constexpr Index kNoStep = 0;
 
-tensor::Layout make_layout(const TrainConfig& config, const models::ModelConfig& model) {
-  return optim::cut_into_subgroups(models::find_architecture(model.architecture).parameters(model),
-                                   config.sched.subgroup_params, config.decay_groups());
-}
-
 /// What a rank whose data are bad gives for the signal that asks to stop.
 constexpr Index kBadData = -1;
 
@@ -44,25 +39,25 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
     : session_(session),
       inputs_(std::move(inputs)),
       submitter_(session),
-      parameters_(session, make_layout(inputs_.config, inputs_.model),
-                  inputs_.config.parameter_types(), inputs_.share.placement()),
-      optimizer_(session, parameters_, inputs_.config.optimizer()),
-      results_(session, inputs_.config.train.run_ahead),
-      model_(models::find_architecture(inputs_.model.architecture)
-                 .build(session, parameters_, inputs_.model,
-                        inputs_.config.run_shape(lane_workers(session)))),
-      feed_(std::move(inputs_.dataset), inputs_.model, inputs_.config, inputs_.share),
-      learning_rate_(inputs_.config.learning_rate()),
-      store_(inputs_.out, inputs_.config.train.keep),
-      progress_(inputs_.config.train.steps, inputs_.config.train.log_every,
-                inputs_.quiet || inputs_.share.rank != 0) {
+      parameters_(session, inputs_.run.layout, inputs_.run.config.parameter_types(),
+                  inputs_.run.share.ownership()),
+      optimizer_(optim::make_optimizer(session, parameters_, inputs_.run.config.optimizer())),
+      results_(session, inputs_.run.config.train.run_ahead),
+      model_(
+          std::make_unique<models::Decoder>(session, parameters_, inputs_.run.model,
+                                            inputs_.run.config.run_shape(session.lane_workers()))),
+      feed_(inputs_.sources, inputs_.run),
+      learning_rate_(inputs_.run.config.learning_rate()),
+      store_(inputs_.out, inputs_.run.config.train.keep),
+      progress_(inputs_.run.config.train.steps, inputs_.run.config.train.log_every,
+                inputs_.quiet || inputs_.run.share.rank != 0) {
   submitter_.set_releases(inputs_.releases_activations);
   if (inputs_.exchange == nullptr) return;
-  sharding_ = std::make_unique<Sharding>(submitter_, parameters_, *inputs_.exchange, inputs_.share,
-                                         inputs_.message_node);
-  notes_ = std::make_unique<dist::StepNotes>(*inputs_.exchange);
+  sharding_ = std::make_unique<ranks::Sharding>(submitter_, parameters_, *inputs_.exchange,
+                                                inputs_.run.share, inputs_.message_node);
+  notes_ = std::make_unique<ranks::StepNotes>(*inputs_.exchange);
   model_->set_listener(sharding_.get());
-  optimizer_.set_ranks(sharding_->optimizer_ranks());
+  optimizer_->set_listener(sharding_.get());
 }
 
 Trainer::~Trainer() {
@@ -76,22 +71,32 @@ void Trainer::expect_all_ranks() const {
 void Trainer::start_fresh() {
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
   nn::submit_initialisation(submitter_, parameters_,
-                            static_cast<std::uint64_t>(inputs_.config.train.seed));
+                            static_cast<std::uint64_t>(inputs_.run.config.train.seed));
   if (sharding_) sharding_->publish();
   submitter_.profile().take(kNoStep);
   feed_.start(0, 0);
 }
 
-void Trainer::resume(const CheckpointReader& checkpoint) {
-  const io::Manifest& manifest = checkpoint.manifest();
-  io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.model));
-  expect_same_seed(checkpoint);
-  checkpoint.load_parameters(parameters_);
-  checkpoint.load_optimizer(parameters_, optimizer_);
+void Trainer::start_from(const hf::ModelWeights& weights) {
+  load_weights(weights, parameters_);
+  submit_given_values();
+  feed_.start(0, 0);
+}
+
+void Trainer::submit_given_values() {
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
   nn::submit_working_parameters(submitter_, parameters_);
   if (sharding_) sharding_->publish();
   submitter_.profile().take(kNoStep);
+}
+
+void Trainer::resume(const CheckpointReader& checkpoint) {
+  const io::CheckpointManifest& manifest = checkpoint.manifest();
+  io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.run.model));
+  expect_same_seed(checkpoint);
+  checkpoint.load_parameters(parameters_);
+  checkpoint.load_optimizer(parameters_, *optimizer_);
+  submit_given_values();
   start_step_ = manifest.step;
   feed_.start(start_step_, manifest.samples_consumed);
   // A checkpoint of another run leaves this one without a last and a best of its own.
@@ -101,21 +106,21 @@ void Trainer::resume(const CheckpointReader& checkpoint) {
 }
 
 void Trainer::expect_same_seed(const CheckpointReader& checkpoint) const {
-  const io::Manifest& manifest = checkpoint.manifest();
-  const Index seed = inputs_.config.train.seed;
+  const io::CheckpointManifest& manifest = checkpoint.manifest();
+  const Index seed = inputs_.run.config.train.seed;
   expect(manifest.seed == static_cast<std::uint64_t>(seed),
          "{}: made with train.seed = {}, this run has {}: it orders the data, leave it as it was",
          (checkpoint.folder() / io::kManifestName).string(), manifest.seed, seed);
 }
 
 TrainResult Trainer::run() {
-  const TrainConfig::Train& train = inputs_.config.train;
+  const config::TrainConfig::Train& train = inputs_.run.config.train;
   if (writes()) metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_);
   const auto every = [](Index step, Index interval) {
     return interval != 0 && step % interval == 0;
   };
   Index step = start_step_;
-  while (step < inputs_.config.last_step() && !stops()) {
+  while (step < inputs_.run.config.last_step() && !stops()) {
     if (std::ssize(in_flight_) == train.run_ahead) {
       finish_oldest();
       if (stops()) break;
@@ -135,7 +140,7 @@ TrainResult Trainer::run() {
   if (saved_step_ != step) save(step, false);
   result_.step = step;
   // One that came after the last step stopped nothing.
-  if (step < inputs_.config.last_step())
+  if (step < inputs_.run.config.last_step())
     result_.stopped_by =
         stop_signal_name(notes_ ? static_cast<int>(agreed_signal_) : stop_signal());
   return result_;
@@ -154,18 +159,18 @@ std::string Trainer::data_fault() const {
 void Trainer::end_if_bad_data(Index step, const std::string& fault) {
   std::string found = fault;
   if (inputs_.exchange != nullptr)
-    for (const std::string& text : dist::gather_texts(*inputs_.exchange, fault))
+    for (const std::string& text : ranks::gather_texts(*inputs_.exchange, fault))
       if (found.empty()) found = text;
   if (found.empty()) return;
   if (saved_step_ != step) save(step, false);
   const std::string message =
       fmt::format("{}; training stopped, the checkpoint of step {} is intact", found, step);
-  if (inputs_.exchange != nullptr) throw AgreedError(message);
+  if (inputs_.exchange != nullptr) throw ranks::AgreedError(message);
   fail("{}", message);
 }
 
 void Trainer::submit_gradients(Index step, const DataFeed::MicroBatches& batches) {
-  const Index tokens = feed_.shape().samples_per_step() * inputs_.model.context;
+  const Index tokens = feed_.shape().samples_per_step() * inputs_.run.model.context;
   const rt::TaskTag tag = submitter_.tag();
   for (Index i = 0; i < std::ssize(batches); ++i) {
     submitter_.set_tag({tag.phase, tag.step, i});
@@ -183,8 +188,8 @@ void Trainer::submit_mean_loss(Index tokens, const rt::Handle& mean, const char*
   if (sharding_)
     sharding_->submit_mean_loss(model_->losses(), tokens, mean, label);
   else
-    codelets::submit_mean_loss(submitter_, model_->losses(), tokens, mean,
-                               {.priority = 0, .label = label});
+    codelets::submit<codelets::MeanLoss>(submitter_, {.mean = mean, .lanes = model_->losses()},
+                                         {tokens}, {.priority = 0, .label = label});
 }
 
 void Trainer::submit_step(Index step) {
@@ -197,7 +202,7 @@ void Trainer::submit_step(Index step) {
   }
   submitter_.set_tag({rt::Phase::kReduce, step});
   submit_gradients(step, batches);
-  optimizer_.submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
+  optimizer_->submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
   in_flight_.push_back(step);
 }
 
@@ -214,12 +219,12 @@ void Trainer::finish_oldest() {
   StepMetrics metrics;
   clock_.measure(records, metrics);
   const double tokens =
-      static_cast<double>(feed_.shape().samples_per_step() * inputs_.model.context);
+      static_cast<double>(feed_.shape().samples_per_step() * inputs_.run.model.context);
   metrics.step = step;
   metrics.loss = read_scalar(results_.loss(step));
   metrics.grad_norm = read_scalar(results_.norm(step));
   metrics.lr = learning_rate_.at(step);
-  metrics.tokens = feed_.samples_after(step) * inputs_.model.context;
+  metrics.tokens = feed_.samples_after(step) * inputs_.run.model.context;
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
   metrics.flush = flush_of(step - start_step_);
   if (notes_) take_notes(step);
@@ -237,7 +242,7 @@ void Trainer::finish_oldest() {
 void Trainer::take_notes(Index step) {
   std::vector<double> busy_ms;
   // The same decision at the same place of every rank's loop: all have the same notes.
-  for (const dist::StepNote& note : notes_->take()) {
+  for (const ranks::StepNote& note : notes_->take()) {
     if (agreed_signal_ == 0) agreed_signal_ = note.signal;
     busy_ms.push_back(note.busy_ms);
   }
@@ -248,7 +253,8 @@ void Trainer::take_notes(Index step) {
 void Trainer::warn_of_obstacle(Index step) {
   // The second step is the first that is planned, but a device may have shown no rate by then.
   constexpr Index kPlannedSteps = 3;
-  const bool is_planned = step - start_step_ >= kPlannedSteps || step == inputs_.config.last_step();
+  const bool is_planned =
+      step - start_step_ >= kPlannedSteps || step == inputs_.run.config.last_step();
   if (has_warned_ || !is_planned || !writes()) return;
   const std::string obstacle = sched_starpu::obstacle();
   if (obstacle.empty()) return;
@@ -262,7 +268,7 @@ void Trainer::drain() {
 
 void Trainer::submit_validation(const DataFeed::MicroBatches& batches) {
   for (const auto& batch : batches) model_->evaluate(submitter_, batch);
-  submit_mean_loss(feed_.validation_shape().samples_per_step() * inputs_.model.context,
+  submit_mean_loss(feed_.validation_shape().samples_per_step() * inputs_.run.model.context,
                    results_.validation_loss(), "validation loss");
 }
 
@@ -301,17 +307,17 @@ void Trainer::save(Index step, bool best) {
   // The last step's update can leave what no later step would find.
   if (first_bad_parameter(parameters_, inputs_.exchange))
     fail_divergence(step, "a parameter", [] {});
-  io::Manifest manifest;
+  io::CheckpointManifest manifest;
   manifest.step = step;
-  manifest.seed = static_cast<std::uint64_t>(inputs_.config.train.seed);
+  manifest.seed = static_cast<std::uint64_t>(inputs_.run.config.train.seed);
   manifest.samples_consumed = feed_.samples_after(step);
   manifest.best_validation_loss = result_.best_validation_loss;
-  manifest.configuration = to_json(inputs_.config);
+  manifest.configuration = to_json(inputs_.run.config);
   manifest.tokenizer = inputs_.tokenizer;
   manifest.data = inputs_.data;
-  manifest.architecture = to_json(inputs_.model);
-  const CheckpointContents contents{parameters_, optimizer_, inputs_.exchange,
-                                    inputs_.share.owners};
+  manifest.architecture = to_json(inputs_.run.model);
+  const CheckpointContents contents{parameters_, *optimizer_, inputs_.exchange,
+                                    inputs_.run.share.owners};
   if (writes())
     save_checkpoint(store_, std::move(manifest), contents, best);
   else
@@ -331,7 +337,7 @@ void Trainer::fail_divergence(Index step, const char* what, const std::function<
       saved_step_ < 0 ? std::string("no checkpoint was written yet")
                       : fmt::format("the checkpoint of step {} is intact", saved_step_));
   // Loss, norm and place are the same on all ranks.
-  if (inputs_.exchange != nullptr) throw AgreedError(message);
+  if (inputs_.exchange != nullptr) throw ranks::AgreedError(message);
   fail("{}", message);
 }
 

@@ -12,22 +12,23 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.hpp"
+#include "data/sources.hpp"
 #include "data/verification.hpp"
-#include "dist/gather.hpp"
-#include "dist/straggler.hpp"
+#include "hf/model_weights.hpp"
 #include "io/checkpoint_directory.hpp"
-#include "models/model.hpp"
+#include "models/decoder.hpp"
 #include "optim/optimizer.hpp"
+#include "ranks/gather.hpp"
+#include "ranks/sharding.hpp"
+#include "ranks/straggler.hpp"
 #include "rt/submitter.hpp"
 #include "tensor/parameter_set.hpp"
 #include "trace/recorder.hpp"
 #include "train/checkpoint.hpp"
-#include "train/config.hpp"
 #include "train/data_feed.hpp"
 #include "train/metrics.hpp"
-#include "train/progress.hpp"
-#include "train/sharding.hpp"
+#include "train/progress_line.hpp"
+#include "train/run.hpp"
 #include "train/step_results.hpp"
 #include "train/stop_signal.hpp"
 
@@ -44,18 +45,16 @@ struct TrainResult {
 
 /// What the trainer is made of; everything is decided and checked before.
 struct TrainerInputs {
-  TrainConfig config;
-  models::ModelConfig model;
+  Run run;
   std::filesystem::path out;
-  data::Dataset dataset;
+  data::Sources sources;
   nlohmann::json tokenizer;                          ///< of the data set, for `generate`
   nlohmann::json data{};                             ///< what the data set is known by
   const data::Verification* verification = nullptr;  ///< reads the data meanwhile; may be null
   bool quiet = false;
-  RankShare share{};                   ///< of a run on several ranks
-  dist::Exchange* exchange = nullptr;  ///< between them; null for one rank
-  int message_node = rt::kHostNode;    ///< Sharding's node
-  bool releases_activations = true;    ///< on devices, for updates
+  ranks::Exchange* exchange = nullptr;  ///< between them; null for one rank
+  int message_node = rt::kHostNode;     ///< Sharding's node
+  bool releases_activations = true;     ///< on devices, for updates
 };
 
 /// Trains a model: submits steps as a task graph, at most train.run_ahead of them before the oldest
@@ -70,6 +69,8 @@ class Trainer {
 
   /// Random parameters, step 0.
   void start_fresh();
+  /// The parameters of a folder, step 0. Throws Error when one is not finite.
+  void start_from(const hf::ModelWeights& weights);
   /// Parameters, moments, step and place in the data of a checkpoint. Throws Error when it is of
   /// another model or seed, or damaged.
   void resume(const CheckpointReader& checkpoint);
@@ -83,7 +84,7 @@ class Trainer {
   TrainResult run();
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
-  [[nodiscard]] const optim::Optimizer& optimizer() const { return optimizer_; }
+  [[nodiscard]] const optim::Optimizer& optimizer() const { return *optimizer_; }
 
   /// Tells the recorder where steps begin and end, and what the submitting thread does. It must
   /// outlive run().
@@ -97,6 +98,8 @@ class Trainer {
  private:
   void expect_same_seed(const CheckpointReader& checkpoint) const;
   void submit_step(Index step);
+  /// Submits what makes of given values the parameters that all ranks compute with.
+  void submit_given_values();
   void submit_gradients(Index step, const DataFeed::MicroBatches& batches);
   void submit_mean_loss(Index tokens, const rt::Handle& mean, const char* label);
   std::vector<rt::TaskRecord> take_records(Index step);
@@ -109,7 +112,7 @@ class Trainer {
   [[nodiscard]] std::string data_fault() const;
   /// Ends the run, with a checkpoint of `step`, if `fault` or that of another rank is not "".
   void end_if_bad_data(Index step, const std::string& fault);
-  [[nodiscard]] bool writes() const { return inputs_.share.rank == 0; }
+  [[nodiscard]] bool writes() const { return inputs_.run.share.rank == 0; }
   /// Throws Error when a rank was lost: nothing that was made since may be kept.
   void expect_all_ranks() const;
   void drain();
@@ -124,12 +127,12 @@ class Trainer {
   TrainerInputs inputs_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
-  optim::Optimizer optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   StepResults results_;
-  std::unique_ptr<models::Model> model_;
-  std::unique_ptr<Sharding> sharding_;  ///< of several ranks
-  std::unique_ptr<dist::StepNotes> notes_;
-  dist::StragglerWatch straggler_;
+  std::unique_ptr<models::Decoder> model_;
+  std::unique_ptr<ranks::Sharding> sharding_;  ///< of several ranks
+  std::unique_ptr<ranks::StepNotes> notes_;
+  ranks::StragglerWatch straggler_;
   double busy_ms_ = 0;       ///< within which tasks of the last finished step ran
   Index agreed_signal_ = 0;  ///< that stops all ranks
   bool has_warned_ = false;  ///< of the policy's obstacle
@@ -137,7 +140,7 @@ class Trainer {
   optim::LearningRate learning_rate_;
   io::CheckpointStore store_;
   std::optional<MetricsFile> metrics_;
-  Progress progress_;
+  ProgressLine progress_;
   StepClock clock_;
   std::function<void(Index, std::span<const rt::TaskRecord>)> record_sink_;
   trace::Recorder* recorder_ = nullptr;

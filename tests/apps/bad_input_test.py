@@ -119,7 +119,7 @@ class BadConfiguration(AppTest):
     def test_unknown_options_are_the_parser_s(self):
         # Every program: one line that names what it cannot read.
         needed = {"generate": "run", "prepare_data": "--tokenizer bytes --output d corpus.txt", "train_gpt": "",
-                  "plan": "", "calibrate": "", "report": "trace"}
+                  "plan": "", "calibrate": "", "report": "trace", "export": "run folder"}
         for name, words in needed.items():
             for wrong in ("--nonsense=3", "--nonsense"):
                 result = program(name, *words.split(), wrong, cwd=self.folder)

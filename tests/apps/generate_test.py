@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program generate: text from a checkpoint and a prompt."""
 
+import os
 import shutil
 import subprocess
 import unittest
+from pathlib import Path
 
 from harness import APPS, AppTest, environment, program
 
@@ -41,6 +43,13 @@ class Generate(AppTest):
         text = self.text("--prompt", "to be", run=self.out)
         self.assertTrue(text.startswith("to be"))
 
+    def test_a_model_of_the_llama_family(self):
+        self.trained(keys={"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 40,
+                           "model.window": 6, "model.qk_norm": "on", "model.tied_head": "on",
+                           "train.validate_every": 0})
+        text = self.text("--prompt", "to be", run=self.out)
+        self.assertTrue(text.startswith("to be"))
+
     def test_a_seed_names_a_text(self):
         texts = [self.text("--prompt", "that", "--seed", seed) for seed in (1, 1, 2)]
         self.assertEqual(texts[0], texts[1])
@@ -51,6 +60,31 @@ class Generate(AppTest):
         self.assertEqual(*texts)
         self.assertEqual(self.text("--top-k", 1), texts[0])
         self.assertEqual(self.text("--top-p", 1e-9), texts[0])
+
+    def test_a_prompt_from_a_file(self):
+        path = self.folder / "prompt.txt"
+        path.write_text("to be\n", encoding="utf-8")
+        self.assertEqual(self.text("--prompt-file", path), self.text("--prompt", "to be\n"))
+        path.write_text("")
+        self.expect_refused(self.generate("--prompt-file", path), "prompt.txt: is empty")
+        self.expect_refused(self.generate("--prompt-file", path, "--prompt", "x"), "excludes")
+        self.expect_refused(self.generate("--prompt-file", self.folder / "none"), "none: cannot open")
+
+    def test_repetition_is_penalised(self):
+        arguments = ("--prompt", "to be", "--temperature", 0, "--tokens", 60)
+        with_it = self.text(*arguments, "--repetition-penalty", 1000)[len("to be"):]
+        without = self.text(*arguments)[len("to be"):]
+        self.assertGreater(len(set(with_it)) / len(with_it), len(set(without)) / len(without))
+
+    def test_speed(self):
+        result = self.generate("--tokens", 20, "--speed")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"^generate: \d+ tokens in [0-9.]+ s, [0-9.]+ tokens/s\n$")
+
+    def test_another_tokenizer_is_refused(self):
+        self.expect_refused(self.generate("--tokenizer", Path(os.environ["DOS_SOURCE_DIR"]) /
+                                          "tests/reference/tokenizers/gpt2.json"),
+                            "gpt2.json: another tokenizer than the one that the model was trained with")
 
     def test_workers_and_scheduler_do_not_matter(self):
         self.assertEqual(self.text("--seed", 3),
@@ -114,6 +148,7 @@ class Generate(AppTest):
                 (("--temperature", "nan"), ("--temperature",)),
                 (("--top-k", -1), ("--top-k must not be negative",)),
                 (("--top-p", 0), ("--top-p must lie in (0, 1], got 0",)),
+                (("--repetition-penalty", 0), ("--repetition-penalty must be positive",)),
                 (("--top-p", 1.5), ("--top-p must lie in (0, 1], got 1.5",)),
                 (("--checkpoint", 17), ("no checkpoint of step 17", "steps there: 300")),
                 (("--data", "nowhere"), ("nowhere.json",))):

@@ -155,7 +155,7 @@ class Plan(unittest.TestCase):
         self.expect_error(("--machine", "cpu-2core", "--ranks", "2", "--ranks-per-node", "1",
                            "--model", "tiny"), "has no network.bandwidth")
         self.expect_error((*H100, "--model", "llama-7b", "--set", "sched.subgroup_params=1"),
-                          "sched.subgroup_params = 1: makes ", "at most 100000", "use at least 14875")
+                          "sched.subgroup_params = 1 cuts 5.95e+09 parameters", "more than 200000", "raise it above 2.97e+04")
         for option, value in (("--micro-batch", "9" * 22), ("--ranks", "9" * 20), ("--micro-batch", "0"),
                               ("--ranks", "1000001"), ("--ranks-per-node", "0")):
             self.expect_error((*H100[:2], "--model", "llama-7b", option, value), f"{option} ", ": must be ")

@@ -78,9 +78,21 @@ class Ranks(AppTest):
                 self.run_ranks(ranks, "--resume", out=out,
                                keys=KEYS | {"train.batch": batch, "train.lanes": batch}))
             for line, expected in zip(self.metrics(out), self.metrics(straight)):
-                # 4 parts in two orders a step (tests/train/sharding_test.cpp), seen after 8 steps.
+                # 4 parts in two orders a step (tests/ranks/sharding_test.cpp), seen after 8 steps.
                 name = "loss" if "loss" in line else "val_loss"
                 self.assertAlmostEqual(line[name], expected[name], delta=4 * 4 * 8 * 2**-23)
+
+    def test_levels_agree_where_the_head_is_not_the_token_table(self):
+        # Heads that share keys and values; two lanes, so that gradients are added to.
+        keys = KEYS | {"model.preset": "llama-tiny", "model.heads": 4, "model.kv_heads": 2,
+                       "model.ffn": 24}
+        first = None
+        for zero in (1, 2, 3):
+            out = self.folder / f"zero{zero}"
+            self.expect_success(self.run_ranks(2, keys=keys | {"dist.zero": zero}, out=out))
+            first = first or out
+            self.assertEqual(self.losses(out), self.losses(first))
+            self.expect_same_state(first, out)
 
     def test_only_rank_0_prints_and_writes(self):
         result = self.run_ranks(2)

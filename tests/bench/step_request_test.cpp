@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "message_of.hpp"
 
 namespace dos::bench {
 namespace {
@@ -23,12 +24,7 @@ StepRequest request() {
 }
 
 std::string error_of(const StepRequest& request) {
-  try {
-    prepared(request);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::message_of<Error>([&] { prepared(request); });
 }
 
 TEST(PrepareStep, IsTheStepOfOneRank) {
@@ -60,7 +56,7 @@ TEST(PrepareStep, MemoryForStatesComesOnTopOfTheModel) {
 TEST(PrepareStep, NamesWhatIsWrong) {
   StepRequest wrong = request();
   wrong.model = "llama-8b";
-  EXPECT_THAT(error_of(wrong), HasSubstr("--model llama-8b: not known (did you mean 'llama-"));
+  EXPECT_THAT(error_of(wrong), HasSubstr("unknown --model 'llama-8b' (did you mean 'llama-"));
   wrong = request();
   wrong.ranks = 2;
   EXPECT_THAT(error_of(wrong), HasSubstr("--ranks 2"));
@@ -74,12 +70,12 @@ TEST(PrepareStep, NamesWhatIsWrong) {
 
 TEST(StepExchange, CarriesTaskAndResult) {
   const StepTask task = prepared(request()).task;
-  EXPECT_EQ(to_json(step_task_of(to_json(task))), to_json(task));
-  const StepResult result =
-      step_result_of(to_json({.seconds = {1, 2}, .link_bytes = 3, .plan = "p", .obstacle = ""}));
+  EXPECT_EQ(write_message(read_message<StepTask>(write_message(task))), write_message(task));
+  const StepResult result = read_message<StepResult>(
+      write_message(StepResult{.seconds = {1, 2}, .link_bytes = 3, .plan = "p", .obstacle = ""}));
   EXPECT_EQ(result.seconds, (std::vector<double>{1, 2}));
   EXPECT_EQ(result.link_bytes, 3);
-  EXPECT_THROW(step_result_of(R"({"error": "no GPU"})"), Error);
+  EXPECT_THROW(read_message<StepResult>(R"({"error": "no GPU"})"), Error);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
-#include "calibration/report.hpp"
+#include "calibration/calibration_report.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::calibration {

@@ -23,7 +23,6 @@ function(graph_project name)
   file(WRITE ${root}/src/sched/plan.hpp "#include \"base/types.hpp\"\n#include \"perfmodels/rates.hpp\"\n")
   file(WRITE ${root}/src/rt/session.cpp "#include <starpu.h>\n#include \"platform/topology.hpp\"\n")
   file(WRITE ${root}/src/platform/mpi.cpp "#include <mpi.h>\n#include <hwloc.h>\n")
-  file(WRITE ${root}/codelets/gelu/gelu_codelet.cpp "#include <starpu.h>\n")
   file(WRITE ${root}/codelets/gelu/gelu_cuda.cu "#include <cuda_runtime.h>\n")
 endfunction()
 
@@ -76,7 +75,9 @@ expect_include_stops(forbidden_starpu_part src/sched/plan.cpp "#include <starpu_
                      "src/sched/plan.cpp: <starpu_scheduler.h> belongs to rt")
 expect_include_stops(forbidden_starpu_in_kernel codelets/gelu/gelu_cpu.cpp "#include <starpu.h>"
                      "codelets/gelu/gelu_cpu.cpp: <starpu.h> belongs to rt")
-expect_include_stops(forbidden_cuda codelets/gelu/gelu_codelet.cpp "#include <cuda_runtime.h>"
-                     "codelets/gelu/gelu_codelet.cpp: <cuda_runtime.h> belongs to platform")
+expect_include_stops(forbidden_starpu_in_description codelets/gelu/gelu_codelet.hpp "#include <starpu.h>"
+                     "codelets/gelu/gelu_codelet.hpp: <starpu.h> belongs to rt")
+expect_include_stops(forbidden_cuda codelets/gelu/gelu_codelet.hpp "#include <cuda_runtime.h>"
+                     "codelets/gelu/gelu_codelet.hpp: <cuda_runtime.h> belongs to platform")
 expect_include_stops(forbidden_mpi src/rt/session.cpp "#include <mpi.h>"
                      "src/rt/session.cpp: <mpi.h> belongs to platform")

@@ -48,6 +48,45 @@ class OneJsonReader(Checks):
         self.expect_fault("one_json_reader.py", "apps/b.cpp:2: parses JSON without bounds")
 
 
+class NamedBuffers(Checks):
+    def test_indices(self):
+        self.write("codelets/a/a_codelet.hpp", CPP + "a_cpu(task.x.data());\nkernel.add_buffer(i);\n")
+        self.write("src/rt/codelet.cpp", CPP + "auto* x = buffers[0];\n")
+        self.expect_clean("named_buffers.py")
+        for access in ("buffers[0]", "STARPU_TASK_INTERFACES[ 3 ]", "STARPU_VECTOR_GET_PTR(descr[1])",
+                       "task.pointer<const T>(2)", "kernel.add_buffer(4)", "task.count(0)"):
+            self.write("codelets/b/b_codelet.hpp", CPP + f"use({access});\n")
+            self.expect_fault("named_buffers.py", "codelets/b/b_codelet.hpp:2: a buffer by its index")
+
+
+class DocsCode(Checks):
+    PAGE = "docs/adding/codelet.md"
+
+    def setUp(self):
+        super().setUp()
+        self.write("codelets/a.hpp", CPP + "struct A {\n  int a;\n  int b;\n};\n")
+        self.write("docs/adding/model.md", "# No code\n")
+
+    def show(self, before, code):
+        self.write(self.PAGE, f"# A\n\n{before}\n\n```cpp\n{code}```\n")
+
+    def test_what_stands_in_the_file(self):
+        self.show("The struct, in `codelets/a.hpp`:", "struct A {\n  // ...\n  int b;\n};\n")
+        self.expect_clean("docs_code.py")
+        self.show("The member, in `codelets/a.hpp`:", "int a;\nint b;\n")
+        self.expect_clean("docs_code.py")
+
+    def test_what_does_not(self):
+        self.show("In `codelets/a.hpp`:", "struct A {\n  int b;\n")
+        self.expect_fault("docs_code.py", "not in codelets/a.hpp as it is shown: the lines from 'struct A {'")
+
+    def test_no_file(self):
+        self.show("In `codelets/b.hpp`:", "int a;\n")
+        self.expect_fault("docs_code.py", "'codelets/b.hpp' does not exist")
+        self.show("Without a name:", "int a;\n")
+        self.expect_fault("docs_code.py", "no line that ends with `path`: before the block 'int a;'")
+
+
 class FileHeader(Checks):
     def setUp(self):
         super().setUp()

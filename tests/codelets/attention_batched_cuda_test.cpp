@@ -11,10 +11,26 @@ using namespace codelets;
 
 // Rows of a pack, of a warp's packs, one more and one less; heads that fill packs and heads that do
 // not, of up to twice what the tiled kernels take.
-constexpr AttentionShape kShapes[] = {
-    {0, 4, 1, 4},    {1, 0, 2, 4},    {1, 1, 1, 1},   {3, 1, 2, 160},  {2, 3, 2, 5},
-    {1, 7, 3, 256},  {1, 8, 1, 16},   {3, 17, 2, 33}, {1, 64, 2, 129}, {2, 65, 2, 80},
-    {1, 97, 1, 255}, {1, 128, 1, 96}, {1, 256, 1, 8}, {1, 257, 2, 16}, {1, 530, 1, 24}};
+constexpr AttentionShape kShapes[] = {{0, 4, 1, 4},
+                                      {1, 0, 2, 4},
+                                      {1, 1, 1, 1},
+                                      {3, 1, 2, 160},
+                                      {2, 3, 2, 5},
+                                      {1, 7, 3, 256},
+                                      {1, 8, 1, 16},
+                                      {3, 17, 2, 33},
+                                      {1, 64, 2, 129},
+                                      {2, 65, 2, 80},
+                                      {1, 97, 1, 255},
+                                      {1, 128, 1, 96},
+                                      {1, 256, 1, 8},
+                                      {1, 257, 2, 16},
+                                      {1, 530, 1, 24},
+                                      // Shared keys and values; windows.
+                                      {2, 33, 4, 160, 2},
+                                      {1, 70, 6, 20, 2, 9},
+                                      {1, 130, 3, 256, 1, 64},
+                                      {1, 40, 2, 16, 0, 1}};
 
 TEST_F(CudaKernel, BatchedAttentionMatchesTheReference) {
   for (const AttentionShape& s : kShapes)
@@ -23,16 +39,16 @@ TEST_F(CudaKernel, BatchedAttentionMatchesTheReference) {
 }
 
 TEST_F(CudaKernel, BatchedAttentionGoesOnWithRoomForFewHeads) {
-  const AttentionShape s{2, 37, 5, 20};
-  for (const DType type : kElementTypes)
-    for (const Index heads : {1, 2, 3}) {
-      SCOPED_TRACE(heads);
-      const AttentionRun run = [&](AttentionData& data) {
-        run_batched_forward(data, heads);
-        run_batched_backward(data, heads);
-      };
-      expect_attention(run, s, type, 0);
-    }
+  for (const AttentionShape& s : {AttentionShape{2, 37, 5, 20}, {1, 37, 6, 20, 2}})
+    for (const DType type : kElementTypes)
+      for (const Index heads : {1, 2, 3}) {
+        SCOPED_TRACE(heads);
+        const AttentionRun run = [&](AttentionData& data) {
+          run_batched_forward(data, heads);
+          run_batched_backward(data, heads);
+        };
+        expect_attention(run, s, type, 0);
+      }
 }
 
 TEST_F(CudaKernel, BatchedAttentionSaysThatNoHeadHasRoom) {
@@ -104,6 +120,8 @@ TEST(AttentionScores, HoldsAsManyHeadsAsFitAndOneAtLeast) {
   EXPECT_EQ(heads(2048, 16), 1);
   EXPECT_EQ(heads(4096, 16), 1);
   EXPECT_EQ(attention_score_bytes({1, 0, 4, 160}), 0);
+  // Of heads that share keys those that share one.
+  EXPECT_EQ(attention_score_bytes({1, 16, 12, 160, 4}), 3 * attention_scores_of_head(16));
 }
 
 }  // namespace

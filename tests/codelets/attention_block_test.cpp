@@ -45,10 +45,9 @@ std::vector<float> deltas(const AttentionData& data) {
   return delta;
 }
 
-/// block(place) for every block of a launch.
+/// block(place) for every block of a launch over so many heads.
 template <class Tiling, class F>
-void each_block(const AttentionShape& s, bool last_first, F&& block) {
-  const Index heads = s.sequences * s.heads;
+void each_block(const AttentionShape& s, Index heads, bool last_first, F&& block) {
   const Index blocks = (s.tokens + Tiling::kRows - 1) / Tiling::kRows * heads;
   for (Index b = 0; b < blocks; ++b)
     block(block_place(b, heads, s.tokens, Tiling::kRows, last_first));
@@ -66,7 +65,7 @@ void emulate_forward(AttentionData& data) {
   using Forward = typename Kinds<T, kHead>::Forward;
   const AttentionShape& s = data.shape;
   const ForwardArrays<T> arrays{data.qkv.as<T>(), data.out.as<T>(), data.logsumexp.data()};
-  each_block<Forward>(s, true, [&](const BlockPlace& place) {
+  each_block<Forward>(s, s.sequences * s.heads, true, [&](const BlockPlace& place) {
     Shared<T> shared(forward_shared_bytes<Forward>());
     emulate_block(Forward::kThreads, [&](const EmulatedLane& lane) {
       forward_block<Forward>(lane, head_of(s, in_words(data), scale_of(s), arrays, place.head),
@@ -82,7 +81,7 @@ void emulate_backward(AttentionData& data) {
   const auto delta = deltas(data);
   const BackwardArrays<T> arrays{data.qkv.as<T>(), data.dout.as<T>(), data.logsumexp.data(),
                                  delta.data(),     data.dqkv.as<T>(), 0};
-  each_block<Backward>(s, true, [&](const BlockPlace& place) {
+  each_block<Backward>(s, s.sequences * s.heads, true, [&](const BlockPlace& place) {
     Shared<T> shared(backward_shared_bytes<Backward>());
     emulate_block(Backward::kThreads, [&](const EmulatedLane& lane) {
       backward_queries_block<Backward>(lane,
@@ -90,12 +89,12 @@ void emulate_backward(AttentionData& data) {
                                        place.first_row, shared.get());
     });
   });
-  each_block<Backward>(s, false, [&](const BlockPlace& place) {
+  each_block<Backward>(s, s.sequences * s.key_heads(), false, [&](const BlockPlace& place) {
     Shared<T> shared(backward_shared_bytes<Backward>());
     emulate_block(Backward::kThreads, [&](const EmulatedLane& lane) {
-      backward_keys_block<Backward>(lane,
-                                    head_of(s, in_words(data), scale_of(s), arrays, place.head),
-                                    place.first_row, shared.get());
+      backward_keys_block<Backward>(
+          lane, head_of(s, in_words(data), scale_of(s), arrays, place.head * s.group()),
+          place.first_row, shared.get());
     });
   });
 }
@@ -123,9 +122,26 @@ void emulate_attention(AttentionData& data) {
 
 // Rows and columns of every tile height and width, one more and one less; heads that fill their
 // words and heads that do not.
-constexpr AttentionShape kShapes[] = {{1, 1, 1, 1},   {2, 3, 2, 5},    {1, 33, 1, 16},
-                                      {1, 64, 1, 64}, {1, 65, 2, 8},   {1, 129, 1, 24},
-                                      {1, 63, 1, 80}, {1, 97, 1, 128}, {1, 200, 1, 64}};
+constexpr AttentionShape kShapes[] = {{1, 1, 1, 1},
+                                      {2, 3, 2, 5},
+                                      {1, 33, 1, 16},
+                                      {1, 64, 1, 64},
+                                      {1, 65, 2, 8},
+                                      {1, 129, 1, 24},
+                                      {1, 63, 1, 80},
+                                      {1, 97, 1, 128},
+                                      {1, 200, 1, 64},
+                                      // Shared keys and values; windows of any size.
+                                      {2, 70, 4, 8, 2},
+                                      {1, 97, 3, 80, 1},
+                                      {1, 40, 2, 96, 2},
+                                      {1, 150, 2, 16, 1, 1},
+                                      {2, 131, 2, 24, 2, 20},
+                                      {1, 200, 4, 32, 2, 64},
+                                      {1, 260, 2, 16, 1, 65},
+                                      {1, 150, 2, 128, 1, 33},
+                                      {1, 90, 2, 16, 1, 89},
+                                      {1, 90, 2, 16, 1, 500}};
 
 TEST(AttentionBlock, MatchesTheReference) {
   for (const AttentionShape& s : kShapes)
@@ -167,7 +183,7 @@ TEST(AttentionBlock, LaterTokensDoNotMatter) {
   AttentionData before(s, DType::kBF16, 0);
   emulate_attention(before);
   AttentionData after(s, DType::kBF16, 0);
-  const Index first_changed = 70 * 3 * s.width();
+  const Index first_changed = 70 * s.qkv_width();
   for (Index i = first_changed; i < after.qkv.count(); ++i) after.qkv.set(i, -after.qkv.get(i));
   emulate_attention(after);
   EXPECT_EQ(std::memcmp(before.out.data(), after.out.data(),
@@ -204,21 +220,11 @@ TEST(AttentionBlock, BadInputsGiveBadOutputs) {
   }
 }
 
-TEST(AttentionTiles, FragmentsCoverTheirMatrixOnce) {
-  std::set<std::pair<int, int>> left;
-  std::set<std::pair<int, int>> right;
+TEST(AttentionTiles, AResultsFragmentsCoverItOnce) {
   std::set<std::pair<int, int>> result;
-  for (int lane = 0; lane < kWarp; ++lane) {
-    for (int i = 0; i < 8; ++i) left.emplace(left_place(lane, i).row, left_place(lane, i).column);
-    for (int i = 0; i < 4; ++i) {
-      right.emplace(right_place(lane, i).row, right_place(lane, i).column);
+  for (int lane = 0; lane < kWarp; ++lane)
+    for (int i = 0; i < 4; ++i)
       result.emplace(result_place(lane, i).row, result_place(lane, i).column);
-    }
-  }
-  EXPECT_EQ(left.size(), 256U);
-  EXPECT_EQ(*left.rbegin(), std::pair(15, 15));
-  EXPECT_EQ(right.size(), 128U);
-  EXPECT_EQ(*right.rbegin(), std::pair(15, 7));
   EXPECT_EQ(result.size(), 128U);
   EXPECT_EQ(*result.rbegin(), std::pair(15, 7));
 }
@@ -253,15 +259,31 @@ TEST(AttentionTiles, TilesAreThoseThatTheMaskLeaves) {
       for (const Index rows : {64, 128})
         for (Index first = 0; first < tokens; first += rows) {
           const Index last = std::min(first + rows, tokens) - 1;
-          const TileRange keys = tiles_of_keys(first, rows, columns, tokens);
+          const TileRange keys = tiles_of_keys(first, rows, columns, tokens, kNoWindow);
           EXPECT_EQ(keys.first, 0);
           EXPECT_GT(keys.end * columns, last);
           EXPECT_LE((keys.end - 1) * columns, last);
-          const TileRange queries = tiles_of_queries(first, columns, tokens);
+          const TileRange queries = tiles_of_queries(first, rows, columns, tokens, kNoWindow);
           EXPECT_LE(queries.first * columns, first);
           EXPECT_GT((queries.first + 1) * columns, first);
           EXPECT_GE(queries.end * columns, tokens);
           EXPECT_LT((queries.end - 1) * columns, tokens);
+        }
+}
+
+TEST(AttentionTiles, OfAWindowAreThoseThatItLeaves) {
+  for (const Index tokens : {1, 33, 129, 500})
+    for (const Index window : {1, 2, 63, 64, 65, 200})
+      for (const Index columns : {16, 32, 64})
+        for (Index first = 0; first < tokens; first += 64) {
+          const Index last = std::min(first + 64, tokens) - 1;
+          const TileRange keys = tiles_of_keys(first, 64, columns, tokens, window);
+          EXPECT_EQ(keys.first, std::max<Index>(0, first - window + 1) / columns);
+          EXPECT_EQ(keys.end, last / columns + 1);
+          const TileRange queries = tiles_of_queries(first, 64, columns, tokens, window);
+          EXPECT_EQ(queries.first, first / columns);
+          const Index last_query = std::min(tokens - 1, first + 63 + window - 1);
+          EXPECT_EQ(queries.end, last_query / columns + 1);
         }
 }
 

@@ -39,10 +39,24 @@ void run_on_gpu(AttentionData& data) {
   run_with(cuda_context(), data);
 }
 
-constexpr AttentionShape kShapes[] = {
-    {0, 4, 1, 4},    {1, 0, 2, 4},    {1, 1, 1, 1},    {2, 3, 2, 5},    {1, 33, 1, 16},
-    {1, 64, 1, 64},  {1, 65, 2, 8},   {1, 129, 1, 24}, {1, 63, 1, 80},  {1, 97, 1, 128},
-    {2, 200, 3, 64}, {1, 513, 2, 64}, {1, 300, 2, 96}, {1, 257, 1, 128}};
+constexpr AttentionShape kShapes[] = {{0, 4, 1, 4},
+                                      {1, 0, 2, 4},
+                                      {1, 1, 1, 1},
+                                      {2, 3, 2, 5},
+                                      {1, 33, 1, 16},
+                                      {1, 64, 1, 64},
+                                      {1, 65, 2, 8},
+                                      {1, 129, 1, 24},
+                                      {1, 63, 1, 80},
+                                      {1, 97, 1, 128},
+                                      {2, 200, 3, 64},
+                                      {1, 513, 2, 64},
+                                      {1, 300, 2, 96},
+                                      {1, 257, 1, 128},
+                                      {2, 200, 8, 64, 2},
+                                      {1, 300, 6, 80, 3, 70},
+                                      {1, 513, 4, 128, 1, 128},
+                                      {1, 129, 2, 24, 1, 1}};
 
 TEST_F(CudaKernel, AttentionMatchesTheReference) {
   for (const AttentionShape& s : kShapes)
@@ -55,8 +69,8 @@ TEST_F(CudaKernel, AttentionGoesOnWithALittleWorkspace) {
   CudaContext context = cuda_context();
   context.workspace_bytes = 2 * 70 * 4;
   for (const DType type : kElementTypes)
-    expect_attention([&](AttentionData& data) { run_with(context, data); }, {1, 70, 3, 16}, type,
-                     0);
+    for (const AttentionShape& s : {AttentionShape{1, 70, 3, 16}, {1, 70, 6, 16, 3}})
+      expect_attention([&](AttentionData& data) { run_with(context, data); }, s, type, 0);
   AttentionData data({1, 70, 1, 16}, DType::kF32, 0);
   context.workspace_bytes = 4;
   EXPECT_STREQ(attention_backward_cuda(context, DType::kF32, data.shape, nullptr, nullptr, nullptr,

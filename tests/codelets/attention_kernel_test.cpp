@@ -7,6 +7,7 @@
 
 #include "kernel_test.hpp"
 #include "reference/attention.hpp"
+#include "sanitized.hpp"
 
 namespace dos::test {
 namespace {
@@ -15,17 +16,59 @@ using codelets::AttentionShape;
 
 constexpr Index kRows = codelets::kAttentionRows;
 constexpr AttentionShape kShapes[] = {
-    {0, 4, 1, 4},          {1, 0, 2, 4},         {1, 1, 1, 1},          {1, 2, 1, 1},
-    {2, 3, 2, 5},          {1, 16, 3, 7},        {2, 17, 1, 16},        {1, kRows - 1, 2, 8},
-    {1, kRows, 1, 33},     {1, kRows + 1, 2, 8}, {2, 2 * kRows, 1, 16}, {1, 2 * kRows + 19, 2, 9},
-    {1, kRows + 40, 1, 64}};
+    {0, 4, 1, 4},
+    {1, 0, 2, 4},
+    {1, 1, 1, 1},
+    {1, 2, 1, 1},
+    {2, 3, 2, 5},
+    {1, 16, 3, 7},
+    {2, 17, 1, 16},
+    {1, kRows - 1, 2, 8},
+    {1, kRows, 1, 33},
+    {1, kRows + 1, 2, 8},
+    {2, 2 * kRows, 1, 16},
+    {1, 2 * kRows + 19, 2, 9},
+    {1, kRows + 40, 1, 64},
+    // Heads that share keys and values, heads of other sizes, windows of one token up to all.
+    {2, 5, 4, 6, 2},
+    {1, kRows + 7, 6, 8, 3},
+    {1, 33, 4, 80, 1},
+    {1, 20, 2, 96, 1},
+    {1, 9, 2, 256, 1},
+    {1, 17, 2, 4, 0, 1},
+    {2, 2 * kRows + 19, 2, 9, 0, 5},
+    {1, 3 * kRows + 3, 4, 8, 2, kRows},
+    {1, 3 * kRows, 2, 8, 1, kRows + 1},
+    {1, 2 * kRows, 2, 8, 2, 2 * kRows - 1},
+    {1, kRows + 9, 3, 4, 1, kRows + 9},
+    {1, kRows + 9, 3, 4, 3, 10'000}};
+
+/// Shapes that nobody chose.
+std::vector<AttentionShape> random_shapes() {
+  std::vector<AttentionShape> shapes;
+  const Philox random(31);
+  for (std::uint64_t n = 0; n < test::cases<std::uint64_t>(40); ++n) {
+    const auto up_to = [&](std::uint64_t which, double most) {
+      return 1 + static_cast<Index>(random.uniform(n, which) * most);
+    };
+    AttentionShape s{.sequences = up_to(0, 2),
+                     .tokens = up_to(1, 150),
+                     .heads = 1,
+                     .head_size = 2 * up_to(2, 20)};
+    s.kv_heads = up_to(3, 3);
+    s.heads = s.kv_heads * up_to(4, 3);
+    s.window = n % 3 == 0 ? 0 : up_to(5, 1.2 * static_cast<double>(s.tokens));
+    shapes.push_back(s);
+  }
+  return shapes;
+}
 
 template <class T>
 struct Result {
   explicit Result(const AttentionShape& s)
       : out(s.sequences * s.tokens * s.width(), element<T>(kNan)),
         logsumexp(s.sequences * s.heads * s.tokens, kNan),
-        dqkv(s.sequences * s.tokens * 3 * s.width(), element<T>(kNan)),
+        dqkv(s.sequences * s.tokens * s.qkv_width(), element<T>(kNan)),
         workspace(
             codelets::attention_workspace(s, std::is_same_v<T, BF16> ? DType::kBF16 : DType::kF32),
             kNan) {}
@@ -37,12 +80,17 @@ struct Result {
   Guarded<float> workspace;
 };
 
-template <simd::Isa isa, class T>
-void run(const AttentionShape& s, const Input<T>& qkv, const Input<T>& dout, Result<T>& r) {
-  codelets::attention_forward_cpu<isa>(s, qkv.elements(), r.out.get(), r.logsumexp.get(),
-                                       r.workspace.get());
-  codelets::attention_backward_cpu<isa>(s, qkv.elements(), r.out.get(), r.logsumexp.get(),
-                                        dout.elements(), r.dqkv.get(), r.workspace.get());
+template <class T>
+void run(simd::Isa isa, const AttentionShape& s, const Input<T>& qkv, const Input<T>& dout,
+         Result<T>& r) {
+  simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+    codelets::attention_forward_cpu<kIsa>(s, qkv.elements(), r.out.get(), r.logsumexp.get(),
+                                          r.workspace.get());
+  });
+  simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+    codelets::attention_backward_cpu<kIsa>(s, qkv.elements(), r.out.get(), r.logsumexp.get(),
+                                           dout.elements(), r.dqkv.get(), r.workspace.get());
+  });
 }
 
 /// Error bound of one sequence, in eps relative to the magnitudes of the reference. With d = head
@@ -62,8 +110,10 @@ template <class T>
 double backward_factor(const AttentionShape& s, double score) {
   const auto d = static_cast<double>(s.head_size);
   const double out_rounding = std::is_same_v<T, BF16> ? 0x1p-8 : 0;
-  return 2 * forward_factor(s, score) + (d + static_cast<double>(s.tokens) / kRows + 8) * kEps +
-         out_rounding;
+  // Heads that share keys add up their gradients: an addition a tile of each.
+  const auto group = static_cast<double>(s.group());
+  return 2 * forward_factor(s, score) +
+         (d + group * (static_cast<double>(s.tokens) / kRows + 1) + 8) * kEps + out_rounding;
 }
 
 double largest_score(const AttentionShape& s, const reference::Attention& expected) {
@@ -82,10 +132,13 @@ void expect_sequence(const AttentionShape& s, Index sequence, const float* qkv, 
   const Index values = s.tokens * s.width();
   const auto count = static_cast<std::size_t>(values);
   const auto from = static_cast<std::size_t>(sequence * values);
-  const reference::Attention expected(s.tokens, s.heads, s.head_size, qkv + sequence * 3 * values);
+  const Index row = s.tokens * s.qkv_width();
+  const reference::Attention expected(s.tokens, s.heads, s.head_size, qkv + sequence * row,
+                                      {s.kv_heads, s.window});
   const double score = largest_score(s, expected);
   expect_close<T>(r.out.view().subspan(from, count), expected.forward(), forward_factor(s, score));
-  expect_close<T>(r.dqkv.view().subspan(3 * from, 3 * count),
+  expect_close<T>(r.dqkv.view().subspan(static_cast<std::size_t>(sequence * row),
+                                        static_cast<std::size_t>(row)),
                   expected.backward(dout + sequence * values), backward_factor<T>(s, score));
   for (Index h = 0; h < s.heads; ++h) {
     for (Index t = 0; t < s.tokens; ++t) {
@@ -97,20 +150,46 @@ void expect_sequence(const AttentionShape& s, Index sequence, const float* qkv, 
 
 void check(const AttentionShape& s, const std::vector<float>& values) {
   SCOPED_TRACE(testing::Message() << s.sequences << " sequences of " << s.tokens << ", " << s.heads
-                                  << " heads of " << s.head_size);
-  for_each_kernel([&]<simd::Isa isa, class T>() {
+                                  << " heads of " << s.head_size << ", " << s.kv_heads
+                                  << " of keys, window " << s.window);
+  for_each_kernel([&]<class T>(simd::Isa isa) {
     const Input<T> qkv(values);
     const Input<T> dout(random_values(s.sequences * s.tokens * s.width(), 2));
     Result<T> r(s);
-    run<isa>(s, qkv, dout, r);
+    run(isa, s, qkv, dout, r);
     for (Index i = 0; i < s.sequences; ++i) expect_sequence(s, i, qkv.data(), dout.data(), r);
   });
 }
 
 TEST(AttentionKernel, MatchesTheReference) {
   for (const AttentionShape& s : kShapes) {
-    check(s, random_values(s.sequences * s.tokens * 3 * s.width(), 1));
+    check(s, random_values(s.sequences * s.tokens * s.qkv_width(), 1));
   }
+}
+
+TEST(AttentionKernel, MatchesTheReferenceWithRandomShapes) {
+  for (const AttentionShape& s : random_shapes())
+    check(s, random_values(s.sequences * s.tokens * s.qkv_width(), 1));
+}
+
+// What a window hides may be anything finite.
+TEST(AttentionKernel, HiddenTokensDoNotMatter) {
+  const AttentionShape s{1, 2 * kRows + 9, 4, 8, 2, 7};
+  for_each_kernel([&]<class T>(simd::Isa isa) {
+    const Input<T> qkv(random_values(s.tokens * s.qkv_width(), 1));
+    const Input<T> dout(random_values(s.tokens * s.width(), 2));
+    Result<T> before(s);
+    run(isa, s, qkv, dout, before);
+    Input<T> changed = qkv;
+    for (Index i = 0; i < 20 * s.qkv_width(); ++i)
+      changed.set(static_cast<std::size_t>(i), -3 * changed[static_cast<std::size_t>(i)]);
+    Result<T> after(s);
+    run(isa, s, changed, dout, after);
+    // Token 26 sees 20 .. 26.
+    const auto same = static_cast<std::size_t>(26 * s.width());
+    EXPECT_TRUE(same_bits(before.out.view().subspan(same), after.out.view().subspan(same)));
+    EXPECT_FALSE(same_bits(before.out.view().first(same), after.out.view().first(same)));
+  });
 }
 
 // Scores of about +-1e4 would overflow without the subtraction of the largest. Integers keep them
@@ -130,17 +209,17 @@ TEST(AttentionKernel, ExtremeScoresStayFinite) {
 TEST(AttentionKernel, LaterTokensDoNotMatter) {
   const AttentionShape s{1, kRows + 9, 2, 8};
   const Index values = s.tokens * s.width();
-  for_each_kernel([&]<simd::Isa isa, class T>() {
+  for_each_kernel([&]<class T>(simd::Isa isa) {
     const Input<T> qkv(random_values(3 * values, 1));
     const Input<T> dout(random_values(values, 2));
     Result<T> before(s);
-    run<isa>(s, qkv, dout, before);
+    run(isa, s, qkv, dout, before);
     const Index first_changed = s.tokens - 3;
     Input<T> changed = qkv;
     for (auto i = static_cast<std::size_t>(first_changed * 3 * s.width()); i < changed.size(); ++i)
       changed.set(i, -changed[i]);
     Result<T> after(s);
-    run<isa>(s, changed, dout, after);
+    run(isa, s, changed, dout, after);
     const auto same = static_cast<std::size_t>(first_changed * s.width());
     EXPECT_TRUE(same_bits(before.out.view().first(same), after.out.view().first(same)));
     EXPECT_FALSE(same_bits(before.out.view(), after.out.view()));
@@ -150,13 +229,13 @@ TEST(AttentionKernel, LaterTokensDoNotMatter) {
 TEST(AttentionKernel, BadInputsGiveBadOutputs) {
   const AttentionShape s{1, 20, 1, 4};
   for (const Index part : {0, 1, 2}) {
-    for_each_kernel([&]<simd::Isa isa, class T>() {
+    for_each_kernel([&]<class T>(simd::Isa isa) {
       const Input<T> dout(random_values(20 * 4, 2));
       Input<T> qkv(random_values(20 * 12, 1));
       qkv.set(static_cast<std::size_t>(7 * 12 + part * 4 + 1),
               std::numeric_limits<float>::quiet_NaN());
       Result<T> r(s);
-      run<isa>(s, qkv, dout, r);
+      run(isa, s, qkv, dout, r);
       // Token 7 and, but for its query, all later ones. Earlier tokens of the tile may be spoiled
       // too: a masked weight is 0, and 0 times NaN is NaN.
       for (Index t = 7; t < 20; ++t) {

@@ -81,7 +81,7 @@ template <class Change>
 void check(const CrossEntropyRows& s, const Change& change) {
   SCOPED_TRACE(testing::Message() << s.rows << " rows of " << s.vocabulary);
   const double tolerance = static_cast<double>(s.rows) * sum_error(s.vocabulary) * kEps;
-  for_each_kernel([&]<simd::Isa isa, class T>() {
+  for_each_kernel([&]<class T>(simd::Isa isa) {
     Inputs<T> in(s);
     change(in);
     const double expected = expected_loss(s, in);
@@ -91,13 +91,18 @@ void check(const CrossEntropyRows& s, const Change& change) {
       const Input<T> before(with_gaps(in.logits.exact(), s.vocabulary, gap));
       Guarded<double> loss(1, 2.0);
       Guarded<T> logits(before.view());
-      codelets::cross_entropy_forward_cpu<isa>(apart, logits.get(), in.tokens.data(), loss.get());
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::cross_entropy_forward_cpu<kIsa>(apart, logits.get(), in.tokens.data(),
+                                                  loss.get());
+      });
       EXPECT_NEAR(loss[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
       EXPECT_TRUE(same_bits(logits.view(), before.view()));
       const float scale = 0.125F;
       Guarded<double> again(1, 2.0);
-      codelets::cross_entropy_forward_backward_cpu<isa>(apart, scale, logits.get(),
-                                                        in.tokens.data(), again.get());
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::cross_entropy_forward_backward_cpu<kIsa>(apart, scale, logits.get(),
+                                                           in.tokens.data(), again.get());
+      });
       EXPECT_NEAR(again[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
       expect_gradient<T>(s, scale, in, without_gaps(logits.view(), s.vocabulary, gap));
     }
@@ -124,16 +129,21 @@ TEST(CrossEntropyKernel, BadLogitsGiveBadLossAndGradient) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const Index place : {0, 5, 36}) {
-      for_each_kernel([&]<simd::Isa isa, class T>() {
+      for_each_kernel([&]<class T>(simd::Isa isa) {
         const CrossEntropyRows s{0, 2, 2, 37, 37};
         Inputs<T> in(s);
         in.logits.set(static_cast<std::size_t>(37 + place), bad);
         double loss = 0;
-        codelets::cross_entropy_forward_cpu<isa>(s, in.logits.elements(), in.tokens.data(), &loss);
+        simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+          codelets::cross_entropy_forward_cpu<kIsa>(s, in.logits.elements(), in.tokens.data(),
+                                                    &loss);
+        });
         EXPECT_TRUE(std::isnan(loss));
         loss = 0;
-        codelets::cross_entropy_forward_backward_cpu<isa>(s, 1.0F, in.logits.elements(),
-                                                          in.tokens.data(), &loss);
+        simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+          codelets::cross_entropy_forward_backward_cpu<kIsa>(s, 1.0F, in.logits.elements(),
+                                                             in.tokens.data(), &loss);
+        });
         EXPECT_TRUE(std::isnan(loss));
         for (std::size_t i = 0; i < 74; ++i)
           EXPECT_EQ(std::isnan(to_float(in.logits.elements()[i])), i >= 37) << i;

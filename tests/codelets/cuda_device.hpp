@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "codelets/cuda/workspace.hpp"
+#include "codelets/cuda/context.hpp"
 #include "codelets/elements.hpp"
 
 /// A GPU for tests that know no CUDA.

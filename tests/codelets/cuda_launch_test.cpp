@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of CUDA launches, on the host.
-#include "codelets/cuda/launch.hpp"
+#include "codelets/cuda/kernel_launch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -87,7 +87,7 @@ TEST(CudaLaunch, BatchesOfScalarsHoldEachOnceInOrder) {
     for (double& value : values) all.push_back(&value);
     std::vector<double*> seen;
     for (Index b = 0; b < scalar_batches(count); ++b) {
-      const ScalarAddresses batch = scalar_batch(all, b);
+      const auto batch = scalar_batch(std::span<double* const>(all), b);
       seen.insert(seen.end(), batch.at, batch.at + batch.count);
     }
     EXPECT_EQ(seen, all);

@@ -43,7 +43,7 @@ TEST(KernelDeterminism, RowKernels) {
   constexpr Index kTokens = 5;
   constexpr Index kWidth = 203;
   constexpr Index kCount = kTokens * kWidth;
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_compiled_isa([]<simd::Isa isa>() {
     expect_same_everywhere(kCount, kCount, [](const float* x, float* y) {
       codelets::gelu_forward_cpu<isa>(kCount, x, y);
     });
@@ -72,7 +72,7 @@ TEST(KernelDeterminism, Bf16Kernels) {
   constexpr Index kOut = 66;
   constexpr Index kCount = kTokens * kWidth;
   static const std::vector<float> statistics(2 * kTokens, 0.5F);
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_compiled_isa([]<simd::Isa isa>() {
     expect_same_everywhere<BF16>(kCount, kCount, [](const BF16* x, BF16* y) {
       codelets::gelu_forward_cpu<isa>(kCount, x, y);
       codelets::gelu_backward_cpu<isa>(kCount, x, y);
@@ -104,7 +104,7 @@ TEST(KernelDeterminism, Updates) {
   constexpr Index kCount = 1015;
   constexpr Index kArrays = 1 + codelets::kMostStates;
   static constexpr float kClip = 0.5F;
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_compiled_isa([]<simd::Isa isa>() {
     for (Index rule = 0; rule < std::ssize(codelets::all_rules()); ++rule) {
       const codelets::RuleInfo& info = codelets::all_rules()[static_cast<std::size_t>(rule)];
       SCOPED_TRACE(info.name);
@@ -124,7 +124,7 @@ TEST(KernelDeterminism, Updates) {
 TEST(KernelDeterminism, Losses) {
   constexpr codelets::CrossEntropyRows kRows{0, 3, 3, 1201, 1201};
   const std::vector<std::int32_t> tokens{0, 5, 1200, 7};
-  for_each_isa([&]<simd::Isa isa>() {
+  for_each_compiled_isa([&]<simd::Isa isa>() {
     expect_same_everywhere(3 * 1201, 3 * 1201 + 2, [&](const float* x, float* y) {
       std::copy(x, x + 3 * 1201, y);
       double loss = 0;
@@ -139,7 +139,7 @@ TEST(KernelDeterminism, Losses) {
 }
 
 TEST(KernelDeterminism, Attention) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_compiled_isa([]<simd::Isa isa>() {
     expect_same_everywhere(
         4 * kAttentionValues, 4 * kAttentionValues + 2 * 83 * 2, [](const float* x, float* y) {
           std::vector<float> workspace(

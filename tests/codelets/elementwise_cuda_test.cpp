@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "codelets/cuda_test.hpp"
-#include "codelets/gelu/gelu_cuda.hpp"
+#include "codelets/gelu/gelu.hpp"
 #include "codelets/init/init.hpp"
-#include "codelets/init/init_cuda.hpp"
 #include "codelets/reduce/reduce.hpp"
-#include "codelets/reduce/reduce_cuda.hpp"
-#include "codelets/swiglu/swiglu_cuda.hpp"
+#include "codelets/swiglu/swiglu.hpp"
 #include "reference/gelu.hpp"
 #include "reference/swiglu.hpp"
 

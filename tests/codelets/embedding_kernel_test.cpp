@@ -40,7 +40,7 @@ struct Inputs {
 
 // One addition: half an eps.
 TEST(EmbeddingKernel, ForwardMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Case& c : kCases) {
       const Inputs<T> in(c);
       const BlockedMatrix<T> tokens({c.vocabulary, c.shape.width, c.rows_per_block},
@@ -48,13 +48,27 @@ TEST(EmbeddingKernel, ForwardMatchesTheReference) {
       const BlockedMatrix<T> positions({c.positions, c.shape.width, c.rows_per_block},
                                        in.position_table.view());
       Guarded<T> y(static_cast<Index>(in.dy.size()));
-      codelets::embedding_forward_cpu<isa>(c.shape, in.tokens.data(), tokens.view(),
-                                           positions.view(), y.get());
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::embedding_forward_cpu<kIsa>(c.shape, in.tokens.data(), tokens.view(),
+                                              positions.view(), y.get());
+      });
       expect_close<T>(
           y.view(),
           reference::embedding(c.shape.sequences, c.shape.context, c.shape.width, in.tokens.data(),
                                in.token_table.data(), in.position_table.data()),
           0.5 * kEps);
+      // Without positions a row of the table comes as it is.
+      Guarded<T> alone(static_cast<Index>(in.dy.size()));
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::embedding_forward_cpu<kIsa>(c.shape, in.tokens.data(), tokens.view(), {},
+                                              alone.get());
+      });
+      for (Index i = 0; i < alone.count(); ++i) {
+        const Index at = i / c.shape.width;
+        const Index token = in.tokens[static_cast<std::size_t>(at + at / c.shape.context)];
+        const auto element = static_cast<std::size_t>(token * c.shape.width + i % c.shape.width);
+        EXPECT_EQ(to_float(alone[i]), in.token_table[element]) << i;
+      }
     }
   });
 }
@@ -65,28 +79,34 @@ double sum_factor(const Case& c) {
 }
 
 TEST(EmbeddingKernel, TokenGradientOfEachBlockMatchesTheReference) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     for (const Case& c : kCases) {
       const Inputs<T> in(c);
       const RowBlocking blocking{c.vocabulary, c.shape.width, c.rows_per_block};
       for (Index b = 0; b < blocking.count(); ++b) {
         const codelets::TableBlock block{blocking.first_row(b), blocking.rows_of(b)};
         const Input<G> before(random_values(block.rows * c.shape.width, 5));
-        Guarded<G> dtable(before.view());
-        codelets::embedding_backward_token_cpu<isa>(c.shape, block, in.tokens.data(),
-                                                    in.dy.elements(), dtable.get());
-        expect_close<G>(dtable.view(),
-                        reference::token_table_gradient(
-                            c.shape.sequences, c.shape.context, c.shape.width, block.first_row,
-                            block.rows, in.tokens.data(), in.dy.data(), before.data()),
-                        sum_factor(c));
+        const std::vector<float> nothing(before.size());
+        for (const bool accumulate : {false, true}) {
+          Guarded<G> dtable(before.view());
+          simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+            codelets::embedding_backward_token_cpu<kIsa>(
+                c.shape, block, in.tokens.data(), in.dy.elements(), accumulate, dtable.get());
+          });
+          expect_close<G>(
+              dtable.view(),
+              reference::token_table_gradient(
+                  c.shape.sequences, c.shape.context, c.shape.width, block.first_row, block.rows,
+                  in.tokens.data(), in.dy.data(), accumulate ? before.data() : nothing.data()),
+              sum_factor(c));
+        }
       }
     }
   });
 }
 
 TEST(EmbeddingKernel, PositionGradientOfEachBlockMatchesTheReference) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     for (const Case& c : kCases) {
       const Inputs<T> in(c);
       const RowBlocking blocking{c.positions, c.shape.width, c.rows_per_block};
@@ -95,8 +115,10 @@ TEST(EmbeddingKernel, PositionGradientOfEachBlockMatchesTheReference) {
         for (const bool accumulate : {false, true}) {
           const Input<G> before(random_values(block.rows * c.shape.width, 5));
           Guarded<G> dtable(before.view());
-          codelets::embedding_backward_position_cpu<isa>(c.shape, block, in.dy.elements(),
-                                                         accumulate, dtable.get());
+          simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+            codelets::embedding_backward_position_cpu<kIsa>(c.shape, block, in.dy.elements(),
+                                                            accumulate, dtable.get());
+          });
           expect_close<G>(dtable.view(),
                           reference::position_table_gradient(
                               c.shape.sequences, c.shape.context, c.shape.width, block.first_row,
@@ -110,30 +132,36 @@ TEST(EmbeddingKernel, PositionGradientOfEachBlockMatchesTheReference) {
 
 // 300 gradients of 1: a sum that were rounded to BF16 at each addition would stop at 256.
 TEST(EmbeddingKernel, ATokenThatIsEverywhereLosesNothing) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     const codelets::EmbeddingShape shape{3, 100, 2};
     const std::vector<std::int32_t> tokens(3 * 101, 1);
     const Input<T> dy(std::vector<float>(600, 1.0F));
     Guarded<G> gradient(4);
-    codelets::embedding_backward_token_cpu<isa>(shape, {0, 2}, tokens.data(), dy.elements(),
-                                                gradient.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::embedding_backward_token_cpu<kIsa>(shape, {0, 2}, tokens.data(), dy.elements(),
+                                                   true, gradient.get());
+    });
     for (Index i = 0; i < 4; ++i) EXPECT_EQ(to_float(gradient[i]), i < 2 ? 0 : 300);
   });
 }
 
 TEST(EmbeddingKernel, BadGradientsReachTheTables) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     const codelets::EmbeddingShape shape{1, 2, 3};
     const std::vector<std::int32_t> tokens{4, 1, 0};
     Input<T> dy(std::vector<float>(6, 1.0F));
     dy.set(4, std::numeric_limits<float>::quiet_NaN());
     Guarded<G> token_gradient(15);
-    codelets::embedding_backward_token_cpu<isa>(shape, {0, 5}, tokens.data(), dy.elements(),
-                                                token_gradient.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::embedding_backward_token_cpu<kIsa>(shape, {0, 5}, tokens.data(), dy.elements(),
+                                                   true, token_gradient.get());
+    });
     for (Index i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(to_float(token_gradient[i])), i == 4) << i;
     Guarded<G> position_gradient(6);
-    codelets::embedding_backward_position_cpu<isa>(shape, {0, 2}, dy.elements(), false,
-                                                   position_gradient.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::embedding_backward_position_cpu<kIsa>(shape, {0, 2}, dy.elements(), false,
+                                                      position_gradient.get());
+    });
     for (Index i = 0; i < 6; ++i)
       EXPECT_EQ(std::isnan(to_float(position_gradient[i])), i == 4) << i;
   });

@@ -26,7 +26,7 @@ TEST(FullDeviceCuda, AnAllocationInVainIsNoFaultOfTheNextKernel) {
   rt::Submitter submitter(session);
   const std::array<const rt::Handle*, 1> buffers{&handle};
   submitter.submit(codelet, buffers, Index{0}, {}, {});
-  codelets::submit_fill(submitter, handle, {0, handle.count()}, 3, {});
+  codelets::submit<codelets::Fill>(submitter, {.out = handle}, {{0, handle.count()}, 3}, {});
   session.wait_all();
   const rt::HostAccess access(handle, rt::Mode::kRead);
   for (const float number : access.as<const float>()) EXPECT_EQ(number, 3);

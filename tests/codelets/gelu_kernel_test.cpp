@@ -30,7 +30,7 @@ std::vector<float> inputs(Index count) {
 // and the rest add 2 eps. The floor is what the reference loses in 1 + tanh, and underflow below
 // e^-87.
 TEST(GeluKernel, ForwardMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Index count : kCounts) {
       const Input<T> x(inputs(count));
       std::vector<double> value;
@@ -42,7 +42,9 @@ TEST(GeluKernel, ForwardMatchesTheReference) {
                             std::abs(each) * 0x1p-52);
       }
       Guarded<T> y(count);
-      codelets::gelu_forward_cpu<isa>(count, x.elements(), y.get());
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::gelu_forward_cpu<kIsa>(count, x.elements(), y.get());
+      });
       expect_within<T>(y.view(), value, tolerance);
     }
   });
@@ -51,7 +53,7 @@ TEST(GeluKernel, ForwardMatchesTheReference) {
 // The sigmoid s appears once in the first term and e^(-u') three times in the second: three times
 // the error of the forward pass, plus 12 roundings.
 TEST(GeluKernel, BackwardMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Index count : kCounts) {
       const Input<T> x(inputs(count));
       const Input<T> dy(random_values(count, 12));
@@ -67,30 +69,38 @@ TEST(GeluKernel, BackwardMatchesTheReference) {
                             (magnitude * (10.5 * u + 12) * kEps + (1 + std::abs(x[i])) * 0x1p-52));
       }
       Guarded<T> out(dy.view());
-      codelets::gelu_backward_cpu<isa>(count, x.elements(), out.get());
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::gelu_backward_cpu<kIsa>(count, x.elements(), out.get());
+      });
       expect_within<T>(out.view(), value, tolerance);
     }
   });
 }
 
 TEST(GeluKernel, BadInputsGiveBadOutputs) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     Input<T> x(std::vector<float>(33, 1.0F));
     x.set(1, kNan);
     x.set(20, kInfinity);
     x.set(32, -kInfinity);
     Guarded<T> y(33);
-    codelets::gelu_forward_cpu<isa>(33, x.elements(), y.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::gelu_forward_cpu<kIsa>(33, x.elements(), y.get());
+    });
     Guarded<T> dy(33, element<T>(1.0F));
-    codelets::gelu_backward_cpu<isa>(33, x.elements(), dy.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::gelu_backward_cpu<kIsa>(33, x.elements(), dy.get());
+    });
     for (Index i = 0; i < 33; ++i) {
       const bool bad = i == 1 || i == 20 || i == 32;
       EXPECT_EQ(std::isfinite(to_float(y[i])), !bad) << i;
       EXPECT_EQ(std::isnan(to_float(dy[i])), bad) << i;
     }
     Guarded<T> bad_gradient(33, element<T>(kNan));
-    codelets::gelu_backward_cpu<isa>(33, Input<T>(random_values(33, 1)).elements(),
-                                     bad_gradient.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::gelu_backward_cpu<kIsa>(33, Input<T>(random_values(33, 1)).elements(),
+                                        bad_gradient.get());
+    });
     for (const T each : bad_gradient.view()) EXPECT_TRUE(std::isnan(to_float(each)));
   });
 }

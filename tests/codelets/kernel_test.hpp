@@ -23,37 +23,44 @@ namespace dos::test {
 /// Distance from 1 to the next FP32 number; one rounding is at most half of it, relative.
 inline constexpr double kEps = 0x1p-23;
 
-/// Calls f.template operator()<isa>() for every instruction set that this machine runs, and names
-/// it in the messages of the expectations that fail inside.
+/// Calls f(isa) for every instruction set that this machine runs, and names it in the messages of
+/// the expectations that fail inside. What a test does is compiled once, not once an instruction
+/// set: only its calls of kernels go through simd::dispatch(isa, ...).
 template <class F>
 void for_each_isa(F&& f) {
   for (const simd::Isa isa : {simd::Isa::kPortable, simd::Isa::kAvx2, simd::Isa::kAvx512}) {
     if (!simd::is_usable(isa)) continue;
     SCOPED_TRACE(simd::name_of(isa));
-    simd::dispatch(isa, f);
+    f(isa);
   }
 }
 
-/// Calls f.template operator()<isa, T>() for every instruction set and type T of activations.
+/// Calls f.template operator()<isa>() for each of them.
+template <class F>
+void for_each_compiled_isa(F&& f) {
+  for_each_isa([&](simd::Isa isa) { simd::dispatch(isa, f); });
+}
+
+/// Calls f.template operator()<T>(isa) for every instruction set and type T of activations.
 template <class F>
 void for_each_kernel(F&& f) {
-  for_each_isa([&]<simd::Isa isa>() {
-    f.template operator()<isa, float>();
+  for_each_isa([&](simd::Isa isa) {
+    f.template operator()<float>(isa);
     SCOPED_TRACE("BF16");
-    f.template operator()<isa, BF16>();
+    f.template operator()<BF16>(isa);
   });
 }
 
-/// Calls f.template operator()<isa, T, G>() for every instruction set and types T of activations
-/// and G of the parameters' gradients.
+/// Calls f.template operator()<T, G>(isa) for every instruction set and types T of activations and
+/// G of the parameters' gradients.
 template <class F>
 void for_each_gradient_kernel(F&& f) {
-  for_each_isa([&]<simd::Isa isa>() {
-    f.template operator()<isa, float, float>();
+  for_each_isa([&](simd::Isa isa) {
+    f.template operator()<float, float>(isa);
     SCOPED_TRACE("BF16");
-    f.template operator()<isa, BF16, float>();
+    f.template operator()<BF16, float>(isa);
     SCOPED_TRACE("BF16 gradients");
-    f.template operator()<isa, BF16, BF16>();
+    f.template operator()<BF16, BF16>(isa);
   });
 }
 
@@ -124,6 +131,7 @@ class Guarded {
 
   [[nodiscard]] T* get() { return store_.data() + first_; }
   [[nodiscard]] T* data() { return get(); }
+  [[nodiscard]] Index count() const { return count_; }
   [[nodiscard]] std::span<const T> view() const {
     return {store_.data() + first_, static_cast<std::size_t>(count_)};
   }

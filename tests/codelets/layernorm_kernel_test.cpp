@@ -53,14 +53,17 @@ double row_factor(Index width) {
 }
 
 TEST(LayernormKernel, ForwardMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.width);
       const Inputs<T> in(s);
       Guarded<T> y(s.tokens * s.width);
       Guarded<float> statistics(2 * s.tokens);
-      codelets::layernorm_forward_cpu<isa>(s.tokens, s.width, in.x.elements(), in.weight.elements(),
-                                           in.bias.elements(), y.get(), statistics.get());
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::layernorm_forward_cpu<kIsa>(s.tokens, s.width, in.x.elements(),
+                                              in.weight.elements(), in.bias.elements(), y.get(),
+                                              statistics.get());
+      });
       expect_close<T>(y.view(),
                       reference::layernorm(s.tokens, s.width, in.x.data(), in.weight.data(),
                                            in.bias.data(), codelets::kLayerNormEpsilon),
@@ -76,15 +79,17 @@ TEST(LayernormKernel, ForwardMatchesTheReference) {
 }
 
 TEST(LayernormKernel, BackwardMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.width);
       const Inputs<T> in(s);
       for (const bool residual : {false, true}) {
         Guarded<T> dx(s.tokens * s.width);
-        codelets::layernorm_backward_cpu<isa>(
-            s.tokens, s.width, in.x.elements(), in.weight.elements(), in.statistics.data(),
-            in.dy.elements(), residual ? in.residual.elements() : nullptr, dx.get());
+        simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+          codelets::layernorm_backward_cpu<kIsa>(
+              s.tokens, s.width, in.x.elements(), in.weight.elements(), in.statistics.data(),
+              in.dy.elements(), residual ? in.residual.elements() : nullptr, dx.get());
+        });
         expect_close<T>(dx.view(),
                         reference::layernorm_data_gradient(
                             s.tokens, s.width, in.x.data(), in.weight.data(), in.statistics.data(),
@@ -98,7 +103,7 @@ TEST(LayernormKernel, BackwardMatchesTheReference) {
 // tokens / 4 additions of four tokens each, three left over, the one to what was there, and five
 // roundings a term: half an eps each.
 TEST(LayernormKernel, WeightGradientMatchesTheReference) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.width);
       const Inputs<T> in(s);
@@ -107,9 +112,11 @@ TEST(LayernormKernel, WeightGradientMatchesTheReference) {
         const auto width = static_cast<std::size_t>(s.width);
         Guarded<G> dweight(before.view().first(width));
         Guarded<G> dbias(before.view().subspan(width));
-        codelets::layernorm_backward_weight_cpu<isa>(s.tokens, s.width, in.x.elements(),
-                                                     in.statistics.data(), in.dy.elements(),
-                                                     accumulate, dweight.get(), dbias.get());
+        simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+          codelets::layernorm_backward_weight_cpu<kIsa>(s.tokens, s.width, in.x.elements(),
+                                                        in.statistics.data(), in.dy.elements(),
+                                                        accumulate, dweight.get(), dbias.get());
+        });
         std::vector<G> both(dweight.view().begin(), dweight.view().end());
         both.insert(both.end(), dbias.view().begin(), dbias.view().end());
         expect_close<G>(both,
@@ -123,26 +130,34 @@ TEST(LayernormKernel, WeightGradientMatchesTheReference) {
 }
 
 TEST(LayernormKernel, OneBadInputSpoilsItsRowAlone) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     const Shape s{3, 37};
     Inputs<T> in(s);
     in.x.set(40, kNan);
     Guarded<T> y(3 * 37);
     Guarded<float> statistics(6);
-    codelets::layernorm_forward_cpu<isa>(s.tokens, s.width, in.x.elements(), in.weight.elements(),
-                                         in.bias.elements(), y.get(), statistics.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::layernorm_forward_cpu<kIsa>(s.tokens, s.width, in.x.elements(),
+                                            in.weight.elements(), in.bias.elements(), y.get(),
+                                            statistics.get());
+    });
     Guarded<T> dx(3 * 37);
-    codelets::layernorm_backward_cpu<isa>(s.tokens, s.width, in.x.elements(), in.weight.elements(),
-                                          statistics.get(), in.dy.elements(), nullptr, dx.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::layernorm_backward_cpu<kIsa>(s.tokens, s.width, in.x.elements(),
+                                             in.weight.elements(), statistics.get(),
+                                             in.dy.elements(), nullptr, dx.get());
+    });
     for (Index i = 0; i < 3 * 37; ++i) {
       EXPECT_EQ(std::isnan(to_float(y[i])), i / 37 == 1) << i;
       EXPECT_EQ(std::isnan(to_float(dx[i])), i / 37 == 1) << i;
     }
     Guarded<G> dweight(37);
     Guarded<G> dbias(37);
-    codelets::layernorm_backward_weight_cpu<isa>(s.tokens, s.width, in.x.elements(),
-                                                 statistics.get(), in.dy.elements(), false,
-                                                 dweight.get(), dbias.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::layernorm_backward_weight_cpu<kIsa>(s.tokens, s.width, in.x.elements(),
+                                                    statistics.get(), in.dy.elements(), false,
+                                                    dweight.get(), dbias.get());
+    });
     for (Index i = 0; i < 37; ++i) {
       EXPECT_TRUE(std::isnan(to_float(dweight[i])));
       EXPECT_FALSE(std::isnan(to_float(dbias[i])));

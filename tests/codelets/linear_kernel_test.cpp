@@ -47,7 +47,7 @@ double sum_factor(Index terms) {
 }
 
 TEST(LinearKernel, ForwardMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.in << " x " << s.out);
       const Inputs<T> in(s);
@@ -62,9 +62,11 @@ TEST(LinearKernel, ForwardMatchesTheReference) {
           // What y held must not matter, not even a NaN.
           const std::vector<float> nans(static_cast<std::size_t>(s.tokens * s.out), kNan);
           Guarded<T> y(Input<T>(with_gaps(nans, s.out, gap)).view());
-          codelets::linear_forward_cpu<isa>(
-              s.tokens, in.x.elements(), in.blocks.view(), bias ? in.bias.elements() : nullptr,
-              residual ? before.elements() : nullptr, y.get(), s.out + gap.count);
+          simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+            codelets::linear_forward_cpu<kIsa>(
+                s.tokens, in.x.elements(), in.blocks.view(), bias ? in.bias.elements() : nullptr,
+                residual ? before.elements() : nullptr, y.get(), s.out + gap.count);
+          });
           expect_close<T>(without_gaps(y.view(), s.out, gap), expected, sum_factor(s.in));
         }
       }
@@ -73,7 +75,7 @@ TEST(LinearKernel, ForwardMatchesTheReference) {
 }
 
 TEST(LinearKernel, DataGradientMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.in << " x " << s.out);
       const Inputs<T> in(s);
@@ -82,8 +84,10 @@ TEST(LinearKernel, DataGradientMatchesTheReference) {
       for (const RowGap& gap : kRowGaps) {
         const Input<T> dy(with_gaps(in.dy.exact(), s.out, gap));
         Guarded<T> dx(s.tokens * s.in, element<T>(kNan));
-        codelets::linear_backward_data_cpu<isa>(s.tokens, dy.elements(), s.out + gap.count,
-                                                in.blocks.view(), dx.get());
+        simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+          codelets::linear_backward_data_cpu<kIsa>(s.tokens, dy.elements(), s.out + gap.count,
+                                                   in.blocks.view(), dx.get());
+        });
         expect_close<T>(dx.view(), expected, sum_factor(s.out));
       }
     }
@@ -91,7 +95,7 @@ TEST(LinearKernel, DataGradientMatchesTheReference) {
 }
 
 TEST(LinearKernel, WeightGradientOfEachBlockMatchesTheReference) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.in << " x " << s.out);
       const Inputs<T> in(s);
@@ -107,9 +111,11 @@ TEST(LinearKernel, WeightGradientOfEachBlockMatchesTheReference) {
           for (const RowGap& gap : kRowGaps) {
             const Input<T> dy(with_gaps(in.dy.exact(), s.out, gap));
             Guarded<G> dw(before.view());
-            codelets::linear_backward_weight_cpu<isa>(
-                {s.tokens, s.in, s.out + gap.count, first, rows}, dy.elements(), in.x.elements(),
-                accumulate, dw.get());
+            simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+              codelets::linear_backward_weight_cpu<kIsa>(
+                  {s.tokens, s.in, s.out + gap.count, first, rows}, dy.elements(), in.x.elements(),
+                  accumulate, dw.get());
+            });
             expect_close<G>(dw.view(), expected, sum_factor(s.tokens));
           }
         }
@@ -121,15 +127,17 @@ TEST(LinearKernel, WeightGradientOfEachBlockMatchesTheReference) {
 // tokens / 4 additions of four tokens each, three left over, two inside a group, one to what was
 // there: half an eps each.
 TEST(LinearKernel, BiasGradientMatchesTheReference) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.out);
       const Inputs<T> in(s);
       const Input<G> before(random_values(s.out, 6));
       for (const bool accumulate : {false, true}) {
         Guarded<G> dbias(before.view());
-        codelets::bias_backward_cpu<isa>(s.tokens, s.out, in.dy.elements(), accumulate,
-                                         dbias.get());
+        simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+          codelets::bias_backward_cpu<kIsa>(s.tokens, s.out, in.dy.elements(), accumulate,
+                                            dbias.get());
+        });
         expect_close<G>(dbias.view(),
                         reference::bias_gradient(s.tokens, s.out, in.dy.data(),
                                                  accumulate ? before.data() : nullptr),
@@ -140,25 +148,33 @@ TEST(LinearKernel, BiasGradientMatchesTheReference) {
 }
 
 TEST(LinearKernel, BadInputsGiveBadOutputs) {
-  for_each_gradient_kernel([]<simd::Isa isa, class T, class G>() {
+  for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     const Shape s{3, 5, 4, 2};
     Inputs<T> in(s);
     in.x.set(7, kNan);   // token 1, column 2
     in.dy.set(5, kNan);  // token 1, row 1
     Guarded<T> y(12);
-    codelets::linear_forward_cpu<isa>(3, in.x.elements(), in.blocks.view(), nullptr, nullptr,
-                                      y.get(), 4);
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::linear_forward_cpu<kIsa>(3, in.x.elements(), in.blocks.view(), nullptr, nullptr,
+                                         y.get(), 4);
+    });
     for (Index i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(to_float(y[i])), i / 4 == 1) << i;
     Guarded<T> dx(15);
-    codelets::linear_backward_data_cpu<isa>(3, in.dy.elements(), 4, in.blocks.view(), dx.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::linear_backward_data_cpu<kIsa>(3, in.dy.elements(), 4, in.blocks.view(), dx.get());
+    });
     for (Index i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(to_float(dx[i])), i / 5 == 1) << i;
     Guarded<G> dw(20);
-    codelets::linear_backward_weight_cpu<isa>({3, 5, 4, 0, 4}, in.dy.elements(), in.x.elements(),
-                                              false, dw.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::linear_backward_weight_cpu<kIsa>({3, 5, 4, 0, 4}, in.dy.elements(), in.x.elements(),
+                                                 false, dw.get());
+    });
     for (Index i = 0; i < 20; ++i)
       EXPECT_EQ(std::isnan(to_float(dw[i])), i / 5 == 1 || i % 5 == 2) << i;
     Guarded<G> dbias(4);
-    codelets::bias_backward_cpu<isa>(3, 4, in.dy.elements(), false, dbias.get());
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::bias_backward_cpu<kIsa>(3, 4, in.dy.elements(), false, dbias.get());
+    });
     for (Index i = 0; i < 4; ++i) EXPECT_EQ(std::isnan(to_float(dbias[i])), i == 1) << i;
   });
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What cuBLAS is given for the logits of GPT-2's vocabulary, which is odd.
-#include "base/logits_stride.hpp"
 #include "codelets/cuda_test.hpp"
-#include "codelets/linear/linear_cuda.hpp"
+#include "codelets/linear/linear.hpp"
 #include "codelets/products_on_host.hpp"
+#include "shape/activations.hpp"
 
 namespace dos::test {
 namespace {
@@ -24,7 +24,7 @@ Index alignment_of_logits(Index rows_per_block, Index stride) {
   std::vector<const void*> blocks;
   for (Index b = 0; b < blocking.count(); ++b)
     blocks.push_back(table.as<BF16>() + blocking.first_row(b) * kWidth);
-  const CudaWeight w{blocking, blocks.data()};
+  const RowBlocks<const void> w{blocking, blocks.data()};
   take_alignment_of_products();
   expect_done(linear_forward_cuda(cuda_context(), DType::kBF16, kTokens, x.get(), w, nullptr,
                                   nullptr, logits.get(), stride));
@@ -38,10 +38,10 @@ Index alignment_of_logits(Index rows_per_block, Index stride) {
   return take_alignment_of_products();
 }
 
-// Blocks of whole multiples of 8 rows: tests/optim/subgroups_test.cpp.
+// Blocks of whole multiples of 8 rows: tests/shape/cutter_test.cpp.
 TEST_F(CudaKernel, ProductsOfAnOddVocabularyAreAlignedTo16Bytes) {
-  EXPECT_GE(alignment_of_logits(6288, logits_stride(kVocabulary)), 16);
-  EXPECT_EQ(alignment_of_logits(6283, logits_stride(kVocabulary)), 2);
+  EXPECT_GE(alignment_of_logits(6288, shape::logits_stride(kVocabulary)), 16);
+  EXPECT_EQ(alignment_of_logits(6283, shape::logits_stride(kVocabulary)), 2);
   EXPECT_EQ(alignment_of_logits(6288, kVocabulary), 2);
 }
 

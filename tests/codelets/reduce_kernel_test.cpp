@@ -16,12 +16,15 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Squares of FP32 numbers are exact in FP64; each addition rounds by 2^-53.
 TEST(SumOfSquaresKernel, MatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Index count : {0, 1, 2, 7, 15, 16, 17, 33, 1000, 100003}) {
       const Input<T> x(random_values(count, 1, 3.0F));
       long double expected = 0;
       for (const float each : x.exact()) expected += static_cast<long double>(each) * each;
-      EXPECT_NEAR(codelets::sum_of_squares_cpu<isa>(count, x.elements()),
+      EXPECT_NEAR(simd::dispatch(isa,
+                                 [&]<simd::Isa kIsa>() {
+                                   return codelets::sum_of_squares_cpu<kIsa>(count, x.elements());
+                                 }),
                   static_cast<double>(expected),
                   static_cast<double>(expected) * static_cast<double>(count) * 0x1p-53);
     }
@@ -29,24 +32,37 @@ TEST(SumOfSquaresKernel, MatchesTheReference) {
 }
 
 TEST(SumOfSquaresKernel, HoldsTheLargestAndTheSmallestNumbers) {
-  for_each_isa([]<simd::Isa isa>() {
+  for_each_isa([](simd::Isa isa) {
     const std::vector<float> large(19, std::numeric_limits<float>::max());
     const double square = std::pow(static_cast<double>(large[0]), 2);
-    EXPECT_NEAR(codelets::sum_of_squares_cpu<isa>(19, large.data()), 19 * square,
-                19 * square * 19 * 0x1p-53);
+    EXPECT_NEAR(simd::dispatch(isa,
+                               [&]<simd::Isa kIsa>() {
+                                 return codelets::sum_of_squares_cpu<kIsa>(19, large.data());
+                               }),
+                19 * square, 19 * square * 19 * 0x1p-53);
     const std::vector<float> small(19, std::numeric_limits<float>::denorm_min());
-    EXPECT_EQ(codelets::sum_of_squares_cpu<isa>(19, small.data()), 19 * 0x1p-298);
+    EXPECT_EQ(simd::dispatch(isa,
+                             [&]<simd::Isa kIsa>() {
+                               return codelets::sum_of_squares_cpu<kIsa>(19, small.data());
+                             }),
+              19 * 0x1p-298);
   });
 }
 
 TEST(SumOfSquaresKernel, ShowsBadElements) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const std::size_t place : {0U, 17U, 36U}) {
       Input<T> x(std::vector<float>(37, 1.0F));
       x.set(place, kNan);
-      EXPECT_TRUE(std::isnan(codelets::sum_of_squares_cpu<isa>(37, x.elements())));
+      EXPECT_TRUE(std::isnan(simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        return codelets::sum_of_squares_cpu<kIsa>(37, x.elements());
+      })));
       x.set(place, -std::numeric_limits<float>::infinity());
-      EXPECT_EQ(codelets::sum_of_squares_cpu<isa>(37, x.elements()), kInfinity);
+      EXPECT_EQ(simd::dispatch(isa,
+                               [&]<simd::Isa kIsa>() {
+                                 return codelets::sum_of_squares_cpu<kIsa>(37, x.elements());
+                               }),
+                kInfinity);
     }
   });
 }

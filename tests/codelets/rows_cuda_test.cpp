@@ -2,10 +2,9 @@
 // Layer norm and cross entropy on an NVIDIA GPU.
 #include <algorithm>
 
-#include "codelets/cross_entropy/cross_entropy_cuda.hpp"
+#include "codelets/cross_entropy/cross_entropy.hpp"
 #include "codelets/cuda_test.hpp"
 #include "codelets/layernorm/layernorm.hpp"
-#include "codelets/layernorm/layernorm_cuda.hpp"
 #include "codelets/row_gaps.hpp"
 #include "reference/cross_entropy.hpp"
 #include "reference/layernorm.hpp"

@@ -48,11 +48,13 @@ void each_shape(F&& f) {
 
 // The product with up is one rounding more, half an eps.
 TEST(SwigluKernel, ForwardMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
-    each_shape([](const SwigluShape& shape) {
+  for_each_kernel([]<class T>(simd::Isa isa) {
+    each_shape([&](const SwigluShape& shape) {
       const Input<T> x(inputs(shape));
       Guarded<T> out(shape.tokens * shape.hidden);
-      codelets::swiglu_forward_cpu<isa>(shape, x.elements(), out.get());
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::swiglu_forward_cpu<kIsa>(shape, x.elements(), out.get());
+      });
       expect_close(out.view(), reference::swiglu(shape.tokens, shape.hidden, x.data()),
                    (kExponential + 2.5) * kEps, kFloor);
     });
@@ -61,12 +63,14 @@ TEST(SwigluKernel, ForwardMatchesTheReference) {
 
 // The two products with the slope are an eps more.
 TEST(SwigluKernel, BackwardMatchesTheReference) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
-    each_shape([](const SwigluShape& shape) {
+  for_each_kernel([]<class T>(simd::Isa isa) {
+    each_shape([&](const SwigluShape& shape) {
       const Input<T> x(inputs(shape));
       const Input<T> dout(random_values(shape.tokens * shape.hidden, 22));
       Guarded<T> dx(2 * shape.tokens * shape.hidden);
-      codelets::swiglu_backward_cpu<isa>(shape, x.elements(), dout.elements(), dx.get());
+      simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+        codelets::swiglu_backward_cpu<kIsa>(shape, x.elements(), dout.elements(), dx.get());
+      });
       expect_close(dx.view(),
                    reference::swiglu_gradient(shape.tokens, shape.hidden, x.data(), dout.data()),
                    (kExponential + 5) * kEps, kFloor);
@@ -80,8 +84,8 @@ struct Values {
 
 /// One element with these values among 1s, in column `column` of the second of three rows: where
 /// they are not finite neither are the results, and no other result suffers.
-template <simd::Isa isa, class T>
-void expect_not_finite(const Values& bad, Index column) {
+template <class T>
+void expect_not_finite(simd::Isa isa, const Values& bad, Index column) {
   SCOPED_TRACE(testing::Message() << bad.gate << " " << bad.up << " " << bad.dout << " " << column);
   constexpr SwigluShape kShape{3, 33};
   constexpr Index kCount = kShape.tokens * kShape.hidden;
@@ -94,9 +98,13 @@ void expect_not_finite(const Values& bad, Index column) {
   x.set(static_cast<std::size_t>(up), bad.up);
   dout.set(static_cast<std::size_t>(at), bad.dout);
   Guarded<T> out(kCount);
-  codelets::swiglu_forward_cpu<isa>(kShape, x.elements(), out.get());
+  simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+    codelets::swiglu_forward_cpu<kIsa>(kShape, x.elements(), out.get());
+  });
   Guarded<T> dx(2 * kCount);
-  codelets::swiglu_backward_cpu<isa>(kShape, x.elements(), dout.elements(), dx.get());
+  simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+    codelets::swiglu_backward_cpu<kIsa>(kShape, x.elements(), dout.elements(), dx.get());
+  });
 
   const auto finite = [](T value) { return std::isfinite(to_float(value)); };
   EXPECT_EQ(finite(out[at]), std::isfinite(bad.gate) && std::isfinite(bad.up));
@@ -107,13 +115,13 @@ void expect_not_finite(const Values& bad, Index column) {
 
 // Beside zeros too, and where silu and its slope are 0.
 TEST(SwigluKernel, BadInputsGiveBadOutputs) {
-  for_each_kernel([]<simd::Isa isa, class T>() {
+  for_each_kernel([]<class T>(simd::Isa isa) {
     for (const float bad : {kNan, kInfinity, -kInfinity})
       for (const float other : {0.0F, 1.0F, -1e4F})
         for (const Index column : {0, 20, 32}) {
-          expect_not_finite<isa, T>({bad, other, 1}, column);
-          expect_not_finite<isa, T>({other, bad, 1}, column);
-          expect_not_finite<isa, T>({other, 1, bad}, column);
+          expect_not_finite<T>(isa, {bad, other, 1}, column);
+          expect_not_finite<T>(isa, {other, bad, 1}, column);
+          expect_not_finite<T>(isa, {other, 1, bad}, column);
         }
   });
 }

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "codelets/cuda_test.hpp"
-#include "codelets/embedding/embedding_cuda.hpp"
-#include "codelets/linear/linear_cuda.hpp"
+#include "codelets/embedding/embedding.hpp"
+#include "codelets/linear/linear.hpp"
 #include "codelets/row_gaps.hpp"
 #include "reference/embedding.hpp"
 #include "reference/linear.hpp"
@@ -26,8 +26,7 @@ class Blocks {
       pointers_.push_back(blocks_.back()->get());
     }
   }
-  [[nodiscard]] CudaWeight weight() const { return {blocking_, pointers_.data()}; }
-  [[nodiscard]] CudaTable table() const { return {blocking_, pointers_.data()}; }
+  [[nodiscard]] RowBlocks<const void> rows() const { return {blocking_, pointers_.data()}; }
 
  private:
   RowBlocking blocking_;
@@ -99,7 +98,7 @@ TEST_F(CudaKernel, LinearMatchesTheReference) {
         Elements y(type, with_gaps(nans, s.out, gap));
         Both out(y);
         expect_done(linear_forward_cuda(cuda_context(), type, s.tokens, in.x_there.get(),
-                                        in.blocks.weight(), bias ? in.bias_there.get() : nullptr,
+                                        in.blocks.rows(), bias ? in.bias_there.get() : nullptr,
                                         residual ? residual_there.get() : nullptr, out.get(),
                                         s.out + gap.count));
         out.bring_back();
@@ -119,7 +118,7 @@ TEST_F(CudaKernel, LinearDataGradientMatchesTheReference) {
       Elements dx = unwritten(type, s.tokens * s.in);
       Both out(dx);
       expect_done(linear_backward_data_cuda(cuda_context(), type, s.tokens, dy.get(),
-                                            s.out + gap.count, in.blocks.weight(), out.get()));
+                                            s.out + gap.count, in.blocks.rows(), out.get()));
       out.bring_back();
       expect_rounded(dx, expected, sum_factor(s.out) + blocks * rounding_of(type));
     }
@@ -175,7 +174,7 @@ TEST_F(CudaKernel, ProductsHaveTheSameBitsEveryTime) {
       Elements y = unwritten(type, s.tokens * s.out);
       Both out(y);
       expect_done(linear_forward_cuda(cuda_context(), type, s.tokens, in.x_there.get(),
-                                      in.blocks.weight(), nullptr, nullptr, out.get(), s.out));
+                                      in.blocks.rows(), nullptr, nullptr, out.get(), s.out));
       out.bring_back();
       if (run == 0) first = y.values();
       EXPECT_EQ(y.values(), first);
@@ -211,12 +210,21 @@ TEST_F(CudaKernel, EmbeddingMatchesTheReference) {
       Elements y = unwritten(type, s.sequences * s.context * s.width);
       Both out(y);
       expect_done(embedding_forward_cuda(cuda_context(), type, s, tokens_there.as<std::int32_t>(),
-                                         table_there.table(), positions_there.table(), out.get()));
+                                         table_there.rows(), positions_there.rows(), out.get()));
       out.bring_back();
       expect_rounded(y,
                      reference::embedding(s.sequences, s.context, s.width, tokens.data(),
                                           table.values().data(), positions.values().data()),
                      kEps);
+      // Without positions a row of the table comes as it is.
+      Both alone(y);
+      expect_done(embedding_forward_cuda(cuda_context(), type, s, tokens_there.as<std::int32_t>(),
+                                         table_there.rows(), {}, alone.get()));
+      alone.bring_back();
+      for (Index i = 0; i < y.count(); ++i) {
+        const Index token = tokens[static_cast<std::size_t>(i / s.width + i / s.width / s.context)];
+        ASSERT_EQ(y.get(i), table.get(token * s.width + i % s.width)) << i;
+      }
     }
 }
 
@@ -247,7 +255,8 @@ TEST_F(CudaKernel, EmbeddingGradientsAreThoseOfALoop) {
           Both table_there(table);
           expect_done(embedding_backward_token_cuda(cuda_context(), type, gradient, s, block,
                                                     tokens_there.as<std::int32_t>(), dy_there.get(),
-                                                    table_there.get()));
+                                                    accumulate, table_there.get()));
+          if (!accumulate) std::fill(expected.begin(), expected.end(), 0.0F);
           const TableBlock rows{0, t.positions};
           Elements positions(gradient, random_values(rows.rows * s.width, 4));
           std::vector<float> sums = positions.values();

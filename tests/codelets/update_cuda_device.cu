@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "codelets/update/update_cuda.hpp"
+#include "codelets/update/update.hpp"
 
 namespace dos::test {
 namespace {
@@ -63,7 +63,7 @@ const char* update_on_gpu(const codelets::UpdateKind& kind, const codelets::Step
   device.p = p.as<float>();
   for (Index s = 0; s < states; ++s) device.states[s] = copies[s]->as<float>();
   if (host.w != nullptr) device.w = w.as<BF16>();
-  if (const char* fault = codelets::update_cuda(kind, step, device, nullptr)) return fault;
+  if (const char* fault = codelets::update_cuda({}, kind, step, device)) return fault;
   const cudaError_t result = cudaDeviceSynchronize();
   p.to(host.p);
   for (Index s = 0; s < states; ++s) copies[s]->to(host.states[s]);

@@ -2,8 +2,8 @@
 // The update kernels on an NVIDIA GPU, called directly and as codelets of a StarPU with CUDA.
 #include <gtest/gtest.h>
 
+#include "codelets/cuda/compiled.hpp"
 #include "codelets/update/update_codelet.hpp"
-#include "codelets/update/update_cuda.hpp"
 #include "codelets/update_cuda_device.hpp"
 #include "codelets/update_device.hpp"
 

@@ -11,7 +11,7 @@
 #include "reference/tracked.hpp"
 
 /// What every update rule must compute on every device, for every type of gradient and working
-/// parameters. Rules enrol by standing in codelets/update/rules/all.hpp and
+/// parameters. Rules enrol by standing in codelets/update/rules/all_rules.hpp and
 /// tests/reference/all.hpp.
 namespace dos::test {
 

@@ -18,7 +18,7 @@ class DatasetTest : public testing::Test {
     test::write_tokens(paths_.val, 257, {4});
   }
 
-  void write_manifest(const Manifest& manifest) const {
+  void write_manifest(const DatasetManifest& manifest) const {
     write_durably(paths_.manifest, to_text(manifest));
   }
   void write_model_and_manifest(const std::string& model) const {
@@ -36,13 +36,13 @@ class DatasetTest : public testing::Test {
   test::ScratchDirectory scratch_;
   std::filesystem::path prefix_ = scratch_ / "set";
   DatasetPaths paths_{prefix_};
-  Manifest bytes_{.tokenizer = "bytes",
-                  .vocabulary = 257,
-                  .train_tokens = 3,
-                  .val_tokens = 1,
-                  .model_file = {},
-                  .model_hash = {},
-                  .sources = {}};
+  DatasetManifest bytes_{.tokenizer = "bytes",
+                         .vocabulary = 257,
+                         .train_tokens = 3,
+                         .val_tokens = 1,
+                         .model_file = {},
+                         .model_hash = {},
+                         .sources = {}};
 };
 
 TEST_F(DatasetTest, OpensWithoutManifest) {

@@ -11,15 +11,9 @@
 
 #include "base/error.hpp"
 #include "data/token_file.hpp"
+#include "fails_with.hpp"
 
 namespace dos::test {
-
-/// Matches a callable that throws Error with a one-line message holding every part.
-inline auto fails_with(const std::vector<std::string>& parts) {
-  std::vector<testing::Matcher<std::string>> matchers{testing::Not(testing::HasSubstr("\n"))};
-  for (const std::string& part : parts) matchers.push_back(testing::HasSubstr(part));
-  return testing::ThrowsMessage<Error>(testing::AllOfArray(matchers));
-}
 
 inline void write_tokens(const std::filesystem::path& path, Index vocabulary,
                          const std::vector<std::int32_t>& tokens) {

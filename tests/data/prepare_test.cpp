@@ -8,6 +8,7 @@
 #include "data/corpus.hpp"
 #include "data/dataset.hpp"
 #include "data/files.hpp"
+#include "data/text_input.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::data {

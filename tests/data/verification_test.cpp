@@ -34,14 +34,15 @@ class VerificationTest : public testing::Test {
   void write_manifest() const { write_durably(paths_.manifest, to_text(manifest_)); }
 
   [[nodiscard]] std::optional<std::string> fault(Index vocabulary = 600) const {
-    const Verification verification(open_dataset(scratch_ / "set"), vocabulary);
+    const Verification verification(open_sources({{.prefix = (scratch_ / "set").string()}}),
+                                    vocabulary);
     EXPECT_TRUE(verification.wait_for(std::chrono::minutes(1)));
     return verification.fault();
   }
 
   test::ScratchDirectory scratch_;
   DatasetPaths paths_{scratch_ / "set"};
-  Manifest manifest_;
+  DatasetManifest manifest_;
 };
 
 TEST_F(VerificationTest, FindsNothingInWhatWasWritten) {
@@ -80,7 +81,7 @@ TEST_F(VerificationTest, EndsWithItsObject) {
     std::filesystem::resize_file(paths_.train, 1024 + 2 * (std::uintmax_t{1} << 31));
   }
   const auto start = std::chrono::steady_clock::now();
-  { const Verification verification(open_dataset(scratch_ / "set"), 600); }
+  { const Verification verification(open_sources({{.prefix = (scratch_ / "set").string()}}), 600); }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 

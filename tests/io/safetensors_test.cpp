@@ -3,8 +3,13 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cmath>
+#include <cstring>
 #include <fstream>
+#include <map>
 
+#include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "io/byte_pattern.hpp"
@@ -133,8 +138,13 @@ const Damage kDamages[] = {
      "tensor 'x': field 'dtype' is missing"},
     {"dtype is a number", one_tensor(R"({"dtype":1,"shape":[8],"data_offsets":[0,8]})"),
      "tensor 'x': field 'dtype' must be a string"},
-    {"unknown dtype", one_tensor(R"({"dtype":"F16","shape":[4],"data_offsets":[0,8]})"),
-     "tensor 'x': unknown dtype 'F16', known are F64, F32, BF16, I32, U8"},
+    {"unknown dtype", one_tensor(R"({"dtype":"F128","shape":[4],"data_offsets":[0,8]})"),
+     "tensor 'x': unknown dtype 'F128', known are F64, F32, BF16, I32, U8, F16, I64, "},
+    {"half a byte", one_tensor(R"({"dtype":"F4","shape":[15],"data_offsets":[0,8]})"),
+     "tensor 'x': F4 of shape [15] fills no whole bytes"},
+    {"header of 2^63 bytes", length_field(std::uint64_t{1} << 63),
+     "claims 9223372036854775808 bytes, more than the 100000000"},
+    {"deep header", file_text(std::string(100'000, '['), 0), "header: more than 64 objects"},
     {"no shape", one_tensor(R"({"dtype":"U8","data_offsets":[0,8]})"),
      "tensor 'x': field 'shape' is missing"},
     {"shape is a number", one_tensor(R"({"dtype":"U8","shape":8,"data_offsets":[0,8]})"),
@@ -152,7 +162,7 @@ const Damage kDamages[] = {
     // 2^32 * 2^32 wraps to 0 in 64 bits, 2^61 * 8 bytes too: both would look like an empty tensor.
     {"product overflows",
      one_tensor(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]})", 0),
-     "tensor 'x': shape [4294967296, 4294967296] overflows"},
+     "tensor 'x': U8 of shape [4294967296, 4294967296] overflows"},
     {"bytes overflow",
      one_tensor(R"({"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]})", 0),
      "overflows"},
@@ -214,15 +224,75 @@ TEST(SafetensorsFile, RefusesEveryTruncation) {
 TEST(ByteSize, CountsElements) {
   EXPECT_EQ(byte_size(DType::kF32, {}), 4);
   EXPECT_EQ(byte_size(DType::kBF16, std::vector<Index>{3, 5}), 30);
+  EXPECT_EQ(byte_size(kF16, std::vector<Index>{3, 5}), 30);
   EXPECT_EQ(byte_size(DType::kF64, std::vector<Index>{3, 0}), 0);
   EXPECT_EQ(byte_size(DType::kU8, std::vector<Index>{-1}), std::nullopt);
   EXPECT_EQ(byte_size(DType::kF64, std::vector<Index>{Index{1} << 60}), std::nullopt);
+  const FileDType nibble = parse_file_dtype("F4").value();
+  EXPECT_EQ(byte_size(nibble, std::vector<Index>{3, 4}), 6);
+  EXPECT_EQ(byte_size(nibble, std::vector<Index>{3}), std::nullopt);
 }
 
 TEST(FileDType, RoundTrips) {
-  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI32, DType::kU8})
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI32, DType::kU8}) {
     EXPECT_EQ(parse_file_dtype(file_dtype(dtype)), dtype);
+    EXPECT_EQ(parse_file_dtype(file_dtype(dtype))->dtype(), dtype);
+  }
   EXPECT_EQ(parse_file_dtype("f32"), std::nullopt);
+}
+
+/// The names of the format's own library, with the bits of an element.
+TEST(FileDType, KnowsEveryNameOfTheFormat) {
+  const std::map<std::string, Index> names{
+      {"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+      {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
+      {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
+      {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}};
+  for (const auto& [name, bits] : names) {
+    ASSERT_TRUE(parse_file_dtype(name).has_value()) << name;
+    EXPECT_EQ(parse_file_dtype(name)->bits(), bits) << name;
+    EXPECT_EQ(file_dtype(*parse_file_dtype(name)), name);
+  }
+}
+
+/// An independent reading of half precision: sign, 5 bits of exponent, 10 of fraction.
+float half_value(unsigned bits) {
+  const float sign = (bits & 0x8000U) != 0 ? -1.0F : 1.0F;
+  const int exponent = static_cast<int>((bits >> 10U) & 0x1FU);
+  const auto fraction = static_cast<float>(bits & 0x3FFU);
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024.0F + fraction, exponent - 25);
+}
+
+TEST(Widen, ReadsEveryHalf) {
+  for (unsigned bits = 0; bits < 0x10000U; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    float value = 0;
+    const bool is_finite = widen(kF16, std::as_bytes(std::span(&half, 1)), std::span(&value, 1));
+    EXPECT_EQ(is_finite, (bits & 0x7C00U) != 0x7C00U);
+    if (is_finite) {
+      ASSERT_EQ(value, half_value(bits)) << bits;
+      ASSERT_EQ(std::signbit(value), (bits & 0x8000U) != 0) << bits;
+    } else {
+      ASSERT_EQ(std::isnan(value), (bits & 0x3FFU) != 0) << bits;
+    }
+  }
+}
+
+TEST(Widen, KeepsTheBitsOfTheOthersAndSeesWhatIsNotFinite) {
+  const std::array<float, 3> numbers{1.5F, -0.0F, 3e38F};
+  std::array<float, 3> out{};
+  EXPECT_TRUE(widen(DType::kF32, std::as_bytes(std::span(numbers)), out));
+  EXPECT_EQ(std::memcmp(out.data(), numbers.data(), sizeof out), 0);
+  const std::array<BF16, 3> narrow{to_bf16(1.5F), to_bf16(-0.0F), {0x7F80}};
+  EXPECT_FALSE(widen(DType::kBF16, std::as_bytes(std::span(narrow)), out));
+  EXPECT_EQ(out[0], 1.5F);
+  EXPECT_TRUE(std::signbit(out[1]));
+  EXPECT_TRUE(std::isinf(out[2]));
+  EXPECT_FALSE(widens_to_float(DType::kF64));
+  EXPECT_FALSE(widens_to_float(DType::kI32));
+  EXPECT_THROW(widen(DType::kF32, std::as_bytes(std::span(numbers)), std::span(out).first(2)),
+               ContractViolation);
 }
 
 }  // namespace

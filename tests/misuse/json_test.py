@@ -21,6 +21,8 @@ class Json(MisuseTest):
         case = cls("test_files")
         case.folder, case.out = cls.shared, cls.shared / "run"
         case.trained("--quiet", "--trace", cls.shared / "trace", keys={"train.steps": 2, "train.validate_every": 0})
+        made = program("export", case.out, cls.shared / "exported", "--shard-size", "10KB", cwd=cls.shared)
+        assert made.returncode == 0, made.stderr
 
     def damaged(self, data):
         """The bytes with something inserted, cut, flipped or replaced."""
@@ -62,6 +64,21 @@ class Json(MisuseTest):
                          "train_gpt": ("--out", copy / "run", "--resume", "--set", f"data.path={copy / 'data'}",
                                        "--set", "train.steps=3", "--quiet")}[app]
             with self.attempt(number=number, app=app, name=name, data=data[:80]):
+                self.expect_answer(self.answer(app, *arguments), app)
+
+    def test_model_folders(self):
+        """a damaged config.json or index of a Hugging Face folder: one error, or a model that fits together"""
+        for number in self.attempts(16):
+            folder = self.folder / f"folder{number}"
+            shutil.copytree(self.shared / "exported", folder)
+            path = folder / self.random.choice(("config.json", "model.safetensors.index.json"))
+            data = self.damaged(path.read_bytes())
+            path.write_bytes(data)
+            app, *arguments = self.random.choice((
+                ("plan", "--machine", "rtx4090", "--model", f"hf:{folder}"), ("export", folder, self.folder / f"to{number}"),
+                ("train_gpt", "--init-from", folder, "--out", self.folder / f"run{number}", "--set",
+                 f"data.path={self.shared / 'data'}", "--set", "train.steps=1", "--quiet")))
+            with self.attempt(number=number, app=app, name=path.name, data=data[:80]):
                 self.expect_answer(self.answer(app, *arguments), app)
 
     def test_shapes(self):

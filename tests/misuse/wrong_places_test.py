@@ -15,7 +15,7 @@ from campaign import MisuseTest
 from harness import APPS, program
 
 PLOT_METRICS = Path(__file__).resolve().parents[2] / "tools" / "plot_metrics"
-NAMES = "train_gpt|generate|prepare_data|plan|calibrate|report"
+NAMES = "train_gpt|generate|prepare_data|plan|calibrate|report|export"
 # What a command line is given in place of what it asks for; {} is where it stands.
 COMMANDS = [
     ("generate", "{}"), ("generate", "{run} --checkpoint {}"), ("generate", "{run} --data {}"),
@@ -25,7 +25,9 @@ COMMANDS = [
     ("prepare_data", "--tokenizer bytes --output p {}"),
     ("prepare_data", "--tokenizer sentencepiece --output p --model {} {text}"),
     ("plan", "--model small-3m --machine {}"), ("plan", "--machine h100 --model {}"),
-    ("plan", "--machine h100 --model small-3m --machines {}"),
+    ("plan", "--machine h100 --model small-3m --machines {}"), ("plan", "--machine h100 --model hf:{}"),
+    ("export", "{} exported"), ("export", "{run} {}"), ("export", "{run} exported --checkpoint {}"),
+    ("train_gpt", "--dry-run --out o --set data.path=data --init-from {}"),
     ("plot_metrics", "{}"),
 ]
 

@@ -54,7 +54,7 @@ class Gpt2Cuda : public ::testing::Test {
   [[nodiscard]] double gradient_error(TrainingRun& run) const {
     double error = 0;
     double length = 0;
-    for (const tensor::PlacedParameter& parameter : run.layout().parameters) {
+    for (const shape::PlacedParameter& parameter : run.layout().parameters) {
       const std::string& name = parameter.spec.name;
       const std::vector<float> expected = floats_of(fixture_.gradients.at(name));
       error += std::pow(distance(run.read(run.parameters().gradients(), name), expected), 2);
@@ -88,7 +88,7 @@ TEST_F(Gpt2Cuda, TenStepsInFp32ArePyTorchs) {
   }
   const double tolerance =
       5 * fixture_.expected.at("float32_differences").at("weights_after").get<double>();
-  for (const tensor::PlacedParameter& parameter : run.layout().parameters) {
+  for (const shape::PlacedParameter& parameter : run.layout().parameters) {
     const std::string& name = parameter.spec.name;
     const std::vector<float> after = floats_of(fixture_.weights_after.at(name));
     const std::vector<float> got = run.read(run.parameters().values(), name);
@@ -114,7 +114,7 @@ TEST_F(Gpt2Cuda, HeadsOfMoreThan128AreTheCpus) {
     TrainingRun run(gpu ? on_gpu : on_cpu);
     run.initialise(1);
     losses[gpu ? 1 : 0] = run.gradients(tokens);
-    for (const tensor::PlacedParameter& parameter : run.layout().parameters)
+    for (const shape::PlacedParameter& parameter : run.layout().parameters)
       for (const float value : run.read(run.parameters().gradients(), parameter.spec.name))
         gradients[gpu ? 1 : 0].push_back(value);
   }

@@ -12,7 +12,7 @@ namespace {
 
 // Five layers: with recompute the activations of two exist at a time, so that those of the first
 // three are lost and computed again. A width that no vector length divides.
-const models::ModelConfig kModel{"gpt2", 5, 36, 3, 19, 83};
+const shape::ModelConfig kModel{"gpt2", 5, 36, 3, 19, 83};
 
 RunOptions base_options() {
   return {

@@ -17,7 +17,7 @@
 namespace dos::test {
 namespace {
 
-const models::ModelConfig kModel{"gpt2", 3, 36, 3, 19, 83};
+const shape::ModelConfig kModel{"gpt2", 3, 36, 3, 19, 83};
 constexpr Index kBatch = 3;
 
 RunOptions on_cpus(bool recompute, float clip) {

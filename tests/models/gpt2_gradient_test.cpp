@@ -1,110 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of the whole model against differences of its own loss: no other program is trusted.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-
-#include "base/random.hpp"
 #include "models/gpt2_tiny.hpp"
-#include "models/training_run.hpp"
+#include "models/gradient_check.hpp"
 
 namespace dos::test {
 namespace {
 
-// Along a unit vector d the loss has the difference quotient
-//   D(h) = (L(p + h d) - L(p - h d)) / (2 h) = g.d + h^2 M / 6 + O(h^4),
-// M its third derivative there.
-// - Rounding: L is a mean in double precision of FP32 losses of about ln 61 = 4.1. One unit in the
-//   last place of each, 2^-21, none averaged out, is above all that the mean can be off by. Two of
-//   them over 2 h: 2^-21 / h.
-// - Truncation: D(2 h) - D(h) = 3 h^2 M / 6 + O(h^4), so a third of it is the error of D(h); the
-//   next order is left room for by taking all of it.
-// The two are equal where h^3 = 6 * 2^-21 / M: with M around 1 that is h = 0.014. The tolerance
-// depends on losses alone, never on the gradient that it judges.
-constexpr double kLossRounding = 0x1p-21;
-constexpr double kStep = 1.0 / 64;
-constexpr int kRandomDirections = 4;
-
-/// A parameter's directions: random ones, each of which sees any error of the gradient, and the
-/// gradient's own, in which the derivative is largest.
-std::vector<std::vector<double>> directions_of(std::span<const float> gradient,
-                                               const std::string& name) {
-  const Philox random(stream_of(name));
-  std::vector<std::vector<double>> directions;
-  for (int direction = 0; direction <= kRandomDirections; ++direction) {
-    std::vector<double> d(gradient.size());
-    for (std::size_t i = 0; i < d.size(); ++i)
-      d[i] = direction < kRandomDirections ? random.normal(i, static_cast<std::uint64_t>(direction))
-                                           : gradient[i];
-    double square = 0;
-    for (const double x : d) square += x * x;
-    for (double& x : d) x /= std::sqrt(square);
-    directions.push_back(d);
-  }
-  return directions;
-}
-
-class Gpt2Gradient : public ::testing::Test {
- protected:
-  Gpt2Gradient()
-      : run_({.model = fixture_.config(),
-              .shape = {.batch = 4, .lanes = 2},
-              .subgroup_params = 600,
-              .workers = 2,
-              .scheduler = "lws",
-              .optimizer = {},
-              .decay = {}}) {
-    run_.load(fixture_.weights);
-  }
-
-  /// Difference quotient with step `h`, and what the gradient says of the same two points: in FP32
-  /// they do not lie exactly along d.
-  struct Quotient {
-    double measured;
-    double predicted;
-  };
-  Quotient quotient(const tensor::PlacedParameter& parameter, std::span<const float> origin,
-                    std::span<const float> gradient, std::span<const double> d, double h) {
-    std::vector<float> above(origin.size());
-    std::vector<float> below(origin.size());
-    double predicted = 0;
-    for (std::size_t i = 0; i < origin.size(); ++i) {
-      above[i] = static_cast<float>(origin[i] + h * d[i]);
-      below[i] = static_cast<float>(origin[i] - h * d[i]);
-      predicted += gradient[i] * (static_cast<double>(above[i]) - static_cast<double>(below[i]));
-    }
-    run_.parameters().values().write(parameter, above);
-    const double loss_above = run_.evaluate(fixture_.batch(1));
-    run_.parameters().values().write(parameter, below);
-    const double loss_below = run_.evaluate(fixture_.batch(1));
-    run_.parameters().values().write(parameter, origin);
-    return {(loss_above - loss_below) / (2 * h), predicted / (2 * h)};
-  }
-
-  Gpt2Tiny fixture_;
-  TrainingRun run_;
-};
-
-TEST_F(Gpt2Gradient, EveryParameterAlongRandomDirectionsAndItsOwn) {
-  run_.gradients(fixture_.batch(1));
-  for (const tensor::PlacedParameter& parameter : run_.layout().parameters) {
-    const std::string& name = parameter.spec.name;
-    SCOPED_TRACE(name);
-    const std::vector<float> origin = run_.read(run_.parameters().values(), name);
-    const std::vector<float> gradient = run_.read(run_.parameters().gradients(), name);
-    const auto directions = directions_of(gradient, name);
-    for (std::size_t k = 0; k < directions.size(); ++k) {
-      const Quotient fine = quotient(parameter, origin, gradient, directions[k], kStep);
-      const Quotient coarse = quotient(parameter, origin, gradient, directions[k], 2 * kStep);
-      const double tolerance = kLossRounding / kStep + std::abs(coarse.measured - fine.measured);
-      EXPECT_NEAR(fine.measured, fine.predicted, tolerance) << "direction " << k;
-      // The last direction is the gradient's: the test sees an error of half a percent.
-      if (k == directions.size() - 1) {
-        EXPECT_LE(tolerance, 0.005 * std::abs(fine.predicted));
-      }
-    }
-  }
+TEST(Gpt2Gradient, EveryParameterAlongRandomDirectionsAndItsOwn) {
+  const Gpt2Tiny fixture;
+  TrainingRun run({.model = fixture.config(),
+                   .shape = {.batch = 4, .lanes = 2},
+                   .subgroup_params = 600,
+                   .workers = 2,
+                   .scheduler = "lws",
+                   .optimizer = {},
+                   .decay = {}});
+  run.load(fixture.weights);
+  GradientCheck(run, fixture.batch(1)).expect_gradients();
 }
 
 }  // namespace

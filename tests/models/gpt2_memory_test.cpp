@@ -4,25 +4,27 @@
 
 #include <algorithm>
 
-#include "models/gpt2/gpt2.hpp"
-#include "models/registry.hpp"
-#include "optim/subgroups.hpp"
+#include "fit/estimate.hpp"
+#include "models/decoder.hpp"
+#include "models/demand.hpp"
+#include "models/family.hpp"
+#include "optim/elementwise.hpp"
 #include "platform/blas.hpp"
-#include "train/estimate.hpp"
+#include "shape/cutter.hpp"
 #include "train/step_results.hpp"
 
 namespace dos::test {
 namespace {
 
-using models::ModelConfig;
-using models::RunShape;
-using rt::MemoryCategory;
+using shape::ModelConfig;
+using shape::RunShape;
 
-const ModelConfig kSmall{"gpt2", 3, 24, 3, 17, 61};
-const ModelConfig kOneLayer{"gpt2", 1, 8, 1, 1, 2};
+const shape::ModelConfig kSmall{"gpt2", 3, 24, 3, 17, 61};
+const shape::ModelConfig kOneLayer{"gpt2", 1, 8, 1, 1, 2};
 
-/// The formula of models/gpt2/gpt2.hpp, written down again: bytes of one lane.
-Index activations_of_lane(const ModelConfig& c, const RunShape& shape, Index sequences) {
+/// The formula of docs/memory.md, written down again: bytes of one lane.
+Index activations_of_lane(const shape::ModelConfig& c, const shape::RunShape& shape,
+                          Index sequences) {
   const Index n = sequences * c.context;
   const Index layers = c.layers;
   const Index sets = !shape.training ? 1 : shape.recompute ? std::min<Index>(2, layers) : layers;
@@ -37,8 +39,8 @@ Index activations_of_lane(const ModelConfig& c, const RunShape& shape, Index seq
 
 struct Case {
   const char* what;
-  ModelConfig model;
-  RunShape shape;
+  shape::ModelConfig model;
+  shape::RunShape shape;
   Index workers;
   float clip;
   Index subgroup_params;
@@ -62,13 +64,13 @@ const Case kCases[] = {
     {"BF16 gradients", kSmall, {4, 2, true, true, 7, DType::kBF16}, 2, 0.0F, 250, 2, DType::kBF16},
 };
 
-tensor::Layout layout_of(const Case& c) {
-  return optim::cut_into_subgroups(models::gpt2::parameters(c.model), c.subgroup_params, {});
+shape::Layout layout_of(const Case& c) {
+  return shape::cut_into_subgroups(shape::gpt2().parameters(c.model), c.subgroup_params, {});
 }
 
 void expect_equal(const rt::MemoryBytes& got, const rt::MemoryBytes& expected) {
-  for (const MemoryCategory category : rt::kMemoryCategories)
-    EXPECT_EQ(got[category], expected[category]) << rt::name_of(category);
+  for (const MemoryCategory category : kBufferCategories)
+    EXPECT_EQ(got[category], expected[category]) << name_of(category);
 }
 
 TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
@@ -80,20 +82,19 @@ TEST(Gpt2Memory, TheLedgerCountsWhatWasEstimated) {
       const tensor::ParameterSet parameters(session, layout_of(c), c.types());
       const Index handles_before = std::ssize(session.handles());
       const rt::MemoryBytes before_model = session.memory().now();
-      const auto model =
-          models::find_architecture("gpt2").build(session, parameters, c.model, c.shape);
+      const auto model = std::make_unique<models::Decoder>(session, parameters, c.model, c.shape);
       rt::MemoryBytes of_model = session.memory().now();
-      for (const MemoryCategory category : rt::kMemoryCategories)
+      for (const MemoryCategory category : kBufferCategories)
         of_model[category] -= before_model[category];
       EXPECT_EQ(std::ssize(session.handles()) - handles_before,
-                models::gpt2::counts(c.model, c.shape, parameters.layout()).buffers);
-      expect_equal(of_model, models::gpt2::buffers(c.model, c.shape, {.all = c.workers}));
+                models::counts(c.model, c.shape, parameters.layout()).buffers);
+      expect_equal(of_model, models::buffers(c.model, c.shape, {.all = c.workers}));
 
-      const optim::Optimizer optimizer(session, parameters, options);
+      const optim::ElementwiseOptimizer optimizer(session, parameters, options);
       const train::StepResults results(session, c.run_ahead);
       expect_equal(session.memory().now(),
-                   train::estimate_training(c.model, c.shape, parameters.layout(), c.types(),
-                                            options, {.all = c.workers}, c.run_ahead));
+                   fit::estimate_training(c.model, c.shape, parameters.layout(), c.types(), options,
+                                          {.all = c.workers}, c.run_ahead));
     }
     EXPECT_EQ(session.memory().now().total(), 0);
   }
@@ -110,14 +111,13 @@ TEST(Gpt2Memory, AMicroBatchHasTheTasksThatAreCounted) {
     rt::Submitter submitter(session);
     Index tasks = 0;
     submitter.set_observer({.before = [&](const rt::TaskCall&) { ++tasks; }, .after = {}});
-    const auto model =
-        models::find_architecture("gpt2").build(session, parameters, c.model, c.shape);
+    const auto model = std::make_unique<models::Decoder>(session, parameters, c.model, c.shape);
     const std::vector<std::int32_t> tokens(
         static_cast<std::size_t>(c.shape.batch * (c.model.context + 1)), 1);
     model->train(submitter, tokens, {.first = true, .loss_scale = 1});
     session.wait_all();
     const Index lost = c.shape.recompute ? std::min<Index>(2, c.model.layers) : 0;
-    EXPECT_EQ(tasks, models::gpt2::counts(c.model, c.shape, parameters.layout()).tasks -
+    EXPECT_EQ(tasks, models::counts(c.model, c.shape, parameters.layout()).tasks -
                          7 * lost * c.shape.lanes);
   }
 }
@@ -125,8 +125,8 @@ TEST(Gpt2Memory, AMicroBatchHasTheTasksThatAreCounted) {
 TEST(Gpt2Memory, EstimateIsTheDocumentedFormula) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.what);
-    const tensor::Layout layout = layout_of(c);
-    const rt::MemoryBytes bytes = train::estimate_training(
+    const shape::Layout layout = layout_of(c);
+    const rt::MemoryBytes bytes = fit::estimate_training(
         c.model, c.shape, layout, c.types(), {.clip = c.clip}, {.all = c.workers}, c.run_ahead);
     Index activations = 0;
     Index tokens = 0;
@@ -155,8 +155,8 @@ TEST(Gpt2Memory, EstimateIsTheDocumentedFormula) {
 
 /// Bytes of the model's own buffers for 4096 tokens of sequences this long.
 rt::MemoryBytes at_context(Index context) {
-  const ModelConfig model{"gpt2", 12, 768, 12, context, 50257};
-  return models::gpt2::buffers(model, {.batch = 4096 / context, .lanes = 1}, {});
+  const shape::ModelConfig model{"gpt2", 12, 768, 12, context, 50257};
+  return models::buffers(model, {.batch = 4096 / context, .lanes = 1}, {});
 }
 
 // With as many tokens, longer sequences cost nothing but the tile of scores that a worker has
@@ -181,9 +181,9 @@ TEST(Gpt2Memory, NothingGrowsWithTheSquareOfTheContext) {
 // values of what a task reads and writes of a head beside them.
 TEST(Gpt2Memory, HeadsOfMoreThan128HaveRoomForTheirScoresOnCudaWorkers) {
   const auto workspace = [](Index head_size, Index context, DType type, Index cuda) {
-    const ModelConfig model{"gpt2", 1, 8 * head_size, 8, context, 61};
-    return models::gpt2::buffers(model, {.type = type},
-                                 {.all = 1, .cuda = cuda})[MemoryCategory::kWorkspace];
+    const shape::ModelConfig model{"gpt2", 1, 8 * head_size, 8, context, 61};
+    return models::buffers(model, {.type = type},
+                           {.all = 1, .cuda = cuda})[MemoryCategory::kWorkspace];
   };
   for (const DType type : {DType::kF32, DType::kBF16}) {
     EXPECT_EQ(workspace(129, 1024, type, 1), 4 * 2 * 4 * 1024 * 1024);
@@ -196,10 +196,10 @@ TEST(Gpt2Memory, HeadsOfMoreThan128HaveRoomForTheirScoresOnCudaWorkers) {
 }
 
 TEST(Gpt2Memory, RecomputeKeepsTwoBlocksActivations) {
-  const ModelConfig model{"gpt2", 12, 768, 12, 1024, 50257};
+  const shape::ModelConfig model{"gpt2", 12, 768, 12, 1024, 50257};
   const auto activations = [&](bool recompute) {
-    const RunShape shape{.batch = 4, .lanes = 1, .recompute = recompute};
-    return models::gpt2::buffers(model, shape, {})[MemoryCategory::kActivations];
+    const shape::RunShape shape{.batch = 4, .lanes = 1, .recompute = recompute};
+    return models::buffers(model, shape, {})[MemoryCategory::kActivations];
   };
   const Index tokens = 4 * model.context;
   EXPECT_EQ(activations(false) - activations(true),
@@ -207,10 +207,10 @@ TEST(Gpt2Memory, RecomputeKeepsTwoBlocksActivations) {
 }
 
 TEST(Gpt2Memory, MoreWorkersNeedMoreWorkSpaceOnly) {
-  const ModelConfig model{"gpt2", 2, 48, 2, 33, 61};
-  const RunShape shape{.batch = 4, .lanes = 2};
-  const rt::MemoryBytes one = models::gpt2::buffers(model, shape, {.all = 1});
-  rt::MemoryBytes eight = models::gpt2::buffers(model, shape, {.all = 8});
+  const shape::ModelConfig model{"gpt2", 2, 48, 2, 33, 61};
+  const shape::RunShape shape{.batch = 4, .lanes = 2};
+  const rt::MemoryBytes one = models::buffers(model, shape, {.all = 1});
+  rt::MemoryBytes eight = models::buffers(model, shape, {.all = 8});
   EXPECT_EQ(eight[MemoryCategory::kWorkspace], 8 * one[MemoryCategory::kWorkspace]);
   eight[MemoryCategory::kWorkspace] = one[MemoryCategory::kWorkspace];
   expect_equal(eight, one);

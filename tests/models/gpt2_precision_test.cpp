@@ -13,7 +13,7 @@
 namespace dos::test {
 namespace {
 
-const models::ModelConfig kModel{"gpt2", 2, 32, 2, 16, 29};
+const shape::ModelConfig kModel{"gpt2", 2, 32, 2, 16, 29};
 constexpr Index kBatch = 4;
 constexpr tensor::ParameterTypes kFp32{};
 constexpr tensor::ParameterTypes kMixed{.working = DType::kBF16, .gradient = DType::kF32};
@@ -54,7 +54,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 std::vector<float> gradients_of(const TrainingRun& run) {
   std::vector<float> all;
-  for (const tensor::PlacedParameter& parameter : run.layout().parameters) {
+  for (const shape::PlacedParameter& parameter : run.layout().parameters) {
     const auto values = run.read(run.parameters().gradients(), parameter.spec.name);
     all.insert(all.end(), values.begin(), values.end());
   }
@@ -95,7 +95,7 @@ TEST(Gpt2Precision, WorkingParametersAreTheRoundedValuesAtAnyTime) {
         run.update(step, 1e-3);
       }
       Index rounded = 0;
-      for (const tensor::PlacedParameter& parameter : run.layout().parameters) {
+      for (const shape::PlacedParameter& parameter : run.layout().parameters) {
         const auto values = run.read(run.parameters().values(), parameter.spec.name);
         const auto working = run.read(run.parameters().working(), parameter.spec.name);
         for (std::size_t i = 0; i < values.size(); ++i) {

@@ -104,7 +104,7 @@ constexpr double kOrderFactor = 5;
 TEST_P(Gpt2Reference, LogitsOfEveryTokenOfEverySequence) {
   TrainingRun run(options());
   run.load(fixture_.weights);
-  const models::ModelConfig config = fixture_.config();
+  const shape::ModelConfig config = fixture_.config();
   const std::vector<float> expected = floats_of(fixture_.activations.at("logits"));
   const double tolerance =
       kOrderFactor * fixture_.expected.at("float32_differences").at("logits").get<double>();
@@ -148,7 +148,7 @@ TEST_P(Gpt2Reference, EveryGradient) {
   run.gradients(fixture_.batch(2));
   run.gradients(fixture_.batch(1));
   ASSERT_EQ(fixture_.gradients.tensors().size(), run.layout().parameters.size());
-  for (const tensor::PlacedParameter& parameter : run.layout().parameters) {
+  for (const shape::PlacedParameter& parameter : run.layout().parameters) {
     const std::string& name = parameter.spec.name;
     SCOPED_TRACE(name);
     const std::vector<float> expected = floats_of(fixture_.gradients.at(name));
@@ -181,7 +181,7 @@ TEST_P(Gpt2Reference, TenStepsOfAdamW) {
   }
   const double tolerance =
       kOrderFactor * fixture_.expected.at("float32_differences").at("weights_after").get<double>();
-  for (const tensor::PlacedParameter& parameter : run.layout().parameters) {
+  for (const shape::PlacedParameter& parameter : run.layout().parameters) {
     const std::string& name = parameter.spec.name;
     const std::vector<float> after = floats_of(fixture_.weights_after.at(name));
     const std::vector<float> got = run.read(run.parameters().values(), name);

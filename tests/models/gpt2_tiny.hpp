@@ -12,9 +12,9 @@
 
 #include "base/error.hpp"
 #include "io/safetensors.hpp"
-#include "models/config.hpp"
-#include "optim/optimizer.hpp"
+#include "optim/optimizer_options.hpp"
 #include "optim/schedule.hpp"
+#include "shape/model_config.hpp"
 
 namespace dos::test {
 
@@ -32,7 +32,7 @@ class Gpt2Tiny {
     std::memcpy(tokens_.data(), mapped.bytes.data(), mapped.bytes.size());
   }
 
-  [[nodiscard]] models::ModelConfig config() const {
+  [[nodiscard]] shape::ModelConfig config() const {
     const nlohmann::json& model = expected.at("model");
     return {.architecture = "gpt2",
             .layers = model.at("layers"),
@@ -92,7 +92,7 @@ class Gpt2Tiny {
 
 /// The rows of a parameter whose gradient is zero but for rounding: softmax does not see a shift
 /// common to all keys, so the keys' part [width, 2 width) of a qkv bias has none.
-inline bool is_key_bias(const std::string& name, std::size_t row, const models::ModelConfig& c) {
+inline bool is_key_bias(const std::string& name, std::size_t row, const shape::ModelConfig& c) {
   const auto width = static_cast<std::size_t>(c.width);
   return name.ends_with("attention.qkv.bias") && row >= width && row < 2 * width;
 }

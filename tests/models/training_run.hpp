@@ -9,11 +9,11 @@
 
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "io/safetensors.hpp"
-#include "models/registry.hpp"
+#include "models/decoder.hpp"
 #include "nn/initialise.hpp"
-#include "optim/optimizer.hpp"
-#include "optim/subgroups.hpp"
+#include "optim/elementwise.hpp"
 #include "platform/blas.hpp"
+#include "shape/cutter.hpp"
 
 namespace dos::test {
 
@@ -24,13 +24,13 @@ inline std::vector<float> floats_of(const io::MappedTensor& tensor) {
 }
 
 struct RunOptions {
-  models::ModelConfig model;
-  models::RunShape shape;
+  shape::ModelConfig model;
+  shape::RunShape shape;
   Index subgroup_params = 5'000'000;
   Index workers = 2;
   std::string scheduler = "lws";
   optim::OptimizerOptions optimizer;
-  optim::DecayGroups decay;
+  shape::DecayGroups decay;
   tensor::ParameterTypes types = {};  ///< the working type is that of the activations too
   Index cuda_workers = 0;             ///< if there are any, they run what they can
   Index opencl_workers = 0;
@@ -49,13 +49,15 @@ class TrainingRun {
                   .schedulers = options.schedulers}),
         submitter_(session_),
         parameters_(session_,
-                    optim::cut_into_subgroups(architecture().parameters(options.model),
-                                              options.subgroup_params, options.decay),
+                    shape::cut_into_subgroups(
+                        shape::find_family(options.model.architecture).parameters(options.model),
+                        options.subgroup_params, options.decay),
                     options.types),
         optimizer_(session_, parameters_, options.optimizer),
         loss_(session_, {.name = "loss", .type = DType::kF64, .count = 1}),
         norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}),
-        model_(architecture().build(session_, parameters_, options_.model, options_.shape)) {
+        model_(std::make_unique<models::Decoder>(session_, parameters_, options_.model,
+                                                 options_.shape)) {
     platform::blas::use_one_thread();
     submitter_.keep_from_cpus(options.cuda_workers > 0);
   }
@@ -65,12 +67,12 @@ class TrainingRun {
   [[nodiscard]] rt::Submitter& submitter() { return submitter_; }
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
   [[nodiscard]] const optim::Optimizer& optimizer() const { return optimizer_; }
-  [[nodiscard]] const tensor::Layout& layout() const { return parameters_.layout(); }
+  [[nodiscard]] const shape::Layout& layout() const { return parameters_.layout(); }
 
   void initialise(std::uint64_t seed) { nn::submit_initialisation(submitter_, parameters_, seed); }
 
   void load(const io::SafetensorsFile& weights) {
-    for (const tensor::PlacedParameter& parameter : layout().parameters)
+    for (const shape::PlacedParameter& parameter : layout().parameters)
       parameters_.values().write(parameter, floats_of(weights.at(parameter.spec.name)));
     nn::submit_working_parameters(submitter_, parameters_);
   }
@@ -111,7 +113,7 @@ class TrainingRun {
 
   [[nodiscard]] std::vector<float> read(const tensor::SubgroupHandles& handles,
                                         const std::string& name) const {
-    const tensor::PlacedParameter& parameter = layout().find(name);
+    const shape::PlacedParameter& parameter = layout().find(name);
     std::vector<float> values(static_cast<std::size_t>(parameter.spec.count()));
     handles.read(parameter, values);
     return values;
@@ -122,21 +124,26 @@ class TrainingRun {
     std::vector<float> all;
     for (const tensor::SubgroupHandles* handles : {&parameters_.values(), &parameters_.gradients(),
                                                    &optimizer_.state(0), &optimizer_.state(1)})
-      for (const tensor::PlacedParameter& parameter : layout().parameters) {
-        const std::vector<float> values = read(*handles, parameter.spec.name);
-        all.insert(all.end(), values.begin(), values.end());
-      }
+      append(*handles, all);
+    return all;
+  }
+  [[nodiscard]] std::vector<float> all_gradients() const {
+    std::vector<float> all;
+    append(parameters_.gradients(), all);
     return all;
   }
 
  private:
+  void append(const tensor::SubgroupHandles& handles, std::vector<float>& all) const {
+    for (const shape::PlacedParameter& parameter : layout().parameters) {
+      const std::vector<float> values = read(handles, parameter.spec.name);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  }
+
   static RunOptions with_activations(RunOptions options) {
     options.shape.type = options.types.working;
     return options;
-  }
-
-  [[nodiscard]] const models::Architecture& architecture() const {
-    return models::find_architecture(options_.model.architecture);
   }
 
   [[nodiscard]] Index trained_tokens(std::span<const std::int32_t> tokens) const {
@@ -150,7 +157,8 @@ class TrainingRun {
   }
 
   double take_mean_loss(Index tokens) {
-    codelets::submit_mean_loss(submitter_, model_->losses(), tokens, loss_, {});
+    codelets::submit<codelets::MeanLoss>(submitter_, {.mean = loss_, .lanes = model_->losses()},
+                                         {tokens}, {});
     return rt::HostAccess(loss_, rt::Mode::kRead).as<const double>()[0];
   }
 
@@ -158,10 +166,10 @@ class TrainingRun {
   rt::Session session_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
-  optim::Optimizer optimizer_;
+  optim::ElementwiseOptimizer optimizer_;
   rt::Handle loss_;
   rt::Handle norm_;
-  std::unique_ptr<models::Model> model_;
+  std::unique_ptr<models::Decoder> model_;
 };
 
 }  // namespace dos::test

@@ -8,26 +8,26 @@
 #include <map>
 
 #include "base/bf16.hpp"
-#include "models/registry.hpp"
-#include "optim/subgroups.hpp"
+#include "models/family.hpp"
+#include "shape/cutter.hpp"
 
 namespace dos::nn {
 namespace {
 
 using Values = std::map<std::string, std::vector<float>>;
 
-const models::ModelConfig kModel{"gpt2", 3, 48, 4, 32, 257};
+const shape::ModelConfig kModel{"gpt2", 3, 48, 4, 32, 257};
 
 /// Every parameter's values after initialisation.
 Values initialised(std::uint64_t seed, Index subgroup_params, Index workers) {
   rt::Session session({.scheduler = "", .cpu_workers = workers});
   rt::Submitter submitter(session);
   const tensor::ParameterSet set(
-      session, optim::cut_into_subgroups(models::find_architecture("gpt2").parameters(kModel),
+      session, shape::cut_into_subgroups(shape::find_family("gpt2").parameters(kModel),
                                          subgroup_params, {}));
   submit_initialisation(submitter, set, seed);
   Values values;
-  for (const tensor::PlacedParameter& parameter : set.layout().parameters) {
+  for (const shape::PlacedParameter& parameter : set.layout().parameters) {
     std::vector<float>& tensor = values[parameter.spec.name];
     tensor.resize(static_cast<std::size_t>(parameter.spec.count()));
     set.values().read(parameter, tensor);
@@ -86,8 +86,7 @@ TEST(Initialisation, WorkingParametersAreTheRoundedValues) {
   rt::Session session({.scheduler = "", .cpu_workers = 2});
   rt::Submitter submitter(session);
   const tensor::ParameterSet set(
-      session,
-      optim::cut_into_subgroups(models::find_architecture("gpt2").parameters(kModel), 1000, {}),
+      session, shape::cut_into_subgroups(shape::find_family("gpt2").parameters(kModel), 1000, {}),
       {.working = DType::kBF16});
   submit_initialisation(submitter, set, 3);
   for (Index s = 0; s < std::ssize(set.layout().subgroups); ++s) {

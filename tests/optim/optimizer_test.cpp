@@ -12,9 +12,10 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "optim/elementwise.hpp"
 #include "optim/schedule.hpp"
-#include "optim/subgroups.hpp"
 #include "reference/all.hpp"
+#include "shape/cutter.hpp"
 
 namespace dos::optim {
 namespace {
@@ -44,13 +45,13 @@ double norm_of(const std::vector<float>& values) {
 
 /// Two matrices in blocks (the second without decay) and vectors, of depths 0 to 2 in an order that
 /// is not theirs.
-tensor::Layout make_layout() {
-  return cut_into_subgroups({{"late.weight", 7, 5, {}, 2},
-                             {"late.bias", 0, 7, {}, 2},
-                             {"early_embedding.weight", 9, 3, {}, 0},
-                             {"middle.weight", 0, 6, {}, 1},
-                             {"middle.bias", 0, 6, {}, 1}},
-                            15, {});
+shape::Layout make_layout() {
+  return shape::cut_into_subgroups({{"late.weight", 7, 5, {}, 2},
+                                    {"late.bias", 0, 7, {}, 2},
+                                    {"early_embedding.weight", 9, 3, {}, 0},
+                                    {"middle.weight", 0, 6, {}, 1},
+                                    {"middle.bias", 0, 6, {}, 1}},
+                                   15, {});
 }
 
 struct State {
@@ -81,7 +82,7 @@ class OptimizerRun {
   }
 
   [[nodiscard]] Index subgroups() const { return std::ssize(parameters_.layout().subgroups); }
-  [[nodiscard]] const tensor::Subgroup& subgroup(Index s) const {
+  [[nodiscard]] const shape::Subgroup& subgroup(Index s) const {
     return parameters_.layout().subgroups[static_cast<std::size_t>(s)];
   }
   [[nodiscard]] Index count(Index s) const { return subgroup(s).count; }
@@ -138,7 +139,7 @@ class OptimizerRun {
   rt::Session session_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
-  Optimizer optimizer_;
+  ElementwiseOptimizer optimizer_;
   rt::Handle norm_;
 };
 
@@ -259,8 +260,8 @@ TEST(Rules, UnknownNamesListTheKnownOnes) {
 }
 
 TEST(Optimizer, SomeSubgroupsDecayAndSomeDoNot) {
-  const tensor::Layout layout = make_layout();
-  const auto decays = [](const tensor::Subgroup& s) { return s.decay; };
+  const shape::Layout layout = make_layout();
+  const auto decays = [](const shape::Subgroup& s) { return s.decay; };
   EXPECT_TRUE(std::any_of(layout.subgroups.begin(), layout.subgroups.end(), decays));
   EXPECT_FALSE(std::all_of(layout.subgroups.begin(), layout.subgroups.end(), decays));
 }

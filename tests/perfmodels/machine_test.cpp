@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "message_of.hpp"
 #include "perfmodels/rates.hpp"
 #include "scratch_directory.hpp"
 
@@ -50,12 +51,7 @@ std::string replaced(const std::string& from, const std::string& to) {
 }
 
 std::string error_of(const std::string& text) {
-  try {
-    parse(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::message_of<Error>([&] { parse(text); });
 }
 
 TEST(MachineFile, IsReadInBaseUnits) {
@@ -133,7 +129,7 @@ TEST(MachineFile, RatesOfWorkersAgree) {
   };
   // Alone a worker is faster than in company, and readings have their noise.
   for (const char* rate : {"0.21", "0.25", "1", "2.4"})
-    EXPECT_EQ(error_of(with_worker(rate)), "no error") << rate;
+    EXPECT_EQ(error_of(with_worker(rate)), "") << rate;
   EXPECT_THAT(error_of(with_worker("2.6")),
               HasSubstr("m.toml:10: cpu.worker_rate = 2.6 Gparam/s of one worker is above"));
   EXPECT_THAT(
@@ -148,7 +144,7 @@ TEST(MachineFile, BusyLinksCarryNoMoreThanTheirDirections) {
                     "both_cpu_busy = { value = " +
                         both + ", unit = \"GB/s\", source = \"s\" }");
   };
-  EXPECT_EQ(error_of(with_busy("35")), "no error");
+  EXPECT_EQ(error_of(with_busy("35")), "");
   EXPECT_THAT(error_of(with_busy("36")),
               HasSubstr("m.toml:18: link.both_cpu_busy = 36 GB/s is above the sum"));
 }
@@ -175,7 +171,7 @@ TEST(MachineFile, UnknownNamesSuggestTheNearest) {
     } catch (const Error& e) {
       return e.what();
     }
-    return "no error";
+    return "";
   };
   std::ofstream(folder / "h100-4x.toml") << kGood;
   EXPECT_THAT(error("h100-x4"), HasSubstr("unknown machine 'h100-x4' (did you mean 'h100-4x'?)"));
@@ -205,9 +201,9 @@ TEST(Calibration, OfAnotherMachineIsStale) {
     } catch (const Error& e) {
       return e.what();
     }
-    return "no error";
+    return "";
   };
-  EXPECT_EQ(error({.name = "node7", .cores = 8, .nvidia_gpus = 2}), "no error");
+  EXPECT_EQ(error({.name = "node7", .cores = 8, .nvidia_gpus = 2}), "");
   EXPECT_THAT(error({.name = "node8", .cores = 8, .nvidia_gpus = 2}),
               AllOf(HasSubstr("node8.toml: calibrated on host 'node7', this is 'node8'"),
                     HasSubstr("run calibrate again")));
@@ -292,6 +288,18 @@ TEST(RatesOf, DividesTheNodeAmongItsRanks) {
   EXPECT_EQ(half.gpus[0].h2d, machine.h2d.value);
   EXPECT_THROW(rates_of(machine, 3), Error);
   EXPECT_THROW(rates_of(machine, 0), Error);
+}
+
+TEST(RatesOfRule, FollowTheBytesThatAnUpdateMoves) {
+  const Rates adamw = rates_of(parse(kGood), 1);
+  EXPECT_EQ(rates_of_rule(adamw, kAdamwStates).cpu_update, adamw.cpu_update);
+  // p, m and g read, p, m and w written: 20 bytes against AdamW's 28.
+  const Rates lion = rates_of_rule(adamw, 1);
+  EXPECT_DOUBLE_EQ(lion.cpu_update.value(), adamw.cpu_update.value() * 28 / 20);
+  EXPECT_DOUBLE_EQ(lion.cpu_worker.value(), adamw.cpu_worker.value() * 28 / 20);
+  EXPECT_DOUBLE_EQ(lion.gpus[1].update.value(), adamw.gpus[1].update.value() * 28 / 20);
+  EXPECT_EQ(lion.dram, adamw.dram);
+  EXPECT_EQ(lion.gpus[0].h2d, adamw.gpus[0].h2d);
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 
 #include "base/file.hpp"
+#include "config/plan_model.hpp"
 #include "planner/scaling.hpp"
 #include "requests.hpp"
-#include "train/plan_model.hpp"
 
 namespace dos::planner {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 TEST(Scaling, ThePageIsUpToDate) {
   const std::string page =
       read_text(test::machine_folder() / ".." / ".." / "docs" / "performance" / "scaling.md");
-  const std::string tables = scaling_tables(test::machine_folder(), train::find_planned_model);
+  const std::string tables = scaling_tables(test::machine_folder(), config::find_planned_model);
   std::size_t rows = 0;
   for (std::size_t begin = 0; begin < tables.size();) {
     const std::size_t end = tables.find('\n', begin);

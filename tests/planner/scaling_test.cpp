@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "config/plan_model.hpp"
 #include "requests.hpp"
-#include "train/plan_model.hpp"
 
 namespace dos::planner {
 namespace {
 
 TEST(Scaling, FitsWithEverythingShared) {
-  const auto runs = scaling_runs(test::machine_folder(), train::find_planned_model);
+  const auto runs = scaling_runs(test::machine_folder(), config::find_planned_model);
   ASSERT_EQ(runs.size(), 4U);
   for (const Request& run : runs) {
     const Forecast result = forecast(run);
@@ -21,7 +21,7 @@ TEST(Scaling, FitsWithEverythingShared) {
 
 TEST(Scaling, TheLargestMicroBatchFitsAndTwiceItDoesNot) {
   Request request =
-      with_largest_micro_batch(scaling_runs(test::machine_folder(), train::find_planned_model)[0]);
+      with_largest_micro_batch(scaling_runs(test::machine_folder(), config::find_planned_model)[0]);
   EXPECT_TRUE(forecast(request).fits());
   request.micro_batch *= 2;
   EXPECT_FALSE(forecast(request).fits());

@@ -24,6 +24,23 @@ TEST(Timeline, DrawsEveryResource) {
     EXPECT_THAT(svg, HasSubstr(work));
 }
 
+TEST(Timeline, DrawsTheLinksOfFurtherTiers) {
+  Forecast result = forecast(test::request("cpu-2core", "llama-1.3b", 1));
+  perfmodels::TierRates disks{.name = "nvme", .capacity = units::gigabytes(1000), .link = {}};
+  disks.link.in = disks.link.out = units::gigabytes_per_second(2);
+  disks.link.in_cpu_busy = disks.link.out_cpu_busy = disks.link.in;
+  disks.link.both = disks.link.both_cpu_busy = disks.link.in * 2.0;
+  result.problem.rates.tiers = {disks};
+  for (sched::Assignment& each : result.plan.assignments) each.home = result.problem.gpus();
+  const auto replay = sched::replay(result.problem, result.plan, true);
+  const std::string text = timeline_text(result.problem, replay);
+  const std::string svg = timeline_svg(result.problem, result.plan, replay, "t");
+  for (const char* lane : {"nvme read", "nvme write"}) {
+    EXPECT_THAT(text, HasSubstr(lane));
+    EXPECT_THAT(svg, HasSubstr(lane));
+  }
+}
+
 TEST(Timeline, WithoutAGpuHasNoGpu) {
   const Forecast result = forecast(test::request("cpu-2core", "llama-1.3b", 1));
   const auto replay = sched::replay(result.problem, result.plan, true);

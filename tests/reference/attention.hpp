@@ -11,17 +11,36 @@ namespace dos::reference {
 /// Causal attention of one sequence, one head at a time, with every probability kept.
 class Attention {
  public:
-  /// qkv[tokens, 3 * heads * size].
+  /// Heads of keys and values, each for as many of queries in a row; how many tokens one attends
+  /// to, itself the last. 0: as many as heads, all tokens before it.
+  struct Choices {
+    Index kv_heads = 0;
+    Index window = 0;
+  };
+  /// qkv[tokens, (heads + 2 kv_heads) * size].
   Attention(Index tokens, Index heads, Index size, const float* qkv)
-      : tokens_(tokens), heads_(heads), size_(size), qkv_(qkv) {}
+      : Attention(tokens, heads, size, qkv, Choices{}) {}
+  Attention(Index tokens, Index heads, Index size, const float* qkv, const Choices& choices)
+      : tokens_(tokens),
+        heads_(heads),
+        size_(size),
+        kv_heads_(choices.kv_heads == 0 ? heads : choices.kv_heads),
+        window_(choices.window == 0 ? tokens : choices.window),
+        qkv_(qkv) {}
 
   enum Part { kQuery, kKey, kValue };
   [[nodiscard]] double at(Part part, Index token, Index head, Index i) const {
     return qkv_[index(part, token, head, i)];
   }
   [[nodiscard]] Index index(Part part, Index token, Index head, Index i) const {
-    return (token * 3 + part) * heads_ * size_ + head * size_ + i;
+    const Index row = (heads_ + 2 * kv_heads_) * size_;
+    if (part == kQuery) return token * row + head * size_ + i;
+    const Index shared = head * kv_heads_ / heads_;
+    const Index before = heads_ + (part == kValue ? kv_heads_ : 0);
+    return token * row + (before + shared) * size_ + i;
   }
+  /// The first token that one attends to.
+  [[nodiscard]] Index first_of(Index row) const { return std::max<Index>(0, row + 1 - window_); }
 
   [[nodiscard]] double score(Index head, Index row, Index key) const {
     double sum = 0;
@@ -31,7 +50,7 @@ class Attention {
   /// Sum of |terms| of the largest score of a row: what the rounding of its scores scales with.
   [[nodiscard]] double score_magnitude(Index head, Index row) const {
     double largest = 0;
-    for (Index key = 0; key <= row; ++key) {
+    for (Index key = first_of(row); key <= row; ++key) {
       double sum = 0;
       for (Index i = 0; i < size_; ++i) {
         sum += std::abs(at(kQuery, row, head, i) * at(kKey, key, head, i));
@@ -42,16 +61,18 @@ class Attention {
   }
   [[nodiscard]] double log_sum_exp(Index head, Index row) const {
     double largest = -std::numeric_limits<double>::infinity();
-    for (Index key = 0; key <= row; ++key) largest = std::max(largest, score(head, row, key));
+    for (Index key = first_of(row); key <= row; ++key)
+      largest = std::max(largest, score(head, row, key));
     double sum = 0;
-    for (Index key = 0; key <= row; ++key) sum += std::exp(score(head, row, key) - largest);
+    for (Index key = first_of(row); key <= row; ++key)
+      sum += std::exp(score(head, row, key) - largest);
     return largest + std::log(sum);
   }
   [[nodiscard]] std::vector<double> probabilities(Index head, Index row) const {
     const double normaliser = log_sum_exp(head, row);
     std::vector<double> p;
     for (Index key = 0; key <= row; ++key)
-      p.push_back(std::exp(score(head, row, key) - normaliser));
+      p.push_back(key < first_of(row) ? 0 : std::exp(score(head, row, key) - normaliser));
     return p;
   }
 
@@ -74,7 +95,7 @@ class Attention {
 
   /// dqkv, laid out as qkv. The magnitude of dq and dk takes |dp| + |delta| for dp - delta.
   [[nodiscard]] Bounded backward(const float* dout) const {
-    Bounded d(tokens_ * 3 * heads_ * size_);
+    Bounded d(tokens_ * (heads_ + 2 * kv_heads_) * size_);
     for (Index h = 0; h < heads_; ++h) {
       for (Index row = 0; row < tokens_; ++row) backward_row(h, row, dout, d);
     }
@@ -118,6 +139,8 @@ class Attention {
   Index tokens_;
   Index heads_;
   Index size_;
+  Index kv_heads_;
+  Index window_;
   const float* qkv_;
 };
 

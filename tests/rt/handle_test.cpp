@@ -108,7 +108,7 @@ TEST(Handle, MemoryThatTheSystemRefusesIsAnErrorAndIsNotCounted) {
 
 TEST(Handle, IsCountedByCategoryWhileItLives) {
   Session session(kTwoWorkers);
-  for (const MemoryCategory category : kMemoryCategories) {
+  for (const MemoryCategory category : kBufferCategories) {
     const Handle handle(session, {.name = "b", .count = 10, .category = category});
     const Handle other(session,
                        {.name = "c", .type = DType::kI32, .count = 5, .category = category});

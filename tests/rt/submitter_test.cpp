@@ -99,10 +99,10 @@ TEST(Submitter, TakesAnyNumberOfTailBuffers) {
     const auto handles = make_handles(session, number, 3);
     const test::Body add_index = [number](const TaskView& task) {
       EXPECT_EQ(task.buffer_count(), number);
-      const auto blocks = task.pointers_from<std::int32_t>(0);
-      for (std::size_t b = 0; b < blocks.size(); ++b) {
-        EXPECT_EQ(task.count(static_cast<Index>(b)), 3);
-        for (int i = 0; i < 3; ++i) blocks[b][i] += static_cast<std::int32_t>(b);
+      for (Index b = 0; b < number; ++b) {
+        EXPECT_EQ(task.count(b), 3);
+        for (int i = 0; i < 3; ++i)
+          task.pointer<std::int32_t>(b)[i] += static_cast<std::int32_t>(b);
       }
     };
     Submitter submitter(session);
@@ -112,19 +112,6 @@ TEST(Submitter, TakesAnyNumberOfTailBuffers) {
       EXPECT_THAT(access.as<std::int32_t>(), ::testing::Each(kTasks * b));
     }
   }
-}
-
-TEST(Submitter, PointersFromLeavesTheFixedBuffersOut) {
-  Session session(kTwoWorkers);
-  const auto handles = make_handles(session, 12, 1);
-  const test::Body check = [](const TaskView& task) {
-    EXPECT_EQ(task.pointers_from<const std::int32_t>(2).size(), 10U);
-    EXPECT_EQ(task.pointers_from<const std::int32_t>(2)[0], task.pointer<const std::int32_t>(2));
-    EXPECT_TRUE(task.pointers_from<const std::int32_t>(12).empty());
-  };
-  Submitter submitter(session);
-  test::submit_body(submitter, check, addresses(handles));
-  session.wait_all();
 }
 
 void do_nothing(const TaskView& /*task*/) {}

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "message_of.hpp"
 #include "problems.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 
 namespace dos::sched {
 namespace {
@@ -51,8 +51,7 @@ TEST(ExpectRead, AgreesWithThePolicies) {
     const auto places = [&](const PolicyOptions& options) {
       const Plan plan = policy.plan(problem, options);
       std::vector<Index> all = plan.window;
-      for (const Assignment& each : plan.assignments)
-        all.push_back(each.placement != Placement::kCpu);
+      for (const Assignment& each : plan.assignments) all.push_back(!is_on_cpu(each));
       return all;
     };
     const auto base = places({});

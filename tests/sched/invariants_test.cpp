@@ -9,9 +9,11 @@
 
 #include "base/error.hpp"
 #include "problems.hpp"
+#include "sanitized.hpp"
 #include "sched/policy.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
+#include "tracks.hpp"
 
 namespace dos::sched {
 namespace {
@@ -43,12 +45,11 @@ void expect_each_subgroup_once(const Problem& problem, const Plan& plan, const R
   const bool gpu = problem.gpus() > 0;
   for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
     const auto subgroup = static_cast<Index>(i);
-    const Placement placement = plan.assignments[i].placement;
-    const bool cpu = placement == Placement::kCpu;
-    const Index streamed = placement == Placement::kStreamed ? 1 : 0;
+    const bool cpu = is_on_cpu(plan.assignments[i]);
+    const Index streamed = is_streamed(plan.assignments[i]) ? 1 : 0;
     const Index weight = cpu && gpu && problem.cost.weight.value() > 0 ? 1 : 0;
     const Index gradient = cpu && gpu && problem.cost.gradient.value() > 0 ? 1 : 0;
-    const bool stays = placement == Placement::kResident;
+    const bool stays = is_resident(plan.assignments[i]);
     const Index gradient_in = stays && problem.cost.host_gradient.value() > 0 ? 1 : 0;
     const Index parameter_out = stays && problem.cost.host_parameter.value() > 0 ? 1 : 0;
     ASSERT_EQ(count_of(replay, Work::kCpuUpdate, subgroup), cpu ? 1 : 0);
@@ -59,38 +60,6 @@ void expect_each_subgroup_once(const Problem& problem, const Plan& plan, const R
     ASSERT_EQ(count_of(replay, Work::kGradientOut, subgroup), gradient);
     ASSERT_EQ(count_of(replay, Work::kGradientIn, subgroup), gradient_in);
     ASSERT_EQ(count_of(replay, Work::kParameterOut, subgroup), parameter_out);
-  }
-}
-
-/// A key of what can do one thing at a time.
-std::string resource_of(const Activity& each) {
-  switch (each.work) {
-    case Work::kCpuUpdate:
-      return "worker " + std::to_string(each.worker);
-    case Work::kDowncast:
-      return "downcast";
-    case Work::kGpuUpdate:
-      return "kernel " + std::to_string(each.gpu);
-    case Work::kStateIn:
-    case Work::kWeightIn:
-    case Work::kGradientIn:
-      return "in " + std::to_string(each.gpu);
-    case Work::kStateOut:
-    case Work::kGradientOut:
-    case Work::kParameterOut:
-      return "out " + std::to_string(each.gpu);
-  }
-  return "";
-}
-
-void expect_no_overlap(const Replay& replay) {
-  std::map<std::string, std::vector<Activity>> lanes;
-  for (const Activity& each : replay.activities) lanes[resource_of(each)].push_back(each);
-  for (auto& [name, lane] : lanes) {
-    std::sort(lane.begin(), lane.end(),
-              [](const Activity& a, const Activity& b) { return a.start < b.start; });
-    for (std::size_t i = 1; i < lane.size(); ++i)
-      ASSERT_LE(lane[i - 1].end.value(), lane[i].start.value() * (1 + 1e-12)) << name;
   }
 }
 
@@ -118,7 +87,7 @@ void expect_memory_kept(const Problem& problem, const Plan& plan, const Replay& 
     const auto gpu = static_cast<std::size_t>(g);
     units::Bytes resident{0};
     for (const Index i : plan.gpu_order(g))
-      if (plan.assignments[static_cast<std::size_t>(i)].placement == Placement::kResident)
+      if (is_resident(plan.assignments[static_cast<std::size_t>(i)]))
         resident += problem.held_bytes(i);
     const double allowed = problem.memory[gpu].update.value() * (1 + 1e-9);
     ASSERT_LE(resident.value(), problem.memory[gpu].resident.value() * (1 + 1e-9));
@@ -128,7 +97,7 @@ void expect_memory_kept(const Problem& problem, const Plan& plan, const Replay& 
     Index slots = 0;
     std::vector<std::pair<double, int>> changes;
     for (const Activity& each : replay.activities) {
-      if (each.gpu != g) continue;
+      if (each.tier != g) continue;
       if (each.work == Work::kStateIn) changes.emplace_back(each.start.value(), 1);
       if (each.work == Work::kStateOut) changes.emplace_back(each.end.value(), -1);
     }
@@ -152,7 +121,7 @@ TEST(Invariants, HoldForEveryPolicyOnRandomProblems) {
       const Replay replayed = replay(problem, *plan, /*record=*/true);
       SCOPED_TRACE(fmt::format("problem {}, {}", stream, describe(*plan, problem)));
       expect_each_subgroup_once(problem, *plan, replayed);
-      expect_no_overlap(replayed);
+      test::expect_no_overlap(problem, replayed);
       expect_order_of_a_subgroup(replayed);
       expect_memory_kept(problem, *plan, replayed);
       ASSERT_GE(replayed.makespan.value(), plan->bound.time.value() * (1 - kRounding));
@@ -205,7 +174,7 @@ TEST(Invariants, HoldForThePublishedCode) {
       const Replay replayed = replay(problem, *plan, /*record=*/true);
       SCOPED_TRACE(fmt::format("problem {}, {}", stream, describe(*plan, problem)));
       expect_each_subgroup_once(problem, *plan, replayed);
-      expect_no_overlap(replayed);
+      test::expect_no_overlap(problem, replayed);
       expect_order_of_a_subgroup(replayed);
       expect_memory_kept(problem, *plan, replayed);
       ASSERT_GE(replayed.makespan.value(), plan->bound.time.value() * (1 - kRounding));
@@ -220,7 +189,7 @@ TEST(Invariants, HoldForThePublishedCode) {
 /// cost little: what is lost against the bound is at most a few subgroups on each resource.
 TEST(Invariants, DosComesCloseToTheBound) {
   const Philox random(5);
-  for (std::uint64_t stream = 0; stream < 300; ++stream) {
+  for (std::uint64_t stream = 0; stream < test::cases<std::uint64_t>(300); ++stream) {
     Problem problem = test::random_problem(random, stream);
     problem.subgroups.assign(400, {1'000'000, 0});
     problem.rates.transfer_latency = problem.rates.task_latency = units::Seconds(0);

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "problems.hpp"
 #include "sched/interleave.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
 
 namespace dos::sched {
@@ -21,9 +21,7 @@ using testing::HasSubstr;
 std::string drawn(const Plan& plan) {
   std::string text;
   for (const Assignment& each : plan.assignments)
-    text += each.placement == Placement::kCpu        ? 'C'
-            : each.placement == Placement::kStreamed ? 's'
-                                                     : 'R';
+    text += is_on_cpu(each) ? 'C' : is_streamed(each) ? 's' : 'R';
   return text;
 }
 
@@ -120,7 +118,7 @@ TEST(Policy, WindowsHoldWhatAnotherGpuUses) {
   problem.memory.assign(2, {.update = problem.held_bytes(0) * 4.1, .resident = {}});
   Plan plan = all_cpu(problem);
   for (std::size_t i = 0; i < plan.assignments.size(); ++i)
-    plan.assignments[i] = {Placement::kStreamed, static_cast<Index>(i % 2)};
+    plan.assignments[i] = streamed_to(static_cast<Index>(i % 2));
   const Index most = useful_window(problem, 0, problem.largest());
   ASSERT_GE(most, 4);
   set_windows(problem, plan, {});
@@ -137,8 +135,7 @@ TEST(Policy, SpreadsResidentsWhereTheGpuHoldsMost) {
   const Plan plan = make_plan("dos", problem);
   std::vector<Index> streamed;
   for (const Index i : plan.gpu_order(0))
-    if (plan.assignments[static_cast<std::size_t>(i)].placement == Placement::kStreamed)
-      streamed.push_back(i);
+    if (is_streamed(plan.assignments[static_cast<std::size_t>(i)])) streamed.push_back(i);
   ASSERT_FALSE(streamed.empty());
   EXPECT_LT(streamed.front(), 32) << "a tenth of the order";
 }

@@ -17,8 +17,7 @@ constexpr double kKernels = 1e-5;
 
 Plan streamed(const Problem& problem, const std::vector<Index>& subgroups, Index window) {
   Plan plan = all_cpu(problem);
-  for (const Index i : subgroups)
-    plan.assignments[static_cast<std::size_t>(i)] = {Placement::kStreamed, 0};
+  for (const Index i : subgroups) plan.assignments[static_cast<std::size_t>(i)] = streamed_to(0);
   plan.window = {window};
   plan.window_memory = {problem.held_bytes(0) * static_cast<double>(window)};
   return plan;
@@ -92,10 +91,10 @@ TEST(Replay, LatenciesAreCounted) {
 TEST(Replay, ResidentsNeedNoCopy) {
   Problem problem = test::simple_problem(2, 1, 12);
   Plan plan = all_cpu(problem);
-  plan.assignments[0] = {Placement::kResident, 0};
+  plan.assignments[0] = resident_on(0);
   const Replay result = replay(problem, plan);
   EXPECT_NEAR(result.makespan.value(), 1, 1e-9);
-  EXPECT_EQ(result.h2d_bytes[0].value(), 0);
+  EXPECT_EQ(result.links[0].in_bytes.value(), 0);
   EXPECT_EQ(result.memory_peak[0], problem.held_bytes(0));
   EXPECT_NEAR(result.first_ready.value(), 0, kKernels);
 }
@@ -104,11 +103,11 @@ TEST(Replay, AModelOnTheHostSendsGradientsAndWantsParameters) {
   Problem problem = test::simple_problem(2, 1, 4);
   problem.cost.host_gradient = problem.cost.host_parameter = units::BytesPerParam(4);
   Plan plan = streamed(problem, {1}, 1);
-  plan.assignments[0] = {Placement::kResident, 0};
+  plan.assignments[0] = resident_on(0);
   plan.window_memory[0] = problem.held_bytes(1);
   const Replay result = replay(problem, plan, true);
-  EXPECT_NEAR(result.h2d_bytes[0].value(), 4e9 + 16e9, 1);
-  EXPECT_NEAR(result.d2h_bytes[0].value(), 4e9 + 12e9, 1);
+  EXPECT_NEAR(result.links[0].in_bytes.value(), 4e9 + 16e9, 1);
+  EXPECT_NEAR(result.links[0].out_bytes.value(), 4e9 + 12e9, 1);
   EXPECT_NEAR(result.memory_peak[0].value(), 2 * 16e9, 1);
   // 1 s for the gradient of 0; its parameters go out beside the 4 s of 1's states, which need 3 s.
   EXPECT_NEAR(result.first_ready.value(), 2, kKernels);
@@ -119,7 +118,7 @@ TEST(Replay, AKernelIsLaunchedWhileTheOneBeforeRuns) {
   Problem problem = test::simple_problem(3, 1, 12);
   problem.rates.task_latency = units::Seconds(0.25);
   Plan plan = all_cpu(problem);
-  for (Assignment& each : plan.assignments) each = {Placement::kResident, 0};
+  for (Assignment& each : plan.assignments) each = resident_on(0);
   problem.rates.gpus[0].update = units::gparams_per_second(1);
   EXPECT_NEAR(makespan(problem, plan), 0.25 + 3, kKernels);
   // Shorter ones wait for their launches.
@@ -132,11 +131,11 @@ TEST(Replay, SumsOnTheHostGoToAModelOnTheGpu) {
   problem.cost.host_gradient = units::BytesPerParam(4);
   problem.cost.weight = units::BytesPerParam(2);
   Plan plan = streamed(problem, {1}, 1);
-  plan.assignments[0] = {Placement::kResident, 0};
+  plan.assignments[0] = resident_on(0);
   plan.window_memory[0] = problem.held_bytes(1);
   const Replay result = replay(problem, plan, true);
-  EXPECT_NEAR(result.h2d_bytes[0].value(), 4e9 + 16e9 + 2e9, 1);
-  EXPECT_NEAR(result.d2h_bytes[0].value(), 12e9, 1);
+  EXPECT_NEAR(result.links[0].in_bytes.value(), 4e9 + 16e9 + 2e9, 1);
+  EXPECT_NEAR(result.links[0].out_bytes.value(), 12e9, 1);
   EXPECT_NEAR(result.memory_peak[0].value(), 2 * 16e9, 1);
   // Forward reads the parameters of 0 where they are updated, 1 s after its gradient has begun.
   EXPECT_NEAR(result.first_ready.value(), 1, kKernels);
@@ -151,8 +150,8 @@ TEST(Replay, AModelOnTheHostInBf16WantsTheWorkingParametersOfWhatWasStreamed) {
   Plan plan = streamed(problem, {0}, 1);
   plan.window_memory[0] = problem.held_bytes(0);
   const Replay result = replay(problem, plan);
-  EXPECT_NEAR(result.h2d_bytes[0].value(), 14e9, 1);
-  EXPECT_NEAR(result.d2h_bytes[0].value(), 14e9, 1);
+  EXPECT_NEAR(result.links[0].in_bytes.value(), 14e9, 1);
+  EXPECT_NEAR(result.links[0].out_bytes.value(), 14e9, 1);
   EXPECT_NEAR(result.memory_peak[0].value(), 16e9, 1);
   EXPECT_NEAR(result.makespan.value(), 2 + 2, kKernels);
 }
@@ -161,9 +160,9 @@ TEST(Replay, CountsBytesAndBusyTimes) {
   Problem problem = test::simple_problem(3, 1, 12);
   problem.cost.weight = units::BytesPerParam(2);
   const Replay result = replay(problem, streamed(problem, {1}, 1), true);
-  EXPECT_NEAR(result.h2d_bytes[0].value(), 12e9 + 2 * 2e9, 1);
-  EXPECT_NEAR(result.d2h_bytes[0].value(), 12e9, 1);
-  EXPECT_NEAR(result.h2d_busy[0].value(), 1 + 2.0 / 6, 1e-9);
+  EXPECT_NEAR(result.links[0].in_bytes.value(), 12e9 + 2 * 2e9, 1);
+  EXPECT_NEAR(result.links[0].out_bytes.value(), 12e9, 1);
+  EXPECT_NEAR(result.links[0].in_busy.value(), 1 + 2.0 / 6, 1e-9);
   EXPECT_NEAR(result.cpu_busy.value(), 2, 1e-9);
   EXPECT_EQ(result.memory[0].front().bytes.value(), 0);
   EXPECT_EQ(result.memory_peak[0].value(), 12e9);

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 
+#include "sanitized.hpp"
+#include "sched/policy_registry.hpp"
 #include "sched/problems.hpp"
-#include "sched/registry.hpp"
 #include "sched/replay.hpp"
 
 namespace dos::sched {
@@ -29,8 +30,7 @@ Problem two_gpus(double link) {
 /// Where the states are after a step.
 std::vector<Index> homes_after(const Plan& plan) {
   std::vector<Index> homes;
-  for (const Assignment& each : plan.assignments)
-    homes.push_back(each.placement == Placement::kResident ? each.gpu : -1);
+  for (const Assignment& each : plan.assignments) homes.push_back(each.home);
   return homes;
 }
 
@@ -46,7 +46,7 @@ Index params_between(const Problem& problem, const std::vector<Index>& a,
 TEST(Transition, WhereAllAreAtHomeTheTargetIsTheStep) {
   Problem problem = two_gpus(50);
   const Plan target = make_plan("dos", problem);
-  ASSERT_GT(target.share(problem, Placement::kResident), 0.5);
+  ASSERT_GT(target.share(problem, &is_resident), 0.5);
   problem.homes = homes_after(target);
   EXPECT_EQ(homes_after(step_towards(problem, target)), problem.homes);
   EXPECT_EQ(step_towards(problem, target).time.value(), target.time.value());
@@ -60,7 +60,7 @@ TEST(Transition, ResidentsComeInOneStepOverFastLinks) {
   const Plan step = step_towards(problem, target);
   EXPECT_EQ(homes_after(step), homes_after(target));
   // What comes takes at least its copies; the CPU's updates run beside them.
-  const double in = target.share(problem, Placement::kResident) * problem.total().value() * 12 / 2;
+  const double in = target.share(problem, &is_resident) * problem.total().value() * 12 / 2;
   EXPECT_GE(step.time.value(), in / 50e9);
   EXPECT_LE(step.time.value(), 1.02 * replay(problem, target).update_end.value());
 }
@@ -99,7 +99,7 @@ TEST(Transition, WhatLeavesAGpuTakesItsWayHome) {
   for (Index& home : problem.homes) home = 0;
   const Plan step = step_towards(problem, target);
   EXPECT_GE(step.time.value(), at_home);
-  EXPECT_DOUBLE_EQ(replay(problem, step).d2h_bytes[0].value(),
+  EXPECT_DOUBLE_EQ(replay(problem, step).links[0].out_bytes.value(),
                    problem.total().value() * problem.cost.state.value());
 }
 
@@ -107,7 +107,7 @@ TEST(Transition, WhatLeavesAGpuTakesItsWayHome) {
 // by the share of them that it brings, than bringing all at once.
 TEST(Transition, EveryRandomMachineSettles) {
   const Philox random(11);
-  for (std::uint64_t stream = 0; stream < 300; ++stream) {
+  for (std::uint64_t stream = 0; stream < test::cases<std::uint64_t>(300); ++stream) {
     SCOPED_TRACE(stream);
     Problem problem = test::random_problem(random, stream);
     if (problem.gpus() == 0) continue;

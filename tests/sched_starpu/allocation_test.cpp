@@ -30,7 +30,8 @@ TEST(Dispatch, TakingATaskAllocatesNothing) {
   for (const Index group : {0, 0, 1}) dispatch.add_worker(group);
   std::vector<TaskNote> notes(static_cast<std::size_t>(kTasks));
   const auto arrive = [&](TaskNote& note, int priority) {
-    return board.arrive({.subgroup = &note, .params = kParams, .priority = priority, .cost = {}});
+    const UpdateTask task{.subgroup = &note, .params = kParams, .priority = priority, .cost = {}};
+    return board.place(task, NoLock()).index;
   };
   // The second step has a plan.
   for (Index i = 1; i < kTasks; i += 2)
@@ -45,8 +46,6 @@ TEST(Dispatch, TakingATaskAllocatesNothing) {
       continue;
     }
     note.subgroup = arrive(note, priority);
-    if (std::optional<PlanOrder> order = board.order()) board.adopt(carry_out(std::move(*order)));
-    board.place(note.subgroup);
     dispatch.push_update({priority, arrival}, note, board, 0);
   }
   const auto yes = [](const starpu_task* /*task*/) { return true; };

@@ -103,7 +103,7 @@ class DeviceMemory : public testing::Test {
   }
 
   /// False when there is no device.
-  bool start(const std::string& policy, Settings settings = {}) {
+  bool start(const std::string& policy, SchedulerSettings settings = {}) {
     settings.options.residents = false;
     settings.released = &rt::released_on;
     configure(settings);
@@ -182,7 +182,7 @@ TEST_F(DeviceMemory, LittleOfItMovesNoMoreThanThePlan) {
     const double bytes = run();
     EXPECT_LE(bytes, kPlanned * (kSteps - 1)) << limit;
     EXPECT_GE(bytes, kSubgroups * kVector * (kSteps - 1)) << "the gradients alone";
-    const Report seen = report();
+    const UpdatesReport seen = report();
     EXPECT_THAT(seen.obstacle, testing::IsEmpty());
     EXPECT_EQ(seen.steps.back().executed_gpu.value(), kSubgroups * kParams) << limit;
     session_.reset();
@@ -219,7 +219,7 @@ TEST_F(DeviceMemory, OfDeadActivationsIsTheUpdates) {
   for (const bool release : {false, true}) {
     if (!start("gpu-only")) GTEST_SKIP() << "no OpenCL device";
     const double bytes = run(kCount, release);
-    const Report seen = report();
+    const UpdatesReport seen = report();
     EXPECT_THAT(seen.obstacle, testing::IsEmpty());
     const sched::StateMemory memory = seen.devices.at(1).memory;
     const double resident = 0.97 * kLimit - kDead;

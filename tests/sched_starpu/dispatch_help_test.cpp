@@ -38,8 +38,7 @@ class Helping {
     board_.suggest(kParams, {.gpu = 0}, units::Seconds(1e-3));
     // The second step has a plan. Of all updates that have to come, one has: everybody may help.
     for (int step = 0; step < (is_planned ? 2 : 1); ++step)
-      board_.arrive({.subgroup = this, .params = kParams, .priority = 0, .cost = {}});
-    if (is_planned) board_.adopt(carry_out(board_.order().value()));
+      board_.place({.subgroup = this, .params = kParams, .priority = 0, .cost = {}}, NoLock());
     for (const Index group : {kCpu, kGpu}) dispatch_.add_group({.gpu = group - 1});
     for (Index i = 0; i < cpu_workers; ++i) dispatch_.add_worker(kCpu);
     dispatch_.add_worker(kGpu);

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <memory>
 
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 #include "sched_starpu/simulated_step.hpp"
 
 namespace dos::sched_starpu {
@@ -98,7 +98,7 @@ TEST_P(ADisturbance, DelaysAStepByOneSubgroupAtMost) {
   for (int i = 0; i < 3; ++i) undisturbed = program.step().end;
   Index window = 0;
   for (Index gpu = 0; gpu < node.gpus; ++gpu)
-    window = std::max(window, program.board().window(gpu));
+    window = std::max(window, program.board().plans().limits(gpu).window);
   const SimulatedStep step = program.step(slow_down(node, slow));
   EXPECT_EQ(step.updates, kSubgroups);
   EXPECT_LE(step.end, latest_end(node, slow, undisturbed, window) * (1 + kRounding));
@@ -119,8 +119,8 @@ TEST(Dispatch, AGpuThatIsLateGivesResidentsAway) {
   ASSERT_TRUE(has_residents(program.board()));
   const SimulatedStep step = program.step(slow_down(node, slow));
   EXPECT_EQ(step.updates, kSubgroups);
-  // Residents wait for their turn in the window, up to kResidentsAtOnce of them.
-  EXPECT_LE(step.end, latest_end(node, slow, undisturbed, kResidentsAtOnce));
+  // Residents wait for their turn in the window, up to Tuning{}.residents_at_once of them.
+  EXPECT_LE(step.end, latest_end(node, slow, undisturbed, Tuning{}.residents_at_once));
   // Without help two thirds of all would be the GPU's.
   EXPECT_LT(step.end, 0.8 * kSubgroups * 2 / 3 * 0.02 * 20);
 }
@@ -144,7 +144,7 @@ class OneGpu : public testing::Test {
                            .d2h = units::BytesPerSecond(1e9),
                            .memory = {.update = units::Bytes(1e9), .resident = units::Bytes(1e9)}});
     board_ = std::make_unique<UpdateBoard>("dos", sched::PolicyOptions{}, around);
-    board_->arrive({.subgroup = this, .params = 1, .priority = 0, .cost = {}});
+    board_->place({.subgroup = this, .params = 1, .priority = 0, .cost = {}}, NoLock());
     for (Index group : {0, 1}) dispatch_.add_group({.gpu = group - 1});
     for (Index group : {0, 0, 1}) dispatch_.add_worker(group);
   }
@@ -174,11 +174,11 @@ class OneGpu : public testing::Test {
 };
 
 TEST_F(OneGpu, StatesAreFetchedWhileResidentsWaitForTheirTurn) {
-  const Index residents = 2 * kResidentsAtOnce;
+  const Index residents = 2 * Tuning{}.residents_at_once;
   for (Index i = 0; i < residents; ++i) push(i, 1, /*resident=*/true);
   push(residents, 1, /*resident=*/false);
   const std::vector<Index> admitted = admit(1);
-  EXPECT_EQ(std::ssize(admitted), kResidentsAtOnce + 1);
+  EXPECT_EQ(std::ssize(admitted), Tuning{}.residents_at_once + 1);
   EXPECT_EQ(admitted.back(), residents);
 }
 
@@ -266,9 +266,9 @@ TEST(Dispatch, ResidentsComeHomeAndNobodyTakesThem) {
     for (const StepReport& step : steps) EXPECT_EQ(step.moved, 0) << step.step;
     Index residents = 0;
     Index streamed = 0;
-    for (const sched::Assignment& each : program.board().plan()->assignments) {
-      residents += each.placement == sched::Placement::kResident ? 1 : 0;
-      streamed += each.placement == sched::Placement::kStreamed ? 1 : 0;
+    for (const sched::Assignment& each : program.board().plans().plan()->assignments) {
+      residents += sched::is_resident(each) ? 1 : 0;
+      streamed += sched::is_streamed(each) ? 1 : 0;
     }
     EXPECT_GE(residents, 20);
     EXPECT_EQ(steps.back().needed[0].out.value() + steps.back().needed[1].out.value(),
@@ -289,9 +289,9 @@ TEST_P(EveryPolicy, WindowAndMemoryAreNeverExceeded) {
           const SimulatedStep step = program.step();
           EXPECT_EQ(step.updates, kSubgroups);
           if (i == 0) continue;
-          EXPECT_LE(step.most_streamed, program.board().window(0));
-          EXPECT_LE(step.most_slots, program.board().slots(0));
-          EXPECT_LE(step.most_residents, kResidentsAtOnce);
+          EXPECT_LE(step.most_streamed, program.board().plans().limits(0).window);
+          EXPECT_LE(step.most_slots, program.board().plans().limits(0).slots);
+          EXPECT_LE(step.most_residents, Tuning{}.residents_at_once);
         }
       }
 }

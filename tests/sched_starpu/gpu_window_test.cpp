@@ -6,7 +6,8 @@
 namespace dos::sched_starpu {
 namespace {
 
-constexpr GpuWindow::Limits kThree{.window = 3, .slots = 100};
+constexpr GpuWindow::Limits kThree{
+    .window = 3, .slots = 100, .residents = Tuning{}.residents_at_once};
 
 TEST(GpuWindow, OneMayAlwaysEnter) {
   GpuWindow window;
@@ -29,11 +30,11 @@ TEST(GpuWindow, HoldsWhatTheWindowSays) {
 
 TEST(GpuWindow, ResidentsTakeNoPlaceOfStreamedOnes) {
   GpuWindow window;
-  for (Index i = 0; i < kResidentsAtOnce; ++i) window.enter(Stay::kResident, 0, 1);
+  for (Index i = 0; i < Tuning{}.residents_at_once; ++i) window.enter(Stay::kResident, 0, 1);
   EXPECT_FALSE(window.has_room(Stay::kResident, kThree, 0));
   EXPECT_TRUE(window.has_room(Stay::kStreams, kThree, 0));
   EXPECT_EQ(window.streamed(), 0);
-  EXPECT_EQ(window.at_work(), kResidentsAtOnce);
+  EXPECT_EQ(window.at_work(), Tuning{}.residents_at_once);
 }
 
 TEST(GpuWindow, StatesOnTheirWayBackTakeMemory) {

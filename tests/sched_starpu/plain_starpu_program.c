@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A program on StarPU that knows nothing of this project: rounds of tasks over vectors, some of them
- * with a performance model named "plain_...". Prints the policy that ran and, if every task ran once
- * and in the order of its data, "ok". */
+ * A program on StarPU that knows nothing of this project: rounds of tasks over vectors, some of
+ * them with a performance model named "plain_...". Prints the policy that ran and, if every task
+ * ran once and in the order of its data, "ok". */
 #include <starpu.h>
 #include <stdio.h>
 
 enum { kVectors = 20, kRounds = 5, kLength = 1000 };
 
-static void add_one(void *buffers[], void *argument) {
-  float *x = (float *)STARPU_VECTOR_GET_PTR(buffers[0]);
+static void add_one(void* buffers[], void* argument) {
+  float* x = (float*)STARPU_VECTOR_GET_PTR(buffers[0]);
   (void)argument;
   for (unsigned i = 0; i < STARPU_VECTOR_GET_NX(buffers[0]); ++i) x[i] += 1;
 }
 
-static void two_times(void *buffers[], void *argument) {
-  float *x = (float *)STARPU_VECTOR_GET_PTR(buffers[0]);
+static void two_times(void* buffers[], void* argument) {
+  float* x = (float*)STARPU_VECTOR_GET_PTR(buffers[0]);
   (void)argument;
   for (unsigned i = 0; i < STARPU_VECTOR_GET_NX(buffers[0]); ++i) x[i] *= 2;
 }

@@ -8,8 +8,6 @@
 namespace dos::sched_starpu {
 namespace {
 
-using sched::Placement;
-
 constexpr Index kSubgroups = 40;
 constexpr Index kParams = 1'000'000;
 constexpr double kStateBytes = 12.0 * kParams;
@@ -43,14 +41,12 @@ PlanOrder order_of(const sched::Problem& problem, std::optional<sched::Plan> cur
           .options = {},
           .problem = problem,
           .subgroups = {},
-          .rates = {},
           .current = std::move(current)};
 }
 
 std::vector<Index> homes(const sched::Plan& plan) {
   std::vector<Index> result;
-  for (const sched::Assignment& each : plan.assignments)
-    result.push_back(each.placement == Placement::kResident ? each.gpu : -1);
+  for (const sched::Assignment& each : plan.assignments) result.push_back(each.home);
   return result;
 }
 
@@ -71,24 +67,25 @@ TEST(Planning, SaysWhenEachDeviceEnds) {
 /// The same plan with the GPUs' names changed: as fast, and all residents somewhere else.
 sched::Plan exchanged(sched::Plan plan) {
   for (sched::Assignment& each : plan.assignments)
-    if (each.gpu >= 0) each.gpu = 1 - each.gpu;
+    for (Index* gpu : {&each.home, &each.device, &each.reader})
+      if (*gpu >= 0) *gpu = 1 - *gpu;
   return plan;
 }
 
 TEST(Planning, MovingCountsWhatArrivesAndLeavesOnTheBusiestLink) {
   const sched::Problem two = problem(2, 1e9);
   sched::Plan now;
-  now.assignments.assign(kSubgroups, {.placement = Placement::kCpu, .gpu = 0});
+  now.assignments.assign(kSubgroups, sched::on_cpu(sched::kHost, /*reader=*/0));
   sched::Plan next = now;
   EXPECT_EQ(time_to_move(two, now, next).value(), 0);
-  next.assignments[0] = {.placement = Placement::kStreamed, .gpu = 0};
+  next.assignments[0] = sched::streamed_to(0);
   EXPECT_EQ(time_to_move(two, now, next).value(), 0) << "it travels in every step";
-  next.assignments[1] = {.placement = Placement::kResident, .gpu = 0};
+  next.assignments[1] = sched::resident_on(0);
   EXPECT_DOUBLE_EQ(time_to_move(two, now, next).value(), kStateBytes / kLink);
   EXPECT_DOUBLE_EQ(time_to_move(two, next, now).value(), kStateBytes / kLink);
-  next.assignments[2] = {.placement = Placement::kResident, .gpu = 1};
+  next.assignments[2] = sched::resident_on(1);
   EXPECT_DOUBLE_EQ(time_to_move(two, now, next).value(), kStateBytes / kLink) << "side by side";
-  next.assignments[3] = {.placement = Placement::kResident, .gpu = 1};
+  next.assignments[3] = sched::resident_on(1);
   EXPECT_DOUBLE_EQ(time_to_move(two, now, next).value(), 2 * kStateBytes / kLink);
 }
 
@@ -105,7 +102,8 @@ TEST(Planning, APlanThatIsNoFasterIsNotTaken) {
 TEST(Planning, APlanThatIsMuchFasterIsTaken) {
   const sched::Problem two = problem(2, 1e9);
   sched::Plan all_on_the_cpu = *carry_out(order_of(two)).plan;
-  for (sched::Assignment& each : all_on_the_cpu.assignments) each.placement = Placement::kCpu;
+  for (sched::Assignment& each : all_on_the_cpu.assignments)
+    each = sched::on_cpu(sched::kHost, /*reader=*/0);
   EXPECT_NE(homes(*carry_out(order_of(two, all_on_the_cpu)).plan), homes(all_on_the_cpu));
 }
 
@@ -129,7 +127,7 @@ TEST(Planning, AGainThatMovingEatsIsNotTaken) {
   sched::Plan other = exchanged(good);
   Index moved = 0;
   for (sched::Assignment& each : other.assignments)
-    if (each.placement == Placement::kResident && each.gpu == 0 && moved++ < 2) each.gpu = 1;
+    if (sched::is_resident(each) && each.home == 0 && moved++ < 2) each = sched::resident_on(1);
   EXPECT_GT(gain_of(other), 0.03 * good.time.value()) << "worth it, were it not for the move";
   EXPECT_GT(time_to_move(two, other, good).value(), 200 * gain_of(other));
   EXPECT_EQ(homes(*carry_out(order_of(two, other)).plan), homes(other));

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "rt/submitter.hpp"
 #include "rt/tasks.hpp"
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 
 namespace dos::sched_starpu {
 namespace {
@@ -101,7 +101,7 @@ TEST_P(EveryPolicy, RunsEveryUpdateOnceAndInTheOrderOfItsData) {
     for (const float value : access.as<const float>())
       ASSERT_EQ(value, 3 * static_cast<float>(i + 1));
   }
-  const Report seen = report();
+  const UpdatesReport seen = report();
   // Without a GPU a policy that needs one says so, and the CPU does it all.
   EXPECT_EQ(seen.obstacle, obstacle_without_gpu(GetParam()));
   EXPECT_EQ(obstacle(), seen.obstacle);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sched/registry.hpp"
+#include "sched/policy_registry.hpp"
 
 namespace dos::sched_starpu {
 namespace {
@@ -72,16 +72,17 @@ void SimulatedProgram::arrive(Index subgroup) {
   TaskNote& note = *notes_[place(subgroup)];
   note = {.params = kParams};
   const auto priority = static_cast<int>(std::ssize(notes_) - subgroup);
-  note.subgroup =
-      board_.arrive({.subgroup = &note, .params = kParams, .priority = priority, .cost = {}});
-  if (std::optional<PlanOrder> order = board_.order()) board_.adopt(carry_out(std::move(*order)));
-  const Place where = board_.place(note.subgroup);
+  const auto [index, where, by_plan] = board_.place(
+      {.subgroup = &note, .params = kParams, .priority = priority, .cost = {}}, NoLock());
+  note.subgroup = index;
   note.group = where.device.gpu + 1;
   note.is_resident = where.is_resident;
   note.travels = note.group > 0 && (!where.is_resident || where.arrives);
   has_states_[place(note.subgroup)] = !note.travels;
-  note.seconds =
-      board_.expected(note.params, where.device, note.stay()).value_or(units::Seconds(0)).value();
+  note.seconds = board_.rates()
+                     .expected(note.params, where.device, note.stay())
+                     .value_or(units::Seconds(0))
+                     .value();
   dispatch_.push_update({priority, static_cast<std::uint64_t>(subgroup)}, note, board_, now_);
   // The CPU's gradients are there: they take no time of a link.
   admit(note.group);

@@ -25,44 +25,41 @@ TEST(UpdateBoard, CountsAFlushForTheStepWhoseUpdateIsToCome) {
   // All updates of the first step have arrived: these are of the second.
   program.board.flushed(0, bytes);
   program.board.flushed(1, bytes);
-  EXPECT_EQ(program.board.step_report(1)->flushed.value(), 0);
+  EXPECT_EQ(program.board.ledger().step(1)->flushed.value(), 0);
   program.arrive(0);
   program.board.flushed(2, bytes);  // without clipping backward still runs when updates arrive
   program.board.flushed(0, bytes);  // of the third
   program.board.waited(units::Seconds(8));
-  EXPECT_EQ(program.board.step_report(2)->flushed.value(), 6e6);
-  EXPECT_EQ(program.board.step_report(2)->waited.value(), 1) << "of eight workers";
+  EXPECT_EQ(program.board.ledger().step(2)->flushed.value(), 6e6);
+  EXPECT_EQ(program.board.ledger().step(2)->waited.value(), 1) << "of eight workers";
   program.arrive(0);
-  EXPECT_EQ(program.board.step_report(3)->flushed.value(), 2e6);
-  EXPECT_EQ(program.board.step_report(2)->flushed.value(), 6e6);
+  EXPECT_EQ(program.board.ledger().step(3)->flushed.value(), 2e6);
+  EXPECT_EQ(program.board.ledger().step(2)->flushed.value(), 6e6);
   EXPECT_EQ(program.board.report().all.flushed.value(), 8e6);
-  EXPECT_FALSE(program.board.step_report(4).has_value());
+  EXPECT_FALSE(program.board.ledger().step(4).has_value());
 }
 
 TEST(UpdateBoard, PlansWithTheMemoryThatIsReadWhenTheSecondStepBegins) {
-  Program program("gpu-only", surroundings(1, /*memory=*/1e9));
-  UpdateBoard& board = program.board;
-  for (Index i = 0; i < kSubgroups; ++i) {
-    board.place(board.arrive(program.task(i)));
-    EXPECT_TRUE(board.learns_memory());
-    EXPECT_FALSE(board.wants_memory());
-  }
-  for (Index i = 0; i < kSubgroups; ++i)
-    board.executed(i, board.planned(i).device, units::Seconds(1e-3));
-  board.arrive(program.task(0));
-  EXPECT_FALSE(board.learns_memory());
-  ASSERT_TRUE(board.wants_memory());
   // Room for 20 of 40 subgroups at 12 bytes, two of which are a window.
   const units::Bytes room(20 * 12e6);
-  board.set_memory({.gpu = 0}, {.update = room, .resident = room});
-  board.adopt(carry_out(std::move(*board.order())));
-  board.place(0);
+  Index reads = 0;
+  Surroundings around = surroundings(1, /*memory=*/1e9);
+  around.read_memory = [&](Index) {
+    ++reads;
+    return sched::StateMemory{.update = room, .resident = room};
+  };
+  Program program("gpu-only", around);
+  program.step();
+  EXPECT_TRUE(program.board.learns_memory());
+  EXPECT_EQ(reads, 0);
+  program.arrive(0);
+  EXPECT_FALSE(program.board.learns_memory());
   Index residents = 0;
-  for (Index i = 0; i < kSubgroups; ++i) residents += board.planned(i).is_resident ? 1 : 0;
+  for (Index i = 0; i < kSubgroups; ++i) residents += program.board.planned(i).is_resident ? 1 : 0;
   EXPECT_GE(residents, 10);
   EXPECT_LT(residents, 20);
-  board.arrive(program.task(1));
-  EXPECT_FALSE(board.wants_memory());
+  program.step();
+  EXPECT_EQ(reads, 1);
 }
 
 }  // namespace

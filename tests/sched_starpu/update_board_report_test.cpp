@@ -56,8 +56,8 @@ TEST(UpdateBoard, CountsWhatRanElsewhereByReason) {
 TEST(UpdateBoard, ReportsTheLastStepsAndTheSumOfAll) {
   Program program("zero-offload", surroundings(0));
   for (int i = 0; i < 9; ++i) program.step();
-  const Report report = program.board.report();
-  ASSERT_EQ(std::ssize(report.steps), kReportedSteps);
+  const UpdatesReport report = program.board.report();
+  ASSERT_EQ(std::ssize(report.steps), Tuning{}.reported_steps);
   EXPECT_EQ(report.steps.front().step, 4);
   EXPECT_EQ(report.steps.back().step, 8);
   EXPECT_EQ(report.all.step, 9);

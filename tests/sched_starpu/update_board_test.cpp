@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+
 #include "base/error.hpp"
 #include "sched_starpu/update_program.hpp"
 
@@ -14,28 +16,14 @@ using testing::IsEmpty;
 
 TEST(UpdateBoard, TheFirstStepShowsTheRates) {
   Program program("dos", surroundings(2));
-  EXPECT_FALSE(program.board.expected(kParams, {}).has_value());
+  EXPECT_FALSE(program.board.rates().expected(kParams, {}).has_value());
   program.step();
-  EXPECT_FALSE(program.board.plan().has_value());
+  EXPECT_FALSE(program.board.plans().plan().has_value());
   EXPECT_EQ(program.gpu_share(), 4.0 / kSubgroups);
-  EXPECT_NEAR(program.board.expected(kParams, {})->value(), kParams / kCpuRate, 1e-9);
+  EXPECT_NEAR(program.board.rates().expected(kParams, {})->value(), kParams / kCpuRate, 1e-9);
   // 12 bytes a parameter at 20 GB/s take longer than the kernel.
-  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 1})->value(), kParams * 12 / 20e9, 1e-9);
-}
-
-TEST(UpdateBoard, KnowsWhenAllUpdatesOfAStepHaveArrived) {
-  Program program("dos", surroundings(1));
-  EXPECT_TRUE(program.board.all_arrived()) << "nothing is expected yet";
-  program.step();
-  for (Index i = 0; i < kSubgroups; ++i) {
-    program.arrive(i);
-    EXPECT_EQ(program.board.all_arrived(), i + 1 == kSubgroups) << i;
-  }
-  // A step that lacks the last one ends when the first is seen again; the next expects as many.
-  for (Index i = 0; i + 1 < kSubgroups; ++i) program.arrive(i);
-  EXPECT_FALSE(program.board.all_arrived());
-  for (Index i = 0; i + 1 < kSubgroups; ++i) program.arrive(i);
-  EXPECT_TRUE(program.board.all_arrived());
+  EXPECT_NEAR(program.board.rates().expected(kParams, {.gpu = 1})->value(), kParams * 12 / 20e9,
+              1e-9);
 }
 
 TEST(UpdateBoard, UpdatesThatRunAsTheyComeRatherEndEarly) {
@@ -70,12 +58,12 @@ TEST(UpdateBoard, FromTheSecondStepOnThePlanHolds) {
   Program program("dos", surroundings(1));
   program.step();
   program.step();
-  ASSERT_TRUE(program.board.plan().has_value());
+  ASSERT_TRUE(program.board.plans().plan().has_value());
   // Eight workers do 0.8 Gparam/s, the link lets 20/12 pass: about two thirds go to the GPU. Whole
   // rounds of eight workers make 4 of 40 subgroups of difference.
   EXPECT_NEAR(program.gpu_share(), 0.67, 0.1);
-  EXPECT_GE(program.board.window(0), 2);
-  const Report report = program.board.report();
+  EXPECT_GE(program.board.plans().limits(0).window, 2);
+  const UpdatesReport report = program.board.report();
   EXPECT_THAT(report.plan, HasSubstr("dos: "));
   EXPECT_THAT(report.obstacle, IsEmpty());
   ASSERT_EQ(report.steps.size(), 1U);
@@ -97,7 +85,7 @@ TEST(UpdateBoard, PlansTheTrafficOfTheCpuAndOfStreamedUpdates) {
 TEST(UpdateBoard, ZeroOffloadAsksNoGpuForItsRate) {
   Program program("zero-offload", surroundings(2));
   for (int i = 0; i < 3; ++i) program.step();
-  const Report report = program.board.report();
+  const UpdatesReport report = program.board.report();
   EXPECT_THAT(report.plan, HasSubstr("(cpu)")) << "the bound";
   EXPECT_THAT(report.obstacle, IsEmpty());
   for (const StepReport& step : report.steps) {
@@ -113,7 +101,7 @@ TEST(UpdateBoard, PlansTheTrafficOfResidents) {
   Program program("gpu-only", around);
   program.model_on_host();
   for (int i = 0; i < 4; ++i) program.step();
-  const Report report = program.board.report();
+  const UpdatesReport report = program.board.report();
   // States come once; gradients come and parameters go in each step.
   EXPECT_EQ(report.steps[1].needed[0].in.value(), (12.0 + 4) * kSubgroups * kParams);
   EXPECT_EQ(report.steps[1].needed[0].out.value(), 4.0 * kSubgroups * kParams);
@@ -128,8 +116,8 @@ TEST(UpdateBoard, PlansTheWorkingParametersThatGoHomeBesideStreamedStates) {
   const StepReport last = program.board.report().steps.back();
   EXPECT_EQ(last.needed[0].in.value(), (12.0 + 2) * kSubgroups * kParams);
   EXPECT_EQ(last.needed[0].out.value(), (12.0 + 2) * kSubgroups * kParams);
-  EXPECT_NEAR(program.board.write_back_time(kParams, {.gpu = 0}).value(), 1e-5 + 14e6 / 20e9,
-              1e-12);
+  EXPECT_NEAR(program.board.rates().write_back_time(kParams, {.gpu = 0}).value(),
+              1e-5 + 14e6 / 20e9, 1e-12);
 }
 
 TEST(UpdateBoard, PlansTheTrafficOfGradientsThatComeFromTheHost) {
@@ -148,17 +136,6 @@ TEST(UpdateBoard, PlansTheTrafficOfGradientsThatComeFromTheHost) {
   // Half with states and gradient; working parameters of the others.
   EXPECT_EQ(half.needed[0].in.value(), (12.0 + 4 + 2) * kSubgroups / 2 * kParams);
   EXPECT_EQ(half.needed[0].out.value(), 12.0 * kSubgroups / 2 * kParams);
-}
-
-TEST(UpdateBoard, AResidentTakesAsLongAsItsGradientComes) {
-  Program program("gpu-only", surroundings(1));
-  program.gradients_on_host();
-  for (int i = 0; i < 2; ++i) program.step();
-  // 0.04 ms for the kernel; 4 bytes a parameter at 20 GB/s.
-  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 0}, Stay::kResident)->value(), 4e6 / 20e9,
-              1e-12);
-  EXPECT_NEAR(program.board.expected(kParams, {.gpu = 0}, Stay::kStreams)->value(), 16e6 / 20e9,
-              1e-12);
 }
 
 TEST(UpdateBoard, IdentityIsTheSubgroupWhateverTheOrderOfArrival) {
@@ -189,7 +166,7 @@ TEST(UpdateBoard, AGainTooSmallDoesNotChangeThePlacement) {
   const double share = program.gpu_share();
   for (int i = 0; i < 5; ++i) program.step(kCpuRate * 0.94);
   EXPECT_EQ(program.gpu_share(), share);
-  EXPECT_NE(program.board.expected(kParams, {})->value(), kParams / kCpuRate);
+  EXPECT_NE(program.board.rates().expected(kParams, {})->value(), kParams / kCpuRate);
 }
 
 TEST(UpdateBoard, NoiseDoesNotChangeThePlan) {
@@ -206,7 +183,7 @@ TEST(UpdateBoard, WithoutAGpuEverythingIsTheCpus) {
   program.step();
   program.step();
   EXPECT_EQ(program.gpu_share(), 0);
-  EXPECT_TRUE(program.board.plan().has_value());
+  EXPECT_TRUE(program.board.plans().plan().has_value());
 }
 
 TEST(UpdateBoard, WhatCannotBePlannedIsSaidAndStaysOnTheCpu) {
@@ -222,7 +199,7 @@ TEST(UpdateBoard, FewSubgroupsArePlannedOneStepLater) {
   UpdateBoard board("dos", {}, surroundings(1));
   std::array<char, 2> identities{};
   for (int step = 1; step <= 3; ++step) {
-    EXPECT_FALSE(board.plan().has_value()) << step;
+    EXPECT_FALSE(board.plans().plan().has_value()) << step;
     for (const char& identity : identities) {
       const Index index =
           announce(board, {.subgroup = &identity, .params = kParams, .priority = 0, .cost = {}});
@@ -234,7 +211,7 @@ TEST(UpdateBoard, FewSubgroupsArePlannedOneStepLater) {
       EXPECT_THAT(board.report().obstacle, HasSubstr("no update has run on every"));
     }
   }
-  EXPECT_TRUE(board.plan().has_value());
+  EXPECT_TRUE(board.plans().plan().has_value());
   EXPECT_THAT(board.report().obstacle, IsEmpty());
 }
 
@@ -253,10 +230,10 @@ TEST(UpdateBoard, SubgroupsThatAppearLaterArePlannedFromTheirNextStep) {
 TEST(UpdateBoard, ARateThatAModelKnowsNeedsNoProbe) {
   Program program("dos", surroundings(2));
   UpdateBoard& board = program.board;
-  EXPECT_TRUE(board.lacks_rates());
+  EXPECT_FALSE(board.rates().are_known());
   board.suggest(kParams, {}, units::Seconds(0));
   board.suggest(0, {}, units::Seconds(1));
-  EXPECT_FALSE(board.expected(kParams, {}).has_value()) << "of a model that knows nothing";
+  EXPECT_FALSE(board.rates().expected(kParams, {}).has_value()) << "of a model that knows nothing";
   board.suggest(kParams, {.gpu = 0}, units::Seconds(kParams / kGpuRate));
   // GPU 0 is known, GPU 1 gets its two probes.
   for (Index i = 0; i < 4; ++i) EXPECT_EQ(program.arrive(i), i);
@@ -266,26 +243,9 @@ TEST(UpdateBoard, ARateThatAModelKnowsNeedsNoProbe) {
   EXPECT_EQ(board.planned(3).device, Device{.gpu = 1});
   board.suggest(kParams, {.gpu = 1}, units::Seconds(kParams / kGpuRate));
   board.suggest(kParams, {}, units::Seconds(kParams / kCpuRate));
-  EXPECT_FALSE(board.lacks_rates());
+  EXPECT_TRUE(board.rates().are_known());
   program.arrive(0);
-  EXPECT_TRUE(board.plan().has_value()) << "without one update that has run";
-}
-
-// The first measurement may have loaded a kernel.
-TEST(UpdateBoard, MeasurementsReplaceWhatAModelSaid) {
-  UpdateBoard board("dos", {}, surroundings(0));
-  const char identity = 0;
-  board.suggest(kParams, {}, units::Seconds(1));
-  const Index index =
-      announce(board, {.subgroup = &identity, .params = kParams, .priority = 0, .cost = {}});
-  board.executed(index, {}, units::Seconds(9));
-  EXPECT_EQ(board.expected(kParams, {})->value(), 1);
-  EXPECT_FALSE(board.report().devices[0].rate_is_measured);
-  board.executed(index, {}, units::Seconds(2));
-  EXPECT_TRUE(board.report().devices[0].rate_is_measured);
-  EXPECT_EQ(board.expected(kParams, {})->value(), 2);
-  board.suggest(kParams, {}, units::Seconds(1));
-  EXPECT_EQ(board.expected(kParams, {})->value(), 2);
+  EXPECT_TRUE(board.plans().plan().has_value()) << "without one update that has run";
 }
 
 TEST(UpdateBoard, AGpuIsMeasuredByWhatWasThereInTheStepBefore) {
@@ -300,14 +260,38 @@ TEST(UpdateBoard, AGpuIsMeasuredByWhatWasThereInTheStepBefore) {
   for (const Index i : {0, 1, 2, 3}) program.arrive(i);
   for (const Index i : {2, 3}) board.executed(i, gpu, slow);
   EXPECT_FALSE(board.report().devices[1].rate_is_measured);
-  EXPECT_LT(board.expected(kParams, gpu)->value(), fast.value()) << "what the first ones showed";
+  EXPECT_LT(board.rates().expected(kParams, gpu)->value(), fast.value())
+      << "what the first ones showed";
   board.executed(0, gpu, slow);
   EXPECT_TRUE(board.report().devices[1].rate_is_measured);
-  EXPECT_EQ(board.expected(kParams, gpu)->value(), slow.value());
+  EXPECT_EQ(board.rates().expected(kParams, gpu)->value(), slow.value());
   for (const Index i : {0, 1, 2, 3}) program.arrive(i);
   board.executed(2, gpu, fast);
-  EXPECT_EQ(board.expected(kParams, gpu)->value(), fast.value()) << "at home by now";
+  EXPECT_EQ(board.rates().expected(kParams, gpu)->value(), fast.value()) << "at home by now";
 }
+
+/// A lock under which others come to the board while it is given up.
+class LentLock {
+ public:
+  explicit LentLock(std::function<void()> others) : others_(std::move(others)) {}
+  void unlock() {
+    EXPECT_TRUE(is_held_);
+    is_held_ = false;
+    ++lent_;
+    others_();
+  }
+  void lock() {
+    EXPECT_FALSE(is_held_);
+    is_held_ = true;
+  }
+  bool is_held() const { return is_held_; }
+  int lent() const { return lent_; }
+
+ private:
+  std::function<void()> others_;
+  bool is_held_ = true;
+  int lent_ = 0;
+};
 
 // Who plans holds no lock: what arrives meanwhile goes by the plan before, to the end of its
 // update.
@@ -315,33 +299,36 @@ TEST(UpdateBoard, UpdatesThatArriveWhileAPlanIsMadeGoByTheOneBefore) {
   Program program("gpu-only", surroundings(1));
   program.step();
   UpdateBoard& board = program.board;
-  std::vector<Index> early;
-  early.push_back(board.arrive(program.task(0)));
-  std::optional<PlanOrder> order = board.order();
-  ASSERT_TRUE(order.has_value());
-  early.push_back(board.arrive(program.task(1)));
-  EXPECT_FALSE(board.order().has_value()) << "two would plan";
-  EXPECT_TRUE(board.place(early[1]).device.is_cpu());
-  board.adopt(carry_out(std::move(*order)));
-  EXPECT_FALSE(board.order().has_value());
-  EXPECT_FALSE(board.place(early[0]).device.is_cpu());
-  EXPECT_FALSE(board.planned(early[1]).device.is_cpu());
-  board.executed(early[0], {.gpu = 0}, units::Seconds(1));
-  board.executed(early[1], {}, units::Seconds(1));
+  LentLock second_lock([] {});
+  PlacedUpdate second;
+  LentLock lock([&] { second = board.place(program.task(1), second_lock); });
+  const PlacedUpdate first = board.place(program.task(0), lock);
+  EXPECT_EQ(lock.lent(), 1);
+  EXPECT_TRUE(lock.is_held());
+  EXPECT_EQ(second_lock.lent(), 0) << "two would plan";
+  EXPECT_TRUE(second.place.device.is_cpu());
+  EXPECT_FALSE(first.place.device.is_cpu());
+  EXPECT_FALSE(board.planned(second.index).device.is_cpu());
+  board.executed(first.index, {.gpu = 0}, units::Seconds(1));
+  board.executed(second.index, {}, units::Seconds(1));
+  LentLock later([] {});
+  const PlacedUpdate third = board.place(program.task(2), later);
+  EXPECT_EQ(later.lent(), 0) << "the plan is made";
+  board.executed(third.index, {.gpu = 0}, units::Seconds(1));
   program.arrive(0);
   const StepReport last = board.report().steps.back();
   EXPECT_EQ(last.step, 2);
-  EXPECT_EQ(last.moved, 0) << "both ran where they were placed";
-  EXPECT_EQ(last.planned_gpu.value(), kParams);
+  EXPECT_EQ(last.moved, 0) << "all ran where they were placed";
+  EXPECT_EQ(last.planned_gpu.value(), 2 * kParams);
 }
 
 TEST(UpdateBoard, SlotsAreWhatResidentsLeave) {
   // 1 M parameters are 12 MB of states: 5 in 61 MB.
   Program streamed("gpu-only", surroundings(1, 61e6), {.residents = false});
   streamed.step();
-  EXPECT_EQ(streamed.board.slots(0), 1) << "before there is a plan";
+  EXPECT_EQ(streamed.board.plans().limits(0).slots, 1) << "before there is a plan";
   streamed.step();
-  EXPECT_EQ(streamed.board.slots(0), 5);
+  EXPECT_EQ(streamed.board.plans().limits(0).slots, 5);
   Surroundings around = surroundings(1, 61e6);
   around.gpus[0].memory.resident = units::Bytes(25e6);
   Program resident("gpu-only", around);
@@ -350,9 +337,9 @@ TEST(UpdateBoard, SlotsAreWhatResidentsLeave) {
   Index residents = 0;
   for (Index i = 0; i < kSubgroups; ++i) residents += resident.board.planned(i).is_resident ? 1 : 0;
   EXPECT_GT(residents, 0);
-  EXPECT_EQ(resident.board.slots(0), 5 - residents);
+  EXPECT_EQ(resident.board.plans().limits(0).slots, 5 - residents);
   // 12 MB at 20 GB/s, and 10 us of latency.
-  EXPECT_NEAR(resident.board.write_back_time(kParams, {.gpu = 0}).value(), 0.61e-3, 1e-9);
+  EXPECT_NEAR(resident.board.rates().write_back_time(kParams, {.gpu = 0}).value(), 0.61e-3, 1e-9);
 }
 
 TEST(UpdateBoard, RefusesUnknownPoliciesAndOptionsOutOfRange) {

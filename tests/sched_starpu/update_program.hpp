@@ -23,12 +23,8 @@ inline Surroundings surroundings(Index gpus, double memory = 1e9) {
   return result;
 }
 
-/// As the scheduler does: an update arrives, a plan that is due is made, the update is placed.
 inline Index announce(UpdateBoard& board, const UpdateTask& task) {
-  const Index index = board.arrive(task);
-  if (std::optional<PlanOrder> order = board.order()) board.adopt(carry_out(std::move(*order)));
-  board.place(index);
-  return index;
+  return board.place(task, NoLock()).index;
 }
 
 /// A program of equal subgroups, the first of which the next forward needs first.

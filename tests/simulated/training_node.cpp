@@ -34,7 +34,7 @@ constexpr double kLeastMicroseconds = 5;
 constexpr Index kCpuWorkers = 8;
 constexpr Index kSequences = 8;
 constexpr Index kSteps = 6;
-const dos::models::ModelConfig kModel{"gpt2", 6, 768, 12, 1024, 8192};
+const dos::shape::ModelConfig kModel{"gpt2", 6, 768, 12, 1024, 8192};
 
 void do_nothing(void** /*buffers*/, void* /*argument*/) {}
 
@@ -125,8 +125,8 @@ nlohmann::json run(Index gpus, const std::string& policy) {
   nlohmann::json devices = nlohmann::json::array();
   for (const dos::rt::Device& device : dos::rt::devices()) {
     const dos::rt::MemoryBytes held = dos::rt::allocated_on(run.session(), device.node);
-    devices.push_back({{"weights", held[dos::rt::MemoryCategory::kWorking]},
-                       {"activations", held[dos::rt::MemoryCategory::kActivations]},
+    devices.push_back({{"weights", held[dos::MemoryCategory::kWorking]},
+                       {"activations", held[dos::MemoryCategory::kActivations]},
                        {"released", dos::rt::released_on(device.node)}});
   }
   const dos::rt::MemoryBytes all = run.session().memory().now();
@@ -134,8 +134,8 @@ nlohmann::json run(Index gpus, const std::string& policy) {
           {"workers", workers},
           {"devices", devices},
           {"subgroups", run.layout().subgroups.size()},
-          {"weights", all[dos::rt::MemoryCategory::kWorking]},
-          {"activations", all[dos::rt::MemoryCategory::kActivations]}};
+          {"weights", all[dos::MemoryCategory::kWorking]},
+          {"activations", all[dos::MemoryCategory::kActivations]}};
 }
 
 }  // namespace

@@ -7,14 +7,14 @@
 
 #include "base/bf16.hpp"
 #include "base/error.hpp"
-#include "optim/subgroups.hpp"
+#include "shape/cutter.hpp"
 
 namespace dos::tensor {
 namespace {
 
 /// A [7, 3] matrix in blocks of 2, 2, 2 and 1 rows, and three vectors in two subgroups.
-Layout make_layout() {
-  return optim::cut_into_subgroups({{"a.weight", 7, 3, {}, 0},
+shape::Layout make_layout() {
+  return shape::cut_into_subgroups({{"a.weight", 7, 3, {}, 0},
                                     {"a.bias", 0, 5, {}, 0},
                                     {"b.bias", 0, 3, {}, 0},
                                     {"c.bias", 0, 1, {}, 0}},
@@ -27,7 +27,7 @@ std::vector<float> counting_from(float first, Index count) {
   return values;
 }
 
-std::vector<float> read(const SubgroupHandles& handles, const PlacedParameter& parameter) {
+std::vector<float> read(const SubgroupHandles& handles, const shape::PlacedParameter& parameter) {
   std::vector<float> values(static_cast<std::size_t>(parameter.spec.count()));
   handles.read(parameter, values);
   return values;
@@ -40,28 +40,28 @@ class ParameterSetTest : public ::testing::Test {
 };
 
 TEST_F(ParameterSetTest, StartsWithZerosAndNamesItsHandles) {
-  const Layout& layout = set_.layout();
+  const shape::Layout& layout = set_.layout();
   ASSERT_EQ(layout.subgroups.size(), 6U);
   for (Index s = 0; s < std::ssize(layout.subgroups); ++s) {
-    const Subgroup& subgroup = layout.subgroups[static_cast<std::size_t>(s)];
+    const shape::Subgroup& subgroup = layout.subgroups[static_cast<std::size_t>(s)];
     EXPECT_EQ(set_.values()[s].name(), "value." + subgroup.name);
     EXPECT_EQ(set_.gradients()[s].name(), "gradient." + subgroup.name);
     EXPECT_EQ(set_.values()[s].count(), subgroup.count);
     EXPECT_EQ(set_.gradients()[s].type(), DType::kF32);
   }
-  for (const PlacedParameter& parameter : layout.parameters)
+  for (const shape::PlacedParameter& parameter : layout.parameters)
     EXPECT_EQ(read(set_.values(), parameter),
               std::vector<float>(static_cast<std::size_t>(parameter.spec.count())));
 }
 
 TEST_F(ParameterSetTest, WhatIsWrittenIsReadAcrossBlocks) {
   float first = 1;
-  for (const PlacedParameter& parameter : set_.layout().parameters) {
+  for (const shape::PlacedParameter& parameter : set_.layout().parameters) {
     set_.values().write(parameter, counting_from(first, parameter.spec.count()));
     first += 100;
   }
   first = 1;
-  for (const PlacedParameter& parameter : set_.layout().parameters) {
+  for (const shape::PlacedParameter& parameter : set_.layout().parameters) {
     EXPECT_EQ(read(set_.values(), parameter), counting_from(first, parameter.spec.count()))
         << parameter.spec.name;
     first += 100;
@@ -71,7 +71,7 @@ TEST_F(ParameterSetTest, WhatIsWrittenIsReadAcrossBlocks) {
 }
 
 TEST_F(ParameterSetTest, BlocksHoldTheRowsInOrder) {
-  const PlacedParameter& matrix = set_.layout().find("a.weight");
+  const shape::PlacedParameter& matrix = set_.layout().find("a.weight");
   set_.values().write(matrix, counting_from(0, 21));
   const rt::HostAccess last(set_.values()[matrix.first_subgroup + 3], rt::Mode::kRead);
   const auto elements = last.as<const float>();
@@ -96,8 +96,8 @@ TEST_F(ParameterSetTest, NarrowWorkingParametersAndGradientsHaveHandlesOfTheirOw
   const ParameterTypes types{.working = DType::kBF16, .gradient = DType::kBF16};
   const rt::MemoryBytes before = session_.memory().now();
   const ParameterSet set(session_, make_layout(), types);
-  const Layout& layout = set.layout();
-  for (const rt::MemoryCategory category : rt::kMemoryCategories)
+  const shape::Layout& layout = set.layout();
+  for (const MemoryCategory category : kBufferCategories)
     EXPECT_EQ(session_.memory().now()[category] - before[category],
               ParameterSet::bytes(layout, types)[category]);
   EXPECT_TRUE(set.has_working());
@@ -109,7 +109,7 @@ TEST_F(ParameterSetTest, NarrowWorkingParametersAndGradientsHaveHandlesOfTheirOw
     EXPECT_EQ(set.working()[s].count(), set.values()[s].count());
     EXPECT_EQ(set.gradients()[s].type(), DType::kBF16);
   }
-  const PlacedParameter& vector = layout.find("c.bias");
+  const shape::PlacedParameter& vector = layout.find("c.bias");
   rt::HostAccess(set.working()[vector.first_subgroup], rt::Mode::kReadWrite)
       .as<BF16>()[static_cast<std::size_t>(vector.offset)] = to_bf16(1.5F);
   EXPECT_EQ(read(set.working(), vector), std::vector<float>{1.5F});
@@ -117,7 +117,7 @@ TEST_F(ParameterSetTest, NarrowWorkingParametersAndGradientsHaveHandlesOfTheirOw
 }
 
 TEST_F(ParameterSetTest, AnotherSizeIsADefect) {
-  const PlacedParameter& vector = set_.layout().find("a.bias");
+  const shape::PlacedParameter& vector = set_.layout().find("a.bias");
   std::vector<float> values(4);
   EXPECT_THROW(set_.values().read(vector, values), ContractViolation);
   EXPECT_THROW(set_.values().write(vector, values), ContractViolation);

@@ -9,8 +9,8 @@ namespace {
 using ::testing::ElementsAre;
 
 /// Subgroup sizes by depth.
-Layout layout_of(const std::vector<std::vector<Index>>& depths) {
-  Layout layout;
+shape::Layout layout_of(const std::vector<std::vector<Index>>& depths) {
+  shape::Layout layout;
   for (std::size_t depth = 0; depth < depths.size(); ++depth)
     for (const Index count : depths[depth])
       layout.subgroups.push_back(
@@ -19,7 +19,7 @@ Layout layout_of(const std::vector<std::vector<Index>>& depths) {
 }
 
 TEST(Slots, OfNothing) {
-  EXPECT_EQ(Slots(Layout{}, 2).depths(), 0);
+  EXPECT_EQ(Slots(shape::Layout{}, 2).depths(), 0);
 }
 
 TEST(Slots, AsManyLikeDepthsAsSetsKeepTheirOwn) {

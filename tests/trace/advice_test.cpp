@@ -8,6 +8,8 @@
 #include <random>
 #include <set>
 
+#include "sanitized.hpp"
+
 namespace dos::trace {
 namespace {
 
@@ -133,7 +135,7 @@ constexpr int kRuns = 20'000;
 
 TEST(Advice, FollowsFromWhatTheRunCouldHaveDone) {
   std::mt19937 random(1);
-  for (int i = 0; i < kRuns && !testing::Test::HasFailure(); ++i) {
+  for (int i = 0; i < test::cases(kRuns) && !testing::Test::HasFailure(); ++i) {
     const Facts facts = drawn(random);
     const std::vector<Cause> causes = possible_causes(facts, random);
     for (const Advice& advice : advise(facts, causes)) {
@@ -148,7 +150,7 @@ TEST(Advice, FollowsFromWhatTheRunCouldHaveDone) {
 TEST(Advice, NoTwoPiecesTurnAnOptionBothWays) {
   std::mt19937 random(2);
   bool withheld = false;
-  for (int i = 0; i < kRuns && !testing::Test::HasFailure(); ++i) {
+  for (int i = 0; i < test::cases(kRuns) && !testing::Test::HasFailure(); ++i) {
     const Facts facts = drawn(random);
     std::map<std::string, Turn> turned;
     for (const Advice& advice : advise(facts, possible_causes(facts, random))) {

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "sample_trace.hpp"
-#include "trace/report/json.hpp"
+#include "trace/report/report_json.hpp"
 
 namespace dos::trace {
 namespace {

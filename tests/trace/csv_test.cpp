@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "message_of.hpp"
 #include "trace/rows.hpp"
 
 namespace dos::trace {
@@ -13,12 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::string error_of(const std::string& text, bool may_be_cut = false) {
-  try {
-    parse_csv<Span>(text, "spans.csv", may_be_cut);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of<Error>([&] { parse_csv<Span>(text, "spans.csv", may_be_cut); });
 }
 
 TEST(Csv, RowsComeBackAsTheyWere) {

@@ -52,8 +52,8 @@ TEST_F(DeviceTrace, EveryCopyIsThereUnderItsOwnName) {
           *session_, rt::HandleSpec{.name = "buffer" + std::to_string(i),
                                     .type = DType::kF32,
                                     .count = kCount,
-                                    .category = i % 2 == 0 ? rt::MemoryCategory::kStates
-                                                           : rt::MemoryCategory::kGradients}));
+                                    .category = i % 2 == 0 ? MemoryCategory::kStates
+                                                           : MemoryCategory::kGradients}));
     for (Index round = 0; round < 2; ++round)
       for (const auto& handle : handles) {
         rt::fetch(*handle, node, rt::Mode::kReadWrite);

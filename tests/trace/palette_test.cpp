@@ -87,21 +87,21 @@ TEST(Palette, NoTwoMeaningsLookAlike) {
 }
 
 TEST(Palette, EverythingThatIsDrawnHasAColour) {
-  const std::string none = fill_of(Family::kRun, "no such thing");
+  const std::string none = fill_of(ColorFamily::kRun, "no such thing");
   for (const char* phase :
        {"forward", "backward", "reduce", "update", "validation", "checkpoint", "wait", "message"})
-    EXPECT_NE(fill_of(Family::kRun, phase), none) << phase;
-  for (const rt::MemoryCategory category : rt::kMemoryCategories)
-    EXPECT_NE(fill_of(Family::kMemory, rt::name_of(category)), none) << rt::name_of(category);
+    EXPECT_NE(fill_of(ColorFamily::kRun, phase), none) << phase;
+  for (const MemoryCategory category : kBufferCategories)
+    EXPECT_NE(fill_of(ColorFamily::kMemory, name_of(category)), none) << name_of(category);
   for (const Use use : {Use::kDram, Use::kData, Use::kDevice, Use::kHeldBack, Use::kRanks})
-    EXPECT_NE(fill_of(Family::kWait, name_of(use)), none) << name_of(use);
+    EXPECT_NE(fill_of(ColorFamily::kWait, name_of(use)), none) << name_of(use);
 }
 
 TEST(Palette, TexturesAreDefined) {
   const std::string definitions = pattern_definitions();
   for (const Colour& each : palette()) {
     const std::string fill = fill_of(each.family, each.name);
-    if (each.family == Family::kRun) {
+    if (each.family == ColorFamily::kRun) {
       EXPECT_EQ(fill, each.value);
       continue;
     }
@@ -110,8 +110,8 @@ TEST(Palette, TexturesAreDefined) {
 }
 
 TEST(Palette, LegendsNameWhatAppears) {
-  EXPECT_EQ(legend(Family::kRun, {}), "");
-  const std::string text = legend(Family::kRun, {"update", "forward", "nonsense"});
+  EXPECT_EQ(legend(ColorFamily::kRun, {}), "");
+  const std::string text = legend(ColorFamily::kRun, {"update", "forward", "nonsense"});
   EXPECT_THAT(text, testing::AllOf(testing::HasSubstr(">forward<"), testing::HasSubstr(">update<"),
                                    testing::Not(testing::HasSubstr("backward"))));
 }

@@ -27,7 +27,7 @@ rt::HandleSpec buffer(Index count) {
   return {.name = "buffer",
           .type = DType::kF32,
           .count = count,
-          .category = rt::MemoryCategory::kGradients};
+          .category = MemoryCategory::kGradients};
 }
 
 RecorderOptions into(const std::filesystem::path& folder) {
@@ -157,7 +157,7 @@ TEST(Recorder, CountsWhatFindsNoRoom) {
   options.events_a_thread = 2;
   options.interval = std::chrono::hours(1);
   {
-    Manifest manifest;
+    TraceManifest manifest;
     manifest.configuration = nlohmann::json::object();
     Recorder recorder(session, options, manifest);
     for (int i = 0; i < 5; ++i) recorder.record(SpanEvent{Name("wait"), 1, 0, 1});
@@ -187,7 +187,7 @@ TEST(Recorder, AFullDiskEndsTheTraceAndNotTheRun) {
     }
     recorder.finish();
   }
-  const Manifest manifest = read_manifest(part / kManifestName);
+  const TraceManifest manifest = read_manifest(part / kManifestName);
   EXPECT_FALSE(manifest.complete);
   EXPECT_THAT(manifest.reason, HasSubstr("No space left on device"));
 }

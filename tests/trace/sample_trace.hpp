@@ -13,8 +13,8 @@
 namespace dos::test {
 
 /// A machine of two CPU workers and one device: node 1, a link of 1 GB/s each way.
-inline trace::Manifest sample_manifest(int rank = 0, int ranks = 1) {
-  trace::Manifest manifest;
+inline trace::TraceManifest sample_manifest(int rank = 0, int ranks = 1) {
+  trace::TraceManifest manifest;
   manifest.run = "run";
   manifest.program = "train_gpt";
   manifest.policy = "dos";
@@ -67,7 +67,7 @@ void write_rows(const std::filesystem::path& folder, const std::vector<Row>& row
 
 /// What a recorder leaves, of the first rank of `trace`.
 inline void write_trace(const std::filesystem::path& folder, const trace::Trace& trace,
-                        trace::Manifest manifest) {
+                        trace::TraceManifest manifest) {
   const std::filesystem::path part = trace::rank_folder(folder, manifest.rank);
   std::filesystem::create_directories(part);
   write_rows(part, trace.tasks);
@@ -80,7 +80,7 @@ inline void write_trace(const std::filesystem::path& folder, const trace::Trace&
                    {trace::Transfer::kFile, std::ssize(trace.transfers)},
                    {trace::Memory::kFile, std::ssize(trace.memory)},
                    {trace::Span::kFile, std::ssize(trace.spans)},
-                   {trace::Placement::kFile, std::ssize(trace.placements)},
+                   {trace::UpdatePlacement::kFile, std::ssize(trace.placements)},
                    {trace::Communication::kFile, std::ssize(trace.communications)}};
   std::ofstream(part / trace::kManifestName) << to_json(manifest).dump();
 }

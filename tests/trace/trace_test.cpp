@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "json_mutations.hpp"
+#include "message_of.hpp"
 #include "sample_trace.hpp"
 #include "scratch_directory.hpp"
 #include "trace/recorder.hpp"
@@ -21,12 +22,7 @@ using test::write_trace;
 using testing::HasSubstr;
 
 std::string error_of(const std::filesystem::path& folder) {
-  try {
-    read_trace(folder);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of<Error>([&] { read_trace(folder); });
 }
 
 Trace two_tasks() {
@@ -87,7 +83,7 @@ TEST(ReadTrace, ACompleteTraceThatIsCutOffIsRefused) {
 
 TEST(ReadTrace, AMissingConfigurationIsNamed) {
   const test::ScratchDirectory scratch;
-  Manifest manifest = sample_manifest();
+  TraceManifest manifest = sample_manifest();
   manifest.configuration = nullptr;
   write_trace(scratch.path(), two_tasks(), manifest);
   const Trace trace = read_trace(scratch.path());
@@ -98,7 +94,7 @@ TEST(ReadTrace, AMissingConfigurationIsNamed) {
 
 TEST(ReadTrace, AnIncompleteTraceIsReadAsFarAsItGoes) {
   const test::ScratchDirectory scratch;
-  Manifest manifest = sample_manifest();
+  TraceManifest manifest = sample_manifest();
   manifest.complete = false;
   manifest.reason = "No space left on device";
   write_trace(scratch.path(), two_tasks(), manifest);
@@ -125,7 +121,7 @@ TEST_P(Ranks, AreMergedOnOneClock) {
   const int ranks = GetParam();
   const test::ScratchDirectory scratch;
   for (int rank = 0; rank < ranks; ++rank) {
-    Manifest manifest = sample_manifest(rank, ranks);
+    TraceManifest manifest = sample_manifest(rank, ranks);
     manifest.epoch_us = 5e6 - 1000.0 * rank + (rank == 2 ? 500 : 0);
     manifest.clock_offset_us = rank == 2 ? -500 : 0;
     Trace trace;
@@ -150,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(ReadTrace, Ranks, testing::Values(2, 3));
 TEST(ReadTrace, FoldersOfTwoRunsAreNotOneTrace) {
   const test::ScratchDirectory scratch;
   write_trace(scratch.path(), two_tasks(), sample_manifest(0, 2));
-  Manifest other = sample_manifest(1, 2);
+  TraceManifest other = sample_manifest(1, 2);
   other.run = "another";
   write_trace(scratch.path(), two_tasks(), other);
   EXPECT_THAT(error_of(scratch.path()), HasSubstr("the folder mixes traces"));

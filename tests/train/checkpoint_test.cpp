@@ -3,8 +3,8 @@
 #include "train/checkpoint.hpp"
 
 #include "base/file.hpp"
+#include "fails_with.hpp"
 #include "io/safetensors.hpp"
-#include "train/failing.hpp"
 #include "train/run_info.hpp"
 #include "train/tiny_trainer.hpp"
 
@@ -16,7 +16,7 @@ using testing::EndsWith;
 
 /// All elements of a parameter's values or moments.
 std::vector<float> values_of(const tensor::SubgroupHandles& handles,
-                             const tensor::PlacedParameter& parameter) {
+                             const shape::PlacedParameter& parameter) {
   std::vector<float> values(static_cast<std::size_t>(parameter.spec.count()));
   handles.read(parameter, values);
   return values;
@@ -24,7 +24,7 @@ std::vector<float> values_of(const tensor::SubgroupHandles& handles,
 
 std::vector<std::vector<float>> state_of(const Trainer& trainer) {
   std::vector<std::vector<float>> state;
-  for (const tensor::PlacedParameter& parameter : trainer.parameters().layout().parameters) {
+  for (const shape::PlacedParameter& parameter : trainer.parameters().layout().parameters) {
     state.push_back(values_of(trainer.parameters().values(), parameter));
     for (Index i = 0; i < std::ssize(trainer.optimizer().state_names()); ++i)
       state.push_back(values_of(trainer.optimizer().state(i), parameter));
@@ -53,7 +53,7 @@ class CheckpointTest : public testing::Test {
 
   test::ScratchDirectory scratch_;
   std::filesystem::path out_ = scratch_ / "out";
-  TrainConfig config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
+  config::TrainConfig config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
   rt::Session session_{{.scheduler = "", .cpu_workers = 2}};
 };
 
@@ -66,7 +66,7 @@ TEST_F(CheckpointTest, HoldsEveryTensorWholeByName) {
   const auto& parameters = trainer->parameters().layout().parameters;
   EXPECT_EQ(model.tensors().size(), parameters.size());
   EXPECT_EQ(optimizer.tensors().size(), 2 * parameters.size());
-  for (const tensor::PlacedParameter& parameter : parameters) {
+  for (const shape::PlacedParameter& parameter : parameters) {
     const auto expect_tensor = [&](const io::SafetensorsFile& in, const std::string& name,
                                    const tensor::SubgroupHandles& handles) {
       const io::MappedTensor& tensor = in.at(name);
@@ -97,7 +97,7 @@ TEST_F(CheckpointTest, LoadsWhatWasSaved) {
 
 TEST_F(CheckpointTest, SubgroupsAreNoPartOfACheckpoint) {
   const auto saved = train(2);
-  TrainConfig other = config_;
+  config::TrainConfig other = config_;
   for (const Index size : {256, 100'000}) {
     other.sched.subgroup_params = size;
     const auto trainer = test::make_trainer(session_, other, scratch_ / "other");
@@ -120,7 +120,7 @@ TEST_F(CheckpointTest, TheStepsAfterItAreThoseOfAStraightRun) {
 
 TEST_F(CheckpointTest, AnotherModelIsRefused) {
   train(1);
-  TrainConfig other = config_;
+  config::TrainConfig other = config_;
   other.model.layers = 1;
   const auto trainer = test::make_trainer(session_, other, scratch_ / "other");
   trainer->start_fresh();
@@ -132,7 +132,7 @@ TEST_F(CheckpointTest, AnotherModelIsRefused) {
 
 TEST_F(CheckpointTest, AnotherRuleIsRefused) {
   train(1);
-  TrainConfig other = config_;
+  config::TrainConfig other = config_;
   other.optim.rule = "lion";
   const auto trainer = test::make_trainer(session_, other, scratch_ / "other");
   trainer->start_fresh();
@@ -161,7 +161,7 @@ TEST_F(CheckpointTest, EveryRuleResumesToTheSameBits) {
 
 TEST_F(CheckpointTest, AWrongShapeIsRefusedBeforeAnythingIsRead) {
   train(1);
-  TrainConfig other = config_;
+  config::TrainConfig other = config_;
   other.model.width = 32;
   const auto trainer = test::make_trainer(session_, other, scratch_ / "other");
   trainer->start_fresh();
@@ -194,7 +194,7 @@ TEST_F(CheckpointTest, AFailedSaveLeavesNothingAndTheOneBeforeStays) {
   const auto trainer = test::make_trainer(session_, config_, out_);
   trainer->start_fresh();
   io::CheckpointStore store(out_);
-  io::Manifest manifest;
+  io::CheckpointManifest manifest;
   manifest.step = 2;
   manifest.architecture = to_json(config_.resolve_model(0));
   manifest.configuration = "\xff";  // not UTF-8: the last file cannot be written

@@ -14,8 +14,8 @@ using testing::Optional;
 
 class DataFeedTest : public testing::Test {
  protected:
-  [[nodiscard]] DataFeed feed(const RankShare& share = {}) const {
-    return {data::open_dataset(config_.data.path), config_.resolve_model(0), config_, share};
+  [[nodiscard]] DataFeed feed(const ranks::RankShare& share = {}) const {
+    return {data::open_sources(config_.data_sources()), test::tiny_run(config_).with(share)};
   }
   /// Steps that can be taken before the fault is known, and after.
   struct Taken {
@@ -37,7 +37,7 @@ class DataFeedTest : public testing::Test {
   }
 
   test::ScratchDirectory scratch_;
-  TrainConfig config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
+  config::TrainConfig config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
 };
 
 TEST_F(DataFeedTest, TakesWhatItReads) {
@@ -56,7 +56,7 @@ TEST_F(DataFeedTest, ARankReadsItsOwnPart) {
   alone.start(0, 0);
   config_.train.batch = 1;
   for (Index rank = 0; rank < 3; ++rank) {
-    RankShare share;
+    ranks::RankShare share;
     share.rank = rank;
     share.ranks = 3;
     DataFeed part = feed(share);

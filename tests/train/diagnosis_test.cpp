@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/bf16.hpp"
-#include "optim/subgroups.hpp"
 #include "rt/tasks.hpp"
+#include "shape/cutter.hpp"
 
 namespace dos::train {
 namespace {
@@ -34,7 +34,7 @@ class DiagnosisTest : public testing::Test {
 
   rt::Session session_{{.scheduler = "", .cpu_workers = 2}};
   tensor::ParameterSet parameters_{
-      session_, optim::cut_into_subgroups(
+      session_, shape::cut_into_subgroups(
                     {{.name = "first", .rows = 1, .columns = 4, .init = {}, .depth = 0},
                      {.name = "second", .rows = 1, .columns = 4, .init = {}, .depth = 1}},
                     4, {})};

@@ -4,12 +4,13 @@
 
 #include <limits>
 
-#include "dist/handle_transfer.hpp"
-#include "models/registry.hpp"
-#include "optim/subgroups.hpp"
+#include "launch/handshake.hpp"
+#include "models/family.hpp"
+#include "ranks/agreed_error.hpp"
+#include "ranks/handle_transfer.hpp"
 #include "rt/tasks.hpp"
+#include "shape/cutter.hpp"
 #include "train/diagnosis.hpp"
-#include "train/handshake.hpp"
 #include "train/tiny_trainer.hpp"
 
 namespace dos::train {
@@ -27,15 +28,15 @@ Index last_rank() {
 
 // The last rank spoils what it sends to rank 0, which finds it first in program order.
 TEST(Diagnosis, OfSeveralRanksNamesTheOneWhereItBegan) {
-  dist::Exchange exchange(*environment, {.numbers = 1});
+  ranks::Exchange exchange(*environment, {.numbers = 1});
   rt::Session session({.scheduler = "", .cpu_workers = 1});
   const tensor::ParameterSet parameters(
-      session, optim::cut_into_subgroups(
+      session, shape::cut_into_subgroups(
                    {{.name = "w", .rows = 1, .columns = 4, .init = {}, .depth = 0}}, 4, {}));
   const rt::Handle made(session, {.name = "made", .count = 1});
   const rt::Handle sum(session, {.name = "sum", .count = 1});
   rt::Submitter submitter(session);
-  dist::HandleTransfers transfers(exchange);
+  ranks::HandleTransfers transfers(exchange);
   const bool spoils = environment->rank() == last_rank();
   const test::Body make = [&](const rt::TaskView& task) {
     task.pointer<float>(0)[0] = spoils ? kNan : 1.0F;
@@ -46,12 +47,12 @@ TEST(Diagnosis, OfSeveralRanksNamesTheOneWhereItBegan) {
   const auto replay = [&] {
     if (environment->rank() == 0) {
       for (Index rank = 1; rank <= last_rank(); ++rank) {
-        transfers.receive(made, 1, rank, {dist::Kind::kGradient, 0, 0});
+        transfers.receive(made, 1, rank, {ranks::Kind::kGradient, 0, 0});
         test::submit_body(submitter, add, {&made, &sum}, {.label = "add"});
       }
     } else {
       test::submit_body(submitter, make, {&made}, {.label = "make"});
-      transfers.send(made, {0}, {dist::Kind::kGradient, 0, 0});
+      transfers.send(made, {0}, {ranks::Kind::kGradient, 0, 0});
     }
   };
   const std::string found =
@@ -68,14 +69,14 @@ TEST(Diagnosis, OfSeveralRanksNamesTheOneWhereItBegan) {
 class DivergenceTest : public testing::Test {
  protected:
   /// What run() of a training says, after `spoil` was called with the fresh trainer.
-  std::string error_of(const TrainConfig& config, Index zero,
-                       const std::function<void(Trainer&, const RankShare&)>& spoil) {
-    const tensor::Layout layout = optim::cut_into_subgroups(
-        models::find_architecture("gpt2").parameters(config.resolve_model(0)),
-        config.sched.subgroup_params, config.decay_groups());
+  std::string error_of(const config::TrainConfig& config, Index zero,
+                       const std::function<void(Trainer&, const ranks::RankShare&)>& spoil) {
+    const shape::Layout layout =
+        shape::cut_into_subgroups(shape::find_family("gpt2").parameters(config.resolve_model(0)),
+                                  config.sched.subgroup_params, config.decay_groups());
     const std::vector<double> equal(static_cast<std::size_t>(environment->size()), 1);
-    const RankShare share = share_of(layout, environment->rank(), equal, zero);
-    dist::Exchange exchange(*environment, {.numbers = std::ssize(share.owners)});
+    const ranks::RankShare share = ranks::share_of(layout, environment->rank(), equal, zero);
+    ranks::Exchange exchange(*environment, {.numbers = std::ssize(share.owners)});
     std::string message;
     {
       rt::Session session({.scheduler = "", .cpu_workers = 1});
@@ -83,7 +84,7 @@ class DivergenceTest : public testing::Test {
           session, config, scratch_ / fmt::format("run{}", zero), share, &exchange);
       trainer->start_fresh();
       spoil(*trainer, share);
-      message = test::message_of<AgreedError>([&] { trainer->run(); });
+      message = test::message_of<ranks::AgreedError>([&] { trainer->run(); });
     }
     // Nobody waits for anything: all ranks leave together.
     exchange.close();
@@ -91,13 +92,13 @@ class DivergenceTest : public testing::Test {
   }
 
   test::ScratchDirectory scratch_;
-  TrainConfig config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
+  config::TrainConfig config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
 };
 
 TEST_F(DivergenceTest, AParameterIsNamedWithItsOwner) {
   for (const Index zero : {1, 2, 3}) {
     SCOPED_TRACE(zero);
-    const auto spoil = [](Trainer& trainer, const RankShare& share) {
+    const auto spoil = [](Trainer& trainer, const ranks::RankShare& share) {
       const auto found = std::ranges::find(share.owners, share.rank);
       if (share.rank != last_rank()) return;
       const Index mine = found - share.owners.begin();
@@ -117,7 +118,7 @@ TEST_F(DivergenceTest, ATensorIsNamedWithTheRankThatMadeIt) {
   config_.train.accumulate = 2;
   for (const Index zero : {1, 2, 3}) {
     SCOPED_TRACE(zero);
-    const std::string message = error_of(config_, zero, [](Trainer&, const RankShare&) {});
+    const std::string message = error_of(config_, zero, [](Trainer&, const ranks::RankShare&) {});
     EXPECT_THAT(message, HasSubstr("is not finite; first bad tensor: "));
     EXPECT_THAT(message, HasSubstr(", written by dos."));
     EXPECT_THAT(message, HasSubstr(", found by rank 0; training"));

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "fails_with.hpp"
 #include "scratch_directory.hpp"
-#include "train/failing.hpp"
 
 namespace dos::train {
 namespace {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr Index kSteps = 24;
 constexpr Index kVocabulary = 256;
-const models::ModelConfig kModel{"gpt2", 3, 96, 3, 48, kVocabulary};
+const shape::ModelConfig kModel{"gpt2", 3, 96, 3, 48, kVocabulary};
 
 struct Interval {
   double start_us;
@@ -48,7 +48,7 @@ Recording record_run(double clip, Index run_ahead) {
   const test::ScratchDirectory scratch;
   write_tokens(scratch / "data_train.bin", 5000);
   write_tokens(scratch / "data_val.bin", 1000);
-  TrainConfig config;
+  config::TrainConfig config;
   config.data.path = scratch / "data";
   config.train.steps = kSteps;
   config.train.batch = 4;
@@ -61,16 +61,15 @@ Recording record_run(double clip, Index run_ahead) {
   config.validate();
   platform::blas::use_one_thread();
   rt::Session session({.scheduler = "", .cpu_workers = 2});
-  Trainer trainer(session, {.config = config,
-                            .model = kModel,
+  Trainer trainer(session, {.run = make_run(config, kModel),
                             .out = scratch / "out",
-                            .dataset = data::open_dataset(config.data.path),
+                            .sources = data::open_sources(config.data_sources()),
                             .tokenizer = nullptr,
                             .quiet = true});
   Recording recording;
   trainer.set_record_sink([&](Index step, std::span<const rt::TaskRecord> records) {
     for (const rt::TaskRecord& record : records)
-      if (record.codelet != &codelets::load_tokens_codelet())
+      if (record.codelet != &codelets::codelet_of<codelets::LoadTokens>())
         recording[step][record.tag.phase].push_back({record.start_us, record.end_us});
   });
   std::filesystem::create_directories(scratch / "out");

@@ -23,8 +23,8 @@ inline std::string write_tiny_dataset(const ScratchDirectory& folder) {
   return folder / "data";
 }
 
-inline train::TrainConfig tiny_config(const std::string& data_path) {
-  train::TrainConfig config;
+inline config::TrainConfig tiny_config(const std::string& data_path) {
+  config::TrainConfig config;
   config.model = {
       .preset = "tiny", .layers = 2, .width = 16, .heads = 2, .context = 8, .vocab = 257};
   config.data.path = data_path;
@@ -38,24 +38,26 @@ inline train::TrainConfig tiny_config(const std::string& data_path) {
   return config;
 }
 
+inline train::Run tiny_run(const config::TrainConfig& config) {
+  return train::make_run(config, config.resolve_model(0));
+}
+
 /// A trainer of `config` that writes into `out`, which exists afterwards: alone, or as one of
 /// several ranks.
 inline std::unique_ptr<train::Trainer> make_trainer(rt::Session& session,
-                                                    const train::TrainConfig& config,
+                                                    const config::TrainConfig& config,
                                                     const std::filesystem::path& out,
-                                                    const train::RankShare& share = {},
-                                                    dist::Exchange* exchange = nullptr,
+                                                    const ranks::RankShare& share = {},
+                                                    ranks::Exchange* exchange = nullptr,
                                                     int message_node = rt::kHostNode) {
   platform::blas::use_one_thread();
   std::filesystem::create_directories(out);
   return std::make_unique<train::Trainer>(
-      session, train::TrainerInputs{.config = config,
-                                    .model = config.resolve_model(0),
+      session, train::TrainerInputs{.run = tiny_run(config).with(share),
                                     .out = out,
-                                    .dataset = data::open_dataset(config.data.path),
+                                    .sources = data::open_sources(config.data_sources()),
                                     .tokenizer = nullptr,
                                     .quiet = true,
-                                    .share = share,
                                     .exchange = exchange,
                                     .message_node = message_node});
 }

@@ -23,7 +23,7 @@ constexpr std::size_t kMostMarks = 60;
 /// A part of a worker's time.
 struct Part {
   std::string name;
-  Family family;
+  ColorFamily family;
   double time;
 };
 
@@ -41,12 +41,12 @@ std::vector<Part> parts_of(const WorkerUse& worker) {
     if (found == worker.phases.end()) continue;
     const bool slowed = found->first == "update" || found->first == "reduce";
     const double slow = slowed ? worker.of(Use::kDram) * found->second / memory_bound : 0;
-    parts.push_back({phase, Family::kRun, found->second - slow});
+    parts.push_back({phase, ColorFamily::kRun, found->second - slow});
   }
-  if (others > 0) parts.push_back({"other tasks", Family::kRun, others});
+  if (others > 0) parts.push_back({"other tasks", ColorFamily::kRun, others});
   for (const Use use : {Use::kDram, Use::kData, Use::kDevice, Use::kHeldBack, Use::kRanks})
-    parts.push_back({name_of(use), Family::kWait, worker.of(use)});
-  parts.push_back({"checkpoint", Family::kRun, worker.of(Use::kCheckpoint)});
+    parts.push_back({name_of(use), ColorFamily::kWait, worker.of(use)});
+  parts.push_back({"checkpoint", ColorFamily::kRun, worker.of(Use::kCheckpoint)});
   return parts;
 }
 
@@ -83,9 +83,9 @@ std::string use_chart(const Analysis& analysis) {
   for (const WorkerUse& worker : analysis.workers) {
     rows += use_row(worker, with_rank);
     for (const Part& part : parts_of(worker))
-      if (part.time > 0) (part.family == Family::kRun ? ran : waited).push_back(part.name);
+      if (part.time > 0) (part.family == ColorFamily::kRun ? ran : waited).push_back(part.name);
   }
-  return chart(rows) + legend(Family::kRun, ran) + legend(Family::kWait, waited) +
+  return chart(rows) + legend(ColorFamily::kRun, ran) + legend(ColorFamily::kWait, waited) +
          "<p class=\"note\">Where the bar is empty there was no work: nothing was ready.</p>\n";
 }
 
@@ -105,7 +105,7 @@ std::string link_chart(const LinkUse& link) {
     rows += row(name, plot.finish(fmt::format("{}, {}: {}", link.name, name, format_rate(rate))));
   };
   for (const auto& [phase, use] : link.phases)
-    if (use.time > 0) bar(phase, use.bytes_per_s(), fill_of(Family::kRun, phase));
+    if (use.time > 0) bar(phase, use.bytes_per_s(), fill_of(ColorFamily::kRun, phase));
   bar("while it was busy", link.bytes_per_s(), kNeutral);
   return chart(rows);
 }
@@ -147,8 +147,8 @@ std::string placement_chart(const Analysis& analysis) {
   double params = 0;
   for (const SubgroupPlace& each : analysis.last_placement)
     params += static_cast<double>(each.params);
-  const std::string travels = fill_of(Family::kRun, "update");
-  const std::string stays = fill_of(Family::kMemory, "optimizer states");
+  const std::string travels = fill_of(ColorFamily::kRun, "update");
+  const std::string stays = fill_of(ColorFamily::kMemory, "optimizer states");
   std::string rows;
   const auto add = [&](const char* name, bool on_device, int SubgroupPlace::*node) {
     Plot plot(kRow);

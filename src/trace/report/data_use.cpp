@@ -15,11 +15,11 @@ namespace {
 
 using LinkKey = std::tuple<int, int, int>;
 
-std::string node_name(const Manifest& manifest, int node) {
+std::string node_name(const TraceManifest& manifest, int node) {
   return manifest.machine.nodes[static_cast<std::size_t>(node)].name;
 }
 
-int node_of_worker(const Manifest& manifest, Index worker) {
+int node_of_worker(const TraceManifest& manifest, Index worker) {
   return manifest.machine.workers[static_cast<std::size_t>(worker)].node;
 }
 
@@ -53,7 +53,7 @@ LinkUse describe(const Trace& trace, const LinkKey& key,
                  const std::vector<const Transfer*>& transfers,
                  const std::vector<StepTimes>& steps) {
   const auto [rank, from, to] = key;
-  const Manifest& manifest = trace.rank(rank);
+  const TraceManifest& manifest = trace.rank(rank);
   LinkUse link{.rank = rank,
                .from = from,
                .to = to,
@@ -186,7 +186,7 @@ std::map<std::tuple<int, Index, std::string>, int> executed_nodes(const Trace& t
 std::vector<PlacementUse> placement_use(const Trace& trace) {
   const auto executed = executed_nodes(trace);
   std::map<Index, PlacementUse> steps;
-  for (const Placement& each : trace.placements) {
+  for (const UpdatePlacement& each : trace.placements) {
     PlacementUse& use = steps[each.step];
     use.step = each.step;
     use.params += each.params;
@@ -204,9 +204,9 @@ std::vector<PlacementUse> placement_use(const Trace& trace) {
 std::vector<SubgroupPlace> last_placement(const Trace& trace) {
   const auto executed = executed_nodes(trace);
   Index last = 0;
-  for (const Placement& each : trace.placements) last = std::max(last, each.step);
+  for (const UpdatePlacement& each : trace.placements) last = std::max(last, each.step);
   std::vector<SubgroupPlace> result;
-  for (const Placement& each : trace.placements) {
+  for (const UpdatePlacement& each : trace.placements) {
     if (each.step != last) continue;
     const auto found = executed.find({each.rank, each.step, each.subgroup});
     result.push_back({.subgroup = each.subgroup,

@@ -9,7 +9,7 @@ namespace {
 
 /// What the trace's configuration says of a key; nothing if it does not, or of another type.
 template <class T>
-std::optional<T> configured(const Manifest& manifest, const char* section, const char* name) {
+std::optional<T> configured(const TraceManifest& manifest, const char* section, const char* name) {
   const nlohmann::json& all = manifest.configuration;
   if (!all.is_object() || !all.contains(section)) return {};
   const nlohmann::json& members = all.at(section);
@@ -21,7 +21,7 @@ std::optional<T> configured(const Manifest& manifest, const char* section, const
   return fits ? std::optional<T>(value.get<T>()) : std::nullopt;
 }
 
-void read_configuration(const Manifest& manifest, Facts& facts) {
+void read_configuration(const TraceManifest& manifest, Facts& facts) {
   facts.batch = configured<Index>(manifest, "train", "batch");
   facts.lanes = configured<Index>(manifest, "train", "lanes");
   facts.accumulate = configured<Index>(manifest, "train", "accumulate");
@@ -60,7 +60,7 @@ void look_at_tasks(const Trace& trace, const Analysis& analysis, Facts& facts) {
 }  // namespace
 
 Facts facts_of(const Trace& trace, const Analysis& analysis) {
-  const Manifest& first = trace.ranks.front();
+  const TraceManifest& first = trace.ranks.front();
   Facts facts{.ranks = std::ssize(trace.ranks), .policy = first.policy};
   for (const auto& worker : first.machine.workers)
     ++(worker.kind == "cpu" ? facts.cpu_workers : facts.devices);

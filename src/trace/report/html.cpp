@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/units.hpp"
+#include "base/xml.hpp"
 #include "trace/report/charts.hpp"
 #include "trace/report/palette.hpp"
 #include "trace/report/svg.hpp"
@@ -68,29 +69,29 @@ std::string page(const std::string& title, const std::string& body) {
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<title>{}</title>\n<style>{}</style></head>\n<body><main>\n{}{}</main></body></html>\n",
-      escaped(title), kStyle, pattern_definitions(), body);
+      xml_escaped(title), kStyle, pattern_definitions(), body);
 }
 
 std::string section(const std::string& title, const std::string& note, const std::string& body) {
-  return fmt::format("<section><h2>{}</h2><p class=\"note\">{}</p>\n{}</section>\n", escaped(title),
-                     escaped(note), body);
+  return fmt::format("<section><h2>{}</h2><p class=\"note\">{}</p>\n{}</section>\n",
+                     xml_escaped(title), xml_escaped(note), body);
 }
 
 std::string tile(const std::string& value, const std::string& name) {
-  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escaped(value),
-                     escaped(name));
+  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", xml_escaped(value),
+                     xml_escaped(name));
 }
 
 std::string heading(const Trace& trace, const Analysis& analysis) {
-  const Manifest& first = trace.ranks.front();
+  const TraceManifest& first = trace.ranks.front();
   std::string text = fmt::format(
       "<header><h1>Where the time went</h1><p>{} · policy {} · {} rank{} · {} ({})</p>"
       "<p>steps {} to {} · run {} · {}</p></header>\n",
-      escaped(first.model), escaped(first.policy), first.ranks, first.ranks == 1 ? "" : "s",
-      escaped(first.host), escaped(first.processor), analysis.steps.front().step,
-      analysis.steps.back().step, escaped(first.run), escaped(first.program));
+      xml_escaped(first.model), xml_escaped(first.policy), first.ranks, first.ranks == 1 ? "" : "s",
+      xml_escaped(first.host), xml_escaped(first.processor), analysis.steps.front().step,
+      analysis.steps.back().step, xml_escaped(first.run), xml_escaped(first.program));
   for (const std::string& warning : trace.warnings)
-    text += fmt::format("<p class=\"warning\">{}</p>\n", escaped(warning));
+    text += fmt::format("<p class=\"warning\">{}</p>\n", xml_escaped(warning));
   return text;
 }
 
@@ -132,7 +133,7 @@ std::string losses(const Analysis& analysis) {
   for (const Loss& loss : analysis.losses)
     text += fmt::format(
         "<li><span class=\"share\">{}</span> — {}<br><span class=\"remedy\">→ {}</span></li>\n",
-        format_share(loss.share), escaped(loss.what), escaped(loss.remedy));
+        format_share(loss.share), xml_escaped(loss.what), xml_escaped(loss.remedy));
   if (analysis.losses.empty()) text += "<li>No loss above 0.1 % of the workers' time.</li>\n";
   return text + "</ol>\n";
 }
@@ -149,7 +150,7 @@ std::string memory(const Analysis& analysis) {
   for (const MemoryUse& use : analysis.memory)
     text += fmt::format(
         "<li>{}{}: {}{}</li>\n", use.rank > 0 ? fmt::format("rank {}, ", use.rank) : "",
-        escaped(use.name), range_of(use.lowest, use.peak),
+        xml_escaped(use.name), range_of(use.lowest, use.peak),
         use.capacity
             ? fmt::format(" of {} ({} at the peak)", format_bytes(*use.capacity),
                           format_share(static_cast<double>(use.peak) /
@@ -164,7 +165,7 @@ std::string links(const Analysis& analysis) {
     text += fmt::format(
                 "<h3>{}</h3><p class=\"note\">peak {} · {} in {} transfers · busy {} · {} of that "
                 "beside computation of its device{}</p>\n",
-                escaped(link.name), link.peak > 0 ? format_rate(link.peak) : "unknown",
+                xml_escaped(link.name), link.peak > 0 ? format_rate(link.peak) : "unknown",
                 format_bytes(link.bytes), link.transfers, format_time(link.busy),
                 format_share(link.busy > 0 ? link.overlapped / link.busy : 0),
                 link.estimated ? " · ends of transfers are estimates" : "") +
@@ -209,8 +210,8 @@ struct Run {
 
 std::string figures(const std::string& name, const Run& a, const Run& b,
                     std::string (*value)(const Analysis&)) {
-  return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", escaped(name),
-                     escaped(value(a.analysis)), escaped(value(b.analysis)));
+  return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", xml_escaped(name),
+                     xml_escaped(value(a.analysis)), xml_escaped(value(b.analysis)));
 }
 
 template <Use kUse>
@@ -231,9 +232,10 @@ std::string device_share(const Analysis& analysis) {
 std::string comparison_table(const Run& a, const Run& b) {
   std::string text =
       fmt::format("<div class=\"scrolled\"><table><tr><th></th><th>{}</th><th>{}</th></tr>\n",
-                  escaped(a.name), escaped(b.name));
+                  xml_escaped(a.name), xml_escaped(b.name));
   text += fmt::format("<tr><td>policy</td><td>{}</td><td>{}</td></tr>\n",
-                      escaped(a.trace.ranks.front().policy), escaped(b.trace.ranks.front().policy));
+                      xml_escaped(a.trace.ranks.front().policy),
+                      xml_escaped(b.trace.ranks.front().policy));
   text += figures("median step", a, b,
                   [](const Analysis& each) { return format_time(each.median_step); });
   text += figures("updated on devices", a, b, &device_share);
@@ -290,7 +292,7 @@ std::string compare_html(const std::string& name_a, const Trace& a, const Analys
   const Run first{name_a, a, analysis_a};
   const Run second{name_b, b, analysis_b};
   std::string body = fmt::format("<header><h1>Two runs compared</h1><p>{}</p></header>\n",
-                                 escaped(a.ranks.front().model));
+                                 xml_escaped(a.ranks.front().model));
   body += section("Figures", "Shares are of all workers' time.", comparison_table(first, second));
   const double span = std::max(typical_length(analysis_a), typical_length(analysis_b));
   for (const Run& run : {first, second}) {

@@ -56,8 +56,8 @@ double y_of(double bytes, double most) {
 void draw_layers(Plot& plot, const std::vector<MemoryPoint>& curve, const TimeAxis& axis,
                  double top) {
   std::vector<double> base(curve.size(), 0);
-  for (const rt::MemoryCategory category : rt::kMemoryCategories) {
-    const std::string name = rt::name_of(category);
+  for (const MemoryCategory category : kBufferCategories) {
+    const std::string name = name_of(category);
     std::vector<std::pair<double, double>> outline;
     std::vector<std::pair<double, double>> lower;
     Index most = 0;
@@ -74,7 +74,7 @@ void draw_layers(Plot& plot, const std::vector<MemoryPoint>& curve, const TimeAx
     }
     if (most == 0) continue;
     outline.insert(outline.end(), lower.rbegin(), lower.rend());
-    plot.polygon(outline, fill_of(Family::kMemory, name),
+    plot.polygon(outline, fill_of(ColorFamily::kMemory, name),
                  fmt::format("{}: at most {}", name, format_bytes(most)));
   }
 }
@@ -117,7 +117,7 @@ std::string memory_legend(const Trace& trace, const Analysis& analysis) {
   for (const Transfer& copy : trace.transfers)
     if (std::find(appear.begin(), appear.end(), copy.category) == appear.end())
       appear.push_back(copy.category);
-  return legend(Family::kMemory, appear);
+  return legend(ColorFamily::kMemory, appear);
 }
 
 }  // namespace dos::trace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/xml.hpp"
 #include "trace/report/svg.hpp"
 
 namespace dos::trace {
@@ -14,31 +15,31 @@ namespace {
 constexpr const char* kOther = "#9AA3AD";
 
 constexpr std::array kPalette{
-    Colour{Family::kRun, "forward", "#56B4E9"},
-    Colour{Family::kRun, "backward", "#E69F00"},
-    Colour{Family::kRun, "reduce", "#F0E442"},
-    Colour{Family::kRun, "update", "#0072B2"},
-    Colour{Family::kRun, "validation", "#009E73"},
-    Colour{Family::kRun, "checkpoint", "#D55E00"},
-    Colour{Family::kRun, "message", "#225522"},
-    Colour{Family::kRun, "wait", "#BBBBBB"},
-    Colour{Family::kWait, "slowed by DRAM", "#666633"},
-    Colour{Family::kWait, "waiting for data", "#AA4499"},
-    Colour{Family::kWait, "waiting for the GPU", "#332288"},
-    Colour{Family::kWait, "held back", "#882255"},
-    Colour{Family::kWait, "waiting for ranks", "#222255"},
-    Colour{Family::kMemory, "parameters", "#6699CC"},
-    Colour{Family::kMemory, "working parameters", "#FFCCCC"},
-    Colour{Family::kMemory, "gradients", "#EE7733"},
-    Colour{Family::kMemory, "optimizer states", "#DDCC77"},
-    Colour{Family::kMemory, "activations", "#44BB99"},
-    Colour{Family::kMemory, "workspace", "#88CCEE"},
-    Colour{Family::kMemory, "data", "#EEEEBB"},
+    Colour{ColorFamily::kRun, "forward", "#56B4E9"},
+    Colour{ColorFamily::kRun, "backward", "#E69F00"},
+    Colour{ColorFamily::kRun, "reduce", "#F0E442"},
+    Colour{ColorFamily::kRun, "update", "#0072B2"},
+    Colour{ColorFamily::kRun, "validation", "#009E73"},
+    Colour{ColorFamily::kRun, "checkpoint", "#D55E00"},
+    Colour{ColorFamily::kRun, "message", "#225522"},
+    Colour{ColorFamily::kRun, "wait", "#BBBBBB"},
+    Colour{ColorFamily::kWait, "slowed by DRAM", "#666633"},
+    Colour{ColorFamily::kWait, "waiting for data", "#AA4499"},
+    Colour{ColorFamily::kWait, "waiting for the GPU", "#332288"},
+    Colour{ColorFamily::kWait, "held back", "#882255"},
+    Colour{ColorFamily::kWait, "waiting for ranks", "#222255"},
+    Colour{ColorFamily::kMemory, "parameters", "#6699CC"},
+    Colour{ColorFamily::kMemory, "working parameters", "#FFCCCC"},
+    Colour{ColorFamily::kMemory, "gradients", "#EE7733"},
+    Colour{ColorFamily::kMemory, "optimizer states", "#DDCC77"},
+    Colour{ColorFamily::kMemory, "activations", "#44BB99"},
+    Colour{ColorFamily::kMemory, "workspace", "#88CCEE"},
+    Colour{ColorFamily::kMemory, "data", "#EEEEBB"},
 };
 
 /// "stripes-AA4499"
 std::string pattern_id(const Colour& colour) {
-  return fmt::format("{}-{}", colour.family == Family::kWait ? "stripes" : "rules",
+  return fmt::format("{}-{}", colour.family == ColorFamily::kWait ? "stripes" : "rules",
                      colour.value + 1);
 }
 
@@ -48,18 +49,18 @@ std::span<const Colour> palette() {
   return kPalette;
 }
 
-std::string fill_of(Family family, std::string_view name) {
+std::string fill_of(ColorFamily family, std::string_view name) {
   for (const Colour& each : kPalette)
     if (each.family == family && each.name == name)
-      return family == Family::kRun ? each.value : fmt::format("url(#{})", pattern_id(each));
+      return family == ColorFamily::kRun ? each.value : fmt::format("url(#{})", pattern_id(each));
   return kOther;
 }
 
 std::string pattern_definitions() {
   std::string text = "<svg class=\"definitions\" width=\"0\" height=\"0\"><defs>\n";
   for (const Colour& each : kPalette) {
-    if (each.family == Family::kRun) continue;
-    const bool striped = each.family == Family::kWait;
+    if (each.family == ColorFamily::kRun) continue;
+    const bool striped = each.family == ColorFamily::kWait;
     text += fmt::format(
         "<pattern id=\"{}\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"{}>"
         "<rect width=\"6\" height=\"6\" fill=\"{}\"/>"
@@ -70,14 +71,14 @@ std::string pattern_definitions() {
   return text + "</defs></svg>\n";
 }
 
-std::string legend(Family family, const std::vector<std::string>& appear) {
+std::string legend(ColorFamily family, const std::vector<std::string>& appear) {
   std::string text;
   for (const Colour& each : kPalette)
     if (each.family == family && std::find(appear.begin(), appear.end(), each.name) != appear.end())
       text += fmt::format(
           "<span><svg class=\"key\" width=\"14\" height=\"14\"><rect width=\"14\" height=\"14\" "
           "fill=\"{}\"/></svg>{}</span>\n",
-          fill_of(family, each.name), escaped(each.name));
+          fill_of(family, each.name), xml_escaped(each.name));
   return text.empty() ? "" : "<p class=\"legend\">" + text + "</p>\n";
 }
 

@@ -10,10 +10,10 @@ namespace dos::trace {
 
 /// What a colour of the report stands for. Families also differ by their texture: what ran is
 /// plain, what was waited for is striped, what lies in memory or travels is ruled.
-enum class Family { kRun, kWait, kMemory };
+enum class ColorFamily { kRun, kWait, kMemory };
 
 struct Colour {
-  Family family;
+  ColorFamily family;
   std::string_view name;
   const char* value;  ///< "#rrggbb"
 };
@@ -24,7 +24,7 @@ struct Colour {
 std::span<const Colour> palette();
 
 /// Of the family's member, as a value of SVG's `fill`; grey for a name that is none.
-std::string fill_of(Family family, std::string_view name);
+std::string fill_of(ColorFamily family, std::string_view name);
 
 /// What durations and rates without a phase are drawn in.
 inline constexpr const char* kNeutral = "#1A1A1A";
@@ -35,6 +35,6 @@ inline constexpr const char* kBackground = "#EEF0F2";
 std::string pattern_definitions();
 
 /// Squares with names, of those that `appear`; "" if none does.
-std::string legend(Family family, const std::vector<std::string>& appear);
+std::string legend(ColorFamily family, const std::vector<std::string>& appear);
 
 }  // namespace dos::trace

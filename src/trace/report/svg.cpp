@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/xml.hpp"
+
 namespace dos::trace {
 namespace {
 
@@ -15,23 +17,6 @@ constexpr double kTickRow = 18;
 constexpr int kTicks = 8;
 
 }  // namespace
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char each : text) {
-    if (each == '&')
-      result += "&amp;";
-    else if (each == '<')
-      result += "&lt;";
-    else if (each == '>')
-      result += "&gt;";
-    else if (each == '"')
-      result += "&quot;";
-    else
-      result += each;
-  }
-  return result;
-}
 
 std::string format_time(double micros) {
   if (micros >= 1e6) return fmt::format("{:.3g} s", micros / 1e6);
@@ -55,7 +40,7 @@ void Plot::rect(double x, double y, double width, double height, std::string_vie
       "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"{}",
       x * kWidth, y, width * kWidth, height, fill, pale ? " opacity=\"0.35\"" : "");
   shapes_ +=
-      tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tooltip));
+      tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", xml_escaped(tooltip));
 }
 
 void Plot::line(double x1, double y1, double x2, double y2, std::string_view css_class) {
@@ -68,27 +53,27 @@ void Plot::polygon(const std::vector<std::pair<double, double>>& points, std::st
                    std::string_view tooltip) {
   shapes_ += fmt::format("<polygon fill=\"{}\" points=\"", fill);
   for (const auto& [x, y] : points) shapes_ += fmt::format("{:.2f},{:.1f} ", x * kWidth, y);
-  shapes_ += fmt::format("\"><title>{}</title></polygon>\n", escaped(tooltip));
+  shapes_ += fmt::format("\"><title>{}</title></polygon>\n", xml_escaped(tooltip));
 }
 
 void Plot::label(double x, double y, std::string_view what, std::string_view css_class) {
   const bool centred = css_class.find("centred") != std::string_view::npos;
   const bool from_right = !centred && x > 0.5;
-  labels_ +=
-      fmt::format("<span class=\"{}\" style=\"{}:{:.2f}%;top:{:.1f}px\">{}</span>\n", css_class,
-                  from_right ? "right" : "left", (from_right ? 1 - x : x) * 100, y, escaped(what));
+  labels_ += fmt::format("<span class=\"{}\" style=\"{}:{:.2f}%;top:{:.1f}px\">{}</span>\n",
+                         css_class, from_right ? "right" : "left", (from_right ? 1 - x : x) * 100,
+                         y, xml_escaped(what));
 }
 
 std::string Plot::finish(std::string_view label) const {
   return fmt::format(
       "<div class=\"plot\" style=\"height:{0:.0f}px\"><svg viewBox=\"0 0 {1:.0f} {0:.0f}\" "
       "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{2}\">\n{3}</svg>\n{4}</div>",
-      height_, kWidth, escaped(label), shapes_, labels_);
+      height_, kWidth, xml_escaped(label), shapes_, labels_);
 }
 
 std::string row(std::string_view name, const std::string& plot, std::string_view tooltip) {
   return fmt::format("<div class=\"name\" title=\"{}\">{}</div>{}\n",
-                     escaped(tooltip.empty() ? name : tooltip), escaped(name), plot);
+                     xml_escaped(tooltip.empty() ? name : tooltip), xml_escaped(name), plot);
 }
 
 std::string chart(const std::string& rows) {
@@ -145,3 +130,4 @@ std::vector<double> ticks(double end, int count) {
 }
 
 }  // namespace dos::trace
+#include "base/xml.hpp"

@@ -9,9 +9,6 @@
 
 namespace dos::trace {
 
-/// Text as XML and HTML want it.
-std::string escaped(std::string_view text);
-
 /// "12.3 ms", "1.25 s", "830 us": three digits.
 std::string format_time(double micros);
 /// "11.3 GB/s", "250 MB/s".

@@ -60,7 +60,7 @@ class Timeline {
 
   [[nodiscard]] const TimeAxis& axis() const { return axis_; }
   [[nodiscard]] std::string legend_of_what_ran() const {
-    return legend(Family::kRun, {ran_.begin(), ran_.end()});
+    return legend(ColorFamily::kRun, {ran_.begin(), ran_.end()});
   }
 
  private:
@@ -119,7 +119,7 @@ std::string worker_lane(const Trace& trace, int rank, const rt::MachineView::Wor
 }
 
 void add_tasks(const Trace& trace, Timeline& timeline) {
-  for (const Manifest& manifest : trace.ranks)
+  for (const TraceManifest& manifest : trace.ranks)
     for (const auto& worker : manifest.machine.workers)
       timeline.lane(worker_lane(trace, manifest.rank, worker));
   for (const Task& task : trace.tasks) {
@@ -128,7 +128,7 @@ void add_tasks(const Trace& trace, Timeline& timeline) {
     timeline.add(worker_lane(trace, task.rank, worker), task.phase,
                  {.start = task.start,
                   .end = task.end,
-                  .fill = fill_of(Family::kRun, task.phase),
+                  .fill = fill_of(ColorFamily::kRun, task.phase),
                   .tooltip = fmt::format("{} ({}), step {}, {}", task.codelet, task.label,
                                          task.step, format_time(task.duration())),
                   .pale = task.step != 0 && task.step != timeline.step()});
@@ -149,7 +149,7 @@ void add_links(const Trace& trace, const Analysis& analysis, Timeline& timeline)
     timeline.add(lane->second, "",
                  {.start = copy.start,
                   .end = copy.end,
-                  .fill = fill_of(Family::kMemory, copy.category),
+                  .fill = fill_of(ColorFamily::kMemory, copy.category),
                   .tooltip = fmt::format("{} ({}), {:.3g} MB, {}", copy.buffer, copy.category,
                                          static_cast<double>(copy.bytes) / 1e6,
                                          format_time(copy.end - copy.start))});
@@ -157,22 +157,23 @@ void add_links(const Trace& trace, const Analysis& analysis, Timeline& timeline)
 }
 
 void add_host(const Trace& trace, Timeline& timeline) {
-  for (const Manifest& manifest : trace.ranks)
+  for (const TraceManifest& manifest : trace.ranks)
     timeline.lane(of_rank(trace, manifest.rank, "submitting thread"));
   for (const Span& span : trace.spans)
     timeline.add(of_rank(trace, span.rank, "submitting thread"), span.name,
                  {.start = span.start,
                   .end = span.end,
-                  .fill = fill_of(Family::kRun, span.name),
+                  .fill = fill_of(ColorFamily::kRun, span.name),
                   .tooltip = fmt::format("{}, step {}, {}", span.name, span.step,
                                          format_time(span.end - span.start))});
   if (trace.communications.empty()) return;
-  for (const Manifest& manifest : trace.ranks) timeline.lane(of_rank(trace, manifest.rank, "MPI"));
+  for (const TraceManifest& manifest : trace.ranks)
+    timeline.lane(of_rank(trace, manifest.rank, "MPI"));
   for (const Communication& each : trace.communications)
     timeline.add(of_rank(trace, each.rank, "MPI"), "message",
                  {.start = each.start,
                   .end = each.end,
-                  .fill = fill_of(Family::kRun, "message"),
+                  .fill = fill_of(ColorFamily::kRun, "message"),
                   .tooltip = fmt::format("{}, {:.3g} MB, {}", each.operation,
                                          static_cast<double>(each.bytes) / 1e6,
                                          format_time(each.end - each.start))});

@@ -60,7 +60,7 @@ struct Times {
 
 Times gather(const Trace& trace) {
   Times times;
-  for (const Manifest& manifest : trace.ranks)
+  for (const TraceManifest& manifest : trace.ranks)
     for (const auto& worker : manifest.machine.workers)
       times.workers[{manifest.rank, worker.id}] = &worker;
   for (const Task& task : trace.tasks) {

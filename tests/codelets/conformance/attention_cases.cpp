@@ -8,8 +8,12 @@ namespace {
 using namespace codelets;
 
 // More tokens than the kernel takes rows at a time.
-constexpr AttentionShape kShape{
-    .sequences = 2, .tokens = kAttentionRows + 6, .heads = 2, .head_size = 5};
+constexpr AttentionShape kShape{.sequences = 2,
+                                .tokens = kAttentionRows + 6,
+                                .heads = 2,
+                                .head_size = 5,
+                                .kv_heads = 1,
+                                .window = 9};
 constexpr Index kTokens = kShape.sequences * kShape.tokens;
 constexpr Index kWidth = kShape.width();
 constexpr Index kScores = kTokens * kShape.heads;
@@ -18,13 +22,15 @@ template <class T>
 Case forward() {
   return {
       .name = typed_name<T>("attention_forward"),
-      .codelet = &attention_forward_codelet(kTypeOf<T>),
-      .buffers = {reads(kTokens * 3 * kWidth, Values::kUniform, kTypeOf<T>),
+      .codelet = &codelet_of<AttentionForward, T>(),
+      .buffers = {reads(kTokens * kShape.qkv_width(), Values::kUniform, kTypeOf<T>),
                   writes(kTokens * kWidth, kTypeOf<T>), writes(kScores),
                   works_in(attention_workspace(kShape, kTypeOf<T>))},
       .submit =
           [](rt::Submitter& submitter, const Handles& h) {
-            submit_attention_forward(submitter, kShape, h[0], h[1], h[2], h[3], {});
+            submit<AttentionForward>(
+                submitter, {.qkv = h[0], .out = h[1], .logsumexp = h[2], .workspace = h[3]}, kShape,
+                {});
           },
       .kernel =
           [](const Memory& m) {
@@ -40,15 +46,22 @@ template <class T>
 Case backward() {
   return {
       .name = typed_name<T>("attention_backward"),
-      .codelet = &attention_backward_codelet(kTypeOf<T>),
-      .buffers = {reads(kTokens * 3 * kWidth, Values::kUniform, kTypeOf<T>),
+      .codelet = &codelet_of<AttentionBackward, T>(),
+      .buffers = {reads(kTokens * kShape.qkv_width(), Values::kUniform, kTypeOf<T>),
                   reads(kTokens * kWidth, Values::kUniform, kTypeOf<T>), reads(kScores),
                   reads(kTokens * kWidth, Values::kUniform, kTypeOf<T>),
-                  writes(kTokens * 3 * kWidth, kTypeOf<T>),
+                  writes(kTokens * kShape.qkv_width(), kTypeOf<T>),
                   works_in(attention_workspace(kShape, kTypeOf<T>))},
       .submit =
           [](rt::Submitter& submitter, const Handles& h) {
-            submit_attention_backward(submitter, kShape, h[0], h[1], h[2], h[3], h[4], h[5], {});
+            submit<AttentionBackward>(submitter,
+                                      {.qkv = h[0],
+                                       .out = h[1],
+                                       .logsumexp = h[2],
+                                       .dout = h[3],
+                                       .dqkv = h[4],
+                                       .workspace = h[5]},
+                                      kShape, {});
           },
       .kernel =
           [](const Memory& m) {

@@ -16,13 +16,13 @@ constexpr Index kRoom = 50;  // what was received lies in a larger buffer
 template <class T>
 Case gradient(bool first) {
   return {.name = typed_name<T>(first ? "take_gradient" : "add_gradient"),
-          .codelet = first ? &take_gradient_codelet(kTypeOf<T>) : &add_gradient_codelet(kTypeOf<T>),
+          .codelet = first ? &codelet_of<TakeGradient, T>() : &codelet_of<AddGradient, T>(),
           .buffers = {first ? writes(kCount) : updates(kCount),
                       reads_part(kRoom, {{0, kCount}}, kTypeOf<T>)},
           .submit =
               [first](rt::Submitter& s, const Handles& h) {
-                first ? submit_take_gradient(s, h[1], h[0], {})
-                      : submit_add_gradient(s, h[1], h[0], {});
+                first ? submit<TakeGradient>(s, {.sum = h[0], .x = h[1]}, {})
+                      : submit<AddGradient>(s, {.sum = h[0], .x = h[1]}, {});
               },
           .kernel =
               [first](const Memory& m) {
@@ -34,12 +34,12 @@ Case gradient(bool first) {
 
 Case pack() {
   return {.name = "pack",
-          .codelet = &pack_codelet(),
+          .codelet = &codelet_of<Pack>(),
           .buffers = {writes(2, DType::kF64), reads(1, Values::kUniform, DType::kF64),
                       reads(1, Values::kUniform, DType::kF64)},
           .submit =
               [](rt::Submitter& s, const Handles& h) {
-                submit_pack(s, std::array{&h[1], &h[2]}, h[0], {});
+                submit<Pack>(s, {.packed = h[0], .scalars = std::array{&h[1], &h[2]}}, {});
               },
           .kernel =
               [](const Memory& m) {
@@ -50,12 +50,12 @@ Case pack() {
 
 Case unpack() {
   return {.name = "unpack",
-          .codelet = &unpack_codelet(),
+          .codelet = &codelet_of<Unpack>(),
           .buffers = {reads(2, Values::kUniform, DType::kF64), writes(1, DType::kF64),
                       writes(1, DType::kF64)},
           .submit =
               [](rt::Submitter& s, const Handles& h) {
-                submit_unpack(s, h[0], std::array{&h[1], &h[2]}, {});
+                submit<Unpack>(s, {.packed = h[0], .scalars = std::array{&h[1], &h[2]}}, {});
               },
           .kernel =
               [](const Memory& m) {

@@ -24,9 +24,10 @@ template <class T>
 Case gelu_forward() {
   return {
       .name = typed_name<T>("gelu_forward"),
-      .codelet = &gelu_forward_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<GeluForward, T>(),
       .buffers = {reads(kCount, Values::kUniform, kTypeOf<T>), writes(kCount, kTypeOf<T>)},
-      .submit = [](rt::Submitter& s, const Handles& h) { submit_gelu_forward(s, h[0], h[1], {}); },
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit<GeluForward>(s, {.x = h[0], .y = h[1]}, {}); },
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
@@ -40,10 +41,11 @@ template <class T>
 Case gelu_backward() {
   return {
       .name = typed_name<T>("gelu_backward"),
-      .codelet = &gelu_backward_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<GeluBackward, T>(),
       .buffers = {reads(kCount, Values::kUniform, kTypeOf<T>),
                   updates(kCount, Values::kUniform, kTypeOf<T>)},
-      .submit = [](rt::Submitter& s, const Handles& h) { submit_gelu_backward(s, h[0], h[1], {}); },
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit<GeluBackward>(s, {.x = h[0], .dy = h[1]}, {}); },
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
@@ -57,10 +59,12 @@ template <class T>
 Case swiglu_forward() {
   return {
       .name = typed_name<T>("swiglu_forward"),
-      .codelet = &swiglu_forward_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<SwigluForward, T>(),
       .buffers = {reads(2 * kGated, Values::kUniform, kTypeOf<T>), writes(kGated, kTypeOf<T>)},
-      .submit = [](rt::Submitter& s,
-                   const Handles& h) { submit_swiglu_forward(s, kSwiglu, h[0], h[1], {}); },
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit<SwigluForward>(s, {.x = h[0], .out = h[1]}, kSwiglu, {});
+          },
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
@@ -74,11 +78,13 @@ template <class T>
 Case swiglu_backward() {
   return {
       .name = typed_name<T>("swiglu_backward"),
-      .codelet = &swiglu_backward_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<SwigluBackward, T>(),
       .buffers = {reads(2 * kGated, Values::kUniform, kTypeOf<T>),
                   reads(kGated, Values::kUniform, kTypeOf<T>), writes(2 * kGated, kTypeOf<T>)},
-      .submit = [](rt::Submitter& s,
-                   const Handles& h) { submit_swiglu_backward(s, kSwiglu, h[0], h[1], h[2], {}); },
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit<SwigluBackward>(s, {.x = h[0], .dout = h[1], .dx = h[2]}, kSwiglu, {});
+          },
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
@@ -92,9 +98,12 @@ Case fill() {
   static constexpr float kValue = -2.5F;
   return {
       .name = "fill",
-      .codelet = &fill_codelet(),
+      .codelet = &codelet_of<Fill>(),
       .buffers = {writes_part(kCount, {{kPart.offset, kPart.count}})},
-      .submit = [](rt::Submitter& s, const Handles& h) { submit_fill(s, h[0], kPart, kValue, {}); },
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit<Fill>(s, {.out = h[0]}, {kPart, kValue}, {});
+          },
       .kernel =
           [](const Memory& m) { fill_cpu(kPart.count, kValue, m.at<float>(0) + kPart.offset); },
   };
@@ -105,10 +114,12 @@ Case init_normal() {
       .seed = 9, .stream = 4, .first_index = 1000, .deviation = 0.02F};
   return {
       .name = "init_normal",
-      .codelet = &init_normal_codelet(),
+      .codelet = &codelet_of<InitNormal>(),
       .buffers = {writes_part(kCount, {{kPart.offset, kPart.count}})},
-      .submit = [](rt::Submitter& s,
-                   const Handles& h) { submit_init_normal(s, h[0], kPart, kInit, {}); },
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit<InitNormal>(s, {.out = h[0]}, {kPart, kInit}, {});
+          },
       .kernel =
           [](const Memory& m) {
             init_normal_cpu(kInit, kPart.count, m.at<float>(0) + kPart.offset);
@@ -119,9 +130,10 @@ Case init_normal() {
 Case round() {
   return {
       .name = "round",
-      .codelet = &round_codelet(),
+      .codelet = &codelet_of<Round>(),
       .buffers = {reads(kCount), writes(kCount, DType::kBF16)},
-      .submit = [](rt::Submitter& s, const Handles& h) { submit_round(s, h[0], h[1], {}); },
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit<Round>(s, {.x = h[0], .out = h[1]}, {}); },
       .kernel = [](const Memory& m) { round_cpu(kCount, m.at<float>(0), m.at<BF16>(1)); },
   };
 }
@@ -130,7 +142,7 @@ Case load_tokens() {
   static constexpr std::array<std::int32_t, 9> kValues{7, 0, -1, 50256, 3, 3, 2, 1, 128000};
   return {
       .name = "load_tokens",
-      .codelet = &load_tokens_codelet(),
+      .codelet = &codelet_of<LoadTokens>(),
       .buffers = {writes(std::ssize(kValues), DType::kI32)},
       .submit = [](rt::Submitter& s,
                    const Handles& h) { submit_load_tokens(s, kValues, h[0], {}); },

@@ -25,7 +25,7 @@ Buffer tokens() {
 template <class T>
 Case forward() {
   Case c{.name = typed_name<T>("embedding_forward"),
-         .codelet = &embedding_forward_codelet(kTypeOf<T>),
+         .codelet = &codelet_of<EmbeddingForward, T>(),
          .buffers = {tokens(), writes(kElements, kTypeOf<T>)},
          .submit = {},
          .kernel = {}};
@@ -34,8 +34,12 @@ Case forward() {
   add_matrix(c.buffers, kTokenTable, Access::kReads, kTokenTable.rows, kTypeOf<T>);
   add_matrix(c.buffers, kPositionTable, Access::kReads, kShape.context, kTypeOf<T>);
   c.submit = [](rt::Submitter& s, const Handles& h) {
-    submit_embedding_forward(s, kShape, h[0], h.matrix(kTokenTable, kToken),
-                             h.matrix(kPositionTable, kPosition), h[1], {});
+    submit<EmbeddingForward>(s,
+                             {.tokens = h[0],
+                              .y = h[1],
+                              .token_table = h.matrix(kTokenTable, kToken),
+                              .position_table = h.matrix(kPositionTable, kPosition)},
+                             kShape, {});
   };
   c.kernel = [](const Memory& m) {
     const auto token_blocks = m.blocks<const T>(kTokenTable, kToken);
@@ -48,23 +52,50 @@ Case forward() {
   return c;
 }
 
+template <class T>
+Case forward_token() {
+  Case c{.name = typed_name<T>("token_embedding_forward"),
+         .codelet = &codelet_of<TokenEmbeddingForward, T>(),
+         .buffers = {tokens(), writes(kElements, kTypeOf<T>)},
+         .submit = {},
+         .kernel = {}};
+  add_matrix(c.buffers, kTokenTable, Access::kReads, kTokenTable.rows, kTypeOf<T>);
+  c.submit = [](rt::Submitter& s, const Handles& h) {
+    submit<TokenEmbeddingForward>(s, {.tokens = h[0], .y = h[1], .table = h.matrix(kTokenTable, 2)},
+                                  kShape, {});
+  };
+  c.kernel = [](const Memory& m) {
+    const auto blocks = m.blocks<const T>(kTokenTable, 2);
+    simd::dispatch([&]<simd::Isa kIsa>() {
+      embedding_forward_cpu<kIsa>(kShape, m.at<std::int32_t>(0), {kTokenTable, blocks.data()}, {},
+                                  m.at<T>(1));
+    });
+  };
+  return c;
+}
+
 template <class T, class G>
-Case backward_token() {
-  Case c{.name = typed_name<T, G>("embedding_backward_token"),
-         .codelet = &embedding_backward_token_codelet({kTypeOf<T>, kTypeOf<G>}),
+Case backward_token(bool accumulate) {
+  Case c{.name = typed_name<T, G>(accumulate ? "embedding_backward_token"
+                                             : "embedding_overwrite_token"),
+         .codelet = accumulate ? &codelet_of<EmbeddingBackwardToken, T, G>()
+                               : &codelet_of<EmbeddingOverwriteToken, T, G>(),
          .buffers = {tokens(), reads(kElements, Values::kUniform, kTypeOf<T>)},
          .submit = {},
          .kernel = {}};
-  add_matrix(c.buffers, kTokenTable, Access::kUpdates, kTokenTable.rows, kTypeOf<G>);
-  c.submit = [](rt::Submitter& s, const Handles& h) {
-    submit_embedding_backward_token(s, kShape, h[0], h[1], h.matrix(kTokenTable, 2), {});
+  add_matrix(c.buffers, kTokenTable, accumulate ? Access::kUpdates : Access::kWrites,
+             kTokenTable.rows, kTypeOf<G>);
+  c.submit = [accumulate](rt::Submitter& s, const Handles& h) {
+    submit_token_gradient(s, accumulate,
+                          {.tokens = h[0], .dy = h[1], .dtable = h.matrix(kTokenTable, 2)}, kShape,
+                          {});
   };
-  c.kernel = [](const Memory& m) {
+  c.kernel = [accumulate](const Memory& m) {
     for (Index b = 0; b < kTokenTable.count(); ++b) {
       const TableBlock block{kTokenTable.first_row(b), kTokenTable.rows_of(b)};
       simd::dispatch([&]<simd::Isa kIsa>() {
         embedding_backward_token_cpu<kIsa>(kShape, block, m.at<std::int32_t>(0), m.at<const T>(1),
-                                           m.at<G>(2 + b));
+                                           accumulate, m.at<G>(2 + b));
       });
     }
   };
@@ -75,8 +106,8 @@ template <class T, class G>
 Case backward_position(bool accumulate) {
   Case c{.name = typed_name<T, G>(accumulate ? "embedding_accumulate_position"
                                              : "embedding_backward_position"),
-         .codelet = accumulate ? &embedding_accumulate_position_codelet({kTypeOf<T>, kTypeOf<G>})
-                               : &embedding_backward_position_codelet({kTypeOf<T>, kTypeOf<G>}),
+         .codelet = accumulate ? &codelet_of<EmbeddingAccumulatePosition, T, G>()
+                               : &codelet_of<EmbeddingBackwardPosition, T, G>(),
          .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>)},
          .submit = {},
          .kernel = {}};
@@ -86,8 +117,11 @@ Case backward_position(bool accumulate) {
     add_matrix(c.buffers, kPositionTable, Access::kWrites, kPositionTable.rows, kTypeOf<G>);
   }
   c.submit = [accumulate](rt::Submitter& s, const Handles& h) {
-    submit_embedding_backward_position(s, kShape, h[0], accumulate, h.matrix(kPositionTable, 1),
-                                       {});
+    const MatrixRef dtable = h.matrix(kPositionTable, 1);
+    if (accumulate)
+      submit<EmbeddingAccumulatePosition>(s, {.dy = h[0], .dtable = dtable}, kShape, {});
+    else
+      submit<EmbeddingBackwardPosition>(s, {.dy = h[0], .dtable = dtable}, kShape, {});
   };
   c.kernel = [accumulate](const Memory& m) {
     for (Index b = 0; b < kPositionTable.count(); ++b) {
@@ -104,10 +138,11 @@ Case backward_position(bool accumulate) {
 }  // namespace
 
 std::vector<Case> embedding_cases() {
-  std::vector<Case> cases{forward<float>(), forward<BF16>()};
+  std::vector<Case> cases{forward<float>(), forward<BF16>(), forward_token<float>(),
+                          forward_token<BF16>()};
   add_gradient_cases(cases, []<class T, class G>() {
-    return std::vector<Case>{backward_token<T, G>(), backward_position<T, G>(false),
-                             backward_position<T, G>(true)};
+    return std::vector<Case>{backward_token<T, G>(true), backward_token<T, G>(false),
+                             backward_position<T, G>(false), backward_position<T, G>(true)};
   });
   return cases;
 }

@@ -10,8 +10,7 @@
 
 #include "base/row_blocking.hpp"
 #include "base/types.hpp"
-#include "codelets/by_type.hpp"
-#include "codelets/matrix/refs.hpp"
+#include "codelets/operation.hpp"
 #include "rt/codelet.hpp"
 #include "rt/handle.hpp"
 #include "rt/submitter.hpp"

@@ -25,13 +25,14 @@ template <class T>
 Case forward() {
   return {
       .name = typed_name<T>("layernorm_forward"),
-      .codelet = &layernorm_forward_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<LayerNormForward, T>(),
       .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>),
                   reads_part(kPacked, {kWeight, kBias}, kTypeOf<T>), writes(kElements, kTypeOf<T>),
                   writes(kStatistics)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
-            submit_layernorm_forward(s, kShape, h[0], norm_in(h[1]), h[2], h[3], {});
+            submit<LayerNormForward>(
+                s, {.x = h[0], .norm = norm_in(h[1]), .y = h[2], .statistics = h[3]}, kShape, {});
           },
       .kernel =
           [](const Memory& m) {
@@ -48,14 +49,21 @@ template <class T>
 Case backward() {
   return {
       .name = typed_name<T>("layernorm_backward"),
-      .codelet = &layernorm_backward_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<LayerNormBackward, T>(),
       .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>),
                   reads_part(kPacked, {kWeight}, kTypeOf<T>), reads(kStatistics, Values::kPositive),
                   reads(kElements, Values::kUniform, kTypeOf<T>),
                   reads(kElements, Values::kUniform, kTypeOf<T>), writes(kElements, kTypeOf<T>)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
-            submit_layernorm_backward(s, kShape, h[0], norm_in(h[1]), h[2], h[3], h[4], h[5], {});
+            submit<LayerNormBackward>(s,
+                                      {.x = h[0],
+                                       .norm = norm_in(h[1]),
+                                       .statistics = h[2],
+                                       .dy = h[3],
+                                       .residual = h[4],
+                                       .dx = h[5]},
+                                      kShape, {});
           },
       .kernel =
           [](const Memory& m) {
@@ -72,13 +80,15 @@ template <class T>
 Case backward_last() {
   return {
       .name = typed_name<T>("layernorm_backward_last"),
-      .codelet = &layernorm_backward_last_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<LayerNormBackwardLast, T>(),
       .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>),
                   reads_part(kPacked, {kWeight}, kTypeOf<T>), reads(kStatistics, Values::kPositive),
                   reads(kElements, Values::kUniform, kTypeOf<T>), writes(kElements, kTypeOf<T>)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
-            submit_layernorm_backward_last(s, kShape, h[0], norm_in(h[1]), h[2], h[3], h[4], {});
+            submit<LayerNormBackwardLast>(
+                s, {.x = h[0], .norm = norm_in(h[1]), .statistics = h[2], .dy = h[3], .dx = h[4]},
+                kShape, {});
           },
       .kernel =
           [](const Memory& m) {
@@ -96,7 +106,7 @@ Case backward_weight(bool accumulate) {
   return {
       .name = typed_name<T, G>(accumulate ? "layernorm_accumulate_weight"
                                           : "layernorm_backward_weight"),
-      .codelet = &layernorm_backward_weight_codelet({kTypeOf<T>, kTypeOf<G>}),
+      .codelet = &codelet_of<LayerNormBackwardWeight, T, G>(),
       .buffers = {reads(kElements, Values::kUniform, kTypeOf<T>),
                   reads(kStatistics, Values::kPositive),
                   reads(kElements, Values::kUniform, kTypeOf<T>),
@@ -104,8 +114,9 @@ Case backward_weight(bool accumulate) {
                              : writes_part(kPacked, {kWeight, kBias}, kTypeOf<G>)},
       .submit =
           [accumulate](rt::Submitter& s, const Handles& h) {
-            submit_layernorm_backward_weight(s, kShape, h[0], h[1], h[2], accumulate, norm_in(h[3]),
-                                             {});
+            submit<LayerNormBackwardWeight>(
+                s, {.x = h[0], .statistics = h[1], .dy = h[2], .dnorm = norm_in(h[3])},
+                {kShape, accumulate}, {});
           },
       .kernel =
           [accumulate](const Memory& m) {

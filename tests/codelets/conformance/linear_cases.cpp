@@ -53,13 +53,14 @@ void forward_kernel(const Memory& m, const RowBlocking& blocking, bool residual)
 template <class T>
 Case forward(const char* name, const RowBlocking& blocking) {
   Case c{.name = typed_name<T>(name),
-         .codelet = &linear_forward_codelet(kTypeOf<T>),
+         .codelet = &codelet_of<LinearForward, T>(),
          .buffers = {reads(kTokens * kIn, Values::kUniform, kTypeOf<T>),
                      reads_part(kPacked, {kBias}, kTypeOf<T>), writes(kTokens * kOut, kTypeOf<T>)},
          .submit =
              [blocking](rt::Submitter& s, const Handles& h) {
-               submit_linear_forward(s, kTokens, h[0], h.matrix(blocking, 3), bias_in(h[1]), h[2],
-                                     {});
+               submit<LinearForward>(
+                   s, {.x = h[0], .bias = bias_in(h[1]), .y = h[2], .w = h.matrix(blocking, 3)},
+                   {kTokens}, {});
              },
          .kernel = [blocking](const Memory& m) { forward_kernel<T>(m, blocking, false); }};
   add_matrix(c.buffers, blocking, Access::kReads, blocking.rows, kTypeOf<T>);
@@ -69,17 +70,54 @@ Case forward(const char* name, const RowBlocking& blocking) {
 template <class T>
 Case residual_forward() {
   Case c{.name = typed_name<T>("linear_residual_forward"),
-         .codelet = &linear_residual_forward_codelet(kTypeOf<T>),
+         .codelet = &codelet_of<LinearResidualForward, T>(),
          .buffers = {reads(kTokens * kIn, Values::kUniform, kTypeOf<T>),
                      reads_part(kPacked, {kBias}, kTypeOf<T>),
                      reads(kTokens * kOut, Values::kUniform, kTypeOf<T>),
                      writes(kTokens * kOut, kTypeOf<T>)},
          .submit =
              [](rt::Submitter& s, const Handles& h) {
-               submit_linear_residual_forward(s, kTokens, h[0], h.matrix(kWeight, 4), bias_in(h[1]),
-                                              h[2], h[3], {});
+               submit<LinearResidualForward>(s,
+                                             {.x = h[0],
+                                              .bias = bias_in(h[1]),
+                                              .residual = h[2],
+                                              .y = h[3],
+                                              .w = h.matrix(kWeight, 4)},
+                                             {kTokens}, {});
              },
          .kernel = [](const Memory& m) { forward_kernel<T>(m, kWeight, true); }};
+  add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
+  return c;
+}
+
+/// y = x w^T [+ residual].
+template <class T>
+Case product(bool residual) {
+  const Index weight = residual ? 3 : 2;
+  Case c{.name = typed_name<T>(residual ? "product_residual_forward" : "product_forward"),
+         .codelet =
+             residual ? &codelet_of<ProductResidualForward, T>() : &codelet_of<ProductForward, T>(),
+         .buffers = {reads(kTokens * kIn, Values::kUniform, kTypeOf<T>)},
+         .submit =
+             [=](rt::Submitter& s, const Handles& h) {
+               const MatrixRef w = h.matrix(kWeight, weight);
+               if (residual)
+                 submit<ProductResidualForward>(s, {.x = h[0], .residual = h[1], .y = h[2], .w = w},
+                                                {kTokens}, {});
+               else
+                 submit<ProductForward>(s, {.x = h[0], .y = h[1], .w = w}, {kTokens}, {});
+             },
+         .kernel =
+             [=](const Memory& m) {
+               const auto blocks = m.blocks<const T>(kWeight, weight);
+               simd::dispatch([&]<simd::Isa kIsa>() {
+                 linear_forward_cpu<kIsa>(
+                     kTokens, m.at<const T>(0), RowBlocks<const T>{kWeight, blocks.data()}, nullptr,
+                     residual ? m.at<const T>(1) : nullptr, m.at<T>(weight - 1), kOut);
+               });
+             }};
+  if (residual) c.buffers.push_back(reads(kTokens * kOut, Values::kUniform, kTypeOf<T>));
+  c.buffers.push_back(writes(kTokens * kOut, kTypeOf<T>));
   add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
   return c;
 }
@@ -87,12 +125,13 @@ Case residual_forward() {
 template <class T>
 Case backward_data() {
   Case c{.name = typed_name<T>("linear_backward_data"),
-         .codelet = &linear_backward_data_codelet(kTypeOf<T>),
+         .codelet = &codelet_of<LinearBackwardData, T>(),
          .buffers = {reads(kTokens * kOut, Values::kUniform, kTypeOf<T>),
                      writes(kTokens * kIn, kTypeOf<T>)},
          .submit =
              [](rt::Submitter& s, const Handles& h) {
-               submit_linear_backward_data(s, kTokens, h[0], h.matrix(kWeight, 2), h[1], {});
+               submit<LinearBackwardData>(s, {.dy = h[0], .dx = h[1], .w = h.matrix(kWeight, 2)},
+                                          {kTokens}, {});
              },
          .kernel =
              [](const Memory& m) {
@@ -110,16 +149,16 @@ template <class T, class G>
 Case backward_weight(bool accumulate) {
   Case c{
       .name = typed_name<T, G>(accumulate ? "linear_accumulate_weight" : "linear_backward_weight"),
-      .codelet = accumulate ? &linear_accumulate_weight_codelet({kTypeOf<T>, kTypeOf<G>})
-                            : &linear_backward_weight_codelet({kTypeOf<T>, kTypeOf<G>}),
+      .codelet = accumulate ? &codelet_of<LinearAccumulateWeight, T, G>()
+                            : &codelet_of<LinearBackwardWeight, T, G>(),
       .buffers = {reads_part(kLogits, logits_used(), kTypeOf<T>),
                   reads_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>)},
       .submit = {},
       .kernel = {}};
   add_matrix(c.buffers, kWeight, accumulate ? Access::kUpdates : Access::kWrites, kOut, kTypeOf<G>);
   c.submit = [accumulate](rt::Submitter& s, const Handles& h) {
-    submit_linear_backward_weight(s, kRows, {&h[0], kStride}, h[1], accumulate,
-                                  h.matrix(kWeight, 2), {});
+    submit_linear_weight(s, accumulate, {.dy = h[0], .x = h[1], .dw = h.matrix(kWeight, 2)},
+                         {kRows, kStride}, {});
   };
   c.kernel = [accumulate](const Memory& m) {
     for (Index b = 0; b < kWeight.count(); ++b) {
@@ -141,13 +180,14 @@ Case backward_weight(bool accumulate) {
 template <class T, class G>
 Case bias_backward(bool accumulate) {
   return {.name = typed_name<T, G>(accumulate ? "bias_accumulate" : "bias_backward"),
-          .codelet = &bias_backward_codelet({kTypeOf<T>, kTypeOf<G>}),
+          .codelet = &codelet_of<BiasBackward, T, G>(),
           .buffers = {reads(kTokens * kOut, Values::kUniform, kTypeOf<T>),
                       accumulate ? updates_part(kPacked, {kBias}, kTypeOf<G>)
                                  : writes_part(kPacked, {kBias}, kTypeOf<G>)},
           .submit =
               [accumulate](rt::Submitter& s, const Handles& h) {
-                submit_bias_backward(s, kTokens, kOut, h[0], accumulate, bias_in(h[1]), {});
+                submit<BiasBackward>(s, {.dy = h[0], .dbias = bias_in(h[1])},
+                                     {kTokens, kOut, accumulate}, {});
               },
           .kernel =
               [accumulate](const Memory& m) {
@@ -161,12 +201,13 @@ Case bias_backward(bool accumulate) {
 template <class T>
 Case logits_forward() {
   Case c{.name = typed_name<T>("logits_forward"),
-         .codelet = &logits_forward_codelet(kTypeOf<T>),
+         .codelet = &codelet_of<LogitsForward, T>(),
          .buffers = {reads_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>),
                      writes_part(kLogits, logits_used(), kTypeOf<T>)},
          .submit =
              [](rt::Submitter& s, const Handles& h) {
-               submit_logits_forward(s, kRows, h[0], h.matrix(kWeight, 2), {&h[1], kStride}, {});
+               submit<LogitsForward>(s, {.x = h[0], .logits = h[1], .w = h.matrix(kWeight, 2)},
+                                     {kRows, kStride}, {});
              },
          .kernel =
              [](const Memory& m) {
@@ -183,24 +224,25 @@ Case logits_forward() {
 
 template <class T>
 Case logits_backward_data() {
-  Case c{
-      .name = typed_name<T>("logits_backward_data"),
-      .codelet = &logits_backward_data_codelet(kTypeOf<T>),
-      .buffers = {reads_part(kLogits, logits_used(), kTypeOf<T>),
-                  writes_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>)},
-      .submit =
-          [](rt::Submitter& s, const Handles& h) {
-            submit_logits_backward_data(s, kRows, {&h[0], kStride}, h.matrix(kWeight, 2), h[1], {});
-          },
-      .kernel =
-          [](const Memory& m) {
-            const auto blocks = m.blocks<const T>(kWeight, 2);
-            simd::dispatch([&]<simd::Isa kIsa>() {
-              linear_backward_data_cpu<kIsa>(kRows.count, m.at<const T>(0), kStride,
-                                             {kWeight, blocks.data()},
-                                             m.at<T>(1) + rows_of_x().first);
-            });
-          }};
+  Case c{.name = typed_name<T>("logits_backward_data"),
+         .codelet = &codelet_of<LogitsBackwardData, T>(),
+         .buffers = {reads_part(kLogits, logits_used(), kTypeOf<T>),
+                     writes_part(kTokens * kIn, {rows_of_x()}, kTypeOf<T>)},
+         .submit =
+             [](rt::Submitter& s, const Handles& h) {
+               submit<LogitsBackwardData>(s,
+                                          {.dlogits = h[0], .dx = h[1], .w = h.matrix(kWeight, 2)},
+                                          {kRows, kStride}, {});
+             },
+         .kernel =
+             [](const Memory& m) {
+               const auto blocks = m.blocks<const T>(kWeight, 2);
+               simd::dispatch([&]<simd::Isa kIsa>() {
+                 linear_backward_data_cpu<kIsa>(kRows.count, m.at<const T>(0), kStride,
+                                                {kWeight, blocks.data()},
+                                                m.at<T>(1) + rows_of_x().first);
+               });
+             }};
   add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
   return c;
 }
@@ -210,10 +252,11 @@ Case logits_backward_data() {
 std::vector<Case> linear_cases() {
   std::vector<Case> cases;
   const auto add = [&]<class T>() {
-    for (const Case& c : std::vector<Case>{forward<T>("linear_forward", kWeight),
-                                           forward<T>("linear_forward_many_blocks", kManyBlocks),
-                                           residual_forward<T>(), backward_data<T>(),
-                                           logits_forward<T>(), logits_backward_data<T>()})
+    for (const Case& c :
+         std::vector<Case>{forward<T>("linear_forward", kWeight),
+                           forward<T>("linear_forward_many_blocks", kManyBlocks),
+                           residual_forward<T>(), product<T>(false), product<T>(true),
+                           backward_data<T>(), logits_forward<T>(), logits_backward_data<T>()})
       cases.push_back(c);
   };
   add.operator()<float>();

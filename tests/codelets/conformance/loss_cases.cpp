@@ -45,11 +45,12 @@ template <class T>
 Case cross_entropy_forward() {
   return {
       .name = typed_name<T>("cross_entropy_forward"),
-      .codelet = &cross_entropy_forward_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<CrossEntropyForward, T>(),
       .buffers = {reads_part(kCapacity, used(), kTypeOf<T>), tokens(), sum(Access::kUpdates)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
-            submit_cross_entropy_forward(s, kRows, h[0], h[1], h[2], {});
+            submit<CrossEntropyForward>(s, {.logits = h[0], .tokens = h[1], .loss = h[2]}, kRows,
+                                        {});
           },
       .kernel =
           [](const Memory& m) {
@@ -65,11 +66,12 @@ template <class T>
 Case cross_entropy_forward_backward() {
   return {
       .name = typed_name<T>("cross_entropy_forward_backward"),
-      .codelet = &cross_entropy_forward_backward_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<CrossEntropyForwardBackward, T>(),
       .buffers = {updates_part(kCapacity, used(), kTypeOf<T>), tokens(), sum(Access::kUpdates)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
-            submit_cross_entropy_forward_backward(s, kRows, kScale, h[0], h[1], h[2], {});
+            submit<CrossEntropyForwardBackward>(s, {.logits = h[0], .tokens = h[1], .loss = h[2]},
+                                                {kRows, kScale}, {});
           },
       .kernel =
           [](const Memory& m) {
@@ -85,13 +87,13 @@ Case mean_loss() {
   constexpr Index kTokens = 24;
   return {
       .name = "mean_loss",
-      .codelet = &mean_loss_codelet(),
+      .codelet = &codelet_of<MeanLoss>(),
       .buffers = {sum(Access::kWrites), sum(Access::kUpdates), sum(Access::kUpdates),
                   sum(Access::kUpdates)},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
             const std::array<const rt::Handle*, 3> lanes{&h[1], &h[2], &h[3]};
-            submit_mean_loss(s, lanes, kTokens, h[0], {});
+            submit<MeanLoss>(s, {.mean = h[0], .lanes = lanes}, {kTokens}, {});
           },
       .kernel =
           [](const Memory& m) {
@@ -107,10 +109,10 @@ Case sum_of_squares() {
   constexpr Index kCount = 37;
   return {
       .name = typed_name<T>("sum_of_squares"),
-      .codelet = &sum_of_squares_codelet(kTypeOf<T>),
+      .codelet = &codelet_of<SumOfSquares, T>(),
       .buffers = {reads(kCount, Values::kUniform, kTypeOf<T>), sum(Access::kWrites)},
       .submit = [](rt::Submitter& s,
-                   const Handles& h) { submit_sum_of_squares(s, h[0], h[1], {}); },
+                   const Handles& h) { submit<SumOfSquares>(s, {.x = h[0], .sum = h[1]}, {}); },
       .kernel =
           [](const Memory& m) {
             simd::dispatch([&]<simd::Isa kIsa>() {
@@ -123,12 +125,12 @@ Case sum_of_squares() {
 Case combine_norm(const char* name, float max_norm) {
   return {
       .name = name,
-      .codelet = &combine_norm_codelet(),
+      .codelet = &codelet_of<CombineNorm>(),
       .buffers = {updates(1), sum(Access::kWrites), sum(Access::kReads), sum(Access::kReads)},
       .submit =
           [max_norm](rt::Submitter& s, const Handles& h) {
             const std::array<const rt::Handle*, 2> sums{&h[2], &h[3]};
-            submit_combine_norm(s, sums, max_norm, h[0], h[1], {});
+            submit<CombineNorm>(s, {.factor = h[0], .norm = h[1], .sums = sums}, {max_norm}, {});
           },
       .kernel =
           [max_norm](const Memory& m) {

@@ -6,50 +6,51 @@
 #include <cstring>
 #include <span>
 
-#include "codelets/cuda/tasks.hpp"
-#include "codelets/init/init_cuda.hpp"
+#include "codelets/init/init.hpp"
+#include "codelets/operation.hpp"
 
 namespace dos::test {
 namespace {
 
-/// Unused where there are no devices.
-[[maybe_unused]] float number_of(const rt::TaskView& task) {
-  return std::bit_cast<float>(task.args<std::uint32_t>());
-}
+using namespace codelets;
 
-void scratch_task(const rt::TaskView& task) {
-  fill_words(task.pointer<std::byte>(0), task.count(0) * 4, task.args<std::uint32_t>());
-}
+struct PoisonScratch : Operation {
+  static constexpr Symbol kSymbol{"test_poison", 1};
+  struct Args {
+    std::uint32_t word;
+  };
+  template <class As>
+  struct Buffers {
+    WorkSpace<As, float> scratch;
+  };
 
-void scratch_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
-  codelets::start_on_cuda(stream, [&](const auto& context) {
-    return codelets::fill_cuda(context, DType::kF32, task.count(0), number_of(task),
-                               task.pointer<float>(0));
-  });
-}
+  static rt::Work work(const Buffers<AtSubmission>& /*b*/, const Args& /*args*/) { return {}; }
+  template <simd::Isa>
+  static void cpu(const auto& task) {
+    const auto bytes = std::as_writable_bytes(task.scratch);
+    fill_words(bytes.data(), std::ssize(bytes), task.args.word);
+  }
+  static auto cuda(const CudaContext& context, const auto& task) {
+    return fill_cuda(context, DType::kF32, std::ssize(task.scratch),
+                     std::bit_cast<float>(task.args.word), task.scratch.data());
+  }
+};
 
-void no_workspace_task(const rt::TaskView& /*task*/) {}
+/// What tasks on a CUDA worker find in its workspace.
+struct PoisonWorkspace : Operation {
+  static constexpr Symbol kSymbol{"test_poison_workspace", 1};
+  using Args = PoisonScratch::Args;
+  template <class As>
+  struct Buffers {};
 
-void workspace_cuda_task(const rt::TaskView& task, rt::CudaStream stream) {
-  codelets::start_on_cuda(stream, [&](const auto& context) {
-    return codelets::fill_cuda(context, DType::kF32, context.workspace_bytes / 4, number_of(task),
-                               context.workspace);
-  });
-}
-
-const rt::Codelet& scratch_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<scratch_task, nullptr, codelets::kOnCuda<scratch_cuda_task>>(
-          {.symbol = "dos.test_poison.v1", .modes = {rt::Mode::kScratch}, .tail = {}});
-  return codelet;
-}
-
-const rt::Codelet& workspace_codelet() {
-  static const rt::Codelet codelet =
-      rt::make_codelet<no_workspace_task, nullptr, codelets::kOnCuda<workspace_cuda_task>>(
-          {.symbol = "dos.test_poison_workspace.v1", .modes = {}, .tail = {}});
-  return codelet;
-}
+  static rt::Work work(const Buffers<AtSubmission>& /*b*/, const Args& /*args*/) { return {}; }
+  template <simd::Isa>
+  static void cpu(const auto& /*task*/) {}
+  static auto cuda(const CudaContext& context, const auto& task) {
+    return fill_cuda(context, DType::kF32, context.workspace_bytes / 4,
+                     std::bit_cast<float>(task.args.word), context.workspace);
+  }
+};
 
 }  // namespace
 
@@ -59,13 +60,12 @@ void fill_words(std::byte* memory, Index bytes, std::uint32_t word) {
 }
 
 void poison_scratch(rt::Submitter& submitter, const rt::Handle& scratch, std::uint32_t word) {
-  const std::array<const rt::Handle*, 1> buffers{&scratch};
-  submitter.submit(scratch_codelet(), buffers, word, {}, {});
+  submit<PoisonScratch>(submitter, {.scratch = scratch}, {word}, {});
 }
 
 void poison_workspace(rt::Submitter& submitter, std::uint32_t word) {
   if (submitter.session().cuda_workers() == 0) return;
-  submitter.submit(workspace_codelet(), std::span<const rt::Handle* const>{}, word, {}, {});
+  submit<PoisonWorkspace>(submitter, {}, {word}, {});
   submitter.session().wait_all();
 }
 

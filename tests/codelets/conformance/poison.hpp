@@ -11,8 +11,9 @@
 /// What fills all memory that a conformance case must not depend on.
 namespace dos::test {
 
-/// Words: as FP32 and FP64 a NaN, and an ordinary number.
-inline constexpr std::array<std::uint32_t, 2> kPoisons{0x7FFDA5A5U, 0x4E9C3D71U};
+/// Words: as FP32 and FP64 a NaN, and an ordinary number. Both halves as BF16 are far from what
+/// cases compute: no result is taken for one that was not written.
+inline constexpr std::array<std::uint32_t, 2> kPoisons{0x7FFDA5A5U, 0x4E9C4D71U};
 
 void fill_words(std::byte* memory, Index bytes, std::uint32_t word);
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/memory_category.hpp"
+
+namespace dos {
+
+const char* name_of(MemoryCategory category) {
+  switch (category) {
+    case MemoryCategory::kParameters:
+      return "parameters";
+    case MemoryCategory::kWorking:
+      return "working parameters";
+    case MemoryCategory::kGradients:
+      return "gradients";
+    case MemoryCategory::kStates:
+      return "optimizer states";
+    case MemoryCategory::kActivations:
+      return "activations";
+    case MemoryCategory::kWorkspace:
+      return "workspace";
+    case MemoryCategory::kData:
+      return "data";
+    case MemoryCategory::kWeights:
+      return "weights";
+    case MemoryCategory::kGathered:
+      return "gathered weights";
+    case MemoryCategory::kReduced:
+      return "gradients on their way";
+    case MemoryCategory::kLogits:
+      return "logits";
+    case MemoryCategory::kReserve:
+      return "reserve";
+    case MemoryCategory::kWorkSpaces:
+      return "work spaces";
+    case MemoryCategory::kResidentStates:
+      return "resident states";
+    case MemoryCategory::kUpdateWindow:
+      return "update window beyond activations";
+    case MemoryCategory::kStatesWithParameters:
+      return "states";
+    case MemoryCategory::kOthersWorking:
+      return "others' working parameters";
+    case MemoryCategory::kOthersGradients:
+      return "others' gradients";
+    case MemoryCategory::kTokensAhead:
+      return "tokens ahead";
+    case MemoryCategory::kRuntime:
+      return "runtime";
+    case MemoryCategory::kProgram:
+      return "program";
+  }
+  return "?";
+}
+
+}  // namespace dos

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace dos {
+
+/// What memory is for: buffers are counted and traced, and memory is estimated, by these.
+enum class MemoryCategory : std::uint8_t {
+  // Of buffers.
+  kParameters,
+  kWorking,
+  kGradients,
+  kStates,
+  kActivations,
+  kWorkspace,
+  kData,
+  // Of estimates only. On a GPU:
+  kWeights,               ///< parameters in the type that forward reads
+  kGathered,              ///< weights of other ranks while they are computed with
+  kReduced,               ///< gradients of other ranks on their way to them
+  kLogits,                ///< and their gradients
+  kReserve,               ///< what a plan leaves free for what it does not know
+  kWorkSpaces,            ///< of kernels and StarPU: known where a program runs
+  kResidentStates,        ///< that stay there between updates
+  kUpdateWindow,          ///< streamed states at work, beyond the memory of dead activations
+  kStatesWithParameters,  ///< states and the FP32 parameters that they belong to
+  // In the host's memory:
+  kOthersWorking,    ///< working parameters that other ranks own
+  kOthersGradients,  ///< gradients that other ranks own
+  kTokensAhead,      ///< of steps that are submitted before they run
+  kRuntime,          ///< StarPU's tasks and handles
+  kProgram,          ///< code and libraries
+};
+
+/// Those that a buffer may have.
+inline constexpr std::array kBufferCategories{
+    MemoryCategory::kParameters, MemoryCategory::kWorking,     MemoryCategory::kGradients,
+    MemoryCategory::kStates,     MemoryCategory::kActivations, MemoryCategory::kWorkspace,
+    MemoryCategory::kData};
+
+/// The name in reports, traces and JSON.
+const char* name_of(MemoryCategory category);
+
+}  // namespace dos

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/range.hpp"
+#include "base/types.hpp"
+#include "planner/plan_settings.hpp"
+
+namespace dos::config {
+
+struct Keys;
+
+/// Where a value lies.
+using Value = std::variant<Index*, double*, bool*, std::string*>;
+
+/// What a value may be, beyond its type: a number of a range; one of two or three words; a name of
+/// a registry, which refuses others in its own words; or anything, and why.
+struct Choice {
+  const char* first;
+  const char* second;
+  const char* third = nullptr;  ///< null: none
+
+  [[nodiscard]] std::vector<std::string> words() const {
+    if (third == nullptr) return {first, second};
+    return {first, second, third};
+  }
+};
+struct Named {
+  std::vector<std::string> (*known)();
+  void (*expect_known)(const std::string& name);
+};
+struct Any {
+  const char* why;
+};
+using Domain = std::variant<Range, Choice, Named, Any>;
+
+/// Who must have the same value.
+enum class Scope : std::uint8_t {
+  kRun,   ///< all ranks
+  kNode,  ///< the ranks of a node at most: it changes nothing of what ranks compute together
+};
+
+/// Meaning, unit, and what 0 or "" stands for; with a list behind it that is made elsewhere.
+struct Help {
+  constexpr Help(const char* words, std::string (*names)() = nullptr) : text(words), list(names) {}
+  [[nodiscard]] std::string full() const { return list == nullptr ? text : text + list(); }
+
+  const char* text;
+  std::string (*list)();
+};
+
+/// How `plan` reads a key, into settings that have defaults of their own.
+struct PlanOption {
+  using Set =
+      std::variant<std::monostate, void (*)(planner::PlanSettings&, Index),
+                   void (*)(planner::PlanSettings&, double), void (*)(planner::PlanSettings&, bool),
+                   void (*)(planner::PlanSettings&, const std::string&)>;
+  const char* help = "";
+  Set set{};
+  Domain domain = Any{"not read"};
+  std::optional<double> unsaid{};  ///< train_gpt's number that leaves the choice to the policy
+};
+
+/// All that is known of a key.
+struct Option {
+  const char* name;
+  Help help;
+  Value (*value)(Keys& keys);  ///< null: train_gpt and its files do not know the key
+  Domain domain;
+  Scope scope = Scope::kRun;
+  PlanOption plan{};  ///< without `set`: plan does not know the key
+
+  [[nodiscard]] constexpr bool is_for_training() const { return value != nullptr; }
+  [[nodiscard]] constexpr bool is_for_plan() const { return plan.set.index() != 0; }
+};
+
+constexpr Option plan_only(const char* name, PlanOption plan) {
+  return {name, "", nullptr, plan.domain, Scope::kRun, plan};
+}
+
+}  // namespace dos::config

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/mapped_file.hpp"
+#include "base/types.hpp"
+
+namespace dos::data {
+
+/// A file of text for prepare(): one document, or JSON-lines, an object with one document a line.
+class TextInput {
+ public:
+  /// Opens it. `field` names the member that holds a line's document; "": plain text, or, in a file
+  /// *.jsonl, the field "text". Throws Error when it cannot be read or is empty.
+  TextInput(const std::filesystem::path& path, const std::string& field);
+
+  /// Divides it: the last part, at least `val_fraction` of the bytes, is for validation. Plain text
+  /// is cut as split_position() says, JSON-lines between two lines.
+  void split(double val_fraction);
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
+  [[nodiscard]] Index bytes() const noexcept { return std::ssize(file_.bytes()); }
+  [[nodiscard]] bool has_lines() const noexcept { return !field_.empty(); }
+  /// As they are in the file.
+  [[nodiscard]] std::string_view train() const noexcept { return train_; }
+  [[nodiscard]] std::string_view val() const noexcept { return val_; }
+
+  /// Calls `document` with the document of each line of `lines`, a view into this file that starts
+  /// and ends with a line. Lines of white space, and empty documents, are left out. Thread-safe.
+  /// Throws Error with the line's number when a line is no JSON object or has no such text.
+  void documents(std::string_view lines,
+                 const std::function<void(const std::string&)>& document) const;
+
+ private:
+  [[nodiscard]] std::string_view text() const;
+  [[nodiscard]] std::string document_of(std::string_view line) const;
+
+  MappedFile file_;
+  std::string field_;
+  std::string_view train_;
+  std::string_view val_;
+};
+
+/// Where the validation part of `text` starts: at least `val_fraction` of its bytes, cut at the
+/// start of a line if one is near (half as far again), else between two characters. Pre: 0 <
+/// val_fraction < 1.
+Index split_position(std::string_view text, double val_fraction);
+
+}  // namespace dos::data

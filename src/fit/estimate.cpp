@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fit/estimate.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+#include "models/demand.hpp"
+#include "optim/optimizer.hpp"
+#include "optim/rules.hpp"
+#include "ranks/sharding.hpp"
+#include "rt/cuda.hpp"
+#include "shape/activations.hpp"
+#include "train/step_results.hpp"
+
+namespace dos::fit {
+
+rt::MemoryBytes estimate_training(const shape::ModelConfig& model, const shape::RunShape& shape,
+                                  const shape::Layout& layout, const tensor::ParameterTypes& types,
+                                  const optim::OptimizerOptions& optimizer,
+                                  const models::WorkerCount& workers, Index run_ahead,
+                                  const ranks::RankShare& share) {
+  rt::MemoryBytes bytes = models::buffers(model, shape, workers);
+  const rt::MemoryBytes parameters = tensor::ParameterSet::bytes(layout, types, share.ownership());
+  const rt::MemoryBytes between_ranks =
+      share.ranks > 1 ? ranks::Sharding::bytes(layout, share, types.gradient) : rt::MemoryBytes{};
+  for (const MemoryCategory category : kBufferCategories)
+    bytes[category] += parameters[category] + between_ranks[category];
+  bytes[MemoryCategory::kStates] += optim::state_bytes(layout, optimizer, share.ownership());
+  bytes[MemoryCategory::kData] += train::StepResults::bytes(run_ahead);
+  return bytes;
+}
+
+namespace {
+
+units::Bytes bytes_of(Index count) {
+  return units::Bytes(static_cast<double>(count));
+}
+
+/// The lanes of one device, as a run of its own: the first lanes are the longest.
+shape::RunShape part_of(const shape::RunShape& shape, Index devices) {
+  shape::RunShape part = shape;
+  part.lanes = (shape.lanes + devices - 1) / devices;
+  part.batch = 0;
+  for (Index lane = 0; lane < part.lanes; ++lane) part.batch += shape.lane_sequences(lane);
+  return part;
+}
+
+Index logits_bytes(const shape::ModelConfig& model, const shape::RunShape& shape) {
+  Index rows = 0;
+  for (Index lane = 0; lane < shape.lanes; ++lane)
+    rows += std::min(shape.lane_sequences(lane) * model.context, shape.logits_rows);
+  return rows * shape::logits_stride(model.vocabulary) * size_of(shape.type);
+}
+
+Index largest_depth(const shape::Layout& layout) {
+  std::map<Index, Index> by_depth;
+  for (const shape::Subgroup& subgroup : layout.subgroups)
+    by_depth[subgroup.depth] += subgroup.count;
+  Index most = 0;
+  for (const auto& [depth, count] : by_depth) most = std::max(most, count);
+  return most;
+}
+
+}  // namespace
+
+planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape::RunShape& shape,
+                                   const shape::Layout& layout, const tensor::ParameterTypes& types,
+                                   const tensor::Ownership& ownership, Index accumulate,
+                                   Index devices, units::Bytes available) {
+  const shape::RunShape part = part_of(shape, devices);
+  const rt::MemoryBytes buffers = models::buffers(model, part, {.all = 1, .cuda = 1});
+  const rt::MemoryBytes kept = tensor::ParameterSet::bytes(layout, types, ownership);
+  const tensor::BufferPlan plan(layout, types, ownership);
+  const bool is_narrow = types.working != DType::kF32;
+  const Index logits = logits_bytes(model, part);
+  const Index gradient = size_of(types.gradient);
+  const planner::GpuDemand demand{
+      .weights = bytes_of(kept[is_narrow ? MemoryCategory::kWorking : MemoryCategory::kParameters]),
+      .gathered = {},
+      // Without the sums over ranks, which the CPU makes.
+      .gradients = bytes_of(gradient * tensor::element_count(layout, plan.gradients)),
+      .gradient_buffers = bytes_of(2 * gradient * largest_depth(layout)),
+      .others_gradients = {},
+      .reduced = {},
+      .activations =
+          bytes_of(buffers[MemoryCategory::kActivations] - logits + buffers[MemoryCategory::kData]),
+      .logits = bytes_of(logits),
+      .rest = {MemoryCategory::kWorkSpaces,
+               bytes_of(buffers[MemoryCategory::kWorkspace] + rt::kCudaWorkspaceBytes)}};
+  planner::MemoryUse use = planner::gpu_use(demand, available);
+  if (use.fits() || accumulate > 1) return use;
+  return planner::gpu_use(demand, available, /*gradient_share=*/0);
+}
+
+Index largest_update_bytes(const shape::Layout& layout, const tensor::ParameterTypes& types,
+                           const optim::OptimizerOptions& optimizer, bool model_on_host,
+                           Index ranks) {
+  Index most = 0;
+  for (const shape::Subgroup& subgroup : layout.subgroups) most = std::max(most, subgroup.count);
+  const Index states = 1 + std::ssize(optim::find_rule(optimizer.rule).info->states);
+  const bool has_working = model_on_host && types.working != DType::kF32;
+  const Index gradient = ranks > 1       ? size_of(DType::kF32)
+                         : model_on_host ? size_of(types.gradient)
+                                         : 0;
+  return most *
+         (states * size_of(DType::kF32) + gradient + (has_working ? size_of(types.working) : 0));
+}
+
+planner::MemoryUse host_use(const rt::MemoryBytes& bytes, const Unregistered& rest,
+                            Index available) {
+  planner::MemoryUse use{.items = {}, .available = bytes_of(available)};
+  for (const MemoryCategory category : kBufferCategories)
+    use.items.push_back({category, bytes_of(bytes[category])});
+  use.items.push_back({MemoryCategory::kTokensAhead, rest.tokens});
+  use.items.push_back({MemoryCategory::kRuntime, rest.runtime});
+  use.items.push_back({MemoryCategory::kProgram, rest.program});
+  return use;
+}
+
+std::string size_text(units::Bytes bytes) {
+  return format_bytes(static_cast<Index>(std::min(bytes.value(), 0x1p62)));
+}
+
+std::string memory_table(const planner::MemoryUse& use) {
+  std::string text;
+  for (const planner::MemoryItem& item : use.items)
+    if (item.bytes.value() > 0)
+      text += fmt::format("  {:<18}{:>12}\n", name_of(item.category), size_text(item.bytes));
+  text += fmt::format("  {:<18}{:>12}\n", "total", size_text(use.total()));
+  text += fmt::format("  {:<18}{:>12}", "available", size_text(use.available));
+  return text;
+}
+
+std::string totals_by_rank(const std::vector<units::Bytes>& totals) {
+  std::vector<std::string> parts;
+  for (std::size_t rank = 0; rank < totals.size(); ++rank)
+    parts.push_back(fmt::format("rank {} {}", rank, size_text(totals[rank])));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void expect_countable(const shape::ModelConfig& model, const shape::RunShape& shape) {
+  constexpr double kMost = 0x1p50;
+  const auto real = [](Index value) { return static_cast<double>(value); };
+  const double width = real(model.width);
+  const double tokens = real(shape.batch) * real(model.context);
+  const double largest = std::max(
+      {real(model.layers) * width * std::max(tokens, width),
+       (real(model.vocabulary) + real(model.context)) * std::max(width, real(model.context)),
+       std::min(tokens, real(shape.lanes) * real(shape.logits_rows)) * real(model.vocabulary)});
+  expect(largest <= kMost,
+         "the run would need buffers of more than 10^15 numbers: lower model.layers = {}, "
+         "model.width = {}, model.context = {}, model.vocab = {} or train.batch = {}",
+         model.layers, model.width, model.context, model.vocabulary, shape.batch);
+}
+
+}  // namespace dos::fit

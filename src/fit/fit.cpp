@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fit/fit.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+#include "fit/estimate.hpp"
+#include "platform/blas.hpp"
+#include "platform/memory_limits.hpp"
+#include "rt/device.hpp"
+#include "sched/policy_registry.hpp"
+
+namespace dos::fit {
+namespace {
+
+/// Tokens of a lane above which smaller micro-batches cost little: a product of so many rows with a
+/// BF16 weight does 2048 operations for each byte of the weight, several times what GPUs need to be
+/// limited by arithmetic (H100: 989 TFLOP/s over 3.35 TB/s, 295 a byte).
+constexpr Index kEnoughTokens = 2048;
+
+config::TrainConfig with_batch(const config::TrainConfig& config, Index batch) {
+  config::TrainConfig changed = config;
+  changed.train.accumulate *= config.train.batch / batch;
+  changed.train.batch = batch;
+  changed.train.lanes = std::min(config.train.lanes, batch);
+  return changed;
+}
+
+/// The divisors of the batch, largest first.
+std::vector<Index> batches(const config::TrainConfig& config) {
+  std::vector<Index> sizes;
+  const Index batch = config.train.batch;
+  for (Index parts = 1; parts * parts <= batch; ++parts) {
+    if (batch % parts != 0) continue;
+    sizes.push_back(parts);
+    if (parts * parts != batch) sizes.push_back(batch / parts);
+  }
+  std::ranges::sort(sizes, std::greater());
+  return sizes;
+}
+
+/// Tries configurations of a run.
+class Trial {
+ public:
+  Trial(const train::Run& run, const Room& room) : run_(run), room_(room) {}
+
+  [[nodiscard]] bool fits(const config::TrainConfig& config) const {
+    return estimate_run(run_.with(config), room_).fits();
+  }
+
+  /// The largest micro-batch that fits, of lanes of at least `tokens`; the batch itself whatever
+  /// its lanes have.
+  [[nodiscard]] std::optional<config::TrainConfig> smaller(const config::TrainConfig& config,
+                                                           Index tokens) const {
+    for (const Index batch : batches(config)) {
+      const config::TrainConfig changed = with_batch(config, batch);
+      const shape::RunShape shape = changed.run_shape(room_.lane_workers());
+      const Index shortest = shape.lane_sequences(shape.lanes - 1) * run_.model.context;
+      if (batch < config.train.batch && shortest < tokens) continue;
+      if (fits(changed)) return changed;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const train::Run& run_;
+  const Room& room_;
+};
+
+std::string batch_text(const config::TrainConfig& config) {
+  return fmt::format("train.batch={} with train.accumulate={}", config.train.batch,
+                     config.train.accumulate);
+}
+
+/// Single changes that make the run fit.
+std::vector<std::string> remedies(const config::TrainConfig& config, const Trial& trial) {
+  std::vector<std::string> found;
+  config::TrainConfig recomputing = config;
+  recomputing.train.recompute = true;
+  if (!config.train.recompute && trial.fits(recomputing))
+    found.emplace_back("train.recompute=true");
+  if (const auto smaller = trial.smaller(config, 0)) found.push_back(batch_text(*smaller));
+  if (found.empty())
+    if (const auto both = trial.smaller(recomputing, 0))
+      found.push_back("train.recompute=true and " + batch_text(*both));
+  config::TrainConfig waiting = config;
+  waiting.train.run_ahead = 1;
+  if (config.train.run_ahead > 1 && trial.fits(waiting)) found.emplace_back("train.run_ahead=1");
+  config::TrainConfig narrow = config;
+  narrow.train.precision = "bf16";
+  if (config.train.precision == "fp32" && trial.fits(narrow))
+    found.emplace_back("train.precision=bf16");
+  narrow.train.gradient_precision = "bf16";
+  if (config.train.precision == "bf16" && trial.fits(narrow))
+    found.emplace_back("train.gradient_precision=bf16");
+  return found;
+}
+
+const planner::MemoryItem& largest(const planner::MemoryUse& use) {
+  return *std::ranges::max_element(use.items, {}, &planner::MemoryItem::bytes);
+}
+
+/// Where no single change is enough.
+const char* last_remedy(MemoryCategory category) {
+  if (category == MemoryCategory::kTokensAhead)
+    return "a smaller train.accumulate or train.validate_batches";
+  if (category == MemoryCategory::kRuntime)
+    return "a smaller train.accumulate, fewer train.lanes or a larger sched.subgroup_params";
+  return "a smaller model.* or model.context: neither train.recompute nor a smaller train.batch is "
+         "enough";
+}
+
+[[noreturn]] void fail_to_fit(const train::Run& run, const Room& room) {
+  const RunMemory memory = estimate_run(run, room);
+  std::string where = "host memory";
+  const planner::MemoryUse* use = &memory.host;
+  std::size_t next = 0;
+  for (const Room::Device& device : room.devices) {
+    if (!device.runs_model) continue;
+    const planner::MemoryUse& here = memory.devices[next++];
+    if (here.fits()) continue;
+    where = "memory on " + device.name;
+    use = &here;
+    break;
+  }
+  const std::vector<std::string> helps = remedies(run.config, Trial(run, room));
+  const bool is_limited = use == &memory.host && !room.host_limit.empty();
+  fail("the run needs {} of {}, {} are available{}; {} take most, {}: use {}\n{}",
+       size_text(use->total()), where, size_text(use->available),
+       is_limited ? fmt::format(" (limited by {})", room.host_limit) : "",
+       name_of(largest(*use).category), size_text(largest(*use).bytes),
+       helps.empty() ? last_remedy(largest(*use).category)
+                     : fmt::format("{} (train.fit=auto chooses)", fmt::join(helps, ", or ")),
+       memory_table(*use));
+}
+
+/// What a device of `device` bytes has for states, without the model or beside it.
+std::string states_line(units::Bytes room, Index subgroup, Index device) {
+  const auto count = static_cast<Index>(room.value()) / std::max<Index>(1, subgroup);
+  const char* remedy = "";
+  if (count == 0) remedy = ": the CPU updates it, or use a smaller sched.subgroup_params";
+  if (subgroup > device)
+    remedy =
+        ": more than the device has: use a smaller sched.subgroup_params, or leave the device out";
+  return fmt::format("  left for states of the optimizer: {}; the largest subgroup takes {}{}\n",
+                     size_text(room), format_bytes(subgroup), remedy);
+}
+
+planner::MemoryUse host_memory(const train::Run& run, const Room& room) {
+  const config::TrainConfig& config = run.config;
+  const shape::RunShape shape = config.run_shape(room.lane_workers());
+  const rt::MemoryBytes registered =
+      estimate_training(run.model, shape, run.layout, config.parameter_types(), config.optimizer(),
+                        room.worker_count(), config.train.run_ahead, run.share);
+  return host_use(registered,
+                  estimate_unregistered(run, shape, room.workers,
+                                        units::Bytes(static_cast<double>(registered.total()))),
+                  room.host_bytes);
+}
+
+/// Host memory of every rank, if their nodes are like this one.
+std::vector<units::Bytes> totals(const train::Run& run, const Room& room) {
+  std::vector<units::Bytes> bytes;
+  train::Run each = run;
+  for (each.share.rank = 0; each.share.rank < run.share.ranks; ++each.share.rank)
+    bytes.push_back(host_memory(each, room).total());
+  return bytes;
+}
+
+}  // namespace
+
+Index Room::model_devices() const {
+  return std::ranges::count_if(devices, &Device::runs_model);
+}
+
+Index Room::lane_workers() const {
+  return model_devices() > 0 ? model_devices() : cpu_workers;
+}
+
+models::WorkerCount Room::worker_count() const {
+  return {.all = workers, .cuda = model_devices()};
+}
+
+Room room_of(const rt::Session& session) {
+  const platform::MemoryLeft left =
+      platform::memory_left(session.workers() * platform::blas::kThreadMapping);
+  Room room{.host_bytes = left.bytes,
+            .host_limit = left.limited_by,
+            .workers = session.workers(),
+            .cpu_workers = session.cpu_workers(),
+            .devices = {}};
+  for (const rt::Device& device : rt::devices())
+    if (device.memory_bytes)
+      room.devices.push_back(
+          {.name = device.name, .bytes = *device.memory_bytes, .runs_model = device.is_cuda});
+  return room;
+}
+
+bool RunMemory::fits() const {
+  return host.fits() &&
+         std::ranges::all_of(devices, [](const planner::MemoryUse& use) { return use.fits(); });
+}
+
+RunMemory estimate_run(const train::Run& run, const Room& room) {
+  const config::TrainConfig& config = run.config;
+  const shape::RunShape shape = config.run_shape(room.lane_workers());
+  RunMemory memory{.host = host_memory(run, room), .devices = {}};
+  for (const Room::Device& device : room.devices)
+    if (device.runs_model)
+      memory.devices.push_back(estimate_device(run.model, shape, run.layout,
+                                               config.parameter_types(), run.share.ownership(),
+                                               config.train.accumulate, room.model_devices(),
+                                               units::Bytes(static_cast<double>(device.bytes))));
+  return memory;
+}
+
+train::Run fit_to(const train::Run& run, const Room& room) {
+  const Trial trial(run, room);
+  if (trial.fits(run.config)) return run;
+  if (run.config.train.fit == "auto") {
+    if (const auto smaller = trial.smaller(run.config, kEnoughTokens)) return run.with(*smaller);
+    config::TrainConfig recomputing = run.config;
+    recomputing.train.recompute = true;
+    if (const auto smaller = trial.smaller(recomputing, 0)) return run.with(*smaller);
+  }
+  fail_to_fit(run, room);
+}
+
+void expect_room_for_updates(const train::Run& run, const Room& room, const std::string& policy) {
+  const sched::Policy* own = sched::own_policy(policy);
+  if (own == nullptr || !own->uses_gpus) return;
+  const Index update = update_bytes(run, room);
+  for (const Room::Device& device : room.devices)
+    expect(update <= device.bytes,
+           "{} has {} of memory, one update of sched.subgroup_params = {} needs {}: use a smaller "
+           "sched.subgroup_params, STARPU_SCHED=zero-offload, or leave the device out ({} = 0)",
+           device.name, format_bytes(device.bytes), run.config.sched.subgroup_params,
+           format_bytes(update), device.runs_model ? "train.cuda_devices" : "train.opencl_devices");
+}
+
+bool needs_dead_activations(const train::Run& run, const Room& room) {
+  const units::Bytes update(static_cast<double>(update_bytes(run, room)));
+  return std::ranges::any_of(estimate_run(run, room).devices, [&](const planner::MemoryUse& use) {
+    return planner::needs_dead_activations(planner::state_memory(use), update);
+  });
+}
+
+Index update_bytes(const train::Run& run, const Room& room) {
+  return largest_update_bytes(run.layout, run.config.parameter_types(), run.config.optimizer(),
+                              /*model_on_host=*/room.model_devices() == 0, run.share.ranks);
+}
+
+std::string memory_report(const train::Run& run, const Room& room) {
+  const ranks::RankShare& share = run.share;
+  const RunMemory memory = estimate_run(run, room);
+  config::TrainConfig other = run.config;
+  other.train.recompute = !other.train.recompute;
+  const RunMemory otherwise = estimate_run(run.with(other), room);
+  const auto table = [&](const planner::MemoryUse& use, const planner::MemoryUse& without) {
+    return fmt::format("{}\n  total with train.recompute={}: {}\n{}", memory_table(use),
+                       other.train.recompute, size_text(without.total()),
+                       use.fits() ? "" : "  DOES NOT FIT\n");
+  };
+  const std::string owner = share.ranks == 1 ? "the run" : fmt::format("rank {}", share.rank);
+  std::string text =
+      fmt::format("host memory of {}:\n{}", owner, table(memory.host, otherwise.host));
+  if (share.ranks > 1)
+    text += fmt::format("host memory by rank: {}\n", totals_by_rank(totals(run, room)));
+  const Index subgroup = update_bytes(run, room);
+  std::size_t next = 0;
+  for (const Room::Device& device : room.devices) {
+    text += fmt::format("memory of {}:\n", device.name);
+    if (!device.runs_model) {
+      text += fmt::format("  {:<18}{:>12}\n", "available", format_bytes(device.bytes)) +
+              states_line(units::Bytes(static_cast<double>(device.bytes)), subgroup, device.bytes);
+      continue;
+    }
+    const planner::MemoryUse& use = memory.devices[next];
+    text += table(use, otherwise.devices[next]) +
+            states_line(planner::state_memory(use).resident, subgroup, device.bytes);
+    ++next;
+  }
+  return text;
+}
+
+}  // namespace dos::fit

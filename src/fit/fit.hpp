@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/demand.hpp"
+#include "planner/memory.hpp"
+#include "rt/session.hpp"
+#include "train/run.hpp"
+
+namespace dos::fit {
+
+/// What a run may take, and how many workers share its work.
+struct Room {
+  struct Device {
+    std::string name;
+    Index bytes = 0;         ///< that the runtime may use
+    bool runs_model = true;  ///< else it only updates
+  };
+  Index host_bytes = 0;
+  std::string host_limit{};  ///< what makes it less than the machine has, if anything does
+  Index workers = 1;         ///< of every kind: each has work space in host memory
+  Index cpu_workers = 1;     ///< that lanes are cut for where no device runs the model
+  std::vector<Device> devices;
+
+  [[nodiscard]] Index model_devices() const;
+  /// How many workers run lanes side by side: the devices that run the model, else the CPUs.
+  [[nodiscard]] Index lane_workers() const;
+  [[nodiscard]] models::WorkerCount worker_count() const;
+};
+
+/// The room of the running session. Devices whose size StarPU does not know are left out.
+Room room_of(const rt::Session& session);
+
+/// What a run needs, by category, and what there is.
+struct RunMemory {
+  planner::MemoryUse host;
+  std::vector<planner::MemoryUse> devices;  ///< those of the room that run the model
+
+  [[nodiscard]] bool fits() const;
+};
+
+RunMemory estimate_run(const train::Run& run, const Room& room);
+
+/// The run that fits: `run` itself, or with train.fit=auto the first that does of: smaller
+/// micro-batches that divide train.batch, with as many more of them a step, while a lane has 2048
+/// tokens; the same with recomputation, down to one sequence. A lane has at least one sequence.
+/// Throws Error with the largest category, the options that would help and the table of what does
+/// not fit.
+train::Run fit_to(const train::Run& run, const Room& room);
+
+/// Throws Error with device, sizes and remedies when a device is too small for one update and
+/// `policy`, one of sched/policy_registry.hpp, may send it there. Other schedulers are not judged.
+void expect_room_for_updates(const train::Run& run, const Room& room, const std::string& policy);
+
+/// Whether a device of the run needs the memory of dead activations for updates
+/// (planner::needs_dead_activations).
+bool needs_dead_activations(const train::Run& run, const Room& room);
+
+/// largest_update_bytes() in this room.
+Index update_bytes(const train::Run& run, const Room& room);
+
+/// What `--dry-run` prints of memory: a table of the host and one of each device, with what is left
+/// for states of the optimizer; of several ranks the tables of this one and the host's total of
+/// each.
+std::string memory_report(const train::Run& run, const Room& room);
+
+}  // namespace dos::fit

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fit/unregistered.hpp"
+
+#include <algorithm>
+
+#include "models/demand.hpp"
+#include "optim/rules.hpp"
+#include "rt/runtime_memory.hpp"
+#include "rt/submitter.hpp"
+
+namespace dos::fit {
+namespace {
+
+/// In floating point: what does not fit must not overflow.
+double real(Index value) {
+  return static_cast<double>(value);
+}
+
+/// Steps that are submitted, or read, at once.
+double steps_ahead(const config::TrainConfig& config) {
+  return real(std::min(config.train.run_ahead, config.last_step()));
+}
+
+double tokens_of_micro_batch(const train::Run& run) {
+  return real(run.config.train.batch) * real(run.model.context + 1) * real(size_of(DType::kI32));
+}
+
+/// Those of the steps ahead and of the one that is being submitted, or of validation.
+double tokens_read(const train::Run& run) {
+  const double step = real(run.config.train.accumulate);
+  return tokens_of_micro_batch(run) *
+         (steps_ahead(run.config) * step + std::max(step, real(run.config.train.validate_batches)));
+}
+
+struct Counts {
+  double buffers;
+  double tasks_of_step;
+  double tasks_of_validation;
+  Index buffers_of_task;  ///< of the one with most
+};
+
+Counts count(const train::Run& run, const shape::RunShape& shape) {
+  const config::TrainConfig& config = run.config;
+  const double ranks = real(run.share.ranks);
+  const models::RunCounts counts = models::counts(run.model, shape, run.layout);
+  const double states = real(std::ssize(optim::find_rule(config.optim.rule).info->states));
+  const double subgroups = real(std::ssize(run.layout.subgroups));
+  std::size_t most_pieces = 0;
+  for (const shape::PlacedParameter& parameter : run.layout.parameters)
+    most_pieces = std::max(most_pieces, shape::pieces_of(parameter).size());
+  // A subgroup: value, working copy, gradient and its sum, three scalars. A rank: two; and losses
+  // and norms of steps.
+  const double own = subgroups * (7 + states) + 2 * ranks + 2 * steps_ahead(config) + 8;
+  // Of a subgroup: square, factor, update, and the sums over ranks. Of a step: norm, loss.
+  const double updates = subgroups * (3 + ranks) + 2 * ranks;
+  return {.buffers = real(counts.buffers) + own,
+          .tasks_of_step = real(config.train.accumulate) * real(counts.tasks) + updates,
+          .tasks_of_validation = real(config.train.validate_batches) * real(counts.tasks),
+          .buffers_of_task = 6 + static_cast<Index>(most_pieces)};
+}
+
+double runtime_bytes(const train::Run& run, const Counts& counts) {
+  const config::TrainConfig& config = run.config;
+  const double steps = steps_ahead(config);
+  const double tasks = std::max(steps * counts.tasks_of_step, counts.tasks_of_validation);
+  const double given = tokens_of_micro_batch(run) * std::max(steps * real(config.train.accumulate),
+                                                             real(config.train.validate_batches));
+  // One task's arguments are few beside its records.
+  constexpr Index kArguments = 512;
+  const double all = tasks * real(rt::task_bytes(counts.buffers_of_task, kArguments)) + given;
+  // The submitter waits there, for all but a task that is larger.
+  const double most =
+      real(rt::kMostPendingTasks) * real(rt::kMostBytesATask) + tokens_of_micro_batch(run);
+  // A vector that grows has as much room again, and for a moment what it had before.
+  const double records = (2 * tasks + std::max(counts.tasks_of_step, counts.tasks_of_validation)) *
+                         sizeof(rt::TaskRecord);
+  return counts.buffers * real(rt::handle_bytes()) + std::min(all, most) + records;
+}
+
+}  // namespace
+
+Unregistered estimate_unregistered(const train::Run& run, const shape::RunShape& shape,
+                                   Index workers, units::Bytes registered) {
+  Unregistered bytes{.tokens = units::Bytes(tokens_read(run)),
+                     .runtime = units::Bytes(runtime_bytes(run, count(run, shape))),
+                     .program = units::Bytes(real(program_bytes(workers)))};
+  // The kernel's entry for each page.
+  constexpr double kEntryOfByte = 8.0 / 4096;
+  bytes.runtime += (registered + bytes.total()) * kEntryOfByte;
+  return bytes;
+}
+
+Index program_bytes(Index workers) {
+  constexpr Index kProcess = Index{24} << 20;
+  constexpr Index kWorker = Index{8} << 20;
+  return kProcess + workers * kWorker;
+}
+
+}  // namespace dos::fit

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/quantity.hpp"
+#include "train/run.hpp"
+
+namespace dos::fit {
+
+/// What a rank takes of host memory beside its registered buffers.
+struct Unregistered {
+  units::Bytes tokens;   ///< of steps to come and of validation, until tasks have them
+  units::Bytes runtime;  ///< records of buffers and tasks, of pages too
+  units::Bytes program;  ///< program_bytes()
+
+  [[nodiscard]] units::Bytes total() const { return tokens + runtime + program; }
+};
+
+/// Of a run whose buffers take `registered` bytes. At most: tasks and buffers are counted as if
+/// every subgroup had all kinds of them.
+Unregistered estimate_unregistered(const train::Run& run, const shape::RunShape& shape,
+                                   Index workers, units::Bytes registered);
+
+/// What a process takes beyond its buffers and their records once its workers run: heaps, stacks,
+/// operands that BLAS packs, code. Measured on Debian 12 with two workers, against control groups,
+/// from the start of the runtime on: 5 MiB (`tiny`) to 14 MiB (`gpt2-124m`) of heap and 7 MiB of
+/// code, of which 1 to 5 MiB a worker. A third more is for what the kernel must hold of files that
+/// are written.
+Index program_bytes(Index workers);
+
+}  // namespace dos::fit

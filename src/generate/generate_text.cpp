@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generate/generate_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "data/bpe/byte_level_bpe.hpp"
+#include "data/dataset.hpp"
+#include "data/utf8.hpp"
+#include "generate/generator.hpp"
+#include "platform/blas.hpp"
+#include "sched_starpu/policies.hpp"
+#include "train/checkpoint.hpp"
+#include "train/run_data.hpp"
+
+namespace dos::generate {
+namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+
+/// The tokenizer of a file, for a model whose data did not say theirs.
+std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& path,
+                                                const nlohmann::json& trained) {
+  const data::TokenizerFile file = data::read_tokenizer_file(path, "");
+  auto tokenizer = data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
+  const std::string hash = data::hash_of(file.contents);
+  expect(
+      !trained.is_object() || trained.value("model_hash", "") == hash,
+      "{}: another tokenizer than the one that the model was trained with, {}: leave --tokenizer "
+      "out",
+      file.path.string(), trained.dump());
+  return tokenizer;
+}
+
+/// The tokenizer that the model was trained with, as far as the checkpoint says.
+std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options,
+                                                const train::CheckpointReader& checkpoint) {
+  if (!options.tokenizer.empty())
+    return read_tokenizer(options.tokenizer, checkpoint.manifest().tokenizer);
+  const bool is_own = options.data_prefix.empty();
+  const data::DatasetPaths paths = is_own
+                                       ? data::DatasetPaths(options.out / train::kTokenizerPrefix)
+                                       : data::find_dataset(options.data_prefix);
+  expect(!is_own || std::filesystem::exists(paths.manifest),
+         "{}: the run has no tokenizer of its own: name a data set made by prepare_data with "
+         "--data, or "
+         "a tokenizer.json with --tokenizer",
+         options.out.string());
+  const data::DatasetManifest manifest = data::read_manifest(paths.manifest);
+  const nlohmann::json& trained = checkpoint.manifest().tokenizer;
+  const nlohmann::json present = train::describe_tokenizer(manifest);
+  expect(!trained.is_object() || trained == present,
+         "{}: describes tokenizer {}, but the model was trained with {}: name the data set it was "
+         "trained on with --data{}",
+         paths.manifest.string(), present.dump(), trained.dump(),
+         is_own ? "" : ", or leave that out");
+  return data::make_tokenizer(manifest, paths.manifest);
+}
+
+/// Bytes at the end of `text` that may still change: part of a UTF-8 sequence, or the replacement
+/// character that a tokenizer puts there for one.
+std::size_t unfinished_tail(std::string_view text) {
+  std::size_t tail = 0;
+  while (text.ends_with(kReplacement)) {
+    text.remove_suffix(kReplacement.size());
+    tail += kReplacement.size();
+  }
+  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80) break;
+    if (byte < 0xc0) continue;
+    const std::size_t length = byte >= 0xf0 ? 4 : (byte >= 0xe0 ? 3 : 2);
+    return back < length ? tail + back : tail;
+  }
+  return tail;
+}
+
+/// `text` with a replacement character for every byte that is not UTF-8.
+std::string printable(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = data::utf8_character(text);
+    result += length > 0 ? text.substr(0, length) : kReplacement;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
+/// Prints a growing text as far as it is final: whole characters, always UTF-8.
+class TextPrinter {
+ public:
+  void show(std::string_view text) {
+    const std::size_t until = text.size() - unfinished_tail(text);
+    if (until <= printed_) return;
+    write(printable(text.substr(printed_, until - printed_)));
+    printed_ = until;
+  }
+  void finish() { write("\n"); }
+
+ private:
+  static void write(const std::string& text) {
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (!written || std::fflush(stdout) != 0) fail_errno("standard output: cannot write", errno);
+  }
+  std::size_t printed_ = 0;
+};
+
+}  // namespace
+
+void generate_text(const GenerateOptions& options) {
+  expect(options.tokens > 0, "--tokens must be at least 1, got {}", options.tokens);
+  const bool from_file = !options.prompt_file.empty();
+  const std::string prompt = from_file ? read_text(options.prompt_file) : options.prompt;
+  const std::string source = from_file ? options.prompt_file.string() + ":" : "--prompt";
+  expect(!prompt.empty(), "{} is empty: give at least one character", source);
+  const Sampler sampler(options.sampling);
+  const train::CheckpointReader checkpoint(options.out, options.checkpoint);
+  Generator::expect_room(checkpoint);
+  const auto tokenizer = find_tokenizer(options, checkpoint);
+  expect(
+      tokenizer->vocabulary() <= checkpoint.model().vocabulary,
+      "the tokenizer has {} tokens, the model {}: name the data set it was trained on with --data",
+      tokenizer->vocabulary(), checkpoint.model().vocabulary);
+  std::vector<std::int32_t> tokens = tokenizer->encode(prompt);
+  expect(!tokens.empty(), "{} has no tokens in the {} tokenizer: give a word", source,
+         tokenizer->kind());
+  const auto begin = tokenizer->begin_of_text();
+  tokens.insert(tokens.begin(), begin.begin(), begin.end());
+
+  platform::blas::use_one_thread();
+  sched_starpu::configure({});
+  rt::Session session(
+      {.scheduler = options.scheduler, .cpu_workers = -1, .schedulers = sched_starpu::policies()});
+  Generator generator(session, checkpoint);
+  TextPrinter printer;
+  printer.show(tokenizer->decode(tokens));
+  const auto before = std::ssize(tokens);
+  const auto start = std::chrono::steady_clock::now();
+  generator.generate(tokens, options.tokens, sampler, *tokenizer,
+                     [&] { printer.show(tokenizer->decode(tokens)); });
+  printer.finish();
+  if (!options.says_speed) return;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const auto made = std::ssize(tokens) - before;
+  fmt::print(stderr, "generate: {} tokens in {:.2f} s, {:.1f} tokens/s\n", made, seconds.count(),
+             static_cast<double>(made) / seconds.count());
+}
+
+}  // namespace dos::generate

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/types.hpp"
+#include "shape/model_config.hpp"
+
+namespace dos::hf {
+
+inline constexpr const char* kConfigFile = "config.json";
+
+/// Names of the kinds of models that are read ("model_type").
+std::vector<std::string> known_model_types();
+
+/// The model that a config.json describes; `path` names it in errors. Every size is set that its
+/// family has, so that a model of the family "llama" has no member that stands for another's value
+/// but `window`. Throws Error "FILE: field 'KEY': what; remedy" for a file that is damaged, a kind
+/// of model that is not known, a value that this program cannot compute with, and a key that it
+/// does not know.
+shape::ModelConfig parse_config(std::string_view text, const std::filesystem::path& path);
+
+/// As above, of FOLDER/config.json.
+shape::ModelConfig read_config(const std::filesystem::path& folder);
+
+/// What a config.json says besides the model.
+struct ExportedConfig {
+  DType dtype = DType::kF32;           ///< of the weights: kF32 or kBF16
+  std::optional<Index> end_of_text{};  ///< the token between documents
+};
+
+/// A config.json that transformers reads, for a model of the family "gpt2" or "llama". The kind is
+/// the first that has all that the model has, of llama, mistral, qwen2 and qwen3. Throws Error for
+/// a model that none of them has.
+nlohmann::json config_json(const shape::ModelConfig& model, const ExportedConfig& exported);
+
+/// A generation_config.json: the token at which generation ends, if it is known.
+nlohmann::json generation_json(const ExportedConfig& exported);
+
+}  // namespace dos::hf

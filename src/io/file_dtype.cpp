@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/file_dtype.hpp"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "base/bf16.hpp"
+#include "base/error.hpp"
+
+namespace dos::io {
+namespace {
+
+struct BufferTypeName {
+  DType dtype;
+  const char* name;
+};
+constexpr std::array kBufferTypes{
+    BufferTypeName{DType::kF64, "F64"}, BufferTypeName{DType::kF32, "F32"},
+    BufferTypeName{DType::kBF16, "BF16"}, BufferTypeName{DType::kI32, "I32"},
+    BufferTypeName{DType::kU8, "U8"}};
+
+/// The rest of the format.
+constexpr std::array kFileTypes{kF16,
+                                FileDType{"I64", 64},
+                                FileDType{"U64", 64},
+                                FileDType{"C64", 64},
+                                FileDType{"U32", 32},
+                                FileDType{"I16", 16},
+                                FileDType{"U16", 16},
+                                FileDType{"I8", 8},
+                                FileDType{"BOOL", 8},
+                                FileDType{"F8_E4M3", 8},
+                                FileDType{"F8_E5M2", 8},
+                                FileDType{"F8_E8M0", 8},
+                                FileDType{"F6_E2M3", 6},
+                                FileDType{"F6_E3M2", 6},
+                                FileDType{"F4", 4}};
+
+/// The exponent is widened by a product, which is exact for subnormal numbers, too.
+std::uint32_t widened_f16(std::uint16_t half) {
+  constexpr std::uint32_t kInfinite = 0x7F800000U;
+  const std::uint32_t sign = (half & 0x8000U) << 16U;
+  const std::uint32_t shifted = (half & 0x7FFFU) << 13U;
+  const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(shifted) * 0x1p112F);
+  const std::uint32_t special = (half & 0x7C00U) == 0x7C00U ? kInfinite : 0;
+  return sign | scaled | special;
+}
+
+/// widen() of elements of type T, whose bits `to_bits` makes those of an FP32 number.
+template <class T, class ToBits>
+bool widen_all(std::span<const std::byte> elements, std::span<float> out, const ToBits& to_bits) {
+  require(elements.size() == out.size() * sizeof(T), "as many elements on both sides");
+  constexpr std::uint32_t kExponent = 0x7F800000U;
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    T element;
+    std::memcpy(&element, elements.data() + i * sizeof(T), sizeof(T));
+    const std::uint32_t bits = to_bits(element);
+    bad |= (bits & kExponent) == kExponent ? 1U : 0U;
+    out[i] = std::bit_cast<float>(bits);
+  }
+  return bad == 0;
+}
+
+}  // namespace
+
+const char* FileDType::name() const {
+  if (name_ != nullptr) return name_;
+  for (const BufferTypeName& known : kBufferTypes)
+    if (known.dtype == dtype_) return known.name;
+  require(false, "dtype without a name in files");
+  return nullptr;
+}
+
+std::optional<Index> byte_size(FileDType dtype, std::span<const Index> shape) {
+  Index bits = dtype.bits();
+  bool is_empty = false;
+  for (const Index extent : shape) {
+    if (extent < 0) return std::nullopt;
+    is_empty = is_empty || extent == 0;
+  }
+  if (is_empty) return 0;
+  Index count = 1;
+  for (const Index extent : shape)
+    if (__builtin_mul_overflow(count, extent, &count)) return std::nullopt;
+  if (bits % 8 == 0) {
+    Index size = 0;
+    return __builtin_mul_overflow(count, bits / 8, &size) ? std::nullopt : std::optional(size);
+  }
+  if (__builtin_mul_overflow(count, bits, &bits) || bits % 8 != 0) return std::nullopt;
+  return bits / 8;
+}
+
+const char* file_dtype(FileDType dtype) {
+  return dtype.name();
+}
+
+std::optional<FileDType> parse_file_dtype(std::string_view name) {
+  for (const BufferTypeName& known : kBufferTypes)
+    if (known.name == name) return known.dtype;
+  for (const FileDType& known : kFileTypes)
+    if (known.name() == name) return known;
+  return std::nullopt;
+}
+
+std::string known_file_dtypes() {
+  std::vector<std::string_view> names;
+  for (const BufferTypeName& known : kBufferTypes) names.emplace_back(known.name);
+  for (const FileDType& known : kFileTypes) names.emplace_back(known.name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool widens_to_float(FileDType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == kF16;
+}
+
+bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out) {
+  if (dtype == DType::kF32)
+    return widen_all<std::uint32_t>(elements, out, [](std::uint32_t bits) { return bits; });
+  if (dtype == DType::kBF16)
+    return widen_all<BF16>(elements, out,
+                           [](BF16 value) { return std::uint32_t{value.bits} << 16U; });
+  require(dtype == kF16, "a type that widens to FP32");
+  return widen_all<std::uint16_t>(elements, out, &widened_f16);
+}
+
+}  // namespace dos::io

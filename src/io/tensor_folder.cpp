@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/tensor_folder.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/json_field.hpp"
+#include "io/plain_name.hpp"
+
+namespace dos::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFolderRemedy = "the folder is damaged: copy it or write it again";
+/// A piece that is still in a core's cache when it is converted.
+constexpr Index kReadBytes = 256 * 1024;
+
+void expect_folder(const fs::path& folder) {
+  std::error_code ignored;
+  expect(fs::is_directory(folder, ignored),
+         "{}: no such folder; name one that save_pretrained() wrote", folder.string());
+  const bool has_weights =
+      fs::exists(folder / kSingleFile, ignored) || fs::exists(folder / kIndexFile, ignored);
+  if (has_weights) return;
+  const bool is_pickled = fs::exists(folder / "pytorch_model.bin", ignored) ||
+                          fs::exists(folder / "pytorch_model.bin.index.json", ignored);
+  fail("{}: neither {} nor {} is there{}", folder.string(), kSingleFile, kIndexFile,
+       is_pickled ? ", only weights in Python's format, which may hold programs and is not read: "
+                    "convert them with save_pretrained(safe_serialization=True)"
+                  : "; name a folder with the weights of a model");
+}
+
+}  // namespace
+
+std::map<std::string, std::string> parse_index(std::string_view text, const fs::path& path) {
+  const nlohmann::json document = parse_json_object(text, path.string(), kFolderRemedy);
+  const JsonField map = JsonField(document, path.string(), kFolderRemedy).member("weight_map");
+  std::map<std::string, std::string> result;
+  for (const auto& item : map.object().items()) {
+    const JsonField entry = map.member(item.key());
+    const std::string file = entry.text();
+    if (!is_plain_name(file))
+      fail("{}: tensor '{}' lies in '{}', which is no name of a file in this folder; {}",
+           path.string(), one_line(item.key()), one_line(file), kFolderRemedy);
+    result.emplace(item.key(), file);
+  }
+  return result;
+}
+
+TensorFolder::TensorFolder(const fs::path& folder) {
+  expect_folder(folder);
+  std::error_code ignored;
+  if (fs::exists(folder / kSingleFile, ignored)) {
+    open(folder / kSingleFile);
+    return;
+  }
+  const fs::path path = folder / kIndexFile;
+  const std::map<std::string, std::string> index = parse_index(read_text(path), path);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : index) names.insert(file);
+  for (const std::string& name : names) open(folder / name);
+  expect_indexed(index, path);
+}
+
+void TensorFolder::open(const fs::path& path) {
+  const std::size_t number = files_.size();
+  const InputFile& file = files_.emplace_back(path);
+  // The system reads ahead of us: the disk works while elements are converted.
+  static_cast<void>(::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL));
+  for (StoredTensor& tensor : read_header(file).tensors) {
+    const auto [other, is_new] = positions_.emplace(tensor.name, tensors_.size());
+    expect(is_new, "{}: tensor '{}' is in '{}', too; {}", path.string(), one_line(tensor.name),
+           is_new ? "" : files_[tensors_[other->second].file].path().filename().string(),
+           kFolderRemedy);
+    tensors_.push_back({std::move(tensor), number});
+  }
+}
+
+void TensorFolder::expect_indexed(const std::map<std::string, std::string>& index,
+                                  const fs::path& path) const {
+  for (const auto& [name, file] : index) {
+    const Tensor* tensor = find(name);
+    expect(tensor != nullptr && files_[tensor->file].path().filename() == file,
+           "{}: tensor '{}' is not in '{}'; {}", path.string(), one_line(name), one_line(file),
+           kFolderRemedy);
+  }
+  for (const Tensor& tensor : tensors_)
+    expect(index.contains(tensor.name), "{}: not in the index, {}; {}", place_of(tensor),
+           path.filename().string(), kFolderRemedy);
+}
+
+const TensorFolder::Tensor* TensorFolder::find(std::string_view name) const {
+  const auto found = positions_.find(name);
+  return found == positions_.end() ? nullptr : &tensors_[found->second];
+}
+
+std::string TensorFolder::place_of(const Tensor& tensor) const {
+  return fmt::format("{}: tensor '{}'", files_[tensor.file].path().string(), one_line(tensor.name));
+}
+
+void TensorFolder::read_bytes(const Tensor& tensor, Index offset, std::span<std::byte> out) const {
+  require(offset >= 0 && std::ssize(out) <= tensor.end - tensor.begin - offset,
+          "bytes inside the tensor");
+  const Index read = files_[tensor.file].read(tensor.begin + offset, out);
+  expect(read == std::ssize(out), "{}: the file became shorter while it was read; {}",
+         place_of(tensor), kFolderRemedy);
+}
+
+void TensorFolder::read(const Tensor& tensor, Index first, std::span<float> out) const {
+  require(widens_to_float(tensor.dtype), "a tensor of numbers that widen to FP32");
+  const Index element = tensor.dtype.bits() / 8;
+  const bool is_float = tensor.dtype == DType::kF32;
+  std::vector<std::byte> raw(
+      is_float ? 0 : static_cast<std::size_t>(std::min(kReadBytes, std::ssize(out) * element)));
+  while (!out.empty()) {
+    const Index count = std::min(std::ssize(out), kReadBytes / element);
+    const auto numbers = out.first(static_cast<std::size_t>(count));
+    // FP32 needs no copy.
+    const auto piece = is_float ? std::as_writable_bytes(numbers)
+                                : std::span(raw).first(static_cast<std::size_t>(count * element));
+    read_bytes(tensor, first * element, piece);
+    if (!widen(tensor.dtype, piece, numbers)) {
+      const auto bad = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
+      fail("{}: element {} is {}; the weights are damaged: use others", place_of(tensor),
+           first + (bad - numbers.begin()), *bad);
+    }
+    first += count;
+    out = out.subspan(numbers.size());
+  }
+}
+
+}  // namespace dos::io

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/launch.hpp"
+#include "ranks/agreed_error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "codelets/all.hpp"
+#include "fit/device_memory.hpp"
+#include "fit/fit.hpp"
+#include "fit/memory_advice.hpp"
+#include "launch/dataset_check.hpp"
+#include "launch/device_watch.hpp"
+#include "launch/explain.hpp"
+#include "launch/handshake.hpp"
+#include "launch/launch_report.hpp"
+#include "launch/message_memory.hpp"
+#include "launch/output_folder.hpp"
+#include "launch/preparation.hpp"
+#include "launch/rank_place.hpp"
+#include "launch/rank_weights.hpp"
+#include "launch/tracing.hpp"
+#include "platform/blas.hpp"
+#include "ranks/exchange_watch.hpp"
+#include "ranks/gather.hpp"
+#include "rt/cuda.hpp"
+#include "rt/history_model.hpp"
+#include "sched_starpu/policies.hpp"
+#include "shape/owners.hpp"
+#include "train/run_data.hpp"
+#include "train/run_info.hpp"
+#include "train/stop_signal.hpp"
+#include "train/trainer.hpp"
+
+namespace dos::launch {
+namespace {
+
+/// Throws Error unless StarPU has the workers that are configured.
+void expect_workers(const config::TrainConfig& config, const rt::Session& session, bool cuda) {
+  const Index workers = session.cpu_workers();
+  expect(config.train.workers == 0 || workers == config.train.workers,
+         "train.workers = {}, but StarPU can run {} here: lower it, or leave it 0 for one a core",
+         config.train.workers, workers);
+  const Index opencl_devices = session.opencl_workers();
+  expect(config.train.opencl_devices <= 0 || opencl_devices == config.train.opencl_devices,
+         "train.opencl_devices = {}, but StarPU finds {} here: lower it, or see clinfo and "
+         "STARPU_OPENCL_ON_CPUS",
+         config.train.opencl_devices, opencl_devices);
+  if (!cuda) return;
+  const Index cuda_devices = session.cuda_workers();
+  expect(config.train.cuda_devices <= 0 || cuda_devices == config.train.cuda_devices,
+         "train.cuda_devices = {}, but StarPU {} here: lower it, or see nvidia-smi and "
+         "CUDA_VISIBLE_DEVICES",
+         config.train.cuda_devices,
+         rt::has_cuda() ? fmt::format("finds {}", cuda_devices)
+                        : "was built without CUDA and runs none");
+}
+
+/// A dry run may ask for GPUs that are not there.
+bool plans_gpus(const LaunchOptions& options, const config::TrainConfig& config,
+                const rt::Session& session) {
+  return options.dry_run && config.train.gpu_memory > 0 && config.train.cuda_devices != 0 &&
+         session.cuda_workers() == 0;
+}
+
+fit::Room planned_room(const config::TrainConfig& config, const rt::Session& session) {
+  fit::Room room = fit::room_of(session);
+  const Index gpus = std::max<Index>(1, config.train.cuda_devices);
+  for (Index gpu = 0; gpu < gpus; ++gpu)
+    room.devices.push_back(
+        {.name = fmt::format("GPU {}, planned", gpu), .bytes = config.gpu_memory_bytes()});
+  room.workers += gpus;
+  return room;
+}
+
+/// What ranks change to fit must be the same for all: the smallest micro-batch that one proposes.
+config::TrainConfig common_fit(config::TrainConfig mine, ranks::Exchange& exchange) {
+  const config::TrainConfig::Train& train = mine.train;
+  const Index samples = train.batch * train.accumulate;
+  for (const std::string& text :
+       ranks::gather_texts(exchange, fmt::format("{} {}", train.batch, train.recompute ? 1 : 0))) {
+    std::istringstream proposal(text);
+    Index batch = 0;
+    bool recomputes = false;
+    proposal >> batch >> recomputes;
+    if (batch < mine.train.batch) mine.train.lanes = std::min(mine.train.lanes, batch);
+    mine.train.batch = std::min(mine.train.batch, batch);
+    mine.train.recompute = mine.train.recompute || recomputes;
+  }
+  mine.train.accumulate = samples / mine.train.batch;
+  return mine;
+}
+
+/// fit_to() of all ranks, and says what it has changed.
+train::Run fitted(const train::Run& run, const fit::Room& room, ranks::Exchange* exchange) {
+  train::Run result = fit::fit_to(run, room);
+  if (exchange != nullptr && run.config.train.fit == "auto") {
+    result = run.with(common_fit(result.config, *exchange));
+    // What another rank needs may not fit here: throws.
+    config::TrainConfig fixed = result.config;
+    fixed.train.fit = "error";
+    static_cast<void>(fit::fit_to(run.with(fixed), room));
+  }
+  const config::TrainConfig::Train& now = result.config.train;
+  const bool has_changed =
+      now.batch != run.config.train.batch || now.recompute != run.config.train.recompute;
+  if (has_changed && run.share.rank == 0)
+    log::info("train.fit=auto: train.batch={} train.accumulate={} train.recompute={}", now.batch,
+              now.accumulate, now.recompute);
+  return result;
+}
+
+/// Where a run happens: its place on the machine, and the other ranks, null when there are none.
+struct Company {
+  const RankPlace& place;
+  ranks::Exchange* exchange;
+};
+
+void print_error(const std::string& why) {
+  fmt::print(stderr, "train_gpt: error: {}\n", why);
+  std::fflush(stderr);
+}
+
+/// Ends the program, whose tasks will never end, after the other ranks know.
+[[noreturn]] void end_stalled_run(const std::string& why, ranks::Exchange* exchange) {
+  print_error(why);
+  if (exchange != nullptr && exchange->abandon(why.substr(0, why.find('\n'))))
+    // Launchers kill the others when one leaves: not before they have said why.
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::_Exit(EXIT_FAILURE);
+}
+
+/// Ends the program, some of whose messages will never end.
+[[noreturn]] void end_hanging_run(const std::string& why) {
+  print_error(why);
+  std::_Exit(EXIT_FAILURE);
+}
+
+/// Tells the other ranks.
+void give_up(ranks::Exchange& exchange, const std::string& why) {
+  if (!exchange.abandon(why)) end_hanging_run(why);
+}
+
+/// Null without devices.
+std::unique_ptr<DeviceWatch> start_device_watch(const LaunchOptions& options,
+                                                ranks::Exchange* exchange, const train::Run& run,
+                                                const rt::Session& session, const fit::Room& room) {
+  if (!session.has_devices()) return nullptr;
+  return std::make_unique<DeviceWatch>(
+      run.config.train.stall_timeout_s,
+      fit::memory_advice(run, room, session.scheduler(), options.out),
+      [exchange](const std::string& why) { end_stalled_run(why, exchange); });
+}
+
+void start(train::Trainer& trainer, const Preparation& prepared) {
+  if (prepared.checkpoint)
+    trainer.resume(*prepared.checkpoint);
+  else if (prepared.weights)
+    trainer.start_from(*prepared.weights);
+  else
+    trainer.start_fresh();
+}
+
+void train(const LaunchOptions& options, const Company& company, Preparation prepared,
+           rt::Session& session, const fit::Room& room, const data::Verification* verification) {
+  const auto& [place, exchange] = company;
+  const train::Run& run = prepared.run;
+  const TraceTarget traced{.folder = options.trace, .share = run.share, .exchange = exchange};
+  const std::unique_ptr<trace::Recorder> recorder =
+      start_trace(session, traced, options.trace_steps, run);
+  std::optional<MessageTrace> messages;
+  if (recorder && exchange != nullptr) messages.emplace(*recorder, *exchange);
+  const MessageMemory memory = choose_message_memory(
+      run.config.dist.gpu_messages, platform::MpiEnvironment::is_cuda_aware(), rt::devices());
+  if (exchange != nullptr && memory.gpu)
+    exchange->prepare_thread(
+        [device = rt::cuda_device_of(memory.gpu->worker)] { rt::use_cuda_device(device); });
+  const nlohmann::json tokenizer = train::describe_tokenizer(prepared.sources);
+  const nlohmann::json identity = train::describe_data(prepared.sources);
+  // Lives longer than the trainer, whose destructor waits for all tasks.
+  const auto watch = start_device_watch(options, exchange, run, session, room);
+  train::Trainer trainer(session, {.run = run,
+                                   .out = options.out,
+                                   .sources = std::move(prepared.sources),
+                                   .tokenizer = tokenizer,
+                                   .data = identity,
+                                   .verification = verification,
+                                   .quiet = options.quiet,
+                                   .exchange = exchange,
+                                   .message_node = memory.gpu ? memory.gpu->node : rt::kHostNode,
+                                   .releases_activations = fit::needs_dead_activations(run, room)});
+  trainer.set_recorder(recorder.get());
+  try {
+    start(trainer, prepared);
+    const bool writes = run.share.rank == 0;
+    if (writes) {
+      claim_output(options, prepared.checkpoint, prepared.lock);
+      prepared.tokenizer.write();
+      nlohmann::json info = train::describe_run(run, session.scheduler(), session.cpu_workers());
+      info["ranks"] = run.share.ranks;
+      info["placement"] = describe(place);
+      if (prepared.weights) info["init_from"] = options.init_from.string();
+      write_durably(options.out / "run.json", info.dump(2) + "\n");
+      report_start(run, session, memory);
+    }
+    const train::TrainResult result = trainer.run();
+    if (writes && exchange != nullptr) report_messages(*exchange);
+    messages.reset();
+    if (recorder) finish_trace(*recorder, traced);
+    if (!writes) return;
+    report_end(run.config, result, options.out);
+    if (options.explain) {
+      const fit::RunMemory estimate = fit::estimate_run(run, room);
+      fmt::print("{}{}", explain(sched_starpu::report()),
+                 fit::device_memory_text(session, estimate.devices));
+    }
+  } catch (const ranks::AgreedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    // Before the trainer is destroyed, which waits for all of its tasks.
+    if (exchange != nullptr) give_up(*exchange, error.what());
+    throw;
+  }
+}
+
+void launch_prepared(const LaunchOptions& options, const Company& company, Preparation prepared) {
+  const config::TrainConfig& config = prepared.run.config;
+  const bool prints = prepared.run.share.rank == 0;
+  const auto verification = start_verification(options, prepared, company.place);
+  platform::blas::use_one_thread();
+  sched_starpu::configure(config.scheduling(prepared.run.share.ranks));
+  rt::SessionConfig wanted{.scheduler = options.scheduler,
+                           .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
+                           .opencl_workers = config.train.opencl_devices,
+                           .cuda_workers = config.train.cuda_devices,
+                           .device_memory = config.gpu_memory_bytes(),
+                           .measurements = options.dry_run ? "" : options.out / "starpu",
+                           .schedulers = sched_starpu::policies()};
+  apply(company.place, config.train.workers, wanted);
+  rt::Session session(wanted);
+  train::catch_stop_signals_again();
+  if (company.exchange != nullptr) keep_from_workers(company.place, company.exchange->thread());
+  for (const rt::Codelet* codelet : codelets::all_codelets())
+    rt::expect_readable_history(codelet->symbol());
+  const bool plans = plans_gpus(options, config, session);
+  expect_workers(config, session, /*cuda=*/!plans);
+  fit::Room room = plans ? planned_room(config, session) : fit::room_of(session);
+  // The other ranks of the node take as much.
+  room.host_bytes /= company.place.position.local_size;
+  // Nobody allocates before all have looked.
+  if (company.exchange != nullptr) ranks::gather_texts(*company.exchange, "");
+  // A dry run shows what does not fit, too.
+  if (!options.dry_run || config.train.fit == "auto")
+    prepared.run = fitted(prepared.run, room, company.exchange);
+  wait_for_verification(options, prepared, verification.get(), company.exchange);
+  if (options.dry_run) {
+    if (prints)
+      fmt::print("precision: {}\n{}", describe_precision(config),
+                 fit::memory_report(prepared.run, room));
+    return;
+  }
+  fit::expect_room_for_updates(prepared.run, room, session.scheduler());
+  if (prints) expect_unused_output(options, prepared.checkpoint);
+  if (prepared.checkpoint && prepared.checkpoint->manifest().step >= config.last_step()) {
+    if (prints)
+      fmt::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
+                 prepared.checkpoint->manifest().step);
+    return;
+  }
+  train(options, company, std::move(prepared), session, room, verification.get());
+}
+
+void launch_together(LaunchOptions options, const RankPlace& place, ranks::Exchange& exchange) {
+  options.out = ranks::gather_texts(exchange, options.out.string()).front();
+  Preparation prepared = prepare_together(options, exchange);
+  const config::TrainConfig& config = prepared.run.config;
+  const std::vector<double> weights =
+      rank_weights(config.dist.weights, options.machines, place,
+                   config.train.cuda_devices != 0 && !rt::cuda_bus_ids().empty(), exchange);
+  prepared.run = prepared.run.with(
+      ranks::share_of(prepared.run.layout, exchange.rank(), weights, config.dist.zero));
+  launch_prepared(options, {.place = place, .exchange = &exchange}, std::move(prepared));
+}
+
+}  // namespace
+
+void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
+  if (!options.trace_steps.empty()) {
+    expect(!options.trace.empty(), "--trace-steps needs --trace DIR");
+    static_cast<void>(trace::parse_step_range(options.trace_steps));
+  }
+  expect(!options.new_data || options.resume, "--new-data needs --resume");
+  expect(options.init_from.empty() || !options.resume || *options.resume == "auto",
+         "--init-from starts a run and --resume {} continues one: leave one out, or give --resume "
+         "auto",
+         options.resume.value_or(""));
+  // Before there is an exchange: all ranks take part, and nothing else may call MPI then.
+  const RankPlace place = find_rank_place();
+  if (mpi.size() == 1) {
+    std::unique_ptr<io::RunLock> lock = lock_output(options);
+    Preparation prepared = prepare(options, 1);
+    prepared.lock = std::move(lock);
+    return launch_prepared(options, {.place = place, .exchange = nullptr}, std::move(prepared));
+  }
+  ranks::Exchange exchange(mpi, {});
+  const ranks::ExchangeWatch watch(exchange, &end_hanging_run);
+  try {
+    launch_together(options, place, exchange);
+  } catch (const ranks::AgreedError&) {
+    // All ranks are here, and leave together.
+    exchange.close();
+    throw;
+  } catch (const std::exception& error) {
+    give_up(exchange, error.what());
+    throw;
+  }
+  exchange.close();
+}
+
+}  // namespace dos::launch

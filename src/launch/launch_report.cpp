@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/launch_report.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <numeric>
+
+#include "base/log.hpp"
+#include "base/units.hpp"
+#include "codelets/matrix/onednn.hpp"
+#include "platform/blas.hpp"
+#include "platform/mpi.hpp"
+
+namespace dos::launch {
+
+std::string describe_precision(const config::TrainConfig& config) {
+  const config::TrainConfig::Train& train = config.train;
+  if (config.parameter_types().working == DType::kF32) return train.precision;
+  return fmt::format("{} with {} gradients", train.precision, train.gradient_precision);
+}
+
+void report_start(const train::Run& run, const rt::Session& session,
+                  const MessageMemory& messages) {
+  const auto& [config, model, layout, share] = run;
+  log::info(
+      "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters in "
+      "{} subgroups, {}",
+      model.architecture, model.layers, model.width, model.heads, model.context, model.vocabulary,
+      static_cast<double>(layout.parameter_count()) / 1e6, layout.subgroups.size(),
+      describe_precision(config));
+  log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
+            session.scheduler(), session.cpu_workers(), platform::blas::core_type());
+  if (share.ranks > 1)
+    log::info("{} ranks, dist.zero = {}; {}; {}", share.ranks, share.zero,
+              platform::MpiEnvironment::library_version(), messages.words);
+  if (config.parameter_types().working == DType::kBF16)
+    log::info("BF16 products: {}", codelets::bf16_products());
+}
+
+void report_end(const config::TrainConfig& config, const train::TrainResult& result,
+                const std::filesystem::path& out) {
+  const auto shown = [](const std::optional<double>& loss) {
+    return loss ? fmt::format("{:.9g}", *loss) : std::string("none");
+  };
+  fmt::print("step {}  training loss {}  validation loss {}  best {}\n", result.step,
+             shown(result.loss), shown(result.validation_loss), shown(result.best_validation_loss));
+  if (result.stopped_by != nullptr)
+    fmt::print("stopped by {} after step {} of {}; continue with --out {} --resume\n",
+               result.stopped_by, result.step, config.train.steps, out.string());
+}
+
+void report_messages(ranks::Exchange& exchange) {
+  const ranks::Traffic sent = exchange.sent();
+  const Index bytes = std::accumulate(sent.bytes.begin(), sent.bytes.end(), Index{0});
+  log::info("rank {} has sent {}; the thread for messages used {:.1f} % of a core", exchange.rank(),
+            format_bytes(bytes), 100 * exchange.processor_share());
+}
+
+}  // namespace dos::launch

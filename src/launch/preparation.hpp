@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "data/sources.hpp"
+#include "hf/model_weights.hpp"
+#include "io/run_lock.hpp"
+#include "launch/launch.hpp"
+#include "ranks/agreed_error.hpp"
+#include "ranks/exchange.hpp"
+#include "train/checkpoint.hpp"
+#include "train/run.hpp"
+#include "train/run_data.hpp"
+
+namespace dos::launch {
+
+/// What a rank has found out on its own before it talks to others.
+struct Preparation {
+  std::optional<train::CheckpointReader> checkpoint;
+  std::optional<hf::ModelWeights> weights;  ///< with which a new run starts
+  train::Run run;                           ///< of the only rank
+  data::Sources sources;
+  train::KeptTokenizer tokenizer;
+  std::unique_ptr<io::RunLock> lock{};  ///< of the output folder, on rank 0
+};
+
+/// Reads and checks what the options name, for a run on `ranks` ranks. Throws Error.
+Preparation prepare(const LaunchOptions& options, Index ranks);
+
+/// Locks the output folder on rank 0 and prepares on every rank; throws ranks::AgreedError on all
+/// when one fails, or they differ.
+Preparation prepare_together(const LaunchOptions& options, ranks::Exchange& exchange);
+
+}  // namespace dos::launch

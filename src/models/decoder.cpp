@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/decoder.hpp"
+
+#include <utility>
+
+#include "base/error.hpp"
+#include "models/demand.hpp"
+#include "nn/tokens.hpp"
+
+namespace dos::models {
+namespace {
+
+const shape::ModelConfig& valid(const shape::ModelConfig& config) {
+  shape::validate(config);
+  return config;
+}
+
+const shape::RunShape& valid(const shape::RunShape& run) {
+  run.validate();
+  return run;
+}
+
+}  // namespace
+
+Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
+                 const shape::ModelConfig& config, const shape::RunShape& run)
+    : config_(valid(config)),
+      run_(valid(run)),
+      workspace_(rt::Handle::scratch(
+          session, "attention_workspace", DType::kF32,
+          workspace_count(config, run, /*on_cuda=*/session.cuda_workers() > 0))),
+      head_(set, shape::head_of(config)) {
+  const Family& family = find_family(config.architecture);
+  for (Index lane = 0; lane < run_.lanes; ++lane)
+    lanes_.push_back(make_lane(session, family.shape, config_, run_, lane));
+  parts_ = family.parts(set, config_, *workspace_);
+}
+
+template <class F>
+void Decoder::for_each_lane(rt::Submitter& submitter, F&& f) const {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    submitter.set_lane(static_cast<Index>(i));
+    f(lanes_[i], i);
+  }
+  submitter.set_lane(rt::kNoLane);
+}
+
+void Decoder::train(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
+                    const MicroBatch& micro_batch) {
+  require(run_.training, "a model built for training");
+  const rt::TaskTag tag = submitter.tag();
+  submitter.set_phase(rt::Phase::kForward);
+  load(submitter, tokens);
+  forward(submitter);
+  submitter.set_phase(rt::Phase::kBackward);
+  backward(submitter, micro_batch);
+  submitter.set_tag(tag);
+}
+
+void Decoder::evaluate(rt::Submitter& submitter, std::span<const std::int32_t> tokens) {
+  load(submitter, tokens);
+  forward(submitter);
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
+    head_.forward(submitter, head_lane(lane), nn::forward_urgency(depths(), depths()));
+  });
+}
+
+const rt::Handle& Decoder::predict(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
+                                   Index position) {
+  require(position >= 0 && position < config_.context, "position inside the context");
+  load(submitter, tokens);
+  forward(submitter);
+  const Lane& lane = lanes_.front();
+  head_.project_row(submitter, position, *lane.last_norm, *lane.logits,
+                    nn::forward_urgency(depths(), depths()));
+  return *lane.logits;
+}
+
+std::vector<const rt::Handle*> Decoder::losses() const {
+  std::vector<const rt::Handle*> handles;
+  for (const Lane& lane : lanes_) handles.push_back(lane.loss.get());
+  return handles;
+}
+
+void Decoder::load(rt::Submitter& submitter, std::span<const std::int32_t> tokens) {
+  require(std::ssize(tokens) == run_.batch * (config_.context + 1), "tokens[batch, context + 1]");
+  for (const Lane& lane : lanes_) {
+    const auto count = static_cast<std::size_t>(lane.tokens->count());
+    nn::load_tokens(submitter, tokens.first(count), *lane.tokens);
+    tokens = tokens.subspan(count);
+  }
+}
+
+void Decoder::forward(rt::Submitter& submitter) {
+  tell(&tensor::ParameterListener::before_forward, 0);
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
+    parts_.stem->forward(submitter, embedding_shape(lane), *lane.tokens, *lane.stream[0],
+                         nn::forward_urgency(0, depths()));
+  });
+  for (std::size_t layer = 0; layer < parts_.blocks.size(); ++layer) {
+    const Index depth = static_cast<Index>(layer) + 1;
+    tell(&tensor::ParameterListener::before_forward, depth);
+    for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
+      parts_.blocks[layer]->forward(
+          submitter, lane.shape, *lane.stream[layer], kept(lane, static_cast<Index>(layer)),
+          lane.stream[layer + 1].get(), nn::forward_urgency(depth, depths()));
+    });
+  }
+  tell(&tensor::ParameterListener::before_forward, depths());
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
+    parts_.norm->forward(submitter, {lane.shape.tokens(), config_.width}, *lane.stream.back(),
+                         *lane.last_norm, *lane.last_norm_stats,
+                         nn::forward_urgency(depths(), depths()));
+  });
+}
+
+void Decoder::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) {
+  const nn::Urgency urgency = nn::backward_urgency(depths());
+  tell(&tensor::ParameterListener::before_backward, depths());
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
+    const bool accumulate = !micro_batch.first || i > 0;
+    head_.forward_backward(submitter, head_lane(lane), *lane.d_last_norm, micro_batch.loss_scale,
+                           accumulate, urgency);
+    parts_.norm->backward(submitter, {lane.shape.tokens(), config_.width}, *lane.stream.back(),
+                          *lane.last_norm_stats, {*lane.d_last_norm, nullptr, *lane.d_stream},
+                          accumulate, urgency);
+    release_head(submitter, lane);
+  });
+  tell(&tensor::ParameterListener::after_backward, depths());
+  for (Index layer = config_.layers - 1; layer >= 0; --layer) {
+    tell(&tensor::ParameterListener::before_backward, layer + 1);
+    for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
+      backward_block(submitter, layer, lane, !micro_batch.first || i > 0);
+      release_block(submitter, layer, lane);
+    });
+    tell(&tensor::ParameterListener::after_backward, layer + 1);
+  }
+  tell(&tensor::ParameterListener::before_backward, 0);
+  for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
+    parts_.stem->backward(submitter, embedding_shape(lane), *lane.tokens,
+                          lane.gradients[0][kInputGradient], !micro_batch.first || i > 0,
+                          nn::backward_urgency(0));
+  });
+  tell(&tensor::ParameterListener::after_backward, 0);
+  for (const Lane& lane : lanes_)
+    for (const BlockBuffers& gradients : lane.gradients) gradients.release(submitter);
+}
+
+// What is released is dead until the next forward pass writes it. Not so the logits and the
+// gradient of the last norm's output, to which tasks add.
+void Decoder::release_head(rt::Submitter& submitter, const Lane& lane) const {
+  submitter.release(*lane.last_norm);
+  submitter.release(*lane.last_norm_stats);
+  submitter.release(*lane.stream.back());
+}
+
+void Decoder::release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const {
+  submitter.release(*lane.stream[static_cast<std::size_t>(layer)]);
+  if (layer == config_.layers - 1) submitter.release(*lane.d_stream);
+  const bool is_needed = layer >= std::ssize(lane.blocks);
+  if (is_needed) return;
+  kept(lane, layer).release(submitter);
+}
+
+void Decoder::backward_block(rt::Submitter& submitter, Index layer, const Lane& lane,
+                             bool accumulate) {
+  const Block& block = *parts_.blocks[static_cast<std::size_t>(layer)];
+  const rt::Handle& input = *lane.stream[static_cast<std::size_t>(layer)];
+  const auto sets = static_cast<Index>(lane.gradients.size());
+  const auto gradients = [&](Index l) -> const BlockBuffers& {
+    return lane.gradients[static_cast<std::size_t>(l % sets)];
+  };
+  const nn::Urgency urgency = nn::backward_urgency(layer + 1);
+  // The last blocks' activations are still there from forward.
+  const bool lost = layer + std::ssize(lane.blocks) < config_.layers;
+  if (lost) block.forward(submitter, lane.shape, input, kept(lane, layer), nullptr, urgency);
+  const bool last = layer == config_.layers - 1;
+  const rt::Handle& d_output = last ? *lane.d_stream : gradients(layer + 1)[kInputGradient];
+  block.backward(submitter, lane.shape, input, kept(lane, layer), d_output, gradients(layer),
+                 accumulate, urgency);
+}
+
+nn::LossHead::Lane Decoder::head_lane(const Lane& lane) const {
+  return {.x = *lane.last_norm,
+          .tokens = *lane.tokens,
+          .logits = *lane.logits,
+          .loss = *lane.loss,
+          .rows = lane.shape.tokens(),
+          .context = config_.context};
+}
+
+codelets::EmbeddingShape Decoder::embedding_shape(const Lane& lane) const {
+  return {.sequences = lane.shape.sequences, .context = config_.context, .width = config_.width};
+}
+
+const BlockBuffers& Decoder::kept(const Lane& lane, Index layer) const {
+  return lane.blocks[static_cast<std::size_t>(layer % std::ssize(lane.blocks))];
+}
+
+}  // namespace dos::models

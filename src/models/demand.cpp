@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/demand.hpp"
+
+#include <algorithm>
+
+#include "nn/attention.hpp"
+#include "shape/activations.hpp"
+
+namespace dos::models {
+
+Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run, Index tokens) {
+  return std::min(tokens, run.logits_rows) * shape::logits_stride(config.vocabulary);
+}
+
+Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& run, bool on_cuda) {
+  return codelets::attention_task_workspace(nn::attention_shape(config, /*sequences=*/1), run.type,
+                                            on_cuda);
+}
+
+rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
+                        const WorkerCount& workers) {
+  const shape::ActivationCount token = shape::count_activations(
+      shape::find_family(config.architecture), config, run.training, run.recompute);
+  rt::MemoryBytes bytes;
+  for (Index lane = 0; lane < run.lanes; ++lane) {
+    const Index sequences = run.lane_sequences(lane);
+    const Index tokens = sequences * config.context;
+    bytes[MemoryCategory::kActivations] += tokens * token.bytes(size_of(run.type)) +
+                                           size_of(run.type) * logits_count(config, run, tokens);
+    bytes[MemoryCategory::kData] +=
+        size_of(DType::kI32) * sequences * (config.context + 1) + size_of(DType::kF64);
+  }
+  bytes[MemoryCategory::kWorkspace] = size_of(DType::kF32) * workers.all *
+                                      workspace_count(config, run, /*on_cuda=*/workers.cuda > 0);
+  return bytes;
+}
+
+RunCounts counts(const shape::ModelConfig& config, const shape::RunShape& run,
+                 const shape::Layout& layout) {
+  const shape::Family& family = shape::find_family(config.architecture);
+  const std::string head = shape::head_of(config);
+  const shape::BlockShape block = family.block(config);
+  // Tokens, loss, logits, last norm and its statistics; in training their two gradients.
+  const Index ends = run.training ? 7 : 5;
+  const Index of_lane =
+      ends + config.layers + 1 +
+      shape::activation_sets(config, run.training, run.recompute) * std::ssize(block.kept) +
+      shape::gradient_sets(config, run.training) * std::ssize(block.gradients);
+  RunCounts counts{.buffers = run.lanes * of_lane + 1};  // and the work space
+  // The gradient of a matrix is a task for each piece; of the head one a chunk, beside that of a
+  // tied table.
+  Index pieces = 0;
+  for (const shape::PlacedParameter& parameter : layout.parameters) {
+    const bool is_counted = parameter.spec.name == head && !parameter.spec.is_table;
+    if (parameter.spec.is_matrix() && !is_counted)
+      pieces += std::ssize(shape::pieces_of(parameter));
+  }
+  const Index head_pieces = std::ssize(shape::pieces_of(layout.find(head)));
+  // Tokens, embedding and last norm have 5 tasks.
+  const Index of_block =
+      block.forward_tasks + (run.recompute ? block.recompute_tasks : 0) + block.backward_tasks;
+  for (Index lane = 0; lane < run.lanes; ++lane) {
+    const Index tokens = run.lane_sequences(lane) * config.context;
+    const Index chunks = ceil_div(tokens, std::min(tokens, run.logits_rows));
+    counts.tasks += 5 + config.layers * of_block + pieces + chunks * (3 + head_pieces);
+  }
+  return counts;
+}
+
+}  // namespace dos::models

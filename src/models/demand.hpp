@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rt/memory_ledger.hpp"
+#include "shape/family_shape.hpp"
+
+/// What a model takes, before it is built.
+namespace dos::models {
+
+/// The workers that share a model's tasks: each has work space of its own, all of one size.
+struct WorkerCount {
+  Index all = 1;   ///< of every kind
+  Index cuda = 0;  ///< of them
+};
+
+/// What of a run the runtime keeps records of.
+struct RunCounts {
+  Index buffers = 0;  ///< that the model registers
+  Index tasks = 0;    ///< of forward and backward of a micro-batch, at most
+};
+
+/// Numbers in the logits buffer of a lane with so many tokens: min(tokens, logits_rows) rows.
+Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run, Index tokens);
+
+/// FP32 elements of work space that one task of attention takes.
+Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& run, bool on_cuda);
+
+/// Bytes of activations, work space and token buffers that a Decoder registers: activations as
+/// shape::count_activations() has them for every token, and the logits of each lane.
+rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
+                        const WorkerCount& workers);
+
+/// Buffers and tasks of a run.
+RunCounts counts(const shape::ModelConfig& config, const shape::RunShape& run,
+                 const shape::Layout& layout);
+
+}  // namespace dos::models

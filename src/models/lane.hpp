@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/block.hpp"
+#include "shape/family_shape.hpp"
+
+namespace dos::models {
+
+using HandlePtr = std::unique_ptr<rt::Handle>;
+
+/// Every buffer of one lane: n tokens, width C, vocabulary V. Block l uses blocks[l % size] and
+/// gradients[l % size]: with two sets of gradients the weight gradients of one block may still run
+/// while the next block's backward does.
+struct Lane {
+  LaneShape shape{};
+  HandlePtr tokens;               ///< I32 [sequences, context + 1]
+  HandlePtr loss;                 ///< FP64 [1]
+  HandlePtr logits;               ///< [min(n, logits_rows), shape::logits_stride(V)]
+  std::vector<HandlePtr> stream;  ///< [n, C] each: the input of every block, then the last output
+  HandlePtr last_norm;            ///< [n, C]
+  HandlePtr last_norm_stats;      ///< FP32 [n, Family::norm_statistics]
+  HandlePtr d_last_norm;          ///< [n, C], training only
+  HandlePtr d_stream;             ///< [n, C]: gradient of the last output, training only
+  std::vector<BlockBuffers> blocks;
+  std::vector<BlockBuffers> gradients;  ///< empty unless training
+};
+
+Lane make_lane(rt::Session& session, const shape::Family& family, const shape::ModelConfig& config,
+               const shape::RunShape& run, Index index);
+
+}  // namespace dos::models

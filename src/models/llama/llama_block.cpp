@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/llama/llama_block.hpp"
+
+#include <fmt/format.h>
+
+namespace dos::models::llama {
+namespace {
+
+std::string child(Index layer, const char* name) {
+  return fmt::format("blocks.{}.{}", layer, name);
+}
+
+}  // namespace
+
+LlamaBlock::LlamaBlock(const tensor::ParameterSet& set, const shape::ModelConfig& config,
+                       Index layer, const rt::Handle& workspace)
+    : config_(config),
+      norm1_(set, child(layer, "norm1"), config.norm_epsilon),
+      qkv_(set, child(layer, "attention.qkv"),
+           config.qkv_bias ? nn::Bias::kLearned : nn::Bias::kNone),
+      rotary_(child(layer, "attention.rotary"), config),
+      attention_(child(layer, "attention"), workspace),
+      projection_(set, child(layer, "attention.projection"), nn::Bias::kNone),
+      norm2_(set, child(layer, "norm2"), config.norm_epsilon),
+      mlp_(set, child(layer, "mlp"), config.ffn) {
+  if (config.qk_norm)
+    head_norm_.emplace(set, child(layer, "attention.head_norm"),
+                       nn::HeadNorm::Heads{.queries = config.heads,
+                                           .keys = config.key_heads(),
+                                           .size = config.head_size(),
+                                           .row = config.qkv_width()},
+                       config.norm_epsilon);
+}
+
+void LlamaBlock::forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
+                         const BlockBuffers& kept, const rt::Handle* output,
+                         const nn::Urgency& urgency) const {
+  const Index n = lane.tokens();
+  const codelets::NormShape norm{n, config_.width};
+  const rt::Handle& middle = kept["middle"];
+  norm1_.forward(submitter, norm, input, kept["norm1"], kept["norm1_stats"], urgency);
+  qkv_.forward(submitter, n, kept["norm1"], kept["qkv"], urgency);
+  if (head_norm_)
+    head_norm_->forward(submitter, n, kept["qkv"], {kept["heads"], kept["heads_stats"]}, urgency);
+  rotary_.forward(submitter, lane.sequences, kept["qkv"], urgency);
+  attention_.forward(submitter, nn::attention_shape(config_, lane.sequences), kept["qkv"],
+                     kept["attention"], kept["logsumexp"], urgency);
+  projection_.forward(submitter, n, kept["attention"], input, middle, urgency);
+  norm2_.forward(submitter, norm, middle, kept["norm2"], kept["norm2_stats"], urgency);
+  mlp_.forward(submitter, n, kept["norm2"], middle, {kept["hidden"], kept["activated"]}, output,
+               urgency);
+}
+
+void LlamaBlock::backward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
+                          const BlockBuffers& kept, const rt::Handle& d_output,
+                          const BlockBuffers& gradients, bool accumulate,
+                          const nn::Urgency& urgency) const {
+  const Index n = lane.tokens();
+  const codelets::NormShape norm{n, config_.width};
+  const rt::Handle& d_middle = gradients["middle"];
+  const rt::Handle& dqkv = gradients["qkv"];
+  mlp_.backward(submitter, n, kept["norm2"], {kept["hidden"], kept["activated"]},
+                {d_output, gradients["hidden"], gradients["activated"], gradients["norm2"]},
+                accumulate, urgency);
+  norm2_.backward(submitter, norm, kept["middle"], kept["norm2_stats"],
+                  {gradients["norm2"], &d_output, d_middle}, accumulate, urgency);
+  projection_.backward(submitter, n, kept["attention"], d_middle, gradients["attention"],
+                       accumulate, urgency);
+  attention_.backward(submitter, nn::attention_shape(config_, lane.sequences), kept["qkv"],
+                      kept["attention"], kept["logsumexp"], gradients["attention"], dqkv, urgency);
+  rotary_.backward(submitter, lane.sequences, dqkv, urgency);
+  if (head_norm_)
+    head_norm_->backward(submitter, n, dqkv, {kept["heads"], kept["heads_stats"]}, accumulate,
+                         urgency);
+  qkv_.backward(submitter, n, kept["norm1"], dqkv, gradients["norm1"], accumulate, urgency);
+  norm1_.backward(submitter, norm, input, kept["norm1_stats"],
+                  {gradients["norm1"], &d_middle, gradients[kInputGradient]}, accumulate, urgency);
+}
+
+}  // namespace dos::models::llama

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/elementwise.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "codelets/update/update_codelet.hpp"
+
+namespace dos::optim {
+
+ElementwiseOptimizer::ElementwiseOptimizer(rt::Session& session,
+                                           const tensor::ParameterSet& parameters,
+                                           const OptimizerOptions& options)
+    : parameters_(parameters),
+      options_(options),
+      rule_(find_rule(options.rule)),
+      norms_(session, parameters, options.clip) {
+  options_.validate();
+  const tensor::Buffers buffers =
+      tensor::BufferPlan(parameters.layout(), {}, parameters.ownership()).states;
+  for (const char* name : rule_.info->states)
+    states_.emplace_back(session, parameters.layout(), buffers, name, MemoryCategory::kStates,
+                         DType::kF32);
+  const auto& subgroups = parameters.layout().subgroups;
+  for (const shape::Subgroup& subgroup : subgroups) depths_ = std::max(depths_, subgroup.depth);
+  order_.resize(subgroups.size());
+  std::iota(order_.begin(), order_.end(), Index{0});
+  std::ranges::stable_sort(order_, {},
+                           [&](Index i) { return subgroups[static_cast<std::size_t>(i)].depth; });
+}
+
+codelets::StepBytes ElementwiseOptimizer::step_of(Index step, double learning_rate,
+                                                  bool decay) const {
+  return rule_.info->step({.beta1 = options_.beta1,
+                           .beta2 = options_.beta2,
+                           .momentum = options_.momentum,
+                           .eps = options_.eps,
+                           .weight_decay = decay ? options_.weight_decay : 0},
+                          static_cast<float>(learning_rate), step);
+}
+
+void ElementwiseOptimizer::submit_step(rt::Submitter& submitter, Index step, double learning_rate,
+                                       const rt::Handle& norm) const {
+  norms_.submit(submitter, norm, listener_);
+  submitter.set_phase(rt::Phase::kUpdate);
+  const codelets::StepBytes decayed = step_of(step, learning_rate, true);
+  const codelets::StepBytes plain = step_of(step, learning_rate, false);
+  const auto& subgroups = parameters_.layout().subgroups;
+  for (const Index i : order_) {
+    if (parameters_.ownership().owns(i))
+      submit_update(submitter, i, subgroups[static_cast<std::size_t>(i)].decay ? decayed : plain);
+    if (listener_ != nullptr) listener_->updated(i);
+  }
+}
+
+void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index,
+                                         const codelets::StepBytes& step) const {
+  const shape::Subgroup& subgroup = parameters_.layout().subgroups[static_cast<std::size_t>(index)];
+  std::vector<const rt::Handle*> states;
+  for (const tensor::SubgroupHandles& handles : states_) states.push_back(&handles[index]);
+  codelets::submit_update(
+      submitter, rule_.number, step,
+      {.parameters = parameters_.values()[index],
+       .states = states,
+       .working = parameters_.has_working() ? &parameters_.working()[index] : nullptr,
+       .gradient = parameters_.sums()[index],
+       .clip = norms_.factor_of(index)},
+      {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});
+}
+
+}  // namespace dos::optim

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "optim/gradient_norms.hpp"
+#include "optim/optimizer.hpp"
+#include "optim/rules.hpp"
+
+namespace dos::optim {
+
+/// An element-wise update rule over subgroups, one task each: with clipping it waits for the global
+/// norm; without, for its own subgroup's gradient only.
+class ElementwiseOptimizer final : public Optimizer {
+ public:
+  /// As make_optimizer().
+  ElementwiseOptimizer(rt::Session& session, const tensor::ParameterSet& parameters,
+                       const OptimizerOptions& options);
+
+  void set_listener(tensor::ParameterListener* listener) override { listener_ = listener; }
+  void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
+                   const rt::Handle& norm) const override;
+  [[nodiscard]] const char* rule() const override { return rule_.info->name; }
+  [[nodiscard]] std::span<const char* const> state_names() const override {
+    return rule_.info->states;
+  }
+  [[nodiscard]] const tensor::SubgroupHandles& state(Index index) const override {
+    return states_[static_cast<std::size_t>(index)];
+  }
+
+ private:
+  void submit_update(rt::Submitter& submitter, Index subgroup,
+                     const codelets::StepBytes& step) const;
+  [[nodiscard]] codelets::StepBytes step_of(Index step, double learning_rate, bool decay) const;
+
+  const tensor::ParameterSet& parameters_;
+  OptimizerOptions options_;
+  Rule rule_;
+  GradientNorms norms_;
+  std::vector<tensor::SubgroupHandles> states_;
+  std::vector<Index> order_;  ///< subgroups by depth
+  Index depths_ = 0;
+  tensor::ParameterListener* listener_ = nullptr;
+};
+
+}  // namespace dos::optim

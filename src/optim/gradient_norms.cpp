@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/gradient_norms.hpp"
+
+#include <span>
+
+#include "codelets/reduce/reduce_codelet.hpp"
+
+namespace dos::optim {
+namespace {
+
+/// Norms come before any update; updates before nothing but each other.
+constexpr int kNormPriority = 1 << 19;
+
+std::unique_ptr<rt::Handle> make_scalar(rt::Session& session, const std::string& name, DType type) {
+  return std::make_unique<rt::Handle>(
+      session,
+      rt::HandleSpec{.name = name, .type = type, .count = 1, .category = MemoryCategory::kStates});
+}
+
+std::unique_ptr<rt::Handle> make_factor(rt::Session& session, const std::string& name) {
+  auto factor = make_scalar(session, name, DType::kF32);
+  rt::HostAccess(*factor, rt::Mode::kWrite).as<float>()[0] = 1.0F;
+  return factor;
+}
+
+}  // namespace
+
+GradientNorms::GradientNorms(rt::Session& session, const tensor::ParameterSet& parameters,
+                             float clip)
+    : parameters_(parameters), clip_(clip), global_factor_(make_factor(session, "clip_factor")) {
+  for (const shape::Subgroup& subgroup : parameters.layout().subgroups) {
+    sums_.push_back(make_scalar(session, "sum_of_squares." + subgroup.name, DType::kF64));
+    if (clip_ > 0) continue;
+    factors_.push_back(make_factor(session, "factor." + subgroup.name));
+    norms_.push_back(make_scalar(session, "norm." + subgroup.name, DType::kF64));
+  }
+}
+
+Index GradientNorms::bytes(Index subgroups, float clip) {
+  const Index scalar = size_of(DType::kF32);
+  const Index wide = size_of(DType::kF64);
+  return wide * subgroups + scalar + (clip > 0 ? 0 : subgroups * (scalar + wide));
+}
+
+const rt::Handle& GradientNorms::factor_of(Index subgroup) const {
+  return factors_.empty() ? *global_factor_ : *factors_[static_cast<std::size_t>(subgroup)];
+}
+
+void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
+                           tensor::ParameterListener* listener) const {
+  submitter.set_phase(rt::Phase::kReduce);
+  const auto& subgroups = parameters_.layout().subgroups;
+  std::vector<const rt::Handle*> sums;
+  for (const auto& sum : sums_) sums.push_back(sum.get());
+  const auto options = [&](std::size_t i) {
+    return rt::TaskOptions{.priority = kNormPriority, .label = subgroups[i].name.c_str()};
+  };
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    const auto index = static_cast<Index>(i);
+    if (!parameters_.ownership().owns(index)) continue;
+    codelets::submit<codelets::SumOfSquares>(
+        submitter, {.x = parameters_.sums()[index], .sum = *sums[i]}, options(i));
+    if (!factors_.empty())
+      codelets::submit<codelets::CombineNorm>(
+          submitter, {.factor = *factors_[i], .norm = *norms_[i], .sums = std::span(&sums[i], 1)},
+          {.max_norm = 0}, options(i));
+  }
+  if (listener != nullptr) listener->share_sums(sums);
+  codelets::submit<codelets::CombineNorm>(
+      submitter, {.factor = *global_factor_, .norm = norm, .sums = sums}, {.max_norm = clip_},
+      {.priority = kNormPriority, .label = "global norm"});
+}
+
+}  // namespace dos::optim

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "rt/submitter.hpp"
+#include "tensor/parameter_listener.hpp"
+#include "tensor/parameter_set.hpp"
+
+namespace dos::optim {
+
+/// The norms of a step's gradients, and the factors that clip them. With clipping every subgroup
+/// has the factor of the global norm; without, one that waits for its own gradient only, 1 where
+/// that is finite. A factor is NaN after a gradient that is not finite, in all later steps, too.
+class GradientNorms {
+ public:
+  /// `parameters` must outlive the object. `clip`: largest global norm; 0: no clipping.
+  GradientNorms(rt::Session& session, const tensor::ParameterSet& parameters, float clip);
+
+  /// Submits the norms of a step; `norm` (FP64 [1]) receives the global one. `listener` may be
+  /// null.
+  void submit(rt::Submitter& submitter, const rt::Handle& norm,
+              tensor::ParameterListener* listener) const;
+
+  /// FP32 [1]: what the subgroup's gradient is multiplied with.
+  [[nodiscard]] const rt::Handle& factor_of(Index subgroup) const;
+  /// FP64 [1]: the sum of squares of the subgroup's gradient.
+  [[nodiscard]] const rt::Handle& sum_of(Index subgroup) const {
+    return *sums_[static_cast<std::size_t>(subgroup)];
+  }
+
+  /// Bytes that the constructor will register.
+  static Index bytes(Index subgroups, float clip);
+
+ private:
+  const tensor::ParameterSet& parameters_;
+  float clip_;
+  std::unique_ptr<rt::Handle> global_factor_;         ///< FP32 [1]
+  std::vector<std::unique_ptr<rt::Handle>> sums_;     ///< FP64 [1] a subgroup
+  std::vector<std::unique_ptr<rt::Handle>> factors_;  ///< FP32 [1] a subgroup, without clipping
+  std::vector<std::unique_ptr<rt::Handle>> norms_;    ///< FP64 [1] a subgroup, without clipping
+};
+
+}  // namespace dos::optim

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/plan_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "planner/timeline.hpp"
+
+namespace dos::planner {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+std::string memory_text(const char* title, const MemoryUse& use) {
+  std::string text = fmt::format("{}\n", title);
+  for (const MemoryItem& item : use.items)
+    text +=
+        fmt::format("  {:<34}{:>9.2f} GB\n", name_of(item.category), item.bytes.value() / kGiga);
+  return text + fmt::format("  {:<34}{:>9.2f} GB of {:.2f} GB{}\n", "total",
+                            use.total().value() / kGiga, use.available.value() / kGiga,
+                            use.fits() ? "" : ": DOES NOT FIT");
+}
+
+nlohmann::json memory_json(const MemoryUse& use) {
+  nlohmann::json items = nlohmann::json::object();
+  for (const MemoryItem& item : use.items) items[name_of(item.category)] = item.bytes.value();
+  return {{"items", items}, {"total", use.total().value()}, {"available", use.available.value()}};
+}
+
+Index widest(const sched::Plan& plan) {
+  return plan.window.empty() ? 0 : *std::max_element(plan.window.begin(), plan.window.end());
+}
+
+std::string bound_text(const sched::Plan& plan) {
+  std::string text = fmt::format("bound {:.1f} ms by {}: the update reaches {:.1f} % of it\n",
+                                 plan.bound.time.value() * 1e3, plan.bound.binding,
+                                 100 * (plan.bound.time / plan.time));
+  for (const sched::ResourceUse& use : plan.bound.resources)
+    text += fmt::format("  {:<34}{:>8.1f} % used at the bound\n", use.name, 100 * use.utilisation);
+  return text;
+}
+
+std::string wire_text(const Request& request, const Forecast& forecast) {
+  return fmt::format(
+      "each rank sends in a step (ZeRO-{}): {:.2f} GB of gradients, {:.2f} GB of weights; forward "
+      "and backward wait {:.1f} ms for it ({})\n",
+      request.settings.zero, forecast.sent.gradients.value() / kGiga,
+      forecast.sent.weights.value() / kGiga, forecast.phases.exposed.value() * 1e3,
+      wire_of(request.machine, forecast.layout, request.settings).slowest());
+}
+
+}  // namespace
+
+std::string report_text(const Request& request, const Forecast& forecast,
+                        const sched::Replay& replay) {
+  const sched::Plan& plan = forecast.plan;
+  const sched::Problem& problem = forecast.problem;
+  std::string text = fmt::format(
+      "{} ({:.4g} M parameters) on {} ({}), {} rank{}, micro-batch {}\n{}\n\n", request.model.name,
+      static_cast<double>(request.model.params()) / 1e6, request.machine.name,
+      request.machine.description, request.ranks, request.ranks == 1 ? "" : "s",
+      request.micro_batch, forecast.fits() ? "fits" : "DOES NOT FIT");
+  if (problem.gpus() > 0) text += memory_text("memory of a GPU", forecast.gpu);
+  text += memory_text("memory of a node's host", forecast.host);
+  text += fmt::format("\nplan of a rank, {} subgroups of at most {} parameters\n  {}\n  {}\n",
+                      problem.subgroups.size(), problem.largest(), describe(plan, problem),
+                      plan.reason);
+  text += bound_text(plan);
+  text += fmt::format(
+      "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}; limit: {}\n"
+      "first layers ready for the next forward after {:.1f} ms of the update\n",
+      forecast.step.value() * 1e3, forecast.phases.forward.value() * 1e3,
+      forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3, forecast.limit,
+      replay.first_ready.value() * 1e3);
+  if (request.ranks > 1) text += wire_text(request, forecast);
+  return text + "\n" + timeline_text(problem, replay);
+}
+
+std::string report_json(const Request& request, const Forecast& forecast) {
+  const sched::Plan& plan = forecast.plan;
+  const sched::Problem& problem = forecast.problem;
+  const nlohmann::json json{
+      {"machine", request.machine.name},
+      {"model", request.model.name},
+      {"params", request.model.params()},
+      {"ranks", request.ranks},
+      {"micro_batch", request.micro_batch},
+      {"policy", plan.policy},
+      {"reason", plan.reason},
+      {"fits", forecast.fits()},
+      {"update_s", plan.time.value()},
+      {"forward_s", forecast.phases.forward.value()},
+      {"backward_s", forecast.phases.backward.value()},
+      {"step_s", forecast.step.value()},
+      {"exposed_s", forecast.phases.exposed.value()},
+      {"zero", request.settings.zero},
+      {"sent",
+       {{"gradients", forecast.sent.gradients.value()},
+        {"weights", forecast.sent.weights.value()}}},
+      {"limit", forecast.limit},
+      {"bound_s", plan.bound.time.value()},
+      {"binding", plan.bound.binding},
+      {"share", plan.gpu_share(problem)},
+      {"resident_share", plan.share(problem, &sched::is_resident)},
+      {"window", widest(plan)},
+      {"windows", plan.window},
+      {"subgroups", problem.subgroups.size()},
+      {"memory", {{"gpu", memory_json(forecast.gpu)}, {"host", memory_json(forecast.host)}}}};
+  return json.dump(2);
+}
+
+}  // namespace dos::planner

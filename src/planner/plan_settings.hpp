@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.hpp"
+#include "perfmodels/machine.hpp"
+#include "sched/policy.hpp"
+
+namespace dos::planner {
+
+/// How ranks exchange gradients and weights.
+enum class ExchangeWay : std::uint8_t {
+  kDirect,  ///< as this project's runtime: between each rank and each owner, through host memory
+  kCollective,  ///< between GPUs, once into each node: what CUDA-aware collectives could reach
+};
+
+/// What `plan --set key=value` changes.
+struct PlanSettings {
+  Index subgroup_params = 0;  ///< 0: 100 M as published, else enough pieces for the CPU's workers
+  Index zero = 3;             ///< shared: 1 states, 2 gradients too, 3 working parameters too
+  ExchangeWay exchange = ExchangeWay::kDirect;
+  Index rule_states = perfmodels::kAdamwStates;  ///< FP32, of the update rule
+  bool recompute = true;                         ///< keep only the blocks' inputs
+  bool fp32 = false;               ///< working parameters and gradients in FP32 instead of BF16
+  bool flush_in_update = false;    ///< gradients of CPU subgroups leave the GPU in the update
+  bool flush_is_blocking = false;  ///< published code of 2024: the cast on one CPU thread
+  sched::PolicyOptions policy;
+};
+
+}  // namespace dos::planner

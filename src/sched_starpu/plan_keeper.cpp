@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_starpu/plan_keeper.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sched/interleave.hpp"
+#include "sched/policy_registry.hpp"
+
+namespace dos::sched_starpu {
+
+PlanKeeper::PlanKeeper(std::string policy, sched::PolicyOptions options, const Tuning& tuning)
+    : policy_(std::move(policy)), options_(std::move(options)), tuning_(tuning) {
+  options_.validate();
+}
+
+void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& homes) {
+  if (!rates.are_known()) {
+    obstacle_ = "no update has run on every device yet, or its codelet cannot run on all of them";
+    return;
+  }
+  // Until somebody has planned, that was the only obstacle.
+  if (!problem_) obstacle_.clear();
+  replans_ = !problem_ || problem_->subgroups.size() != homes.size() ||
+             rates.have_changed_since(problem_->rates);
+  bool is_settled = true;
+  for (std::size_t i = 0; i < homes.size(); ++i)
+    is_settled &= homes[i] == goal(static_cast<Index>(i)).stays_on();
+  due_ = replans_ || (plan_ && !is_settled);
+  if (due_ || !is_settled) return;
+  step_plan_ = plan_;
+  step_ends_ = ends_;
+}
+
+PlanOrder PlanKeeper::order(sched::Problem problem, std::vector<Index> subgroups) {
+  due_ = false;
+  is_out_ = true;
+  const bool has_same = problem_ && problem_->subgroups.size() == subgroups.size();
+  return {.policy = policy_,
+          .options = options_,
+          .problem = std::move(problem),
+          .subgroups = std::move(subgroups),
+          .current = has_same ? plan_ : std::nullopt,
+          .replans = replans_,
+          .tuning = tuning_};
+}
+
+void PlanKeeper::adopt(PlanOutcome outcome) {
+  is_out_ = false;
+  positions_.resize(outcome.order.subgroups.size());
+  for (std::size_t i = 0; i < positions_.size(); ++i)
+    positions_[static_cast<std::size_t>(outcome.order.subgroups[i])] = static_cast<Index>(i);
+  problem_ = std::move(outcome.order.problem);
+  plan_ = std::move(outcome.plan);
+  ends_ = std::move(outcome.ends);
+  step_plan_ = std::move(outcome.step);
+  step_ends_ = std::move(outcome.step_ends);
+  obstacle_ = std::move(outcome.obstacle);
+  limits_.clear();
+  for (Index gpu = 0; plan_ && gpu < problem_->gpus(); ++gpu)
+    limits_.push_back(
+        {.slots = count_slots(gpu), .arrivals = sched::arrivals_at_once(*problem_, gpu)});
+}
+
+Index PlanKeeper::count_slots(Index gpu) const {
+  units::Bytes room = problem_->memory[static_cast<std::size_t>(gpu)].update;
+  units::Bytes largest{0};
+  for (Index i = 0; i < std::ssize(plan_->assignments); ++i) {
+    const Place place = place_of(plan_->assignments[static_cast<std::size_t>(i)]);
+    if (place.device.gpu != gpu) continue;
+    if (place.is_resident)
+      room -= problem_->held_bytes(i);
+    else
+      largest = std::max(largest, problem_->streamed_bytes(i, gpu));
+  }
+  if (largest.value() <= 0) return 1;
+  return std::max<Index>(1, static_cast<Index>(std::floor(room / largest)));
+}
+
+Place PlanKeeper::place_in(const std::optional<sched::Plan>& plan, Index subgroup) const {
+  if (!plan || subgroup >= std::ssize(positions_)) return {};
+  const Index position = positions_[static_cast<std::size_t>(subgroup)];
+  return place_of(plan->assignments[static_cast<std::size_t>(position)]);
+}
+
+GpuWindow::Limits PlanKeeper::limits(Index gpu) const {
+  const auto place = static_cast<std::size_t>(gpu);
+  GpuWindow::Limits limits = limits_.empty() ? GpuWindow::Limits{} : limits_[place];
+  if (step_plan_) limits.window = std::max<Index>(1, step_plan_->window[place]);
+  limits.residents = tuning_.residents_at_once;
+  return limits;
+}
+
+Index PlanKeeper::gradients_ahead(Index workers) const {
+  return problem_ ? sched::gradients_ahead(*problem_, workers) : tuning_.rounds_ahead * workers;
+}
+
+std::string PlanKeeper::in_words() const {
+  if (!plan_) return "";
+  const auto mega = [](units::ParamsPerSecond rate) {
+    return rate / units::gparams_per_second(1e-3);
+  };
+  const perfmodels::Rates& rates = problem_->rates;
+  std::string text = sched::describe(*plan_, *problem_) +
+                     fmt::format("; rates: {:.4g} Mparam/s a CPU worker", mega(rates.cpu_worker));
+  for (std::size_t gpu = 0; sched::find_policy(policy_).uses_gpus && gpu < rates.gpus.size(); ++gpu)
+    text += fmt::format(", {:.4g} device {}", mega(rates.gpus[gpu].update), gpu);
+  if (rates.task_latency.value() > 0)
+    text += fmt::format(", {:.3g} us each", rates.task_latency / units::microseconds(1));
+  return text;
+}
+
+}  // namespace dos::sched_starpu

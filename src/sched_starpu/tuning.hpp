@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/quantity.hpp"
+#include "base/types.hpp"
+
+namespace dos::sched_starpu {
+
+/// Every constant of the scheduler that could be another: unit, meaning and why; then what a larger
+/// (+) and a smaller (-) value does. Only tests change them. A share is of 1.
+struct Tuning {
+  // What is learnt.
+
+  /// Updates of the first step that show a GPU's rate where no model suggests one: the first may
+  /// load a kernel. + a slower first step; - the rate of a loading kernel.
+  Index probes = 2;
+  /// Updates whose median is the rate: odd, and a change counts after half of them. + noise is
+  /// hidden longer, and so is a change; - one late answer of the driver is believed.
+  static constexpr Index recent_updates = 15;
+  /// Share of the largest size from which an update shows the rate; a smaller one shows what each
+  /// costs whatever its size. A power of 2. + only the largest count; - overhead enters the rate.
+  double large_update = 0.5;
+  /// Of the CPU's: the rate of a GPU that nobody measured and no update goes to. + bounds count on
+  /// that GPU; - divisions lose digits.
+  double unknown_gpu = 1e-6;
+  /// The step at whose beginning free GPU memory is read: behind one forward and backward, which
+  /// allocate what they need. + longer without residents; - activations are taken for free memory.
+  Index memory_step = 2;
+  /// Memory of a node without a limit: more than any has. + sums lose bytes; - a limit after all.
+  units::Bytes unlimited{1e15};
+
+  // When a plan is made and changed.
+
+  /// Relative change of a rate that orders a plan: above the noise of medians. + a change of speed
+  /// is used late; - milliseconds of planning in most steps.
+  double rate_change = 0.05;
+  /// Relative gain for which a new plan is taken: above the error of the replay. + a better plan is
+  /// passed over; - residents wander with the noise.
+  double gain = 0.03;
+  /// Steps in which a new plan must gain what moving its residents costs: few of a training run. +
+  /// moves that end with the run; - a plan that fits old rates stays.
+  double steps_to_gain = 200;
+  /// Share of a step's updates that have run when the last arrives, from which on updates count as
+  /// beside backward. + plans hold longer; - updates of one burst are dealt one by one.
+  double kept_pace = 0.5;
+
+  // What is at work at once.
+
+  /// Updates a CPU worker whose gradients are fetched before there is a plan: one runs, one is
+  /// next, one comes. + gradients hold up states on the link; - workers wait for gradients.
+  Index rounds_ahead = 3;
+  /// Residents of a GPU at once: enough kernels to hide the copy of a gradient. + more that nobody
+  /// may take when the GPU becomes late; - gradients show between kernels.
+  Index residents_at_once = 16;
+  /// Error of the sums of times on a link, relatively. + states count as back too early; - a sum
+  /// that is off by a bit counts one too many.
+  static constexpr double rounding = 1e-9;
+
+  // When the plan goes wrong.
+
+  /// Times as long as planned from which on a GPU is late: the first update of a step takes three,
+  /// as its states come and go alone. + help comes late; - every first update calls for help.
+  double late = 4;
+  /// Streamed updates that a late GPU holds at once. + more that nobody may take; it needs one.
+  Index late_window = 1;
+  /// Turns that a streamed update takes on a GPU that helps: states in, kernel, states out. + GPUs
+  /// help less; - what a GPU takes ends later than where it was.
+  double turns_of_help = 3;
+  /// Trips of a resident that another device updates: away now, back in the next step. + residents
+  /// stay with a GPU that is late; - they leave it for little.
+  double trips_of_a_resident = 2;
+
+  // What is told.
+
+  /// Steps whose reports are kept. + memory; - callers that ask late get nothing.
+  Index reported_steps = 5;
+};
+
+}  // namespace dos::sched_starpu

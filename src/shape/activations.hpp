@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "shape/family_shape.hpp"
+
+namespace dos::shape {
+
+/// Elements from the start of one row of logits to the start of the next: the vocabulary, filled up
+/// to a multiple of 64. The fast kernels of GPUs take rows that start on 16 bytes, which those of
+/// an odd vocabulary do not; with 64 elements every row starts on 128 bytes, a line of their
+/// caches, in BF16 too. No operation reads or writes what fills a row up.
+constexpr Index logits_stride(Index vocabulary) {
+  constexpr Index kMultiple = 64;
+  return ceil_div(vocabulary, kMultiple) * kMultiple;
+}
+
+/// Sets of a block's kept activations that exist: with recomputation those of the block at work and
+/// of the one before it; one where nothing is trained.
+Index activation_sets(const ModelConfig& config, bool training, bool recompute);
+/// Sets of gradients: weight gradients of one block may run beside backward of the next.
+Index gradient_sets(const ModelConfig& config, bool training);
+
+/// Numbers that a token keeps, logits apart.
+struct ActivationCount {
+  Index values = 0;  ///< of the activations' type
+  Index wide = 0;    ///< FP32
+
+  /// `size`: bytes of the activations' type.
+  [[nodiscard]] Index bytes(Index size) const {
+    return size * values + size_of(DType::kF32) * wide;
+  }
+};
+
+/// The stream before and after every block, sets of what blocks keep, the last norm; in training
+/// the gradients of the last norm and of the stream before it, and sets of blocks' gradients.
+ActivationCount count_activations(const Family& family, const ModelConfig& config, bool training,
+                                  bool recompute);
+
+}  // namespace dos::shape

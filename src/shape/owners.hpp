@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/types.hpp"
+
+namespace dos::shape {
+
+/// The owner rank of every subgroup: the largest subgroups first, each to the rank that would be
+/// done with it first, of those to the lowest. `weights` has one positive number a rank: how fast
+/// it updates beside the others. So parameters / weight differ by at most the largest subgroup /
+/// weight. A pure function: every rank computes it for itself. More ranks than subgroups leave
+/// ranks without any.
+std::vector<Index> assign_owners(std::span<const Index> counts, std::span<const double> weights);
+
+/// "1,1,0.5" as one weight a rank; "" is 1 for each. Throws Error naming `key` for another number
+/// of weights, or one that is not positive.
+std::vector<double> parse_weights(const std::string& key, const std::string& text, Index ranks);
+
+}  // namespace dos::shape

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run.hpp"
+
+#include "shape/cutter.hpp"
+#include "shape/family_shape.hpp"
+
+namespace dos::train {
+
+Run Run::with(const config::TrainConfig& other) const {
+  Run run = *this;
+  run.config = other;
+  return run;
+}
+
+Run Run::with(const ranks::RankShare& other) const {
+  Run run = *this;
+  run.share = other;
+  return run;
+}
+
+Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model) {
+  return {
+      .config = config,
+      .model = model,
+      .layout = shape::cut_into_subgroups(shape::find_family(model.architecture).parameters(model),
+                                          config.sched.subgroup_params, config.decay_groups())};
+}
+
+}  // namespace dos::train

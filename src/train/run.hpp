@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "config/train_config.hpp"
+#include "ranks/share.hpp"
+#include "shape/layout.hpp"
+#include "shape/model_config.hpp"
+
+namespace dos::train {
+
+/// What is decided of a run: what is trained, how, cut into which subgroups, and which part of it
+/// this rank has. What is decided later makes another run.
+struct Run {
+  config::TrainConfig config;
+  shape::ModelConfig model;
+  shape::Layout layout;
+  ranks::RankShare share{};
+
+  /// Pre: the same model, cut the same way.
+  [[nodiscard]] Run with(const config::TrainConfig& other) const;
+  [[nodiscard]] Run with(const ranks::RankShare& other) const;
+};
+
+/// The run of a configuration on one rank. Throws Error as shape::cut_into_subgroups().
+Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model);
+
+}  // namespace dos::train

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Data of every kind through the programs: the commands of docs/data.md, several sources, resuming."""
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import unittest
+from pathlib import Path
+
+from harness import APPS, AppTest, environment, program
+
+ROOT = Path(os.environ["DOS_SOURCE_DIR"])
+TOKENIZERS = ROOT / "tests/reference/tokenizers"
+
+
+class Page(AppTest):
+    def test_the_commands_of_the_page(self):
+        page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+        commands = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
+        self.assertEqual(commands.count("build/release/apps/"), 5)
+        (self.folder / "qwen").mkdir()
+        shutil.copy(TOKENIZERS / "qwen.json", self.folder / "qwen/tokenizer.json")
+        text = (TOKENIZERS / "text.txt").read_text(encoding="utf-8")
+        (self.folder / "books.txt").write_text(text, encoding="utf-8")
+        lines = (json.dumps({"content": line}) for line in text.splitlines() if line)
+        (self.folder / "code.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        (self.folder / "nano").mkdir()
+        for split in ("train", "val"):
+            tokens = [i * 7 % 1000 for i in range(2000)]
+            (self.folder / f"nano/{split}.bin").write_bytes(struct.pack("<2000H", *tokens))
+        script = "set -e\n" + commands.replace("build/release/apps", str(APPS))
+        result = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True,
+                                timeout=200, env=environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("\nOnce", result.stdout)
+        self.assertRegex(result.stderr, r"generate: [1-5] tokens in [0-9.]+ s, [0-9.]+ tokens/s")
+        kept = json.loads((self.folder / "runs/mixed/tokenizer.json").read_text())
+        self.assertEqual(kept["tokenizer"], "tokenizer.json")
+        text = program("generate", "runs/mixed", "--prompt", "naïve 你好", "--tokens", 5, cwd=self.folder)
+        self.assertTrue(text.stdout.startswith("naïve 你好"), text.stderr)
+
+
+class Sources(AppTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        (cls.shared / "other.txt").write_text("0123456789 " * 400)
+        made = program("prepare_data", "--tokenizer", "bytes", "--output", "other", "other.txt",
+                       cwd=cls.shared)
+        assert made.returncode == 0, made.stderr
+
+    def sources(self, weight="0.25", **more):
+        return {"data.path": "",
+                "data.sources": f"{self.shared / 'data'}:1,{self.shared / 'other'}:{weight}"} | more
+
+    def test_a_run_resumes_to_the_same_bits(self):
+        self.trained(keys=self.sources())
+        whole = self.losses()
+        self.trained(keys=self.sources() | {"train.stop_after": 7}, out=self.folder / "cut")
+        self.resumed(out=self.folder / "cut")
+        self.assertEqual(self.losses(self.folder / "cut"), whole)
+        self.trained(out=self.folder / "alone")
+        self.assertNotEqual(self.losses(self.folder / "alone"), whole)
+
+    def test_other_sources_are_not_resumed_by_chance(self):
+        self.trained(keys=self.sources() | {"train.stop_after": 7})
+        for changes, parts in (
+                ({"data.sources": self.sources("0.5")["data.sources"]}, ("the weight 0.25, now 0.5",)),
+                ({"data.sources": "", "data.path": self.shared / "data"}, ("had 2 sources, now 1",)),
+                ({"data.sources": f"{self.shared / 'other'}:1,{self.shared / 'data'}:0.25"},
+                 ("other_train.bin had",))):
+            arguments = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+            self.expect_error(self.resume(*arguments), "the data changed", "--new-data", *parts)
+            shutil.copytree(self.out, self.folder / "copy", symlinks=True)
+            self.resumed("--new-data", *arguments, out=self.folder / "copy")
+            shutil.rmtree(self.folder / "copy")
+
+    def test_bad_sources(self):
+        for keys, parts in (
+                (self.sources("-1"), ("'-1' of", "is no weight")),
+                (self.sources("1e-9"), ("is less than one sample",)),
+                (self.sources() | {"data.path": "x"}, ("data.path = x and data.sources",)),
+                ({"data.path": "", "data.sources": "nowhere:1"}, ("nowhere_train.bin: missing",))):
+            self.expect_error(self.train(keys=keys), *parts)
+
+    def test_tokens_outside_the_vocabulary(self):
+        folder = self.folder / "nano"
+        folder.mkdir()
+        for split, token in (("train", 256), ("val", 257)):
+            (folder / f"{split}.bin").write_bytes(struct.pack("<1000H", *[1] * 999, token))
+        keys = {"data.path": folder, "model.vocab": 257}
+        self.expect_error(self.train(keys=keys), "nano/val.bin: token 257 at position 999",
+                          "model.vocab=257")
+        keys["model.vocab"] = 258
+        self.trained(keys=keys | {"train.stop_after": 1})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of models in and out: train_gpt --init-from, export, plan --model hf:DIR."""
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import unittest
+from pathlib import Path
+
+from harness import APPS, TINY, AppTest, environment, program, settings, snapshot
+from model_folder import LLAMAS, GPT2, encode, gpt2_tensors, llama_tensors, read_folder, read_safetensors, write_folder, write_safetensors
+
+# What TINY says of the model the folder says here. Subgroups of a few rows cut every matrix.
+KEYS = {k: v for k, v in TINY.items() if not k.startswith("model.")} | {
+    "train.steps": 1, "train.validate_every": 0, "sched.subgroup_params": 1000}
+# A learning rate that is 0 in single precision.
+STILL = KEYS | {"optim.lr": 1e-60}
+
+
+class HuggingFace(AppTest):
+    def setUp(self):
+        super().setUp()
+        self.source = self.folder / "hf"
+        self.target = self.folder / "exported"
+
+    def start_from(self, *arguments, keys=None, out=None):
+        chosen = {"data.path": self.shared / "data"} | (STILL if keys is None else keys)
+        return program("train_gpt", *settings(chosen), "--out", out or self.out, "--init-from", self.source,
+                       *arguments, cwd=self.folder)
+
+    def started(self, *arguments, **options):
+        result = self.start_from(*arguments, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def export(self, *arguments, source=None, target=None):
+        return program("export", source or self.out, target or self.target, *arguments, cwd=self.folder)
+
+    def exported(self, *arguments, **options):
+        result = self.export(*arguments, **options)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def test_there_and_back_keeps_every_bit(self):
+        for dtype, option in (("F32", "fp32"), ("BF16", "bf16")):
+            for precision in ("fp32", "bf16"):
+                with self.subTest(dtype=dtype, precision=precision):
+                    name = f"{option}-{precision}"
+                    self.source = write_folder(self.folder / f"hf-{name}", GPT2, gpt2_tensors(dtype))
+                    self.started(out=self.folder / name, keys=STILL | {"train.precision": precision})
+                    self.exported("--dtype", option, source=self.folder / name, target=self.folder / f"to-{name}")
+                    self.assertEqual(read_folder(self.folder / f"to-{name}"), read_folder(self.source))
+
+    def test_the_llama_family_there_and_back(self):
+        keys = STILL | {"model.context": 16}
+        for kind, config in LLAMAS.items():
+            for dtype, precision in (("F32", "fp32"), ("BF16", "bf16")):
+                with self.subTest(kind=kind, dtype=dtype):
+                    name = f"{kind}-{precision}"
+                    self.source = write_folder(self.folder / f"hf-{name}", config, llama_tensors(config, dtype))
+                    self.started(out=self.folder / name, keys=keys | {"train.precision": precision})
+                    to = self.folder / f"to-{name}"
+                    self.exported(source=self.folder / name, target=to)
+                    self.assertEqual(read_folder(to), read_folder(self.source))
+                    written = json.loads((to / "config.json").read_text())
+                    # What was read, with the context of the run.
+                    self.assertEqual({k: written[k] for k in config}, config | {"max_position_embeddings": 16})
+
+    def test_the_type_is_what_the_run_computed_with(self):
+        write_folder(self.source, GPT2, gpt2_tensors())
+        self.started(keys=STILL | {"train.precision": "bf16"})
+        self.assertIn("as bf16", self.exported())
+        self.assertEqual(read_folder(self.target), gpt2_tensors("BF16"))
+
+    def test_half_precision_shards_prefixes_and_masks(self):
+        tensors = {name.removeprefix("transformer."): tensor for name, tensor in gpt2_tensors("F16").items()}
+        tensors["h.0.attn.bias"] = ("BOOL", [1, 1, 2, 2], b"\1\0\1\1")
+        tensors["h.1.attn.masked_bias"] = ("F16", [], encode([-1e4], "F16"))
+        tensors["lm_head.weight"] = tensors["wte.weight"]
+        self.source.mkdir()
+        (self.source / "config.json").write_text(json.dumps(GPT2))
+        index = {}
+        for i, name in enumerate(tensors):
+            index[name] = f"model-0000{i % 3 + 1}-of-00003.safetensors"
+        for file in set(index.values()):
+            write_safetensors(self.source / file, {n: t for n, t in tensors.items() if index[n] == file})
+        (self.source / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+        self.started()
+        self.exported("--dtype", "fp32", "--shard-size", "20KB")
+        self.assertEqual(read_folder(self.target), gpt2_tensors("F32"))
+        files = sorted(path.name for path in self.target.iterdir())
+        self.assertIn("model.safetensors.index.json", files)
+        self.assertNotIn("model.safetensors", files)
+
+    def test_an_exported_model_says_what_the_run_said(self):
+        self.trained(keys={"train.steps": 60, "optim.lr": 0.01})
+        self.exported()
+        texts = [program("generate", self.out, "--temperature", 0, "--tokens", 40, cwd=self.folder).stdout]
+        self.source = self.target
+        self.started(out=self.folder / "again")
+        texts.append(program("generate", self.folder / "again", "--temperature", 0, "--tokens", 40,
+                             cwd=self.folder).stdout)
+        self.assertEqual(*texts)
+        self.assertGreater(len(texts[0]), 40)
+
+    def test_the_end_of_documents_is_told(self):
+        self.trained(keys={"train.stop_after": 1})
+        self.assertIn("no files that transformers reads", self.exported())
+        for name in ("config.json", "generation_config.json"):
+            self.assertEqual(json.loads((self.target / name).read_text())["eos_token_id"], 256)
+
+    def test_a_sentencepiece_model_goes_along(self):
+        made = program("prepare_data", "--tokenizer", "sentencepiece", "--vocab-size", 300, "--output", "pieces",
+                       self.shared / "corpus.txt", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.trained(keys={"train.stop_after": 1, "data.path": self.folder / "pieces"})
+        self.assertEqual(len(self.exported().splitlines()), 1)
+        self.assertEqual((self.target / "tokenizer.model").read_bytes(),
+                         (self.folder / "pieces.model").read_bytes())
+
+    def test_a_run_goes_on_without_the_folder(self):
+        write_folder(self.source, GPT2, gpt2_tensors())
+        keys = KEYS | {"train.steps": 4, "optim.lr": 1e-3}
+        self.started(out=self.folder / "whole", keys=keys)
+        self.started(keys=keys | {"train.stop_after": 2})
+        self.source.rename(self.folder / "gone")
+        self.resumed()
+        self.expect_same_state(self.folder / "whole", self.out)
+
+    def test_auto_starts_or_continues(self):
+        write_folder(self.source, GPT2, gpt2_tensors())
+        keys = KEYS | {"train.steps": 4, "optim.lr": 1e-3}
+        self.started(out=self.folder / "whole", keys=keys)
+        self.started("--resume", "auto", keys=keys | {"train.stop_after": 2})
+        self.started("--resume", "auto", keys=keys)
+        self.expect_same_state(self.folder / "whole", self.out)
+        self.expect_error(self.start_from("--resume"), "--init-from starts a run and --resume last continues one")
+
+    @unittest.skipUnless(os.environ["DOS_MPIEXEC"], "built without MPI")
+    def test_ranks_take_their_parts(self):
+        write_folder(self.source, GPT2, gpt2_tensors())
+        for zero in (1, 3):
+            out = self.folder / f"ranks{zero}"
+            keys = {"data.path": self.shared / "data"} | STILL | {
+                "train.workers": 1, "train.batch": 2, "train.lanes": 1, "dist.zero": zero}
+            command = [os.environ["DOS_MPIEXEC"], "-n", "2", str(APPS / "train_gpt"), *settings(keys), "--out",
+                       str(out), "--quiet", "--init-from", str(self.source)]
+            result = subprocess.run(command, cwd=self.folder, text=True, capture_output=True, timeout=100,
+                                    env=environment(), check=False)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.exported(source=out, target=self.folder / f"from-ranks{zero}")
+            self.assertEqual(read_folder(self.folder / f"from-ranks{zero}"), gpt2_tensors())
+
+    def test_what_is_wrong_is_named_and_nothing_is_written(self):
+        bad = gpt2_tensors()
+        name = "transformer.h.1.mlp.c_fc.weight"
+        dtype, shape, data = bad[name]
+        nan = bad | {name: (dtype, shape, data[:40] + struct.pack("<f", float("nan")) + data[44:])}
+        turned = bad | {name: (dtype, shape[::-1], data)}
+        missing = {k: v for k, v in bad.items() if k != name}
+        head = bad | {"lm_head.weight": bad["transformer.wte.weight"][:2] +
+                      (bytes(len(bad["transformer.wte.weight"][2])),)}
+        cases = (
+            (GPT2, nan, (name, "element 10 is nan")),
+            (GPT2, missing, ("missing: " + name,)),
+            (GPT2, turned, (f"of another shape: {name} [96, 24] instead of [24, 96]",)),
+            (GPT2, bad | {"x": ("F32", [1], bytes(4))}, ("unexpected: x",)),
+            (GPT2, head, ("tensor 'lm_head.weight': differs from 'transformer.wte.weight'",)),
+            (GPT2 | {"rope_scaling": {"type": "yarn"}}, bad, ("field 'rope_scaling'", "is not known")),
+            (GPT2 | {"model_type": "bert"}, bad, ("field 'model_type' is 'bert'",)),
+            (GPT2 | {"vocab_size": 100}, bad, ("the model knows 100 tokens", "has 257")),
+        )
+        for i, (config, tensors, parts) in enumerate(cases):
+            with self.subTest(parts[0]):
+                self.source = write_folder(self.folder / f"bad{i}", config, tensors)
+                self.expect_error(self.start_from(), *parts)
+                self.expect_nothing_written()
+        self.source = write_folder(self.source.with_name("good"), GPT2, bad)
+        for key in ("model.layers=3", "model.preset=gpt2-124m"):
+            self.expect_error(self.start_from("--set", key), key.split("=")[0], "leave it out")
+        self.source = self.folder / "none"
+        self.expect_error(self.start_from(), "none/config.json")
+        self.expect_nothing_written()
+
+    def test_export_replaces_nothing(self):
+        self.trained(keys={"train.stop_after": 1})
+        self.target.mkdir()
+        self.expect_error(self.export(), "exported: is there already", name="export")
+        self.expect_error(self.export(source=self.folder / "none", target=self.folder / "b"), "none: no such folder",
+                          name="export")
+        self.expect_error(self.export("--shard-size", "many", target=self.folder / "b"), "--shard-size many",
+                          name="export")
+        self.expect_error(self.export("--dtype", "int8", target=self.folder / "b"), "--dtype", name="export")
+        damaged = self.checkpoint() / "model.safetensors"
+        content = bytearray(damaged.read_bytes())
+        content[-1] ^= 1
+        damaged.write_bytes(content)
+        self.expect_error(self.export(target=self.folder / "b"), "model.safetensors", name="export")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["exported", "out"])
+
+    def test_export_of_a_checkpoint_and_of_a_folder(self):
+        self.trained()
+        self.exported("--checkpoint", "best")
+        self.exported(source=self.checkpoint("best"), target=self.folder / "b")
+        self.assertEqual(snapshot(self.target), snapshot(self.folder / "b"))
+        self.exported("--dtype", "bf16", source=self.target, target=self.folder / "c")
+        self.exported("--checkpoint", "best", "--dtype", "bf16", target=self.folder / "d")
+        self.assertEqual(read_safetensors(self.folder / "c/model.safetensors"),
+                         read_safetensors(self.folder / "d/model.safetensors"))
+
+    def test_the_commands_of_the_page(self):
+        page = (Path(os.environ["DOS_SOURCE_DIR"]) / "docs/huggingface.md").read_text()
+        commands = re.search(r"```sh\n(.*?)```", page, re.DOTALL)[1]
+        self.assertEqual(commands.count("build/release/apps/"), 4)
+        config = GPT2 | {"vocab_size": 300}
+        write_folder(self.folder / "model", config, gpt2_tensors(config=config))
+        made = program("prepare_data", "--tokenizer", "sentencepiece", "--vocab-size", 300, "--output", "pieces",
+                       self.shared / "corpus.txt", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        shutil.copy(self.folder / "pieces.model", self.folder / "model/tokenizer.model")
+        for name in ("text", "data", "runs"):
+            (self.folder / name).mkdir()
+        shutil.copy(self.shared / "corpus.txt", self.folder / "text/corpus.txt")
+        result = subprocess.run(["sh", "-e", "-c", commands.replace("build/release/apps", str(APPS))],
+                                cwd=self.folder, text=True, capture_output=True, timeout=120, env=environment(),
+                                check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotEqual(read_folder(self.folder / "tuned"), read_folder(self.folder / "model"))
+        self.assertEqual((self.folder / "tuned/tokenizer.model").read_bytes(),
+                         (self.folder / "model/tokenizer.model").read_bytes())
+
+    def test_plan_knows_a_folder_s_model(self):
+        write_folder(self.source, GPT2, {})
+        result = program("plan", "--machine", "rtx4090", "--model", f"hf:{self.source}", "--json", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        planned = json.loads(result.stdout)
+        count = sum(len(data) // 4 for _, _, data in gpt2_tensors().values())
+        self.assertEqual((planned["params"], planned["model"]), (count, f"hf:{self.source}"))
+        self.expect_error(program("plan", "--machine", "rtx4090", "--model", "hf:none", cwd=self.folder),
+                          "none/config.json", name="plan")
+
+
+if __name__ == "__main__":
+    unittest.main()

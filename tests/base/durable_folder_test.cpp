@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/durable_folder.hpp"
+
+#include <gmock/gmock.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.hpp"
+#include "fails_with.hpp"
+#include "scratch_directory.hpp"
+
+namespace dos {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(DurableFolder, AppearsAtOnce) {
+  const test::ScratchDirectory scratch;
+  DurableFolder folder(scratch / "out/");
+  write_durably(folder.path() / "a", "text");
+  fs::create_directory(folder.path() / "sub");
+  EXPECT_FALSE(fs::exists(scratch / "out"));
+  folder.commit();
+  EXPECT_EQ(read_text(scratch / "out" / "a"), "text");
+  EXPECT_TRUE(fs::is_directory(scratch / "out" / "sub"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), fs::directory_iterator()), 1);
+}
+
+TEST(DurableFolder, LeavesNothingWithoutCommit) {
+  const test::ScratchDirectory scratch;
+  {
+    const DurableFolder folder(scratch / "out");
+    write_durably(folder.path() / "a", "text");
+  }
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
+}
+
+TEST(DurableFolder, ReplacesNothing) {
+  const test::ScratchDirectory scratch;
+  fs::create_directory(scratch / "folder");
+  fs::create_symlink("nowhere", scratch / "link");
+  write_durably(scratch / "file", "x");
+  for (const char* name : {"folder", "link", "file"})
+    EXPECT_THAT([&] { DurableFolder{scratch / name}; },
+                test::fails_with({name, "is there already", "name another"}));
+  DurableFolder late(scratch / "late");
+  fs::create_directory(scratch / "late");
+  EXPECT_THAT([&] { late.commit(); }, test::fails_with({"late: is there already"}));
+}
+
+/// A living process has a lock on its temporary; a killed one has not.
+TEST(DurableFolder, RemovesWhatKilledProcessesLeft) {
+  const test::ScratchDirectory scratch;
+  const fs::path dead = scratch / "out.0123456789abcdef.tmp";
+  const fs::path living = scratch / "out.fedcba9876543210.tmp";
+  const fs::path other = scratch / "out.tmp";
+  for (const fs::path& path : {dead, living, other}) {
+    fs::create_directory(path);
+    write_durably(path / "a", "text");
+  }
+  const int descriptor = ::open(living.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(descriptor, LOCK_EX | LOCK_NB), 0);
+  DurableFolder(scratch / "out").commit();
+  ::close(descriptor);
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::exists(living / "a"));
+  EXPECT_TRUE(fs::exists(other / "a"));
+}
+
+TEST(DurableFolder, SaysWhereItCannotBe) {
+  const test::ScratchDirectory scratch;
+  EXPECT_THAT([&] { DurableFolder{scratch / "none" / "out"}; },
+              test::fails_with({"out: cannot create: No such file"}));
+}
+
+}  // namespace
+}  // namespace dos

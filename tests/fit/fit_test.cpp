@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fit/fit.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "fit/estimate.hpp"
+#include "message_of.hpp"
+
+namespace dos::fit {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const shape::ModelConfig kModel{"gpt2", 4, 64, 4, 1024, 1000};
+
+train::Run run_of(const config::TrainConfig& config) {
+  return train::make_run(config, kModel);
+}
+
+config::TrainConfig config_of(Index batch, Index accumulate = 1) {
+  config::TrainConfig config;
+  config.train.batch = batch;
+  config.train.accumulate = accumulate;
+  return config;
+}
+
+/// One GPU of `bytes`, and a host that holds anything.
+Room room_with(double bytes, Index devices = 1) {
+  Room room{.host_bytes = Index{1} << 50, .workers = 2, .cpu_workers = 1, .devices = {}};
+  for (Index i = 0; i < devices; ++i)
+    room.devices.push_back(
+        {.name = "CUDA " + std::to_string(i), .bytes = static_cast<Index>(bytes)});
+  return room;
+}
+
+double needed(const config::TrainConfig& config, Index devices = 1) {
+  return estimate_run(run_of(config), room_with(1e15, devices)).devices.front().total().value();
+}
+
+config::TrainConfig fit(config::TrainConfig config, double bytes, const char* how = "auto",
+                        Index devices = 1) {
+  config.train.fit = how;
+  return fit_to(run_of(config), room_with(bytes, devices)).config;
+}
+
+std::string error_of(const config::TrainConfig& config, double bytes) {
+  return test::message_of<Error>([&] { fit(config, bytes, "error"); });
+}
+
+config::TrainConfig recomputing(config::TrainConfig config) {
+  config.train.recompute = true;
+  return config;
+}
+
+TEST(Fit, WhatFitsStaysAsItIs) {
+  const config::TrainConfig config = config_of(6, 2);
+  for (const char* how : {"error", "auto"}) {
+    const config::TrainConfig result = fit(config, needed(config), how);
+    EXPECT_EQ(result.train.batch, 6);
+    EXPECT_EQ(result.train.accumulate, 2);
+    EXPECT_FALSE(result.train.recompute);
+  }
+}
+
+// 1024 tokens a sequence: two sequences are enough for a lane.
+TEST(Fit, AutoTakesSmallerMicroBatchesOfTheSameProductWhileTheyAreLarge) {
+  const config::TrainConfig config = config_of(12, 3);
+  for (const Index batch : {6, 4, 3, 2}) {
+    const config::TrainConfig expected = config_of(batch, 36 / batch);
+    const config::TrainConfig result = fit(config, needed(expected));
+    EXPECT_EQ(result.train.batch, batch);
+    EXPECT_EQ(result.train.accumulate, 36 / batch);
+    EXPECT_FALSE(result.train.recompute) << batch;
+  }
+}
+
+TEST(Fit, AutoRecomputesBeforeMicroBatchesBecomeSmall) {
+  const config::TrainConfig config = config_of(12, 3);
+  // Between what two sequences need and what they need with recomputation.
+  const double room = needed(config_of(2, 18)) - 1;
+  const config::TrainConfig result = fit(config, room);
+  EXPECT_TRUE(result.train.recompute);
+  EXPECT_EQ(result.train.batch * result.train.accumulate, 36);
+  EXPECT_LE(needed(result), room);
+  const config::TrainConfig least = fit(config, needed(recomputing(config_of(1, 36))));
+  EXPECT_TRUE(least.train.recompute);
+  EXPECT_EQ(least.train.batch, 1);
+  EXPECT_THROW(fit(config, needed(recomputing(config_of(1, 36))) - 1), Error);
+}
+
+TEST(Fit, AutoLeavesNoLaneWithoutASequence) {
+  config::TrainConfig config = config_of(8);
+  config.train.lanes = 4;
+  config::TrainConfig least = recomputing(config_of(1, 8));
+  const config::TrainConfig result = fit(config, needed(least));
+  EXPECT_EQ(result.train.batch, 1);
+  EXPECT_EQ(result.train.lanes, 1);
+}
+
+TEST(Fit, AutoLooksAtHostMemoryToo) {
+  config::TrainConfig config = config_of(8);
+  config.train.fit = "auto";
+  Room room{.host_bytes = Index{1} << 50, .workers = 2, .cpu_workers = 2, .devices = {}};
+  const auto host = [&](const config::TrainConfig& c) {
+    return estimate_run(run_of(c), room).host.total().value();
+  };
+  config::TrainConfig half = config_of(4, 2);
+  const double enough = host(half);
+  EXPECT_LT(enough, host(config));
+  room.host_bytes = static_cast<Index>(enough);
+  const config::TrainConfig result = fit_to(run_of(config), room).config;
+  EXPECT_EQ(result.train.batch, 4);
+  EXPECT_EQ(result.train.accumulate, 2);
+}
+
+TEST(Fit, DevicesShareTheLanes) {
+  // Accumulated gradients cannot leave during backward.
+  const config::TrainConfig config = config_of(8, 2);
+  EXPECT_EQ(room_with(1, 4).lane_workers(), 4);
+  EXPECT_LT(needed(config, 4), needed(config, 2));
+  EXPECT_LT(needed(config, 2), needed(config, 1));
+  EXPECT_EQ(fit(config, needed(config, 2), "error", 2).train.batch, 8);
+  EXPECT_THROW(fit(config, needed(config, 2) - 1, "error", 2), Error);
+}
+
+TEST(Fit, DevicesThatOnlyUpdateNeedNothing) {
+  Room room = room_with(1);
+  room.devices[0].runs_model = false;
+  EXPECT_EQ(room.lane_workers(), 1);
+  const config::TrainConfig config = config_of(4);
+  EXPECT_TRUE(estimate_run(run_of(config), room).devices.empty());
+  EXPECT_NO_THROW(fit_to(run_of(config), room));
+}
+
+// All workers' work space has one size: with GPUs, there or planned, that of their attention
+// kernels for large heads.
+TEST(Fit, HostMemoryHasScoresOfLargeHeadsOnlyWithDevicesThatRunTheModel) {
+  const shape::ModelConfig model{"gpt2", 1, 2 * 144, 2, 1024, 1000};
+  const config::TrainConfig config = config_of(1);
+  const train::Run run = train::make_run(config, model);
+  const auto work_space = [&](const Room& room) {
+    return estimate_run(run, room).host.of(MemoryCategory::kWorkspace).value();
+  };
+  Room room = room_with(1e9);
+  EXPECT_EQ(work_space(room), 2.0 * 2 * 2 * 1024 * 1024 * 4);
+  room.devices.front().runs_model = false;
+  EXPECT_EQ(work_space(room), 2.0 * (2 * 64 * 1024 + 64) * 4);
+  room.devices.clear();
+  EXPECT_EQ(work_space(room), 2.0 * (2 * 64 * 1024 + 64) * 4);
+}
+
+// Four updates at once is what keeps a GPU and its link at work.
+TEST(Fit, ActivationsGiveWayToUpdatesWhereTheRestHoldsFewerThanFour) {
+  const config::TrainConfig config = config_of(6);
+  const auto update = static_cast<double>(update_bytes(run_of(config), room_with(1)));
+  const auto needs = [&](const Room& room) { return needs_dead_activations(run_of(config), room); };
+  EXPECT_TRUE(needs(room_with(needed(config) + 4 * update - 1)));
+  EXPECT_FALSE(needs(room_with(needed(config) + 4 * update)));
+  Room updates_only = room_with(needed(config));
+  updates_only.devices.front().runs_model = false;
+  EXPECT_FALSE(needs(updates_only)) << "no activations there";
+}
+
+TEST(Fit, TheErrorNamesTheDeviceTheCategoryAndWhatHelps) {
+  const config::TrainConfig config = config_of(8);
+  const std::string message =
+      error_of(config, std::max(needed(config_of(4, 2)), needed(recomputing(config))));
+  const std::string line = message.substr(0, message.find('\n'));
+  EXPECT_THAT(line, AllOf(HasSubstr("memory on CUDA 0"), HasSubstr("activations take most"),
+                          HasSubstr("train.batch=4 with train.accumulate=2"),
+                          HasSubstr("train.recompute=true"), HasSubstr("train.precision=bf16"),
+                          HasSubstr("train.fit=auto")));
+  EXPECT_THAT(message, HasSubstr("\n  weights "));
+}
+
+TEST(Fit, TheErrorOffersOnlyWhatHelps) {
+  const config::TrainConfig config = config_of(8);
+  // With recomputation and a smaller batch, but with neither alone.
+  const double room = needed(recomputing(config_of(1, 8)));
+  ASSERT_LT(room, needed(config_of(1, 8)));
+  ASSERT_LT(room, needed(recomputing(config)));
+  EXPECT_THAT(error_of(config, room),
+              HasSubstr("use train.recompute=true and train.batch=1 with train.accumulate=8"));
+  EXPECT_THAT(error_of(config, 1e6),
+              AllOf(HasSubstr("a smaller model.*"), Not(HasSubstr("train.fit=auto"))));
+}
+
+TEST(Fit, TheReportSaysWhatIsLeftForStates) {
+  const config::TrainConfig config = config_of(2, 2);
+  const std::string roomy = memory_report(run_of(config), room_with(1e9));
+  EXPECT_THAT(roomy,
+              AllOf(HasSubstr("host memory of the run:"), HasSubstr("memory of CUDA 0:"),
+                    HasSubstr("total with train.recompute=true: "), HasSubstr("left for states"),
+                    Not(HasSubstr("DOES NOT FIT")), Not(HasSubstr("the CPU updates it"))));
+  const std::string tight = memory_report(run_of(config), room_with(needed(config) - 1));
+  EXPECT_THAT(tight, AllOf(HasSubstr("DOES NOT FIT"), HasSubstr("the CPU updates it")));
+}
+
+units::Bytes host_need(const config::TrainConfig& config) {
+  return estimate_run(run_of(config), room_with(1e15)).host.total();
+}
+
+/// Where there is a part of what the run needs.
+std::string host_error_of(const config::TrainConfig& config, double part) {
+  Room room = room_with(1e15);
+  room.host_bytes = static_cast<Index>(part * host_need(config).value());
+  return test::message_of<Error>([&] { fit_to(run_of(config), room); });
+}
+
+TEST(Fit, TokensOfStepsToComeTakeHostMemory) {
+  config::TrainConfig config = config_of(8);
+  const units::Bytes before = host_need(config);
+  config.train.accumulate = 10'000;
+  // Of two steps to come and the one that is submitted.
+  EXPECT_GT(host_need(config) - before, units::Bytes(3.0 * 10'000 * 8 * 1025 * 4));
+  EXPECT_THAT(host_error_of(config, 0.8),
+              AllOf(HasSubstr("tokens ahead take most"), HasSubstr("train.run_ahead=1")));
+  EXPECT_THAT(host_error_of(config, 0.1),
+              AllOf(HasSubstr("a smaller train.accumulate"), Not(HasSubstr("run_ahead"))));
+  config.train.batch = 1;
+  EXPECT_THAT(host_error_of(config, 0.1),
+              AllOf(HasSubstr("runtime take most"), HasSubstr("a smaller train.accumulate")));
+}
+
+TEST(Fit, StepsThatDoNotComeTakeNoMemory) {
+  config::TrainConfig config = config_of(8, 100);
+  config.train.steps = 2;
+  const units::Bytes two = host_need(config);
+  config.train.run_ahead = 1000;
+  // Places for losses and norms.
+  EXPECT_LT(host_need(config), two + units::Bytes(0x1p16));
+  config.train.steps = 1000;
+  EXPECT_GT(host_need(config), two + units::Bytes(0x1p20));
+}
+
+}  // namespace
+}  // namespace dos::fit

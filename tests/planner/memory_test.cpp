@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/memory.hpp"
+
+#include <gmock/gmock.h>
+
+#include "base/error.hpp"
+#include "planner/planner.hpp"
+#include "requests.hpp"
+
+namespace dos::planner {
+namespace {
+
+TEST(Memory, OfTheSampleRunIsAsMeasured) {
+  // 7B on one A100: 12.28 GiB allocated when idle are 16-bit weights and little else.
+  Request request = test::request("a100", "llama-7b", 1);
+  const Forecast result = forecast(request);
+  EXPECT_NEAR(result.gpu.of(MemoryCategory::kWeights).value(), 2 * 5.9488e9, 1e6);
+  EXPECT_TRUE(result.fits());
+}
+
+/// The formulae of docs/scheduler.md on numbers that can be added by hand.
+TEST(Memory, AndPhasesByHand) {
+  const shape::Model model = test::model_with(
+      {{.name = "table", .rows = 10, .columns = 8, .init = {}, .depth = 0, .is_table = true},
+       test::vector("a", 20, 0),
+       test::vector("b", 50, 1),
+       test::vector("c", 30, 1),
+       test::vector("d", 20, 2)},
+      {"llama", 2, 8, 2, 4, 10, /*kv_heads=*/1, /*ffn=*/16});
+  const Deployment layout{.devices = 2, .devices_per_rank = 1, .ranks_per_node = 2, .tokens = 4};
+  const auto bytes = [&](const PlanSettings& settings) {
+    std::vector<double> items;
+    for (const MemoryItem& item : gpu_peak(model, layout, settings, units::gigabytes(80)).items)
+      items.push_back(item.bytes.value());
+    return items;
+  };
+  // Of a token a block keeps 5 * 8 + 2 * 4 + 3 * 16 = 96 values and has 6 * 8 + 2 * 4 + 3 * 16 =
+  // 104 gradients; two blocks, 4 * 8 of stream and last norm, 2 * 8 of their gradients: 448. Beside
+  // them 2 * (2 + 2) + 1 = 9 in FP32. Of four tokens:
+  const double activations = 4 * (2 * 448 + 4 * 9);
+  const double logits = 2 * 4 * 64;  // rows of 10 are filled up to 64
+  PlanSettings settings;
+  EXPECT_THAT(bytes(settings),
+              testing::ElementsAre(200, 2 * 2 * 100, 200, 2 * 100, activations, logits, 1.5e9));
+  // ZeRO-2 keeps all 200 weights of 2 bytes, ZeRO-1 all gradients too, also when its own leave.
+  settings.zero = 2;
+  EXPECT_THAT(bytes(settings), testing::ElementsAre(400, 0, 200, 200, activations, logits, 1.5e9));
+  settings.zero = 1;
+  EXPECT_THAT(bytes(settings), testing::ElementsAre(400, 0, 400, 0, activations, logits, 1.5e9));
+  settings.zero = 3;
+  settings.recompute = false;
+  settings.fp32 = true;
+  EXPECT_THAT(bytes(settings), testing::ElementsAre(400, 4 * 2 * 100, 400, 4 * 100,
+                                                    4 * (4 * 448 + 4 * 9), 2 * logits, 1.5e9));
+  const auto left = state_memory(gpu_peak(model, layout, {}, units::gigabytes(80)));
+  EXPECT_DOUBLE_EQ(left.update.value(), 80e9 - 1.5e9 - 400);
+  EXPECT_DOUBLE_EQ(left.resident.value(), 80e9 - 1.5e9 - 400 - 400 - 200 - activations - logits);
+  // 200 parameters without the table of 80, and 2 * 2 * 4 * 8 of attention.
+  EXPECT_DOUBLE_EQ(forward_flops(model).value(), 2 * 120 + 128);
+
+  perfmodels::Machine machine;
+  machine.gpus.value = 2;
+  machine.training_rate.value = units::FlopsPerSecond(368);
+  machine.d2h.value = units::BytesPerSecond(1);
+  machine.gather = {units::BytesPerSecond(100), ""};
+  machine.both.value = units::BytesPerSecond(1);
+  const auto times = [&](double flushed) {
+    return phase_times(model, machine, layout, settings, units::Params(flushed), units::Seconds(0));
+  };
+  // Four tokens take 4 s, half of 400 bytes of weights 2 s.
+  settings = {};
+  settings.policy.published = true;
+  EXPECT_DOUBLE_EQ(times(0).forward.value(), 4 + 2);
+  EXPECT_DOUBLE_EQ(times(0).backward.value(), 12 + 4);
+  EXPECT_DOUBLE_EQ(times(0).exposed.value(), 6);
+  // By depth 40, 224 and 104 FLOP and 1, 0.8 and 0.2 s of gathering. Forward waits for the first
+  // gather and for what of the second the first product does not hide; backward for the first
+  // gather and the last reduction.
+  settings.policy.published = false;
+  settings.exchange = ExchangeWay::kCollective;
+  EXPECT_NEAR(times(0).forward.value(), 1 + 0.8 + 4.0 * (224 + 104) / 368, 1e-12);
+  EXPECT_NEAR(times(0).backward.value(), 0.2 + 12 + 1, 1e-12);
+  EXPECT_NEAR(times(0).exposed.value(), 1.8 - 4.0 * 40 / 368 + 1.2, 1e-12);
+  // 2 bytes a parameter leave beside it.
+  EXPECT_DOUBLE_EQ(times(50).backward.value(), 100);
+  settings.flush_is_blocking = true;
+  EXPECT_THROW(times(50), Error);
+}
+
+TEST(Memory, GrowsWithTheMicroBatchUntilNothingFits) {
+  // [R]: 20B on 4x H100 runs with a micro-batch of 8.
+  Request request = test::request("h100-4x", "llama-20b", 4);
+  request.micro_batch = 8;
+  EXPECT_TRUE(forecast(request).fits());
+  request.micro_batch = 64;
+  EXPECT_FALSE(forecast(request).fits());
+}
+
+TEST(Memory, GradientsLeaveDuringBackwardWhereTheyDoNotFit) {
+  // 7B on 24 GB: weights and all gradients are 23.8 GB.
+  Request request = test::request("rtx4090", "llama-7b", 1);
+  const Forecast dos = forecast(request);
+  EXPECT_TRUE(dos.gpu.fits());
+  EXPECT_GT(dos.plan.gpu_share(dos.problem), 0);
+  request.policy = "zero-offload";
+  const Forecast cpu = forecast(request);
+  EXPECT_TRUE(cpu.gpu.fits());
+  EXPECT_LT(dos.plan.time, cpu.plan.time);
+}
+
+TEST(Memory, OfDeadActivationsIsTheUpdatesOnlyWhereTheyNeedIt) {
+  Request request = test::request("h100-4x", "llama-20b", 4);
+  request.settings.subgroup_params = 64'000'000;
+  const auto borrowed = [&](Index micro_batch) {
+    request.micro_batch = micro_batch;
+    const Forecast result = forecast(request);
+    EXPECT_TRUE(result.gpu.fits()) << micro_batch;
+    const sched::StateMemory& memory = result.problem.memory.front();
+    return memory.update - memory.resident;
+  };
+  EXPECT_EQ(borrowed(1), units::Bytes(0));
+  EXPECT_EQ(borrowed(8), units::Bytes(0));
+  EXPECT_GT(borrowed(26), units::gigabytes(10));
+  // An allocator that gives blocks to anything loses nothing.
+  request.policy = "dos-stride";
+  request.settings.policy.published = true;
+  EXPECT_GT(borrowed(1), units::Bytes(0));
+}
+
+/// Attention of heads that are together wider or narrower than the model, and of a window.
+TEST(Phases, AttentionCountsItsHeadsAndItsWindow) {
+  const auto flops = [](Index head_dim, Index window) {
+    shape::ModelConfig config{"llama", 2, 8, 2, 4, 10, /*kv_heads=*/1, /*ffn=*/16};
+    config.head_dim = head_dim;
+    config.window = window;
+    return forward_flops(test::model_with({test::vector("a", 20, 0)}, config)).value();
+  };
+  // Two layers, two products of 2 flop a number, over 4 / 2 tokens on average.
+  EXPECT_DOUBLE_EQ(flops(0, 0), 2 * 20 + 2 * 2 * 2 * 2 * 8);
+  EXPECT_DOUBLE_EQ(flops(6, 0), 2 * 20 + 2 * 2 * 2 * 2 * 12);
+  // A window of 2: 1, 2, 2, 2 without the halves that the others leave out too: 2 - 4 / 8.
+  EXPECT_DOUBLE_EQ(flops(0, 2), 2 * 20 + 2 * 2 * 2 * 1.5 * 8);
+  EXPECT_DOUBLE_EQ(flops(0, 9), flops(0, 0));
+}
+
+TEST(Memory, OfGradientsLeavesDosTheFastestShare) {
+  // Room for 25 % of the gradients, where 5 % of the states resident are faster than 25 %; and for
+  // half of them, where every second subgroup is a hair faster than half of the parameters.
+  Request large = test::request("gh200", "llama-20b", 1);
+  large.micro_batch = 2;
+  large.settings.fp32 = true;
+  large.settings.subgroup_params = 60'000'000;
+  Request small = test::request("rtx4090", "llama-1.3b", 1);
+  small.micro_batch = 7;
+  small.settings.fp32 = true;
+  small.settings.subgroup_params = 5'000'000;
+  for (const auto& [request, baseline] : {std::pair{large, "twinflow"}, {small, "dos-stride"}}) {
+    const Forecast dos = forecast(request);
+    EXPECT_TRUE(dos.gpu.fits());
+    EXPECT_EQ(dos.plan.policy, "dos");
+    Request other = request;
+    other.policy = baseline;
+    const Forecast best = forecast(other);
+    EXPECT_TRUE(best.gpu.fits()) << baseline;
+    EXPECT_LE(dos.plan.time, best.plan.time) << baseline;
+  }
+}
+
+TEST(Memory, IsThatOfTheFullestGpu) {
+  // Residents of four GPUs in whole subgroups, a window of what is left: no GPU has the most of
+  // both.
+  Request request = test::request("a100-4x", "llama-10b", 1);
+  const Forecast dos = forecast(request);
+  EXPECT_TRUE(dos.gpu.fits());
+  for (const char* baseline : {"gpu-only", "twinflow", "zero-offload"}) {
+    request.policy = baseline;
+    const Forecast other = forecast(request);
+    EXPECT_TRUE(other.gpu.fits()) << baseline;
+    EXPECT_LE(dos.plan.time, other.plan.time) << baseline;
+  }
+}
+
+TEST(Memory, RecomputeSavesActivations) {
+  Request request = test::request("h100-4x", "llama-20b", 4);
+  // It takes no more for states than it needs.
+  request.policy = "zero-offload";
+  const Forecast with = forecast(request);
+  request.settings.recompute = false;
+  EXPECT_GT(forecast(request).gpu.total(), with.gpu.total());
+}
+
+}  // namespace
+}  // namespace dos::planner

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shape/activations.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shape/model.hpp"
+
+namespace dos::shape {
+namespace {
+
+TEST(Activations, OfGpt2AreThoseOfTheFormula) {
+  // (L + 1) C + S (15 C + H + 4) + C + 2, in training 2 C + 2 * 12 C more: docs/memory.md.
+  for (const Index layers : {1, 2, 12})
+    for (const bool recompute : {false, true}) {
+      const ModelConfig config{"gpt2", layers, 48, 3, 64, 100};
+      const Index sets = recompute ? std::min<Index>(2, layers) : layers;
+      const ActivationCount count = count_activations(gpt2(), config, /*training=*/true, recompute);
+      EXPECT_EQ(count.values,
+                (layers + 2) * 48 + sets * 15 * 48 + 2 * 48 + std::min<Index>(2, layers) * 12 * 48);
+      EXPECT_EQ(count.wide, sets * (3 + 4) + 2);
+      EXPECT_EQ(count.bytes(2), 2 * count.values + 4 * count.wide);
+      // Forward alone has one block's, whatever is kept.
+      EXPECT_EQ(count_activations(gpt2(), config, /*training=*/false, recompute).values,
+                (layers + 2) * 48 + 15 * 48);
+    }
+}
+
+TEST(Activations, OfLlamaHaveItsWidths) {
+  // Keys and values of 2 heads of 16, an MLP of 96: 5 C + 2 * 32 + 3 * 96 kept, 6 C + 2 * 32 +
+  // 3 * 96 gradients.
+  const ModelConfig config{"llama", 4, 64, 4, 8, 100, /*kv_heads=*/2, /*ffn=*/96};
+  const ActivationCount count =
+      count_activations(llama(), config, /*training=*/true, /*recompute=*/false);
+  EXPECT_EQ(count.values,
+            6 * 64 + 4 * (5 * 64 + 64 + 3 * 96) + 2 * 64 + 2 * (6 * 64 + 64 + 3 * 96));
+  EXPECT_EQ(count.wide, 4 * (4 + 2) + 1);
+}
+
+TEST(Activations, OfLlamaFollowItsChoices) {
+  // Heads of 24 make attention 96 wide, which is 32 more than the width; with norms of heads the
+  // 6 heads of queries and keys are kept once more, and a number of each.
+  const ModelConfig usual{"llama", 1, 64, 4, 8, 100, /*kv_heads=*/2, /*ffn=*/96};
+  const auto count = [](const ModelConfig& config) {
+    return count_activations(llama(), config, /*training=*/false, /*recompute=*/false);
+  };
+  ModelConfig wide = usual;
+  wide.head_dim = 24;
+  EXPECT_EQ(count(wide).values - count(usual).values, 2 * 32 + 2 * 2 * 8);
+  ModelConfig normed = wide;
+  normed.qk_norm = true;
+  EXPECT_EQ(count(normed).values - count(wide).values, 6 * 24);
+  EXPECT_EQ(count(normed).wide - count(wide).wide, 6);
+}
+
+TEST(Activations, RowsOfLogitsAreFilledUp) {
+  EXPECT_EQ(logits_stride(1), 64);
+  EXPECT_EQ(logits_stride(64), 64);
+  EXPECT_EQ(logits_stride(50257), 50304);
+}
+
+}  // namespace
+}  // namespace dos::shape
