@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of tools/gpu_check as a Markdown page."""
+"""The report of tools/gpu_check as a Markdown page, and all results as one file."""
+
+import io
+import os
+import tarfile
+
+# Of a file in the archive: what is longer loses its middle.
+MOST_BYTES = 1 << 20
 
 
 def outcome(entry):
@@ -12,7 +19,7 @@ def outcome(entry):
 def markdown(state):
     """The state as a Markdown page."""
     stages = state["stages"]
-    lines = ["# GPU check", "", f"revision {state['revision']}", ""]
+    lines = ["# GPU check", "", f"sources {state['sources']}", ""]
     for gpu in stages.get("machine", {}).get("result", {}).get("gpus", []):
         lines.append(f"- {gpu['name']}, {gpu['memory.total']}, driver {gpu['driver_version']}")
     if stages.get("machine", {}).get("passed"):
@@ -22,7 +29,9 @@ def markdown(state):
     for name, entry in stages.items():
         lines.append(f"| {name} | {outcome(entry).replace('|', '/')} | {entry['seconds']:.0f} |")
     if stages.get("calibrate", {}).get("passed"):
-        lines += ["", "## Rates", "", "```", stages["calibrate"]["result"]["output"].rstrip(), "```"]
+        result = stages["calibrate"]["result"]
+        lines += ["", "## Rates", "", *(["Noisy, and accepted.", ""] if result["noise_accepted"] else []), "```",
+                  result["output"].rstrip(), "```"]
     if stages.get("kernels", {}).get("passed"):
         lines += ["", "## Kernels"]
         for run in stages["kernels"]["result"]["runs"]:
@@ -36,6 +45,22 @@ def markdown(state):
     if "result" in stages.get("mfu", {}):
         lines += mfu_tables(stages["mfu"]["result"])
     return "\n".join(lines) + "\n"
+
+
+def pack(results, folder):
+    """The files of `results` as folder/gpu_check.tar.gz, which is replaced when it is whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / "gpu_check.part"
+    with tarfile.open(part, "w:gz") as archive:
+        for file in sorted(file for file in results.iterdir() if file.is_file()):
+            content = file.read_bytes()
+            if len(content) > MOST_BYTES:
+                half = MOST_BYTES // 2
+                content = content[:half] + b"\n[...]\n" + content[-half:]
+            member = tarfile.TarInfo(f"gpu_check/{file.name}")
+            member.size, member.mtime = len(content), int(file.stat().st_mtime)
+            archive.addfile(member, io.BytesIO(content))
+    os.replace(part, folder / "gpu_check.tar.gz")
 
 
 def table(columns, rows):

@@ -2,11 +2,14 @@
 """What the stages of tools/gpu_check share."""
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+CHILD = Path(__file__).resolve().parent / "gpu_check_child.py"
 POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
 
 
@@ -35,20 +38,20 @@ class Stage:
         left = self.check.seconds_left()
         if left <= 0:
             raise subprocess.TimeoutExpired(command, 0)
+        if shutil.which(command[0]) is None:
+            raise Failed(f"{command[0]} is not on this machine")
         with self.log.open("a", encoding="utf-8") as log:
             log.write(f"\n$ {' '.join(map(str, command))}\n")
             log.flush()
-            try:
-                process = subprocess.Popen(list(map(str, command)), cwd=ROOT, env=os.environ | (env or {}),
-                                           stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
-            except FileNotFoundError as error:
-                raise Failed(f"{command[0]} is not on this machine") from error
-            with process:
+            with subprocess.Popen([sys.executable, CHILD, str(os.getpid()), *map(str, command)], cwd=ROOT,
+                                  env=os.environ | (env or {}), stdout=subprocess.PIPE, stderr=log, text=True,
+                                  start_new_session=True) as process:
                 try:
                     output, _ = process.communicate(timeout=left)
                 except BaseException:
                     # With what it has started: compilers and tests must not run beside the next gpu_check.
                     os.killpg(process.pid, signal.SIGKILL)
+                    log.write(process.communicate()[0])
                     raise
             log.write(output)
         if process.returncode != 0 and not may_fail:

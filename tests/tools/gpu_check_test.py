@@ -9,8 +9,11 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import tarfile
 import time
 import unittest
 from pathlib import Path
@@ -21,6 +24,8 @@ from scratch import InScratchFolder
 GPU_CHECK = Path(__file__).resolve().parents[2] / "tools" / "gpu_check"
 BUILD = Path(sys.argv.pop(1))
 sys.path.insert(0, str(GPU_CHECK.parent))
+import gpu_check_report  # noqa: E402
+import gpu_check_stage  # noqa: E402
 import gpu_check_training  # noqa: E402
 
 
@@ -44,8 +49,8 @@ class Rehearsal(InScratchFolder):
         self.output = self.folder / "results"
 
     def rehearse(self, *arguments):
-        # It ends itself when it takes too long, and says in which stage.
-        return subprocess.run([GPU_CHECK, "--rehearse", BUILD, "--output", self.output, "--minutes", "4", *arguments],
+        # It ends itself when it takes too long, and says in which stage: busy machines need minutes.
+        return subprocess.run([GPU_CHECK, "--rehearse", BUILD, "--output", self.output, "--minutes", "15", *arguments],
                               capture_output=True, text=True, check=False)
 
     def account(self, result):
@@ -102,19 +107,53 @@ class Rehearsal(InScratchFolder):
 
 
 class Commands(InScratchFolder):
-    def test_out_of_time_ends_what_a_command_has_started(self):
-        module = load()
-        stage = module.Stage(mock.Mock(output=self.folder, **{"seconds_left.return_value": 1}), "slow")
-        number = self.folder / "number"
-        with self.assertRaises(subprocess.TimeoutExpired):
-            stage.run("sh", "-c", f"sleep 60 & echo $! > {number}; wait")
+    SLEEPS = "sleep 60 & echo $! > {}; wait"
+
+    def expect_gone(self, number):
         state = Path("/proc") / number.read_text(encoding="utf-8").strip() / "stat"
         for _ in range(100):
-            # Gone, or dead and not yet collected.
-            if not state.exists() or state.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "Z":
+            try:
+                # Gone, or dead and not yet collected.
+                if state.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "Z":
+                    return
+            except (FileNotFoundError, ProcessLookupError):
                 return
             time.sleep(0.1)
         self.fail("the command's child still runs")
+
+    def test_out_of_time_ends_what_a_command_has_started(self):
+        module = load()
+        stage = module.Stage(mock.Mock(output=self.folder, **{"seconds_left.return_value": 2}), "slow")
+        number = self.folder / "number"
+        with self.assertRaises(subprocess.TimeoutExpired):
+            stage.run("sh", "-c", "echo begun; " + self.SLEEPS.format(number))
+        self.expect_gone(number)
+        self.assertIn("begun", (self.folder / "slow.log").read_text(encoding="utf-8"))
+
+    def test_what_a_command_has_started_ends_with_gpu_check(self):
+        for by in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+            number = self.folder / f"number{by}"
+            # nvidia-smi is the first that it runs.
+            stand_in = self.folder / f"bin{by}" / "nvidia-smi"
+            stand_in.parent.mkdir()
+            stand_in.write_text("#!/bin/sh\n" + self.SLEEPS.format(number), encoding="utf-8")
+            stand_in.chmod(0o755)
+            path = os.pathsep.join([str(stand_in.parent), os.environ["PATH"]])
+            with subprocess.Popen([GPU_CHECK, "--output", self.folder / "results"], env=os.environ | {"PATH": path},
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+                for _ in range(300):
+                    if number.exists() and number.read_text(encoding="utf-8").strip():
+                        break
+                    time.sleep(0.1)
+                process.send_signal(by)
+            self.assertNotEqual(process.returncode, 0)
+            self.expect_gone(number)
+
+    def test_a_program_that_is_not_there_is_named(self):
+        module = load()
+        stage = module.Stage(mock.Mock(output=self.folder, **{"seconds_left.return_value": 9}), "none")
+        with self.assertRaisesRegex(module.Failed, "^no-such-program is not on this machine$"):
+            stage.run("no-such-program", "--version")
 
 
 class Builds(InScratchFolder):
@@ -130,7 +169,7 @@ class Machines(InScratchFolder):
     def run_on(self, gpu):
         """Which GPU the build was for after a run on this one, and how many passed before."""
         module = load()
-        check = module.Check(mock.Mock(output=self.folder, rehearse=None, again=False, minutes=1))
+        check = module.Check(mock.Mock(output=self.folder, rehearse=None, again=False, minutes=1, pack=None))
         with contextlib.redirect_stdout(io.StringIO()) as said:
             gpus = [{"name": gpu, "memory.total": "1 MiB", "driver_version": "1"}]
             check.run_stage("machine", lambda *_: {"gpus": gpus, "nvcc": "", "processor": "", "cores": 1, "system": ""})
@@ -143,23 +182,60 @@ class Machines(InScratchFolder):
         self.assertEqual(self.run_on("H100"), ("H100", 0))
 
 
-class Revisions(InScratchFolder):
-    def test_changes_that_are_not_committed_are_revisions_of_their_own(self):
-        def git(*command):
-            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], cwd=self.folder, check=True,
-                           capture_output=True)
-        revision = load().revision
-        source = self.folder / "kernel.cu"
-        source.write_text("a\n", encoding="utf-8")
-        for command in (["init"], ["add", "."], ["commit", "-m", "a"]):
-            git(*command)
-        seen = {revision(self.folder)}
-        for text in ("b\n", "c\n"):
-            source.write_text(text, encoding="utf-8")
-            seen.add(revision(self.folder))
-        self.assertEqual(len(seen), 3, seen)
-        source.write_text("a\n", encoding="utf-8")
-        self.assertIn(revision(self.folder), seen)
+class Sources(InScratchFolder):
+    def test_each_change_of_a_source_is_known_and_no_other(self):
+        checksum = load().checksum
+        kernel, result = self.folder / "codelets" / "kernel.cu", self.folder / "build" / "result"
+        for file in (kernel, result, self.folder / "src" / "__pycache__" / "cached"):
+            file.parent.mkdir(parents=True)
+            file.write_text("a\n", encoding="utf-8")
+        (self.folder / "CMakeLists.txt").write_text("a\n", encoding="utf-8")
+        before, seen = checksum(self.folder), set()
+        for text in ("a\n", "b\n", "c\n"):
+            kernel.write_text(text, encoding="utf-8")
+            seen.add(checksum(self.folder))
+        kernel.rename(kernel.with_name("other.cu"))
+        seen.add(checksum(self.folder))
+        self.assertEqual(len(seen), 4, seen)
+        self.assertIn(before, seen)
+        kernel.with_name("other.cu").rename(kernel)
+        kernel.write_text("a\n", encoding="utf-8")
+        result.write_text("b\n", encoding="utf-8")
+        self.assertEqual(checksum(self.folder), before)
+
+
+class Packing(InScratchFolder):
+    def test_all_results_and_of_long_ones_both_ends(self):
+        results = self.folder / "results"
+        results.mkdir()
+        (results / "report.md").write_text("page", encoding="utf-8")
+        (results / "build.log").write_bytes(b"first" + b"." * (3 << 20) + b"last")
+        for _ in range(2):
+            gpu_check_report.pack(results, self.folder / "out" / "deep")
+        packed = self.folder / "out" / "deep" / "gpu_check.tar.gz"
+        self.assertEqual([file.name for file in packed.parent.iterdir()], [packed.name])
+        with tarfile.open(packed) as archive:
+            log = archive.extractfile("gpu_check/build.log").read()
+            self.assertEqual(archive.extractfile("gpu_check/report.md").read(), b"page")
+        self.assertTrue(log.startswith(b"first") and log.endswith(b"last") and b"[...]" in log)
+        self.assertLess(len(log), (1 << 20) + 16)
+
+
+class Calibration(InScratchFolder):
+    def calibrate(self, script):
+        program = self.folder / "calibrate"
+        program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+        program.chmod(0o755)
+        module = load()
+        check = mock.Mock(output=self.folder, **{"program.return_value": program, "seconds_left.return_value": 60})
+        return module.calibrate(check, module.Stage(check, "calibrate"))
+
+    def test_noise_is_accepted_the_second_time_and_said(self):
+        self.assertFalse(self.calibrate("echo quiet")["noise_accepted"])
+        noisy = self.calibrate('[ "$4" = --allow-noise ] && echo noisy')
+        self.assertEqual((noisy["output"], noisy["noise_accepted"]), ("noisy\n", True))
+        with self.assertRaisesRegex(gpu_check_stage.Failed, "ended with status 3"):
+            self.calibrate("exit 3")
 
 
 class WholeSteps(InScratchFolder):
@@ -168,7 +244,7 @@ class WholeSteps(InScratchFolder):
     def run_stage(self, old="", new="", gpu=None):
         """Whether it did not fail, its entry and the page."""
         module = load()
-        options = mock.Mock(output=self.folder, rehearse=BUILD, again=True, minutes=4)
+        options = mock.Mock(output=self.folder, rehearse=BUILD, again=True, minutes=4, pack=None)
         check = module.Check(options)
         if gpu:
             check.state["stages"]["machine"] = {"passed": False, "reason": "", "seconds": 0, "result": {"gpus": [
