@@ -21,12 +21,14 @@ std::uint64_t round_key(std::uint64_t seed, Index round) {
 /// kRound divided in proportion to the weights: each rounded down, what is left to the largest
 /// remainders, of equal ones to the first.
 std::vector<Index> divide(const std::vector<Mixture::Part>& parts) {
+  // In units of the largest weight, so that no sum is infinite.
+  const double unit = std::ranges::max_element(parts, {}, &Mixture::Part::weight)->weight;
   double sum = 0;
-  for (const auto& part : parts) sum += part.weight;
+  for (const auto& part : parts) sum += part.weight / unit;
   std::vector<Index> shares;
   std::vector<std::pair<double, std::size_t>> remainders;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double exact = static_cast<double>(Mixture::kRound) * (parts[i].weight / sum);
+    const double exact = static_cast<double>(Mixture::kRound) * (parts[i].weight / unit / sum);
     shares.push_back(static_cast<Index>(std::floor(exact)));
     remainders.emplace_back(exact - std::floor(exact), i);
   }

@@ -56,6 +56,8 @@ TEST_F(MixtureTest, ARoundHasTheWeightsToTheSample) {
   EXPECT_THAT(mix({0.7, 0.3}).shares(), ElementsAre(7000, 3000));
   EXPECT_THAT(mix({1, 1, 1}).shares(), ElementsAre(3334, 3333, 3333));
   EXPECT_THAT(mix({2, 9997.3, 0.7}).shares(), ElementsAre(2, 9997, 1));
+  EXPECT_THAT(mix({1e308, 1e308}).shares(), ElementsAre(5000, 5000));
+  EXPECT_THAT(mix({5e-324, 5e-324}).shares(), ElementsAre(5000, 5000));
   const Mixture mixture = mix({0.7, 0.3});
   for (const Index round : {0, 1}) {
     Index of_first = 0;
