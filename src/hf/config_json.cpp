@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -294,6 +295,10 @@ shape::ModelConfig parse_config(std::string_view text, const std::filesystem::pa
 
 shape::ModelConfig read_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kConfigFile;
+  std::error_code ignored;
+  expect(std::filesystem::status(path, ignored).type() != std::filesystem::file_type::not_found,
+         "{}: does not exist; name a folder that save_pretrained() of transformers wrote",
+         path.string());
   return parse_config(read_text(path), path);
 }
 

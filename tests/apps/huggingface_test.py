@@ -183,7 +183,7 @@ class HuggingFace(AppTest):
         for key in ("model.layers=3", "model.preset=gpt2-124m"):
             self.expect_error(self.start_from("--set", key), key.split("=")[0], "leave it out")
         self.source = self.folder / "none"
-        self.expect_error(self.start_from(), "none/config.json")
+        self.expect_error(self.start_from(), "none/config.json", "save_pretrained()")
         self.expect_nothing_written()
 
     def test_export_replaces_nothing(self):
