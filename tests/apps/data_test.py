@@ -104,6 +104,12 @@ class Conversations(AppTest):
         mask.write_bytes(mask.read_bytes()[:-5] + bytes(5))
         self.expect_error(self.train("--verify", keys=self.chats(**{"data.path": self.folder / "other/chats"}),
                                      out=self.folder / "damaged"), "chats_train.mask: its bits have checksum")
+        other = self.folder / "other/chats.json"
+        manifest = json.loads(other.read_text())
+        manifest["masks"]["train"]["xxh3"] = "0" * 16
+        other.write_text(json.dumps(manifest))
+        self.expect_error(self.resume("--set", f"data.path={self.folder / 'other/chats'}"),
+                          "the data changed", "chats_train.bin other ones count now", "--new-data")
         self.trained(keys={"data.path": self.shared / "text", "train.stop_after": 1}, out=self.folder / "text")
         self.expect_error(program("generate", self.folder / "text", "--chat", "--prompt", "a", cwd=self.folder),
                           "was not trained on conversations", "--chat", name="generate")
