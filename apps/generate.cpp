@@ -28,6 +28,8 @@ int main(int argc, char** argv) {
   app.add_option("--prompt-file", options.prompt_file, "file with the text to continue, as it is")
       ->excludes(prompt)
       ->check(dos::apps::not_empty());
+  app.add_flag("--chat", options.chats,
+               "the prompt is a message to a model trained on conversations: prints its answer");
   app.add_option("--tokens", options.tokens, "tokens to generate")->capture_default_str();
   app.add_option("--checkpoint", options.checkpoint,
                  "last (the newest), best (the lowest validation loss), a step, or a path")

@@ -12,6 +12,15 @@
 
 namespace {
 
+void print_chat(const dos::data::PrepareSummary& summary) {
+  const dos::data::ChatCounts& chat = *summary.chat;
+  fmt::print(stderr, "prepare_data: {} conversations, {} left out without an answer",
+             chat.conversations, chat.left_out);
+  if (chat.windows > 0)
+    fmt::print(stderr, "; {} cut at the end of a window, {} windows", chat.cut, chat.windows);
+  fmt::print(stderr, "\n");
+}
+
 int run(int argc, char** argv) {
   dos::data::PrepareConfig config;
   CLI::App app{"Turns text files into PREFIX_train.bin, PREFIX_val.bin and PREFIX.json"};
@@ -35,6 +44,12 @@ int run(int argc, char** argv) {
          "--field", config.field,
          "inputs are JSON-lines: the member that holds the text; default: text, for *.jsonl")
       ->check(dos::apps::not_empty());
+  app.add_option("--chat", config.chat,
+                 "inputs are JSON-lines of conversations, written with this template: chatml, "
+                 "llama-3, mistral or a JSON file; the loss counts on answers only")
+      ->check(dos::apps::not_empty());
+  app.add_option("--context", config.context,
+                 "with --chat: lay whole conversations into windows of N tokens, as model.context");
   app.add_option("--threads", config.threads, "that encode; 0: one a core")->capture_default_str();
   app.add_option("--output", config.output, "PREFIX of the files to write")
       ->required()
@@ -52,6 +67,7 @@ int run(int argc, char** argv) {
              "per token\n",
              summary.bytes, tokens, summary.train_tokens, summary.val_tokens, summary.vocabulary,
              static_cast<double>(summary.bytes) / static_cast<double>(tokens));
+  if (summary.chat) print_chat(summary);
   return EXIT_SUCCESS;
 }
 

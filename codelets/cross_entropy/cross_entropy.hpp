@@ -11,7 +11,8 @@
 namespace dos::codelets {
 
 /// Some rows of the logits of a lane, whose tokens are [sequences, context + 1]. Row r of the lane
-/// predicts, from token r % context of sequence r / context, the token behind it.
+/// predicts, from token r % context of sequence r / context, the token behind it; where that is no
+/// target (base/target.hpp), the row's loss and gradient are zero, whatever its logits are.
 struct CrossEntropyRows {
   Index first_row;   ///< the first row given, counted from the lane's first
   Index rows;        ///< how many are given
@@ -41,8 +42,8 @@ const char* cross_entropy_forward_backward_cuda(const CudaContext& context, DTyp
                                                 void* logits, const std::int32_t* tokens,
                                                 double* loss);
 
-/// *mean = (sum of the lanes' losses, in the order given) / tokens; the losses become 0.
+/// *mean = (sum of the lanes' losses, in the order given) / targets; the losses become 0.
 const char* mean_loss_cuda(const CudaContext& context, std::span<double* const> lane_losses,
-                           Index tokens, double* mean);
+                           Index targets, double* mean);
 
 }  // namespace dos::codelets

@@ -67,12 +67,12 @@ struct CrossEntropyForwardBackward : Operation {
   }
 };
 
-/// mean[0] = (sum of the lanes' losses, in the order given) / tokens; the lanes' losses return to
+/// mean[0] = (sum of the lanes' losses, in the order given) / targets; the lanes' losses return to
 /// zero.
 struct MeanLoss : Operation {
   static constexpr Symbol kSymbol{"mean_loss", 1, DType::kF64};
   struct Args {
-    Index tokens;
+    Index targets;  ///< at least 1
   };
   template <class As>
   struct Buffers {
@@ -87,10 +87,10 @@ struct MeanLoss : Operation {
   static void cpu(const auto& task) {
     double sum = 0;
     for (double* lane : task.lanes) sum += std::exchange(*lane, 0.0);
-    task.mean.front() = sum / static_cast<double>(task.args.tokens);
+    task.mean.front() = sum / static_cast<double>(task.args.targets);
   }
   static auto cuda(const CudaContext& context, const auto& task) {
-    return mean_loss_cuda(context, task.lanes, task.args.tokens, task.mean.data());
+    return mean_loss_cuda(context, task.lanes, task.args.targets, task.mean.data());
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/target.hpp"
 #include "codelets/simd/elements.hpp"
 #include "codelets/simd/math.hpp"
 
@@ -13,7 +14,8 @@ constexpr simd::Isa kIsa = simd::Isa::DOS_ISA;
 // FP32 sums run over this many terms at most; the sums of the blocks are added in FP64.
 constexpr Index kBlock = 1024;
 
-Index target_of(const CrossEntropyRows& shape, Index row, const std::int32_t* tokens) {
+/// As it stands in the batch: not every one counts.
+std::int32_t target_of(const CrossEntropyRows& shape, Index row, const std::int32_t* tokens) {
   const Index index = shape.first_row + row;
   const Index sequence = index / shape.context;
   return tokens[sequence * (shape.context + 1) + index % shape.context + 1];
@@ -80,10 +82,12 @@ template <simd::Isa, class T>
 void cross_entropy_forward_cpu(const CrossEntropyRows& shape, const T* logits,
                                const std::int32_t* tokens, double* loss) {
   for (Index row = 0; row < shape.rows; ++row) {
+    const std::int32_t target = target_of(shape, row, tokens);
+    if (!is_target(target)) continue;
     const T* x = logits + row * shape.stride;
     const float largest = simd::maximum(shape.vocabulary, x);
     const double sum = sum_of_exponentials(shape.vocabulary, largest, x);
-    *loss += loss_of(to_float(x[target_of(shape, row, tokens)]), largest, sum);
+    *loss += loss_of(to_float(x[target]), largest, sum);
   }
 }
 
@@ -91,9 +95,14 @@ template <simd::Isa, class T>
 void cross_entropy_forward_backward_cpu(const CrossEntropyRows& shape, float scale, T* logits,
                                         const std::int32_t* tokens, double* loss) {
   for (Index row = 0; row < shape.rows; ++row) {
+    const std::int32_t target = target_of(shape, row, tokens);
     T* x = logits + row * shape.stride;
+    if (!is_target(target)) {
+      __builtin_memset(x, 0, sizeof(T) * static_cast<std::size_t>(shape.vocabulary));
+      continue;
+    }
     const float largest = simd::maximum(shape.vocabulary, x);
-    put_gradient(shape.vocabulary, target_of(shape, row, tokens), scale, largest, *loss, x);
+    put_gradient(shape.vocabulary, target, scale, largest, *loss, x);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/cross_entropy/cross_entropy.hpp"
 
+#include "base/target.hpp"
 #include "codelets/cuda/exponential.cuh"
 #include "codelets/cuda/ordered_sum.hpp"
 #include "codelets/cuda/pack.cuh"
@@ -105,10 +106,21 @@ __device__ Denominator denominator_of(const Row<T>& row) {
   return join_block<T>(d);
 }
 
-__device__ Index target_of(const CrossEntropyRows& shape, Index row, const std::int32_t* tokens) {
+/// As it stands in the batch: not every one counts.
+__device__ std::int32_t target_of(const CrossEntropyRows& shape, Index row,
+                                  const std::int32_t* tokens) {
   const Index index = shape.first_row + row;
   const Index sequence = index / shape.context;
   return tokens[sequence * (shape.context + 1) + index % shape.context + 1];
+}
+
+template <class T>
+__device__ void clear(const Row<T>& row) {
+  row.each([&](Index i) { row.x[i] = from_float<T>(0); },
+           [&](Index i) {
+             Pack<T> pack{};
+             pack.store(row.x + i);
+           });
 }
 
 /// One block a row: losses[row], and the gradient in place of the logits.
@@ -117,7 +129,13 @@ __global__ void __launch_bounds__(kRowThreads) rows(CrossEntropyRows shape, floa
                                                     const std::int32_t* tokens, double* losses) {
   for (Index r = blockIdx.x; r < shape.rows; r += gridDim.x) {
     const Row<T> row(logits + r * shape.stride, shape.vocabulary);
-    const Index target = target_of(shape, r, tokens);
+    const std::int32_t target = target_of(shape, r, tokens);
+    // The same for the whole block.
+    if (!is_target(target)) {
+      if (threadIdx.x == 0) losses[r] = 0;
+      if constexpr (kGradient) clear(row);
+      continue;
+    }
     const float logit = to_float(row.x[target]);
     const Denominator d = denominator_of(row);
     // The difference is exact in FP64, so a sure row loses nothing.
@@ -151,7 +169,7 @@ __global__ void __launch_bounds__(kThreads)
 
 /// Adds a batch of losses to *mean and empties them; the last one divides.
 __global__ void __launch_bounds__(kMostScalars)
-    take_losses(ScalarAddresses<double> losses, bool first, bool last, double tokens,
+    take_losses(ScalarAddresses<double> losses, bool first, bool last, double targets,
                 double* mean) {
   __shared__ double value[kMostScalars];
   const int thread = static_cast<int>(threadIdx.x);
@@ -163,7 +181,7 @@ __global__ void __launch_bounds__(kMostScalars)
   if (thread != 0) return;
   double sum = first ? 0 : *mean;
   for (int i = 0; i < losses.count; ++i) sum += value[i];
-  *mean = last ? sum / tokens : sum;
+  *mean = last ? sum / targets : sum;
 }
 
 template <bool kGradient>
@@ -196,12 +214,12 @@ const char* cross_entropy_forward_backward_cuda(const CudaContext& context, DTyp
 }
 
 const char* mean_loss_cuda(const CudaContext& context, std::span<double* const> lane_losses,
-                           Index tokens, double* mean) {
+                           Index targets, double* mean) {
   const Index batches = scalar_batches(std::ssize(lane_losses));
   for (Index batch = 0; batch < batches; ++batch)
     take_losses<<<1, kMostScalars, 0, context.stream>>>(scalar_batch(lane_losses, batch),
                                                         batch == 0, batch + 1 == batches,
-                                                        static_cast<double>(tokens), mean);
+                                                        static_cast<double>(targets), mean);
   return launch_fault();
 }
 

@@ -12,6 +12,7 @@
 namespace dos::codelets {
 
 /// Of a lane; its tokens are [sequences, context + 1], and the last of each row is only a target.
+/// Whether a token counts as a target (base/target.hpp) makes no difference here.
 struct EmbeddingShape {
   Index sequences;
   Index context;

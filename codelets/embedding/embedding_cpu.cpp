@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/embedding/embedding.hpp"
 
+#include "base/target.hpp"
 #include "codelets/simd/elements.hpp"
 
 namespace dos::codelets {
@@ -45,7 +46,7 @@ class Chains {
       : rows_(block.rows), links_(new Index[static_cast<std::size_t>(rows_ + count_of(shape))]) {
     for (Index row = 0; row < rows_; ++row) links_[row] = -1;
     for (Index at = count_of(shape) - 1; at >= 0; --at) {
-      const Index row = tokens[at + at / shape.context] - block.first_row;
+      const Index row = token_of(tokens[at + at / shape.context]) - block.first_row;
       if (row < 0 || row >= rows_) continue;
       links_[rows_ + at] = links_[row];
       links_[row] = at;
@@ -73,7 +74,7 @@ void embedding_forward_cpu(const EmbeddingShape& shape, const std::int32_t* toke
                            RowBlocks<const std::type_identity_t<T>> position_table, T* y) {
   for (Index sequence = 0; sequence < shape.sequences; ++sequence) {
     for (Index position = 0; position < shape.context; ++position) {
-      const Index token = tokens[sequence * (shape.context + 1) + position];
+      const Index token = token_of(tokens[sequence * (shape.context + 1) + position]);
       const T* __restrict a = token_table.row(token);
       T* __restrict out = y + (sequence * shape.context + position) * shape.width;
       if (position_table.blocking.rows == 0) {
@@ -95,7 +96,7 @@ void embedding_backward_token_cpu(const EmbeddingShape& shape, const TableBlock&
     __builtin_memset(dtable, 0, sizeof(G) * static_cast<std::size_t>(block.rows * shape.width));
   if constexpr (!simd::kIsRounded<G>) {
     for (Index at = 0; at < shape.sequences * shape.context; ++at) {
-      const Index row = tokens[at + at / shape.context] - block.first_row;
+      const Index row = token_of(tokens[at + at / shape.context]) - block.first_row;
       if (row < 0 || row >= block.rows) continue;
       add(shape.width, dy + at * shape.width, dtable + row * shape.width);
     }

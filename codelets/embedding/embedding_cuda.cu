@@ -3,6 +3,7 @@
 
 #include <climits>
 
+#include "base/target.hpp"
 #include "codelets/cuda/pack.cuh"
 #include "codelets/cuda/reduce.cuh"
 #include "codelets/embedding/table_batches.hpp"
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
   const Index count = shape.sequences * shape.context;
   const Index lane = threadIdx.x % kWarp;
   for (Index i = global_thread() / kWarp; i < count; i += global_threads() / kWarp) {
-    const T* a = find_row<T>(token_table, tokens[token_index(shape, i)], shape.width);
+    const T* a = find_row<T>(token_table, token_of(tokens[token_index(shape, i)]), shape.width);
     const bool has_positions = position_table.rows_per_block != 0;
     const T* b = find_row<T>(position_table, i % shape.context, shape.width);
     if (a == nullptr || (has_positions && b == nullptr)) continue;
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
     find_spans(EmbeddingShape shape, TableBlock block, const std::int32_t* tokens, Span* spans) {
   const Index count = shape.sequences * shape.context;
   for (Index i = global_thread(); i < count; i += global_threads()) {
-    const Index row = tokens[token_index(shape, i)] - block.first_row;
+    const Index row = token_of(tokens[token_index(shape, i)]) - block.first_row;
     if (row < 0 || row >= block.rows) continue;
     atomicMin(&spans[row].first, static_cast<int>(i));
     atomicMax(&spans[row].last, static_cast<int>(i));
@@ -73,7 +74,7 @@ __device__ int matches(const EmbeddingShape& shape, const std::int32_t* tokens, 
                        Index first, Index last, int (&found)[kThreads]) {
   __shared__ int of_warp[kThreads / kWarp];
   const Index i = first + threadIdx.x;
-  const bool match = i <= last && tokens[token_index(shape, i)] == token;
+  const bool match = i <= last && token_of(tokens[token_index(shape, i)]) == token;
   const unsigned votes = __ballot_sync(kAllLanes, match);
   const unsigned lane = threadIdx.x % kWarp;
   __syncthreads();

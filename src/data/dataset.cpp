@@ -26,11 +26,22 @@ void check_count(const std::filesystem::path& manifest, const TokenFile& file, I
          manifest.string(), announced, file.path().filename().string(), file.size());
 }
 
+MaskFile open_mask(const std::filesystem::path& path, const TokenFile& tokens) {
+  MaskFile mask(path);
+  expect(mask.size() == tokens.size(),
+         "{}: says of {} tokens which count, but {} holds {}; the files are of different runs, "
+         "write the dataset again with prepare_data",
+         path.string(), mask.size(), tokens.path().filename().string(), tokens.size());
+  return mask;
+}
+
 }  // namespace
 
 DatasetPaths::DatasetPaths(const std::filesystem::path& prefix)
     : train(with_suffix(prefix, "_train.bin")),
       val(with_suffix(prefix, "_val.bin")),
+      train_mask(with_suffix(prefix, "_train.mask")),
+      val_mask(with_suffix(prefix, "_val.mask")),
       manifest(with_suffix(prefix, ".json")),
       model(with_suffix(prefix, ".model")) {
   expect(prefix.has_filename(),
@@ -45,6 +56,8 @@ DatasetPaths find_dataset(const std::filesystem::path& prefix) {
     DatasetPaths paths;
     paths.train = prefix / kBareTrain;
     paths.val = prefix / kBareVal;
+    paths.train_mask = prefix / "train.mask";
+    paths.val_mask = prefix / "val.mask";
     paths.manifest = prefix / "dataset.json";
     paths.model = prefix / "dataset.model";
     return paths;
@@ -66,16 +79,27 @@ Dataset open_dataset(const std::filesystem::path& prefix) {
     check_count(paths.manifest, dataset.train, dataset.manifest->train_tokens);
     check_count(paths.manifest, dataset.val, dataset.manifest->val_tokens);
   }
+  const bool has_masks = dataset.manifest && dataset.manifest->train_mask;
+  for (const auto& mask : {paths.train_mask, paths.val_mask})
+    expect(has_masks || mask.empty() || is_missing(mask),
+           "{}: says which tokens count, but {} does not speak of it: the files are of different "
+           "runs, write the dataset again with prepare_data or take the mask away",
+           mask.string(), paths.manifest.string());
+  if (has_masks) {
+    dataset.train_mask.emplace(open_mask(paths.train_mask, dataset.train));
+    dataset.val_mask.emplace(open_mask(paths.val_mask, dataset.val));
+  }
   return dataset;
 }
 
 bool TokenFileIdentity::matches(const TokenFileIdentity& other) const {
   const bool same_tokens =
       checksum && other.checksum ? *checksum == *other.checksum : ends == other.ends;
-  return tokens == other.tokens && same_tokens;
+  return tokens == other.tokens && same_tokens && mask == other.mask;
 }
 
-TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>& sums) {
+TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>& sums,
+                           const std::optional<MaskSums>& mask) {
   constexpr Index kMost = 4096;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(std::min(kMost, file.size())));
   Checksum ends;
@@ -85,6 +109,7 @@ TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>
   }
   TokenFileIdentity identity{.tokens = file.size(), .ends = ends.value(), .checksum = {}};
   if (sums) identity.checksum = sums->checksum;
+  if (mask) identity.mask = mask->checksum;
   return identity;
 }
 

@@ -8,6 +8,7 @@
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/json_field.hpp"
 #include "data/missing.hpp"
 #include "data/tokenizer.hpp"
 
@@ -17,7 +18,9 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "dos.dataset";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
+/// Of data sets without masks: programs that know no masks read them.
+constexpr int kPlainVersion = 2;
 
 Index read_count(const json& object, const char* key, Index minimum) {
   const auto& value = object.at(key);
@@ -39,6 +42,33 @@ TokenSums read_sums(const json& object, const char* split, Index vocabulary) {
   expect(largest < vocabulary, "'largest.{}' is {}, outside the vocabulary of {}", split, largest,
          vocabulary);
   return {largest, *checksum};
+}
+
+std::uint64_t read_checksum(const json& object, const char* split) {
+  const auto text = object.at("xxh3").get<std::string>();
+  const std::optional<std::uint64_t> checksum = parse_hex(text);
+  expect(checksum.has_value(), "'masks.{}.xxh3' must be 16 hexadecimal digits, is '{}'", split,
+         text);
+  return *checksum;
+}
+
+MaskSums read_mask(const json& object, const char* split, Index tokens) {
+  const json& mask = object.at("masks").at(split);
+  const Index targets = read_count(mask, "targets", 0);
+  expect(targets <= tokens, "'masks.{}.targets' is {}, of {} tokens", split, targets, tokens);
+  return {targets, read_checksum(mask, split)};
+}
+
+void read_masks(const json& object, DatasetManifest& manifest) {
+  manifest.train_mask = read_mask(object, "train", manifest.train_tokens);
+  manifest.val_mask = read_mask(object, "val", manifest.val_tokens);
+}
+
+void read_chat(const json& object, DatasetManifest& manifest) {
+  const json& chat = object.at("chat");
+  const JsonField field(chat.at("template"), "'chat.template'", "restore it");
+  manifest.chat = {.chat_template = parse_chat_template(field), .context = 0};
+  if (chat.contains("context")) manifest.chat->context = read_count(chat, "context", 1);
 }
 
 void read_model(const json& object, DatasetManifest& manifest) {
@@ -69,6 +99,8 @@ DatasetManifest parse(const json& object) {
     manifest.train_sums = read_sums(object, "train", manifest.vocabulary);
     manifest.val_sums = read_sums(object, "val", manifest.vocabulary);
   }
+  if (object.contains("masks")) read_masks(object, manifest);
+  if (object.contains("chat")) read_chat(object, manifest);
   if (manifest.tokenizer != kBytes) read_model(object, manifest);
   if (is_json) {
     const Index end = read_count(object, "end_of_text", 0);
@@ -83,13 +115,25 @@ DatasetManifest parse(const json& object) {
   return manifest;
 }
 
+nlohmann::ordered_json to_json(const MaskSums& mask) {
+  return {{"targets", mask.targets}, {"xxh3", hex_text(mask.checksum)}};
+}
+
+nlohmann::ordered_json to_json(const ChatData& chat) {
+  nlohmann::ordered_json object{{"template", to_json(chat.chat_template)}};
+  if (chat.context > 0) object["context"] = chat.context;
+  return object;
+}
+
 }  // namespace
 
 std::string to_text(const DatasetManifest& manifest) {
   const bool has_sums = manifest.train_sums && manifest.val_sums;
+  const bool has_masks = manifest.train_mask && manifest.val_mask;
+  const bool has_chats = has_masks || manifest.chat;
   nlohmann::ordered_json object{
       {"format", kFormat},
-      {"version", has_sums ? kVersion : 1},
+      {"version", has_chats ? kVersion : (has_sums ? kPlainVersion : 1)},
       {"tokenizer", manifest.tokenizer},
       {"vocabulary", manifest.vocabulary},
       {"tokens", {{"train", manifest.train_tokens}, {"val", manifest.val_tokens}}}};
@@ -105,6 +149,10 @@ std::string to_text(const DatasetManifest& manifest) {
                        {"hash", manifest.model_hash}};
   }
   if (manifest.tokenizer == kTokenizerJson) object["end_of_text"] = manifest.end_of_text;
+  if (has_masks)
+    object["masks"] = {{"train", to_json(*manifest.train_mask)},
+                       {"val", to_json(*manifest.val_mask)}};
+  if (manifest.chat) object["chat"] = to_json(*manifest.chat);
   object["sources"] = nlohmann::ordered_json::array();
   for (const SourceFile& source : manifest.sources) {
     object["sources"].push_back({{"path", source.path}, {"bytes", source.bytes}});

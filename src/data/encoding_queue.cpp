@@ -25,7 +25,7 @@ Index threads_for(Index wanted) {
 EncodingQueue::EncodingQueue(Index threads)
     : threads_(threads_for(threads)), batch_bytes_(threads_ * kBytesAThread) {}
 
-void EncodingQueue::add(Index bytes, TokenWriter& writer, Encode encode) {
+void EncodingQueue::add(Index bytes, TokenSink& writer, Encode encode) {
   if (waiting_bytes_ >= batch_bytes_) finish();
   waiting_bytes_ += bytes;
   jobs_.push_back({.writer = &writer, .encode = std::move(encode)});

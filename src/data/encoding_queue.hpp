@@ -25,7 +25,7 @@ class EncodingQueue {
   /// Adds a job of about `bytes` bytes, whose tokens go to `writer`. What the job and the writer
   /// refer to must live until it is written: until `written` is called or finish() returns. May do
   /// the work of earlier jobs first. Throws what jobs and writers throw.
-  void add(Index bytes, TokenWriter& writer, Encode encode);
+  void add(Index bytes, TokenSink& writer, Encode encode);
   /// Calls `written` when the tokens of all jobs so far are with their writers.
   void then(std::function<void()> written);
   /// Does what is left.
@@ -33,7 +33,7 @@ class EncodingQueue {
 
  private:
   struct Job {
-    TokenWriter* writer = nullptr;
+    TokenSink* writer = nullptr;
     Encode encode{};
     std::function<void()> written{};
     std::vector<std::int32_t> tokens{};

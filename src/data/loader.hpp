@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/types.hpp"
+#include "data/dataset.hpp"
+#include "data/mask_file.hpp"
 #include "data/token_file.hpp"
 
 namespace dos::data {
@@ -47,25 +50,32 @@ std::vector<std::int32_t> read_micro_batch(
     const std::function<void(Index index, std::span<std::int32_t> out)>& sample);
 
 /// Cuts a split into windows of `context` tokens that do not overlap, and deals them out. A sample
-/// is a window and the token behind it. Sample i is window `i mod windows()` of epoch
+/// is a window and the token behind it. Where a mask says which tokens count as targets, windows
+/// without one are left out. Sample i is window `i mod windows()` of epoch
 /// `i / windows()`, through a permutation keyed by (seed, epoch) where the loader shuffles. So a
 /// sample is a pure function of (seed, index): there is no state to save, and any rank or thread
 /// may ask for any sample. At most `context` last tokens of the file are never read.
 class Loader {
  public:
   /// Throws Error when context or vocabulary is not positive, or the file has fewer than
-  /// context + 1 tokens.
-  Loader(TokenFile file, const LoaderConfig& config);
+  /// context + 1 tokens. Reads all of the mask, if there is one; throws Error when no window has a
+  /// target, too. Pre: the mask is as long as the file.
+  Loader(TokenFile file, const LoaderConfig& config, std::optional<MaskFile> mask = std::nullopt);
 
-  /// The number of windows, at least 1: the samples of one epoch.
+  /// The number of windows that are dealt out, at least 1: the samples of one epoch.
   [[nodiscard]] Index windows() const noexcept { return windows_; }
 
-  /// Writes the context + 1 tokens of a sample: out[0 .. context-1] is the input, out[1 ..
-  /// context] the target. Pre: index >= 0 and out has that size. Throws Error, naming file,
-  /// position and value, for a token outside the vocabulary, or when the file was cut short.
+  /// Writes the context + 1 elements of a sample (base/target.hpp): out[0 .. context-1] is the
+  /// input, out[1 .. context] the target. Pre: index >= 0 and out has that size. Throws Error,
+  /// naming file, position and value, for a token outside the vocabulary, or when the file was cut
+  /// short.
   void sample(Index index, std::span<std::int32_t> out) const;
 
+  /// The targets of a sample that count: without a mask, `context`. Pre: index >= 0.
+  [[nodiscard]] Index targets(Index index) const;
+
   [[nodiscard]] Index context() const noexcept { return config_.context; }
+  [[nodiscard]] bool has_mask() const noexcept { return mask_.has_value(); }
 
   /// The samples of a micro-batch: tokens [batch, context + 1]. As for sample() and
   /// sample_index().
@@ -73,11 +83,24 @@ class Loader {
                                                       const BatchPosition& position) const;
 
  private:
-  [[nodiscard]] Index window_of(Index index) const;
+  /// A window with a target.
+  struct Counted {
+    Index window = 0;
+    Index targets = 0;
+  };
+  void find_targets();
+  [[nodiscard]] Index place_of(Index index) const;
 
   TokenFile file_;
   LoaderConfig config_;
+  std::optional<MaskFile> mask_;
+  std::vector<Counted> counted_;  ///< in the order of the file; of a mask
   Index windows_ = 0;
 };
+
+/// A part of a data set, with its mask. Throws Error as Loader's constructor does, and when the
+/// conversations were laid into windows of another context.
+enum class Split { kTrain, kValidation };
+Loader open_split(const Dataset& dataset, Split split, const LoaderConfig& config);
 
 }  // namespace dos::data

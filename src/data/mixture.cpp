@@ -60,15 +60,34 @@ std::vector<Index> Mixture::shares() const {
   return result;
 }
 
-void Mixture::sample(Index index, std::span<std::int32_t> out) const {
+Mixture::Place Mixture::place_of(Index index) const {
   require(index >= 0, "negative sample index");
-  if (parts_.size() == 1) return parts_.front().loader.sample(index, out);
+  if (parts_.size() == 1) return {parts_.front().loader, index};
   const Index round = index / kRound;
   const Index slot = Permutation(kRound, round_key(seed_, round))(index % kRound);
   const auto behind = std::ranges::upper_bound(first_, slot);
   const auto part = static_cast<std::size_t>(behind - first_.begin()) - 1;
   const Index share = first_[part + 1] - first_[part];
-  parts_[part].loader.sample(round * share + slot - first_[part], out);
+  return {parts_[part].loader, round * share + slot - first_[part]};
+}
+
+void Mixture::sample(Index index, std::span<std::int32_t> out) const {
+  const Place place = place_of(index);
+  place.loader.sample(place.index, out);
+}
+
+bool Mixture::has_mask() const {
+  return std::ranges::any_of(parts_, [](const Part& part) { return part.loader.has_mask(); });
+}
+
+Index Mixture::targets(Index first, Index count) const {
+  if (!has_mask()) return count * parts_.front().loader.context();
+  Index targets = 0;
+  for (Index index = first; index < first + count; ++index) {
+    const Place place = place_of(index);
+    targets += place.loader.targets(place.index);
+  }
+  return targets;
 }
 
 std::vector<std::int32_t> Mixture::micro_batch(const BatchShape& shape,

@@ -35,10 +35,22 @@ class Mixture {
   [[nodiscard]] std::vector<std::int32_t> micro_batch(const BatchShape& shape,
                                                       const BatchPosition& position) const;
 
+  /// The targets that count of `count` samples from `first` on.
+  [[nodiscard]] Index targets(Index first, Index count) const;
+  /// Whether a part has a mask: else every token counts.
+  [[nodiscard]] bool has_mask() const;
+
   /// Samples that the parts give in a round.
   [[nodiscard]] std::vector<Index> shares() const;
 
  private:
+  /// A sample of a part.
+  struct Place {
+    const Loader& loader;
+    Index index;
+  };
+  [[nodiscard]] Place place_of(Index index) const;
+
   std::vector<Part> parts_;
   std::vector<Index> first_;  ///< of the round's slots, those of each part; one more behind
   std::uint64_t seed_;

@@ -13,9 +13,11 @@
 #include "base/nearest.hpp"
 #include "base/units.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
+#include "data/chat/chat_encoder.hpp"
 #include "data/dataset.hpp"
 #include "data/encoding_queue.hpp"
 #include "data/missing.hpp"
+#include "data/part_output.hpp"
 #include "data/sentencepiece.hpp"
 #include "data/text_input.hpp"
 #include "data/utf8.hpp"
@@ -26,6 +28,9 @@ namespace {
 constexpr std::size_t kEncodeBytes = 64 * 1024;
 constexpr std::size_t kLinesBytes = 1024 * 1024;
 constexpr Index kMostThreads = 4096;
+/// Makes lines of an input; conversations are not read through it.
+constexpr const char* kConversationField = "messages";
+constexpr Index kLeastContext = 2;
 constexpr Index kProgressBytes = Index{64} << 20;
 
 struct TokenizerAndModel {
@@ -36,7 +41,7 @@ struct TokenizerAndModel {
 std::vector<TextInput> open_inputs(const PrepareConfig& config) {
   std::vector<TextInput> inputs;
   for (const auto& path : config.inputs) {
-    inputs.emplace_back(path, config.field);
+    inputs.emplace_back(path, config.chat.empty() ? config.field : kConversationField);
     inputs.back().split(config.val_fraction);
   }
   const bool some_text = std::ranges::any_of(inputs, [](auto& i) { return !i.train().empty(); });
@@ -78,16 +83,22 @@ TokenizerAndModel make_tokenizer(const PrepareConfig& config, const std::vector<
   return {.tokenizer = std::move(tokenizer), .model = std::move(model)};
 }
 
-/// Hands the texts of inputs to the queue.
+/// Hands the texts of inputs to the queue; with `chat`, their conversations.
 class Encoding {
  public:
-  Encoding(const PrepareConfig& config, const Tokenizer& tokenizer, Index bytes,
-           const Progress& progress)
-      : queue_(config.threads), tokenizer_(tokenizer), bytes_(bytes), progress_(progress) {}
+  Encoding(const PrepareConfig& config, const Tokenizer& tokenizer, const ChatEncoder* chat,
+           Index bytes, const Progress& progress)
+      : queue_(config.threads),
+        tokenizer_(tokenizer),
+        chat_(chat),
+        bytes_(bytes),
+        progress_(progress) {}
 
-  void add(const TextInput& input, std::string_view text, TokenWriter& writer) {
+  void add(const TextInput& input, std::string_view text, TokenSink& writer) {
     if (text.empty()) return;
-    if (input.has_lines())
+    if (chat_ != nullptr)
+      add_conversations(input, text, writer);
+    else if (input.has_lines())
       add_lines(input, text, writer);
     else
       add_document(text, writer);
@@ -96,7 +107,20 @@ class Encoding {
   void finish() { queue_.finish(); }
 
  private:
-  void add_document(std::string_view text, TokenWriter& writer) {
+  void add_conversations(const TextInput& input, std::string_view text, TokenSink& writer) {
+    while (const auto line = TextInput::next_line(text)) {
+      queue_.add(std::ssize(*line), writer,
+                 [this, &input, line = *line](std::size_t, std::vector<std::int32_t>& tokens) {
+                   input.each_line(line, [&](std::string_view conversation) {
+                     tokens = chat_->encode_line(conversation);
+                   });
+                   return std::size_t{0};
+                 });
+      count(line->size());
+    }
+  }
+
+  void add_document(std::string_view text, TokenSink& writer) {
     for (const std::int32_t token : tokenizer_.begin_of_text()) add_token(token, writer);
     for (const TextPart& part : tokenizer_.parts(text, kEncodeBytes)) {
       queue_.add(static_cast<Index>(part.length), writer,
@@ -108,14 +132,14 @@ class Encoding {
     add_token(tokenizer_.end_of_text(), writer);
   }
 
-  void add_token(std::int32_t token, TokenWriter& writer) {
+  void add_token(std::int32_t token, TokenSink& writer) {
     queue_.add(0, writer, [token](std::size_t, std::vector<std::int32_t>& tokens) {
       tokens.push_back(token);
       return std::size_t{0};
     });
   }
 
-  void add_lines(const TextInput& input, std::string_view text, TokenWriter& writer) {
+  void add_lines(const TextInput& input, std::string_view text, TokenSink& writer) {
     while (!text.empty()) {
       const std::size_t newline = text.find('\n', std::min(kLinesBytes, text.size() - 1));
       const std::string_view lines = text.substr(0, newline == text.npos ? newline : newline + 1);
@@ -153,32 +177,11 @@ class Encoding {
 
   EncodingQueue queue_;
   const Tokenizer& tokenizer_;
+  const ChatEncoder* chat_;
   Index bytes_;
   const Progress& progress_;
   Index added_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-/// Puts files in place one after the other; if one fails, those before it are removed again.
-class Transaction {
- public:
-  Transaction() = default;
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
-  ~Transaction() {
-    std::error_code ignored;
-    for (const auto& path : placed_) std::filesystem::remove(path, ignored);
-  }
-
-  template <class Writer>
-  void commit(Writer& writer, const std::filesystem::path& path) {
-    writer.commit();
-    placed_.push_back(path);
-  }
-  void keep() { placed_.clear(); }
-
- private:
-  std::vector<std::filesystem::path> placed_;
 };
 
 void create_parents(const std::filesystem::path& path) {
@@ -198,7 +201,12 @@ void expect_no_overwriting(const DatasetPaths& paths, const PrepareConfig& confi
            "{}: is an input and would be overwritten by {}: choose another --output",
            input.string(), output.string());
   };
-  for (const auto& output : {paths.train, paths.val, paths.manifest}) {
+  std::vector<std::filesystem::path> outputs{paths.train, paths.val, paths.manifest};
+  if (!config.chat.empty()) {
+    outputs.insert(outputs.end(), {paths.train_mask, paths.val_mask});
+    for (const auto& output : outputs) expect_other(config.chat, output);
+  }
+  for (const auto& output : outputs) {
     for (const auto& input : config.inputs) expect_other(input, output);
     if (!config.model.empty()) expect_other(config.model, output);
     if (config.tokenizer != kBytes && config.tokenizer != kSentencePiece)
@@ -217,8 +225,8 @@ void expect_utf8_name(const PrepareConfig& config) {
          config.output.string());
 }
 
-/// A manifest of an earlier run must not describe the new token files, not even after a crash.
-void remove_old_manifest(const std::filesystem::path& path) {
+/// A file of an earlier run that would not fit the new token files, not even after a crash.
+void remove_old(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return;
   std::filesystem::remove(path, error);
@@ -254,6 +262,22 @@ void check_tokenizer(const std::string& tokenizer) {
          tokenizer, did_you_mean(tokenizer, known));
 }
 
+void encode_all(const std::vector<TextInput>& inputs, Encoding& encoding, PartOutput& train,
+                PartOutput& val, const Progress& progress) {
+  Index told = 0;
+  const auto written = [&] { return train.size() + val.size(); };
+  for (const TextInput& input : inputs) {
+    encoding.add(input, input.train(), train.sink());
+    encoding.add(input, input.val(), val.sink());
+    encoding.then([&] {
+      progress(fmt::format("{}: {}, {} tokens", input.path().string(), format_bytes(input.bytes()),
+                           written() - told));
+      told = written();
+    });
+  }
+  encoding.finish();
+}
+
 }  // namespace
 
 void PrepareConfig::validate() const {
@@ -270,6 +294,10 @@ void PrepareConfig::validate() const {
   }
   expect(end_of_text.empty() || (tokenizer != kBytes && tokenizer != kSentencePiece),
          "--end-of-text belongs to a tokenizer.json; drop it");
+  expect(chat.empty() || field.empty(), "--chat reads conversations; drop --field {}", field);
+  expect(context == 0 || !chat.empty(), "--context lays conversations into windows; add --chat");
+  expect(context == 0 || context >= kLeastContext, "--context {}: must be at least {}", context,
+         kLeastContext);
   expect(threads >= 0 && threads <= kMostThreads, "--threads {}: must lie between 0 and {}",
          threads, kMostThreads);
   expect(val_fraction > 0 && val_fraction < 1,
@@ -282,43 +310,39 @@ PrepareSummary prepare(const PrepareConfig& config, const Progress& progress) {
   const DatasetPaths paths(config.output);
   expect_utf8_name(config);
   expect_no_overwriting(paths, config);
+  std::optional<ChatData> chat;
+  if (!config.chat.empty())
+    chat = {.chat_template = find_chat_template(config.chat), .context = config.context};
   const auto inputs = open_inputs(config);
   create_parents(paths.manifest);
   // Created first: an output that cannot be written is told before hours of work, not after.
   DurableFile manifest_file(paths.manifest);
   const auto chosen = make_tokenizer(config, inputs, progress);
   const Tokenizer& tokenizer = *chosen.tokenizer;
+  std::optional<ChatEncoder> encoder;
+  if (chat) encoder.emplace(tokenizer, chat->chat_template);
 
   PrepareSummary summary;
   summary.vocabulary = tokenizer.vocabulary();
-  TokenWriter train(paths.train, summary.vocabulary);
-  TokenWriter val(paths.val, summary.vocabulary);
+  PartOutput train(paths.train, paths.train_mask, tokenizer, config);
+  PartOutput val(paths.val, paths.val_mask, tokenizer, config);
   for (const TextInput& input : inputs) summary.bytes += input.bytes();
-  Encoding encoding(config, tokenizer, summary.bytes, progress);
-  Index told = 0;
-  for (const TextInput& input : inputs) {
-    encoding.add(input, input.train(), train);
-    encoding.add(input, input.val(), val);
-    encoding.then([&] {
-      progress(fmt::format("{}: {}, {} tokens", input.path().string(), format_bytes(input.bytes()),
-                           train.size() + val.size() - told));
-      told = train.size() + val.size();
-    });
-  }
-  encoding.finish();
-  summary.train_tokens = train.size();
-  summary.val_tokens = val.size();
+  Encoding encoding(config, tokenizer, encoder ? &*encoder : nullptr, summary.bytes, progress);
+  encode_all(inputs, encoding, train, val, progress);
   DatasetManifest manifest = describe(paths, chosen, inputs);
-  manifest.train_tokens = summary.train_tokens;
-  manifest.val_tokens = summary.val_tokens;
-  manifest.train_sums = train.sums();
-  manifest.val_sums = val.sums();
+  manifest.chat = chat;
+  manifest.train_mask = train.finish(summary);
+  manifest.val_mask = val.finish(summary);
+  manifest.train_tokens = summary.train_tokens = train.tokens().size();
+  manifest.val_tokens = summary.val_tokens = val.tokens().size();
+  manifest.train_sums = train.tokens().sums();
+  manifest.val_sums = val.tokens().sums();
   manifest_file.write(to_text(manifest));
 
-  remove_old_manifest(paths.manifest);
+  for (const auto& old : {paths.manifest, paths.train_mask, paths.val_mask}) remove_old(old);
   Transaction transaction;
-  transaction.commit(train, paths.train);
-  transaction.commit(val, paths.val);
+  train.commit(transaction);
+  val.commit(transaction);
   // PREFIX.model may be the very file that --model named: then it is not ours to remove.
   if (!chosen.model.empty() && !holds(paths.model, chosen.model)) {
     DurableFile model_file(paths.model);

@@ -63,8 +63,20 @@ Sources open_sources(const std::vector<SourceName>& names) {
     expect(same_tokenizer(*source.dataset.manifest, *first->dataset.manifest),
            "data.sources: {} was made with another tokenizer than {}; prepare both with one",
            source.name.prefix, first->name.prefix);
+    const auto& chat = source.dataset.manifest->chat;
+    expect(!chat || chat->chat_template == chat_of(sources)->chat_template,
+           "data.sources: the conversations of {} are written with another chat template than "
+           "those of others, '{}'; prepare all with one",
+           source.name.prefix, chat ? chat->chat_template.name : "");
   }
   return sources;
+}
+
+std::optional<ChatData> chat_of(const Sources& sources) {
+  for (const Source& source : sources)
+    if (source.dataset.manifest && source.dataset.manifest->chat)
+      return source.dataset.manifest->chat;
+  return std::nullopt;
 }
 
 const Source* described(const Sources& sources) {

@@ -26,10 +26,13 @@ struct Source {
 using Sources = std::vector<Source>;
 
 /// Opens the data sets. Throws Error as open_dataset() does, and when two of them were made with
-/// different tokenizers. Pre: at least one.
+/// different tokenizers or chat templates. Pre: at least one.
 Sources open_sources(const std::vector<SourceName>& names);
 
 /// The first source that says with which tokenizer it was made; null where none does.
 const Source* described(const Sources& sources);
+
+/// How the conversations of the sources are written; nullopt where none has any.
+std::optional<ChatData> chat_of(const Sources& sources);
 
 }  // namespace dos::data

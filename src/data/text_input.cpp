@@ -45,31 +45,43 @@ void TextInput::split(double val_fraction) {
 }
 
 std::string TextInput::document_of(std::string_view line) const {
-  // Counted when it is needed: at an error.
-  try {
-    const std::string place = "the line";
-    const std::string remedy = fmt::format(
-        "give JSON-lines whose '{}' is a text, name another member with --field, or mend the line",
-        field_);
-    const nlohmann::json object = parse_json_object(line, place, remedy);
-    return JsonField(object, place, remedy).member(field_).text();
-  } catch (const Error& error) {
-    const auto before = static_cast<std::size_t>(line.data() - text().data());
-    const auto number = std::ranges::count(text().substr(0, before), '\n') + 1;
-    fail("{}:{}: {}", path().string(), number, error.what());
+  const std::string place = "the line";
+  const std::string remedy = fmt::format(
+      "give JSON-lines whose '{}' is a text, name another member with --field, or mend the line",
+      field_);
+  const nlohmann::json object = parse_json_object(line, place, remedy);
+  return JsonField(object, place, remedy).member(field_).text();
+}
+
+std::optional<std::string_view> TextInput::next_line(std::string_view& lines) {
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return line;
+  }
+  return std::nullopt;
+}
+
+void TextInput::each_line(std::string_view lines,
+                          const std::function<void(std::string_view)>& visit) const {
+  while (const auto line = next_line(lines)) {
+    try {
+      visit(*line);
+    } catch (const Error& error) {
+      // Counted when it is needed.
+      const auto before = static_cast<std::size_t>(line->data() - text().data());
+      const auto number = std::ranges::count(text().substr(0, before), '\n') + 1;
+      fail("{}:{}: {}", path().string(), number, error.what());
+    }
   }
 }
 
 void TextInput::documents(std::string_view lines,
                           const std::function<void(const std::string&)>& document) const {
-  while (!lines.empty()) {
-    const std::size_t end = lines.find('\n');
-    const std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+  each_line(lines, [&](std::string_view line) {
     const std::string text = document_of(line);
     if (!text.empty()) document(text);
-  }
+  });
 }
 
 Index split_position(std::string_view text, double val_fraction) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,9 +30,16 @@ class TextInput {
   [[nodiscard]] std::string_view train() const noexcept { return train_; }
   [[nodiscard]] std::string_view val() const noexcept { return val_; }
 
-  /// Calls `document` with the document of each line of `lines`, a view into this file that starts
-  /// and ends with a line. Lines of white space, and empty documents, are left out. Thread-safe.
-  /// Throws Error with the line's number when a line is no JSON object or has no such text.
+  /// Takes the next line that is not only white space off `lines`; nullopt when there is none.
+  static std::optional<std::string_view> next_line(std::string_view& lines);
+
+  /// Calls `visit` with each line of `lines`, a view into this file that starts and ends with a
+  /// line; lines of white space are left out. Thread-safe. What it throws as Error is thrown with
+  /// the file's name and the line's number before it.
+  void each_line(std::string_view lines, const std::function<void(std::string_view)>& visit) const;
+
+  /// Calls `document` with the document of each line that is not empty. As each_line(). Throws
+  /// Error when a line is no JSON object or has no such text.
   void documents(std::string_view lines,
                  const std::function<void(const std::string&)>& document) const;
 

@@ -71,14 +71,21 @@ class TokenFile {
   TokenLayout layout_;
 };
 
+/// What takes the tokens of texts, one text after the other or in parts.
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  virtual void append(std::span<const std::int32_t> tokens) = 0;
+};
+
 /// Writes a token file of any length. The file appears whole on commit(), or not at all.
-class TokenWriter {
+class TokenWriter final : public TokenSink {
  public:
   /// Pre: vocabulary > 0. Throws Error when the file cannot be created.
   TokenWriter(const std::filesystem::path& path, Index vocabulary);
 
   /// Throws Error when a token lies outside the vocabulary or the device is full.
-  void append(std::span<const std::int32_t> tokens);
+  void append(std::span<const std::int32_t> tokens) override;
   /// Throws Error when no token was appended or the file cannot be put in place. Called last.
   void commit();
 

@@ -34,6 +34,15 @@ class BytesTokenizer final : public Tokenizer {
 
 }  // namespace
 
+std::vector<std::int32_t> Tokenizer::encode_quoting(std::string_view text,
+                                                    std::span<const TextRange> /*quoted*/) const {
+  return encode(text);
+}
+
+std::optional<std::int32_t> Tokenizer::added_token(std::string_view /*text*/) const {
+  return std::nullopt;
+}
+
 std::vector<TextPart> Tokenizer::parts(std::string_view text, std::size_t limit) const {
   std::vector<TextPart> result;
   while (!text.empty()) {

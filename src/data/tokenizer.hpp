@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/types.hpp"
@@ -21,6 +22,9 @@ struct TextPart {
   std::shared_ptr<const std::string> owner{};  ///< of `text`, where it is not the caller's
 };
 
+/// [first, last): bytes of a text.
+using TextRange = std::pair<std::size_t, std::size_t>;
+
 /// Text to tokens and back. Implementations are immutable: all members are thread-safe.
 class Tokenizer {
  public:
@@ -30,6 +34,14 @@ class Tokenizer {
   /// tokenizer.json's added tokens encodes to it; with other tokenizers none encodes to
   /// end_of_text().
   [[nodiscard]] virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+
+  /// The same, but inside the ranges [first, last) of `quoted`, ascending, nothing becomes a
+  /// special token. Pre: `text` is UTF-8.
+  [[nodiscard]] virtual std::vector<std::int32_t> encode_quoting(
+      std::string_view text, std::span<const TextRange> quoted) const;
+  /// The token that text is found to be without regard to what stands beside it; nullopt for any
+  /// other text.
+  [[nodiscard]] virtual std::optional<std::int32_t> added_token(std::string_view text) const;
 
   /// Cuts a text into parts of about `limit` bytes, for encode_part(). They view `text`. Pre: limit
   /// >= 4.

@@ -15,9 +15,16 @@ Verification::Verification(const Sources& sources, Index vocabulary) : vocabular
   // Validation first: it is small.
   for (const bool is_train : {false, true}) {
     for (const auto& [name, dataset] : sources) {
-      Part part{.file = (is_train ? dataset.train : dataset.val).again(), .expected = {}};
-      if (const auto& manifest = dataset.manifest)
+      Part part{.file = (is_train ? dataset.train : dataset.val).again(),
+                .expected = {},
+                .mask = {},
+                .expected_mask = {}};
+      if (const auto& manifest = dataset.manifest) {
         part.expected = is_train ? manifest->train_sums : manifest->val_sums;
+        part.expected_mask = is_train ? manifest->train_mask : manifest->val_mask;
+      }
+      if (const auto& mask = is_train ? dataset.train_mask : dataset.val_mask)
+        part.mask.emplace(mask->again());
       parts_.push_back(std::move(part));
     }
   }
@@ -32,19 +39,32 @@ Verification::~Verification() = default;
 
 void Verification::verify(const std::stop_token& stop) {
   try {
-    for (const Part& part : parts_) {
-      const std::optional<TokenSums> found = part.file.check(vocabulary_, stop);
-      if (!found) return;
-      expect(!part.expected || found->checksum == part.expected->checksum,
-             "{}: its tokens have checksum {}, but the data set's manifest says {}: the file is "
-             "damaged or another one; copy it again or write the data set again with prepare_data",
-             part.file.path().string(), hex_text(found->checksum),
-             part.expected ? hex_text(part.expected->checksum) : "");
-    }
+    for (const Part& part : parts_)
+      if (!check(part, stop)) return;
     finish(std::nullopt);
   } catch (const std::exception& error) {
     finish(error.what());
   }
+}
+
+bool Verification::check(const Part& part, const std::stop_token& stop) const {
+  const auto expect_same = [](const std::filesystem::path& path, const char* what,
+                              std::uint64_t found, std::uint64_t expected) {
+    expect(found == expected,
+           "{}: its {} have checksum {}, but the data set's manifest says {}: the file is damaged "
+           "or another one; copy it again or write the data set again with prepare_data",
+           path.string(), what, hex_text(found), hex_text(expected));
+  };
+  const std::optional<TokenSums> found = part.file.check(vocabulary_, stop);
+  if (!found) return false;
+  if (part.expected)
+    expect_same(part.file.path(), "tokens", found->checksum, part.expected->checksum);
+  if (!part.mask) return true;
+  const std::optional<MaskSums> of_mask = part.mask->check(stop);
+  if (!of_mask) return false;
+  if (part.expected_mask)
+    expect_same(part.mask->path(), "bits", of_mask->checksum, part.expected_mask->checksum);
+  return true;
 }
 
 void Verification::finish(std::optional<std::string> fault) {

@@ -15,8 +15,8 @@
 namespace dos::data {
 
 /// Reads data sets from end to end on a thread of its own, at the lowest priority, and compares
-/// them with what their manifests say: every token lies in the vocabulary, and the checksums are
-/// right.
+/// them with what their manifests say: every token lies in the vocabulary, and the checksums of
+/// tokens and masks are right.
 class Verification {
  public:
   /// Starts to read. `vocabulary`: the model's. Throws Error when a token file cannot be opened.
@@ -36,7 +36,11 @@ class Verification {
   struct Part {
     TokenFile file;
     std::optional<TokenSums> expected;
+    std::optional<MaskFile> mask;
+    std::optional<MaskSums> expected_mask;
   };
+  /// Throws Error for what is wrong; false when it was stopped.
+  [[nodiscard]] bool check(const Part& part, const std::stop_token& stop) const;
   void verify(const std::stop_token& stop);
   void finish(std::optional<std::string> fault);
 

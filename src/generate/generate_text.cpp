@@ -14,6 +14,7 @@
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/dataset.hpp"
 #include "data/utf8.hpp"
+#include "generate/chat_prompt.hpp"
 #include "generate/generator.hpp"
 #include "platform/blas.hpp"
 #include "sched_starpu/policies.hpp"
@@ -39,29 +40,32 @@ std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& pat
   return tokenizer;
 }
 
+/// The manifest of the run's copy of its tokenizer, or of the data set that was named.
+std::filesystem::path manifest_of(const GenerateOptions& options) {
+  if (!options.data_prefix.empty()) return data::find_dataset(options.data_prefix).manifest;
+  return data::DatasetPaths(options.out / train::kTokenizerPrefix).manifest;
+}
+
 /// The tokenizer that the model was trained with, as far as the checkpoint says.
 std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options,
                                                 const train::CheckpointReader& checkpoint) {
   if (!options.tokenizer.empty())
     return read_tokenizer(options.tokenizer, checkpoint.manifest().tokenizer);
   const bool is_own = options.data_prefix.empty();
-  const data::DatasetPaths paths = is_own
-                                       ? data::DatasetPaths(options.out / train::kTokenizerPrefix)
-                                       : data::find_dataset(options.data_prefix);
-  expect(!is_own || std::filesystem::exists(paths.manifest),
+  const std::filesystem::path path = manifest_of(options);
+  expect(!is_own || std::filesystem::exists(path),
          "{}: the run has no tokenizer of its own: name a data set made by prepare_data with "
          "--data, or "
          "a tokenizer.json with --tokenizer",
          options.out.string());
-  const data::DatasetManifest manifest = data::read_manifest(paths.manifest);
+  const data::DatasetManifest manifest = data::read_manifest(path);
   const nlohmann::json& trained = checkpoint.manifest().tokenizer;
   const nlohmann::json present = train::describe_tokenizer(manifest);
   expect(!trained.is_object() || trained == present,
          "{}: describes tokenizer {}, but the model was trained with {}: name the data set it was "
          "trained on with --data{}",
-         paths.manifest.string(), present.dump(), trained.dump(),
-         is_own ? "" : ", or leave that out");
-  return data::make_tokenizer(manifest, paths.manifest);
+         path.string(), present.dump(), trained.dump(), is_own ? "" : ", or leave that out");
+  return data::make_tokenizer(manifest, path);
 }
 
 /// Bytes at the end of `text` that may still change: part of a UTF-8 sequence, or the replacement
@@ -123,16 +127,25 @@ void generate_text(const GenerateOptions& options) {
   const Sampler sampler(options.sampling);
   const train::CheckpointReader checkpoint(options.out, options.checkpoint);
   Generator::expect_room(checkpoint);
-  const auto tokenizer = find_tokenizer(options, checkpoint);
+  auto tokenizer = find_tokenizer(options, checkpoint);
   expect(
       tokenizer->vocabulary() <= checkpoint.model().vocabulary,
       "the tokenizer has {} tokens, the model {}: name the data set it was trained on with --data",
       tokenizer->vocabulary(), checkpoint.model().vocabulary);
-  std::vector<std::int32_t> tokens = tokenizer->encode(prompt);
-  expect(!tokens.empty(), "{} has no tokens in the {} tokenizer: give a word", source,
-         tokenizer->kind());
-  const auto begin = tokenizer->begin_of_text();
-  tokens.insert(tokens.begin(), begin.begin(), begin.end());
+  std::vector<std::int32_t> tokens;
+  if (options.chats) {
+    ChatPrompt chat = make_chat_prompt(manifest_of(options), std::move(tokenizer), prompt);
+    tokens = std::move(chat.tokens);
+    tokenizer = std::move(chat.tokenizer);
+  } else {
+    tokens = tokenizer->encode(prompt);
+    expect(!tokens.empty(), "{} has no tokens in the {} tokenizer: give a word", source,
+           tokenizer->kind());
+    const auto begin = tokenizer->begin_of_text();
+    tokens.insert(tokens.begin(), begin.begin(), begin.end());
+  }
+  const std::size_t first_shown = options.chats ? tokens.size() : 0;
+  const auto text = [&] { return tokenizer->decode(std::span(tokens).subspan(first_shown)); };
 
   platform::blas::use_one_thread();
   sched_starpu::configure({});
@@ -140,11 +153,10 @@ void generate_text(const GenerateOptions& options) {
       {.scheduler = options.scheduler, .cpu_workers = -1, .schedulers = sched_starpu::policies()});
   Generator generator(session, checkpoint);
   TextPrinter printer;
-  printer.show(tokenizer->decode(tokens));
+  printer.show(text());
   const auto before = std::ssize(tokens);
   const auto start = std::chrono::steady_clock::now();
-  generator.generate(tokens, options.tokens, sampler, *tokenizer,
-                     [&] { printer.show(tokenizer->decode(tokens)); });
+  generator.generate(tokens, options.tokens, sampler, *tokenizer, [&] { printer.show(text()); });
   printer.finish();
   if (!options.says_speed) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

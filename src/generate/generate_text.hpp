@@ -17,6 +17,7 @@ struct GenerateOptions {
   std::filesystem::path tokenizer;  ///< a tokenizer.json or its folder; "": the run's or data set's
   std::string prompt = "\n";
   std::filesystem::path prompt_file;  ///< holds the prompt instead; "": none
+  bool chats = false;                 ///< the prompt is a message; its answer is printed, alone
   Index tokens = 200;
   SamplingOptions sampling;
   bool says_speed = false;  ///< at the end, on standard error

@@ -52,9 +52,9 @@ config::TrainConfig merge(const LaunchOptions& options,
 /// Throws Error unless the token files are long enough for the model.
 void expect_suitable(const data::Sources& sources, const shape::ModelConfig& model) {
   for (const auto& [name, dataset] : sources)
-    for (const data::TokenFile* file : {&dataset.train, &dataset.val})
-      static_cast<void>(data::Loader(
-          file->again(),
+    for (const data::Split split : {data::Split::kTrain, data::Split::kValidation})
+      static_cast<void>(data::open_split(
+          dataset, split,
           {.context = model.context, .vocabulary = model.vocabulary, .seed = 0, .shuffle = false}));
 }
 

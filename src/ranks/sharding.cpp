@@ -159,12 +159,12 @@ void Sharding::exchange_scalars(const std::vector<std::unique_ptr<rt::Handle>>& 
   }
 }
 
-void Sharding::submit_mean_loss(std::span<const rt::Handle* const> lane_losses, Index tokens,
+void Sharding::submit_mean_loss(std::span<const rt::Handle* const> lane_losses, Index targets,
                                 const rt::Handle& mean, const char* label) {
   const rt::TaskOptions options{.priority = kScalarPriority, .label = label};
   codelets::submit<codelets::MeanLoss>(
       submitter_, {.mean = *losses_[static_cast<std::size_t>(share_.rank)], .lanes = lane_losses},
-      {tokens}, options);
+      {targets}, options);
   exchange_scalars(losses_, Kind::kLoss, loss_round_++);
   std::vector<const rt::Handle*> parts;
   for (const auto& loss : losses_) parts.push_back(loss.get());

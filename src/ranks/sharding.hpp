@@ -46,8 +46,8 @@ class Sharding final : public tensor::ParameterListener {
 
   /// Brings all parameters to the ranks that keep them: when they did not come from an update.
   void publish();
-  /// mean (FP64 [1]) = (sum of the lanes' losses of all ranks) / tokens, on every rank.
-  void submit_mean_loss(std::span<const rt::Handle* const> lane_losses, Index tokens,
+  /// mean (FP64 [1]) = (sum of the lanes' losses of all ranks) / targets, on every rank.
+  void submit_mean_loss(std::span<const rt::Handle* const> lane_losses, Index targets,
                         const rt::Handle& mean, const char* label);
 
  private:

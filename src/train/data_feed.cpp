@@ -13,13 +13,13 @@ namespace {
 constexpr std::uint64_t kValidationSeed = 0;
 
 /// The samples of a split, of all sources by their weights.
-data::Mixture mix(const data::Sources& sources, data::TokenFile data::Dataset::*split,
-                  const shape::ModelConfig& model, std::uint64_t seed) {
+data::Mixture mix(const data::Sources& sources, data::Split split, const shape::ModelConfig& model,
+                  std::uint64_t seed) {
   const data::LoaderConfig config{
       .context = model.context, .vocabulary = model.vocabulary, .seed = seed, .shuffle = true};
   std::vector<data::Mixture::Part> parts;
   for (const auto& [name, dataset] : sources)
-    parts.push_back({.loader = data::Loader((dataset.*split).again(), config),
+    parts.push_back({.loader = data::open_split(dataset, split, config),
                      .weight = name.weight,
                      .name = name.prefix});
   return {std::move(parts), seed};
@@ -36,9 +36,9 @@ DataFeed::MicroBatches read_all(const data::Mixture& samples, const data::BatchS
 }  // namespace
 
 DataFeed::DataFeed(const data::Sources& sources, const Run& run)
-    : train_(mix(sources, &data::Dataset::train, run.model,
+    : train_(mix(sources, data::Split::kTrain, run.model,
                  static_cast<std::uint64_t>(run.config.train.seed))),
-      validation_(mix(sources, &data::Dataset::val, run.model, kValidationSeed)),
+      validation_(mix(sources, data::Split::kValidation, run.model, kValidationSeed)),
       shape_{.batch = run.config.train.batch,
              .accumulate = run.config.train.accumulate,
              .ranks = run.share.ranks},
@@ -83,6 +83,14 @@ DataFeed::MicroBatches DataFeed::read(Index step) const {
 
 DataFeed::MicroBatches DataFeed::read_validation() const {
   return read_all(validation_, validation_shape_, {.rank = rank_});
+}
+
+Index DataFeed::targets(Index step) const {
+  return train_.targets(samples_after(step - 1), shape_.samples_per_step());
+}
+
+Index DataFeed::validation_targets() const {
+  return validation_.targets(0, validation_shape_.samples_per_step());
 }
 
 Index DataFeed::samples_after(Index step) const {

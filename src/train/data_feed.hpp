@@ -41,6 +41,11 @@ class DataFeed {
 
   [[nodiscard]] const data::BatchShape& shape() const { return shape_; }
   [[nodiscard]] const data::BatchShape& validation_shape() const { return validation_shape_; }
+  /// Tokens of the step, on all ranks, whose prediction counts in its loss; of validation.
+  [[nodiscard]] Index targets(Index step) const;
+  [[nodiscard]] Index validation_targets() const;
+  /// Whether the data say which tokens count: else all do.
+  [[nodiscard]] bool has_mask() const { return train_.has_mask(); }
   /// Samples that the run has trained on when `step` is done.
   [[nodiscard]] Index samples_after(Index step) const;
 

@@ -36,12 +36,13 @@ std::string to_json_line(const StepMetrics& m) {
       m.flush ? fmt::format(R"(,"mb_flushed":{},"ms_flush_waited":{})",
                             number(m.flush->megabytes, 6), number(m.flush->ms_waited, 6))
               : "";
+  const std::string targets = m.targets ? fmt::format(R"(,"targets":{})", *m.targets) : "";
   return fmt::format(
       R"({{"step":{},"loss":{},"lr":{},"grad_norm":{},"tokens":{},"tokens_per_s":{},"ms_step":{},)"
-      R"("ms_forward":{},"ms_backward":{},"ms_update":{}{}}})",
+      R"("ms_forward":{},"ms_backward":{},"ms_update":{}{}{}}})",
       m.step, number(m.loss, 9), number(m.lr, 9), number(m.grad_norm, 9), m.tokens,
       number(m.tokens_per_s, 6), number(m.ms_step, 6), number(m.ms_forward, 6),
-      number(m.ms_backward, 6), number(m.ms_update, 6), flush);
+      number(m.ms_backward, 6), number(m.ms_update, 6), targets, flush);
 }
 
 std::string validation_json_line(Index step, double loss) {

@@ -17,7 +17,7 @@ namespace dos::train {
 /// clipping and updates.
 struct StepMetrics {
   Index step = 0;   ///< counted from 1
-  double loss = 0;  ///< mean over the step's tokens, nats
+  double loss = 0;  ///< mean over the step's targets, nats
   double lr = 0;
   double grad_norm = 0;  ///< before clipping
   Index tokens = 0;      ///< trained on since the start of the run
@@ -35,9 +35,11 @@ struct StepMetrics {
     double ms_waited = 0;
   };
   std::optional<Flush> flush{};
+  std::optional<Index> targets{};  ///< of the step, where not all of its tokens count
 };
 
-/// {"step":1,"loss":...}: losses with 9 significant digits; mb_flushed and ms_flush_waited where
+/// {"step":1,"loss":...}: losses with 9 significant digits; targets where not all tokens count;
+/// mb_flushed and ms_flush_waited where
 /// there is a flush.
 std::string to_json_line(const StepMetrics& metrics);
 /// {"step":100,"val_loss":...}

@@ -17,9 +17,11 @@ using nlohmann::json;
 json to_json(const data::TokenFileIdentity& identity) {
   json checksum;
   if (identity.checksum) checksum = hex_text(*identity.checksum);
-  return {{"tokens", identity.tokens},
-          {"ends", hex_text(identity.ends)},
-          {"xxh3", std::move(checksum)}};
+  json file{{"tokens", identity.tokens},
+            {"ends", hex_text(identity.ends)},
+            {"xxh3", std::move(checksum)}};
+  if (identity.mask) file["mask"] = hex_text(*identity.mask);
+  return file;
 }
 
 /// As to_json() wrote it; nullopt for anything else.
@@ -32,6 +34,7 @@ std::optional<data::TokenFileIdentity> parse_identity(const json& data, const ch
         .tokens = file.at("tokens").get<Index>(), .ends = *ends, .checksum = {}};
     if (file.at("xxh3").is_string())
       identity.checksum = parse_hex(file.at("xxh3").get<std::string>());
+    if (file.contains("mask")) identity.mask = parse_hex(file.at("mask").get<std::string>());
     return identity;
   } catch (const json::exception&) {
     return std::nullopt;
@@ -41,8 +44,12 @@ std::optional<data::TokenFileIdentity> parse_identity(const json& data, const ch
 data::TokenFileIdentity identity_of(const data::Dataset& dataset, const char* split) {
   const bool is_train = std::string_view(split) == "train";
   std::optional<data::TokenSums> sums;
-  if (dataset.manifest) sums = is_train ? dataset.manifest->train_sums : dataset.manifest->val_sums;
-  return data::identify(is_train ? dataset.train : dataset.val, sums);
+  std::optional<data::MaskSums> mask;
+  if (const auto& manifest = dataset.manifest) {
+    sums = is_train ? manifest->train_sums : manifest->val_sums;
+    mask = is_train ? manifest->train_mask : manifest->val_mask;
+  }
+  return data::identify(is_train ? dataset.train : dataset.val, sums, mask);
 }
 
 json describe_splits(const data::Dataset& dataset) {
@@ -59,6 +66,8 @@ std::string difference(const json& before, const data::Dataset& dataset, const c
       (std::string_view(split) == "train" ? dataset.train : dataset.val).path().string();
   if (then->tokens != now.tokens)
     return fmt::format("{} had {} tokens, now {}", path, then->tokens, now.tokens);
+  if (then->mask != now.mask)
+    return fmt::format("of the {} tokens of {} other ones count now", now.tokens, path);
   return fmt::format("{} has {} tokens as before, but other ones", path, now.tokens);
 }
 
@@ -161,6 +170,7 @@ KeptTokenizer::KeptTokenizer(const data::Sources& sources, const std::filesystem
   const data::Source* described = data::described(sources);
   if (described == nullptr) return;
   manifest_ = described->dataset.manifest;
+  manifest_->chat = data::chat_of(sources);
   const data::DatasetPaths source = data::find_dataset(described->name.prefix);
   const std::optional<data::DatasetManifest> kept = continues ? read_kept(target_) : std::nullopt;
   if (kept && !same_tokenizer(*kept, *manifest_))

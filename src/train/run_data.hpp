@@ -17,8 +17,9 @@ namespace dos::train {
 nlohmann::json describe_tokenizer(const std::optional<data::DatasetManifest>& dataset);
 nlohmann::json describe_tokenizer(const data::Sources& sources);
 
-/// {"train": {"tokens": 900, "ends": "...", "xxh3": "..." or null}, "val": ...}: by what
-/// checkpoints know a data set again. Of several sources: {"sources": [{"weight": 0.7, "train":
+/// {"train": {"tokens": 900, "ends": "...", "xxh3": "..." or null, "mask": "..." where there is
+/// one}, "val": ...}: by what checkpoints know a data set again. Of several sources: {"sources":
+/// [{"weight": 0.7, "train":
 /// ..., "val": ...}]}.
 nlohmann::json describe_data(const data::Sources& sources);
 
@@ -28,8 +29,8 @@ nlohmann::json describe_data(const data::Sources& sources);
 void expect_data_of(const CheckpointReader& checkpoint, const data::Sources& sources,
                     bool may_differ);
 
-/// The data set's tokenizer, checked; to be kept in the output folder of a run, so that the run can
-/// be used when the data set is gone.
+/// The data set's tokenizer, checked, and its chat template, if there is one; to be kept in the
+/// output folder of a run, so that the run can be used when the data set is gone.
 class KeptTokenizer {
  public:
   /// Reads the tokenizer of the sources, where one of them describes it. Throws Error when it is

@@ -170,7 +170,7 @@ void Trainer::end_if_bad_data(Index step, const std::string& fault) {
 }
 
 void Trainer::submit_gradients(Index step, const DataFeed::MicroBatches& batches) {
-  const Index tokens = feed_.shape().samples_per_step() * inputs_.run.model.context;
+  const Index targets = feed_.targets(step);
   const rt::TaskTag tag = submitter_.tag();
   for (Index i = 0; i < std::ssize(batches); ++i) {
     submitter_.set_tag({tag.phase, tag.step, i});
@@ -178,18 +178,18 @@ void Trainer::submit_gradients(Index step, const DataFeed::MicroBatches& batches
     if (sharding_)
       overwrites = sharding_->begin_micro_batch(overwrites, i == std::ssize(batches) - 1);
     model_->train(submitter_, batches[static_cast<std::size_t>(i)],
-                  {.first = overwrites, .loss_scale = 1.0F / static_cast<float>(tokens)});
+                  {.first = overwrites, .loss_scale = 1.0F / static_cast<float>(targets)});
   }
   submitter_.set_tag(tag);
-  submit_mean_loss(tokens, results_.loss(step), "loss");
+  submit_mean_loss(targets, results_.loss(step), "loss");
 }
 
-void Trainer::submit_mean_loss(Index tokens, const rt::Handle& mean, const char* label) {
+void Trainer::submit_mean_loss(Index targets, const rt::Handle& mean, const char* label) {
   if (sharding_)
-    sharding_->submit_mean_loss(model_->losses(), tokens, mean, label);
+    sharding_->submit_mean_loss(model_->losses(), targets, mean, label);
   else
     codelets::submit<codelets::MeanLoss>(submitter_, {.mean = mean, .lanes = model_->losses()},
-                                         {tokens}, {.priority = 0, .label = label});
+                                         {targets}, {.priority = 0, .label = label});
 }
 
 void Trainer::submit_step(Index step) {
@@ -226,6 +226,7 @@ void Trainer::finish_oldest() {
   metrics.lr = learning_rate_.at(step);
   metrics.tokens = feed_.samples_after(step) * inputs_.run.model.context;
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
+  if (feed_.has_mask()) metrics.targets = feed_.targets(step);
   metrics.flush = flush_of(step - start_step_);
   if (notes_) take_notes(step);
   warn_of_obstacle(step);
@@ -268,8 +269,7 @@ void Trainer::drain() {
 
 void Trainer::submit_validation(const DataFeed::MicroBatches& batches) {
   for (const auto& batch : batches) model_->evaluate(submitter_, batch);
-  submit_mean_loss(feed_.validation_shape().samples_per_step() * inputs_.run.model.context,
-                   results_.validation_loss(), "validation loss");
+  submit_mean_loss(feed_.validation_targets(), results_.validation_loss(), "validation loss");
 }
 
 double Trainer::validate(Index step) {

@@ -101,7 +101,7 @@ class Trainer {
   /// Submits what makes of given values the parameters that all ranks compute with.
   void submit_given_values();
   void submit_gradients(Index step, const DataFeed::MicroBatches& batches);
-  void submit_mean_loss(Index tokens, const rt::Handle& mean, const char* label);
+  void submit_mean_loss(Index targets, const rt::Handle& mean, const char* label);
   std::vector<rt::TaskRecord> take_records(Index step);
   void finish_oldest();
   void take_notes(Index step);

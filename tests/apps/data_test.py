@@ -3,6 +3,7 @@
 """Data of every kind through the programs: the commands of docs/data.md, several sources, resuming."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -15,19 +16,27 @@ from harness import APPS, AppTest, environment, program
 
 ROOT = Path(os.environ["DOS_SOURCE_DIR"])
 TOKENIZERS = ROOT / "tests/reference/tokenizers"
+VOCABULARY = 4005  # of qwen.json there
+
+
+def conversation(question, answer):
+    return json.dumps({"messages": [{"role": "user", "content": question},
+                                    {"role": "assistant", "content": answer}]})
 
 
 class Page(AppTest):
     def test_the_commands_of_the_page(self):
         page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
         commands = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
-        self.assertEqual(commands.count("build/release/apps/"), 5)
+        self.assertEqual(commands.count("build/release/apps/"), 8)
         (self.folder / "qwen").mkdir()
         shutil.copy(TOKENIZERS / "qwen.json", self.folder / "qwen/tokenizer.json")
         text = (TOKENIZERS / "text.txt").read_text(encoding="utf-8")
         (self.folder / "books.txt").write_text(text, encoding="utf-8")
         lines = (json.dumps({"content": line}) for line in text.splitlines() if line)
         (self.folder / "code.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        sentences = [line for line in text.splitlines() if line]
+        (self.folder / "chats.jsonl").write_text("\n".join(map(conversation, sentences[::2], sentences[1::2])))
         (self.folder / "nano").mkdir()
         for split in ("train", "val"):
             tokens = [i * 7 % 1000 for i in range(2000)]
@@ -38,10 +47,81 @@ class Page(AppTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("\nOnce", result.stdout)
         self.assertRegex(result.stderr, r"generate: [1-5] tokens in [0-9.]+ s, [0-9.]+ tokens/s")
+        self.assertRegex(result.stderr, r"\d+ conversations, \d+ left out without an answer; \d+ cut")
+        self.assertNotIn(" 0 tokens", result.stderr)
+        chats = json.loads((self.folder / "runs/chats/tokenizer.json").read_text())["chat"]
+        self.assertEqual((chats["context"], chats["template"]["name"]), (64, "chatml"))
+        for line in self.metrics(self.folder / "runs/chats"):
+            self.assertEqual("targets" in line, "loss" in line)
         kept = json.loads((self.folder / "runs/mixed/tokenizer.json").read_text())
         self.assertEqual(kept["tokenizer"], "tokenizer.json")
         text = program("generate", "runs/mixed", "--prompt", "naïve 你好", "--tokens", 5, cwd=self.folder)
         self.assertTrue(text.stdout.startswith("naïve 你好"), text.stderr)
+
+
+class Conversations(AppTest):
+    """A model that learns answers: short ones, so that most tokens do not count."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        lines = [conversation(f"What comes after {i}?", str(i + 1)) for i in range(400)]
+        (cls.shared / "chats.jsonl").write_text("\n".join(lines))
+        for name, more in (("chats", ("--context", 48)), ("stream", ())):
+            made = program("prepare_data", "--tokenizer", TOKENIZERS / "qwen.json", "--chat", "chatml",
+                           *more, "--output", name, "chats.jsonl", cwd=cls.shared)
+            assert made.returncode == 0, made.stderr
+        made = program("prepare_data", "--tokenizer", TOKENIZERS / "qwen.json", "--output", "text",
+                       TOKENIZERS / "text.txt", cwd=cls.shared)
+        assert made.returncode == 0, made.stderr
+
+    def chats(self, **more):
+        return {"data.path": self.shared / "chats", "model.context": 48, "optim.lr": 0.01,
+                "train.steps": 150, "train.validate_every": 0} | more
+
+    def test_a_run_resumes_to_the_same_bits_and_answers(self):
+        self.trained(keys=self.chats())
+        self.trained(keys=self.chats() | {"train.stop_after": 7}, out=self.folder / "cut")
+        self.resumed(out=self.folder / "cut")
+        self.assertEqual(self.losses(self.folder / "cut"), self.losses())
+        lines = [line for line in self.metrics() if "loss" in line]
+        self.assertAlmostEqual(lines[0]["loss"], math.log(VOCABULARY), delta=0.1)
+        self.assertLess(lines[-1]["loss"], lines[0]["loss"] / 2)
+        for line in lines:
+            self.assertGreater(line["targets"], 0)
+            self.assertLess(line["targets"], line["tokens"] / line["step"] / 3)
+        answer = program("generate", self.out, "--chat", "--prompt", "What comes after 17?",
+                         "--temperature", 0, "--tokens", 20, cwd=self.folder)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertRegex(answer.stdout, r"^\d+\n$")
+
+    def test_what_does_not_fit_is_refused(self):
+        self.expect_error(self.train(keys=self.chats() | {"model.context": 32}),
+                          "chats_train.bin", "windows of 48 tokens", "model.context=48", "--context 32")
+        self.trained(keys=self.chats() | {"train.stop_after": 1})
+        shutil.copytree(self.shared, self.folder / "other", ignore=lambda *_: ["other"])
+        mask = self.folder / "other/chats_train.mask"
+        mask.write_bytes(mask.read_bytes()[:-5] + bytes(5))
+        self.expect_error(self.train("--verify", keys=self.chats(**{"data.path": self.folder / "other/chats"}),
+                                     out=self.folder / "damaged"), "chats_train.mask: its bits have checksum")
+        other = self.folder / "other/chats.json"
+        manifest = json.loads(other.read_text())
+        manifest["masks"]["train"]["xxh3"] = "0" * 16
+        other.write_text(json.dumps(manifest))
+        self.expect_error(self.resume("--set", f"data.path={self.folder / 'other/chats'}"),
+                          "the data changed", "chats_train.bin other ones count now", "--new-data")
+        self.trained(keys={"data.path": self.shared / "text", "train.stop_after": 1}, out=self.folder / "text")
+        self.expect_error(program("generate", self.folder / "text", "--chat", "--prompt", "a", cwd=self.folder),
+                          "was not trained on conversations", "--chat", name="generate")
+
+    def test_text_and_conversations_are_mixed(self):
+        sources = f"{self.shared / 'stream'}:1,{self.shared / 'text'}:1"
+        self.trained(keys=self.chats(**{"data.path": "", "data.sources": sources, "train.stop_after": 3}))
+        for line in self.metrics():
+            if "loss" in line:
+                self.assertLess(line["targets"], line["tokens"] / line["step"])
+        kept = json.loads((self.out / "tokenizer.json").read_text())
+        self.assertEqual(kept["chat"]["template"]["name"], "chatml")
 
 
 class Sources(AppTest):

@@ -30,10 +30,11 @@ struct Inputs {
   std::vector<std::int32_t> tokens;
 };
 
-Index target(const CrossEntropyRows& s, Index row, const std::vector<std::int32_t>& tokens) {
+/// Where a row's target stands in the batch.
+std::size_t place_of(const CrossEntropyRows& s, Index row) {
   const Index sequence = (s.first_row + row) / s.context;
   const Index position = (s.first_row + row) % s.context;
-  return tokens[static_cast<std::size_t>(sequence * (s.context + 1) + position + 1)];
+  return static_cast<std::size_t>(sequence * (s.context + 1) + position + 1);
 }
 
 // Relative error of a row's sum of exponentials, in eps: each is off by 1.5 and by half of its
@@ -45,17 +46,19 @@ double sum_error(Index vocabulary) {
 }
 
 template <class T>
-double expected_loss(const CrossEntropyRows& s, const Inputs<T>& in) {
+double expected_loss(const CrossEntropyRows& s, const Inputs<T>& in, Counted counted) {
   double loss = 0;
   for (Index row = 0; row < s.rows; ++row) {
+    const std::size_t place = place_of(s, row);
+    if (!counts(counted, place)) continue;
     loss += reference::negative_log_likelihood(s.vocabulary, in.logits.data() + row * s.vocabulary,
-                                               target(s, row, in.tokens));
+                                               in.tokens[place]);
   }
   return loss;
 }
 
 template <class T>
-void expect_gradient(const CrossEntropyRows& s, float scale, const Inputs<T>& in,
+void expect_gradient(const CrossEntropyRows& s, float scale, const Inputs<T>& in, Counted counted,
                      std::span<const T> got) {
   std::vector<double> value;
   std::vector<double> tolerance;
@@ -63,9 +66,15 @@ void expect_gradient(const CrossEntropyRows& s, float scale, const Inputs<T>& in
     const float* x = in.logits.data() + row * s.vocabulary;
     const auto p = reference::softmax(s.vocabulary, x);
     const double largest = *std::max_element(x, x + s.vocabulary);
+    const std::size_t place = place_of(s, row);
+    if (!counts(counted, place)) {
+      value.resize(value.size() + static_cast<std::size_t>(s.vocabulary), 0);
+      tolerance.resize(value.size(), 0);
+      continue;
+    }
     for (Index i = 0; i < s.vocabulary; ++i) {
       const double probability = p[static_cast<std::size_t>(i)];
-      const bool hit = i == target(s, row, in.tokens);
+      const bool hit = i == in.tokens[place];
       const double distance = std::min(largest - x[i], 90.0);
       value.push_back(scale * (probability - (hit ? 1 : 0)));
       tolerance.push_back(std::abs(scale) *
@@ -78,13 +87,14 @@ void expect_gradient(const CrossEntropyRows& s, float scale, const Inputs<T>& in
 
 /// `change` makes the inputs special.
 template <class Change>
-void check(const CrossEntropyRows& s, const Change& change) {
+void check(const CrossEntropyRows& s, Counted counted, const Change& change) {
   SCOPED_TRACE(testing::Message() << s.rows << " rows of " << s.vocabulary);
   const double tolerance = static_cast<double>(s.rows) * sum_error(s.vocabulary) * kEps;
   for_each_kernel([&]<class T>(simd::Isa isa) {
     Inputs<T> in(s);
     change(in);
-    const double expected = expected_loss(s, in);
+    const double expected = expected_loss(s, in, counted);
+    const auto batch = batch_of(in.tokens, counted);
     for (const RowGap& gap : kRowGaps) {
       CrossEntropyRows apart = s;
       apart.stride += gap.count;
@@ -92,29 +102,37 @@ void check(const CrossEntropyRows& s, const Change& change) {
       Guarded<double> loss(1, 2.0);
       Guarded<T> logits(before.view());
       simd::dispatch(isa, [&]<simd::Isa kIsa>() {
-        codelets::cross_entropy_forward_cpu<kIsa>(apart, logits.get(), in.tokens.data(),
-                                                  loss.get());
+        codelets::cross_entropy_forward_cpu<kIsa>(apart, logits.get(), batch.data(), loss.get());
       });
       EXPECT_NEAR(loss[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
       EXPECT_TRUE(same_bits(logits.view(), before.view()));
       const float scale = 0.125F;
       Guarded<double> again(1, 2.0);
       simd::dispatch(isa, [&]<simd::Isa kIsa>() {
-        codelets::cross_entropy_forward_backward_cpu<kIsa>(apart, scale, logits.get(),
-                                                           in.tokens.data(), again.get());
+        codelets::cross_entropy_forward_backward_cpu<kIsa>(apart, scale, logits.get(), batch.data(),
+                                                           again.get());
       });
       EXPECT_NEAR(again[0], 2.0 + expected, tolerance + 0x1p-50 * std::abs(expected));
-      expect_gradient<T>(s, scale, in, without_gaps(logits.view(), s.vocabulary, gap));
+      expect_gradient<T>(s, scale, in, counted, without_gaps(logits.view(), s.vocabulary, gap));
     }
   });
 }
 
 TEST(CrossEntropyKernel, MatchesTheReference) {
-  for (const CrossEntropyRows& s : kShapes) check(s, [](const auto& /*inputs*/) {});
+  for (const CrossEntropyRows& s : kShapes)
+    for (const Counted counted : {Counted::kAll, Counted::kSome, Counted::kNone})
+      check(s, counted, [](const auto& /*inputs*/) {});
+}
+
+TEST(CrossEntropyKernel, RowsThatDoNotCountMayHoldAnything) {
+  check({0, 4, 4, 33, 33}, Counted::kSome, [](auto& in) {
+    in.tokens = {0, 3, 32, 1, 7};  // the first row's target is the second
+    for (std::size_t i = 0; i < 33; ++i) in.logits.set(i, std::numeric_limits<float>::quiet_NaN());
+  });
 }
 
 TEST(CrossEntropyKernel, ExtremeLogitsStayFinite) {
-  check({0, 4, 4, 33, 33}, [](auto& in) {
+  check({0, 4, 4, 33, 33}, Counted::kAll, [](auto& in) {
     for (std::size_t i = 0; i < 33; ++i) {
       in.logits.set(i, 1e4F);
       in.logits.set(33 + i, -1e4F);

@@ -33,8 +33,9 @@ struct Inputs {
     for (Index s = 0; s < c.shape.sequences; ++s) {
       tokens[static_cast<std::size_t>((s + 1) * (c.shape.context + 1) - 1)] = 1 << 30;
     }
+    batch = batch_of(tokens, Counted::kSome);
   }
-  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> tokens, batch;
   Input<T> token_table, position_table, dy;
 };
 
@@ -49,7 +50,7 @@ TEST(EmbeddingKernel, ForwardMatchesTheReference) {
                                        in.position_table.view());
       Guarded<T> y(static_cast<Index>(in.dy.size()));
       simd::dispatch(isa, [&]<simd::Isa kIsa>() {
-        codelets::embedding_forward_cpu<kIsa>(c.shape, in.tokens.data(), tokens.view(),
+        codelets::embedding_forward_cpu<kIsa>(c.shape, in.batch.data(), tokens.view(),
                                               positions.view(), y.get());
       });
       expect_close<T>(
@@ -60,7 +61,7 @@ TEST(EmbeddingKernel, ForwardMatchesTheReference) {
       // Without positions a row of the table comes as it is.
       Guarded<T> alone(static_cast<Index>(in.dy.size()));
       simd::dispatch(isa, [&]<simd::Isa kIsa>() {
-        codelets::embedding_forward_cpu<kIsa>(c.shape, in.tokens.data(), tokens.view(), {},
+        codelets::embedding_forward_cpu<kIsa>(c.shape, in.batch.data(), tokens.view(), {},
                                               alone.get());
       });
       for (Index i = 0; i < alone.count(); ++i) {
@@ -91,7 +92,7 @@ TEST(EmbeddingKernel, TokenGradientOfEachBlockMatchesTheReference) {
           Guarded<G> dtable(before.view());
           simd::dispatch(isa, [&]<simd::Isa kIsa>() {
             codelets::embedding_backward_token_cpu<kIsa>(
-                c.shape, block, in.tokens.data(), in.dy.elements(), accumulate, dtable.get());
+                c.shape, block, in.batch.data(), in.dy.elements(), accumulate, dtable.get());
           });
           expect_close<G>(
               dtable.view(),

@@ -175,6 +175,19 @@ inline double bf16_rounding(double value) {
   return 0x1p-8 * std::abs(value) + 0x1p-134;
 }
 
+/// Of a batch's tokens: those whose prediction counts.
+enum class Counted { kAll, kSome, kNone };
+inline bool counts(Counted counted, std::size_t place) {
+  return counted == Counted::kAll || (counted == Counted::kSome && place % 3 != 1);
+}
+
+/// The tokens as a batch holds them (base/target.hpp): -1 - token where it is an input only.
+inline std::vector<std::int32_t> batch_of(std::vector<std::int32_t> tokens, Counted counted) {
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (!counts(counted, i)) tokens[i] = -1 - tokens[i];
+  return tokens;
+}
+
 /// |got[i] - value[i]| <= tolerance[i] for all i, where elements of type BF16 are rounded from an
 /// FP32 result within that tolerance; reports the first that is not.
 template <class T>

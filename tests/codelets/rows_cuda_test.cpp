@@ -161,10 +161,9 @@ std::vector<std::int32_t> tokens_of(const CrossEntropyRows& s) {
   return random_tokens(sequences * (s.context + 1), s.vocabulary, 2);
 }
 
-Index target_of(const CrossEntropyRows& s, Index row, const std::vector<std::int32_t>& tokens) {
+std::size_t place_of(const CrossEntropyRows& s, Index row) {
   const Index index = s.first_row + row;
-  return tokens[static_cast<std::size_t>(index / s.context * (s.context + 1) + index % s.context +
-                                         1)];
+  return static_cast<std::size_t>(index / s.context * (s.context + 1) + index % s.context + 1);
 }
 
 /// Of a row's sum of exponentials, relative, in eps: FP32 sums run over V / 1024 packs of 8 in a
@@ -175,14 +174,17 @@ double sum_error(Index vocabulary) {
   return v / 1024 + 8 + 10 * 3 + 4 + 2 * std::log(v);
 }
 
-void expect_loss(const CrossEntropyRows& s, float fill, DType type, float scale, bool gradient) {
+void expect_loss(const CrossEntropyRows& s, float fill, DType type, Counted counted,
+                 bool gradient) {
+  constexpr float scale = 0.125F;
   const RowGap gap{s.stride - s.vocabulary, fill};
   const Elements before(type, random_values(s.rows * s.vocabulary, 1, 2.0F));
   const auto tokens = tokens_of(s);
   const auto logits = before.values();
   Elements there_and_back(type, with_gaps(logits, s.vocabulary, gap));
   double loss = 2;
-  const OnGpu tokens_there(tokens.data(), std::ssize(tokens) * Index{sizeof(std::int32_t)});
+  const auto batch = batch_of(tokens, counted);
+  const OnGpu tokens_there(batch.data(), std::ssize(batch) * Index{sizeof(std::int32_t)});
   const OnGpu loss_there(&loss, sizeof loss);
   Both there(there_and_back);
   expect_done(gradient ? cross_entropy_forward_backward_cuda(
@@ -197,13 +199,19 @@ void expect_loss(const CrossEntropyRows& s, float fill, DType type, float scale,
   double expected = 2;
   for (Index row = 0; row < s.rows; ++row) {
     const float* x = logits.data() + row * s.vocabulary;
-    const Index target = target_of(s, row, tokens);
-    expected += reference::negative_log_likelihood(s.vocabulary, x, target);
+    const std::size_t place = place_of(s, row);
+    const Index target = tokens[place];
+    const bool is_counted = counts(counted, place);
+    if (is_counted) expected += reference::negative_log_likelihood(s.vocabulary, x, target);
     const auto p = reference::softmax(s.vocabulary, x);
     for (Index i = 0; i < s.vocabulary; ++i) {
       const float got = after[static_cast<std::size_t>(row * s.vocabulary + i)];
       if (!gradient) {
         ASSERT_EQ(got, x[i]);
+        continue;
+      }
+      if (!is_counted) {
+        ASSERT_EQ(got, 0);
         continue;
       }
       const double probability = p[static_cast<std::size_t>(i)];
@@ -224,8 +232,10 @@ TEST_F(CudaKernel, CrossEntropyMatchesTheReference) {
       for (const bool gradient : {false, true}) {
         SCOPED_TRACE(testing::Message()
                      << name_of(type) << " " << s.rows << " of " << s.vocabulary);
-        expect_loss(s, kCudaNan, type, 0.125F, gradient);
-        if (s.stride > s.vocabulary) expect_loss(s, 7, type, 0.125F, gradient);
+        for (const Counted counted : {Counted::kAll, Counted::kSome}) {
+          expect_loss(s, kCudaNan, type, counted, gradient);
+          if (s.stride > s.vocabulary) expect_loss(s, 7, type, counted, gradient);
+        }
       }
 }
 

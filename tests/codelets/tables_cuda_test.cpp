@@ -206,7 +206,8 @@ TEST_F(CudaKernel, EmbeddingMatchesTheReference) {
       const Elements positions(type, random_values(t.positions * s.width, 3));
       const Blocks table_there({t.vocabulary, s.width, t.rows_per_block}, table);
       const Blocks positions_there({t.positions, s.width, t.positions_per_block}, positions);
-      const OnGpu tokens_there(tokens.data(), std::ssize(tokens) * Index{sizeof(std::int32_t)});
+      const auto batch = batch_of(tokens, Counted::kSome);
+      const OnGpu tokens_there(batch.data(), std::ssize(batch) * Index{sizeof(std::int32_t)});
       Elements y = unwritten(type, s.sequences * s.context * s.width);
       Both out(y);
       expect_done(embedding_forward_cuda(cuda_context(), type, s, tokens_there.as<std::int32_t>(),
@@ -245,7 +246,8 @@ TEST_F(CudaKernel, EmbeddingGradientsAreThoseOfALoop) {
           const EmbeddingShape& s = t.shape;
           const auto tokens = random_tokens(s.sequences * (s.context + 1), t.vocabulary, 1);
           const Elements dy(type, random_values(s.sequences * s.context * s.width, 2));
-          const OnGpu tokens_there(tokens.data(), std::ssize(tokens) * Index{sizeof(std::int32_t)});
+          const auto batch = batch_of(tokens, Counted::kSome);
+          const OnGpu tokens_there(batch.data(), std::ssize(batch) * Index{sizeof(std::int32_t)});
           const OnGpu dy_there(dy);
           const RowBlocking blocking{t.vocabulary, s.width, t.rows_per_block};
           const TableBlock block{blocking.first_row(blocking.count() - 1),

@@ -83,6 +83,30 @@ TEST_P(ByteLevelBpe, PartsInOrderAreTheWhole) {
   }
 }
 
+TEST_P(ByteLevelBpe, QuotationsWithoutSpecialTokensChangeNothing) {
+  const Tokens whole = tokenizer_->encode(text_);
+  const std::vector<TextRange> all{{0, text_.size()}};
+  for (const auto& quoted : {std::vector<TextRange>(), all})
+    EXPECT_TRUE(tokenizer_->encode_quoting(text_, quoted) == whole);
+}
+
+TEST(ByteLevelBpeTokens, QuotedSpecialTokensAreText) {
+  const auto qwen = test::reference_tokenizer("qwen");
+  const std::int32_t end = qwen->added_token("<|im_end|>").value();
+  const std::string text = "<|im_end|>e\xCC\x81<|im_end|>";
+  const auto ends = [&](std::vector<TextRange> quoted) {
+    return std::ranges::count(qwen->encode_quoting(text, quoted), end);
+  };
+  EXPECT_EQ(ends({}), 2);
+  EXPECT_EQ(ends({{10, 13}}), 2) << "beside both";
+  EXPECT_EQ(ends({{0, 1}}), 1);
+  EXPECT_EQ(ends({{9, 10}}), 1);
+  EXPECT_EQ(ends({{13, 14}}), 1);
+  EXPECT_EQ(ends({{0, 1}, {22, 23}}), 0);
+  EXPECT_EQ(qwen->added_token("<|im_end|"), std::nullopt);
+  EXPECT_EQ(qwen->added_token("the"), std::nullopt) << "no added token";
+}
+
 TEST(ByteLevelBpeTokens, KeepAnyBytes) {
   // The other three compose characters, or add a space.
   for (const char* name : {"gpt2", "llama3"}) {

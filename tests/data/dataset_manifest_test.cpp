@@ -69,11 +69,45 @@ TEST_F(ManifestTest, Version1HasNoSums) {
   EXPECT_THAT(to_text(manifest), testing::HasSubstr("\"version\": 1"));
 }
 
+/// With masks and a chat template.
+DatasetManifest conversations() {
+  DatasetManifest manifest = example();
+  manifest.train_mask = {.targets = 90, .checksum = 0x12};
+  manifest.val_mask = {.targets = 0, .checksum = 0x34};
+  manifest.chat = {.chat_template = find_chat_template("llama-3"), .context = 64};
+  return manifest;
+}
+
 TEST_F(ManifestTest, StandsDamage) {
-  test::expect_stands_damage(to_text(example()), 2000, [&](const std::string& text) {
-    std::ofstream(path()) << text;
-    read_manifest(path());
-  });
+  for (const DatasetManifest& manifest : {example(), conversations()})
+    test::expect_stands_damage(to_text(manifest), 2000, [&](const std::string& text) {
+      std::ofstream(path()) << text;
+      read_manifest(path());
+    });
+}
+
+TEST_F(ManifestTest, ConversationsHaveMasksAndATemplate) {
+  EXPECT_THAT(to_text(example()), testing::HasSubstr("\"version\": 2"));
+  const std::string good = to_text(conversations());
+  EXPECT_THAT(good, testing::HasSubstr("\"version\": 3"));
+  const DatasetManifest manifest = read(good);
+  EXPECT_EQ(manifest.train_mask, conversations().train_mask);
+  EXPECT_EQ(manifest.val_mask, conversations().val_mask);
+  EXPECT_EQ(manifest.chat, conversations().chat);
+  EXPECT_EQ(to_text(manifest), good);
+  struct Case {
+    std::string text;
+    std::string complaint;
+  };
+  const Case cases[] = {
+      {with(good, "\"targets\": 90", "\"targets\": 91"), "'masks.train.targets' is 91"},
+      {with(good, "0000000000000034", "34"), "'masks.val.xxh3' must be 16 hexadecimal"},
+      {with(good, "\"context\": 64", "\"context\": 0"), "'context' must be"},
+      {with(good, "\"trim\": true", "\"trim\": 1"), "field 'trim' must be true"},
+  };
+  for (const Case& c : cases)
+    EXPECT_THAT([&] { (void)read(c.text); },
+                fails_with({path().string(), c.complaint, "prepare_data"}));
 }
 
 TEST_F(ManifestTest, BytesHaveNoModel) {
@@ -103,7 +137,7 @@ TEST_F(ManifestTest, NamesWhatIsWrong) {
       {"[1]", "not a dataset manifest"},
       {"{}", "key 'format' not found"},
       {with(good, "dos.dataset", "other"), "'format' is 'other', expected 'dos.dataset'"},
-      {with(good, "\"version\": 2", "\"version\": 3"), "'version' is 3, this program reads 1 to 2"},
+      {with(good, "\"version\": 2", "\"version\": 4"), "'version' is 4, this program reads 1 to 3"},
       {with(good, "\"largest\"", "\"largess\""), "key 'largest' not found"},
       {with(good, "499", "500"), "'largest.train' is 500, outside the vocabulary of 500"},
       {with(good, "0000000000001234", "1234"), "'xxh3.train' must be 16 hexadecimal digits"},

@@ -28,6 +28,12 @@ class HfTiny {
     std::memcpy(tokens_.data(), mapped.bytes.data(), mapped.bytes.size());
   }
 
+  static std::filesystem::path tests_reference() {
+    const char* source = std::getenv("DOS_SOURCE_DIR");
+    expect(source != nullptr, "DOS_SOURCE_DIR is not set: run the tests with ctest");
+    return std::filesystem::path(source) / "tests" / "reference";
+  }
+
   [[nodiscard]] shape::ModelConfig config() const {
     return train::model_from_json(expected.at("model"), "expected.json");
   }
@@ -71,9 +77,7 @@ class HfTiny {
 
  private:
   static std::filesystem::path folder(const std::string& name) {
-    const char* source = std::getenv("DOS_SOURCE_DIR");
-    expect(source != nullptr, "DOS_SOURCE_DIR is not set: run the tests with ctest");
-    return std::filesystem::path(source) / "tests" / "reference" / "hf_tiny" / name;
+    return tests_reference() / "hf_tiny" / name;
   }
 
   static std::vector<std::string> names_of(const std::string& parameter) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <ostream>
 
 #include "models/hf_tiny.hpp"
@@ -113,6 +114,53 @@ TEST_P(LlamaReference, LossAndEveryGradient) {
     const std::string& name = parameter.spec.name;
     SCOPED_TRACE(name);
     const std::vector<float> expected = HfTiny::find(fixture_.reference, "gradient.", name);
+    const std::vector<float> got = run_.read(run_.parameters().gradients(), name);
+    EXPECT_LE(distance(got, expected), kRelative * norm_of(expected));
+  }
+}
+
+/// Where some tokens only count: tests/reference/chat/README.md.
+class LlamaMaskedReference : public LlamaReference {
+ protected:
+  LlamaMaskedReference()
+      : masked_(HfTiny::tests_reference() / "chat" / "masked.safetensors"),
+        expected_(nlohmann::json::parse(
+            std::ifstream(HfTiny::tests_reference() / "chat" / "expected.json"))["masked"]) {}
+
+  /// The batch of step 1.
+  [[nodiscard]] std::vector<std::int32_t> batch() const {
+    std::vector<std::int32_t> tokens(fixture_.batch(1).begin(), fixture_.batch(1).end());
+    std::vector<std::int32_t> counted(tokens.size());
+    const io::MappedTensor& mapped = masked_.at("counted");
+    EXPECT_EQ(mapped.bytes.size(), counted.size() * sizeof(std::int32_t));
+    std::memcpy(counted.data(), mapped.bytes.data(), mapped.bytes.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      if (counted[i] == 0) tokens[i] = -1 - tokens[i];
+    return tokens;
+  }
+
+  io::SafetensorsFile masked_;
+  nlohmann::json expected_;
+};
+
+std::vector<Variant> masked_variants() {
+  std::vector<Variant> all;
+  for (const Cut& cut : kCuts) all.push_back({"qwen3", cut});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Models, LlamaMaskedReference, ::testing::ValuesIn(masked_variants()),
+                         [](const auto& test) { return std::string(test.param.cut.what); });
+
+TEST_P(LlamaMaskedReference, LossAndEveryGradient) {
+  const double loss = expected_.at("loss");
+  ASSERT_GT(std::abs(loss - fixture_.expected.at("loss").get<double>()), 10 * kRelative * loss);
+  EXPECT_NEAR(run_.evaluate(batch()), loss, kRelative * loss);
+  run_.gradients(fixture_.batch(2));
+  EXPECT_NEAR(run_.gradients(batch()), loss, kRelative * loss);
+  for (const shape::PlacedParameter& parameter : run_.layout().parameters) {
+    const std::string& name = parameter.spec.name;
+    SCOPED_TRACE(name);
+    const std::vector<float> expected = HfTiny::find(masked_, "gradient.", name);
     const std::vector<float> got = run_.read(run_.parameters().gradients(), name);
     EXPECT_LE(distance(got, expected), kRelative * norm_of(expected));
   }

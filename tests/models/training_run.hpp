@@ -146,8 +146,13 @@ class TrainingRun {
     return options;
   }
 
+  /// Targets that count.
   [[nodiscard]] Index trained_tokens(std::span<const std::int32_t> tokens) const {
-    return std::ssize(tokens) / (options_.model.context + 1) * options_.model.context;
+    Index count = 0;
+    for (Index i = 0; i < std::ssize(tokens); ++i)
+      if (i % (options_.model.context + 1) != 0 && tokens[static_cast<std::size_t>(i)] >= 0)
+        ++count;
+    return count;
   }
 
   template <class F>

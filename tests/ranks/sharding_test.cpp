@@ -204,6 +204,9 @@ class ShardingTest : public ::testing::Test {
     return owned;
   }
 
+  /// Losses, norms and weights are those of the same samples on one rank.
+  void expect_as_alone();
+
   test::ScratchDirectory scratch_;
   config::TrainConfig config_;
   std::vector<double> dist_weights_;
@@ -221,6 +224,16 @@ void expect_close(double a, double b, Index parts, double scale) {
 }
 
 TEST_F(ShardingTest, LossesNormsAndWeightsAreThoseOfOneRank) {
+  expect_as_alone();
+}
+
+// Where ranks and micro-batches have different numbers of targets, means of means are others.
+TEST_F(ShardingTest, LossesNormsAndWeightsAreThoseOfOneRankWhereSomeTokensCount) {
+  config_.data.path = test::write_masked_tiny_dataset(scratch_);
+  expect_as_alone();
+}
+
+void ShardingTest::expect_as_alone() {
   constexpr Index kAccumulate = 2;
   config_.train.accumulate = kAccumulate;
   const Outcome alone = train_alone();

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "train/tiny_trainer.hpp"
 
@@ -67,6 +69,44 @@ TEST_F(DataFeedTest, ARankReadsItsOwnPart) {
                                          whole.begin() + static_cast<std::ptrdiff_t>(row) + 9);
     EXPECT_EQ(part.take().front(), mine);
   }
+}
+
+TEST_F(DataFeedTest, CountsTheTargetsOfAllRanks) {
+  DataFeed plain = feed();
+  plain.start(0, 0);
+  EXPECT_FALSE(plain.has_mask());
+  EXPECT_EQ(plain.targets(1), 3 * 8);
+  EXPECT_EQ(plain.validation_targets(), 3 * 8);
+  config_.data.path = test::write_masked_tiny_dataset(scratch_);
+  config_.train.accumulate = 2;
+  const auto counted = [](const DataFeed::MicroBatches& batches) {
+    Index count = 0;
+    for (const auto& batch : batches)
+      for (std::size_t i = 0; i < batch.size(); ++i)
+        if (i % 9 != 0 && batch[i] >= 0) ++count;
+    return count;
+  };
+  const auto of_rank = [](Index rank) {
+    ranks::RankShare share;
+    share.rank = rank;
+    share.ranks = 2;
+    return share;
+  };
+  DataFeed first = feed(of_rank(0));
+  DataFeed second = feed(of_rank(1));
+  EXPECT_TRUE(first.has_mask());
+  bool differ = false;
+  for (Index step = 1; step <= config_.last_step(); ++step) {
+    const Index of_first = counted(first.read(step));
+    const Index of_second = counted(second.read(step));
+    EXPECT_GE(std::min(of_first, of_second), 6) << "a window without a target";
+    differ = differ || of_first != of_second;
+    EXPECT_EQ(first.targets(step), of_first + of_second);
+    EXPECT_EQ(second.targets(step), first.targets(step));
+  }
+  EXPECT_TRUE(differ);
+  EXPECT_EQ(first.validation_targets(),
+            counted(first.read_validation()) + counted(second.read_validation()));
 }
 
 TEST_F(DataFeedTest, ABadStepIsKnownRunAheadStepsBefore) {

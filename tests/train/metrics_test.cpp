@@ -35,6 +35,8 @@ TEST(Metrics, ALineHasTheFieldsInOrder) {
   metrics.flush = {.megabytes = 1234.5, .ms_waited = 0.5};
   EXPECT_THAT(to_json_line(metrics),
               testing::EndsWith(R"("ms_update":0.125,"mb_flushed":1234.5,"ms_flush_waited":0.5})"));
+  metrics.targets = 17;
+  EXPECT_THAT(to_json_line(metrics), testing::HasSubstr(R"("ms_update":0.125,"targets":17,"mb)"));
 }
 
 // 9 significant digits tell every FP32 value from its neighbours.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 
+#include "base/file.hpp"
+#include "data/dataset.hpp"
 #include "data/token_file.hpp"
 #include "platform/blas.hpp"
 #include "scratch_directory.hpp"
@@ -20,6 +23,30 @@ inline std::string write_tiny_dataset(const ScratchDirectory& folder) {
     writer.append(tokens);
     writer.commit();
   }
+  return folder / "data";
+}
+
+/// The same, where few tokens count, and some windows of 8 have none.
+inline std::string write_masked_tiny_dataset(const ScratchDirectory& folder) {
+  write_tiny_dataset(folder);
+  data::DatasetManifest manifest;
+  manifest.tokenizer = data::kBytes;
+  manifest.vocabulary = 257;
+  manifest.train_tokens = manifest.val_tokens = 500;
+  manifest.chat = {.chat_template = data::find_chat_template("chatml"), .context = 0};
+  const data::DatasetPaths paths(folder / "data");
+  for (const auto& path : {paths.train_mask, paths.val_mask}) {
+    data::MaskWriter writer(path);
+    for (std::int32_t i = 0; i < 500; ++i) {
+      const bool is_counted = i % 101 < 20 || i % 37 == 0;
+      writer.append(std::array{is_counted ? 0 : -1});
+    }
+    manifest.train_mask = manifest.val_mask = writer.finish();
+    writer.commit();
+  }
+  for (auto* sums : {&manifest.train_sums, &manifest.val_sums})
+    *sums = data::TokenFile(paths.train).check(257, {});
+  write_durably(paths.manifest, data::to_text(manifest));
   return folder / "data";
 }
 

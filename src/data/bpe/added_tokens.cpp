@@ -22,6 +22,11 @@ std::string_view last_character(std::string_view text) {
   return text.substr(first);
 }
 
+bool touches(std::span<const ByteRange> ranges, std::size_t first, std::size_t last) {
+  const auto range = std::ranges::upper_bound(ranges, first, {}, &ByteRange::second);
+  return range != ranges.end() && range->first < last;
+}
+
 bool matches(const Pattern& pattern, std::string_view character) {
   return pattern.find(character, 0).last == character.size() &&
          pattern.find(character, 0).first == 0;
@@ -73,17 +78,28 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
 }
 
-const AddedToken* AddedTokens::token_at(std::string_view rest) const {
+const AddedToken* AddedTokens::token_at(std::string_view text, std::size_t position,
+                                        std::span<const ByteRange> quoted) const {
+  const std::string_view rest = text.substr(position);
   const auto byte = static_cast<unsigned char>(rest.front());
-  for (std::size_t i = first_[byte]; i < first_[byte + 1U]; ++i)
-    if (rest.starts_with(tokens_[i].text)) return &tokens_[i];
+  for (std::size_t i = first_[byte]; i < first_[byte + 1U]; ++i) {
+    const AddedToken& token = tokens_[i];
+    if (!rest.starts_with(token.text)) continue;
+    if (!token.special || !touches(quoted, position, position + token.text.size())) return &token;
+  }
   return nullptr;
 }
 
-void AddedTokens::split(std::string_view text, std::vector<Segment>& segments) const {
+std::optional<std::int32_t> AddedTokens::find(std::string_view text) const {
+  const auto token = std::ranges::find(tokens_, text, &AddedToken::text);
+  return token == tokens_.end() ? std::nullopt : std::optional(token->id);
+}
+
+void AddedTokens::split(std::string_view text, std::vector<Segment>& segments,
+                        std::span<const ByteRange> quoted) const {
   std::size_t done = 0;
   for (std::size_t position = 0; position < text.size() && !empty();) {
-    const AddedToken* token = token_at(text.substr(position));
+    const AddedToken* token = token_at(text, position, quoted);
     if (token == nullptr) {
       ++position;
       continue;

@@ -4,11 +4,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dos::data::bpe {
+
+/// [first, last) of a text.
+using ByteRange = std::pair<std::size_t, std::size_t>;
 
 /// A token that stands for a text as a whole, before any merge.
 struct AddedToken {
@@ -34,12 +40,17 @@ class AddedTokens {
  public:
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
-  /// Pre: `text` is UTF-8.
-  void split(std::string_view text, std::vector<Segment>& segments) const;
+  /// Special tokens that touch one of the ranges [first, last) of `quoted`, ascending, are not
+  /// found. Pre: `text` is UTF-8.
+  void split(std::string_view text, std::vector<Segment>& segments,
+             std::span<const ByteRange> quoted = {}) const;
+  /// The token written like `text`; nullopt for none.
+  [[nodiscard]] std::optional<std::int32_t> find(std::string_view text) const;
   [[nodiscard]] bool empty() const noexcept { return tokens_.empty(); }
 
  private:
-  [[nodiscard]] const AddedToken* token_at(std::string_view rest) const;
+  [[nodiscard]] const AddedToken* token_at(std::string_view text, std::size_t position,
+                                           std::span<const ByteRange> quoted) const;
 
   std::vector<AddedToken> tokens_;        ///< by their first byte, the longest first
   std::array<std::size_t, 257> first_{};  ///< of the tokens that start with a byte

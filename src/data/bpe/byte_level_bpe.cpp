@@ -33,6 +33,16 @@ std::size_t end_of_part(std::string_view text, std::size_t wanted) {
   return utf8_boundary(text, wanted);
 }
 
+/// What lies of `ranges` between `first` and `last`, counted from `first`.
+std::vector<bpe::ByteRange> ranges_inside(std::span<const bpe::ByteRange> ranges, std::size_t first,
+                                          std::size_t last) {
+  std::vector<bpe::ByteRange> inside;
+  for (const auto& [begin, end] : ranges)
+    if (begin < last && end > first)
+      inside.emplace_back(std::max(begin, first) - first, std::min(end, last) - first);
+  return inside;
+}
+
 class ByteLevelBpe final : public Tokenizer {
  public:
   ByteLevelBpe(bpe::TokenizerJson json, std::int32_t end_of_text, const std::string& name)
@@ -61,12 +71,28 @@ class ByteLevelBpe final : public Tokenizer {
     return tokens;
   }
 
+  [[nodiscard]] std::vector<std::int32_t> encode_quoting(
+      std::string_view text, std::span<const TextRange> quoted) const override {
+    require(utf8_prefix(text) == text.size(), "a text with quotations is UTF-8");
+    std::vector<TextPart> all;
+    add_text(text, text.size(), all, quoted);
+    std::vector<std::int32_t> tokens;
+    std::size_t taken = 0;
+    for (const TextPart& part : all) taken = encode_part(part, taken, tokens);
+    return tokens;
+  }
+
+  [[nodiscard]] std::optional<std::int32_t> added_token(std::string_view text) const override {
+    const auto raw = raw_.find(text);
+    return raw ? raw : normalized_.find(text);
+  }
+
   [[nodiscard]] std::vector<TextPart> parts(std::string_view text,
                                             std::size_t limit) const override {
     std::vector<TextPart> result;
     while (!text.empty()) {
       const std::size_t valid = utf8_prefix(text);
-      add_text(text.substr(0, valid), limit, result);
+      add_text(text.substr(0, valid), limit, result, {});
       text.remove_prefix(valid);
       for (; !text.empty() && utf8_character(text) == 0; text.remove_prefix(1))
         result.push_back({.token = merges_.token_of(static_cast<unsigned char>(text.front()))});
@@ -134,10 +160,11 @@ class ByteLevelBpe final : public Tokenizer {
     return result;
   }
 
-  /// `text` is UTF-8.
-  void add_text(std::string_view text, std::size_t limit, std::vector<TextPart>& result) const {
+  /// `text` is UTF-8; of `quoted` see AddedTokens::split().
+  void add_text(std::string_view text, std::size_t limit, std::vector<TextPart>& result,
+                std::span<const bpe::ByteRange> quoted) const {
     std::vector<Segment> segments;
-    raw_.split(text, segments);
+    raw_.split(text, segments, quoted);
     for (const Segment& segment : segments) {
       if (segment.token != Segment::kText) {
         result.push_back({.token = segment.token});
@@ -151,14 +178,19 @@ class ByteLevelBpe final : public Tokenizer {
           normal = *owner;
         }
       }
-      add_normalized(normal, owner, limit, result);
+      const auto first = static_cast<std::size_t>(segment.text.data() - text.data());
+      auto quoted_here = ranges_inside(quoted, first, first + segment.text.size());
+      // Where a quotation has gone is not known: all of the text is taken for one.
+      if (owner && !quoted_here.empty()) quoted_here = {{0, normal.size()}};
+      add_normalized(normal, owner, limit, result, quoted_here);
     }
   }
 
   void add_normalized(std::string_view text, const std::shared_ptr<const std::string>& owner,
-                      std::size_t limit, std::vector<TextPart>& result) const {
+                      std::size_t limit, std::vector<TextPart>& result,
+                      std::span<const bpe::ByteRange> quoted) const {
     std::vector<Segment> segments;
-    normalized_.split(text, segments);
+    normalized_.split(text, segments, quoted);
     for (const Segment& segment : segments) {
       if (segment.token != Segment::kText) {
         result.push_back({.token = segment.token});

@@ -35,7 +35,7 @@ struct Range {
 enum class Values {
   kUniform,   ///< in [-1, 1)
   kPositive,  ///< in [0.5, 1.5)
-  kTokens,    ///< integers in [0, Buffer::vocabulary)
+  kTokens,    ///< integers in [0, Buffer::vocabulary); a quarter are no targets
 };
 
 struct Buffer {

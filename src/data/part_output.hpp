@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "data/chat/chat_writer.hpp"
+#include "data/prepare.hpp"
+#include "data/tokenizer.hpp"
+
+/// What prepare() writes for a split.
+namespace dos::data {
+
+/// Puts files in place one after the other; if one fails, those before it are removed again.
+class Transaction {
+ public:
+  Transaction() = default;
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  ~Transaction() {
+    std::error_code ignored;
+    for (const auto& path : placed_) std::filesystem::remove(path, ignored);
+  }
+
+  template <class Writer>
+  void commit(Writer& writer, const std::filesystem::path& path) {
+    writer.commit();
+    placed_.push_back(path);
+  }
+  void keep() { placed_.clear(); }
+
+ private:
+  std::vector<std::filesystem::path> placed_;
+};
+
+/// The files of a split: tokens, and of conversations a mask. Both appear on commit(), or not at
+/// all.
+class PartOutput {
+ public:
+  /// Throws Error when a file cannot be created.
+  PartOutput(std::filesystem::path tokens, std::filesystem::path mask, const Tokenizer& tokenizer,
+             const PrepareConfig& config)
+      : path_(std::move(tokens)), mask_path_(std::move(mask)) {
+    if (config.chat.empty())
+      text_.emplace(path_, tokenizer.vocabulary());
+    else
+      chat_.emplace(path_, mask_path_, tokenizer.vocabulary(), tokenizer.end_of_text(),
+                    config.context);
+  }
+
+  /// Takes the tokens of texts, or whole conversations.
+  [[nodiscard]] TokenSink& sink() { return chat_ ? static_cast<TokenSink&>(*chat_) : *text_; }
+  /// Tokens so far.
+  [[nodiscard]] Index size() const { return chat_ ? chat_->size() : text_->size(); }
+  [[nodiscard]] TokenWriter& tokens() { return chat_ ? chat_->tokens() : *text_; }
+  /// Writes what waits, and adds what became of conversations to the summary. Called once, behind
+  /// the last text; nullopt without a mask.
+  [[nodiscard]] std::optional<MaskSums> finish(PrepareSummary& summary) {
+    if (!chat_) return std::nullopt;
+    chat_->finish();
+    if (!summary.chat) summary.chat.emplace();
+    *summary.chat += chat_->counts();
+    return chat_->mask().finish();
+  }
+  void commit(Transaction& transaction) {
+    transaction.commit(tokens(), path_);
+    if (chat_) transaction.commit(chat_->mask(), mask_path_);
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path mask_path_;
+  std::optional<TokenWriter> text_;
+  std::optional<ChatWriter> chat_;
+};
+
+}  // namespace dos::data
