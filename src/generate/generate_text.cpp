@@ -13,23 +13,32 @@
 #include "base/file.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/dataset.hpp"
+#include "data/sentencepiece.hpp"
 #include "data/utf8.hpp"
 #include "generate/generator.hpp"
 #include "platform/blas.hpp"
 #include "sched_starpu/policies.hpp"
-#include "train/checkpoint.hpp"
+#include "train/model_source.hpp"
 #include "train/run_data.hpp"
 
 namespace dos::generate {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
-/// The tokenizer of a file, for a model whose data did not say theirs.
-std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& path,
-                                                const nlohmann::json& trained) {
-  const data::TokenizerFile file = data::read_tokenizer_file(path, "");
-  auto tokenizer = data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
+using TokenizerPtr = std::unique_ptr<data::Tokenizer>;
+
+/// The tokenizer of a tokenizer.json, or of a SentencePiece model.
+TokenizerPtr read_tokenizer(const fs::path& path, const nlohmann::json& trained) {
+  const bool is_pieces = path.extension() == ".model";
+  const data::TokenizerFile file =
+      is_pieces ? data::TokenizerFile{.path = path, .contents = read_text(path)}
+                : data::read_tokenizer_file(path, "");
+  auto tokenizer = is_pieces
+                       ? data::make_sentencepiece_tokenizer(file.contents, file.path)
+                       : data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
   const std::string hash = data::hash_of(file.contents);
   expect(
       !trained.is_object() || trained.value("model_hash", "") == hash,
@@ -39,22 +48,10 @@ std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& pat
   return tokenizer;
 }
 
-/// The tokenizer that the model was trained with, as far as the checkpoint says.
-std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options,
-                                                const train::CheckpointReader& checkpoint) {
-  if (!options.tokenizer.empty())
-    return read_tokenizer(options.tokenizer, checkpoint.manifest().tokenizer);
-  const bool is_own = options.data_prefix.empty();
-  const data::DatasetPaths paths = is_own
-                                       ? data::DatasetPaths(options.out / train::kTokenizerPrefix)
-                                       : data::find_dataset(options.data_prefix);
-  expect(!is_own || std::filesystem::exists(paths.manifest),
-         "{}: the run has no tokenizer of its own: name a data set made by prepare_data with "
-         "--data, or "
-         "a tokenizer.json with --tokenizer",
-         options.out.string());
+/// That of the data set with these files, if it is what the model was trained with.
+TokenizerPtr make_tokenizer_of(const data::DatasetPaths& paths, const nlohmann::json& trained,
+                               bool is_own) {
   const data::DatasetManifest manifest = data::read_manifest(paths.manifest);
-  const nlohmann::json& trained = checkpoint.manifest().tokenizer;
   const nlohmann::json present = train::describe_tokenizer(manifest);
   expect(!trained.is_object() || trained == present,
          "{}: describes tokenizer {}, but the model was trained with {}: name the data set it was "
@@ -62,6 +59,35 @@ std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options,
          paths.manifest.string(), present.dump(), trained.dump(),
          is_own ? "" : ", or leave that out");
   return data::make_tokenizer(manifest, paths.manifest);
+}
+
+/// The tokenizer that lies beside the weights of a Hugging Face folder: of the two that some
+/// models have, SentencePiece's own file is the exact one.
+TokenizerPtr folder_tokenizer(const fs::path& folder) {
+  const fs::path pieces = folder / "tokenizer.model";
+  if (fs::is_regular_file(pieces)) return read_tokenizer(pieces, {});
+  expect(fs::is_regular_file(folder / data::kTokenizerJson),
+         "{}: has no tokenizer.model and no tokenizer.json: name one of them with --tokenizer, or "
+         "a data set made by prepare_data with --data",
+         folder.string());
+  return read_tokenizer(folder, {});
+}
+
+/// The tokenizer that the model was trained with, as far as the model says.
+TokenizerPtr find_tokenizer(const GenerateOptions& options, const train::ModelSource& source) {
+  const nlohmann::json trained =
+      source.checkpoint() != nullptr ? source.checkpoint()->manifest().tokenizer : nlohmann::json();
+  if (!options.tokenizer.empty()) return read_tokenizer(options.tokenizer, trained);
+  if (!options.data_prefix.empty())
+    return make_tokenizer_of(data::find_dataset(options.data_prefix), trained, /*is_own=*/false);
+  if (source.checkpoint() == nullptr) return folder_tokenizer(source.folder());
+  const data::DatasetPaths paths(source.run() / train::kTokenizerPrefix);
+  expect(fs::exists(paths.manifest),
+         "{}: the run has no tokenizer of its own: name a data set made by prepare_data with "
+         "--data, or "
+         "a tokenizer.json with --tokenizer",
+         source.run().string());
+  return make_tokenizer_of(paths, trained, /*is_own=*/true);
 }
 
 /// Bytes at the end of `text` that may still change: part of a UTF-8 sequence, or the replacement
@@ -121,24 +147,25 @@ void generate_text(const GenerateOptions& options) {
   const std::string source = from_file ? options.prompt_file.string() + ":" : "--prompt";
   expect(!prompt.empty(), "{} is empty: give at least one character", source);
   const Sampler sampler(options.sampling);
-  const train::CheckpointReader checkpoint(options.out, options.checkpoint);
-  Generator::expect_room(checkpoint);
-  const auto tokenizer = find_tokenizer(options, checkpoint);
+  const train::ModelSource model(options.source, options.checkpoint);
+  const auto tokenizer = find_tokenizer(options, model);
   expect(
-      tokenizer->vocabulary() <= checkpoint.model().vocabulary,
+      tokenizer->vocabulary() <= model.model().vocabulary,
       "the tokenizer has {} tokens, the model {}: name the data set it was trained on with --data",
-      tokenizer->vocabulary(), checkpoint.model().vocabulary);
+      tokenizer->vocabulary(), model.model().vocabulary);
   std::vector<std::int32_t> tokens = tokenizer->encode(prompt);
   expect(!tokens.empty(), "{} has no tokens in the {} tokenizer: give a word", source,
          tokenizer->kind());
   const auto begin = tokenizer->begin_of_text();
   tokens.insert(tokens.begin(), begin.begin(), begin.end());
+  const inference::Use use = Generator::use(model, std::ssize(tokens), options.tokens);
+  inference::expect_room(model, use, "lower --tokens, or raise the limit");
 
   platform::blas::use_one_thread();
   sched_starpu::configure({});
   rt::Session session(
       {.scheduler = options.scheduler, .cpu_workers = -1, .schedulers = sched_starpu::policies()});
-  Generator generator(session, checkpoint);
+  Generator generator(session, model, use);
   TextPrinter printer;
   printer.show(tokenizer->decode(tokens));
   const auto before = std::ssize(tokens);
