@@ -84,6 +84,37 @@ void start_with(const Part& part, const T* __restrict bias, const T* __restrict 
   }
 }
 
+constexpr Index kRowsAtATime = 4;
+
+/// sums[r] = w[r, in] x, of kRowsAtATime rows.
+template <class T>
+void four_dots(Index in, const T* __restrict w, const T* __restrict x, float* sums) {
+  float a = 0;
+  float b = 0;
+  float c = 0;
+  float d = 0;
+#pragma omp simd reduction(+ : a, b, c, d)
+  for (Index i = 0; i < in; ++i) {
+    const float each = to_float(x[i]);
+    a += to_float(w[i]) * each;
+    b += to_float(w[in + i]) * each;
+    c += to_float(w[2 * in + i]) * each;
+    d += to_float(w[3 * in + i]) * each;
+  }
+  sums[0] = a;
+  sums[1] = b;
+  sums[2] = c;
+  sums[3] = d;
+}
+
+template <class T>
+float one_dot(Index in, const T* __restrict w, const T* __restrict x) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < in; ++i) sum += to_float(w[i]) * to_float(x[i]);
+  return sum;
+}
+
 template <class T>
 void add_four_rows(Index columns, Index width, const T* __restrict rows, float* __restrict sum) {
 #pragma omp simd
@@ -121,6 +152,28 @@ void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
                part.stride);
     };
     for_each_part(tokens, w.blocking.rows_of(block), y + first, stride, false, compute);
+  }
+}
+
+template <simd::Isa, class T>
+void linear_row_cpu(const T* x, RowBlocks<const T> w, const std::type_identity_t<T>* bias,
+                    const std::type_identity_t<T>* residual, T* y) {
+  const Index in = w.blocking.columns;
+  const auto put = [&](Index row, float sum) {
+    const float start = (bias == nullptr ? 0.0F : to_float(bias[row])) +
+                        (residual == nullptr ? 0.0F : to_float(residual[row]));
+    simd::put(y + row, start + sum);
+  };
+  for (Index block = 0; block < w.blocking.count(); ++block) {
+    const Index first = w.blocking.first_row(block);
+    const Index rows = w.blocking.rows_of(block);
+    Index row = 0;
+    for (; row + kRowsAtATime <= rows; row += kRowsAtATime) {
+      float sums[kRowsAtATime];
+      four_dots(in, w.blocks[block] + row * in, x, sums);
+      for (Index i = 0; i < kRowsAtATime; ++i) put(first + row + i, sums[i]);
+    }
+    for (; row < rows; ++row) put(first + row, one_dot(in, w.blocks[block] + row * in, x));
   }
 }
 
@@ -173,6 +226,10 @@ template void linear_forward_cpu<kIsa>(Index, const float*, RowBlocks<const floa
                                        const float*, float*, Index);
 template void linear_forward_cpu<kIsa>(Index, const BF16*, RowBlocks<const BF16>, const BF16*,
                                        const BF16*, BF16*, Index);
+template void linear_row_cpu<kIsa>(const float*, RowBlocks<const float>, const float*, const float*,
+                                   float*);
+template void linear_row_cpu<kIsa>(const BF16*, RowBlocks<const BF16>, const BF16*, const BF16*,
+                                   BF16*);
 template void linear_backward_data_cpu<kIsa>(Index, const float*, Index, RowBlocks<const float>,
                                              float*);
 template void linear_backward_data_cpu<kIsa>(Index, const BF16*, Index, RowBlocks<const BF16>,
