@@ -66,6 +66,7 @@ def margin_of(model, sequence, prompt):
     """The least distance between the two largest logits where a token was chosen."""
     logits = model(input_ids=sequence).logits[0, prompt - 1 : -1]
     best = logits.topk(2, dim=-1).values
+    assert torch.equal(logits.argmax(dim=-1), sequence[0, prompt:])
     return float((best[:, 0] - best[:, 1]).min())
 
 
@@ -73,8 +74,13 @@ def continuation(model, rng, length, count):
     """A prompt and what follows it, drawn again until every choice is clear."""
     while True:
         prompt = [rng.randrange(VOCABULARY) for _ in range(length)]
+        # Without a mask of its own the library hides what looks like padding.
         sequence = model.generate(
-            torch.tensor([prompt]), do_sample=False, max_new_tokens=count, use_cache=True
+            torch.tensor([prompt]),
+            attention_mask=torch.ones(1, length, dtype=torch.int64),
+            do_sample=False,
+            max_new_tokens=count,
+            use_cache=True,
         )
         if margin_of(model, sequence, length) > MARGIN:
             return {"prompt": prompt, "continuation": sequence[0, length:].tolist()}

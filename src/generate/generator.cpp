@@ -6,12 +6,32 @@
 #include "base/error.hpp"
 
 namespace dos::generate {
+namespace {
+
+/// Tokens of a prompt that are computed together: as many as make products of matrices fast, and as
+/// few as leave a long prompt parts for several workers.
+constexpr Index kMostChunk = 128;
+constexpr Index kMostLanes = 4;
+
+/// Chunks of about one size for `tokens` tokens.
+models::ContinuationShape chunks_of(Index tokens) {
+  const Index count = ceil_div(tokens, kMostChunk);
+  return {.chunk = ceil_div(tokens, count), .lanes = std::min(count, kMostLanes)};
+}
+
+}  // namespace
 
 inference::Use Generator::use(const train::ModelSource& source, Index prompt, Index count) {
+  const Index context = source.model().context;
+  const Index first = std::min(context, prompt);
+  const Index all = first + std::min(context - first, count);
+  // A window that moves is computed whole.
+  const bool moves = count > context - first;
   // One worker's work space stands for all: the rest is small beside the parameters.
-  inference::Use use{.model = source.model(), .run = {.training = false, .logits_rows = 1}};
-  const Index first = std::min(use.model.context, prompt);
-  use.model.context = first + std::min(use.model.context - first, count);
+  inference::Use use{.model = source.model(),
+                     .run = models::kContinuationRun,
+                     .continued = chunks_of(moves ? all : first)};
+  use.model.context = all;
   return use;
 }
 
@@ -19,22 +39,23 @@ Generator::Generator(rt::Session& session, const train::ModelSource& source,
                      const inference::Use& use)
     : config_(use.model),
       trained_(session, source),
-      decoder_(session, trained_.parameters(), config_, use.run) {}
+      continuation_(session, trained_.parameters(), config_, use.continued.value()) {}
 
 void Generator::generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
                          const data::Tokenizer& tokenizer, const std::function<void()>& grown) {
   const Index vocabulary = tokenizer.vocabulary();
   require(!tokens.empty(), "a sequence to continue");
   require(vocabulary <= config_.vocabulary, "a tokenizer of the model");
-  const Index context = config_.context;
   rt::Submitter& submitter = trained_.submitter();
   submitter.set_tag({rt::Phase::kForward, 0});
+  Index computed = 0;
   for (Index i = 0; i < count; ++i) {
-    const Index used = std::min(context, static_cast<Index>(tokens.size()));
-    // Causal: what follows the last token does not matter.
-    std::vector<std::int32_t> window(static_cast<std::size_t>(context) + 1, 0);
-    std::copy(tokens.end() - used, tokens.end(), window.begin());
-    const rt::Handle& logits = decoder_.predict(submitter, window, used - 1);
+    const auto all = std::ssize(tokens);
+    const Index used = std::min(config_.context, all);
+    const auto window = std::span(tokens).last(static_cast<std::size_t>(used));
+    const rt::Handle& logits =
+        continuation_.extend(submitter, window, all > config_.context ? 0 : computed);
+    computed = used;
     submitter.profile().take(0);
     const rt::HostAccess access(logits, rt::Mode::kRead);
     const auto known = access.as<const float>().first(static_cast<std::size_t>(vocabulary));

@@ -8,7 +8,7 @@
 #include "data/tokenizer.hpp"
 #include "generate/sampler.hpp"
 #include "inference/trained_model.hpp"
-#include "models/decoder.hpp"
+#include "models/continuation.hpp"
 
 namespace dos::generate {
 
@@ -24,15 +24,18 @@ class Generator {
   Generator(rt::Session& session, const train::ModelSource& source, const inference::Use& use);
 
   /// Appends `count` tokens to `tokens` (at least one), each drawn from what the model makes of at
-  /// most the last tokens that its use has room for; calls `grown` after each. Draws tokens of the
-  /// tokenizer only, however large the model's vocabulary is; stops early after its end of text.
+  /// most the last tokens that its use has room for; calls `grown` after each. A new token alone is
+  /// computed, unless there is no room for all any more: then the last tokens move on by one, every
+  /// one of them has another place and other tokens before it, and all are computed again. Draws
+  /// tokens of the tokenizer only, however large the model's vocabulary is; stops early after its
+  /// end of text.
   void generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
                 const data::Tokenizer& tokenizer, const std::function<void()>& grown);
 
  private:
   shape::ModelConfig config_;
   inference::TrainedModel trained_;
-  models::Decoder decoder_;
+  models::Continuation continuation_;
 };
 
 }  // namespace dos::generate

@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "fit/estimate.hpp"
-#include "models/demand.hpp"
 #include "models/family.hpp"
 #include "nn/initialise.hpp"
 #include "platform/blas.hpp"
@@ -64,9 +63,12 @@ void expect_room(const train::ModelSource& source, const Use& use, const std::st
     source.checkpoint()->expect_lists(parameters_of(source.model()));
   const rt::MemoryBytes parameters =
       tensor::ParameterSet::bytes(layout_of(source.model()), types_of(use.run.type));
+  const models::WorkerCount workers{.all = use.workers};
+  const rt::MemoryBytes buffers = use.continued
+                                      ? models::buffers(use.model, *use.continued, workers)
+                                      : models::buffers(use.model, use.run, workers);
   const Index bytes = parameters[MemoryCategory::kParameters] +
-                      parameters[MemoryCategory::kWorking] +
-                      models::buffers(use.model, use.run, {.all = use.workers}).total() +
+                      parameters[MemoryCategory::kWorking] + buffers.total() +
                       fit::program_bytes(use.workers);
   const platform::MemoryLeft left = platform::memory_left(platform::blas::kThreadMapping +
                                                           parameters[MemoryCategory::kGradients]);

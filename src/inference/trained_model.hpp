@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "models/demand.hpp"
 #include "rt/submitter.hpp"
 #include "shape/model_config.hpp"
 #include "tensor/parameter_set.hpp"
@@ -14,7 +16,8 @@ namespace dos::inference {
 struct Use {
   shape::ModelConfig model;  ///< the source's; context is that of this use
   shape::RunShape run;       ///< training is false; type is also that of working parameters
-  Index workers = 1;         ///< that have work space of their own
+  std::optional<models::ContinuationShape> continued{};  ///< one sequence grows, in place of a run
+  Index workers = 1;                                     ///< that have work space of their own
 };
 
 /// The source's model with sequences of `context` tokens; 0: its own. Throws Error naming `option`
