@@ -14,15 +14,24 @@
 namespace dos::inference {
 namespace {
 
+bool is_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
 data::TokenFile open_tokens(const EvaluateOptions& options, const train::ModelSource& source) {
   if (options.data_prefix.empty()) {
-    std::error_code ignored;
-    expect(std::filesystem::is_regular_file(options.tokens, ignored),
+    expect(is_file(options.tokens),
            "--tokens {}: no such file: give a token file, such as PREFIX_val.bin of prepare_data "
            "--output PREFIX",
            options.tokens.string());
     return data::TokenFile(options.tokens);
   }
+  const data::DatasetPaths paths = data::find_dataset(options.data_prefix);
+  for (const std::filesystem::path& path : {paths.train, paths.val})
+    expect(is_file(path),
+           "--data {}: {} is missing: give the PREFIX that prepare_data --output PREFIX was given",
+           options.data_prefix, path.string());
   data::Dataset dataset = data::open_dataset(options.data_prefix);
   const train::CheckpointReader* checkpoint = source.checkpoint();
   if (checkpoint != nullptr && dataset.manifest && checkpoint->manifest().tokenizer.is_object()) {

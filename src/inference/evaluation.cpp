@@ -40,7 +40,15 @@ std::vector<std::int32_t> read_batch(const data::TokenFile& file, const WindowGr
     const Index first = group.first + (window + i) * group.length;
     const auto part = std::span(tokens).subspan(static_cast<std::size_t>(i) * row, row);
     file.read(first, part);
-    file.expect_inside(vocabulary, first, part);
+    const auto bad = std::ranges::find_if(part, [&](std::int32_t token) {
+      return static_cast<std::uint32_t>(token) >= static_cast<std::uint64_t>(vocabulary);
+    });
+    if (bad != part.end())
+      fail(
+          "{}: token {} at position {} is outside the model's vocabulary of {}: give tokens of the "
+          "tokenizer that the model was trained with",
+          file.path().string(), static_cast<std::uint32_t>(*bad), first + (bad - part.begin()),
+          vocabulary);
   }
   return tokens;
 }

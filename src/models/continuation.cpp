@@ -12,7 +12,7 @@
 namespace dos::models {
 namespace {
 
-const shape::ModelConfig& valid(const shape::ModelConfig& config) {
+const shape::ModelConfig& checked(const shape::ModelConfig& config) {
   shape::validate(config);
   return config;
 }
@@ -30,7 +30,7 @@ const shape::Activation* find_cached(const shape::BlockShape& block) {
 
 Continuation::Continuation(rt::Session& session, const tensor::ParameterSet& set,
                            const shape::ModelConfig& config, const ContinuationShape& shape)
-    : config_(valid(config)),
+    : config_(checked(config)),
       shape_(shape),
       workspace_(rt::Handle::scratch(
           session, "attention_workspace", DType::kF32,

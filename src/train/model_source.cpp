@@ -10,13 +10,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_file(const fs::path& path) {
+bool holds(const fs::path& folder, const char* file) {
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
+  return fs::is_regular_file(folder / file, ignored);
 }
 
 CheckpointReader open_checkpoint(const fs::path& source, const std::string& checkpoint) {
-  if (is_file(source / io::kManifestName)) return {fs::path(), fs::absolute(source).string()};
+  if (holds(source, io::kManifestName)) return {fs::path(), fs::absolute(source).string()};
   const io::CheckpointStore store(source, /*keep=*/1,
                                   "give the folder that train_gpt --out wrote, a checkpoint, or a "
                                   "folder with config.json");
@@ -26,7 +26,7 @@ CheckpointReader open_checkpoint(const fs::path& source, const std::string& chec
 }  // namespace
 
 ModelSource::ModelSource(const fs::path& source, const std::string& checkpoint) {
-  if (is_file(source / hf::kConfigFile)) {
+  if (holds(source, hf::kConfigFile)) {
     folder_ = source;
     model_ = hf::read_config(source);
     weights_.emplace(source, model_);
@@ -36,7 +36,7 @@ ModelSource::ModelSource(const fs::path& source, const std::string& checkpoint) 
   folder_ = checkpoint_->folder();
   model_ = checkpoint_->model();
   // OUT of OUT/checkpoints/step-N, unless the caller named OUT itself.
-  const bool is_run = !is_file(source / io::kManifestName);
+  const bool is_run = !holds(source, io::kManifestName);
   run_ = is_run ? source : fs::canonical(folder_).parent_path().parent_path();
 }
 

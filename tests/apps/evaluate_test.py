@@ -122,7 +122,7 @@ class Evaluate(AppTest):
                 (gpt2, ("--tokens", self.folder / "none.bin"), ("none.bin: no such file",)),
                 (gpt2, ("--tokens", self.write([1, 61], "other.bin")), ("other.bin: token 61 at position 1",)),
                 (self.folder / "none", ("--tokens", file), ("none: no such folder", "a folder with config.json")),
-                (run, ("--data", "nowhere"), ("nowhere_train.bin: missing",)),
+                (run, ("--data", "nowhere"), ("--data nowhere: nowhere_train.bin is missing",)),
                 (run, ("--data", self.shared / "data", "--checkpoint", 17), ("no checkpoint of step 17",))):
             with self.subTest(arguments):
                 self.expect_refused(self.evaluate(source, *arguments), *parts)
