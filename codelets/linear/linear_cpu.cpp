@@ -84,31 +84,8 @@ void start_with(const Part& part, const T* __restrict bias, const T* __restrict 
   }
 }
 
-constexpr Index kRowsAtATime = 4;
-
-/// sums[r] = w[r, in] x, of kRowsAtATime rows.
 template <class T>
-void four_dots(Index in, const T* __restrict w, const T* __restrict x, float* sums) {
-  float a = 0;
-  float b = 0;
-  float c = 0;
-  float d = 0;
-#pragma omp simd reduction(+ : a, b, c, d)
-  for (Index i = 0; i < in; ++i) {
-    const float each = to_float(x[i]);
-    a += to_float(w[i]) * each;
-    b += to_float(w[in + i]) * each;
-    c += to_float(w[2 * in + i]) * each;
-    d += to_float(w[3 * in + i]) * each;
-  }
-  sums[0] = a;
-  sums[1] = b;
-  sums[2] = c;
-  sums[3] = d;
-}
-
-template <class T>
-float one_dot(Index in, const T* __restrict w, const T* __restrict x) {
+float dot(Index in, const T* __restrict w, const T* __restrict x) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (Index i = 0; i < in; ++i) sum += to_float(w[i]) * to_float(x[i]);
@@ -159,21 +136,15 @@ template <simd::Isa, class T>
 void linear_row_cpu(const T* x, RowBlocks<const T> w, const std::type_identity_t<T>* bias,
                     const std::type_identity_t<T>* residual, T* y) {
   const Index in = w.blocking.columns;
-  const auto put = [&](Index row, float sum) {
-    const float start = (bias == nullptr ? 0.0F : to_float(bias[row])) +
-                        (residual == nullptr ? 0.0F : to_float(residual[row]));
-    simd::put(y + row, start + sum);
-  };
   for (Index block = 0; block < w.blocking.count(); ++block) {
     const Index first = w.blocking.first_row(block);
     const Index rows = w.blocking.rows_of(block);
-    Index row = 0;
-    for (; row + kRowsAtATime <= rows; row += kRowsAtATime) {
-      float sums[kRowsAtATime];
-      four_dots(in, w.blocks[block] + row * in, x, sums);
-      for (Index i = 0; i < kRowsAtATime; ++i) put(first + row + i, sums[i]);
+    for (Index row = 0; row < rows; ++row) {
+      const float sum = dot(in, w.blocks[block] + row * in, x);
+      const float start = (bias == nullptr ? 0.0F : to_float(bias[first + row])) +
+                          (residual == nullptr ? 0.0F : to_float(residual[first + row]));
+      simd::put(y + first + row, start + sum);
     }
-    for (; row < rows; ++row) put(first + row, one_dot(in, w.blocks[block] + row * in, x));
   }
 }
 
