@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// generate: continues a prompt with a model that train_gpt trained.
+// generate: continues a prompt with a trained model.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -19,8 +19,9 @@
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   dos::generate::GenerateOptions options;
-  CLI::App app("Continues a prompt with a model that train_gpt trained.");
-  app.add_option("run", options.out, "output folder of a train_gpt run")
+  CLI::App app("Continues a prompt with a trained model.");
+  app.add_option("source", options.source,
+                 "output folder of a train_gpt run, a checkpoint, or a folder with config.json")
       ->required()
       ->check(dos::apps::not_empty());
   auto* prompt =
@@ -40,7 +41,8 @@ int main(int argc, char** argv) {
                  "the one of the training run")
       ->check(dos::apps::not_empty());
   app.add_option("--tokenizer", options.tokenizer,
-                 "tokenizer.json, or the folder that has it: for a model whose data came without")
+                 "tokenizer.json, or the folder that has it, or a SentencePiece model: for a model "
+                 "whose data came without")
       ->check(dos::apps::not_empty());
   app.add_option("--temperature", options.sampling.temperature, "0: the most likely token")
       ->capture_default_str();

@@ -4,7 +4,7 @@
 include_guard()
 
 set(DOS_MODULES base shape platform perfmodels rt codelets tensor nn models optim sched sched_starpu planner
-                calibration ranks data io hf trace config train fit launch generate)
+                calibration ranks data io hf trace config train fit launch inference generate)
 
 set(DOS_MAY_USE_base "")
 set(DOS_MAY_USE_shape base)
@@ -30,7 +30,8 @@ set(DOS_MAY_USE_config base shape perfmodels rt data hf tensor models optim sche
 set(DOS_MAY_USE_train base shape platform rt codelets tensor nn models optim sched_starpu ranks data io hf trace config)
 set(DOS_MAY_USE_fit base shape platform rt sched tensor models optim planner ranks config train)
 set(DOS_MAY_USE_launch base shape platform perfmodels rt codelets tensor models optim sched sched_starpu planner ranks data io hf trace config train fit)
-set(DOS_MAY_USE_generate base shape platform rt tensor models optim sched_starpu data io config train fit)
+set(DOS_MAY_USE_inference base shape platform rt tensor nn models sched_starpu data fit train)
+set(DOS_MAY_USE_generate base shape platform rt models sched_starpu data train inference)
 
 # Headers of C libraries that only some modules may see: header regex -> modules.
 set(DOS_RESTRICTED_HEADERS starpu mpi cuda opencl hwloc)

@@ -37,10 +37,10 @@ std::vector<const rt::Codelet*> all_codelets() {
       Fill, GeluBackward, HeadNormBackward, HeadNormForward, GeluForward, InitNormal,
       LayerNormBackward, LayerNormBackwardLast, LayerNormBackwardWeight, LayerNormForward,
       LinearAccumulateWeight, LinearBackwardData, LinearBackwardWeight, LinearForward,
-      LinearResidualForward, LoadTokens, LogitsBackwardData, LogitsForward, MeanLoss, Pack,
-      ProductForward, ProductResidualForward, RmsNormBackward, RmsNormBackwardLast,
-      RmsNormBackwardWeight, RmsNormForward, Rotary, Round, SumOfSquares, SwigluBackward,
-      SwigluForward, TakeGradient, TokenEmbeddingForward, Unpack>();
+      LinearForwardRows, LinearResidualForward, LoadTokens, LogitsBackwardData, LogitsForward,
+      MeanLoss, Pack, ProductForward, ProductForwardRows, ProductResidualForward, RmsNormBackward,
+      RmsNormBackwardLast, RmsNormBackwardWeight, RmsNormForward, Rotary, Round, SumOfSquares,
+      SwigluBackward, SwigluForward, TakeGradient, TokenEmbeddingForward, Unpack>();
   for (const UpdateKind& kind : all_update_kinds()) all.push_back(&update_codelet(kind));
   return all;
 }

@@ -18,6 +18,9 @@ struct AttentionShape {
   /// h / group(). 0: one for each.
   Index kv_heads = 0;
   Index window = 0;  ///< a token attends to so many at most, itself the last; 0: to all before it
+  /// Forward: the first token that asks. Those before have keys and values only, of an earlier
+  /// task.
+  Index first = 0;
 
   [[nodiscard]] DOS_HD constexpr Index width() const { return heads * head_size; }
   [[nodiscard]] DOS_HD constexpr Index key_heads() const {
@@ -28,6 +31,8 @@ struct AttentionShape {
   [[nodiscard]] DOS_HD constexpr Index group() const {
     return heads == 0 ? 1 : heads / key_heads();
   }
+  /// Tokens of a sequence that ask: rows of out and logsumexp.
+  [[nodiscard]] DOS_HD constexpr Index queries() const { return tokens - first; }
   /// Elements of a row of qkv.
   [[nodiscard]] DOS_HD constexpr Index qkv_width() const { return width() + 2 * key_width(); }
   /// The first token that one attends to.
@@ -58,14 +63,14 @@ inline constexpr Index kAttentionPadding = 16;
 /// tokens before it, with a window also about as many after those that see it.
 ///
 /// qkv[sequences * tokens, qkv_width()], each row q then k then v, heads contiguous inside each;
-/// out[sequences * tokens, width]; logsumexp[sequences, heads, tokens] receives the natural
+/// out[sequences * queries(), width]; logsumexp[sequences, heads, queries()] receives the natural
 /// logarithm of each softmax denominator (of scaled scores), all that backward needs to rebuild a
 /// row. T is float or BF16; scores, weights and sums are FP32, results are rounded once.
 template <simd::Isa, class T>
 void attention_forward_cpu(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
                            float* workspace);
 
-/// dqkv (same layout as qkv, overwritten) from dout[sequences * tokens, width].
+/// dqkv (same layout as qkv, overwritten) from dout[sequences * tokens, width]. Pre: first == 0.
 template <simd::Isa, class T>
 void attention_backward_cpu(const AttentionShape& shape, const T* qkv, const T* out,
                             const float* logsumexp, const T* dout, T* dqkv, float* workspace);

@@ -16,7 +16,7 @@ using attention::head_offsets;
 using attention::HeadOffsets;
 
 /// Heads of one sequence that are worked on together: of one group, where several share keys and
-/// values. Their scores are [heads, tokens, stride] in
+/// values. Their scores are [heads, queries, stride] in
 /// FP32. Weights and gradients take the place of the scores that they come from: row by row, from
 /// the start of the row on, in elements of type T.
 struct Batch {
@@ -60,9 +60,10 @@ __device__ __forceinline__ void each_visible(const float* row, const Visible& vi
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     softmax_kernel(Batch batch, float* scores, float* logsumexp) {
-  const Index tokens = batch.shape.tokens;
-  for (Index i = global_thread() / kWarp; i < batch.heads * tokens; i += global_threads() / kWarp) {
-    const Visible visible(batch.shape, i % tokens);
+  const Index queries = batch.shape.queries();
+  for (Index i = global_thread() / kWarp; i < batch.heads * queries;
+       i += global_threads() / kWarp) {
+    const Visible visible(batch.shape, batch.shape.first + i % queries);
     float* row = scores + i * batch.stride;
     float largest = -INFINITY;
     each_visible(row, visible, [&](float score) { largest = fmaxf(largest, score); });
@@ -149,27 +150,26 @@ class Products {
   /// What has taken the place of scores.
   [[nodiscard]] CudaMatrix square(const float* scores) const {
     constexpr Index kTimes = sizeof(float) / sizeof(T);
-    return {scores, kType, kTimes * batch_.stride, false,
-            kTimes * attention_score_count(batch_.shape.tokens)};
+    return {scores, kType, kTimes * batch_.stride, false, kTimes * scores_of_head()};
   }
   [[nodiscard]] static CudaMatrix transposed(CudaMatrix matrix) {
     matrix.transposed = true;
     return matrix;
   }
 
-  /// scores[tokens, tokens] = a b^T
+  /// scores[queries, tokens] = a b^T
   const char* to_scores(const CudaMatrix& a, const CudaMatrix& b, float* scores) const {
-    const Index tokens = batch_.shape.tokens;
-    return product_cuda(context_, tokens, tokens, head_size(), a, transposed(b),
+    return product_cuda(context_, batch_.shape.queries(), batch_.shape.tokens, head_size(), a,
+                        transposed(b),
                         {.elements = scores,
                          .type = DType::kF32,
                          .stride = batch_.stride,
-                         .batch_stride = attention_score_count(tokens)},
+                         .batch_stride = scores_of_head()},
                         batch_.heads);
   }
-  /// Of each head: [tokens, head_size] = a b
+  /// Of each head: [queries, head_size] = a b
   const char* to_rows(const CudaMatrix& a, const CudaMatrix& b, T* out) const {
-    return multiply(a, b, out + head_.out, head_.width);
+    return multiply(a, b, out + head_.out + batch_.shape.first * head_.width, head_.width);
   }
   const char* to_part(const CudaMatrix& a, const CudaMatrix& b, T* dqkv, Part which) const {
     T* to = dqkv + offset(which);
@@ -193,17 +193,18 @@ class Products {
   static constexpr DType kType = sizeof(T) == sizeof(BF16) ? DType::kBF16 : DType::kF32;
   [[nodiscard]] Index head_size() const { return batch_.shape.head_size; }
   [[nodiscard]] Index offset(Part which) const {
-    return which == kQueries ? head_.query : which == kKeys ? head_.key : head_.value;
+    if (which == kQueries) return head_.query + batch_.shape.first * head_.stride;
+    return which == kKeys ? head_.key : head_.value;
   }
+  [[nodiscard]] Index scores_of_head() const { return batch_.shape.queries() * batch_.stride; }
   /// The matrix of one head of the batch.
   [[nodiscard]] static CudaMatrix of_head(CudaMatrix matrix, Index head) {
     matrix.elements = static_cast<const T*>(matrix.elements) + head * matrix.batch_stride;
     return matrix;
   }
   const char* multiply(const CudaMatrix& a, const CudaMatrix& b, T* to, Index stride) const {
-    const Index tokens = batch_.shape.tokens;
     return product_cuda(
-        context_, tokens, head_size(), tokens, a, b,
+        context_, batch_.shape.queries(), head_size(), batch_.shape.tokens, a, b,
         {.elements = to, .type = kType, .stride = stride, .batch_stride = head_size()},
         batch_.heads);
   }
@@ -214,7 +215,7 @@ class Products {
 };
 
 unsigned blocks_of(const Batch& batch) {
-  return blocks_for(batch.heads * batch.shape.tokens, kThreads / kWarp);
+  return blocks_for(batch.heads * batch.shape.queries(), kThreads / kWarp);
 }
 
 template <class T>
@@ -226,7 +227,7 @@ const char* forward(const CudaContext& context, const Batch& batch, const T* qkv
           products.to_scores(products.part(qkv, P::kQueries), products.part(qkv, P::kKeys), scores))
     return fault;
   softmax_kernel<T><<<blocks_of(batch), kThreads, 0, context.stream>>>(
-      batch, scores, logsumexp + batch.first * batch.shape.tokens);
+      batch, scores, logsumexp + batch.first * batch.shape.queries());
   if (const char* fault = launch_fault()) return fault;
   return products.to_rows(products.square(scores), products.part(qkv, P::kValues), out);
 }

@@ -29,17 +29,26 @@ inline AttentionScores scores_in(std::span<float> workspace) {
   return {workspace.data(), static_cast<Index>(workspace.size_bytes())};
 }
 
+/// Scores that the tokens of a sequence see together, of tokens that see `reach` at most.
+inline double scores_seen(Index tokens, Index reach) {
+  const auto most = static_cast<double>(reach);
+  if (tokens <= reach) return 0.5 * static_cast<double>(tokens) * static_cast<double>(tokens + 1);
+  return 0.5 * most * (most + 1) + most * static_cast<double>(tokens - reach);
+}
+
 /// `products`: matrix products over the scores of a head that a token sees.
 inline rt::Work attention_work(const AttentionShape& shape, double products) {
   const Index reach =
       shape.window != 0 && shape.window < shape.tokens ? shape.window : shape.tokens;
-  const double seen = 0.5 * static_cast<double>(reach) * static_cast<double>(reach + 1) +
-                      static_cast<double>(reach) * static_cast<double>(shape.tokens - reach);
+  const double seen = scores_seen(shape.tokens, reach) - scores_seen(shape.first, reach);
   const double scores = static_cast<double>(shape.sequences * shape.heads) * seen;
   // Two sizes in one number; where the second is 0, the first.
   const auto both = [](Index first, Index second) { return first + (second << 32); };
+  // Of a sequence that grows, not a size of its own for every token.
+  const Index tokens = shape.first == 0 ? shape.tokens : attention_row_stride(shape.tokens);
   return {products * 2 * scores * static_cast<double>(shape.head_size),
-          {shape.sequences, both(shape.tokens, reach == shape.tokens ? 0 : reach),
+          {both(shape.sequences, shape.first == 0 ? 0 : shape.queries()),
+           both(tokens, reach == shape.tokens ? 0 : reach),
            both(shape.heads, shape.group() == 1 ? 0 : shape.key_heads()), shape.head_size}};
 }
 
@@ -47,8 +56,11 @@ inline void require_attention_sizes(const AttentionShape& shape, Index qkv, Inde
   const Index tokens = shape.sequences * shape.tokens;
   require(shape.kv_heads == 0 || shape.heads % shape.kv_heads == 0,
           "heads that share heads of keys evenly");
-  require(qkv == tokens * shape.qkv_width(), "queries, keys and values of every token");
-  require(out == tokens * shape.width(), "results of every token");
+  // One sequence may leave room for tokens to come.
+  require(qkv == tokens * shape.qkv_width() ||
+              (shape.sequences == 1 && qkv > tokens * shape.qkv_width()),
+          "queries, keys and values of every token");
+  require(out == shape.sequences * shape.queries() * shape.width(), "results of every query");
 }
 
 struct AttentionForward : Operation {
@@ -99,6 +111,7 @@ struct AttentionBackward : Operation {
   };
 
   static void check(const Buffers<AtSubmission>& b, const Args& shape) {
+    require(shape.first == 0, "results of every token");
     require_attention_sizes(shape, b.qkv.count(), b.out.count());
     require_attention_sizes(shape, b.dqkv.count(), b.dout.count());
   }

@@ -33,6 +33,7 @@ struct Tile {
 
 /// One head of one sequence.
 struct Head {
+  Index first;  ///< token that asks
   Index tokens;
   Index size;
   Index window;
@@ -86,8 +87,8 @@ struct Place {
         query_offset(sequence * shape.tokens * shape.qkv_width() + head * shape.head_size),
         key_offset(sequence * shape.tokens * shape.qkv_width() + width +
                    head / shape.group() * shape.head_size),
-        out_offset(sequence * shape.tokens * width + head * shape.head_size),
-        row_offset((sequence * shape.heads + head) * shape.tokens),
+        out_offset(sequence * shape.queries() * width + head * shape.head_size),
+        row_offset((sequence * shape.heads + head) * shape.queries()),
         is_first(head % shape.group() == 0),
         is_last(head % shape.group() == shape.group() - 1) {}
 
@@ -102,13 +103,6 @@ struct Place {
   }
 };
 
-/// scores[tile.rows, tile.stride] = scale * q k^T, masked part included, padding untouched.
-void scaled_scores(const Head& head, const Tile& tile, const Triple<const float>& qkv,
-                   float* scores) {
-  gemm(tile.rows, tile.keys, head.size, head.scale, {qkv.query()[tile.first], qkv.stride},
-       {qkv.key()[tile.first_key], qkv.stride, CblasTrans}, 0.0F, scores, tile.stride);
-}
-
 void fill(float* first, float* last, float value) {
   for (; first < last; ++first) *first = value;
 }
@@ -118,6 +112,11 @@ void scale_row(Index count, float factor, float* __restrict x) {
   for (Index i = 0; i < count; ++i) x[i] *= factor;
 }
 
+void add_row(Index count, float factor, const float* __restrict x, float* __restrict sum) {
+#pragma omp simd
+  for (Index i = 0; i < count; ++i) sum[i] += factor * x[i];
+}
+
 float dot(Index count, const float* __restrict a, const float* __restrict b) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -125,7 +124,30 @@ float dot(Index count, const float* __restrict a, const float* __restrict b) {
   return sum;
 }
 
-/// Scores to unnormalised weights; sums[tile.rows] receives each row's softmax denominator.
+/// scores[tile.rows, tile.stride] = scale * q k^T, masked part included, padding untouched.
+void scaled_scores(const Head& head, const Tile& tile, const Triple<const float>& qkv,
+                   float* scores) {
+  gemm(tile.rows, tile.keys, head.size, head.scale, {qkv.query()[tile.first], qkv.stride},
+       {qkv.key()[tile.first_key], qkv.stride, CblasTrans}, 0.0F, scores, tile.stride);
+}
+
+/// The same of one row, which asks alone: each key is read once, and not copied before.
+void scaled_row(const Head& head, const Tile& tile, const Triple<const float>& qkv, float* scores) {
+  for (Index key = 0; key < tile.keys; ++key)
+    scores[key] =
+        head.scale * dot(head.size, qkv.query()[tile.first], qkv.key()[tile.first_key + key]);
+}
+
+/// out = the values under the weights.
+void weighted_values(const Head& head, const Tile& tile, const Triple<const float>& qkv,
+                     const float* weights, float* out) {
+  fill(out, out + head.size, 0);
+  for (Index key = 0; key < tile.keys; ++key)
+    add_row(head.size, weights[key], qkv.value()[tile.first_key + key], out);
+}
+
+/// Scores to unnormalised weights; sums[tile.rows] receives each row's softmax denominator, and
+/// logsumexp[tile.rows] its logarithm.
 void softmax_numerators(const Tile& tile, float* scores, float* sums, float* logsumexp) {
   for (Index row = 0; row < tile.rows; ++row) {
     float* x = scores + row * tile.stride;
@@ -134,27 +156,35 @@ void softmax_numerators(const Tile& tile, float* scores, float* sums, float* log
     fill(x + tile.visible(row), x + padded, -__builtin_inff());
     const float largest = simd::maximum(padded, x);
     sums[row] = simd::exponentials(padded, largest, x);
-    logsumexp[tile.first + row] = largest + ::logf(sums[row]);
+    logsumexp[row] = largest + ::logf(sums[row]);
     fill(x + padded, x + tile.stride, 0);
   }
 }
 
-/// logsumexp of the head's rows.
+/// out and logsumexp of the head's queries.
 void forward_tile(const Head& head, const Tile& tile, const Triple<const float>& qkv,
                   const Rows<float>& out, float* logsumexp, float* workspace) {
   float* scores = workspace;
   float* sums = workspace + kAttentionRows * tile.stride;
-  scaled_scores(head, tile, qkv, scores);
-  softmax_numerators(tile, scores, sums, logsumexp);
-  gemm(tile.rows, head.size, tile.keys, 1.0F, {scores, tile.stride},
-       {qkv.value()[tile.first_key], qkv.stride}, 0.0F, out[tile.first], out.stride);
+  const Index query = tile.first - head.first;
+  const bool is_alone = head.first > 0 && tile.rows == 1;
+  if (is_alone)
+    scaled_row(head, tile, qkv, scores);
+  else
+    scaled_scores(head, tile, qkv, scores);
+  softmax_numerators(tile, scores, sums, logsumexp + query);
+  if (is_alone)
+    weighted_values(head, tile, qkv, scores, out[query]);
+  else
+    gemm(tile.rows, head.size, tile.keys, 1.0F, {scores, tile.stride},
+         {qkv.value()[tile.first_key], qkv.stride}, 0.0F, out[query], out.stride);
   for (Index row = 0; row < tile.rows; ++row)
-    scale_row(head.size, 1.0F / sums[row], out[tile.first + row]);
+    scale_row(head.size, 1.0F / sums[row], out[query + row]);
 }
 
 void forward_head(const Head& head, const Triple<const float>& qkv, const Rows<float>& out,
                   float* logsumexp, float* workspace) {
-  for (Index first = 0; first < head.tokens; first += kAttentionRows)
+  for (Index first = head.first; first < head.tokens; first += kAttentionRows)
     forward_tile(head, tile_at(first, head), qkv, out, logsumexp, workspace);
 }
 
@@ -251,8 +281,8 @@ struct Widened {
 };
 
 template <class From, class To>
-void copy(const Head& head, const Rows<From>& from, const Rows<To>& to) {
-  for (Index row = 0; row < head.tokens; ++row) {
+void copy(const Head& head, Index rows, const Rows<From>& from, const Rows<To>& to) {
+  for (Index row = 0; row < rows; ++row) {
     const From* __restrict in = from[row];
     To* __restrict out = to[row];
 #pragma omp simd
@@ -263,10 +293,10 @@ void copy(const Head& head, const Rows<From>& from, const Rows<To>& to) {
 /// With keys and values if `all`.
 template <class From, class To>
 void copy(const Head& head, bool all, const Triple<From>& from, const Triple<To>& to) {
-  copy(head, from.query(), to.query());
+  copy(head, head.tokens, from.query(), to.query());
   if (!all) return;
-  copy(head, from.key(), to.key());
-  copy(head, from.value(), to.value());
+  copy(head, head.tokens, from.key(), to.key());
+  copy(head, head.tokens, from.value(), to.value());
 }
 
 Triple<const float> as_const(const Triple<float>& t) {
@@ -279,7 +309,7 @@ Rows<const float> as_const(const Rows<float>& rows) {
 /// Calls compute(head, place) for every head of every sequence.
 template <class Compute>
 void for_each_head(const AttentionShape& shape, const Compute& compute) {
-  const Head head{shape.tokens, shape.head_size, shape.window,
+  const Head head{shape.first, shape.tokens, shape.head_size, shape.window,
                   1.0F / __builtin_sqrtf(static_cast<float>(shape.head_size))};
   for (Index sequence = 0; sequence < shape.sequences; ++sequence)
     for (Index h = 0; h < shape.heads; ++h) compute(head, Place(shape, sequence, h));
@@ -298,7 +328,7 @@ void attention_forward_cpu(const AttentionShape& shape, const T* qkv, T* out, fl
       const Widened fp32(shape, workspace);
       copy(head, place.is_first, place.triple(qkv), fp32.qkv);
       forward_head(head, as_const(fp32.qkv), fp32.out, row_sums, workspace);
-      copy(head, fp32.out, place.rows(out));
+      copy(head, shape.queries(), fp32.out, place.rows(out));
     }
   });
 }
@@ -315,8 +345,8 @@ void attention_backward_cpu(const AttentionShape& shape, const T* qkv, const T* 
     } else {
       const Widened fp32(shape, workspace);
       copy(head, place.is_first, place.triple(qkv), fp32.qkv);
-      copy(head, place.rows(out), fp32.out);
-      copy(head, place.rows(dout), fp32.dout);
+      copy(head, head.tokens, place.rows(out), fp32.out);
+      copy(head, head.tokens, place.rows(dout), fp32.dout);
       backward_head(head, as_const(fp32.qkv), row_sums,
                     {as_const(fp32.out), as_const(fp32.dout), fp32.dqkv, !place.is_first},
                     workspace);

@@ -90,10 +90,10 @@ template <class Tiling>
 __global__ void __launch_bounds__(Tiling::kThreads)
     forward_kernel(Launch launch, ForwardArrays<typename Tiling::T> arrays) {
   const BlockPlace place =
-      block_place(blockIdx.x, launch.heads, launch.shape.tokens, Tiling::kRows, true);
-  forward_block<Tiling>(Lane{},
-                        head_of(launch.shape, launch.words, launch.scale, arrays, place.head),
-                        place.first_row, reinterpret_cast<typename Tiling::T*>(shared_memory));
+      block_place(blockIdx.x, launch.heads, launch.shape.queries(), Tiling::kRows, true);
+  forward_block<Tiling>(
+      Lane{}, head_of(launch.shape, launch.words, launch.scale, arrays, place.head),
+      launch.shape.first + place.first_row, reinterpret_cast<typename Tiling::T*>(shared_memory));
 }
 
 /// Blocks of queries_kernel that a processor's registers should hold.
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
 template <class Kernel, class Arrays>
 const char* start(Kernel kernel, const CudaContext& context, const Launch& launch, Index heads,
                   Index rows, int threads, Index shared, const Arrays& arrays) {
-  const Index blocks = ceil_div(launch.shape.tokens, rows) * heads;
+  const Index blocks = ceil_div(launch.shape.queries(), rows) * heads;
   if (blocks > INT_MAX) return "more blocks of attention than a launch has";
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(shared));

@@ -121,7 +121,7 @@ DOS_HD constexpr BlockPlace block_place(Index block, Index heads, Index tokens, 
 }
 
 /// Where head number `head` (sequence * heads + head) of the queries lies, and the one of keys and
-/// values that it meets.
+/// values that it meets. `out` and `row` count from token 0, which asks only where first is 0.
 struct HeadOffsets {
   Index query;
   Index key;
@@ -140,8 +140,8 @@ DOS_HD constexpr HeadOffsets head_offsets(const AttentionShape& shape, Index hea
   return {token * stride + number * shape.head_size,
           key,
           key + shape.key_width(),
-          token * width + number * shape.head_size,
-          head * shape.tokens,
+          (head / shape.heads * shape.queries() - shape.first) * width + number * shape.head_size,
+          head * shape.queries() - shape.first,
           width,
           stride};
 }

@@ -17,12 +17,13 @@ struct EmbeddingShape {
   Index sequences;
   Index context;
   Index width;
+  Index first = 0;  ///< forward: position of each sequence's first token
 };
 
 /// Given: the lane's tokens and both tables, [rows, width] in row blocks. Overwrites
 /// y[sequences * context, width]: of each token, its row of the token table plus the row of its
 /// position, in FP32, rounded once to T, float or BF16. A position table of no rows adds nothing.
-/// Pre: 0 <= token < rows of token_table, context <= rows of position_table.
+/// Pre: 0 <= token < rows of token_table, first + context <= rows of position_table.
 template <simd::Isa, class T>
 void embedding_forward_cpu(const EmbeddingShape& shape, const std::int32_t* tokens,
                            RowBlocks<const std::type_identity_t<T>> token_table,

@@ -81,7 +81,7 @@ void embedding_forward_cpu(const EmbeddingShape& shape, const std::int32_t* toke
         __builtin_memcpy(out, a, sizeof(T) * static_cast<std::size_t>(shape.width));
         continue;
       }
-      const T* __restrict b = position_table.row(position);
+      const T* __restrict b = position_table.row(shape.first + position);
 #pragma omp simd
       for (Index i = 0; i < shape.width; ++i) simd::put(out + i, to_float(a[i]) + to_float(b[i]));
     }

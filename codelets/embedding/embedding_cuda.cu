@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
   for (Index i = global_thread() / kWarp; i < count; i += global_threads() / kWarp) {
     const T* a = find_row<T>(token_table, token_of(tokens[token_index(shape, i)]), shape.width);
     const bool has_positions = position_table.rows_per_block != 0;
-    const T* b = find_row<T>(position_table, i % shape.context, shape.width);
+    const T* b = find_row<T>(position_table, shape.first + i % shape.context, shape.width);
     if (a == nullptr || (has_positions && b == nullptr)) continue;
     for (Index column = lane * kPack; column < shape.width; column += kWarp * kPack) {
       const Index left = shape.width - column;

@@ -23,6 +23,12 @@ void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
                         const std::type_identity_t<T>* bias,
                         const std::type_identity_t<T>* residual, T* y, Index stride);
 
+/// The same of one token, x[in] to y[out]: each weight is read once, and not copied before, as
+/// products of matrices do.
+template <simd::Isa, class T>
+void linear_row_cpu(const T* x, RowBlocks<const T> w, const std::type_identity_t<T>* bias,
+                    const std::type_identity_t<T>* residual, T* y);
+
 /// Overwrites dx[tokens, in] = dy[tokens, out] w. Rows of dy begin `stride` elements apart.
 template <simd::Isa, class T>
 void linear_backward_data_cpu(Index tokens, const T* dy, Index stride, RowBlocks<const T> w, T* dx);

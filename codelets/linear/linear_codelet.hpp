@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+#include <type_traits>
+
 #include "codelets/linear/linear.hpp"
 #include "codelets/operation.hpp"
 
@@ -32,33 +35,70 @@ struct LinearTokens {
   Index tokens;
 };
 
+/// Which rows of y a product makes, of as many of x: all, or some of a longer y.
+template <bool kOfRows>
+using ResultRows = std::conditional_t<kOfRows, RowRange, LinearTokens>;
+inline RowRange rows_of(const LinearTokens& args) {
+  return {0, args.tokens};
+}
+inline RowRange rows_of(const RowRange& args) {
+  return args;
+}
+
+/// In place of a bias or a residual that is not there: a pointer of its type.
+template <class T>
+const T* no_element(std::span<const T> /*x*/) {
+  return nullptr;
+}
+
+/// y[rows] = x w^T + bias + residual, of which the last two may be null.
+struct ForwardProduct {
+  template <simd::Isa kIsa>
+  static void cpu(const auto& task, const auto* bias, const auto* residual) {
+    const RowRange rows = rows_of(task.args);
+    auto* y = task.y.data() + rows.first * task.w.blocking.rows;
+    if (rows.count == 1)
+      linear_row_cpu<kIsa>(task.x.data(), task.w.rows(), bias, residual, y);
+    else
+      linear_forward_cpu<kIsa>(rows.count, task.x.data(), task.w.rows(), bias, residual, y,
+                               task.w.blocking.rows);
+  }
+  static auto cuda(const CudaContext& context, const auto& task, const void* bias,
+                   const void* residual) {
+    const RowRange rows = rows_of(task.args);
+    return linear_forward_cuda(
+        context, type_of(task.x), rows.count, task.x.data(), task.w.untyped(), bias, residual,
+        task.y.data() + rows.first * task.w.blocking.rows, task.w.blocking.rows);
+  }
+};
+
 /// y = x w^T + bias.
-struct LinearForward : Operation {
-  static constexpr Symbol kSymbol{"linear_forward", 1};
+template <bool kOfRows>
+struct LinearForwardTo : Operation {
+  static constexpr Symbol kSymbol{kOfRows ? "linear_forward_rows" : "linear_forward", 1};
   using Variants = ByActivation;
-  using Args = LinearTokens;
+  using Args = ResultRows<kOfRows>;
   template <class As>
   struct Buffers {
     Reads<As, Activation> x;
     ReadsSlice<As, Activation> bias;
-    Writes<As, Activation> y;
+    Sums<As, kOfRows, Activation> y;
     ReadsMatrix<As, Activation> w;
   };
 
   static rt::Work work(const Buffers<AtSubmission>& b, const Args& args) {
-    return product_work(args.tokens, b.w.blocking());
+    return product_work(rows_of(args).count, b.w.blocking());
   }
   template <simd::Isa kIsa>
   static void cpu(const auto& task) {
-    linear_forward_cpu<kIsa>(task.args.tokens, task.x.data(), task.w.rows(), task.bias.data(),
-                             nullptr, task.y.data(), task.w.blocking.rows);
+    ForwardProduct::cpu<kIsa>(task, task.bias.data(), no_element(task.x));
   }
   static auto cuda(const CudaContext& context, const auto& task) {
-    return linear_forward_cuda(context, type_of(task.x), task.args.tokens, task.x.data(),
-                               task.w.untyped(), task.bias.data(), nullptr, task.y.data(),
-                               task.w.blocking.rows);
+    return ForwardProduct::cuda(context, task, task.bias.data(), nullptr);
   }
 };
+using LinearForward = LinearForwardTo<false>;
+using LinearForwardRows = LinearForwardTo<true>;
 
 /// y = x w^T + bias + residual.
 struct LinearResidualForward : Operation {
@@ -79,42 +119,39 @@ struct LinearResidualForward : Operation {
   }
   template <simd::Isa kIsa>
   static void cpu(const auto& task) {
-    linear_forward_cpu<kIsa>(task.args.tokens, task.x.data(), task.w.rows(), task.bias.data(),
-                             task.residual.data(), task.y.data(), task.w.blocking.rows);
+    ForwardProduct::cpu<kIsa>(task, task.bias.data(), task.residual.data());
   }
   static auto cuda(const CudaContext& context, const auto& task) {
-    return linear_forward_cuda(context, type_of(task.x), task.args.tokens, task.x.data(),
-                               task.w.untyped(), task.bias.data(), task.residual.data(),
-                               task.y.data(), task.w.blocking.rows);
+    return ForwardProduct::cuda(context, task, task.bias.data(), task.residual.data());
   }
 };
 
 /// y = x w^T.
-struct ProductForward : Operation {
-  static constexpr Symbol kSymbol{"product_forward", 1};
+template <bool kOfRows>
+struct ProductForwardTo : Operation {
+  static constexpr Symbol kSymbol{kOfRows ? "product_forward_rows" : "product_forward", 1};
   using Variants = ByActivation;
-  using Args = LinearTokens;
+  using Args = ResultRows<kOfRows>;
   template <class As>
   struct Buffers {
     Reads<As, Activation> x;
-    Writes<As, Activation> y;
+    Sums<As, kOfRows, Activation> y;
     ReadsMatrix<As, Activation> w;
   };
 
   static rt::Work work(const Buffers<AtSubmission>& b, const Args& args) {
-    return product_work(args.tokens, b.w.blocking());
+    return product_work(rows_of(args).count, b.w.blocking());
   }
   template <simd::Isa kIsa>
   static void cpu(const auto& task) {
-    linear_forward_cpu<kIsa>(task.args.tokens, task.x.data(), task.w.rows(), nullptr, nullptr,
-                             task.y.data(), task.w.blocking.rows);
+    ForwardProduct::cpu<kIsa>(task, no_element(task.x), no_element(task.x));
   }
   static auto cuda(const CudaContext& context, const auto& task) {
-    return linear_forward_cuda(context, type_of(task.x), task.args.tokens, task.x.data(),
-                               task.w.untyped(), nullptr, nullptr, task.y.data(),
-                               task.w.blocking.rows);
+    return ForwardProduct::cuda(context, task, nullptr, nullptr);
   }
 };
+using ProductForward = ProductForwardTo<false>;
+using ProductForwardRows = ProductForwardTo<true>;
 
 /// y = x w^T + residual.
 struct ProductResidualForward : Operation {
@@ -134,13 +171,10 @@ struct ProductResidualForward : Operation {
   }
   template <simd::Isa kIsa>
   static void cpu(const auto& task) {
-    linear_forward_cpu<kIsa>(task.args.tokens, task.x.data(), task.w.rows(), nullptr,
-                             task.residual.data(), task.y.data(), task.w.blocking.rows);
+    ForwardProduct::cpu<kIsa>(task, no_element(task.x), task.residual.data());
   }
   static auto cuda(const CudaContext& context, const auto& task) {
-    return linear_forward_cuda(context, type_of(task.x), task.args.tokens, task.x.data(),
-                               task.w.untyped(), nullptr, task.residual.data(), task.y.data(),
-                               task.w.blocking.rows);
+    return ForwardProduct::cuda(context, task, nullptr, task.residual.data());
   }
 };
 
@@ -270,8 +304,12 @@ struct LogitsForward : Operation {
   }
   template <simd::Isa kIsa>
   static void cpu(const auto& task) {
-    linear_forward_cpu<kIsa>(task.args.rows.count, x_of(task), task.w.rows(), nullptr, nullptr,
-                             task.logits.data(), task.args.stride);
+    // A lane of one token; a last row of many is made as those before it.
+    if (std::ssize(task.x) == task.w.blocking.columns)
+      linear_row_cpu<kIsa>(task.x.data(), task.w.rows(), nullptr, nullptr, task.logits.data());
+    else
+      linear_forward_cpu<kIsa>(task.args.rows.count, x_of(task), task.w.rows(), nullptr, nullptr,
+                               task.logits.data(), task.args.stride);
   }
   static auto cuda(const CudaContext& context, const auto& task) {
     return linear_forward_cuda(context, type_of(task.x), task.args.rows.count, x_of(task),

@@ -85,6 +85,14 @@ void start_with(const Part& part, const T* __restrict bias, const T* __restrict 
 }
 
 template <class T>
+float dot(Index in, const T* __restrict w, const T* __restrict x) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (Index i = 0; i < in; ++i) sum += to_float(w[i]) * to_float(x[i]);
+  return sum;
+}
+
+template <class T>
 void add_four_rows(Index columns, Index width, const T* __restrict rows, float* __restrict sum) {
 #pragma omp simd
   for (Index i = 0; i < columns; ++i) {
@@ -121,6 +129,22 @@ void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
                part.stride);
     };
     for_each_part(tokens, w.blocking.rows_of(block), y + first, stride, false, compute);
+  }
+}
+
+template <simd::Isa, class T>
+void linear_row_cpu(const T* x, RowBlocks<const T> w, const std::type_identity_t<T>* bias,
+                    const std::type_identity_t<T>* residual, T* y) {
+  const Index in = w.blocking.columns;
+  for (Index block = 0; block < w.blocking.count(); ++block) {
+    const Index first = w.blocking.first_row(block);
+    const Index rows = w.blocking.rows_of(block);
+    for (Index row = 0; row < rows; ++row) {
+      const float sum = dot(in, w.blocks[block] + row * in, x);
+      const float start = (bias == nullptr ? 0.0F : to_float(bias[first + row])) +
+                          (residual == nullptr ? 0.0F : to_float(residual[first + row]));
+      simd::put(y + first + row, start + sum);
+    }
   }
 }
 
@@ -173,6 +197,10 @@ template void linear_forward_cpu<kIsa>(Index, const float*, RowBlocks<const floa
                                        const float*, float*, Index);
 template void linear_forward_cpu<kIsa>(Index, const BF16*, RowBlocks<const BF16>, const BF16*,
                                        const BF16*, BF16*, Index);
+template void linear_row_cpu<kIsa>(const float*, RowBlocks<const float>, const float*, const float*,
+                                   float*);
+template void linear_row_cpu<kIsa>(const BF16*, RowBlocks<const BF16>, const BF16*, const BF16*,
+                                   BF16*);
 template void linear_backward_data_cpu<kIsa>(Index, const float*, Index, RowBlocks<const float>,
                                              float*);
 template void linear_backward_data_cpu<kIsa>(Index, const BF16*, Index, RowBlocks<const BF16>,

@@ -142,11 +142,14 @@ struct RmsNormBackwardWeight : Operation {
 
 /// Norms of the heads of queries and keys, in place: the first vectors of each row of
 /// qkv[tokens, y_stride]. `heads`[tokens, vectors * width] keeps what they were, statistics[tokens,
-/// vectors] 1 / root of each.
+/// vectors] 1 / root of each. qkv may have more rows: those of the tokens begin at `first`.
 struct HeadNormForward : Operation {
   static constexpr Symbol kSymbol{"head_norm_forward", 1};
   using Variants = ByActivation;
-  using Args = RmsNormShape;
+  struct Args {
+    RmsNormShape shape;
+    Index first;
+  };
   template <class As>
   struct Buffers {
     Updates<As, Activation> qkv;
@@ -155,25 +158,33 @@ struct HeadNormForward : Operation {
     Writes<As, float> statistics;
   };
 
-  static void check(const Buffers<AtSubmission>& b, const Args& shape) {
+  static void check(const Buffers<AtSubmission>& b, const Args& args) {
+    const RmsNormShape& shape = args.shape;
     require(b.heads.count() == shape.tokens * shape.row(), "heads of every token without gaps");
-    require(b.qkv.count() == shape.tokens * shape.stride_of_y(), "rows of every token");
+    require(b.qkv.count() >= (args.first + shape.tokens) * shape.stride_of_y(),
+            "rows of every token");
   }
-  static rt::Work work(const Buffers<AtSubmission>& /*b*/, const Args& shape) {
-    return rmsnorm_work(shape, 4);
+  static rt::Work work(const Buffers<AtSubmission>& /*b*/, const Args& args) {
+    return rmsnorm_work(args.shape, 4);
   }
   template <simd::Isa kIsa>
   static void cpu(const auto& task) {
-    copy_vectors_cpu<kIsa>(task.args, std::as_const(task.qkv).data(), task.heads.data());
-    rmsnorm_forward_cpu<kIsa>(task.args, task.heads.data(), task.weight.data(), task.qkv.data(),
+    auto* rows = first_row(task);
+    copy_vectors_cpu<kIsa>(task.args.shape, std::as_const(rows), task.heads.data());
+    rmsnorm_forward_cpu<kIsa>(task.args.shape, task.heads.data(), task.weight.data(), rows,
                               task.statistics.data());
   }
   static auto cuda(const CudaContext& context, const auto& task) {
-    const char* fault = copy_vectors_cuda(context, type_of(task.qkv), task.args, task.qkv.data(),
-                                          task.heads.data());
+    const char* fault = copy_vectors_cuda(context, type_of(task.qkv), task.args.shape,
+                                          first_row(task), task.heads.data());
     if (fault != nullptr) return fault;
-    return rmsnorm_forward_cuda(context, type_of(task.qkv), task.args, task.heads.data(),
-                                task.weight.data(), task.qkv.data(), task.statistics.data());
+    return rmsnorm_forward_cuda(context, type_of(task.qkv), task.args.shape, task.heads.data(),
+                                task.weight.data(), first_row(task), task.statistics.data());
+  }
+
+ private:
+  static auto first_row(const auto& task) {
+    return task.qkv.data() + task.args.first * task.args.shape.stride_of_y();
   }
 };
 

@@ -26,7 +26,8 @@ struct RotarySpeed {
   double original_context;
 };
 
-/// Which heads turn: the first `heads` of each row of x[sequences * tokens, stride].
+/// Which heads turn: the first `heads` of each row of x[sequences * tokens, stride], whose tokens
+/// stand at the positions first .. first + tokens - 1.
 struct RotaryShape {
   Index sequences;
   Index tokens;
@@ -35,6 +36,7 @@ struct RotaryShape {
   Index stride;
   RotarySpeed speed;
   bool back;  ///< the other way round: from the gradient of what forward made to that of its input
+  Index first = 0;
 };
 
 /// Turns, of 2 pi each, that a pair makes a token.

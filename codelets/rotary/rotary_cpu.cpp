@@ -42,7 +42,7 @@ void rotary_cpu(const RotaryShape& shape, T* x) {
   float sines[kMostPairs];
   for (Index i = 0; i < pairs; ++i) turns[i] = turns_of_pair(shape.speed, i, shape.head_size);
   for (Index t = 0; t < shape.tokens; ++t) {
-    directions(pairs, turns, t, shape.back ? -1.0F : 1.0F, cosines, sines);
+    directions(pairs, turns, shape.first + t, shape.back ? -1.0F : 1.0F, cosines, sines);
     for (Index sequence = 0; sequence < shape.sequences; ++sequence) {
       T* row = x + (sequence * shape.tokens + t) * shape.stride;
       for (Index head = 0; head < shape.heads; ++head) {

@@ -20,7 +20,8 @@ __global__ void __launch_bounds__(kThreads) turn(RotaryShape shape, Turns turns,
   for (Index i = global_thread(); i < rows * pairs; i += global_threads()) {
     const Index pair = i % pairs;
     const Index row = i / pairs;
-    const Direction to = direction(static_cast<double>(row % shape.tokens) * turns.of_pair[pair]);
+    const Index position = shape.first + row % shape.tokens;
+    const Direction to = direction(static_cast<double>(position) * turns.of_pair[pair]);
     const float sine = shape.back ? -to.sine : to.sine;
     for (Index head = 0; head < shape.heads; ++head) {
       T* low = x + row * shape.stride + head * shape.head_size + pair;

@@ -13,24 +13,33 @@
 #include "base/file.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/dataset.hpp"
+#include "data/sentencepiece.hpp"
 #include "data/utf8.hpp"
 #include "generate/chat_prompt.hpp"
 #include "generate/generator.hpp"
 #include "platform/blas.hpp"
 #include "sched_starpu/policies.hpp"
-#include "train/checkpoint.hpp"
+#include "train/model_source.hpp"
 #include "train/run_data.hpp"
 
 namespace dos::generate {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
-/// The tokenizer of a file, for a model whose data did not say theirs.
-std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& path,
-                                                const nlohmann::json& trained) {
-  const data::TokenizerFile file = data::read_tokenizer_file(path, "");
-  auto tokenizer = data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
+using TokenizerPtr = std::unique_ptr<data::Tokenizer>;
+
+/// The tokenizer of a tokenizer.json, or of a SentencePiece model.
+TokenizerPtr read_tokenizer(const fs::path& path, const nlohmann::json& trained) {
+  const bool is_pieces = path.extension() == ".model";
+  const data::TokenizerFile file =
+      is_pieces ? data::TokenizerFile{.path = path, .contents = read_text(path)}
+                : data::read_tokenizer_file(path, "");
+  auto tokenizer = is_pieces
+                       ? data::make_sentencepiece_tokenizer(file.contents, file.path)
+                       : data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
   const std::string hash = data::hash_of(file.contents);
   expect(
       !trained.is_object() || trained.value("model_hash", "") == hash,
@@ -40,32 +49,74 @@ std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& pat
   return tokenizer;
 }
 
-/// The manifest of the run's copy of its tokenizer, or of the data set that was named.
-std::filesystem::path manifest_of(const GenerateOptions& options) {
-  if (!options.data_prefix.empty()) return data::find_dataset(options.data_prefix).manifest;
-  return data::DatasetPaths(options.out / train::kTokenizerPrefix).manifest;
-}
-
-/// The tokenizer that the model was trained with, as far as the checkpoint says.
-std::unique_ptr<data::Tokenizer> find_tokenizer(const GenerateOptions& options,
-                                                const train::CheckpointReader& checkpoint) {
-  if (!options.tokenizer.empty())
-    return read_tokenizer(options.tokenizer, checkpoint.manifest().tokenizer);
-  const bool is_own = options.data_prefix.empty();
-  const std::filesystem::path path = manifest_of(options);
-  expect(!is_own || std::filesystem::exists(path),
-         "{}: the run has no tokenizer of its own: name a data set made by prepare_data with "
-         "--data, or "
-         "a tokenizer.json with --tokenizer",
-         options.out.string());
-  const data::DatasetManifest manifest = data::read_manifest(path);
-  const nlohmann::json& trained = checkpoint.manifest().tokenizer;
+/// That of the data set with these files, if it is what the model was trained with.
+TokenizerPtr make_tokenizer_of(const data::DatasetPaths& paths, const nlohmann::json& trained,
+                               bool is_own) {
+  const data::DatasetManifest manifest = data::read_manifest(paths.manifest);
   const nlohmann::json present = train::describe_tokenizer(manifest);
   expect(!trained.is_object() || trained == present,
          "{}: describes tokenizer {}, but the model was trained with {}: name the data set it was "
          "trained on with --data{}",
-         path.string(), present.dump(), trained.dump(), is_own ? "" : ", or leave that out");
-  return data::make_tokenizer(manifest, path);
+         paths.manifest.string(), present.dump(), trained.dump(),
+         is_own ? "" : ", or leave that out");
+  return data::make_tokenizer(manifest, paths.manifest);
+}
+
+/// The tokenizer that lies beside the weights of a Hugging Face folder: of the two that some
+/// models have, SentencePiece's own file is the exact one.
+TokenizerPtr folder_tokenizer(const fs::path& folder) {
+  const fs::path pieces = folder / "tokenizer.model";
+  if (fs::is_regular_file(pieces)) return read_tokenizer(pieces, {});
+  expect(fs::is_regular_file(folder / data::kTokenizerJson),
+         "{}: has no tokenizer.model and no tokenizer.json: name one of them with --tokenizer, or "
+         "a data set made by prepare_data with --data",
+         folder.string());
+  return read_tokenizer(folder, {});
+}
+
+/// The tokenizer that the model was trained with, as far as the model says.
+TokenizerPtr find_tokenizer(const GenerateOptions& options, const train::ModelSource& source) {
+  const nlohmann::json trained =
+      source.checkpoint() != nullptr ? source.checkpoint()->manifest().tokenizer : nlohmann::json();
+  if (!options.tokenizer.empty()) return read_tokenizer(options.tokenizer, trained);
+  if (!options.data_prefix.empty())
+    return make_tokenizer_of(data::find_dataset(options.data_prefix), trained, /*is_own=*/false);
+  if (source.checkpoint() == nullptr) return folder_tokenizer(source.folder());
+  const data::DatasetPaths paths(source.run() / train::kTokenizerPrefix);
+  expect(fs::exists(paths.manifest),
+         "{}: the run has no tokenizer of its own: name a data set made by prepare_data with "
+         "--data, or "
+         "a tokenizer.json with --tokenizer",
+         source.run().string());
+  return make_tokenizer_of(paths, trained, /*is_own=*/true);
+}
+
+/// Where the chat template stands: in the manifest of the data set that was named, or of the run's
+/// own tokenizer.
+fs::path chat_manifest(const GenerateOptions& options, const train::ModelSource& source) {
+  if (!options.data_prefix.empty()) return data::find_dataset(options.data_prefix).manifest;
+  expect(source.checkpoint() != nullptr,
+         "--chat: {} does not say how conversations are written: name the data set that was made "
+         "with prepare_data --chat with --data",
+         source.folder().string());
+  return data::DatasetPaths(source.run() / train::kTokenizerPrefix).manifest;
+}
+
+/// The tokens to continue, with what tells where that ends.
+ChatPrompt make_prompt(const GenerateOptions& options, const train::ModelSource& source,
+                       TokenizerPtr tokenizer) {
+  const bool from_file = !options.prompt_file.empty();
+  const std::string prompt = from_file ? read_text(options.prompt_file) : options.prompt;
+  const std::string place = from_file ? options.prompt_file.string() + ":" : "--prompt";
+  expect(!prompt.empty(), "{} is empty: give at least one character", place);
+  if (options.chats)
+    return make_chat_prompt(chat_manifest(options, source), std::move(tokenizer), prompt);
+  std::vector<std::int32_t> tokens = tokenizer->encode(prompt);
+  expect(!tokens.empty(), "{} has no tokens in the {} tokenizer: give a word", place,
+         tokenizer->kind());
+  const auto begin = tokenizer->begin_of_text();
+  tokens.insert(tokens.begin(), begin.begin(), begin.end());
+  return {.tokens = std::move(tokens), .tokenizer = std::move(tokenizer)};
 }
 
 /// Bytes at the end of `text` that may still change: part of a UTF-8 sequence, or the replacement
@@ -120,43 +171,32 @@ class TextPrinter {
 
 void generate_text(const GenerateOptions& options) {
   expect(options.tokens > 0, "--tokens must be at least 1, got {}", options.tokens);
-  const bool from_file = !options.prompt_file.empty();
-  const std::string prompt = from_file ? read_text(options.prompt_file) : options.prompt;
-  const std::string source = from_file ? options.prompt_file.string() + ":" : "--prompt";
-  expect(!prompt.empty(), "{} is empty: give at least one character", source);
   const Sampler sampler(options.sampling);
-  const train::CheckpointReader checkpoint(options.out, options.checkpoint);
-  Generator::expect_room(checkpoint);
-  auto tokenizer = find_tokenizer(options, checkpoint);
+  const train::ModelSource model(options.source, options.checkpoint);
+  TokenizerPtr found = find_tokenizer(options, model);
   expect(
-      tokenizer->vocabulary() <= checkpoint.model().vocabulary,
+      found->vocabulary() <= model.model().vocabulary,
       "the tokenizer has {} tokens, the model {}: name the data set it was trained on with --data",
-      tokenizer->vocabulary(), checkpoint.model().vocabulary);
-  std::vector<std::int32_t> tokens;
-  if (options.chats) {
-    ChatPrompt chat = make_chat_prompt(manifest_of(options), std::move(tokenizer), prompt);
-    tokens = std::move(chat.tokens);
-    tokenizer = std::move(chat.tokenizer);
-  } else {
-    tokens = tokenizer->encode(prompt);
-    expect(!tokens.empty(), "{} has no tokens in the {} tokenizer: give a word", source,
-           tokenizer->kind());
-    const auto begin = tokenizer->begin_of_text();
-    tokens.insert(tokens.begin(), begin.begin(), begin.end());
-  }
-  const std::size_t first_shown = options.chats ? tokens.size() : 0;
-  const auto text = [&] { return tokenizer->decode(std::span(tokens).subspan(first_shown)); };
+      found->vocabulary(), model.model().vocabulary);
+  const ChatPrompt prompt = make_prompt(options, model, std::move(found));
+  const data::Tokenizer& tokenizer = *prompt.tokenizer;
+  std::vector<std::int32_t> tokens = prompt.tokens;
+  const inference::Use use = Generator::use(model, std::ssize(tokens), options.tokens);
+  inference::expect_room(model, use, "lower --tokens, or raise the limit");
 
   platform::blas::use_one_thread();
   sched_starpu::configure({});
   rt::Session session(
       {.scheduler = options.scheduler, .cpu_workers = -1, .schedulers = sched_starpu::policies()});
-  Generator generator(session, checkpoint);
+  Generator generator(session, model, use);
   TextPrinter printer;
-  printer.show(text());
   const auto before = std::ssize(tokens);
+  // Of a conversation the answer alone is printed.
+  const auto shown = static_cast<std::size_t>(options.chats ? before : 0);
+  const auto show = [&] { printer.show(tokenizer.decode(std::span(tokens).subspan(shown))); };
+  show();
   const auto start = std::chrono::steady_clock::now();
-  generator.generate(tokens, options.tokens, sampler, *tokenizer, [&] { printer.show(text()); });
+  generator.generate(tokens, options.tokens, sampler, tokenizer, show);
   printer.finish();
   if (!options.says_speed) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

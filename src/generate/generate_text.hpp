@@ -11,10 +11,12 @@ namespace dos::generate {
 
 /// What the command line of generate says.
 struct GenerateOptions {
-  std::filesystem::path out;
+  std::filesystem::path source;  ///< a run, a checkpoint, or a folder with config.json
   std::string checkpoint = "last";
-  std::string data_prefix;          ///< "": the training run's
-  std::filesystem::path tokenizer;  ///< a tokenizer.json or its folder; "": the run's or data set's
+  std::string data_prefix;  ///< "": the training run's
+  /// A tokenizer.json or its folder, or a SentencePiece model (*.model); "": the source's or data
+  /// set's.
+  std::filesystem::path tokenizer;
   std::string prompt = "\n";
   std::filesystem::path prompt_file;  ///< holds the prompt instead; "": none
   bool chats = false;                 ///< the prompt is a message; its answer is printed, alone
@@ -26,7 +28,7 @@ struct GenerateOptions {
 
 /// Prints the prompt and its continuation to standard output, in whole UTF-8 characters: one that
 /// the last token leaves unfinished is left out, bytes that are no UTF-8 become U+FFFD. Throws
-/// Error when the checkpoint or its tokenizer cannot be read, or an option is out of range.
+/// Error when the model or its tokenizer cannot be read, or an option is out of range.
 void generate_text(const GenerateOptions& options);
 
 }  // namespace dos::generate

@@ -4,75 +4,59 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "base/units.hpp"
-#include "fit/estimate.hpp"
-#include "models/demand.hpp"
-#include "models/family.hpp"
-#include "platform/blas.hpp"
-#include "platform/memory_limits.hpp"
-#include "shape/cutter.hpp"
 
 namespace dos::generate {
 namespace {
 
-constexpr Index kBlockParameters = 50'000'000;
-constexpr shape::RunShape kShape{
-    .batch = 1, .lanes = 1, .recompute = false, .training = false, .logits_rows = 1};
+/// Tokens of a prompt that are computed together: as many as make products of matrices fast, and as
+/// few as leave a long prompt parts for several workers.
+constexpr Index kMostChunk = 128;
+constexpr Index kMostLanes = 4;
+
+/// Chunks of about one size for `tokens` tokens.
+models::ContinuationShape chunks_of(Index tokens) {
+  const Index count = ceil_div(tokens, kMostChunk);
+  return {.chunk = ceil_div(tokens, count), .lanes = std::min(count, kMostLanes)};
+}
 
 }  // namespace
 
-void Generator::expect_room(const train::CheckpointReader& checkpoint) {
-  const shape::ModelConfig model = checkpoint.model();
-  fit::expect_countable(model, kShape);
-  const std::vector<shape::ParameterSpec> parameters =
-      models::find_family(model.architecture).shape.parameters(model);
-  checkpoint.expect_lists(parameters);
-  const shape::Layout layout = shape::cut_into_subgroups(parameters, kBlockParameters, {});
+inference::Use Generator::use(const train::ModelSource& source, Index prompt, Index count) {
+  const Index context = source.model().context;
+  const Index first = std::min(context, prompt);
+  const Index all = first + std::min(context - first, count);
+  // A window that moves is computed whole.
+  const bool moves = count > context - first;
   // One worker's work space stands for all: the rest is small beside the parameters.
-  const rt::MemoryBytes parameter_bytes = tensor::ParameterSet::bytes(layout, {});
-  const Index bytes = parameter_bytes[MemoryCategory::kParameters] +
-                      models::buffers(model, kShape, {}).total() +
-                      fit::program_bytes(/*workers=*/1);
-  // Gradients have buffers that nobody writes.
-  const platform::MemoryLeft left = platform::memory_left(
-      platform::blas::kThreadMapping + parameter_bytes[MemoryCategory::kGradients]);
-  expect(
-      bytes <= left.bytes,
-      "{}: the model needs {} of memory, {} are available{}: use a machine with more, or raise the "
-      "limit",
-      checkpoint.folder().string(), format_bytes(bytes), format_bytes(left.bytes),
-      left.limited_by.empty() ? "" : fmt::format(" (limited by {})", left.limited_by));
+  inference::Use use{.model = source.model(),
+                     .run = models::kContinuationRun,
+                     .continued = chunks_of(moves ? all : first)};
+  use.model.context = all;
+  return use;
 }
 
-Generator::Generator(rt::Session& session, const train::CheckpointReader& checkpoint)
-    : session_(session),
-      config_(checkpoint.model()),
-      submitter_(session),
-      parameters_(session, shape::cut_into_subgroups(
-                               shape::find_family(config_.architecture).parameters(config_),
-                               kBlockParameters, {})),
-      model_(std::make_unique<models::Decoder>(session, parameters_, config_, kShape)) {
-  checkpoint.load_parameters(parameters_);
-}
-
-Generator::~Generator() {
-  session_.wait_all();
-}
+Generator::Generator(rt::Session& session, const train::ModelSource& source,
+                     const inference::Use& use)
+    : config_(use.model),
+      trained_(session, source),
+      continuation_(session, trained_.parameters(), config_, use.continued.value()) {}
 
 void Generator::generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
                          const data::Tokenizer& tokenizer, const std::function<void()>& grown) {
   const Index vocabulary = tokenizer.vocabulary();
   require(!tokens.empty(), "a sequence to continue");
   require(vocabulary <= config_.vocabulary, "a tokenizer of the model");
-  const Index context = config_.context;
-  submitter_.set_tag({rt::Phase::kForward, 0});
+  rt::Submitter& submitter = trained_.submitter();
+  submitter.set_tag({rt::Phase::kForward, 0});
+  Index computed = 0;
   for (Index i = 0; i < count; ++i) {
-    const Index used = std::min(context, static_cast<Index>(tokens.size()));
-    // Causal: what follows the last token does not matter.
-    std::vector<std::int32_t> window(static_cast<std::size_t>(context) + 1, 0);
-    std::copy(tokens.end() - used, tokens.end(), window.begin());
-    const rt::Handle& logits = model_->predict(submitter_, window, used - 1);
-    submitter_.profile().take(0);
+    const auto all = std::ssize(tokens);
+    const Index used = std::min(config_.context, all);
+    const auto window = std::span(tokens).last(static_cast<std::size_t>(used));
+    const rt::Handle& logits =
+        continuation_.extend(submitter, window, all > config_.context ? 0 : computed);
+    computed = used;
+    submitter.profile().take(0);
     const rt::HostAccess access(logits, rt::Mode::kRead);
     const auto known = access.as<const float>().first(static_cast<std::size_t>(vocabulary));
     tokens.push_back(sampler.draw(known, static_cast<Index>(tokens.size()), tokens));

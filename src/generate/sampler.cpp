@@ -46,24 +46,35 @@ std::int32_t Sampler::draw(std::span<const float> logits, Index position,
 }
 
 std::int32_t Sampler::pick(std::span<const float> logits, Index position) const {
+  if (options_.temperature == 0)
+    return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
   std::vector<std::int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
-  std::stable_sort(tokens.begin(), tokens.end(), [&](std::int32_t a, std::int32_t b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
-  });
-  if (options_.temperature == 0) return tokens.front();
-  if (options_.top_k > 0)
-    tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(options_.top_k)));
+  const auto kept = options_.top_k > 0
+                        ? std::min(tokens.size(), static_cast<std::size_t>(options_.top_k))
+                        : tokens.size();
+  // Ties go to the lower token.
+  const auto comes_first = [&](std::int32_t a, std::int32_t b) {
+    const float left = logits[static_cast<std::size_t>(a)];
+    const float right = logits[static_cast<std::size_t>(b)];
+    return left != right ? left > right : a < b;
+  };
+  if (kept < tokens.size()) {
+    std::ranges::nth_element(tokens, tokens.begin() + static_cast<std::ptrdiff_t>(kept),
+                             comes_first);
+    tokens.resize(kept);
+  }
+  std::ranges::sort(tokens, comes_first);
   const double highest = logits[static_cast<std::size_t>(tokens.front())];
   std::vector<double> weights;
   for (const std::int32_t token : tokens)
     weights.push_back(
         std::exp((logits[static_cast<std::size_t>(token)] - highest) / options_.temperature));
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  double kept = 0;
+  double held = 0;
   std::size_t count = 0;
-  while (count < weights.size() && kept < options_.top_p * total) kept += weights[count++];
-  double left = Philox(options_.seed).uniform(static_cast<std::uint64_t>(position)) * kept;
+  while (count < weights.size() && held < options_.top_p * total) held += weights[count++];
+  double left = Philox(options_.seed).uniform(static_cast<std::uint64_t>(position)) * held;
   for (std::size_t i = 0; i + 1 < count; ++i) {
     left -= weights[i];
     if (left < 0) return tokens[i];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "nn/lane_shape.hpp"
 #include "nn/priority.hpp"
 #include "rt/handle.hpp"
 #include "rt/submitter.hpp"
@@ -15,10 +16,17 @@
 namespace dos::models {
 
 /// Buffers of one block in one lane, by the names of shape::BlockShape: [tokens, width] each.
+/// Copies share them.
 class BlockBuffers {
  public:
-  void add(std::string_view name, std::unique_ptr<rt::Handle> handle) {
+  void add(std::string_view name, std::shared_ptr<const rt::Handle> handle) {
     handles_.emplace_back(name, std::move(handle));
+  }
+  /// Pre: the block's shape has the name.
+  void replace(std::string_view name, std::shared_ptr<const rt::Handle> handle) {
+    const auto found = std::ranges::find(handles_, name, &Named::first);
+    require(found != handles_.end(), "a name of the block's shape");
+    found->second = std::move(handle);
   }
 
   /// Pre: the block's shape has the name.
@@ -33,17 +41,11 @@ class BlockBuffers {
   }
 
  private:
-  using Named = std::pair<std::string_view, std::unique_ptr<rt::Handle>>;
+  using Named = std::pair<std::string_view, std::shared_ptr<const rt::Handle>>;
   std::vector<Named> handles_;
 };
 
-/// Whole sequences that a block works on.
-struct LaneShape {
-  Index sequences;
-  Index context;
-
-  [[nodiscard]] Index tokens() const { return sequences * context; }
-};
+using nn::LaneShape;
 
 /// The gradient of a block's input among the gradients of its shape.
 inline constexpr std::string_view kInputGradient = "input";

@@ -2,6 +2,7 @@
 #include "models/demand.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "nn/attention.hpp"
 #include "shape/activations.hpp"
@@ -13,8 +14,8 @@ Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run,
 }
 
 Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& run, bool on_cuda) {
-  return codelets::attention_task_workspace(nn::attention_shape(config, /*sequences=*/1), run.type,
-                                            on_cuda);
+  return codelets::attention_task_workspace(
+      nn::attention_shape(config, {.sequences = 1, .context = config.context}), run.type, on_cuda);
 }
 
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
@@ -32,6 +33,31 @@ rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape&
   }
   bytes[MemoryCategory::kWorkspace] = size_of(DType::kF32) * workers.all *
                                       workspace_count(config, run, /*on_cuda=*/workers.cuda > 0);
+  return bytes;
+}
+
+rt::MemoryBytes buffers(const shape::ModelConfig& config, const ContinuationShape& shape,
+                        const WorkerCount& workers) {
+  const shape::BlockShape block = shape::find_family(config.architecture).block(config);
+  Index cached = 0;
+  for (const shape::Activation& each : block.kept)
+    if (block.cached != nullptr && std::string_view(each.name) == block.cached)
+      cached = each.width * size_of(each.is_wide ? DType::kF32 : kContinuationRun.type);
+  rt::MemoryBytes bytes;
+  // Passes share what is cached.
+  const auto add_pass = [&](Index tokens) {
+    shape::ModelConfig part = config;
+    part.context = tokens;
+    const rt::MemoryBytes pass = buffers(part, kContinuationRun, workers);
+    bytes[MemoryCategory::kActivations] += pass[MemoryCategory::kActivations] - tokens * cached;
+    bytes[MemoryCategory::kData] += pass[MemoryCategory::kData];
+  };
+  for (Index lane = 0; lane < shape.lanes; ++lane) add_pass(shape.chunk);
+  if (shape.chunk > 1) add_pass(1);
+  bytes[MemoryCategory::kActivations] += config.layers * config.context * cached;
+  bytes[MemoryCategory::kWorkspace] = size_of(DType::kF32) * workers.all *
+                                      workspace_count(config, kContinuationRun,
+                                                      /*on_cuda=*/workers.cuda > 0);
   return bytes;
 }
 

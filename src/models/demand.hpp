@@ -30,6 +30,19 @@ Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& r
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
                         const WorkerCount& workers);
 
+/// How one sequence is continued (continuation.hpp).
+struct ContinuationShape {
+  Index chunk = 1;  ///< tokens of a pass over several, at most the context
+  Index lanes = 1;  ///< such passes that may run side by side, each in buffers of its own
+};
+
+/// How its passes run.
+inline constexpr shape::RunShape kContinuationRun{.training = false, .logits_rows = 1};
+
+/// Bytes that a Continuation registers for a sequence of config.context tokens.
+rt::MemoryBytes buffers(const shape::ModelConfig& config, const ContinuationShape& shape,
+                        const WorkerCount& workers);
+
 /// Buffers and tasks of a run.
 RunCounts counts(const shape::ModelConfig& config, const shape::RunShape& run,
                  const shape::Layout& layout);

@@ -5,13 +5,14 @@
 
 namespace dos::nn {
 
-codelets::AttentionShape attention_shape(const shape::ModelConfig& config, Index sequences) {
-  return {.sequences = sequences,
-          .tokens = config.context,
+codelets::AttentionShape attention_shape(const shape::ModelConfig& config, const LaneShape& lane) {
+  return {.sequences = lane.sequences,
+          .tokens = lane.first + lane.context,
           .heads = config.heads,
           .head_size = config.head_size(),
           .kv_heads = config.kv_heads,
-          .window = config.window};
+          .window = config.window,
+          .first = lane.first};
 }
 
 Attention::Attention(std::string name, const rt::Handle& workspace)

@@ -4,13 +4,14 @@
 #include <string>
 
 #include "codelets/attention/attention_codelet.hpp"
+#include "nn/lane_shape.hpp"
 #include "nn/priority.hpp"
 #include "shape/model_config.hpp"
 
 namespace dos::nn {
 
-/// Attention of a model over so many of its sequences.
-codelets::AttentionShape attention_shape(const shape::ModelConfig& config, Index sequences);
+/// Attention of a model over a lane.
+codelets::AttentionShape attention_shape(const shape::ModelConfig& config, const LaneShape& lane);
 
 /// Causal multi-head attention between its two projections; it has no parameters of its own.
 class Attention {

@@ -21,6 +21,20 @@ void Linear::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x
                                                {tokens}, options);
 }
 
+void Linear::forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& x,
+                     const rt::Handle& y, const Urgency& urgency) const {
+  const codelets::RowRange rows{lane.first, lane.tokens()};
+  if (y.count() == rows.count * weight_.value.blocking.rows)
+    return forward(submitter, rows.count, x, y, urgency);
+  const rt::TaskOptions options{.priority = urgency.path, .label = name_.c_str()};
+  if (bias_)
+    codelets::submit<codelets::LinearForwardRows>(
+        submitter, {.x = x, .bias = bias_->value, .y = y, .w = weight_.value}, rows, options);
+  else
+    codelets::submit<codelets::ProductForwardRows>(submitter, {.x = x, .y = y, .w = weight_.value},
+                                                   rows, options);
+}
+
 void Linear::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                      const rt::Handle& residual, const rt::Handle& y,
                      const Urgency& urgency) const {

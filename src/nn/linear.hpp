@@ -6,6 +6,7 @@
 #include <string>
 
 #include "codelets/linear/linear_codelet.hpp"
+#include "nn/lane_shape.hpp"
 #include "nn/parameter_refs.hpp"
 #include "nn/priority.hpp"
 
@@ -21,6 +22,10 @@ class Linear {
 
   void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const rt::Handle& y,
                const Urgency& urgency) const;
+  /// The same where y may have more rows than x: of all tokens of a sequence that goes on. Those of
+  /// other tokens stay.
+  void forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& x,
+               const rt::Handle& y, const Urgency& urgency) const;
   /// y = x weight^T + bias + residual.
   void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                const rt::Handle& residual, const rt::Handle& y, const Urgency& urgency) const;

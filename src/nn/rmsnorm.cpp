@@ -66,12 +66,12 @@ codelets::RmsNormShape HeadNorm::vectors(Index tokens) const {
           .y_stride = heads_.row};
 }
 
-void HeadNorm::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& qkv,
+void HeadNorm::forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& qkv,
                        const Kept& kept, const Urgency& urgency) const {
   codelets::submit<codelets::HeadNormForward>(
       submitter,
       {.qkv = qkv, .weight = weight_.value, .heads = kept.heads, .statistics = kept.statistics},
-      vectors(tokens), {.priority = urgency.path, .label = name_.c_str()});
+      {vectors(lane.tokens()), lane.first}, {.priority = urgency.path, .label = name_.c_str()});
 }
 
 void HeadNorm::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& dqkv,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "codelets/rmsnorm/rmsnorm_codelet.hpp"
+#include "nn/lane_shape.hpp"
 #include "nn/parameter_refs.hpp"
 #include "nn/parts.hpp"
 
@@ -48,8 +49,9 @@ class HeadNorm {
     const rt::Handle& heads;
     const rt::Handle& statistics;
   };
-  void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& qkv, const Kept& kept,
-               const Urgency& urgency) const;
+  /// Of a sequence that goes on, qkv has the rows of all its tokens.
+  void forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& qkv,
+               const Kept& kept, const Urgency& urgency) const;
   /// In place in dqkv; the gradient of the weight is added to what is there if `accumulate`.
   void backward(rt::Submitter& submitter, Index tokens, const rt::Handle& dqkv, const Kept& kept,
                 bool accumulate, const Urgency& urgency) const;

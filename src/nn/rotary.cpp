@@ -9,7 +9,7 @@ Rotary::Rotary(std::string name, const shape::ModelConfig& config)
     : name_(std::move(name)),
       shape_{
           .sequences = 0,
-          .tokens = config.context,
+          .tokens = 0,
           .heads = config.heads + config.key_heads(),
           .head_size = config.head_size(),
           .stride = config.qkv_width(),
@@ -20,10 +20,12 @@ Rotary::Rotary(std::string name, const shape::ModelConfig& config)
                     .original_context = static_cast<double>(config.rope_scaling.original_context)},
           .back = false} {}
 
-void Rotary::turn(rt::Submitter& submitter, Index sequences, const rt::Handle& rows, bool back,
-                  const Urgency& urgency) const {
+void Rotary::turn(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& rows,
+                  bool back, const Urgency& urgency) const {
   codelets::RotaryShape shape = shape_;
-  shape.sequences = sequences;
+  shape.sequences = lane.sequences;
+  shape.tokens = lane.context;
+  shape.first = lane.first;
   shape.back = back;
   codelets::submit<codelets::Rotary>(submitter, {.x = rows}, shape,
                                      {.priority = urgency.path, .label = name_.c_str()});

@@ -21,6 +21,8 @@ struct Activation {
 struct BlockShape {
   std::vector<Activation> kept;       ///< by forward, for backward
   std::vector<Activation> gradients;  ///< of activations, while backward runs
+  /// Of what is kept, what a token reads of those before it; null: nothing.
+  const char* cached = nullptr;
   // Tasks of a lane; each piece of a matrix has one more in backward.
   Index forward_tasks = 0;
   Index recompute_tasks = 0;  ///< once more in backward, where activations are not kept

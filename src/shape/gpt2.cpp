@@ -48,6 +48,7 @@ BlockShape gpt2_block(const ModelConfig& config) {
                         {"qkv", 3 * width},
                         {"norm1", width},
                         {"input", width}},
+          .cached = "qkv",
           .forward_tasks = 8,
           .recompute_tasks = 7,
           .backward_tasks = 14};

@@ -70,6 +70,7 @@ BlockShape llama_block(const ModelConfig& config) {
                                  {"qkv", qkv},
                                  {"norm1", width},
                                  {"input", width}},
+                   .cached = "qkv",
                    .forward_tasks = 9,
                    .recompute_tasks = 8,
                    .backward_tasks = config.qkv_bias ? 12 : 11};

@@ -8,12 +8,10 @@
 #include "config/train_config.hpp"
 #include "data/dataset.hpp"
 #include "data/tokenizer.hpp"
-#include "hf/config_json.hpp"
 #include "hf/model_export.hpp"
-#include "hf/model_weights.hpp"
 #include "io/safetensors.hpp"
 #include "shape/family_shape.hpp"
-#include "train/checkpoint.hpp"
+#include "train/model_source.hpp"
 #include "train/run_data.hpp"
 
 namespace dos::train {
@@ -93,14 +91,13 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
   return result;
 }
 
-ExportOutcome export_checkpoint(const ExportRequest& request, const CheckpointReader& checkpoint) {
-  const shape::ModelConfig model = checkpoint.model();
+ExportOutcome export_checkpoint(const ExportRequest& request, const ModelSource& source) {
+  const CheckpointReader& checkpoint = *source.checkpoint();
+  const shape::ModelConfig& model = source.model();
   config::TrainConfig config;
   config::from_json(checkpoint.manifest().configuration,
                     (checkpoint.folder() / io::kManifestName).string(), config);
-  // OUT of OUT/checkpoints/step-N.
-  const fs::path run = fs::canonical(checkpoint.folder()).parent_path().parent_path();
-  RunTokenizer tokenizer = tokenizer_of(run, checkpoint);
+  RunTokenizer tokenizer = tokenizer_of(source.run(), checkpoint);
   const DType dtype = request.dtype.value_or(config.parameter_types().working);
   const CheckpointTensors tensors(checkpoint, model);
   hf::export_model(request.folder, model,
@@ -116,11 +113,10 @@ ExportOutcome export_checkpoint(const ExportRequest& request, const CheckpointRe
 }
 
 /// From one folder to another: other types, other shards.
-ExportOutcome export_folder(const ExportRequest& request) {
-  const shape::ModelConfig model = hf::read_config(request.source);
-  const hf::ModelWeights weights(request.source, model);
+ExportOutcome export_folder(const ExportRequest& request, const ModelSource& source) {
+  const hf::ModelWeights& weights = *source.weights();
   const DType dtype = request.dtype.value_or(weights.is_bf16() ? DType::kBF16 : DType::kF32);
-  hf::export_model(request.folder, model,
+  hf::export_model(request.folder, source.model(),
                    [&](const hf::TensorName& name, Index first, std::span<float> out) {
                      weights.read(weights.find(name.tensor), first, out);
                    },
@@ -135,14 +131,9 @@ ExportOutcome export_folder(const ExportRequest& request) {
 }  // namespace
 
 ExportOutcome export_run(const ExportRequest& request) {
-  if (is_file(request.source / hf::kConfigFile)) return export_folder(request);
-  // The source is a checkpoint, or a run that has several.
-  if (is_file(request.source / io::kManifestName))
-    return export_checkpoint(request, {fs::path(), fs::absolute(request.source).string()});
-  const io::CheckpointStore store(request.source, /*keep=*/1,
-                                  "give a folder that train_gpt --out wrote, a checkpoint, or a "
-                                  "folder with config.json");
-  return export_checkpoint(request, CheckpointReader(store, request.checkpoint));
+  const ModelSource source(request.source, request.checkpoint);
+  return source.checkpoint() != nullptr ? export_checkpoint(request, source)
+                                        : export_folder(request, source);
 }
 
 }  // namespace dos::train

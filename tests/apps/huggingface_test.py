@@ -121,6 +121,15 @@ class HuggingFace(AppTest):
         self.assertEqual(len(self.exported().splitlines()), 1)
         self.assertEqual((self.target / "tokenizer.model").read_bytes(),
                          (self.folder / "pieces.model").read_bytes())
+        texts = [program("generate", source, "--prompt", "to be", "--temperature", 0, "--tokens", 9, cwd=self.folder)
+                 for source in (self.out, self.checkpoint(), self.target)]
+        self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
+        (self.target / "tokenizer.model").unlink()
+        self.expect_error(program("generate", self.target, cwd=self.folder), "exported: has no tokenizer.model and no "
+                          "tokenizer.json", "--tokenizer", name="generate")
+        named = program("generate", self.target, "--prompt", "to be", "--temperature", 0, "--tokens", 9,
+                        "--tokenizer", "pieces.model", cwd=self.folder)
+        self.assertEqual(named.stdout, texts[0].stdout)
 
     def test_a_run_goes_on_without_the_folder(self):
         write_folder(self.source, GPT2, gpt2_tensors())
@@ -215,7 +224,7 @@ class HuggingFace(AppTest):
     def test_the_commands_of_the_page(self):
         page = (Path(os.environ["DOS_SOURCE_DIR"]) / "docs/huggingface.md").read_text()
         commands = re.search(r"```sh\n(.*?)```", page, re.DOTALL)[1]
-        self.assertEqual(commands.count("build/release/apps/"), 4)
+        self.assertEqual(commands.count("build/release/apps/"), 6)
         config = GPT2 | {"vocab_size": 300}
         write_folder(self.folder / "model", config, gpt2_tensors(config=config))
         made = program("prepare_data", "--tokenizer", "sentencepiece", "--vocab-size", 300, "--output", "pieces",

@@ -38,6 +38,16 @@ TEST_F(CudaKernel, BatchedAttentionMatchesTheReference) {
       for (const Index shift : {0, 1}) expect_attention(&run_batched, s, type, shift);
 }
 
+TEST_F(CudaKernel, BatchedAttentionOfLaterTokensMatchesTheReference) {
+  for (AttentionShape s : kShapes)
+    for (const Index first : {s.tokens / 2, s.tokens - 1}) {
+      if (first < 1 || first >= s.tokens || s.sequences == 0) continue;
+      s.first = first;
+      for (const DType type : kElementTypes)
+        expect_later_attention([](AttentionData& data) { run_batched_forward(data); }, s, type, 0);
+    }
+}
+
 TEST_F(CudaKernel, BatchedAttentionGoesOnWithRoomForFewHeads) {
   for (const AttentionShape& s : {AttentionShape{2, 37, 5, 20}, {1, 37, 6, 20, 2}})
     for (const DType type : kElementTypes)

@@ -48,9 +48,9 @@ std::vector<float> deltas(const AttentionData& data) {
 /// block(place) for every block of a launch over so many heads.
 template <class Tiling, class F>
 void each_block(const AttentionShape& s, Index heads, bool last_first, F&& block) {
-  const Index blocks = (s.tokens + Tiling::kRows - 1) / Tiling::kRows * heads;
+  const Index blocks = (s.queries() + Tiling::kRows - 1) / Tiling::kRows * heads;
   for (Index b = 0; b < blocks; ++b)
-    block(block_place(b, heads, s.tokens, Tiling::kRows, last_first));
+    block(block_place(b, heads, s.queries(), Tiling::kRows, last_first));
 }
 
 bool in_words(const AttentionData& data) {
@@ -69,7 +69,7 @@ void emulate_forward(AttentionData& data) {
     Shared<T> shared(forward_shared_bytes<Forward>());
     emulate_block(Forward::kThreads, [&](const EmulatedLane& lane) {
       forward_block<Forward>(lane, head_of(s, in_words(data), scale_of(s), arrays, place.head),
-                             place.first_row, shared.get());
+                             s.first + place.first_row, shared.get());
     });
   });
 }
@@ -147,6 +147,16 @@ TEST(AttentionBlock, MatchesTheReference) {
   for (const AttentionShape& s : kShapes)
     for (const DType type : {DType::kF32, DType::kBF16})
       expect_attention(&emulate_attention, s, type, 0);
+}
+
+TEST(AttentionBlock, LaterTokensAloneMatchTheReference) {
+  for (AttentionShape s : kShapes)
+    for (const Index first : {s.tokens / 2, s.tokens - 1}) {
+      if (first < 1 || first >= s.tokens) continue;
+      s.first = first;
+      for (const DType type : {DType::kF32, DType::kBF16})
+        expect_later_attention([](AttentionData& data) { emulate_forward(data); }, s, type, 0);
+    }
 }
 
 TEST(AttentionBlock, UnalignedArraysGiveTheSame) {

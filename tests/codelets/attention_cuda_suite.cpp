@@ -122,6 +122,33 @@ void expect_attention(const AttentionRun& run, const codelets::AttentionShape& s
   });
 }
 
+void expect_later_attention(const AttentionRun& forward, const codelets::AttentionShape& s,
+                            DType type, Index shift) {
+  SCOPED_TRACE(name_of_case(s, type, shift) << " from " << s.first);
+  AttentionData data(s, type, shift);
+  forward(data);
+  const auto out = data.out.values();
+  each_sequence(data, [&](Index i, const reference::Attention& expected, const Tolerance& off) {
+    const reference::Bounded whole = expected.forward();
+    const Index values = s.queries() * s.width();
+    reference::Bounded rows(values);
+    std::copy_n(whole.value.begin() + s.first * s.width(), values, rows.value.begin());
+    std::copy_n(whole.magnitude.begin() + s.first * s.width(), values, rows.magnitude.begin());
+    expect_close(std::span(out).subspan(static_cast<std::size_t>(i * values),
+                                        static_cast<std::size_t>(values)),
+                 rows, off.out);
+    for (Index h = 0; h < s.heads; ++h)
+      for (Index t = s.first; t < s.tokens; ++t)
+        ASSERT_NEAR(
+            data.logsumexp[static_cast<std::size_t>((i * s.heads + h) * s.queries() + t - s.first)],
+            expected.log_sum_exp(h, t), off.logsumexp);
+  });
+  // Nothing behind them.
+  for (std::size_t i = static_cast<std::size_t>(s.sequences * s.queries() * s.width());
+       i < out.size(); ++i)
+    ASSERT_TRUE(std::isnan(out[i]));
+}
+
 void expect_same_attention(const AttentionRun& one, const AttentionRun& other,
                            const codelets::AttentionShape& s, DType type) {
   SCOPED_TRACE(name_of_case(s, type, 0));

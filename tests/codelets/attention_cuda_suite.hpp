@@ -24,6 +24,11 @@ using AttentionRun = std::function<void(AttentionData&)>;
 void expect_attention(const AttentionRun& run, const codelets::AttentionShape& shape, DType type,
                       Index shift);
 
+/// The same of the tokens from shape.first on, where `forward` fills out and logsumexp, whose rows
+/// are theirs.
+void expect_later_attention(const AttentionRun& forward, const codelets::AttentionShape& shape,
+                            DType type, Index shift);
+
 /// Compares two runs on the same data with each other: they differ by what both may be off.
 void expect_same_attention(const AttentionRun& one, const AttentionRun& other,
                            const codelets::AttentionShape& shape, DType type);

@@ -58,6 +58,17 @@ constexpr AttentionShape kShapes[] = {{0, 4, 1, 4},
                                       {1, 513, 4, 128, 1, 128},
                                       {1, 129, 2, 24, 1, 1}};
 
+TEST_F(CudaKernel, AttentionOfLaterTokensMatchesTheReference) {
+  for (AttentionShape s : kShapes)
+    for (const Index first : {Index{1}, s.tokens / 2, s.tokens - 1}) {
+      if (first < 1 || first >= s.tokens || s.sequences == 0) continue;
+      s.first = first;
+      for (const DType type : kElementTypes)
+        expect_later_attention([](AttentionData& data) { run_forward(cuda_context(), data); }, s,
+                               type, 0);
+    }
+}
+
 TEST_F(CudaKernel, AttentionMatchesTheReference) {
   for (const AttentionShape& s : kShapes)
     for (const DType type : kElementTypes)

@@ -172,6 +172,58 @@ TEST(AttentionKernel, MatchesTheReferenceWithRandomShapes) {
     check(s, random_values(s.sequences * s.tokens * s.qkv_width(), 1));
 }
 
+/// The rows of tokens from `first` on.
+reference::Bounded rows_from(const reference::Bounded& all, Index first, Index width) {
+  reference::Bounded rows(std::ssize(all.value) - first * width);
+  std::copy(all.value.begin() + first * width, all.value.end(), rows.value.begin());
+  std::copy(all.magnitude.begin() + first * width, all.magnitude.end(), rows.magnitude.begin());
+  return rows;
+}
+
+/// Forward of the tokens from s.first on, in buffers of just their size.
+void check_later(const AttentionShape& s) {
+  SCOPED_TRACE(testing::Message() << "from " << s.first << " of " << s.tokens << ", " << s.heads
+                                  << " heads of " << s.head_size << ", " << s.kv_heads
+                                  << " of keys, window " << s.window);
+  for_each_kernel([&]<class T>(simd::Isa isa) {
+    const Input<T> qkv(random_values(s.sequences * s.tokens * s.qkv_width(), 1));
+    Guarded<T> out(s.sequences * s.queries() * s.width(), element<T>(Result<T>::kNan));
+    Guarded<float> logsumexp(s.sequences * s.heads * s.queries(), Result<T>::kNan);
+    Guarded<float> workspace(
+        codelets::attention_workspace(s, std::is_same_v<T, BF16> ? DType::kBF16 : DType::kF32),
+        Result<T>::kNan);
+    simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+      codelets::attention_forward_cpu<kIsa>(s, qkv.elements(), out.get(), logsumexp.get(),
+                                            workspace.get());
+    });
+    const Index values = s.queries() * s.width();
+    for (Index i = 0; i < s.sequences; ++i) {
+      const reference::Attention expected(s.tokens, s.heads, s.head_size,
+                                          qkv.data() + i * s.tokens * s.qkv_width(),
+                                          {s.kv_heads, s.window});
+      const double factor = forward_factor(s, largest_score(s, expected));
+      expect_close<T>(out.view().subspan(static_cast<std::size_t>(i * values),
+                                         static_cast<std::size_t>(values)),
+                      rows_from(expected.forward(), s.first, s.width()), factor);
+      for (Index h = 0; h < s.heads; ++h)
+        for (Index t = s.first; t < s.tokens; ++t)
+          EXPECT_NEAR(logsumexp[(i * s.heads + h) * s.queries() + t - s.first],
+                      expected.log_sum_exp(h, t), factor);
+    }
+  });
+}
+
+TEST(AttentionKernel, LaterTokensAloneMatchTheReference) {
+  std::vector<AttentionShape> shapes = random_shapes();
+  shapes.insert(shapes.end(), std::begin(kShapes), std::end(kShapes));
+  for (AttentionShape& s : shapes)
+    for (const Index first : {Index{1}, s.tokens / 2, s.tokens - 1}) {
+      if (first < 1 || first >= s.tokens) continue;
+      s.first = first;
+      check_later(s);
+    }
+}
+
 // What a window hides may be anything finite.
 TEST(AttentionKernel, HiddenTokensDoNotMatter) {
   const AttentionShape s{1, 2 * kRows + 9, 4, 8, 2, 7};

@@ -12,15 +12,15 @@ namespace dos::test {
 namespace {
 
 struct Case {
-  codelets::EmbeddingShape shape;  // sequences, context, width
+  codelets::EmbeddingShape shape;  // sequences, context, width, first
   Index vocabulary;
   Index positions;
   Index rows_per_block;
 };
-constexpr Case kCases[] = {{{0, 3, 4}, 5, 3, 2},   {{1, 1, 1}, 1, 1, 1},
-                           {{2, 3, 5}, 4, 7, 3},   {{3, 5, 17}, 11, 5, 4},
-                           {{2, 9, 64}, 3, 20, 8}, {{4, 8, 100}, 50, 13, 50},
-                           {{2, 2, 1030}, 3, 2, 2}};
+constexpr Case kCases[] = {
+    {{0, 3, 4}, 5, 3, 2},    {{1, 1, 1}, 1, 1, 1},    {{2, 3, 5}, 4, 7, 3},
+    {{3, 5, 17}, 11, 5, 4},  {{2, 9, 64}, 3, 20, 8},  {{4, 8, 100}, 50, 13, 50},
+    {{2, 2, 1030}, 3, 2, 2}, {{1, 1, 5, 3}, 4, 4, 3}, {{2, 9, 64, 5}, 3, 20, 8}};
 
 template <class T>
 struct Inputs {
@@ -56,7 +56,8 @@ TEST(EmbeddingKernel, ForwardMatchesTheReference) {
       expect_close<T>(
           y.view(),
           reference::embedding(c.shape.sequences, c.shape.context, c.shape.width, in.tokens.data(),
-                               in.token_table.data(), in.position_table.data()),
+                               in.token_table.data(),
+                               in.position_table.data() + c.shape.first * c.shape.width),
           0.5 * kEps);
       // Without positions a row of the table comes as it is.
       Guarded<T> alone(static_cast<Index>(in.dy.size()));

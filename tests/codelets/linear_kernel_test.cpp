@@ -74,6 +74,30 @@ TEST(LinearKernel, ForwardMatchesTheReference) {
   });
 }
 
+TEST(LinearKernel, OfOneTokenMatchesTheReference) {
+  for_each_kernel([]<class T>(simd::Isa isa) {
+    for (const Shape& shape : kShapes) {
+      const Shape s{1, shape.in, shape.out, shape.rows_per_block};
+      SCOPED_TRACE(testing::Message() << s.in << " x " << s.out);
+      const Inputs<T> in(s);
+      for (const int parts : {0, 1, 2, 3}) {
+        const auto* bias = (parts & 1) != 0 ? &in.bias : nullptr;
+        const auto* residual = (parts & 2) != 0 ? &in.residual : nullptr;
+        const auto expected = reference::linear(1, s.in, s.out, in.x.data(), in.w.data(),
+                                                bias == nullptr ? nullptr : bias->data(),
+                                                residual == nullptr ? nullptr : residual->data());
+        Guarded<T> y(s.out, element<T>(kNan));
+        simd::dispatch(isa, [&]<simd::Isa kIsa>() {
+          codelets::linear_row_cpu<kIsa>(
+              in.x.elements(), in.blocks.view(), bias == nullptr ? nullptr : bias->elements(),
+              residual == nullptr ? nullptr : residual->elements(), y.get());
+        });
+        expect_close<T>(y.view(), expected, sum_factor(s.in));
+      }
+    }
+  });
+}
+
 TEST(LinearKernel, DataGradientMatchesTheReference) {
   for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Shape& s : kShapes) {

@@ -25,7 +25,9 @@ inline std::vector<codelets::RotaryShape> rotary_shapes() {
                                             {1, 3, 1, 256, 256, {5e5, 1, 1, 4, 8192}, false},
                                             {1, 5000, 1, 8, 9, kUsualSpeed, false},
                                             {1, 40, 1, 64, 64, {5e5, 8, 1, 4, 8192}, false},
-                                            {2, 700, 1, 16, 20, {1e4, 32, 1, 4, 256}, false}};
+                                            {2, 700, 1, 16, 20, {1e4, 32, 1, 4, 256}, false},
+                                            {1, 1, 2, 6, 14, kUsualSpeed, false, 1},
+                                            {2, 5, 3, 6, 30, kUsualSpeed, false, 4000}};
   for (std::size_t i = 0, count = shapes.size(); i < count; ++i) {
     shapes.push_back(shapes[i]);
     shapes.back().back = true;
@@ -34,8 +36,8 @@ inline std::vector<codelets::RotaryShape> rotary_shapes() {
 }
 
 inline std::string name_of(const codelets::RotaryShape& s) {
-  return std::to_string(s.tokens) + " tokens, heads of " + std::to_string(s.head_size) +
-         (s.back ? ", back" : "");
+  return std::to_string(s.tokens) + " tokens, heads of " + std::to_string(s.head_size) + " from " +
+         std::to_string(s.first) + (s.back ? ", back" : "");
 }
 
 /// Two directions off by an eps at most, two products and a sum, half an eps each, of the two
@@ -50,7 +52,7 @@ inline reference::Bounded expected_rotation(const codelets::RotaryShape& s, cons
   for (Index row = 0; row < s.sequences * s.tokens; ++row) {
     std::vector<double> angles;
     for (Index pair = 0; pair < s.head_size / 2; ++pair)
-      angles.push_back((s.back ? -1.0 : 1.0) * static_cast<double>(row % s.tokens) *
+      angles.push_back((s.back ? -1.0 : 1.0) * static_cast<double>(s.first + row % s.tokens) *
                        reference::rotary_frequency(s.speed.theta, scaling, pair, s.head_size));
     for (Index head = 0; head < s.heads; ++head) {
       const Index at = row * s.stride + head * s.head_size;

@@ -15,10 +15,11 @@ from campaign import MisuseTest
 from harness import APPS, program
 
 PLOT_METRICS = Path(__file__).resolve().parents[2] / "tools" / "plot_metrics"
-NAMES = "train_gpt|generate|prepare_data|plan|calibrate|report|export"
+NAMES = "train_gpt|generate|evaluate|prepare_data|plan|calibrate|report|export"
 # What a command line is given in place of what it asks for; {} is where it stands.
 COMMANDS = [
     ("generate", "{}"), ("generate", "{run} --checkpoint {}"), ("generate", "{run} --data {}"),
+    ("evaluate", "{} --data data"), ("evaluate", "{run} --data {}"), ("evaluate", "{run} --tokens {}"),
     ("report", "{}"), ("report", "--compare {} {trace}"),
     ("train_gpt", "--dry-run --out o --set data.path={}"), ("train_gpt", "--dry-run --out o --config {}"),
     ("train_gpt", "--dry-run --resume --out {}"), ("train_gpt", "--dry-run --out {run} --resume {}"),

@@ -170,10 +170,11 @@ TEST_P(LlamaFamily, TrainsSavesGoesOnAndGeneratesAsEstimated) {
   rt::Session session({.scheduler = "lws", .cpu_workers = 2});
   config.train.stop_after = 0;
   const auto trainer = trainer_of(session, config);
-  const train::CheckpointReader checkpoint(folder_ / "run", "last");
-  EXPECT_EQ(checkpoint.model(), model);
-  EXPECT_NO_THROW(generate::Generator::expect_room(checkpoint));
-  trainer->resume(checkpoint);
+  const train::ModelSource source(folder_ / "run", "last");
+  EXPECT_EQ(source.model(), model);
+  EXPECT_NO_THROW(inference::expect_room(
+      source, generate::Generator::use(source, /*prompt=*/1, /*count=*/5), ""));
+  trainer->resume(*source.checkpoint());
   const train::TrainResult result = trainer->run();
   EXPECT_EQ(result.step, 200);
   EXPECT_LT(*result.loss, first / 2);

@@ -147,10 +147,11 @@ TEST_F(ToyFamily, TrainsSavesAndGoesOnAsEstimated) {
   rt::Session session({.scheduler = "lws", .cpu_workers = 2});
   config.train.stop_after = 0;
   const auto trainer = trainer_of(session, config);
-  const train::CheckpointReader checkpoint(folder_ / "run", "last");
-  EXPECT_EQ(checkpoint.model(), kModel);
-  EXPECT_NO_THROW(generate::Generator::expect_room(checkpoint));
-  trainer->resume(checkpoint);
+  const train::ModelSource source(folder_ / "run", "last");
+  EXPECT_EQ(source.model(), kModel);
+  EXPECT_NO_THROW(inference::expect_room(
+      source, generate::Generator::use(source, /*prompt=*/1, /*count=*/5), ""));
+  trainer->resume(*source.checkpoint());
   const train::TrainResult result = trainer->run();
   EXPECT_EQ(result.step, 100);
   EXPECT_LT(*result.loss, first / 2);

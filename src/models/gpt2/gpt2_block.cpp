@@ -29,9 +29,9 @@ void Gpt2Block::forward(rt::Submitter& submitter, const LaneShape& lane, const r
   const codelets::NormShape norm{n, config_.width};
   const rt::Handle& middle = kept["middle"];
   norm1_.forward(submitter, norm, input, kept["norm1"], kept["norm1_stats"], urgency);
-  qkv_.forward(submitter, n, kept["norm1"], kept["qkv"], urgency);
-  attention_.forward(submitter, nn::attention_shape(config_, lane.sequences), kept["qkv"],
-                     kept["attention"], kept["logsumexp"], urgency);
+  qkv_.forward(submitter, lane, kept["norm1"], kept["qkv"], urgency);
+  attention_.forward(submitter, nn::attention_shape(config_, lane), kept["qkv"], kept["attention"],
+                     kept["logsumexp"], urgency);
   projection_.forward(submitter, n, kept["attention"], input, middle, urgency);
   norm2_.forward(submitter, norm, middle, kept["norm2"], kept["norm2_stats"], urgency);
   mlp_.forward(submitter, n, kept["norm2"], middle, {kept["hidden"], kept["activated"]}, output,
@@ -51,9 +51,8 @@ void Gpt2Block::backward(rt::Submitter& submitter, const LaneShape& lane, const 
                   {gradients["norm2"], &d_output, d_middle}, accumulate, urgency);
   projection_.backward(submitter, n, kept["attention"], d_middle, gradients["attention"],
                        accumulate, urgency);
-  attention_.backward(submitter, nn::attention_shape(config_, lane.sequences), kept["qkv"],
-                      kept["attention"], kept["logsumexp"], gradients["attention"],
-                      gradients["qkv"], urgency);
+  attention_.backward(submitter, nn::attention_shape(config_, lane), kept["qkv"], kept["attention"],
+                      kept["logsumexp"], gradients["attention"], gradients["qkv"], urgency);
   qkv_.backward(submitter, n, kept["norm1"], gradients["qkv"], gradients["norm1"], accumulate,
                 urgency);
   norm1_.backward(submitter, norm, input, kept["norm1_stats"],

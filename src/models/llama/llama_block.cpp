@@ -39,12 +39,13 @@ void LlamaBlock::forward(rt::Submitter& submitter, const LaneShape& lane, const 
   const codelets::NormShape norm{n, config_.width};
   const rt::Handle& middle = kept["middle"];
   norm1_.forward(submitter, norm, input, kept["norm1"], kept["norm1_stats"], urgency);
-  qkv_.forward(submitter, n, kept["norm1"], kept["qkv"], urgency);
+  qkv_.forward(submitter, lane, kept["norm1"], kept["qkv"], urgency);
   if (head_norm_)
-    head_norm_->forward(submitter, n, kept["qkv"], {kept["heads"], kept["heads_stats"]}, urgency);
-  rotary_.forward(submitter, lane.sequences, kept["qkv"], urgency);
-  attention_.forward(submitter, nn::attention_shape(config_, lane.sequences), kept["qkv"],
-                     kept["attention"], kept["logsumexp"], urgency);
+    head_norm_->forward(submitter, lane, kept["qkv"], {kept["heads"], kept["heads_stats"]},
+                        urgency);
+  rotary_.forward(submitter, lane, kept["qkv"], urgency);
+  attention_.forward(submitter, nn::attention_shape(config_, lane), kept["qkv"], kept["attention"],
+                     kept["logsumexp"], urgency);
   projection_.forward(submitter, n, kept["attention"], input, middle, urgency);
   norm2_.forward(submitter, norm, middle, kept["norm2"], kept["norm2_stats"], urgency);
   mlp_.forward(submitter, n, kept["norm2"], middle, {kept["hidden"], kept["activated"]}, output,
@@ -66,9 +67,9 @@ void LlamaBlock::backward(rt::Submitter& submitter, const LaneShape& lane, const
                   {gradients["norm2"], &d_output, d_middle}, accumulate, urgency);
   projection_.backward(submitter, n, kept["attention"], d_middle, gradients["attention"],
                        accumulate, urgency);
-  attention_.backward(submitter, nn::attention_shape(config_, lane.sequences), kept["qkv"],
-                      kept["attention"], kept["logsumexp"], gradients["attention"], dqkv, urgency);
-  rotary_.backward(submitter, lane.sequences, dqkv, urgency);
+  attention_.backward(submitter, nn::attention_shape(config_, lane), kept["qkv"], kept["attention"],
+                      kept["logsumexp"], gradients["attention"], dqkv, urgency);
+  rotary_.backward(submitter, lane, dqkv, urgency);
   if (head_norm_)
     head_norm_->backward(submitter, n, dqkv, {kept["heads"], kept["heads_stats"]}, accumulate,
                          urgency);

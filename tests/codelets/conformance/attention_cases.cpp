@@ -42,6 +42,42 @@ Case forward() {
   };
 }
 
+// Of a sequence that goes on, in a buffer with room for more tokens.
+constexpr AttentionShape kLaterShape{.sequences = 1,
+                                     .tokens = kAttentionRows + 6,
+                                     .heads = 2,
+                                     .head_size = 5,
+                                     .kv_heads = 1,
+                                     .window = 9,
+                                     .first = kAttentionRows - 3};
+
+template <class T>
+Case forward_later() {
+  constexpr Index kRow = kLaterShape.qkv_width();
+  return {
+      .name = typed_name<T>("attention_forward_later"),
+      .codelet = &codelet_of<AttentionForward, T>(),
+      .buffers = {reads_part((kLaterShape.tokens + 2) * kRow, {{0, kLaterShape.tokens * kRow}},
+                             kTypeOf<T>),
+                  writes(kLaterShape.queries() * kLaterShape.width(), kTypeOf<T>),
+                  writes(kLaterShape.queries() * kLaterShape.heads),
+                  works_in(attention_workspace(kLaterShape, kTypeOf<T>))},
+      .submit =
+          [](rt::Submitter& submitter, const Handles& h) {
+            submit<AttentionForward>(
+                submitter, {.qkv = h[0], .out = h[1], .logsumexp = h[2], .workspace = h[3]},
+                kLaterShape, {});
+          },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              attention_forward_cpu<kIsa>(kLaterShape, m.at<const T>(0), m.at<T>(1), m.at<float>(2),
+                                          m.at<float>(3));
+            });
+          },
+  };
+}
+
 template <class T>
 Case backward() {
   return {
@@ -77,7 +113,8 @@ Case backward() {
 }  // namespace
 
 std::vector<Case> attention_cases() {
-  return {forward<float>(), backward<float>(), forward<BF16>(), backward<BF16>()};
+  return {forward<float>(), forward_later<float>(), backward<float>(),
+          forward<BF16>(),  forward_later<BF16>(),  backward<BF16>()};
 }
 
 }  // namespace dos::test

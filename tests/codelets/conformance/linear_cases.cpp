@@ -67,6 +67,42 @@ Case forward(const char* name, const RowBlocking& blocking) {
   return c;
 }
 
+constexpr RowRange kLaterRows{.first = 2, .count = kTokens};
+
+/// y[rows] = x w^T [+ bias], in a y of more rows. Buffers: x, [bias,] y, then the weight.
+template <class T>
+Case forward_rows(bool has_bias) {
+  const Index y = has_bias ? 2 : 1;
+  Case c{.name = typed_name<T>(has_bias ? "linear_forward_rows" : "product_forward_rows"),
+         .codelet =
+             has_bias ? &codelet_of<LinearForwardRows, T>() : &codelet_of<ProductForwardRows, T>(),
+         .buffers = {reads(kTokens * kIn, Values::kUniform, kTypeOf<T>)},
+         .submit =
+             [=](rt::Submitter& s, const Handles& h) {
+               const MatrixRef w = h.matrix(kWeight, y + 1);
+               if (has_bias)
+                 submit<LinearForwardRows>(s, {.x = h[0], .bias = bias_in(h[1]), .y = h[2], .w = w},
+                                           kLaterRows, {});
+               else
+                 submit<ProductForwardRows>(s, {.x = h[0], .y = h[1], .w = w}, kLaterRows, {});
+             },
+         .kernel =
+             [=](const Memory& m) {
+               const auto blocks = m.blocks<const T>(kWeight, y + 1);
+               simd::dispatch([&]<simd::Isa kIsa>() {
+                 linear_forward_cpu<kIsa>(kTokens, m.at<const T>(0),
+                                          RowBlocks<const T>{kWeight, blocks.data()},
+                                          has_bias ? m.at<const T>(1) + kBias.first : nullptr,
+                                          nullptr, m.at<T>(y) + kLaterRows.first * kOut, kOut);
+               });
+             }};
+  if (has_bias) c.buffers.push_back(reads_part(kPacked, {kBias}, kTypeOf<T>));
+  c.buffers.push_back(writes_part((kLaterRows.first + kTokens + 1) * kOut,
+                                  {{kLaterRows.first * kOut, kTokens * kOut}}, kTypeOf<T>));
+  add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
+  return c;
+}
+
 template <class T>
 Case residual_forward() {
   Case c{.name = typed_name<T>("linear_residual_forward"),
@@ -252,11 +288,11 @@ Case logits_backward_data() {
 std::vector<Case> linear_cases() {
   std::vector<Case> cases;
   const auto add = [&]<class T>() {
-    for (const Case& c :
-         std::vector<Case>{forward<T>("linear_forward", kWeight),
-                           forward<T>("linear_forward_many_blocks", kManyBlocks),
-                           residual_forward<T>(), product<T>(false), product<T>(true),
-                           backward_data<T>(), logits_forward<T>(), logits_backward_data<T>()})
+    for (const Case& c : std::vector<Case>{
+             forward<T>("linear_forward", kWeight),
+             forward<T>("linear_forward_many_blocks", kManyBlocks), forward_rows<T>(true),
+             forward_rows<T>(false), residual_forward<T>(), product<T>(false), product<T>(true),
+             backward_data<T>(), logits_forward<T>(), logits_backward_data<T>()})
       cases.push_back(c);
   };
   add.operator()<float>();

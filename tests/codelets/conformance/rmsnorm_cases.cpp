@@ -145,7 +145,7 @@ Case head_forward() {
                                      .weight = weight_in(h[1], kHeadWeight),
                                      .heads = h[2],
                                      .statistics = h[3]},
-                                    kHeads, {});
+                                    {kHeads, 0}, {});
           },
       .kernel =
           [](const Memory& m) {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// evaluate: the loss of a trained model on tokens.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "apps/command_line.hpp"
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "base/mapped_file.hpp"
+#include "inference/evaluate_model.hpp"
+#include "platform/blas.hpp"
+#include "platform/crash_signals.hpp"
+
+namespace {
+
+/// Says on standard error how far it is, every few seconds.
+class Progress {
+ public:
+  void show(const dos::inference::Evaluation& done, dos::Index all) {
+    constexpr std::chrono::seconds kPause{2};
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < kPause || done.tokens == all) return;
+    last_ = now;
+    fmt::print(stderr, "evaluate: {} of {} tokens, loss {:.4f}\n", done.tokens, all, done.mean());
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+void run(const dos::inference::EvaluateOptions& options, bool as_json) {
+  Progress progress;
+  const dos::inference::Evaluation result = dos::inference::evaluate_model(
+      options,
+      [&](const dos::inference::Evaluation& done, dos::Index all) { progress.show(done, all); });
+  const double loss = result.mean();
+  if (as_json) {
+    const nlohmann::json fields{
+        {"loss", loss}, {"perplexity", std::exp(loss)}, {"tokens", result.tokens}};
+    fmt::print("{}\n", fields.dump());
+    return;
+  }
+  fmt::print("loss {:.6f} nats a token, perplexity {:.6g}, {} tokens\n", loss, std::exp(loss),
+             result.tokens);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  dos::platform::blas::restart_with_better_kernels(argv);
+  dos::inference::EvaluateOptions options;
+  std::string precision = "fp32";
+  bool as_json = false;
+  CLI::App app("Says the loss of a trained model on tokens, each predicted from those before it.");
+  app.add_option("source", options.source,
+                 "output folder of a train_gpt run, a checkpoint, or a folder with config.json")
+      ->required()
+      ->check(dos::apps::not_empty());
+  auto* data = app.add_option("--data", options.data_prefix,
+                              "data set prefix, whose whole validation split is evaluated")
+                   ->check(dos::apps::not_empty());
+  app.add_option("--tokens", options.tokens, "token file, as of prepare_data")
+      ->excludes(data)
+      ->check(dos::apps::not_empty());
+  app.add_option("--context", options.context, "tokens of a window; 0: as many as the model's")
+      ->capture_default_str();
+  app.add_option(
+         "--checkpoint", options.checkpoint,
+         "of a run: last (the newest), best (the lowest validation loss), a step, or a path")
+      ->capture_default_str()
+      ->check(dos::apps::not_empty());
+  app.add_option("--batch", options.batch, "windows at a time; 0: one for each worker")
+      ->capture_default_str();
+  app.add_option("--precision", precision, "that the model computes in: fp32 or bf16")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_flag("--json", as_json, "print one JSON object: loss, perplexity, tokens");
+  dos::platform::say_at_crash("evaluate");
+  if (const auto status = dos::apps::read_command_line(app, "evaluate", argc, argv)) return *status;
+  try {
+    dos::log::configure("warn");
+    dos::end_with_words_when_cut("evaluate");
+    if (precision == "bf16") options.type = dos::DType::kBF16;
+    if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
+    run(options, as_json);
+    dos::expect_output_written();
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    return dos::apps::report_failure("evaluate", error);
+  }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/model_source.hpp"
+
+#include "hf/config_json.hpp"
+#include "shape/family_shape.hpp"
+#include "train/initial_weights.hpp"
+
+namespace dos::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool holds(const fs::path& folder, const char* file) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / file, ignored);
+}
+
+CheckpointReader open_checkpoint(const fs::path& source, const std::string& checkpoint) {
+  if (holds(source, io::kManifestName)) return {fs::path(), fs::absolute(source).string()};
+  const io::CheckpointStore store(source, /*keep=*/1,
+                                  "give the folder that train_gpt --out wrote, a checkpoint, or a "
+                                  "folder with config.json");
+  return {store, checkpoint};
+}
+
+}  // namespace
+
+ModelSource::ModelSource(const fs::path& source, const std::string& checkpoint) {
+  if (holds(source, hf::kConfigFile)) {
+    folder_ = source;
+    model_ = hf::read_config(source);
+    weights_.emplace(source, model_);
+    return;
+  }
+  checkpoint_.emplace(open_checkpoint(source, checkpoint));
+  folder_ = checkpoint_->folder();
+  model_ = checkpoint_->model();
+  // OUT of OUT/checkpoints/step-N, unless the caller named OUT itself.
+  const bool is_run = !holds(source, io::kManifestName);
+  run_ = is_run ? source : fs::canonical(folder_).parent_path().parent_path();
+}
+
+void ModelSource::load(const tensor::ParameterSet& parameters) const {
+  if (checkpoint_)
+    checkpoint_->load_parameters(parameters);
+  else
+    load_weights(*weights_, parameters);
+}
+
+}  // namespace dos::train
