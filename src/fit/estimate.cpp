@@ -57,10 +57,11 @@ Index logits_bytes(const shape::ModelConfig& model, const shape::RunShape& shape
   return rows * shape::logits_stride(model.vocabulary) * size_of(shape.type);
 }
 
+/// Parameters that are trained of the depth with most of them.
 Index largest_depth(const shape::Layout& layout) {
   std::map<Index, Index> by_depth;
   for (const shape::Subgroup& subgroup : layout.subgroups)
-    by_depth[subgroup.depth] += subgroup.count;
+    if (subgroup.trained) by_depth[subgroup.depth] += subgroup.count;
   Index most = 0;
   for (const auto& [depth, count] : by_depth) most = std::max(most, count);
   return most;
@@ -101,7 +102,8 @@ Index largest_update_bytes(const shape::Layout& layout, const tensor::ParameterT
                            const optim::OptimizerOptions& optimizer, bool model_on_host,
                            Index ranks) {
   Index most = 0;
-  for (const shape::Subgroup& subgroup : layout.subgroups) most = std::max(most, subgroup.count);
+  for (const shape::Subgroup& subgroup : layout.subgroups)
+    if (subgroup.trained) most = std::max(most, subgroup.count);
   const Index states = 1 + std::ssize(optim::find_rule(optimizer.rule).info->states);
   const bool has_working = model_on_host && types.working != DType::kF32;
   const Index gradient = ranks > 1       ? size_of(DType::kF32)

@@ -26,6 +26,7 @@ Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
                  const shape::ModelConfig& config, const shape::RunShape& run)
     : config_(valid(config)),
       run_(valid(run)),
+      first_trained_(set.layout().first_trained_depth()),
       workspace_(rt::Handle::scratch(
           session, "attention_workspace", DType::kF32,
           workspace_count(config, run, /*on_cuda=*/session.cuda_workers() > 0))),
@@ -128,22 +129,29 @@ void Decoder::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) 
   });
   tell(&tensor::ParameterListener::after_backward, depths());
   for (Index layer = config_.layers - 1; layer >= 0; --layer) {
-    tell(&tensor::ParameterListener::before_backward, layer + 1);
+    const Index depth = layer + 1;
+    const bool is_reached = depth >= first_trained_;
+    if (is_reached) tell(&tensor::ParameterListener::before_backward, depth);
     for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
-      backward_block(submitter, layer, lane, !micro_batch.first || i > 0);
+      if (is_reached) backward_block(submitter, layer, lane, !micro_batch.first || i > 0);
       release_block(submitter, layer, lane);
     });
-    tell(&tensor::ParameterListener::after_backward, layer + 1);
+    if (is_reached) tell(&tensor::ParameterListener::after_backward, depth);
   }
+  if (first_trained_ == 0) backward_stem(submitter, micro_batch.first);
+  if (first_trained_ > config_.layers) return;  // no block has written them
+  for (const Lane& lane : lanes_)
+    for (const BlockBuffers& gradients : lane.gradients) gradients.release(submitter);
+}
+
+void Decoder::backward_stem(rt::Submitter& submitter, bool overwrites) {
   tell(&tensor::ParameterListener::before_backward, 0);
   for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
     parts_.stem->backward(submitter, embedding_shape(lane), *lane.tokens,
-                          lane.gradients[0][kInputGradient], !micro_batch.first || i > 0,
+                          lane.gradients[0][kInputGradient], !overwrites || i > 0,
                           nn::backward_urgency(0));
   });
   tell(&tensor::ParameterListener::after_backward, 0);
-  for (const Lane& lane : lanes_)
-    for (const BlockBuffers& gradients : lane.gradients) gradients.release(submitter);
 }
 
 // What is released is dead until the next forward pass writes it. Not so the logits and the

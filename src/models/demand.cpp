@@ -52,17 +52,20 @@ RunCounts counts(const shape::ModelConfig& config, const shape::RunShape& run,
   Index pieces = 0;
   for (const shape::PlacedParameter& parameter : layout.parameters) {
     const bool is_counted = parameter.spec.name == head && !parameter.spec.is_table;
-    if (parameter.spec.is_matrix() && !is_counted)
+    if (parameter.spec.is_matrix() && parameter.spec.trained && !is_counted)
       pieces += std::ssize(shape::pieces_of(parameter));
   }
-  const Index head_pieces = std::ssize(shape::pieces_of(layout.find(head)));
-  // Tokens, embedding and last norm have 5 tasks.
-  const Index of_block =
-      block.forward_tasks + (run.recompute ? block.recompute_tasks : 0) + block.backward_tasks;
+  const shape::PlacedParameter& projection = layout.find(head);
+  const Index head_pieces = projection.spec.trained ? std::ssize(shape::pieces_of(projection)) : 0;
+  const Index of_backward = (run.recompute ? block.recompute_tasks : 0) + block.backward_tasks;
+  const Index reached =
+      std::clamp<Index>(config.layers + 1 - layout.first_trained_depth(), 0, config.layers);
   for (Index lane = 0; lane < run.lanes; ++lane) {
     const Index tokens = run.lane_sequences(lane) * config.context;
     const Index chunks = ceil_div(tokens, std::min(tokens, run.logits_rows));
-    counts.tasks += 5 + config.layers * of_block + pieces + chunks * (3 + head_pieces);
+    // Tokens, embedding and last norm have 5 tasks.
+    counts.tasks += 5 + config.layers * block.forward_tasks + reached * of_backward + pieces +
+                    chunks * (3 + head_pieces);
   }
   return counts;
 }
