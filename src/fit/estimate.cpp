@@ -18,13 +18,21 @@
 #include "train/step_results.hpp"
 
 namespace dos::fit {
+namespace {
+
+/// Blocks that backward goes through.
+Index reached_by(const shape::ModelConfig& model, const shape::Layout& layout) {
+  return shape::reached_blocks(model, layout.first_trained_depth());
+}
+
+}  // namespace
 
 rt::MemoryBytes estimate_training(const shape::ModelConfig& model, const shape::RunShape& shape,
                                   const shape::Layout& layout, const tensor::ParameterTypes& types,
                                   const optim::OptimizerOptions& optimizer,
                                   const models::WorkerCount& workers, Index run_ahead,
                                   const ranks::RankShare& share) {
-  rt::MemoryBytes bytes = models::buffers(model, shape, workers);
+  rt::MemoryBytes bytes = models::buffers(model, shape, workers, reached_by(model, layout));
   const rt::MemoryBytes parameters = tensor::ParameterSet::bytes(layout, types, share.ownership());
   const rt::MemoryBytes between_ranks =
       share.ranks > 1 ? ranks::Sharding::bytes(layout, share, types.gradient) : rt::MemoryBytes{};
@@ -74,7 +82,8 @@ planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape:
                                    const tensor::Ownership& ownership, Index accumulate,
                                    Index devices, units::Bytes available) {
   const shape::RunShape part = part_of(shape, devices);
-  const rt::MemoryBytes buffers = models::buffers(model, part, {.all = 1, .cuda = 1});
+  const rt::MemoryBytes buffers =
+      models::buffers(model, part, {.all = 1, .cuda = 1}, reached_by(model, layout));
   const rt::MemoryBytes kept = tensor::ParameterSet::bytes(layout, types, ownership);
   const tensor::BufferPlan plan(layout, types, ownership);
   const bool is_narrow = types.working != DType::kF32;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/decoder.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
 #include "models/demand.hpp"
 #include "nn/tokens.hpp"
+#include "shape/activations.hpp"
 
 namespace dos::models {
 namespace {
@@ -33,7 +35,8 @@ Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
       head_(set, shape::head_of(config)) {
   const Family& family = find_family(config.architecture);
   for (Index lane = 0; lane < run_.lanes; ++lane)
-    lanes_.push_back(make_lane(session, family.shape, config_, run_, lane));
+    lanes_.push_back(make_lane(session, family.shape, config_, run_,
+                               shape::reached_blocks(config_, first_trained_), lane));
   parts_ = family.parts(set, config_, *workspace_);
 }
 
@@ -139,7 +142,6 @@ void Decoder::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) 
     if (is_reached) tell(&tensor::ParameterListener::after_backward, depth);
   }
   if (first_trained_ == 0) backward_stem(submitter, micro_batch.first);
-  if (first_trained_ > config_.layers) return;  // no block has written them
   for (const Lane& lane : lanes_)
     for (const BlockBuffers& gradients : lane.gradients) gradients.release(submitter);
 }
@@ -164,10 +166,13 @@ void Decoder::release_head(rt::Submitter& submitter, const Lane& lane) const {
 
 void Decoder::release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const {
   submitter.release(*lane.stream[static_cast<std::size_t>(layer)]);
-  if (layer == config_.layers - 1) submitter.release(*lane.d_stream);
-  const bool is_needed = layer >= std::ssize(lane.blocks);
-  if (is_needed) return;
-  kept(lane, layer).release(submitter);
+  const bool is_last = layer == config_.layers - 1;
+  if (is_last) submitter.release(*lane.d_stream);
+  // A block that backward does not reach has the set of one that it reaches, if there is any.
+  const bool is_reached = layer + 1 >= first_trained_;
+  const bool is_needed = layer + 1 - std::ssize(lane.blocks) >= std::max<Index>(1, first_trained_);
+  const bool is_first_use = is_reached || (is_last && first_trained_ > config_.layers);
+  if (is_first_use && !is_needed) kept(lane, layer).release(submitter);
 }
 
 void Decoder::backward_block(rt::Submitter& submitter, Index layer, const Lane& lane,

@@ -47,8 +47,11 @@ double frozen_bytes(const shape::Model& model, const Deployment& layout,
 
 /// What train_gpt would register for so many tokens.
 double activation_bytes(const shape::Model& model, const PlanSettings& settings, double tokens) {
-  const shape::ActivationCount token =
-      shape::count_activations(*model.family, model.config, /*training=*/true, settings.recompute);
+  const shape::ActivationCount token = shape::count_activations(
+      *model.family, model.config,
+      {.training = true,
+       .recompute = settings.recompute,
+       .reached = shape::reached_blocks(model.config, model.first_trained_depth())});
   return tokens * real(token.bytes(size_of(settings.fp32 ? DType::kF32 : DType::kBF16)));
 }
 

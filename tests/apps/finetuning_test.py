@@ -47,7 +47,7 @@ class FineTuning(AppTest):
                                 read_folder(self.folder / "model"), read_folder(self.folder / "tuned"))
 
     def test_the_patterns_of_the_page_are_accepted(self):
-        patterns = re.findall(r"^\| [^|]+ \| `([^`:|]+)`", PAGE.read_text().split("| what | `optim.freeze` |")[1],
+        patterns = re.findall(r"^\| [^|]+ \| `([^`:|]+)`", PAGE.read_text().split("| what is trained | `optim.freeze` |")[1],
                               re.MULTILINE)
         self.assertEqual(len(patterns), 4)
         gpt2 = {"model.layers": 12}

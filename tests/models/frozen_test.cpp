@@ -241,6 +241,15 @@ TEST_P(Frozen, TakesTheMemoryThatIsEstimated) {
     const Index trained = layout.trained_count();
     EXPECT_LT(trained, layout.parameter_count());
     EXPECT_EQ(counted[MemoryCategory::kGradients], trained * size_of(given.types.gradient));
+    RunOptions everything = given;
+    everything.trained = {};
+    const rt::MemoryBytes whole = TrainingRun(everything).session().memory().now();
+    // One set of a block's activations at least is there, two with recomputation.
+    const Index most = GetParam().recompute ? 2 : given.model.layers;
+    EXPECT_EQ(counted[MemoryCategory::kActivations]<whole[MemoryCategory::kActivations],
+                                                    layout.first_trained_depth()>
+                  given.model.layers +
+              1 - most);
     EXPECT_EQ(counted[MemoryCategory::kStates],
               8 * trained + 4 + (clip > 0 ? 8 : 20) * layout.trained_subgroups());
   }
