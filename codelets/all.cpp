@@ -34,13 +34,13 @@ std::vector<const rt::Codelet*> all_codelets() {
       AddGradient, AttentionBackward, AttentionForward, BiasBackward, CombineNorm,
       CrossEntropyForward, CrossEntropyForwardBackward, EmbeddingAccumulatePosition,
       EmbeddingBackwardPosition, EmbeddingBackwardToken, EmbeddingForward, EmbeddingOverwriteToken,
-      Fill, GeluBackward, HeadNormBackward, HeadNormForward, GeluForward, InitNormal,
-      LayerNormBackward, LayerNormBackwardLast, LayerNormBackwardWeight, LayerNormForward,
-      LinearAccumulateWeight, LinearBackwardData, LinearBackwardWeight, LinearForward,
-      LinearForwardRows, LinearResidualForward, LoadTokens, LogitsBackwardData, LogitsForward,
-      MeanLoss, Pack, ProductForward, ProductForwardRows, ProductResidualForward, RmsNormBackward,
-      RmsNormBackwardLast, RmsNormBackwardWeight, RmsNormForward, Rotary, Round, SumOfSquares,
-      SwigluBackward, SwigluForward, TakeGradient, TokenEmbeddingForward, Unpack>();
+      Fill, GeluBackward, HeadNormBackward, HeadNormBackwardData, HeadNormForward, GeluForward,
+      InitNormal, LayerNormBackward, LayerNormBackwardLast, LayerNormBackwardWeight,
+      LayerNormForward, LinearAccumulateWeight, LinearBackwardData, LinearBackwardWeight,
+      LinearForward, LinearForwardRows, LinearResidualForward, LoadTokens, LogitsBackwardData,
+      LogitsForward, MeanLoss, Pack, ProductForward, ProductForwardRows, ProductResidualForward,
+      RmsNormBackward, RmsNormBackwardLast, RmsNormBackwardWeight, RmsNormForward, Rotary, Round,
+      SumOfSquares, SwigluBackward, SwigluForward, TakeGradient, TokenEmbeddingForward, Unpack>();
   for (const UpdateKind& kind : all_update_kinds()) all.push_back(&update_codelet(kind));
   return all;
 }

@@ -227,4 +227,32 @@ struct HeadNormBackward : Operation {
   }
 };
 
+/// The same without the gradient of the scale, where that is not trained.
+struct HeadNormBackwardData : Operation {
+  static constexpr Symbol kSymbol{"head_norm_backward_data", 1};
+  using Variants = ByActivation;
+  using Args = RmsNormShape;
+  template <class As>
+  struct Buffers {
+    Reads<As, Activation> heads;
+    ReadsSlice<As, Activation> weight;
+    Reads<As, float> statistics;
+    Updates<As, Activation> dqkv;
+  };
+
+  static rt::Work work(const Buffers<AtSubmission>& /*b*/, const Args& shape) {
+    return rmsnorm_work(shape, 9);
+  }
+  template <simd::Isa kIsa>
+  static void cpu(const auto& task) {
+    rmsnorm_backward_cpu<kIsa>(task.args, task.heads.data(), task.weight.data(),
+                               task.statistics.data(), task.dqkv.data(), nullptr, task.dqkv.data());
+  }
+  static auto cuda(const CudaContext& context, const auto& task) {
+    return rmsnorm_backward_cuda(context, type_of(task.heads), task.args, task.heads.data(),
+                                 task.weight.data(), task.statistics.data(), task.dqkv.data(),
+                                 nullptr, task.dqkv.data());
+  }
+};
+
 }  // namespace dos::codelets

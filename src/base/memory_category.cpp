@@ -39,6 +39,8 @@ const char* name_of(MemoryCategory category) {
       return "states";
     case MemoryCategory::kOthersWorking:
       return "others' working parameters";
+    case MemoryCategory::kFrozen:
+      return "frozen parameters";
     case MemoryCategory::kOthersGradients:
       return "others' gradients";
     case MemoryCategory::kTokensAhead:

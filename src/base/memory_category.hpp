@@ -29,6 +29,7 @@ enum class MemoryCategory : std::uint8_t {
   // In the host's memory:
   kOthersWorking,    ///< working parameters that other ranks own
   kOthersGradients,  ///< gradients that other ranks own
+  kFrozen,           ///< FP32 values of parameters that are not trained
   kTokensAhead,      ///< of steps that are submitted before they run
   kRuntime,          ///< StarPU's tasks and handles
   kProgram,          ///< code and libraries

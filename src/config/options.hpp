@@ -77,6 +77,8 @@ struct Keys {
     bool decay_vectors = false;
     bool decay_embeddings = false;
     std::string no_decay;
+    std::string freeze;
+    std::string lr_factors;
     double beta1 = 0.9;
     double beta2 = 0.95;
     double momentum = 0.9;
@@ -275,6 +277,22 @@ inline constexpr std::array kOptions{
            [](Keys& k) -> Value { return &k.optim.decay_embeddings; }, kFlag},
     Option{"optim.no_decay", "comma-separated name patterns of further matrices without decay",
            [](Keys& k) -> Value { return &k.optim.no_decay; }, Any{"any text is a pattern"}},
+    Option{"optim.freeze",
+           "comma-separated name patterns of parameters that keep their values: no gradient, no "
+           "states, no update",
+           [](Keys& k) -> Value { return &k.optim.freeze; },
+           Any{"shape::mark_trained() compares it with the model"},
+           Scope::kRun,
+           {"name patterns of parameters that keep their values", &planner::set_frozen,
+            Any{"any text is a pattern"}}},
+    Option{
+        "optim.lr_factors",
+        "PATTERN:FACTOR,...: learning rates over optim.lr; the first pattern that matches counts",
+        [](Keys& k) -> Value { return &k.optim.lr_factors; },
+        Any{"shape::parse_factors() reads it"},
+        Scope::kRun,
+        {"PATTERN:FACTOR,...: as train_gpt, for the cut into subgroups", &planner::set_factors,
+         Any{"shape::parse_factors() reads it"}}},
     Option{"optim.beta1", "decay rate of the first moment; of what lion takes the sign of",
            [](Keys& k) -> Value { return &k.optim.beta1; }, optim::OptimizerOptions::kDecayRates},
     Option{"optim.beta2", "decay rate of the second moment; of lion's momentum",

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <sstream>
 #include <type_traits>
 
 #include "base/error.hpp"
@@ -120,6 +119,7 @@ void TrainConfig::validate() const {
   static_cast<void>(parameter_types());
   // In single precision.
   optimizer().validate();
+  static_cast<void>(trained_groups());
   static_cast<void>(scheduling(/*ranks=*/1));
 }
 
@@ -215,12 +215,14 @@ optim::LearningRate TrainConfig::learning_rate() const {
 }
 
 shape::DecayGroups TrainConfig::decay_groups() const {
-  shape::DecayGroups groups{
-      .vectors = optim.decay_vectors, .embeddings = optim.decay_embeddings, .excluded = {}};
-  std::istringstream patterns(optim.no_decay);
-  for (std::string pattern; std::getline(patterns, pattern, ',');)
-    if (!pattern.empty()) groups.excluded.push_back(pattern);
-  return groups;
+  return {.vectors = optim.decay_vectors,
+          .embeddings = optim.decay_embeddings,
+          .excluded = shape::parse_patterns(optim.no_decay)};
+}
+
+shape::TrainedGroups TrainConfig::trained_groups() const {
+  return {.frozen = shape::parse_patterns(optim.freeze),
+          .factors = shape::parse_factors("optim.lr_factors", optim.lr_factors)};
 }
 
 sched_starpu::SchedulerSettings TrainConfig::scheduling(Index ranks) const {

@@ -15,6 +15,7 @@
 #include "sched_starpu/scheduler_settings.hpp"
 #include "shape/cutter.hpp"
 #include "shape/model_config.hpp"
+#include "shape/trained_groups.hpp"
 #include "tensor/parameter_set.hpp"
 
 namespace dos::config {
@@ -50,6 +51,8 @@ struct TrainConfig : Keys {
   [[nodiscard]] optim::OptimizerOptions optimizer() const;
   [[nodiscard]] optim::LearningRate learning_rate() const;
   [[nodiscard]] shape::DecayGroups decay_groups() const;
+  /// Throws Error as shape::parse_factors().
+  [[nodiscard]] shape::TrainedGroups trained_groups() const;
   /// Of a training on `ranks` ranks: which of them have their gradients in host memory.
   [[nodiscard]] sched_starpu::SchedulerSettings scheduling(Index ranks) const;
 };

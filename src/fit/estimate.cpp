@@ -18,13 +18,21 @@
 #include "train/step_results.hpp"
 
 namespace dos::fit {
+namespace {
+
+/// Blocks that backward goes through.
+Index reached_by(const shape::ModelConfig& model, const shape::Layout& layout) {
+  return shape::reached_blocks(model, layout.first_trained_depth());
+}
+
+}  // namespace
 
 rt::MemoryBytes estimate_training(const shape::ModelConfig& model, const shape::RunShape& shape,
                                   const shape::Layout& layout, const tensor::ParameterTypes& types,
                                   const optim::OptimizerOptions& optimizer,
                                   const models::WorkerCount& workers, Index run_ahead,
                                   const ranks::RankShare& share) {
-  rt::MemoryBytes bytes = models::buffers(model, shape, workers);
+  rt::MemoryBytes bytes = models::buffers(model, shape, workers, reached_by(model, layout));
   const rt::MemoryBytes parameters = tensor::ParameterSet::bytes(layout, types, share.ownership());
   const rt::MemoryBytes between_ranks =
       share.ranks > 1 ? ranks::Sharding::bytes(layout, share, types.gradient) : rt::MemoryBytes{};
@@ -57,10 +65,11 @@ Index logits_bytes(const shape::ModelConfig& model, const shape::RunShape& shape
   return rows * shape::logits_stride(model.vocabulary) * size_of(shape.type);
 }
 
+/// Parameters that are trained of the depth with most of them.
 Index largest_depth(const shape::Layout& layout) {
   std::map<Index, Index> by_depth;
   for (const shape::Subgroup& subgroup : layout.subgroups)
-    by_depth[subgroup.depth] += subgroup.count;
+    if (subgroup.trained) by_depth[subgroup.depth] += subgroup.count;
   Index most = 0;
   for (const auto& [depth, count] : by_depth) most = std::max(most, count);
   return most;
@@ -73,7 +82,8 @@ planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape:
                                    const tensor::Ownership& ownership, Index accumulate,
                                    Index devices, units::Bytes available) {
   const shape::RunShape part = part_of(shape, devices);
-  const rt::MemoryBytes buffers = models::buffers(model, part, {.all = 1, .cuda = 1});
+  const rt::MemoryBytes buffers =
+      models::buffers(model, part, {.all = 1, .cuda = 1}, reached_by(model, layout));
   const rt::MemoryBytes kept = tensor::ParameterSet::bytes(layout, types, ownership);
   const tensor::BufferPlan plan(layout, types, ownership);
   const bool is_narrow = types.working != DType::kF32;
@@ -101,7 +111,8 @@ Index largest_update_bytes(const shape::Layout& layout, const tensor::ParameterT
                            const optim::OptimizerOptions& optimizer, bool model_on_host,
                            Index ranks) {
   Index most = 0;
-  for (const shape::Subgroup& subgroup : layout.subgroups) most = std::max(most, subgroup.count);
+  for (const shape::Subgroup& subgroup : layout.subgroups)
+    if (subgroup.trained) most = std::max(most, subgroup.count);
   const Index states = 1 + std::ssize(optim::find_rule(optimizer.rule).info->states);
   const bool has_working = model_on_host && types.working != DType::kF32;
   const Index gradient = ranks > 1       ? size_of(DType::kF32)

@@ -38,9 +38,9 @@ planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape:
 /// "rank 0 1.2 GiB, rank 1 1.1 GiB": what ranks need in all.
 std::string totals_by_rank(const std::vector<units::Bytes>& totals);
 
-/// GPU memory of the largest subgroup's states while it is updated there; with its gradient and
-/// working parameters where the model runs on the CPU, with the FP32 sum of all ranks' gradients
-/// where there are several.
+/// GPU memory of the states of the largest subgroup that is trained while it is updated there; with
+/// its gradient and working parameters where the model runs on the CPU, with the FP32 sum of all
+/// ranks' gradients where there are several.
 Index largest_update_bytes(const shape::Layout& layout, const tensor::ParameterTypes& types,
                            const optim::OptimizerOptions& optimizer, bool model_on_host,
                            Index ranks);

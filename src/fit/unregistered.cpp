@@ -45,14 +45,16 @@ Counts count(const train::Run& run, const shape::RunShape& shape) {
   const models::RunCounts counts = models::counts(run.model, shape, run.layout);
   const double states = real(std::ssize(optim::find_rule(config.optim.rule).info->states));
   const double subgroups = real(std::ssize(run.layout.subgroups));
+  const double trained = real(run.layout.trained_subgroups());
   std::size_t most_pieces = 0;
   for (const shape::PlacedParameter& parameter : run.layout.parameters)
     most_pieces = std::max(most_pieces, shape::pieces_of(parameter).size());
-  // A subgroup: value, working copy, gradient and its sum, three scalars. A rank: two; and losses
-  // and norms of steps.
-  const double own = subgroups * (7 + states) + 2 * ranks + 2 * steps_ahead(config) + 8;
+  // A subgroup: value, working copy; where it is trained gradient and its sum, three scalars. A
+  // rank: two; and losses and norms of steps.
+  const double own =
+      subgroups * 2 + trained * (5 + states) + 2 * ranks + 2 * steps_ahead(config) + 8;
   // Of a subgroup: square, factor, update, and the sums over ranks. Of a step: norm, loss.
-  const double updates = subgroups * (3 + ranks) + 2 * ranks;
+  const double updates = trained * (3 + ranks) + 2 * ranks;
   return {.buffers = real(counts.buffers) + own,
           .tasks_of_step = real(config.train.accumulate) * real(counts.tasks) + updates,
           .tasks_of_validation = real(config.train.validate_batches) * real(counts.tasks),

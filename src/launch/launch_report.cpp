@@ -13,6 +13,16 @@
 #include "platform/mpi.hpp"
 
 namespace dos::launch {
+namespace {
+
+/// "" where everything is trained.
+std::string describe_trained(const shape::Layout& layout) {
+  const Index trained = layout.trained_count();
+  if (trained == layout.parameter_count()) return "";
+  return fmt::format(", {} of them trained,", trained);
+}
+
+}  // namespace
 
 std::string describe_precision(const config::TrainConfig& config) {
   const config::TrainConfig::Train& train = config.train;
@@ -24,11 +34,12 @@ void report_start(const train::Run& run, const rt::Session& session,
                   const MessageMemory& messages) {
   const auto& [config, model, layout, share] = run;
   log::info(
-      "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters in "
+      "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters{} "
+      "in "
       "{} subgroups, {}",
       model.architecture, model.layers, model.width, model.heads, model.context, model.vocabulary,
-      static_cast<double>(layout.parameter_count()) / 1e6, layout.subgroups.size(),
-      describe_precision(config));
+      static_cast<double>(layout.parameter_count()) / 1e6, describe_trained(layout),
+      layout.subgroups.size(), describe_precision(config));
   log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
             session.scheduler(), session.cpu_workers(), platform::blas::core_type());
   if (share.ranks > 1)

@@ -64,8 +64,8 @@ class Block {
                        const BlockBuffers& kept, const rt::Handle* output,
                        const nn::Urgency& urgency) const = 0;
 
-  /// From d_output to gradients[kInputGradient], and the gradients of the block's parameters, added
-  /// to what is there if `accumulate`.
+  /// From d_output to gradients[kInputGradient], and the gradients of the block's parameters that
+  /// are trained, added to what is there if `accumulate`.
   virtual void backward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
                         const BlockBuffers& kept, const rt::Handle& d_output,
                         const BlockBuffers& gradients, bool accumulate,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/decoder.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
 #include "models/demand.hpp"
 #include "nn/tokens.hpp"
+#include "shape/activations.hpp"
 
 namespace dos::models {
 namespace {
@@ -26,13 +28,15 @@ Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
                  const shape::ModelConfig& config, const shape::RunShape& run)
     : config_(valid(config)),
       run_(valid(run)),
+      first_trained_(set.layout().first_trained_depth()),
       workspace_(rt::Handle::scratch(
           session, "attention_workspace", DType::kF32,
           workspace_count(config, run, /*on_cuda=*/session.cuda_workers() > 0))),
       head_(set, shape::head_of(config)) {
   const Family& family = find_family(config.architecture);
   for (Index lane = 0; lane < run_.lanes; ++lane)
-    lanes_.push_back(make_lane(session, family.shape, config_, run_, lane));
+    lanes_.push_back(make_lane(session, family.shape, config_, run_,
+                               shape::reached_blocks(config_, first_trained_), lane));
   parts_ = family.parts(set, config_, *workspace_);
 }
 
@@ -128,22 +132,28 @@ void Decoder::backward(rt::Submitter& submitter, const MicroBatch& micro_batch) 
   });
   tell(&tensor::ParameterListener::after_backward, depths());
   for (Index layer = config_.layers - 1; layer >= 0; --layer) {
-    tell(&tensor::ParameterListener::before_backward, layer + 1);
+    const Index depth = layer + 1;
+    const bool is_reached = depth >= first_trained_;
+    if (is_reached) tell(&tensor::ParameterListener::before_backward, depth);
     for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
-      backward_block(submitter, layer, lane, !micro_batch.first || i > 0);
+      if (is_reached) backward_block(submitter, layer, lane, !micro_batch.first || i > 0);
       release_block(submitter, layer, lane);
     });
-    tell(&tensor::ParameterListener::after_backward, layer + 1);
+    if (is_reached) tell(&tensor::ParameterListener::after_backward, depth);
   }
+  if (first_trained_ == 0) backward_stem(submitter, micro_batch.first);
+  for (const Lane& lane : lanes_)
+    for (const BlockBuffers& gradients : lane.gradients) gradients.release(submitter);
+}
+
+void Decoder::backward_stem(rt::Submitter& submitter, bool overwrites) {
   tell(&tensor::ParameterListener::before_backward, 0);
   for_each_lane(submitter, [&](const Lane& lane, std::size_t i) {
     parts_.stem->backward(submitter, embedding_shape(lane), *lane.tokens,
-                          lane.gradients[0][kInputGradient], !micro_batch.first || i > 0,
+                          lane.gradients[0][kInputGradient], !overwrites || i > 0,
                           nn::backward_urgency(0));
   });
   tell(&tensor::ParameterListener::after_backward, 0);
-  for (const Lane& lane : lanes_)
-    for (const BlockBuffers& gradients : lane.gradients) gradients.release(submitter);
 }
 
 // What is released is dead until the next forward pass writes it. Not so the logits and the
@@ -156,10 +166,13 @@ void Decoder::release_head(rt::Submitter& submitter, const Lane& lane) const {
 
 void Decoder::release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const {
   submitter.release(*lane.stream[static_cast<std::size_t>(layer)]);
-  if (layer == config_.layers - 1) submitter.release(*lane.d_stream);
-  const bool is_needed = layer >= std::ssize(lane.blocks);
-  if (is_needed) return;
-  kept(lane, layer).release(submitter);
+  const bool is_last = layer == config_.layers - 1;
+  if (is_last) submitter.release(*lane.d_stream);
+  // A block that backward does not reach has the set of one that it reaches, if there is any.
+  const bool is_reached = layer + 1 >= first_trained_;
+  const bool is_needed = layer + 1 - std::ssize(lane.blocks) >= std::max<Index>(1, first_trained_);
+  const bool is_first_use = is_reached || (is_last && first_trained_ > config_.layers);
+  if (is_first_use && !is_needed) kept(lane, layer).release(submitter);
 }
 
 void Decoder::backward_block(rt::Submitter& submitter, Index layer, const Lane& lane,

@@ -33,7 +33,8 @@ class Decoder {
   Decoder& operator=(const Decoder&) = delete;
 
   /// Forward and backward of tokens[batch, context + 1]: adds to the lanes' losses, leaves
-  /// gradients. Pre: built for training.
+  /// the gradients of what is trained. Backward ends at the lowest depth that has something of it.
+  /// Pre: built for training.
   void train(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
              const MicroBatch& micro_batch);
 
@@ -59,6 +60,7 @@ class Decoder {
   void load(rt::Submitter& submitter, std::span<const std::int32_t> tokens);
   void forward(rt::Submitter& submitter);
   void backward(rt::Submitter& submitter, const MicroBatch& micro_batch);
+  void backward_stem(rt::Submitter& submitter, bool overwrites);
   void backward_block(rt::Submitter& submitter, Index layer, const Lane& lane, bool accumulate);
   void release_head(rt::Submitter& submitter, const Lane& lane) const;
   void release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const;
@@ -72,6 +74,7 @@ class Decoder {
 
   shape::ModelConfig config_;
   shape::RunShape run_;
+  Index first_trained_;  ///< depth
   std::unique_ptr<rt::Handle> workspace_;
   std::vector<Lane> lanes_;
   Parts parts_;

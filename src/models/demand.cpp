@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "nn/attention.hpp"
-#include "shape/activations.hpp"
 
 namespace dos::models {
 
@@ -19,9 +18,9 @@ Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& r
 }
 
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
-                        const WorkerCount& workers) {
+                        const WorkerCount& workers, Index reached) {
   const shape::ActivationCount token = shape::count_activations(
-      shape::find_family(config.architecture), config, run.training, run.recompute);
+      shape::find_family(config.architecture), config, {run.training, run.recompute, reached});
   rt::MemoryBytes bytes;
   for (Index lane = 0; lane < run.lanes; ++lane) {
     const Index sequences = run.lane_sequences(lane);
@@ -68,27 +67,29 @@ RunCounts counts(const shape::ModelConfig& config, const shape::RunShape& run,
   const shape::BlockShape block = family.block(config);
   // Tokens, loss, logits, last norm and its statistics; in training their two gradients.
   const Index ends = run.training ? 7 : 5;
-  const Index of_lane =
-      ends + config.layers + 1 +
-      shape::activation_sets(config, run.training, run.recompute) * std::ssize(block.kept) +
-      shape::gradient_sets(config, run.training) * std::ssize(block.gradients);
+  const Index reached = shape::reached_blocks(config, layout.first_trained_depth());
+  const shape::Passes passes{run.training, run.recompute, reached};
+  const Index of_lane = ends + config.layers + 1 +
+                        shape::activation_sets(config, passes) * std::ssize(block.kept) +
+                        shape::gradient_sets(config, passes) * std::ssize(block.gradients);
   RunCounts counts{.buffers = run.lanes * of_lane + 1};  // and the work space
   // The gradient of a matrix is a task for each piece; of the head one a chunk, beside that of a
   // tied table.
   Index pieces = 0;
   for (const shape::PlacedParameter& parameter : layout.parameters) {
     const bool is_counted = parameter.spec.name == head && !parameter.spec.is_table;
-    if (parameter.spec.is_matrix() && !is_counted)
+    if (parameter.spec.is_matrix() && parameter.spec.trained && !is_counted)
       pieces += std::ssize(shape::pieces_of(parameter));
   }
-  const Index head_pieces = std::ssize(shape::pieces_of(layout.find(head)));
-  // Tokens, embedding and last norm have 5 tasks.
-  const Index of_block =
-      block.forward_tasks + (run.recompute ? block.recompute_tasks : 0) + block.backward_tasks;
+  const shape::PlacedParameter& projection = layout.find(head);
+  const Index head_pieces = projection.spec.trained ? std::ssize(shape::pieces_of(projection)) : 0;
+  const Index of_backward = (run.recompute ? block.recompute_tasks : 0) + block.backward_tasks;
   for (Index lane = 0; lane < run.lanes; ++lane) {
     const Index tokens = run.lane_sequences(lane) * config.context;
     const Index chunks = ceil_div(tokens, std::min(tokens, run.logits_rows));
-    counts.tasks += 5 + config.layers * of_block + pieces + chunks * (3 + head_pieces);
+    // Tokens, embedding and last norm have 5 tasks.
+    counts.tasks += 5 + config.layers * block.forward_tasks + reached * of_backward + pieces +
+                    chunks * (3 + head_pieces);
   }
   return counts;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rt/memory_ledger.hpp"
+#include "shape/activations.hpp"
 #include "shape/family_shape.hpp"
 
 /// What a model takes, before it is built.
@@ -26,9 +27,10 @@ Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run,
 Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& run, bool on_cuda);
 
 /// Bytes of activations, work space and token buffers that a Decoder registers: activations as
-/// shape::count_activations() has them for every token, and the logits of each lane.
+/// shape::count_activations() has them for every token, and the logits of each lane. `reached`:
+/// blocks that backward goes through.
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
-                        const WorkerCount& workers);
+                        const WorkerCount& workers, Index reached = shape::Passes().reached);
 
 /// How one sequence is continued (continuation.hpp).
 struct ContinuationShape {

@@ -47,10 +47,11 @@ class LaneBuilder {
 }  // namespace
 
 Lane make_lane(rt::Session& session, const shape::Family& family, const shape::ModelConfig& config,
-               const shape::RunShape& run, Index index) {
+               const shape::RunShape& run, Index reached, Index index) {
   Lane lane;
   lane.shape = {.sequences = run.lane_sequences(index), .context = config.context};
   const shape::BlockShape block = family.block(config);
+  const shape::Passes passes{run.training, run.recompute, reached};
   LaneBuilder build(session, index, lane.shape.tokens(), run.type);
   lane.tokens = build.make("tokens", DType::kI32, lane.shape.sequences * (config.context + 1),
                            MemoryCategory::kData);
@@ -68,11 +69,11 @@ Lane make_lane(rt::Session& session, const shape::Family& family, const shape::M
     lane.d_last_norm = build.activation("d_norm", config.width);
     lane.d_stream = build.activation("d_stream", config.width);
   }
-  for (Index set = 0; set < shape::activation_sets(config, run.training, run.recompute); ++set) {
+  for (Index set = 0; set < shape::activation_sets(config, passes); ++set) {
     build.set_scope(fmt::format("activations{}.", set));
     lane.blocks.push_back(build.block(block.kept));
   }
-  for (Index set = 0; set < shape::gradient_sets(config, run.training); ++set) {
+  for (Index set = 0; set < shape::gradient_sets(config, passes); ++set) {
     build.set_scope(fmt::format("gradients{}.", set));
     lane.gradients.push_back(build.block(block.gradients));
   }

@@ -28,7 +28,8 @@ struct Lane {
   std::vector<BlockBuffers> gradients;  ///< empty unless training
 };
 
+/// `reached`: blocks that backward goes through.
 Lane make_lane(rt::Session& session, const shape::Family& family, const shape::ModelConfig& config,
-               const shape::RunShape& run, Index index);
+               const shape::RunShape& run, Index reached, Index index);
 
 }  // namespace dos::models

@@ -25,15 +25,17 @@ void Embedding::backward(rt::Submitter& submitter, const codelets::EmbeddingShap
                          const rt::Handle& tokens, const rt::Handle& dy, bool accumulate,
                          const Urgency& urgency) const {
   const rt::TaskOptions options{.priority = urgency.off_path, .label = kLabel};
-  codelets::submit_token_gradient(submitter, accumulate || head_ == Head::kTied,
-                                  {.tokens = tokens, .dy = dy, .dtable = token_.gradient}, shape,
-                                  options);
+  if (token_.gradient)
+    codelets::submit_token_gradient(submitter, accumulate || head_ == Head::kTied,
+                                    {.tokens = tokens, .dy = dy, .dtable = *token_.gradient}, shape,
+                                    options);
+  if (!position_.gradient) return;
   if (accumulate)
     codelets::submit<codelets::EmbeddingAccumulatePosition>(
-        submitter, {.dy = dy, .dtable = position_.gradient}, shape, options);
+        submitter, {.dy = dy, .dtable = *position_.gradient}, shape, options);
   else
     codelets::submit<codelets::EmbeddingBackwardPosition>(
-        submitter, {.dy = dy, .dtable = position_.gradient}, shape, options);
+        submitter, {.dy = dy, .dtable = *position_.gradient}, shape, options);
 }
 
 TokenEmbedding::TokenEmbedding(const tensor::ParameterSet& set, const std::string& name, Head head)
@@ -50,8 +52,9 @@ void TokenEmbedding::forward(rt::Submitter& submitter, const codelets::Embedding
 void TokenEmbedding::backward(rt::Submitter& submitter, const codelets::EmbeddingShape& shape,
                               const rt::Handle& tokens, const rt::Handle& dy, bool accumulate,
                               const Urgency& urgency) const {
+  if (!table_.gradient) return;
   codelets::submit_token_gradient(submitter, accumulate || head_ == Head::kTied,
-                                  {.tokens = tokens, .dy = dy, .dtable = table_.gradient}, shape,
+                                  {.tokens = tokens, .dy = dy, .dtable = *table_.gradient}, shape,
                                   {.priority = urgency.off_path, .label = kLabel});
 }
 

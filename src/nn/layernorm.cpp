@@ -15,9 +15,10 @@ codelets::NormRef norm_ref(const shape::Layout& layout, const tensor::SubgroupHa
 }  // namespace
 
 LayerNorm::LayerNorm(const tensor::ParameterSet& set, std::string name)
-    : name_(std::move(name)),
-      value_(norm_ref(set.layout(), set.working(), name_)),
-      gradient_(norm_ref(set.layout(), set.gradients(), name_)) {}
+    : name_(std::move(name)), value_(norm_ref(set.layout(), set.working(), name_)) {
+  if (set.layout().find(name_ + ".weight").spec.trained)
+    gradient_ = norm_ref(set.layout(), set.gradients(), name_);
+}
 
 void LayerNorm::forward(rt::Submitter& submitter, const codelets::NormShape& shape,
                         const rt::Handle& x, const rt::Handle& y, const rt::Handle& statistics,
@@ -46,9 +47,10 @@ void LayerNorm::backward(rt::Submitter& submitter, const codelets::NormShape& sh
         submitter,
         {.x = x, .norm = value_, .statistics = statistics, .dy = gradients.dy, .dx = gradients.dx},
         shape, path);
-  codelets::submit<codelets::LayerNormBackwardWeight>(
-      submitter, {.x = x, .statistics = statistics, .dy = gradients.dy, .dnorm = gradient_},
-      {shape, accumulate}, {.priority = urgency.off_path, .label = name_.c_str()});
+  if (gradient_)
+    codelets::submit<codelets::LayerNormBackwardWeight>(
+        submitter, {.x = x, .statistics = statistics, .dy = gradients.dy, .dnorm = *gradient_},
+        {shape, accumulate}, {.priority = urgency.off_path, .label = name_.c_str()});
 }
 
 }  // namespace dos::nn

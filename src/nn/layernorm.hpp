@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "nn/parameter_refs.hpp"
@@ -23,7 +24,7 @@ class LayerNorm final : public Norm {
  private:
   std::string name_;
   codelets::NormRef value_;
-  codelets::NormRef gradient_;
+  std::optional<codelets::NormRef> gradient_;  ///< none where it is frozen
 };
 
 }  // namespace dos::nn

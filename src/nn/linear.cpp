@@ -56,10 +56,12 @@ void Linear::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& 
       submitter, {.dy = dy, .dx = dx, .w = weight_.value}, {tokens},
       {.priority = urgency.path, .label = name_.c_str()});
   const Index out = weight_.value.blocking.rows;
-  codelets::submit_linear_weight(submitter, accumulate, {.dy = dy, .x = x, .dw = weight_.gradient},
-                                 {{0, tokens}, out}, off_path);
-  if (bias_)
-    codelets::submit<codelets::BiasBackward>(submitter, {.dy = dy, .dbias = bias_->gradient},
+  if (weight_.gradient)
+    codelets::submit_linear_weight(submitter, accumulate,
+                                   {.dy = dy, .x = x, .dw = *weight_.gradient}, {{0, tokens}, out},
+                                   off_path);
+  if (bias_ && bias_->gradient)
+    codelets::submit<codelets::BiasBackward>(submitter, {.dy = dy, .dbias = *bias_->gradient},
                                              {tokens, out, accumulate}, off_path);
 }
 

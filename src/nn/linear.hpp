@@ -29,8 +29,8 @@ class Linear {
   /// y = x weight^T + bias + residual.
   void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                const rt::Handle& residual, const rt::Handle& y, const Urgency& urgency) const;
-  /// dx from dy; then the gradients of weight and bias from dy and x, added to what is there if
-  /// `accumulate`.
+  /// dx from dy; then the gradients of weight and bias from dy and x, where they are trained, added
+  /// to what is there if `accumulate`.
   void backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const rt::Handle& dy,
                 const rt::Handle& dx, bool accumulate, const Urgency& urgency) const;
 

@@ -54,9 +54,10 @@ void LossHead::forward_backward(rt::Submitter& submitter, const Lane& lane, cons
         options);
     codelets::submit<codelets::LogitsBackwardData>(
         submitter, {.dlogits = lane.logits, .dx = dx, .w = weight_.value}, range, options);
-    codelets::submit_linear_weight(submitter, accumulate || first > 0,
-                                   {.dy = lane.logits, .x = lane.x, .dw = weight_.gradient}, range,
-                                   {.priority = urgency.off_path, .label = kLabel});
+    if (weight_.gradient)
+      codelets::submit_linear_weight(submitter, accumulate || first > 0,
+                                     {.dy = lane.logits, .x = lane.x, .dw = *weight_.gradient},
+                                     range, {.priority = urgency.off_path, .label = kLabel});
     first += rows.rows;
   }
 }

@@ -30,9 +30,9 @@ class LossHead {
   /// Adds the lane's summed loss.
   void forward(rt::Submitter& submitter, const Lane& lane, const Urgency& urgency) const;
 
-  /// Adds the lane's summed loss; dx and the weight's gradient are those of scale * summed loss.
-  /// The first chunk overwrites the weight's gradient unless `accumulate`. Logits count as forward;
-  /// the submitter's tag stays the caller's.
+  /// Adds the lane's summed loss; dx and the weight's gradient, if it is trained, are those of
+  /// scale * summed loss. The first chunk overwrites the weight's gradient unless `accumulate`.
+  /// Logits count as forward; the submitter's tag stays the caller's.
   void forward_backward(rt::Submitter& submitter, const Lane& lane, const rt::Handle& dx,
                         float scale, bool accumulate, const Urgency& urgency) const;
 

@@ -21,11 +21,15 @@ codelets::SliceRef slice_ref(const shape::PlacedParameter& parameter,
 }
 
 MatrixParameter::MatrixParameter(const tensor::ParameterSet& set, const std::string& name)
-    : value(matrix_ref(set.layout().find(name), set.working())),
-      gradient(matrix_ref(set.layout().find(name), set.gradients())) {}
+    : value(matrix_ref(set.layout().find(name), set.working())) {
+  const shape::PlacedParameter& parameter = set.layout().find(name);
+  if (parameter.spec.trained) gradient = matrix_ref(parameter, set.gradients());
+}
 
 VectorParameter::VectorParameter(const tensor::ParameterSet& set, const std::string& name)
-    : value(slice_ref(set.layout().find(name), set.working())),
-      gradient(slice_ref(set.layout().find(name), set.gradients())) {}
+    : value(slice_ref(set.layout().find(name), set.working())) {
+  const shape::PlacedParameter& parameter = set.layout().find(name);
+  if (parameter.spec.trained) gradient = slice_ref(parameter, set.gradients());
+}
 
 }  // namespace dos::nn

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "codelets/matrix/refs.hpp"
 #include "tensor/parameter_set.hpp"
 
@@ -14,18 +16,18 @@ codelets::MatrixRef matrix_ref(const shape::PlacedParameter& parameter,
 codelets::SliceRef slice_ref(const shape::PlacedParameter& parameter,
                              const tensor::SubgroupHandles& handles);
 
-/// A matrix parameter as tasks see it.
+/// A matrix parameter as tasks see it; without gradient it is frozen.
 struct MatrixParameter {
   MatrixParameter(const tensor::ParameterSet& set, const std::string& name);
   codelets::MatrixRef value;
-  codelets::MatrixRef gradient;
+  std::optional<codelets::MatrixRef> gradient;
 };
 
-/// A vector parameter as tasks see it.
+/// A vector parameter as tasks see it; without gradient it is frozen.
 struct VectorParameter {
   VectorParameter(const tensor::ParameterSet& set, const std::string& name);
   codelets::SliceRef value;
-  codelets::SliceRef gradient;
+  std::optional<codelets::SliceRef> gradient;
 };
 
 }  // namespace dos::nn

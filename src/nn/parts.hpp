@@ -21,8 +21,8 @@ class Stem {
                        const rt::Handle& tokens, const rt::Handle& y,
                        const Urgency& urgency) const = 0;
 
-  /// The gradients of its tables, added to what is there if `accumulate`; that of the token table
-  /// always where the vocabulary projection, tied to it, has written it before.
+  /// The gradients of its tables that are trained, added to what is there if `accumulate`; that of
+  /// the token table always where the vocabulary projection, tied to it, has written it before.
   virtual void backward(rt::Submitter& submitter, const codelets::EmbeddingShape& shape,
                         const rt::Handle& tokens, const rt::Handle& dy, bool accumulate,
                         const Urgency& urgency) const = 0;
@@ -48,8 +48,8 @@ class Norm {
     const rt::Handle* residual;
     const rt::Handle& dx;
   };
-  /// dx = residual + gradient through the norm, then the gradients of its parameters, added to what
-  /// is there if `accumulate`.
+  /// dx = residual + gradient through the norm, then the gradients of its parameters, if they are
+  /// trained, added to what is there if `accumulate`.
   virtual void backward(rt::Submitter& submitter, const codelets::NormShape& shape,
                         const rt::Handle& x, const rt::Handle& statistics,
                         const Gradients& gradients, bool accumulate,

@@ -43,10 +43,11 @@ void RmsNorm::backward(rt::Submitter& submitter, const codelets::NormShape& shap
                                                      .dy = gradients.dy,
                                                      .dx = gradients.dx},
                                                     rows(shape), path);
-  codelets::submit<codelets::RmsNormBackwardWeight>(
-      submitter,
-      {.x = x, .statistics = statistics, .dy = gradients.dy, .dweight = weight_.gradient},
-      {rows(shape), accumulate}, {.priority = urgency.off_path, .label = name_.c_str()});
+  if (weight_.gradient)
+    codelets::submit<codelets::RmsNormBackwardWeight>(
+        submitter,
+        {.x = x, .statistics = statistics, .dy = gradients.dy, .dweight = *weight_.gradient},
+        {rows(shape), accumulate}, {.priority = urgency.off_path, .label = name_.c_str()});
 }
 
 HeadNorm::HeadNorm(const tensor::ParameterSet& set, std::string name, const Heads& heads,
@@ -76,14 +77,20 @@ void HeadNorm::forward(rt::Submitter& submitter, const LaneShape& lane, const rt
 
 void HeadNorm::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& dqkv,
                         const Kept& kept, bool accumulate, const Urgency& urgency) const {
-  codelets::submit<codelets::HeadNormBackward>(submitter,
-                                               {.heads = kept.heads,
-                                                .weight = weight_.value,
-                                                .statistics = kept.statistics,
-                                                .dqkv = dqkv,
-                                                .dweight = weight_.gradient},
-                                               {vectors(tokens), accumulate},
-                                               {.priority = urgency.path, .label = name_.c_str()});
+  const rt::TaskOptions options{.priority = urgency.path, .label = name_.c_str()};
+  if (weight_.gradient)
+    codelets::submit<codelets::HeadNormBackward>(submitter,
+                                                 {.heads = kept.heads,
+                                                  .weight = weight_.value,
+                                                  .statistics = kept.statistics,
+                                                  .dqkv = dqkv,
+                                                  .dweight = *weight_.gradient},
+                                                 {vectors(tokens), accumulate}, options);
+  else
+    codelets::submit<codelets::HeadNormBackwardData>(
+        submitter,
+        {.heads = kept.heads, .weight = weight_.value, .statistics = kept.statistics, .dqkv = dqkv},
+        vectors(tokens), options);
 }
 
 }  // namespace dos::nn

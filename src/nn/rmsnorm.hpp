@@ -52,7 +52,8 @@ class HeadNorm {
   /// Of a sequence that goes on, qkv has the rows of all its tokens.
   void forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& qkv,
                const Kept& kept, const Urgency& urgency) const;
-  /// In place in dqkv; the gradient of the weight is added to what is there if `accumulate`.
+  /// In place in dqkv; the gradient of the weight, if it is trained, is added to what is there if
+  /// `accumulate`.
   void backward(rt::Submitter& submitter, Index tokens, const rt::Handle& dqkv, const Kept& kept,
                 bool accumulate, const Urgency& urgency) const;
 

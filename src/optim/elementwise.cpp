@@ -2,7 +2,8 @@
 #include "optim/elementwise.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <utility>
 
 #include "codelets/update/update_codelet.hpp"
 
@@ -23,8 +24,8 @@ ElementwiseOptimizer::ElementwiseOptimizer(rt::Session& session,
                          DType::kF32);
   const auto& subgroups = parameters.layout().subgroups;
   for (const shape::Subgroup& subgroup : subgroups) depths_ = std::max(depths_, subgroup.depth);
-  order_.resize(subgroups.size());
-  std::iota(order_.begin(), order_.end(), Index{0});
+  for (Index i = 0; i < std::ssize(subgroups); ++i)
+    if (subgroups[static_cast<std::size_t>(i)].trained) order_.push_back(i);
   std::ranges::stable_sort(order_, {},
                            [&](Index i) { return subgroups[static_cast<std::size_t>(i)].depth; });
 }
@@ -43,12 +44,13 @@ void ElementwiseOptimizer::submit_step(rt::Submitter& submitter, Index step, dou
                                        const rt::Handle& norm) const {
   norms_.submit(submitter, norm, listener_);
   submitter.set_phase(rt::Phase::kUpdate);
-  const codelets::StepBytes decayed = step_of(step, learning_rate, true);
-  const codelets::StepBytes plain = step_of(step, learning_rate, false);
+  std::map<std::pair<double, bool>, codelets::StepBytes> steps;  // by factor and decay
   const auto& subgroups = parameters_.layout().subgroups;
   for (const Index i : order_) {
-    if (parameters_.ownership().owns(i))
-      submit_update(submitter, i, subgroups[static_cast<std::size_t>(i)].decay ? decayed : plain);
+    const shape::Subgroup& subgroup = subgroups[static_cast<std::size_t>(i)];
+    const auto [bytes, is_new] = steps.try_emplace({subgroup.lr_factor, subgroup.decay});
+    if (is_new) bytes->second = step_of(step, learning_rate * subgroup.lr_factor, subgroup.decay);
+    if (parameters_.ownership().owns(i)) submit_update(submitter, i, bytes->second);
     if (listener_ != nullptr) listener_->updated(i);
   }
 }

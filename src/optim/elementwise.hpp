@@ -38,7 +38,7 @@ class ElementwiseOptimizer final : public Optimizer {
   Rule rule_;
   GradientNorms norms_;
   std::vector<tensor::SubgroupHandles> states_;
-  std::vector<Index> order_;  ///< subgroups by depth
+  std::vector<Index> order_;  ///< subgroups that are trained, by depth
   Index depths_ = 0;
   tensor::ParameterListener* listener_ = nullptr;
 };

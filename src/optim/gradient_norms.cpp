@@ -28,11 +28,18 @@ std::unique_ptr<rt::Handle> make_factor(rt::Session& session, const std::string&
 GradientNorms::GradientNorms(rt::Session& session, const tensor::ParameterSet& parameters,
                              float clip)
     : parameters_(parameters), clip_(clip), global_factor_(make_factor(session, "clip_factor")) {
-  for (const shape::Subgroup& subgroup : parameters.layout().subgroups) {
-    sums_.push_back(make_scalar(session, "sum_of_squares." + subgroup.name, DType::kF64));
+  const auto& subgroups = parameters.layout().subgroups;
+  sums_.resize(subgroups.size());
+  if (clip_ <= 0) {
+    factors_.resize(subgroups.size());
+    norms_.resize(subgroups.size());
+  }
+  for (std::size_t i = 0; i < subgroups.size(); ++i) {
+    if (!subgroups[i].trained) continue;
+    sums_[i] = make_scalar(session, "sum_of_squares." + subgroups[i].name, DType::kF64);
     if (clip_ > 0) continue;
-    factors_.push_back(make_factor(session, "factor." + subgroup.name));
-    norms_.push_back(make_scalar(session, "norm." + subgroup.name, DType::kF64));
+    factors_[i] = make_factor(session, "factor." + subgroups[i].name);
+    norms_[i] = make_scalar(session, "norm." + subgroups[i].name, DType::kF64);
   }
 }
 
@@ -57,7 +64,7 @@ void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
   };
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto index = static_cast<Index>(i);
-    if (!parameters_.ownership().owns(index)) continue;
+    if (sums[i] == nullptr || !parameters_.ownership().owns(index)) continue;
     codelets::submit<codelets::SumOfSquares>(
         submitter, {.x = parameters_.sums()[index], .sum = *sums[i]}, options(i));
     if (!factors_.empty())
@@ -66,6 +73,7 @@ void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
           {.max_norm = 0}, options(i));
   }
   if (listener != nullptr) listener->share_sums(sums);
+  std::erase(sums, nullptr);
   codelets::submit<codelets::CombineNorm>(
       submitter, {.factor = *global_factor_, .norm = norm, .sums = sums}, {.max_norm = clip_},
       {.priority = kNormPriority, .label = "global norm"});

@@ -12,7 +12,8 @@ namespace dos::optim {
 
 /// The norms of a step's gradients, and the factors that clip them. With clipping every subgroup
 /// has the factor of the global norm; without, one that waits for its own gradient only, 1 where
-/// that is finite. A factor is NaN after a gradient that is not finite, in all later steps, too.
+/// that is finite. What is frozen has none of them. A factor is NaN after a gradient that is not
+/// finite, in all later steps, too.
 class GradientNorms {
  public:
   /// `parameters` must outlive the object. `clip`: largest global norm; 0: no clipping.
@@ -30,13 +31,14 @@ class GradientNorms {
     return *sums_[static_cast<std::size_t>(subgroup)];
   }
 
-  /// Bytes that the constructor will register.
+  /// Bytes that the constructor will register for so many subgroups that are trained.
   static Index bytes(Index subgroups, float clip);
 
  private:
   const tensor::ParameterSet& parameters_;
   float clip_;
-  std::unique_ptr<rt::Handle> global_factor_;         ///< FP32 [1]
+  std::unique_ptr<rt::Handle> global_factor_;  ///< FP32 [1]
+  // By subgroup, null where it is frozen.
   std::vector<std::unique_ptr<rt::Handle>> sums_;     ///< FP64 [1] a subgroup
   std::vector<std::unique_ptr<rt::Handle>> factors_;  ///< FP32 [1] a subgroup, without clipping
   std::vector<std::unique_ptr<rt::Handle>> norms_;    ///< FP64 [1] a subgroup, without clipping

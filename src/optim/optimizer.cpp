@@ -28,7 +28,7 @@ Index state_bytes(const shape::Layout& layout, const OptimizerOptions& options,
   const Index owned =
       tensor::element_count(layout, tensor::BufferPlan(layout, {}, ownership).states);
   return std::ssize(find_rule(options.rule).info->states) * size_of(DType::kF32) * owned +
-         GradientNorms::bytes(std::ssize(layout.subgroups), options.clip);
+         GradientNorms::bytes(layout.trained_subgroups(), options.clip);
 }
 
 }  // namespace dos::optim

@@ -27,8 +27,9 @@ class Optimizer {
   virtual void set_listener(tensor::ParameterListener* listener) = 0;
 
   /// Submits step `step` (counted from 1): norms, clip factor, the updates of owned subgroups in
-  /// the order in which the next forward pass needs them. norm (FP64 [1]) receives the global
-  /// gradient norm.
+  /// the order in which the next forward pass needs them, each with `learning_rate` times its
+  /// factor. What is frozen has no part in any of it. norm (FP64 [1]) receives the global gradient
+  /// norm.
   virtual void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
                            const rt::Handle& norm) const = 0;
 

@@ -26,11 +26,32 @@ double real(Index value) {
 Index largest_layer(const shape::Model& model) {
   return std::ranges::max(model.params_by_depth());
 }
+/// By what of it is trained.
+Index largest_trained_layer(const shape::Model& model) {
+  return std::ranges::max(model.trained_by_depth());
+}
+
+/// FP32 values of frozen parameters in the host memory of a node: in BF16 a rank has those that it
+/// owns, from which checkpoints are written; in FP32 those that it computes with, which without
+/// GPU and below ZeRO-3 are counted among the working parameters of others.
+double frozen_bytes(const shape::Model& model, const Deployment& layout,
+                    const PlanSettings& settings, bool gpu) {
+  const double frozen = real(model.params() - model.trained_params());
+  const double ranks = real(layout.devices) / real(layout.devices_per_rank);
+  const bool is_whole = settings.fp32 && settings.zero < 3;
+  if (is_whole && !gpu) return 0;
+  // ZeRO-3 without GPU has the working parameters of those beside them.
+  const double working = settings.fp32 || gpu || settings.zero < 3 ? 0 : value_bytes(settings);
+  return (kFp32 + working) * frozen * real(layout.ranks_per_node) / (is_whole ? 1 : ranks);
+}
 
 /// What train_gpt would register for so many tokens.
 double activation_bytes(const shape::Model& model, const PlanSettings& settings, double tokens) {
-  const shape::ActivationCount token =
-      shape::count_activations(*model.family, model.config, /*training=*/true, settings.recompute);
+  const shape::ActivationCount token = shape::count_activations(
+      *model.family, model.config,
+      {.training = true,
+       .recompute = settings.recompute,
+       .reached = shape::reached_blocks(model.config, model.first_trained_depth())});
   return tokens * real(token.bytes(size_of(settings.fp32 ? DType::kF32 : DType::kBF16)));
 }
 
@@ -52,7 +73,7 @@ double gathered_bytes(const shape::Model& model, const Deployment& layout,
 double reduced_bytes(const shape::Model& model, const Deployment& layout,
                      const PlanSettings& settings) {
   if (layout.devices == 1 || settings.zero < 2) return 0;
-  return value_bytes(settings) * real(largest_layer(model));
+  return value_bytes(settings) * real(largest_trained_layer(model));
 }
 
 /// What a node without GPU holds beside its ranks' own states, gradients and working parameters:
@@ -62,6 +83,8 @@ void add_cpu_training(const shape::Model& model, const Deployment& layout,
   const double bytes = value_bytes(settings);
   const double ranks = real(layout.ranks_per_node);
   const units::Bytes of_others(ranks * bytes * (real(model.params()) - mine.value()));
+  const units::Bytes gradients_of_others(ranks * bytes *
+                                         (real(model.trained_params()) - mine.value()));
   use.items.push_back(
       settings.zero == 3 ? MemoryItem{MemoryCategory::kGathered,
                                       units::Bytes(ranks * gathered_bytes(model, layout, settings))}
@@ -69,7 +92,7 @@ void add_cpu_training(const shape::Model& model, const Deployment& layout,
   use.items.push_back(settings.zero >= 2
                           ? MemoryItem{MemoryCategory::kReduced,
                                        units::Bytes(ranks * reduced_bytes(model, layout, settings))}
-                          : MemoryItem{MemoryCategory::kOthersGradients, of_others});
+                          : MemoryItem{MemoryCategory::kOthersGradients, gradients_of_others});
   use.items.push_back({MemoryCategory::kActivations,
                        units::Bytes(ranks * activation_bytes(model, settings, layout.tokens))});
   use.items.push_back({MemoryCategory::kLogits,
@@ -111,12 +134,13 @@ MemoryUse gpu_peak(const shape::Model& model, const Deployment& layout,
                    const PlanSettings& settings, units::Bytes available, double gradient_share) {
   const double bytes = value_bytes(settings);
   const double all = bytes * real(model.params());
-  const double mine = all / real(layout.devices);
-  return gpu_use({.weights = units::Bytes(settings.zero == 3 ? mine : all),
+  const double trained = bytes * real(model.trained_params());
+  const double mine = trained / real(layout.devices);
+  return gpu_use({.weights = units::Bytes(settings.zero == 3 ? all / real(layout.devices) : all),
                   .gathered = units::Bytes(gathered_bytes(model, layout, settings)),
                   .gradients = units::Bytes(mine),
-                  .gradient_buffers = units::Bytes(2 * bytes * real(largest_layer(model))),
-                  .others_gradients = units::Bytes(settings.zero == 1 ? all - mine : 0),
+                  .gradient_buffers = units::Bytes(2 * bytes * real(largest_trained_layer(model))),
+                  .others_gradients = units::Bytes(settings.zero == 1 ? trained - mine : 0),
                   .reduced = units::Bytes(reduced_bytes(model, layout, settings)),
                   .activations = units::Bytes(activation_bytes(model, settings, layout.tokens)),
                   .logits = units::Bytes(logits_bytes(model, settings, layout.tokens)),
@@ -159,6 +183,8 @@ MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                           {MemoryCategory::kGradients, mine * gradients},
                           {MemoryCategory::kWorking, mine * on_cpu * weight}},
                 .available = available};
+  const double frozen = frozen_bytes(model, layout, settings, problem.gpus() > 0);
+  if (frozen > 0) use.items.push_back({MemoryCategory::kFrozen, units::Bytes(frozen)});
   if (problem.gpus() == 0) add_cpu_training(model, layout, settings, problem.total(), use);
   return use;
 }

@@ -9,7 +9,8 @@ namespace dos::planner {
 
 /// FLOP of the forward pass of one token: 2 a parameter of a matrix product, and 2 * context *
 /// width a layer for causal attention (half of the 4 of a full one). Backward is twice that, and
-/// once more with recompute.
+/// once more with recompute; without the products that make gradients of frozen parameters, and
+/// without the depths below the first that is trained.
 units::Flops forward_flops(const shape::Model& model);
 
 /// The same by depth, from 0 on. A tied table is multiplied in the last one.

@@ -43,6 +43,12 @@ std::string bound_text(const sched::Plan& plan) {
   return text;
 }
 
+std::string trained_text(const Request& request, const Forecast& forecast) {
+  if (forecast.trained_params == request.model.params()) return "";
+  return fmt::format(", {:.4g} M of them trained",
+                     static_cast<double>(forecast.trained_params) / 1e6);
+}
+
 std::string wire_text(const Request& request, const Forecast& forecast) {
   return fmt::format(
       "each rank sends in a step (ZeRO-{}): {:.2f} GB of gradients, {:.2f} GB of weights; forward "
@@ -58,11 +64,12 @@ std::string report_text(const Request& request, const Forecast& forecast,
                         const sched::Replay& replay) {
   const sched::Plan& plan = forecast.plan;
   const sched::Problem& problem = forecast.problem;
-  std::string text = fmt::format(
-      "{} ({:.4g} M parameters) on {} ({}), {} rank{}, micro-batch {}\n{}\n\n", request.model.name,
-      static_cast<double>(request.model.params()) / 1e6, request.machine.name,
-      request.machine.description, request.ranks, request.ranks == 1 ? "" : "s",
-      request.micro_batch, forecast.fits() ? "fits" : "DOES NOT FIT");
+  std::string text =
+      fmt::format("{} ({:.4g} M parameters{}) on {} ({}), {} rank{}, micro-batch {}\n{}\n\n",
+                  request.model.name, static_cast<double>(request.model.params()) / 1e6,
+                  trained_text(request, forecast), request.machine.name,
+                  request.machine.description, request.ranks, request.ranks == 1 ? "" : "s",
+                  request.micro_batch, forecast.fits() ? "fits" : "DOES NOT FIT");
   if (problem.gpus() > 0) text += memory_text("memory of a GPU", forecast.gpu);
   text += memory_text("memory of a node's host", forecast.host);
   text += fmt::format("\nplan of a rank, {} subgroups of at most {} parameters\n  {}\n  {}\n",
@@ -86,6 +93,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"machine", request.machine.name},
       {"model", request.model.name},
       {"params", request.model.params()},
+      {"trained_params", forecast.trained_params},
       {"ranks", request.ranks},
       {"micro_batch", request.micro_batch},
       {"policy", plan.policy},

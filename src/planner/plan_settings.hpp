@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/types.hpp"
 #include "perfmodels/machine.hpp"
 #include "sched/policy.hpp"
+#include "shape/trained_groups.hpp"
 
 namespace dos::planner {
 
@@ -25,7 +27,16 @@ struct PlanSettings {
   bool fp32 = false;               ///< working parameters and gradients in FP32 instead of BF16
   bool flush_in_update = false;    ///< gradients of CPU subgroups leave the GPU in the update
   bool flush_is_blocking = false;  ///< published code of 2024: the cast on one CPU thread
+  shape::TrainedGroups trained;    ///< what is updated
   sched::PolicyOptions policy;
 };
+
+/// What the keys optim.freeze and optim.lr_factors say.
+inline void set_frozen(PlanSettings& settings, const std::string& patterns) {
+  settings.trained.frozen = shape::parse_patterns(patterns);
+}
+inline void set_factors(PlanSettings& settings, const std::string& factors) {
+  settings.trained.factors = shape::parse_factors("optim.lr_factors", factors);
+}
 
 }  // namespace dos::planner

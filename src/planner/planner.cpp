@@ -96,7 +96,7 @@ void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, 
 /// Parameters whose gradients a rank's GPUs send to host memory during backward.
 units::Params leave_in_backward(const Request& request, const Forecast& result) {
   if (adds_on_host(result.layout, request.settings))
-    return units::Params(static_cast<double>(request.model.params()));
+    return units::Params(static_cast<double>(request.model.trained_params()));
   if (request.settings.flush_in_update) return units::Params(0);
   return result.problem.total() * result.plan.share(result.problem, &sched::is_on_cpu);
 }
@@ -117,7 +117,7 @@ std::string limit_of(const Request& request, const Forecast& result) {
 Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
   if (request.settings.subgroup_params > 0) return request.settings.subgroup_params;
   if (request.settings.policy.published) return kLargest;
-  const Index mine = request.model.params() / request.ranks;
+  const Index mine = request.model.trained_params() / request.ranks;
   const Index few = ceil_div(request.model.params(), shape::kMostSubgroups / 2);
   return std::max(few, std::clamp(mine / (kRounds * rates.cpu_workers), kSmallest, kLargest));
 }
@@ -133,6 +133,9 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   sched::Problem& problem = result.problem;
   expect(!settings.policy.published || settings.rule_states == perfmodels::kAdamwStates,
          "sched.published=true: the published code updates with AdamW: leave optim.rule out");
+  result.trained_params = request.model.trained_params();
+  expect(!settings.policy.published || result.trained_params == request.model.params(),
+         "sched.published=true: the published code trains every parameter: leave optim.freeze out");
   problem.rates = perfmodels::rates_of_rule(
       perfmodels::rates_of(request.machine, layout.ranks_per_node), settings.rule_states);
   problem.cost = update_cost(layout, settings, problem.gpus() > 0);
@@ -222,7 +225,9 @@ Forecast forecast_that_fits(const Request& request) {
 
 }  // namespace
 
-Forecast forecast(const Request& request) {
+Forecast forecast(const Request& given) {
+  Request request = given;
+  shape::mark_trained(request.settings.trained, request.model.parameters);
   Forecast result = forecast_that_fits(request);
   // A model that does not fit is said so; dos drops plans whose window does not.
   const sched::PolicyOptions& options = request.settings.policy;

@@ -31,6 +31,7 @@ struct Forecast {
   MemoryUse host;  ///< of a node
   PhaseTimes phases;
   WireBytes sent;  ///< by one rank in a step
+  Index trained_params = 0;
   /// What the step would gain most from: a memory that does not suffice, else the longest of
   /// computing, waiting for other ranks and updating.
   std::string limit;
@@ -47,6 +48,6 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates);
 /// Ranks are spread over nodes of the machine, each full: with fewer ranks a node than GPUs a rank
 /// drives several. Throws Error for ranks that do not fit the node, several nodes without a
 /// network, settings out of range, or a policy that cannot place the model.
-Forecast forecast(const Request& request);
+Forecast forecast(const Request& given);
 
 }  // namespace dos::planner

@@ -14,17 +14,19 @@ std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks
                                           Index subgroup_params) {
   require(ranks >= 1, "ranks are positive");
   const shape::Layout layout = shape::cut_into_subgroups(model.parameters, subgroup_params, {});
-  std::vector<Index> counts;
-  for (const shape::Subgroup& subgroup : layout.subgroups) counts.push_back(subgroup.count);
   const std::vector<double> weights(static_cast<std::size_t>(ranks), 1.0);
-  const std::vector<Index> owners = shape::assign_owners(counts, weights);
+  const std::vector<Index> owners = shape::owners_of(layout, weights);
+  const auto updated = [&](std::size_t i) {
+    return layout.subgroups[i].trained ? layout.subgroups[i].count : 0;
+  };
   std::vector<Index> owned(static_cast<std::size_t>(ranks));
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    owned[static_cast<std::size_t>(owners[i])] += counts[i];
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    owned[static_cast<std::size_t>(owners[i])] += updated(i);
   const Index rank = std::ranges::max_element(owned) - owned.begin();
   std::vector<sched::Subgroup> subgroups;
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    if (owners[i] == rank) subgroups.push_back({counts[i], layout.subgroups[i].depth});
+  for (std::size_t i = 0; i < owners.size(); ++i)
+    if (owners[i] == rank && layout.subgroups[i].trained)
+      subgroups.push_back({updated(i), layout.subgroups[i].depth});
   expect(
       std::ssize(subgroups) <= sched::kMostSubgroups,
       "sched.subgroup_params = {}: makes {} subgroups of a rank, a plan has at most {}: raise it",

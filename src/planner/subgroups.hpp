@@ -8,7 +8,7 @@
 
 namespace dos::planner {
 
-/// The subgroups of the rank that owns most parameters, as train_gpt cuts the model
+/// The subgroups that the rank with most of them updates, as train_gpt cuts the model
 /// (shape/cutter.hpp) and deals them to `ranks` equal ranks (shape/owners.hpp). Throws Error where
 /// `subgroup_params` cannot cut a matrix, or makes more than sched::kMostSubgroups. Pre: ranks at
 /// least 1.

@@ -113,10 +113,11 @@ Seconds backward_with_reductions(std::span<const LayerWork> layers, bool gathers
   Seconds compute{0};
   std::vector<Seconds> done(layers.size());
   const auto reduce = [&](std::size_t layer) {
-    wire = std::max(wire, done[layer]) + layers[layer].exchange;
+    wire = std::max(wire, done[layer]) + layers[layer].reduction;
   };
   for (std::size_t i = layers.size(); i-- > 0;) {
-    if (gathers) {
+    const bool is_reached = layers[i].backward > Seconds{0} || layers[i].reduction > Seconds{0};
+    if (gathers && is_reached) {
       const Seconds room = i + 2 < layers.size() ? done[i + 2] : Seconds{0};
       wire = std::max(wire, room) + layers[i].exchange;
       compute = std::max(compute, wire);
@@ -135,8 +136,15 @@ Seconds backward_with_reductions(std::span<const LayerWork> layers, bool gathers
 
 WireBytes sent_by_rank(const shape::Model& model, Index ranks, const PlanSettings& settings) {
   const double value = settings.fp32 ? 4 : 2;
-  const units::Bytes once(value * real(model.params()) * real(ranks - 1) / real(ranks));
-  return {.gradients = once, .weights = once * (settings.zero == 3 ? 2.0 : 1.0)};
+  const auto sent = [&](Index params) {
+    return units::Bytes(value * real(params) * real(ranks - 1) / real(ranks));
+  };
+  const units::Bytes updated = sent(model.trained_params());
+  if (settings.zero < 3) return {.gradients = updated, .weights = updated};
+  Index reached = 0;
+  for (const shape::ParameterSpec& spec : model.parameters)
+    if (spec.depth >= model.first_trained_depth()) reached += spec.count();
+  return {.gradients = updated, .weights = sent(model.params()) + sent(reached)};
 }
 
 Seconds Wire::time(units::Bytes whole) const {

@@ -13,7 +13,8 @@ namespace dos::planner {
 
 /// Bytes that one of N ranks sends in a step; it receives as many. A gradient is reduced to the
 /// rank that owns it, a working parameter sent by its owner to all (ZeRO-1, -2) or gathered before
-/// forward and before backward (ZeRO-3): each time (N - 1)/N of the model.
+/// forward and before backward (ZeRO-3): each time (N - 1)/N of the model. What is frozen has no
+/// gradient, and is sent where it is gathered only; backward gathers what it reaches.
 struct WireBytes {
   units::Bytes gradients;
   units::Bytes weights;
@@ -49,7 +50,8 @@ Wire wire_of(const perfmodels::Machine& machine, const Deployment& layout,
 struct LayerWork {
   units::Seconds forward;
   units::Seconds backward;
-  units::Seconds exchange;  ///< of its weights, or of its gradients
+  units::Seconds exchange;   ///< of its weights: gathered, or sent by their owners
+  units::Seconds reduction;  ///< of its gradients
 };
 
 struct PhaseTimes {

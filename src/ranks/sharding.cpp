@@ -17,15 +17,16 @@ constexpr Index kReceiveBuffers = 4;
 /// As urgent as the norms that wait for it.
 constexpr int kScalarPriority = 1 << 19;
 
+/// Of what a rank updates.
 struct Sizes {
   Index largest_owned = 0;
   Index owned = 0;
 };
 
-Sizes sizes_of(const shape::Layout& layout, const RankShare& share) {
+Sizes sizes_of(const shape::Layout& layout, const RankShare& share, Index rank) {
   Sizes sizes;
   for (std::size_t i = 0; i < share.owners.size(); ++i) {
-    if (share.owners[i] != share.rank) continue;
+    if (share.owners[i] != rank || !layout.subgroups[i].trained) continue;
     sizes.largest_owned = std::max(sizes.largest_owned, layout.subgroups[i].count);
     ++sizes.owned;
   }
@@ -58,7 +59,7 @@ Sharding::Sharding(rt::Submitter& submitter, const tensor::ParameterSet& paramet
       transfers_(exchange),
       model_transfers_(exchange, node) {
   rt::Session& session = submitter.session();
-  const Sizes sizes = sizes_of(parameters.layout(), share_);
+  const Sizes sizes = sizes_of(parameters.layout(), share_, share_.rank);
   for (Index i = 0; i < receive_buffers(sizes, share_); ++i)
     received_.push_back(std::make_unique<rt::Handle>(
         session, rt::HandleSpec{.name = fmt::format("received_gradient{}", i),
@@ -67,20 +68,19 @@ Sharding::Sharding(rt::Submitter& submitter, const tensor::ParameterSet& paramet
                                 .category = MemoryCategory::kGradients}));
   for (Index rank = 0; rank < share_.ranks; ++rank) {
     if (rank != share_.rank) others_.push_back(rank);
-    const auto owned = std::count(share_.owners.begin(), share_.owners.end(), rank);
-    sums_.push_back(make_scalars(session, "sums_of_squares", rank, owned));
+    sums_.push_back(make_scalars(session, "sums_of_squares", rank,
+                                 sizes_of(parameters.layout(), share_, rank).owned));
     losses_.push_back(make_scalars(session, "loss", rank, 1));
   }
 }
 
 rt::MemoryBytes Sharding::bytes(const shape::Layout& layout, const RankShare& share,
                                 DType gradient_type) {
-  const Sizes sizes = sizes_of(layout, share);
+  const Sizes sizes = sizes_of(layout, share, share.rank);
   rt::MemoryBytes bytes;
   bytes[MemoryCategory::kGradients] =
       receive_buffers(sizes, share) * sizes.largest_owned * size_of(gradient_type);
-  bytes[MemoryCategory::kData] =
-      size_of(DType::kF64) * (static_cast<Index>(share.owners.size()) + share.ranks);
+  bytes[MemoryCategory::kData] = size_of(DType::kF64) * (layout.trained_subgroups() + share.ranks);
   return bytes;
 }
 
@@ -104,7 +104,9 @@ void Sharding::after_backward(Index depth) {
   submitter_.set_tag({rt::Phase::kReduce, tag.step});
   // As backward makes them: matrices from the last to the first, then vectors.
   const std::vector<Index>& members = slots_.members(depth);
-  std::for_each(members.rbegin(), members.rend(), [&](Index subgroup) { reduce(subgroup); });
+  std::for_each(members.rbegin(), members.rend(), [&](Index subgroup) {
+    if (subgroup_at(subgroup).trained) reduce(subgroup);
+  });
   submitter_.set_tag(tag);
 }
 
@@ -136,7 +138,7 @@ void Sharding::reduce(Index subgroup) {
 void Sharding::share_sums(std::span<const rt::Handle* const> sums) {
   std::vector<std::vector<const rt::Handle*>> by_rank(sums_.size());
   for (std::size_t i = 0; i < sums.size(); ++i)
-    by_rank[static_cast<std::size_t>(share_.owners[i])].push_back(sums[i]);
+    if (sums[i] != nullptr) by_rank[static_cast<std::size_t>(share_.owners[i])].push_back(sums[i]);
   const rt::TaskOptions options{.priority = kScalarPriority, .label = "sums of squares"};
   const auto own = static_cast<std::size_t>(share_.rank);
   if (!by_rank[own].empty())
@@ -172,10 +174,11 @@ void Sharding::submit_mean_loss(std::span<const rt::Handle* const> lane_losses, 
 }
 
 void Sharding::updated(Index subgroup) {
-  if (is_gathered(subgroup))
-    resident_.erase(slots_.set_of(subgroup_at(subgroup).depth));
-  else
-    send_parameters(subgroup);
+  if (!is_gathered(subgroup)) return send_parameters(subgroup);
+  // What of another depth lies in these buffers stays what it is.
+  const Index depth = subgroup_at(subgroup).depth;
+  const auto resident = resident_.find(slots_.set_of(depth));
+  if (resident != resident_.end() && resident->second == depth) resident_.erase(resident);
 }
 
 void Sharding::publish() {

@@ -14,12 +14,10 @@ tensor::Ownership RankShare::ownership() const {
 
 RankShare share_of(const shape::Layout& layout, Index rank, const std::vector<double>& weights,
                    Index zero) {
-  std::vector<Index> counts;
-  for (const shape::Subgroup& subgroup : layout.subgroups) counts.push_back(subgroup.count);
   return {.rank = rank,
           .ranks = static_cast<Index>(weights.size()),
           .zero = zero,
-          .owners = shape::assign_owners(counts, weights)};
+          .owners = shape::owners_of(layout, weights)};
 }
 
 }  // namespace dos::ranks

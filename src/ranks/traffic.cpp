@@ -1,39 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ranks/traffic.hpp"
 
-#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "tensor/slots.hpp"
 
 namespace dos::ranks {
 namespace {
 
-/// How often a step sends a depth's parameters, zero = 3.
-Index gatherings(const tensor::Slots& slots, Index depth, Index accumulate) {
-  const tensor::Slots::Neighbours around = slots.neighbours(depth);
-  Index count = 1;
-  if (around.later >= tensor::kSlotSets) count += accumulate;
-  if (around.earlier >= tensor::kSlotSets) count += accumulate - 1;
-  return count;
-}
+/// How often a step sends the parameters of depths whose buffers are shared, zero = 3.
+class Gatherings {
+ public:
+  Gatherings(const shape::Layout& layout, const tensor::Slots& slots) : slots_(slots) {
+    for (const shape::Subgroup& subgroup : layout.subgroups)
+      if (subgroup.trained) updated_.insert(subgroup.depth);
+    first_ = layout.first_trained_depth();
+  }
+
+  /// By depth, in a step behind the first one.
+  std::vector<Index> of_a_step(Index accumulate) {
+    step(accumulate);
+    counts_.assign(static_cast<std::size_t>(slots_.depths()), 0);
+    step(accumulate);
+    return counts_;
+  }
+
+ private:
+  void step(Index accumulate) {
+    for (Index i = 0; i < accumulate; ++i) {
+      for (Index depth = 0; depth < slots_.depths(); ++depth) need(depth);
+      for (Index depth = slots_.depths() - 1; depth >= first_; --depth) need(depth);
+    }
+    std::erase_if(resident_, [&](const auto& each) { return updated_.contains(each.second); });
+  }
+  void need(Index depth) {
+    if (!slots_.are_shared(depth)) return;
+    const auto [resident, is_new] = resident_.try_emplace(slots_.set_of(depth), depth);
+    if (!is_new && std::exchange(resident->second, depth) == depth) return;
+    if (!counts_.empty()) ++counts_[static_cast<std::size_t>(depth)];
+  }
+
+  const tensor::Slots& slots_;
+  std::set<Index> updated_;          ///< depths
+  Index first_ = 0;                  ///< depth at which backward ends
+  std::map<Index, Index> resident_;  ///< depth by set of buffers
+  std::vector<Index> counts_;
+};
 
 }  // namespace
 
 Traffic expected_traffic(const shape::Layout& layout, std::span<const Index> owners,
                          const TrafficCase& c) {
   const tensor::Slots slots(layout, tensor::kSlotSets);
+  const std::vector<Index> gatherings = Gatherings(layout, slots).of_a_step(c.accumulate);
   Traffic traffic;
   for (std::size_t i = 0; i < owners.size(); ++i) {
     const shape::Subgroup& subgroup = layout.subgroups[i];
+    const bool is_gathered = c.zero == 3 && slots.are_shared(subgroup.depth);
     if (owners[i] != c.rank) {
+      if (!subgroup.trained) continue;
       traffic[Kind::kGradient] +=
           subgroup.count * c.gradient_bytes * (c.zero >= 2 ? c.accumulate : 1);
       continue;
     }
-    const bool is_gathered = c.zero == 3 && slots.are_shared(subgroup.depth);
-    traffic[Kind::kParameter] +=
-        subgroup.count * c.parameter_bytes * (c.ranks - 1) *
-        (is_gathered ? gatherings(slots, subgroup.depth, c.accumulate) : 1);
+    const Index times = is_gathered        ? gatherings[static_cast<std::size_t>(subgroup.depth)]
+                        : subgroup.trained ? 1
+                                           : 0;
+    traffic[Kind::kParameter] += subgroup.count * c.parameter_bytes * (c.ranks - 1) * times;
   }
   return traffic;
 }

@@ -29,12 +29,12 @@ struct TrafficCase {
 };
 
 /// Bytes of gradients and parameters that a rank sends in one step, by the formulas of
-/// docs/distributed.md: with P parameters, of which the rank owns O, on N ranks
+/// docs/distributed.md: with P parameters that are trained, of which the rank owns O, on N ranks
 ///   gradients   (P - O) g      a reduction: one a step, for zero >= 2 one a micro-batch
 ///   parameters  O (N - 1) w    a broadcast after the update, zero < 3
 /// With zero = 3 a broadcast is of the depths whose buffers are not shared; of each other depth the
-/// parameters are gathered for each forward and backward pass, but for the pass after the one that
-/// left them in the shared buffers.
+/// parameters are gathered for each forward and backward pass that reaches it, frozen ones too, but
+/// for the pass after the one that left them in the shared buffers.
 Traffic expected_traffic(const shape::Layout& layout, std::span<const Index> owners,
                          const TrafficCase& c);
 

@@ -13,23 +13,31 @@ void add(const std::vector<Activation>& activations, Index sets, ActivationCount
 
 }  // namespace
 
-Index activation_sets(const ModelConfig& config, bool training, bool recompute) {
-  if (!training) return 1;
-  return recompute ? std::min<Index>(2, config.layers) : config.layers;
+Index Passes::reached_of(const ModelConfig& config) const {
+  return training ? std::min(reached, config.layers) : 0;
 }
 
-Index gradient_sets(const ModelConfig& config, bool training) {
-  return training ? std::min<Index>(2, config.layers) : 0;
+Index reached_blocks(const ModelConfig& config, Index first_trained_depth) {
+  return std::clamp<Index>(config.layers + 1 - first_trained_depth, 0, config.layers);
 }
 
-ActivationCount count_activations(const Family& family, const ModelConfig& config, bool training,
-                                  bool recompute) {
+Index activation_sets(const ModelConfig& config, const Passes& passes) {
+  const Index reached = std::max<Index>(1, passes.reached_of(config));
+  return passes.recompute ? std::min<Index>(2, reached) : reached;
+}
+
+Index gradient_sets(const ModelConfig& config, const Passes& passes) {
+  return std::min<Index>(2, passes.reached_of(config));
+}
+
+ActivationCount count_activations(const Family& family, const ModelConfig& config,
+                                  const Passes& passes) {
   const BlockShape block = family.block(config);
   ActivationCount count{.values = (config.layers + 2) * config.width,
                         .wide = family.norm_statistics};
-  add(block.kept, activation_sets(config, training, recompute), count);
-  if (training) count.values += 2 * config.width;
-  add(block.gradients, gradient_sets(config, training), count);
+  add(block.kept, activation_sets(config, passes), count);
+  if (passes.training) count.values += 2 * config.width;
+  add(block.gradients, gradient_sets(config, passes), count);
   return count;
 }
 

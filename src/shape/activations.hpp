@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
+
 #include "shape/family_shape.hpp"
 
 namespace dos::shape {
@@ -14,11 +16,24 @@ constexpr Index logits_stride(Index vocabulary) {
   return ceil_div(vocabulary, kMultiple) * kMultiple;
 }
 
-/// Sets of a block's kept activations that exist: with recomputation those of the block at work and
-/// of the one before it; one where nothing is trained.
-Index activation_sets(const ModelConfig& config, bool training, bool recompute);
+/// What a model does with its blocks, the last ones of which backward goes through.
+struct Passes {
+  bool training = true;
+  bool recompute = false;
+  Index reached = std::numeric_limits<Index>::max();  ///< by backward; at most all
+
+  [[nodiscard]] Index reached_of(const ModelConfig& config) const;
+};
+
+/// The blocks that backward goes through to end at a depth.
+Index reached_blocks(const ModelConfig& config, Index first_trained_depth);
+
+/// Sets of a block's kept activations that exist: one of each block that backward reaches; with
+/// recomputation those of the block at work and of the one before it; one where none is reached.
+/// Block l has set l modulo their number.
+Index activation_sets(const ModelConfig& config, const Passes& passes);
 /// Sets of gradients: weight gradients of one block may run beside backward of the next.
-Index gradient_sets(const ModelConfig& config, bool training);
+Index gradient_sets(const ModelConfig& config, const Passes& passes);
 
 /// Numbers that a token keeps, logits apart.
 struct ActivationCount {
@@ -33,7 +48,7 @@ struct ActivationCount {
 
 /// The stream before and after every block, sets of what blocks keep, the last norm; in training
 /// the gradients of the last norm and of the stream before it, and sets of blocks' gradients.
-ActivationCount count_activations(const Family& family, const ModelConfig& config, bool training,
-                                  bool recompute);
+ActivationCount count_activations(const Family& family, const ModelConfig& config,
+                                  const Passes& passes);
 
 }  // namespace dos::shape

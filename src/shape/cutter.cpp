@@ -3,21 +3,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/nearest.hpp"
+#include "shape/trained_groups.hpp"
 
 namespace dos::shape {
 namespace {
-
-/// "blocks.0.norm1" of "blocks.0.norm1.weight".
-std::string module_of(const std::string& name) {
-  return name.substr(0, name.rfind('.'));
-}
 
 void expect_fits(const std::string& what, Index count, Index limit) {
   expect(
@@ -35,21 +31,6 @@ void expect_few_subgroups(const std::vector<ParameterSpec>& parameters, Index li
          "sched.subgroup_params = {} cuts {:.3g} parameters into about {:.3g} subgroups, more than "
          "{:.0f}: raise it above {:.3g}, or use a smaller model.*",
          limit, count, subgroups, kMost, count / kMost);
-}
-
-void expect_match(const std::string& pattern, const std::vector<ParameterSpec>& parameters) {
-  const bool is_used = std::ranges::any_of(parameters, [&](const ParameterSpec& spec) {
-    return spec.is_matrix() && ::fnmatch(pattern.c_str(), spec.name.c_str(), 0) == 0;
-  });
-  if (is_used) return;
-  std::vector<std::string> names;
-  for (const ParameterSpec& spec : parameters)
-    if (spec.is_matrix()) names.push_back(spec.name);
-  constexpr std::size_t kShown = 5;
-  const std::string nearest = did_you_mean(pattern, names);
-  names.resize(std::min(names.size(), kShown));
-  fail("optim.no_decay: '{}' matches no matrix of the model{}; there are {}, ...", pattern, nearest,
-       fmt::join(names, ", "));
 }
 
 /// Rows of all blocks but the last, `most` at most. A block's first row is a column of the product
@@ -102,7 +83,9 @@ class Cutter {
       layout_.subgroups.push_back({.name = name,
                                    .count = rows * spec.columns,
                                    .depth = spec.depth,
-                                   .decay = decay_.decays(spec)});
+                                   .decay = decay_.decays(spec),
+                                   .trained = spec.trained,
+                                   .lr_factor = spec.lr_factor});
     }
   }
 
@@ -111,22 +94,28 @@ class Cutter {
     Index count = 0;
     for (const ParameterSpec& spec : vectors) count += spec.count();
     expect_fits("the vectors of " + module, count, limit_);
-    const Index depth = vectors.front().depth;
-    if (open_ < 0 || subgroup(open_).depth != depth || subgroup(open_).count + count > limit_)
-      open_ = open_subgroup(depth, decay_.decays(vectors.front()));
+    const ParameterSpec& first = vectors.front();
+    if (std::exchange(depth_, first.depth) != first.depth) open_.clear();
+    Index& open = open_.try_emplace({first.trained, first.lr_factor}, kNone).first->second;
+    if (open == kNone || subgroup(open).count + count > limit_) open = open_subgroup(first);
     for (const ParameterSpec& spec : vectors) {
+      require(spec.trained == first.trained && spec.lr_factor == first.lr_factor,
+              "the vectors of a module are trained alike");
       layout_.parameters.push_back(
-          {.spec = spec, .first_subgroup = open_, .offset = subgroup(open_).count, .blocking = {}});
-      subgroup(open_).count += spec.count();
+          {.spec = spec, .first_subgroup = open, .offset = subgroup(open).count, .blocking = {}});
+      subgroup(open).count += spec.count();
     }
   }
 
-  Index open_subgroup(Index depth, bool decay) {
-    const Index siblings = vector_subgroups_[depth]++;
-    layout_.subgroups.push_back({.name = fmt::format("depth{}.vectors{}", depth, siblings),
+  /// For vectors like this one.
+  Index open_subgroup(const ParameterSpec& spec) {
+    const Index siblings = vector_subgroups_[spec.depth]++;
+    layout_.subgroups.push_back({.name = fmt::format("depth{}.vectors{}", spec.depth, siblings),
                                  .count = 0,
-                                 .depth = depth,
-                                 .decay = decay});
+                                 .depth = spec.depth,
+                                 .decay = decay_.decays(spec),
+                                 .trained = spec.trained,
+                                 .lr_factor = spec.lr_factor});
     return std::ssize(layout_.subgroups) - 1;
   }
 
@@ -135,25 +124,48 @@ class Cutter {
   Index limit_;
   const DecayGroups& decay_;
   Layout layout_;
-  Index open_ = -1;
+  static constexpr Index kNone = -1;
+  Index depth_ = kNone;
+  /// Subgroups of the depth that have room for more vectors, by how those are trained.
+  std::map<std::pair<bool, double>, Index> open_;
   std::map<Index, Index> vector_subgroups_;  ///< opened so far, by depth
 };
 
 }  // namespace
 
+std::string module_of(const std::string& name) {
+  return name.substr(0, name.rfind('.'));
+}
+
+void expect_match(const char* key, const std::string& pattern, const char* what,
+                  const std::vector<ParameterSpec>& parameters,
+                  const std::function<bool(const ParameterSpec&)>& counts) {
+  std::vector<std::string> names;
+  for (const ParameterSpec& spec : parameters) {
+    if (!counts(spec)) continue;
+    if (matches(pattern, spec)) return;
+    names.push_back(spec.name);
+  }
+  constexpr std::size_t kShown = 5;
+  const std::string nearest = did_you_mean(pattern, names);
+  names.resize(std::min(names.size(), kShown));
+  fail("{}: '{}' matches no {} of the model{}; there are {}, ...", key, pattern, what, nearest,
+       fmt::join(names, ", "));
+}
+
 bool DecayGroups::decays(const ParameterSpec& parameter) const {
   if (!parameter.is_matrix()) return vectors;
   if (parameter.name.ends_with("_embedding.weight")) return embeddings;
-  return std::none_of(excluded.begin(), excluded.end(), [&](const std::string& pattern) {
-    return ::fnmatch(pattern.c_str(), parameter.name.c_str(), 0) == 0;
-  });
+  return std::none_of(excluded.begin(), excluded.end(),
+                      [&](const std::string& pattern) { return matches(pattern, parameter); });
 }
 
 Layout cut_into_subgroups(const std::vector<ParameterSpec>& parameters, Index subgroup_params,
                           const DecayGroups& decay) {
   expect(subgroup_params > 0, "sched.subgroup_params must be at least 1, got {}", subgroup_params);
   expect_few_subgroups(parameters, subgroup_params);
-  for (const std::string& pattern : decay.excluded) expect_match(pattern, parameters);
+  for (const std::string& pattern : decay.excluded)
+    expect_match("optim.no_decay", pattern, "matrix", parameters, &ParameterSpec::is_matrix);
   return Cutter(subgroup_params, decay).cut(parameters);
 }
 

@@ -18,6 +18,25 @@ Index Layout::parameter_count() const {
   return count;
 }
 
+Index Layout::trained_count() const {
+  Index count = 0;
+  for (const Subgroup& subgroup : subgroups) count += subgroup.trained ? subgroup.count : 0;
+  return count;
+}
+
+Index Layout::trained_subgroups() const {
+  return std::ranges::count_if(subgroups, &Subgroup::trained);
+}
+
+Index Layout::first_trained_depth() const {
+  Index end = 0;
+  for (const Subgroup& subgroup : subgroups) end = std::max(end, subgroup.depth + 1);
+  Index first = end;
+  for (const Subgroup& subgroup : subgroups)
+    if (subgroup.trained) first = std::min(first, subgroup.depth);
+  return first;
+}
+
 const PlacedParameter& Layout::find(std::string_view name) const {
   const auto found = std::find_if(parameters.begin(), parameters.end(),
                                   [&](const PlacedParameter& p) { return p.spec.name == name; });

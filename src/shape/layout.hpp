@@ -29,6 +29,8 @@ struct ParameterSpec {
   /// Rows (of a vector: elements) of the tensors that lie behind each other in it and that other
   /// programs keep apart; empty: it is one.
   std::vector<Index> parts{};
+  bool trained = true;   ///< else frozen: it keeps its values (trained_groups.hpp)
+  double lr_factor = 1;  ///< its learning rate over the run's
 
   [[nodiscard]] bool is_matrix() const { return rows > 0; }
   [[nodiscard]] Index count() const { return is_matrix() ? rows * columns : columns; }
@@ -42,6 +44,9 @@ struct Subgroup {
   Index count = 0;   ///< parameters
   Index depth = 0;
   bool decay = false;  ///< whether weight decay applies
+  // One of them for all that is in it:
+  bool trained = true;   ///< else it has no gradient, no states, no update
+  double lr_factor = 1;  ///< its learning rate over the run's
 };
 
 /// A parameter and where its elements lie: matrices have one subgroup a row block, from
@@ -59,6 +64,13 @@ struct Layout {
   std::vector<Subgroup> subgroups;
 
   [[nodiscard]] Index parameter_count() const;
+  /// Parameters in subgroups that are trained.
+  [[nodiscard]] Index trained_count() const;
+  /// Subgroups that are trained.
+  [[nodiscard]] Index trained_subgroups() const;
+  /// The depth at which backward ends: the lowest with something to train; one behind the last
+  /// where nothing is.
+  [[nodiscard]] Index first_trained_depth() const;
   /// Throws Error when no parameter has the name; suggests the nearest.
   [[nodiscard]] const PlacedParameter& find(std::string_view name) const;
   /// Names of the parameters in a subgroup, comma separated.

@@ -122,10 +122,30 @@ Index Model::params() const {
   return sum;
 }
 
+Index Model::trained_params() const {
+  Index sum = 0;
+  for (const Index params : trained_by_depth()) sum += params;
+  return sum;
+}
+
+Index Model::first_trained_depth() const {
+  Index first = depths();
+  for (const ParameterSpec& spec : parameters)
+    if (spec.trained) first = std::min(first, spec.depth);
+  return first;
+}
+
 std::vector<Index> Model::params_by_depth() const {
   std::vector<Index> sums(static_cast<std::size_t>(depths()));
   for (const ParameterSpec& spec : parameters)
     sums[static_cast<std::size_t>(spec.depth)] += spec.count();
+  return sums;
+}
+
+std::vector<Index> Model::trained_by_depth() const {
+  std::vector<Index> sums(static_cast<std::size_t>(depths()));
+  for (const ParameterSpec& spec : parameters)
+    if (spec.trained) sums[static_cast<std::size_t>(spec.depth)] += spec.count();
   return sums;
 }
 

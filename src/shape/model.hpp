@@ -16,9 +16,15 @@ struct Model {
   std::vector<ParameterSpec> parameters;  ///< in the order of forward
 
   [[nodiscard]] Index params() const;
+  /// Parameters that are trained.
+  [[nodiscard]] Index trained_params() const;
   [[nodiscard]] Index depths() const { return config.layers + 2; }
   /// Parameters by depth.
   [[nodiscard]] std::vector<Index> params_by_depth() const;
+  /// As of a layout: where backward ends.
+  [[nodiscard]] Index first_trained_depth() const;
+  /// Parameters that are trained, by depth.
+  [[nodiscard]] std::vector<Index> trained_by_depth() const;
 };
 
 /// Throws Error for an unknown family or sizes that make no model of it.

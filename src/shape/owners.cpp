@@ -42,6 +42,22 @@ std::vector<Index> assign_owners(std::span<const Index> counts, std::span<const 
   return owners;
 }
 
+std::vector<Index> owners_of(const Layout& layout, std::span<const double> weights) {
+  std::vector<Index> owners(layout.subgroups.size(), 0);
+  for (const bool trained : {true, false}) {
+    std::vector<std::size_t> members;
+    std::vector<Index> counts;
+    for (std::size_t i = 0; i < layout.subgroups.size(); ++i) {
+      if (layout.subgroups[i].trained != trained) continue;
+      members.push_back(i);
+      counts.push_back(layout.subgroups[i].count);
+    }
+    const std::vector<Index> of_members = assign_owners(counts, weights);
+    for (std::size_t i = 0; i < members.size(); ++i) owners[members[i]] = of_members[i];
+  }
+  return owners;
+}
+
 std::vector<double> parse_weights(const std::string& key, const std::string& text, Index ranks) {
   if (text.empty()) return std::vector<double>(static_cast<std::size_t>(ranks), 1.0);
   std::vector<double> weights;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "shape/layout.hpp"
 
 namespace dos::shape {
 
@@ -15,6 +16,10 @@ namespace dos::shape {
 /// weight. A pure function: every rank computes it for itself. More ranks than subgroups leave
 /// ranks without any.
 std::vector<Index> assign_owners(std::span<const Index> counts, std::span<const double> weights);
+
+/// The owners of a layout's subgroups: first those of what is trained, as above, then those of what
+/// is frozen, by themselves, for its memory.
+std::vector<Index> owners_of(const Layout& layout, std::span<const double> weights);
 
 /// "1,1,0.5" as one weight a rank; "" is 1 for each. Throws Error naming `key` for another number
 /// of weights, or one that is not positive.

@@ -17,6 +17,13 @@ Buffers all(const shape::Layout& layout) {
   return buffers;
 }
 
+/// The same buffers for what is trained, none for what is frozen.
+Buffers trained(const shape::Layout& layout, Buffers buffers) {
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    if (!layout.subgroups[i].trained) buffers[i] = kNoBuffer;
+  return buffers;
+}
+
 Buffers owned(const shape::Layout& layout, const Ownership& ownership) {
   Buffers buffers = all(layout);
   for (Index& buffer : buffers)
@@ -46,9 +53,9 @@ BufferPlan::BufferPlan(const shape::Layout& layout, const ParameterTypes& types,
                        const Ownership& ownership)
     : values(all(layout)),
       working(none(layout)),
-      gradients(ownership.zero >= 2 ? slots(layout) : all(layout)),
+      gradients(trained(layout, ownership.zero >= 2 ? slots(layout) : all(layout))),
       sums(none(layout)),
-      states(owned(layout, ownership)) {
+      states(trained(layout, owned(layout, ownership))) {
   const Buffers forward = ownership.zero == 3 ? owned_and_slots(layout, ownership) : all(layout);
   if (types.working == DType::kF32) {
     values = forward;
@@ -57,7 +64,7 @@ BufferPlan::BufferPlan(const shape::Layout& layout, const ParameterTypes& types,
     working = forward;
   }
   const bool adds_in_place = ownership.zero == 1 && types.gradient == DType::kF32;
-  if (ownership.zero > 0 && !adds_in_place) sums = owned(layout, ownership);
+  if (ownership.zero > 0 && !adds_in_place) sums = states;
 }
 
 Index element_count(const shape::Layout& layout, const Buffers& buffers) {

@@ -30,7 +30,8 @@ struct Ownership {
 using Buffers = std::vector<Index>;
 inline constexpr Index kNoBuffer = -1;
 
-/// Which buffers a rank keeps of everything that has one element a parameter.
+/// Which buffers a rank keeps of everything that has one element a parameter. What is frozen has
+/// values and working parameters only.
 struct BufferPlan {
   BufferPlan(const shape::Layout& layout, const ParameterTypes& types, const Ownership& ownership);
 

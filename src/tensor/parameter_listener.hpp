@@ -25,12 +25,14 @@ class ParameterListener {
   virtual void before_forward(Index depth) = 0;
   virtual void before_backward(Index depth) = 0;
   /// No task of this micro-batch that writes the depth's gradients comes any more. Those of depth 0
-  /// may be written from the beginning of backward on (a tied head).
+  /// may be written from the beginning of backward on (a tied head). Depths below the first with
+  /// something to train have no backward.
   virtual void after_backward(Index depth) = 0;
-  /// The owned subgroups' sums of squares (FP64 [1], by subgroup) were submitted: submits what
-  /// fills those of the others.
+  /// The owned subgroups' sums of squares (FP64 [1], by subgroup, null where it is frozen) were
+  /// submitted: submits what fills those of the others.
   virtual void share_sums(std::span<const rt::Handle* const> sums) = 0;
-  /// What changes a subgroup's parameters was submitted, or would have been by its owner.
+  /// What changes the parameters of a subgroup that is trained was submitted, or would have been by
+  /// its owner.
   virtual void updated(Index subgroup) = 0;
 };
 

@@ -67,7 +67,7 @@ class ParameterSet {
   /// What forward and backward read: the values themselves in FP32.
   [[nodiscard]] const SubgroupHandles& working() const { return working_ ? *working_ : values_; }
   [[nodiscard]] bool has_working() const { return working_.has_value(); }
-  /// What backward writes on this rank.
+  /// What backward writes on this rank; of what is trained.
   [[nodiscard]] const SubgroupHandles& gradients() const { return gradients_; }
   /// Of owned subgroups the gradients of all ranks together, what norms and updates read: those of
   /// this rank themselves where others' are added to them in place.

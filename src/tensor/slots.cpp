@@ -32,7 +32,6 @@ Slots::Slots(const shape::Layout& layout, Index sets) : slot_of_(layout.subgroup
       Depth& depth = depths_[depths[static_cast<std::size_t>(k)]];
       const std::size_t first = depths[static_cast<std::size_t>(k % sets)];
       depth.set = static_cast<Index>(first);
-      depth.neighbours = {.earlier = k, .later = count - 1 - k};
       for (std::size_t j = 0; j < depth.members.size(); ++j)
         slot_of_[static_cast<std::size_t>(depth.members[j])] = depths_[first].members[j];
     }

@@ -33,20 +33,11 @@ class Slots {
   [[nodiscard]] const std::vector<Index>& members(Index depth) const {
     return depths_[static_cast<std::size_t>(depth)].members;
   }
-  /// How many depths with the same sets come before and after.
-  struct Neighbours {
-    Index earlier;
-    Index later;
-  };
-  [[nodiscard]] Neighbours neighbours(Index depth) const {
-    return depths_[static_cast<std::size_t>(depth)].neighbours;
-  }
 
  private:
   struct Depth {
     std::vector<Index> members{};
     Index set = -1;
-    Neighbours neighbours{};
   };
   std::vector<Depth> depths_;
   std::vector<Index> slot_of_;

@@ -21,13 +21,19 @@ namespace {
 struct TensorGroup {
   const tensor::SubgroupHandles& handles;
   std::string suffix;
+  bool is_of_all = true;  ///< else of the parameters that are trained
+
+  [[nodiscard]] bool has(const shape::PlacedParameter& parameter) const {
+    return is_of_all || parameter.spec.trained;
+  }
 };
 
 std::vector<TensorGroup> optimizer_groups(const optim::Optimizer& optimizer) {
   std::vector<TensorGroup> groups;
   for (Index i = 0; i < std::ssize(optimizer.state_names()); ++i)
     groups.push_back({optimizer.state(i),
-                      std::string(".") + optimizer.state_names()[static_cast<std::size_t>(i)]});
+                      std::string(".") + optimizer.state_names()[static_cast<std::size_t>(i)],
+                      /*is_of_all=*/false});
   return groups;
 }
 
@@ -38,6 +44,15 @@ std::string rule_of(const io::CheckpointManifest& manifest) {
   if (!configuration.is_object() || !configuration.contains(place)) return "";
   const nlohmann::json& rule = configuration.at(place);
   return rule.is_string() ? rule.get<std::string>() : "";
+}
+
+/// visit(group, parameter) for each tensor of the groups.
+template <class Visit>
+void for_each_tensor(const std::vector<TensorGroup>& groups, const shape::Layout& layout,
+                     const Visit& visit) {
+  for (const TensorGroup& group : groups)
+    for (const shape::PlacedParameter& parameter : layout.parameters)
+      if (group.has(parameter)) visit(group, parameter);
 }
 
 constexpr ranks::MessageName kPiece{ranks::Kind::kCheckpoint, 0, 0};
@@ -55,10 +70,11 @@ class Pieces {
   /// visit(group, parameter, piece) for each piece.
   template <class Visit>
   void for_each(const Visit& visit) const {
-    for (const TensorGroup& group : groups_)
-      for (const shape::PlacedParameter& parameter : layout().parameters)
-        for (const shape::Piece& piece : shape::pieces_of(parameter))
-          visit(group, parameter, piece);
+    for_each_tensor(groups_, layout(),
+                    [&](const TensorGroup& group, const shape::PlacedParameter& parameter) {
+                      for (const shape::Piece& piece : shape::pieces_of(parameter))
+                        visit(group, parameter, piece);
+                    });
   }
 
   [[nodiscard]] bool owns(const shape::Piece& piece) const {
@@ -101,9 +117,11 @@ std::vector<TensorGroup> parameter_groups(const tensor::ParameterSet& parameters
 io::FileRecord write_file(const std::filesystem::path& folder, const std::string& name,
                           Pieces pieces) {
   std::vector<io::TensorSpec> specs;
-  for (const TensorGroup& group : pieces.groups())
-    for (const shape::PlacedParameter& parameter : pieces.layout().parameters)
-      specs.push_back({parameter.spec.name + group.suffix, DType::kF32, parameter.spec.shape()});
+  for_each_tensor(
+      pieces.groups(), pieces.layout(),
+      [&](const TensorGroup& group, const shape::PlacedParameter& parameter) {
+        specs.push_back({parameter.spec.name + group.suffix, DType::kF32, parameter.spec.shape()});
+      });
   io::SafetensorsWriter writer(folder / name, std::move(specs), {{"format", "dos"}});
   pieces.for_each([&](const TensorGroup& group, const shape::PlacedParameter& parameter,
                       const shape::Piece& piece) {
@@ -122,16 +140,47 @@ void read_file(const std::filesystem::path& path, const io::CheckpointManifest& 
   const shape::Layout& layout = parameters.layout();
   const io::SafetensorsFile file(path);
   io::expect_contents(file, manifest);
-  for (const TensorGroup& group : groups)
-    for (const shape::PlacedParameter& parameter : layout.parameters)
-      expect_tensor_of(file, file.at(parameter.spec.name + group.suffix), parameter.spec);
+  const auto tensor_of = [&](const TensorGroup& group,
+                             const shape::PlacedParameter& parameter) -> const io::MappedTensor& {
+    return file.at(parameter.spec.name + group.suffix);
+  };
+  for_each_tensor(groups, layout,
+                  [&](const TensorGroup& group, const shape::PlacedParameter& parameter) {
+                    expect_tensor_of(file, tensor_of(group, parameter), parameter.spec);
+                  });
   std::vector<float> values;
+  for_each_tensor(groups, layout,
+                  [&](const TensorGroup& group, const shape::PlacedParameter& parameter) {
+                    const io::MappedTensor& tensor = tensor_of(group, parameter);
+                    values.resize(static_cast<std::size_t>(parameter.spec.count()));
+                    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+                    group.handles.write(parameter, values, parameters.ownership());
+                  });
+}
+
+/// Names of the tensors of one of a checkpoint's files.
+std::set<std::string_view> tensors_in(const io::CheckpointManifest& manifest,
+                                      std::string_view file) {
+  std::set<std::string_view> names;
+  for (const io::FileRecord& record : manifest.files)
+    if (record.name == file)
+      for (const io::TensorRecord& tensor : record.tensors) names.insert(tensor.name);
+  return names;
+}
+
+/// Throws Error unless the checkpoint trained what this run trains.
+void expect_same_trained(const std::filesystem::path& folder,
+                         const io::CheckpointManifest& manifest, const shape::Layout& layout,
+                         const std::vector<TensorGroup>& groups) {
+  const std::set<std::string_view> kept = tensors_in(manifest, kOptimizerFile);
   for (const TensorGroup& group : groups)
     for (const shape::PlacedParameter& parameter : layout.parameters) {
-      const io::MappedTensor& tensor = file.at(parameter.spec.name + group.suffix);
-      values.resize(static_cast<std::size_t>(parameter.spec.count()));
-      std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-      group.handles.write(parameter, values, parameters.ownership());
+      const bool was_trained = kept.contains(parameter.spec.name + group.suffix);
+      expect(was_trained == parameter.spec.trained,
+             "{}: the checkpoint {} '{}', this run {} it: resume with the optim.freeze of the "
+             "checkpoint, or start anew",
+             folder.string(), was_trained ? "trained" : "froze", parameter.spec.name,
+             parameter.spec.trained ? "trains" : "freezes");
     }
 }
 
@@ -199,7 +248,9 @@ void CheckpointReader::load_optimizer(const tensor::ParameterSet& parameters,
          "{}: the checkpoint holds the states of optim.rule = {}, this run has optim.rule = {}: "
          "resume with the former, or start anew",
          folder_.string(), rule, optimizer.rule());
-  read_file(folder_ / kOptimizerFile, manifest_, parameters, optimizer_groups(optimizer));
+  const std::vector<TensorGroup> groups = optimizer_groups(optimizer);
+  expect_same_trained(folder_, manifest_, parameters.layout(), groups);
+  read_file(folder_ / kOptimizerFile, manifest_, parameters, groups);
 }
 
 }  // namespace dos::train

@@ -23,8 +23,8 @@ class Exchange;
 namespace dos::train {
 
 /// Names of the files of a checkpoint: parameters, and the optimizer's states as "<tensor>.<state>"
-/// with the names of its rule, such as first_moment. Tensors are stored whole, by name, however
-/// they are cut into subgroups.
+/// with the names of its rule, such as first_moment, of what is trained. Tensors are stored whole,
+/// by name, however they are cut into subgroups.
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
@@ -72,7 +72,8 @@ class CheckpointReader {
   /// Checks everything before it writes.
   void load_parameters(const tensor::ParameterSet& parameters) const;
   /// Overwrites the optimizer's states, as above. Throws Error naming both rules when the
-  /// checkpoint was made with another.
+  /// checkpoint was made with another, or a parameter that one of both trains and the other
+  /// freezes.
   void load_optimizer(const tensor::ParameterSet& parameters,
                       const optim::Optimizer& optimizer) const;
 

@@ -3,6 +3,7 @@
 
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
+#include "shape/trained_groups.hpp"
 
 namespace dos::train {
 
@@ -19,11 +20,13 @@ Run Run::with(const ranks::RankShare& other) const {
 }
 
 Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model) {
-  return {
-      .config = config,
-      .model = model,
-      .layout = shape::cut_into_subgroups(shape::find_family(model.architecture).parameters(model),
-                                          config.sched.subgroup_params, config.decay_groups())};
+  std::vector<shape::ParameterSpec> parameters =
+      shape::find_family(model.architecture).parameters(model);
+  shape::mark_trained(config.trained_groups(), parameters);
+  return {.config = config,
+          .model = model,
+          .layout = shape::cut_into_subgroups(parameters, config.sched.subgroup_params,
+                                              config.decay_groups())};
 }
 
 }  // namespace dos::train

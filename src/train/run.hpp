@@ -21,7 +21,8 @@ struct Run {
   [[nodiscard]] Run with(const ranks::RankShare& other) const;
 };
 
-/// The run of a configuration on one rank. Throws Error as shape::cut_into_subgroups().
+/// The run of a configuration on one rank. Throws Error as shape::mark_trained() and
+/// shape::cut_into_subgroups().
 Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model);
 
 }  // namespace dos::train

@@ -102,6 +102,18 @@ class BadConfiguration(AppTest):
                             "matrix of the model", "there are ", "weight")
         self.trained("--dry-run", keys={"optim.no_decay": "blocks.*.up.weight,*qkv.weight"})
 
+    def test_what_is_trained(self):
+        for keys, parts in (
+                ({"optim.freeze": "blocks.*.up.weigth"}, ("optim.freeze: 'blocks.*.up.weigth' matches no parameter",
+                                                          "there are ")),
+                ({"optim.freeze": "*"}, ("optim.freeze = '*' freezes every parameter",)),
+                ({"optim.freeze": "*.bias"}, ("norm1.weight", "norm1.bias", "computed together")),
+                ({"optim.lr_factors": "head.*:2"}, ("optim.lr_factors: 'head.*' matches no parameter that is trained",)),
+                ({"optim.lr_factors": "blocks.*"}, ("optim.lr_factors = 'blocks.*'", "PATTERN:FACTOR")),
+                ({"optim.lr_factors": "blocks.*:-1"}, ("optim.lr_factors", "at least 0"))):
+            with self.subTest(keys):
+                self.expect_refused(keys, *parts)
+
     def test_more_subgroups_than_one_can_count(self):
         self.expect_refused({"model.width": 1048576}, "sched.subgroup_params = 5000000 cuts ", "subgroups, more than 200000",
                             "raise it above")

@@ -17,7 +17,7 @@ KEYS = {
              "stall_timeout_s seed precision gradient_precision recompute logits_rows run_ahead validate_every "
              "validate_batches checkpoint_every keep log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
-             "no_decay beta1 beta2 momentum eps clip",
+             "no_decay freeze lr_factors beta1 beta2 momentum eps clip",
     "sched": "subgroup_params stride share window resident fallback",
     "dist": "zero weights gpu_messages timeout_s",
 }

@@ -36,6 +36,11 @@ TEST(PlannerSettings, AreSetFromText) {
   EXPECT_EQ(settings.rule_states, 1);
   set_from_text("optim.rule=adamw", settings);
   EXPECT_EQ(settings.rule_states, 2);
+  set_from_text("optim.freeze=a.*,b", settings);
+  EXPECT_EQ(settings.trained.frozen, (std::vector<std::string>{"a.*", "b"}));
+  set_from_text("optim.lr_factors=c:2", settings);
+  ASSERT_EQ(settings.trained.factors.size(), 1U);
+  EXPECT_EQ(settings.trained.factors.front().factor, 2);
 }
 
 TEST(PlannerSettings, ErrorsNameTheValue) {
@@ -49,6 +54,7 @@ TEST(PlannerSettings, ErrorsNameTheValue) {
   EXPECT_THAT(error_of("train.precision=fp8"), HasSubstr("known: bf16, fp32"));
   EXPECT_THAT(error_of("optim.rule=adam"), HasSubstr("did you mean 'adamw'?"));
   EXPECT_THAT(error_of("sched.subgroup_params=-1"), HasSubstr("must be at least 0"));
+  EXPECT_THAT(error_of("optim.lr_factors=c=2"), HasSubstr("'c=2' is no PATTERN:FACTOR"));
 }
 
 }  // namespace

@@ -78,6 +78,8 @@ TEST(Config, TheKeysAreFrozen) {
                                         "optim.decay_vectors",
                                         "optim.decay_embeddings",
                                         "optim.no_decay",
+                                        "optim.freeze",
+                                        "optim.lr_factors",
                                         "optim.beta1",
                                         "optim.beta2",
                                         "optim.momentum",
@@ -331,6 +333,21 @@ TEST(Config, PatternsWithoutDecay) {
   EXPECT_TRUE(config.decay_groups().excluded.empty());
   config.optim.no_decay = ",*.up.weight,,head";
   EXPECT_EQ(config.decay_groups().excluded, (std::vector<std::string>{"*.up.weight", "head"}));
+}
+
+TEST(Config, WhatIsTrained) {
+  TrainConfig config = valid();
+  EXPECT_TRUE(config.trained_groups().frozen.empty());
+  config.optim.freeze = "a.*,,b";
+  config.optim.lr_factors = "c:0.5";
+  config.validate();
+  const shape::TrainedGroups groups = config.trained_groups();
+  EXPECT_EQ(groups.frozen, (std::vector<std::string>{"a.*", "b"}));
+  ASSERT_EQ(groups.factors.size(), 1U);
+  EXPECT_EQ(groups.factors.front().pattern, "c");
+  EXPECT_EQ(groups.factors.front().factor, 0.5);
+  config.optim.lr_factors = "c=0.5";
+  EXPECT_THAT([&] { config.validate(); }, fails_with({"optim.lr_factors", "'c=0.5'"}));
 }
 
 TEST(Config, JsonRoundTrip) {

@@ -10,6 +10,7 @@
 #include "models/family.hpp"
 #include "rt/cuda.hpp"
 #include "shape/cutter.hpp"
+#include "shape/trained_groups.hpp"
 #include "train/tiny_trainer.hpp"
 
 namespace dos::fit {
@@ -33,6 +34,7 @@ TEST(Estimate, IsWhatATrainerRegisters) {
        {std::pair{"fp32", "fp32"}, {"bf16", "fp32"}, {"bf16", "bf16"}})
     for (const Index run_ahead : {1, 3})
       for (const double clip : {0.0, 1.0}) {
+        config.optim.freeze = run_ahead == 3 ? "*_embedding.*,blocks.0.*" : "";
         config.train.precision = precision;
         config.train.gradient_precision = gradients;
         config.train.recompute = clip == 0;
@@ -129,6 +131,27 @@ TEST(Estimate, GradientsLeaveADeviceThatLacksRoomForAllUnlessTheyAreAccumulated)
   // Those of the two largest depths: blocks here.
   EXPECT_EQ(gradients(1, 1), 2 * 4 * (12 * 16 * 16 + 13 * 16));
   EXPECT_EQ(gradients(2, 1), all);
+}
+
+TEST(Estimate, WhatIsFrozenIsWeightsOfADevice) {
+  std::vector<shape::ParameterSpec> parameters = shape::find_family("gpt2").parameters(kModel);
+  shape::mark_trained({.frozen = {"*_embedding.*", "blocks.[01].*"}, .factors = {}}, parameters);
+  const shape::Layout layout = shape::cut_into_subgroups(parameters, 1000, {});
+  const auto all = static_cast<double>(layout.parameter_count());
+  const double trained = 12 * 16 * 16 + 13 * 16 + 2 * 16;
+  const planner::MemoryUse use =
+      estimate_device(kModel, {.batch = 1}, layout, {}, {}, 1, 1, units::gigabytes(1));
+  EXPECT_EQ(bytes_of(use, MemoryCategory::kWeights), 4 * all);
+  EXPECT_EQ(bytes_of(use, MemoryCategory::kGradients), 4 * trained);
+  const planner::MemoryUse small =
+      estimate_device(kModel, {.batch = 1}, layout, {}, {}, 1, 1, use.total() - units::Bytes(1));
+  // Two buffers of the largest depth that is trained are more than all of it.
+  EXPECT_EQ(bytes_of(small, MemoryCategory::kGradients), 4 * trained);
+  // The largest subgroup that is updated, not the largest: the token table's.
+  Index largest = 0;
+  for (const auto& subgroup : layout.subgroups)
+    if (subgroup.trained) largest = std::max(largest, subgroup.count);
+  EXPECT_EQ(largest_update_bytes(layout, {}, {}, false, 1), 12 * largest);
 }
 
 TEST(Estimate, AnUpdateHoldsStatesAndWhatComesFromTheHost) {

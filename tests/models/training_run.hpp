@@ -14,6 +14,7 @@
 #include "optim/elementwise.hpp"
 #include "platform/blas.hpp"
 #include "shape/cutter.hpp"
+#include "shape/trained_groups.hpp"
 
 namespace dos::test {
 
@@ -35,6 +36,14 @@ struct RunOptions {
   Index cuda_workers = 0;             ///< if there are any, they run what they can
   Index opencl_workers = 0;
   rt::Schedulers schedulers = {};
+  shape::TrainedGroups trained = {};
+
+  [[nodiscard]] shape::Layout layout() const {
+    std::vector<shape::ParameterSpec> parameters =
+        shape::find_family(model.architecture).parameters(model);
+    shape::mark_trained(trained, parameters);
+    return shape::cut_into_subgroups(parameters, subgroup_params, decay);
+  }
 };
 
 /// A model with parameters and optimizer, in a session of its own.
@@ -48,11 +57,7 @@ class TrainingRun {
                   .cuda_workers = options.cuda_workers,
                   .schedulers = options.schedulers}),
         submitter_(session_),
-        parameters_(session_,
-                    shape::cut_into_subgroups(
-                        shape::find_family(options.model.architecture).parameters(options.model),
-                        options.subgroup_params, options.decay),
-                    options.types),
+        parameters_(session_, options.layout(), options.types),
         optimizer_(session_, parameters_, options.optimizer),
         loss_(session_, {.name = "loss", .type = DType::kF64, .count = 1}),
         norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}),

@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "base/error.hpp"
 #include "planner/planner.hpp"
 #include "requests.hpp"
+#include "shape/trained_groups.hpp"
 
 namespace dos::planner {
 namespace {
@@ -85,6 +88,90 @@ TEST(Memory, AndPhasesByHand) {
   EXPECT_DOUBLE_EQ(times(50).backward.value(), 100);
   settings.flush_is_blocking = true;
   EXPECT_THROW(times(50), Error);
+}
+
+/// The model of AndPhasesByHand without its first two depths.
+TEST(Memory, OfWhatIsFrozenByHand) {
+  shape::Model model = test::model_with({test::vector("a", 20, 0), test::vector("b", 50, 1),
+                                         test::vector("c", 30, 2), test::vector("d", 20, 3)},
+                                        {"llama", 2, 8, 2, 4, 10, /*kv_heads=*/1, /*ffn=*/16});
+  shape::mark_trained({.frozen = {"a", "b"}, .factors = {}}, model.parameters);
+  EXPECT_EQ(model.trained_params(), 50);
+  const Deployment layout{.devices = 2, .devices_per_rank = 1, .ranks_per_node = 2, .tokens = 4};
+  PlanSettings settings;
+  const auto of = [&](MemoryCategory category) {
+    return gpu_peak(model, layout, settings, units::gigabytes(80)).of(category).value();
+  };
+  // Weights of 2 bytes: all 120, half of them with ZeRO-3; gradients of the 50 that are trained.
+  for (const auto& [zero, weights, gathered, gradients, reduced] :
+       {std::tuple{3, 120, 2 * 2 * 50, 50, 2 * 30}, {2, 240, 0, 50, 2 * 30}, {1, 240, 0, 100, 0}}) {
+    settings.zero = zero;
+    EXPECT_EQ(of(MemoryCategory::kWeights), weights) << zero;
+    EXPECT_EQ(of(MemoryCategory::kGathered), gathered) << zero;
+    EXPECT_EQ(of(MemoryCategory::kGradients), gradients) << zero;
+    EXPECT_EQ(of(MemoryCategory::kReduced), reduced) << zero;
+  }
+  // Half of 50 gradients of 2 bytes; as many weights; with ZeRO-3 half of 120, and of the 50 that
+  // backward reaches.
+  EXPECT_EQ(sent_by_rank(model, 2, settings).gradients.value(), 50);
+  EXPECT_EQ(sent_by_rank(model, 2, settings).weights.value(), 50);
+  settings.zero = 3;
+  EXPECT_EQ(sent_by_rank(model, 2, settings).gradients.value(), 50);
+  EXPECT_EQ(sent_by_rank(model, 2, settings).weights.value(), 120 + 50);
+
+  perfmodels::Machine machine;
+  machine.gpus.value = 2;
+  machine.training_rate.value = units::FlopsPerSecond(1);
+  machine.gather = {units::BytesPerSecond(1e12), ""};
+  machine.both.value = units::BytesPerSecond(1e12);
+  machine.d2h.value = units::BytesPerSecond(1e12);
+  settings.exchange = ExchangeWay::kCollective;
+  // Attention of depths 1 and 2: 64 FLOP a token each. What depth 2 learns costs a product more;
+  // recomputing costs one forward pass of what backward reaches.
+  const double forward = 4 * (2 * 120 + 2 * 64);
+  const double reached = 4 * (2 * 50 + 64);
+  for (const bool recompute : {false, true}) {
+    settings.recompute = recompute;
+    const PhaseTimes times =
+        phase_times(model, machine, layout, settings, units::Params(0), units::Seconds(0));
+    EXPECT_NEAR(times.forward.value(), forward, 1e-6);
+    EXPECT_NEAR(times.backward.value(), (recompute ? 3 : 2) * reached, 1e-6);
+  }
+  // With depth 1 trained and 2 frozen, the latter's gradients of activations alone.
+  model.parameters[1].trained = true;
+  model.parameters[2].trained = false;
+  settings.recompute = false;
+  EXPECT_NEAR(phase_times(model, machine, layout, settings, units::Params(0), units::Seconds(0))
+                  .backward.value(),
+              4 * (2 * (2 * 50 + 64) + (2 * 30 + 2 * 64) + 2 * 2 * 20), 1e-6);
+}
+
+TEST(Memory, OfAForecastIsThatOfWhatIsTrained) {
+  for (const char* machine : {"h100-4x", "cpu-2core"}) {
+    Request request = test::request(machine, "gpt2-124m", 1);
+    const Forecast all = forecast(request);
+    request.settings.trained.frozen = {"*_embedding.*", "blocks.?.*"};
+    const Forecast some = forecast(request);
+    // Two blocks of twelve and the last norm.
+    EXPECT_EQ(some.trained_params, 2 * (12 * 768 * 768 + 13 * 768) + 2 * 768);
+    EXPECT_EQ(some.problem.total().value(), static_cast<double>(some.trained_params));
+    EXPECT_EQ(all.problem.total().value(), static_cast<double>(all.trained_params));
+    const double frozen = static_cast<double>(all.trained_params - some.trained_params);
+    // FP32 values; without GPU, the working parameters beside them.
+    EXPECT_EQ(some.host.of(MemoryCategory::kFrozen).value(),
+              (some.problem.gpus() > 0 ? 4 : 6) * frozen);
+    EXPECT_EQ(all.host.of(MemoryCategory::kFrozen).value(), 0);
+    EXPECT_LT((some.host.total() + some.gpu.total()).value(),
+              (all.host.total() + all.gpu.total()).value());
+    EXPECT_LT(some.plan.time, all.plan.time);
+    EXPECT_LT(some.phases.backward, all.phases.backward);
+    EXPECT_EQ(some.phases.forward, all.phases.forward);
+  }
+  Request published = test::request("h100-4x", "llama-7b", 4);
+  published.settings.policy.published = true;
+  published.settings.trained.frozen = {"blocks.0.*"};
+  EXPECT_THAT([&] { forecast(published); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("leave optim.freeze out")));
 }
 
 TEST(Memory, GrowsWithTheMicroBatchUntilNothingFits) {

@@ -16,7 +16,7 @@ using testing::ThrowsMessage;
 using units::Seconds;
 
 LayerWork layer(double forward, double backward, double exchange) {
-  return {Seconds(forward), Seconds(backward), Seconds(exchange)};
+  return {Seconds(forward), Seconds(backward), Seconds(exchange), Seconds(exchange)};
 }
 
 PhaseTimes run(const std::vector<LayerWork>& layers, Index zero, double update = 0) {

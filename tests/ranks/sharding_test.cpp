@@ -64,7 +64,10 @@ class Addresses final : public ranks::MessageObserver {
 std::set<const void*> host_copies(const tensor::ParameterSet& parameters) {
   std::set<const void*> copies;
   for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
-    for (const rt::Handle* handle : {&parameters.working()[i], &parameters.gradients()[i]}) {
+    for (const rt::Handle* handle :
+         {&parameters.working()[i],
+          parameters.gradients().has(i) ? &parameters.gradients()[i] : nullptr}) {
+      if (handle == nullptr) continue;
       const rt::HostAccess access(*handle, rt::Mode::kWrite);
       if (handle->type() == DType::kF32)
         copies.insert(access.as<float>().data());
@@ -110,11 +113,7 @@ class ShardingTest : public ::testing::Test {
     config_.optim.warmup = 0;
   }
 
-  [[nodiscard]] shape::Layout layout() const {
-    const shape::ModelConfig model = config_.resolve_model(0);
-    return shape::cut_into_subgroups(shape::find_family(model.architecture).parameters(model),
-                                     config_.sched.subgroup_params, config_.decay_groups());
-  }
+  [[nodiscard]] shape::Layout layout() const { return test::tiny_run(config_).layout; }
 
   /// This rank's part of a run, or a whole run of one rank (without an exchange).
   Outcome train(const RankShare& share, ranks::Exchange* exchange) {
@@ -270,6 +269,52 @@ TEST_F(ShardingTest, Bf16WithItsOwnGradientsHasTheSameBitsToo) {
   config_.train.gradient_precision = "bf16";
   const Outcome first = train_together(1);
   for (const Index zero : {2, 3}) EXPECT_EQ(train_together(zero).values, first.values) << zero;
+}
+
+/// Sets of frozen parameters: a layer in the middle; all below the last layer, and its norms.
+constexpr const char* kFrozen[] = {"blocks.1.*", "*_embedding.*,blocks.[01].*,*.norm?.*"};
+
+TEST_F(ShardingTest, WhatIsFrozenIsNoWorkAndTheRestHasTheSameBits) {
+  for (const char* freeze : kFrozen) {
+    SCOPED_TRACE(freeze);
+    config_.optim.freeze = freeze;
+    const Outcome alone = train_alone();
+    const Outcome first = train_together(1);
+    const std::vector<float> expected = owned_of(alone.values, 1);
+    ASSERT_EQ(first.values.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expect_close(first.values[i], expected[i], environment->size() * kBatch, 1);
+    for (const Index zero : {2, 3}) EXPECT_EQ(train_together(zero).values, first.values) << zero;
+  }
+}
+
+TEST_F(ShardingTest, BytesOfAFrozenModelAreTheTheorys) {
+  constexpr Index kAccumulate = 2;
+  config_.train.accumulate = kAccumulate;
+  for (const char* freeze : kFrozen)
+    for (const Index zero : {1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << freeze << zero);
+      config_.optim.freeze = freeze;
+      const RankShare share = my_share(zero);
+      const ranks::Traffic step = ranks::expected_traffic(layout(), share.owners,
+                                                          {.zero = zero,
+                                                           .rank = environment->rank(),
+                                                           .ranks = environment->size(),
+                                                           .accumulate = kAccumulate});
+      // The first step finds nothing in the buffers that layers share: the second and third count.
+      config_.train.stop_after = 1;
+      const Outcome one = train_together(zero);
+      config_.train.stop_after = 3;
+      const Outcome three = train_together(zero);
+      for (const MemoryCategory category : kBufferCategories)
+        EXPECT_EQ(three.estimated[category], three.counted[category]) << name_of(category);
+      for (const ranks::Kind kind : {ranks::Kind::kGradient, ranks::Kind::kParameter})
+        EXPECT_EQ(three.sent[kind] - one.sent[kind], 2 * step[kind]) << ranks::name_of(kind);
+      Index updated = 0;
+      for (std::size_t i = 0; i < share.owners.size(); ++i)
+        updated += share.owners[i] == environment->rank() && layout().subgroups[i].trained;
+      EXPECT_EQ(three.sent[ranks::Kind::kSums], 3 * 8 * updated * (environment->size() - 1));
+    }
 }
 
 TEST_F(ShardingTest, WithoutClippingEachSubgroupHasItsFactor) {

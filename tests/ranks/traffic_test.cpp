@@ -75,6 +75,35 @@ TEST(Traffic, LayersAreGatheredForEachPass) {
   EXPECT_EQ(parameters(2), others + (4 + 2 + 2 + 2) * layer);
 }
 
+// What is frozen is sent where it is gathered only, and not again while it lies in the buffers.
+TEST(Traffic, FrozenParametersAreGatheredOnly) {
+  shape::Layout layout = layout_of(4);
+  const auto freeze = [&](Index depth) {
+    for (shape::Subgroup& subgroup : layout.subgroups)
+      if (subgroup.depth == depth) subgroup.trained = false;
+  };
+  freeze(0);
+  freeze(1);
+  const Index trained = 3 * 48 + 4;
+  for (const Index zero : {1, 2}) {
+    const Traffic traffic = total(layout, {.zero = zero, .ranks = 2});
+    EXPECT_EQ(traffic[Kind::kGradient], 4 * trained);
+    EXPECT_EQ(traffic[Kind::kParameter], 4 * trained);
+  }
+  // Layers 1 and 3 share buffers, and 2 and 4. Forward gathers all four, backward 2 only: the
+  // last norm is sent once.
+  const auto parameters = [&](Index accumulate) {
+    return total(layout, {.zero = 3, .ranks = 2, .accumulate = accumulate})[Kind::kParameter];
+  };
+  EXPECT_EQ(total(layout, {.zero = 3, .ranks = 2})[Kind::kGradient], 4 * trained);
+  EXPECT_EQ(parameters(1), 4 * (4 + 48 * (4 + 1)));
+  // The second forward pass finds layer 2 alone where it left it.
+  EXPECT_EQ(parameters(2), 4 * (4 + 48 * (4 + 1 + 3 + 1)));
+  // All of them: layers 1 to 3 lie in no buffer when they are needed, as none is updated there.
+  for (const Index depth : {2, 3, 4}) freeze(depth);
+  EXPECT_EQ(parameters(1), 4 * (4 + 48 * 4));
+}
+
 TEST(Traffic, TwoLayersStay) {
   const shape::Layout layout = layout_of(2);
   EXPECT_EQ(total(layout, {.zero = 3, .ranks = 2, .accumulate = 5})[Kind::kParameter],

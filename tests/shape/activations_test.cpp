@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "shape/model.hpp"
 
 namespace dos::shape {
@@ -14,23 +17,40 @@ TEST(Activations, OfGpt2AreThoseOfTheFormula) {
     for (const bool recompute : {false, true}) {
       const ModelConfig config{"gpt2", layers, 48, 3, 64, 100};
       const Index sets = recompute ? std::min<Index>(2, layers) : layers;
-      const ActivationCount count = count_activations(gpt2(), config, /*training=*/true, recompute);
+      const ActivationCount count = count_activations(gpt2(), config, {.recompute = recompute});
       EXPECT_EQ(count.values,
                 (layers + 2) * 48 + sets * 15 * 48 + 2 * 48 + std::min<Index>(2, layers) * 12 * 48);
       EXPECT_EQ(count.wide, sets * (3 + 4) + 2);
       EXPECT_EQ(count.bytes(2), 2 * count.values + 4 * count.wide);
       // Forward alone has one block's, whatever is kept.
-      EXPECT_EQ(count_activations(gpt2(), config, /*training=*/false, recompute).values,
-                (layers + 2) * 48 + 15 * 48);
+      const Passes forward{.training = false, .recompute = recompute};
+      EXPECT_EQ(count_activations(gpt2(), config, forward).values, (layers + 2) * 48 + 15 * 48);
     }
+}
+
+// What backward does not reach need not be kept: forward alone needs one set.
+TEST(Activations, AreKeptOfBlocksThatBackwardReaches) {
+  const ModelConfig config{"gpt2", 12, 48, 3, 64, 100};
+  for (const auto& [depth, reached] :
+       {std::pair<Index, Index>{0, 12}, {1, 12}, {2, 11}, {11, 2}, {12, 1}, {13, 0}, {14, 0}}) {
+    SCOPED_TRACE(depth);
+    EXPECT_EQ(reached_blocks(config, depth), reached);
+    for (const bool recompute : {false, true}) {
+      const Passes passes{.recompute = recompute, .reached = reached};
+      const Index sets = std::max<Index>(1, recompute ? std::min<Index>(2, reached) : reached);
+      EXPECT_EQ(activation_sets(config, passes), sets);
+      EXPECT_EQ(gradient_sets(config, passes), std::min<Index>(2, reached));
+      EXPECT_EQ(count_activations(gpt2(), config, passes).values,
+                14 * 48 + sets * 15 * 48 + 2 * 48 + std::min<Index>(2, reached) * 12 * 48);
+    }
+  }
 }
 
 TEST(Activations, OfLlamaHaveItsWidths) {
   // Keys and values of 2 heads of 16, an MLP of 96: 5 C + 2 * 32 + 3 * 96 kept, 6 C + 2 * 32 +
   // 3 * 96 gradients.
   const ModelConfig config{"llama", 4, 64, 4, 8, 100, /*kv_heads=*/2, /*ffn=*/96};
-  const ActivationCount count =
-      count_activations(llama(), config, /*training=*/true, /*recompute=*/false);
+  const ActivationCount count = count_activations(llama(), config, {});
   EXPECT_EQ(count.values,
             6 * 64 + 4 * (5 * 64 + 64 + 3 * 96) + 2 * 64 + 2 * (6 * 64 + 64 + 3 * 96));
   EXPECT_EQ(count.wide, 4 * (4 + 2) + 1);
@@ -41,7 +61,7 @@ TEST(Activations, OfLlamaFollowItsChoices) {
   // 6 heads of queries and keys are kept once more, and a number of each.
   const ModelConfig usual{"llama", 1, 64, 4, 8, 100, /*kv_heads=*/2, /*ffn=*/96};
   const auto count = [](const ModelConfig& config) {
-    return count_activations(llama(), config, /*training=*/false, /*recompute=*/false);
+    return count_activations(llama(), config, {.training = false});
   };
   ModelConfig wide = usual;
   wide.head_dim = 24;

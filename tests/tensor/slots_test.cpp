@@ -40,8 +40,6 @@ TEST(Slots, LikeDepthsTakeTheSetsInTurn) {
   EXPECT_EQ(slots.slot_of(6), 2);
   EXPECT_EQ(slots.slot_of(7), 3);
   EXPECT_EQ(slots.slot_of(9), 1);
-  EXPECT_EQ(slots.neighbours(2).earlier, 1);
-  EXPECT_EQ(slots.neighbours(2).later, 3);
 }
 
 TEST(Slots, DepthZeroKeepsItsOwnEvenAmongLikeOnes) {

@@ -26,6 +26,7 @@ std::vector<std::vector<float>> state_of(const Trainer& trainer) {
   std::vector<std::vector<float>> state;
   for (const shape::PlacedParameter& parameter : trainer.parameters().layout().parameters) {
     state.push_back(values_of(trainer.parameters().values(), parameter));
+    if (!parameter.spec.trained) continue;
     for (Index i = 0; i < std::ssize(trainer.optimizer().state_names()); ++i)
       state.push_back(values_of(trainer.optimizer().state(i), parameter));
   }
@@ -156,6 +157,45 @@ TEST_F(CheckpointTest, EveryRuleResumesToTheSameBits) {
     trainer->resume(CheckpointReader(out_, "last"));
     trainer->run();
     EXPECT_EQ(state_of(*trainer), straight);
+  }
+}
+
+TEST_F(CheckpointTest, HoldsStatesOfWhatIsTrained) {
+  config_.optim.freeze = "blocks.0.*,*_embedding.*";
+  const auto straight = train(3);
+  const io::SafetensorsFile optimizer(file(kOptimizerFile));
+  EXPECT_EQ(io::SafetensorsFile(file(kModelFile)).tensors().size(), 28U) << "all parameters";
+  EXPECT_EQ(optimizer.tensors().size(), 2U * (28 - 2 - 12));
+  for (const io::MappedTensor& tensor : optimizer.tensors())
+    EXPECT_TRUE(tensor.name.starts_with("blocks.1.") || tensor.name.starts_with("final_norm."))
+        << tensor.name;
+  out_ = scratch_ / "parts";
+  train(2);
+  config_.train.stop_after = 3;
+  // Other patterns that mean the same.
+  config_.optim.freeze = "*_embedding.weight,blocks.[!1]*";
+  const auto trainer = test::make_trainer(session_, config_, out_);
+  trainer->resume(CheckpointReader(out_, "last"));
+  trainer->run();
+  EXPECT_EQ(state_of(*trainer), straight);
+}
+
+TEST_F(CheckpointTest, AnotherSetOfFrozenParametersIsRefused) {
+  config_.optim.freeze = "blocks.0.*";
+  train(1);
+  const CheckpointReader reader(out_, "last");
+  for (const auto& [freeze, message] :
+       {std::pair{"", "the checkpoint froze 'blocks.0.norm1.weight', this run trains it"},
+        {"blocks.0.*,final_norm.*",
+         "the checkpoint trained 'final_norm.weight', this run freezes it"}}) {
+    config::TrainConfig other = config_;
+    other.optim.freeze = freeze;
+    const auto trainer = test::make_trainer(session_, other, scratch_ / "other");
+    trainer->start_fresh();
+    const auto before = state_of(*trainer);
+    EXPECT_THAT([&] { reader.load_optimizer(trainer->parameters(), trainer->optimizer()); },
+                fails_with({out_.string(), message, "optim.freeze"}));
+    EXPECT_EQ(state_of(*trainer), before);
   }
 }
 

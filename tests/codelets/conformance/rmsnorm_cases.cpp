@@ -194,13 +194,42 @@ Case head_backward(bool accumulate) {
   };
 }
 
+template <class T>
+Case head_backward_data() {
+  return {
+      .name = typed_name<T>("head_norm_backward_data"),
+      .codelet = &codelet_of<HeadNormBackwardData, T>(),
+      .buffers = {reads(kOfHeads, Values::kUniform, kTypeOf<T>),
+                  reads_part(kPacked, {kHeadWeight}, kTypeOf<T>),
+                  reads(kHeads.tokens * kHeads.vectors, Values::kPositive),
+                  updates_part(kRows, heads_of_rows(), kTypeOf<T>)},
+      .submit =
+          [](rt::Submitter& s, const Handles& h) {
+            submit<HeadNormBackwardData>(s,
+                                         {.heads = h[0],
+                                          .weight = weight_in(h[1], kHeadWeight),
+                                          .statistics = h[2],
+                                          .dqkv = h[3]},
+                                         kHeads, {});
+          },
+      .kernel =
+          [](const Memory& m) {
+            simd::dispatch([&]<simd::Isa kIsa>() {
+              rmsnorm_backward_cpu<kIsa>(kHeads, m.at<const T>(0),
+                                         m.at<const T>(1) + kHeadWeight.first, m.at<float>(2),
+                                         m.at<const T>(3), nullptr, m.at<T>(3));
+            });
+          },
+  };
+}
+
 }  // namespace
 
 std::vector<Case> rmsnorm_cases() {
   std::vector<Case> cases;
   const auto add = [&]<class T>() {
-    for (const Case& c :
-         std::vector<Case>{forward<T>(), backward<T>(true), backward<T>(false), head_forward<T>()})
+    for (const Case& c : std::vector<Case>{forward<T>(), backward<T>(true), backward<T>(false),
+                                           head_forward<T>(), head_backward_data<T>()})
       cases.push_back(c);
   };
   add.operator()<float>();
