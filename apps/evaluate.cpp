@@ -26,9 +26,9 @@ class Progress {
   void show(const dos::inference::Evaluation& done, dos::Index all) {
     constexpr std::chrono::seconds kPause{2};
     const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < kPause || done.tokens == all) return;
+    if (now - last_ < kPause || done.seen == all) return;
     last_ = now;
-    fmt::print(stderr, "evaluate: {} of {} tokens, loss {:.4f}\n", done.tokens, all, done.mean());
+    fmt::print(stderr, "evaluate: {} of {} tokens, loss {:.4f}\n", done.seen, all, done.mean());
   }
 
  private:

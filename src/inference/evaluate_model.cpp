@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -19,13 +20,18 @@ bool is_file(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-data::TokenFile open_tokens(const EvaluateOptions& options, const train::ModelSource& source) {
+struct Tokens {
+  data::TokenFile file;
+  std::optional<data::MaskFile> mask{};  ///< which of them count; none: all
+};
+
+Tokens open_tokens(const EvaluateOptions& options, const train::ModelSource& source) {
   if (options.data_prefix.empty()) {
     expect(is_file(options.tokens),
            "--tokens {}: no such file: give a token file, such as PREFIX_val.bin of prepare_data "
            "--output PREFIX",
            options.tokens.string());
-    return data::TokenFile(options.tokens);
+    return {data::TokenFile(options.tokens)};
   }
   const data::DatasetPaths paths = data::find_dataset(options.data_prefix);
   for (const std::filesystem::path& path : {paths.train, paths.val})
@@ -41,7 +47,7 @@ data::TokenFile open_tokens(const EvaluateOptions& options, const train::ModelSo
            "that tokenizer",
            options.data_prefix, present.dump(), checkpoint->manifest().tokenizer.dump());
   }
-  return std::move(dataset.val);
+  return {std::move(dataset.val), std::move(dataset.val_mask)};
 }
 
 }  // namespace
@@ -54,7 +60,7 @@ Evaluation evaluate_model(const EvaluateOptions& options,
          options.batch);
   const train::ModelSource source(options.source, options.checkpoint);
   const shape::ModelConfig model = with_context(source, options.context, "--context");
-  const data::TokenFile file = open_tokens(options, source);
+  const auto [file, mask] = open_tokens(options, source);
   expect(file.size() >= 2, "{}: holds one token, which nothing predicts: give at least two",
          file.path().string());
   platform::blas::use_one_thread();
@@ -65,8 +71,9 @@ Evaluation evaluate_model(const EvaluateOptions& options,
   expect_room(source, evaluation_use(model, options.type, file.size(), batch, session),
               "lower --batch or --context, or raise the limit");
   TrainedModel trained(session, source, options.type);
-  return evaluate(trained, model, options.type, file, batch,
-                  [&](const Evaluation& done) { progress(done, file.size() - 1); });
+  const Index all = file.size() - 1;
+  return evaluate(trained, model, options.type, file, mask ? &*mask : nullptr, batch,
+                  [&](const Evaluation& done) { progress(done, all); });
 }
 
 }  // namespace dos::inference

@@ -22,9 +22,9 @@ struct EvaluateOptions {
 };
 
 /// The loss of a trained model over a data set's validation split or a token file: all tokens but
-/// the first. `progress` receives the sums so far and the number of tokens in all. Throws Error
-/// when an option is out of range, the model or the tokens cannot be read, the model's tokenizer is
-/// known to be another, or memory is too small.
+/// the first, of conversations what assistants say. `progress` receives the sums so far and the
+/// number of tokens in all. Throws Error when an option is out of range, the model or the tokens
+/// cannot be read, the model's tokenizer is known to be another, or memory is too small.
 Evaluation evaluate_model(const EvaluateOptions& options,
                           const std::function<void(const Evaluation&, Index all)>& progress);
 

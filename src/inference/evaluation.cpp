@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/target.hpp"
 #include "models/decoder.hpp"
 
 namespace dos::inference {
@@ -32,8 +33,8 @@ double sum_of(const models::Decoder& decoder) {
 }
 
 /// tokens[group.batch, group.length + 1] of the windows from number `window` on.
-std::vector<std::int32_t> read_batch(const data::TokenFile& file, const WindowGroup& group,
-                                     Index window, Index vocabulary) {
+std::vector<std::int32_t> read_batch(const data::TokenFile& file, const data::MaskFile* mask,
+                                     const WindowGroup& group, Index window, Index vocabulary) {
   const auto row = static_cast<std::size_t>(group.length + 1);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(group.batch) * row);
   for (Index i = 0; i < group.batch; ++i) {
@@ -49,8 +50,17 @@ std::vector<std::int32_t> read_batch(const data::TokenFile& file, const WindowGr
           "tokenizer that the model was trained with",
           file.path().string(), static_cast<std::uint32_t>(*bad), first + (bad - part.begin()),
           vocabulary);
+    if (mask != nullptr) mask->apply(first, part);
   }
   return tokens;
+}
+
+/// The tokens of a batch that are predicted, and count.
+Index count_targets(std::span<const std::int32_t> tokens, Index length) {
+  Index targets = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (static_cast<Index>(i) % (length + 1) != 0 && is_target(tokens[i])) ++targets;
+  return targets;
 }
 
 }  // namespace
@@ -82,7 +92,7 @@ Use evaluation_use(const shape::ModelConfig& model, DType type, Index tokens, In
 }
 
 Evaluation evaluate(TrainedModel& trained, const shape::ModelConfig& model, DType type,
-                    const data::TokenFile& file, Index batch,
+                    const data::TokenFile& file, const data::MaskFile* mask, Index batch,
                     const std::function<void(const Evaluation&)>& progress) {
   rt::Submitter& submitter = trained.submitter();
   submitter.set_tag({rt::Phase::kValidation, kNoStep});
@@ -94,8 +104,11 @@ Evaluation evaluate(TrainedModel& trained, const shape::ModelConfig& model, DTyp
     models::Decoder decoder(trained.session(), trained.parameters(), windowed,
                             run_shape(group.batch, type, trained.session()));
     for (Index window = 0; window < group.count; window += group.batch) {
-      decoder.evaluate(submitter, read_batch(file, group, window, model.vocabulary));
-      done.tokens += group.batch * group.length;
+      const std::vector<std::int32_t> tokens =
+          read_batch(file, mask, group, window, model.vocabulary);
+      decoder.evaluate(submitter, tokens);
+      done.tokens += count_targets(tokens, group.length);
+      done.seen += group.batch * group.length;
       const bool is_last = window + group.batch == group.count;
       if (!is_last && window / group.batch % kBatchesAhead != kBatchesAhead - 1) continue;
       submitter.profile().take(kNoStep);
@@ -104,9 +117,12 @@ Evaluation evaluate(TrainedModel& trained, const shape::ModelConfig& model, DTyp
              "{}: the loss of a token before {} is not finite: the model is of a run that "
              "diverged, use an earlier checkpoint",
              file.path().string(), group.first + (window + group.batch) * group.length);
-      progress(done);
+      if (done.tokens > 0) progress(done);
     }
   }
+  expect(done.tokens > 0,
+         "{}: no token counts: give a data set with conversations in which the assistant answers",
+         file.path().string());
   return done;
 }
 

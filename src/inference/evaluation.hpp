@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "data/mask_file.hpp"
 #include "data/token_file.hpp"
 #include "inference/trained_model.hpp"
 
@@ -11,7 +12,8 @@ namespace dos::inference {
 /// Sums over predicted tokens.
 struct Evaluation {
   double loss = 0;   ///< nats, of all together
-  Index tokens = 0;  ///< that were predicted
+  Index tokens = 0;  ///< that were predicted, and count
+  Index seen = 0;    ///< that were predicted
 
   [[nodiscard]] double mean() const { return loss / static_cast<double>(tokens); }
 };
@@ -34,11 +36,12 @@ std::vector<WindowGroup> window_groups(Index tokens, Index length, Index batch);
 Use evaluation_use(const shape::ModelConfig& model, DType type, Index tokens, Index batch,
                    const rt::Session& session);
 
-/// The loss of every token of the file but the first, in windows of model.context tokens, `batch`
-/// at a time; lanes are dealt to all workers. `progress` is called now and then with the sums so
-/// far. Throws Error for a token outside the vocabulary, and when the loss is not finite.
+/// The loss of every token of the file but the first, or of those that count by `mask` (as long as
+/// the file; null: all), in windows of model.context tokens, `batch` at a time; lanes are dealt to
+/// all workers. `progress` is called now and then with the sums so far. Throws Error for a token
+/// outside the vocabulary, when the loss is not finite, and when no token counts.
 Evaluation evaluate(TrainedModel& trained, const shape::ModelConfig& model, DType type,
-                    const data::TokenFile& file, Index batch,
+                    const data::TokenFile& file, const data::MaskFile* mask, Index batch,
                     const std::function<void(const Evaluation&)>& progress);
 
 }  // namespace dos::inference

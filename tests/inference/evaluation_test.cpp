@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "base/target.hpp"
 #include "fails_with.hpp"
 #include "models/demand.hpp"
 #include "scratch_directory.hpp"
@@ -80,16 +81,49 @@ TEST(Evaluation, EqualsTransformersForEveryWindow) {
         SCOPED_TRACE(fmt::format("{} window {} batch {}", name, window, batch));
         const auto model = with_context(reference.source, std::stoll(window), "--context");
         Index last = 0;
-        const Evaluation result =
-            evaluate(trained, model, DType::kF32, file, batch, [&](const Evaluation& done) {
-              EXPECT_GT(done.tokens, last);
-              last = done.tokens;
-            });
+        const Evaluation result = evaluate(trained, model, DType::kF32, file, nullptr, batch,
+                                           [&](const Evaluation& done) {
+                                             EXPECT_GT(done.tokens, last);
+                                             last = done.tokens;
+                                           });
         EXPECT_EQ(result.tokens, 82);
         EXPECT_EQ(last, 82);
         EXPECT_NEAR(result.mean(), loss.get<double>(), kTolerance);
       }
   }
+}
+
+TEST(Evaluation, WhatCountsAndWhatDoesNotAreAllTogether) {
+  rt::Session session({.scheduler = "lws", .cpu_workers = 2});
+  const Reference reference("llama3");
+  const data::TokenFile file(reference.file);
+  TrainedModel trained(session, reference.source);
+  const auto model = with_context(reference.source, 9, "--context");
+  std::vector<std::int32_t> some(static_cast<std::size_t>(file.size()), 1);
+  std::vector<std::int32_t> others = some;
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    std::int32_t& element = i % 3 == 0 ? some[i] : others[i];
+    element = input_only(element);
+  }
+  const auto masked = [&](const std::vector<std::int32_t>& elements) {
+    data::MaskWriter writer(reference.scratch / "tokens.mask");
+    writer.append(elements);
+    (void)writer.finish();
+    writer.commit();
+    const data::MaskFile mask(reference.scratch / "tokens.mask");
+    return evaluate(trained, model, DType::kF32, file, &mask, 2, [](const Evaluation&) {});
+  };
+  const Evaluation all =
+      evaluate(trained, model, DType::kF32, file, nullptr, 2, [](const Evaluation&) {});
+  const Evaluation first = masked(some);
+  const Evaluation second = masked(others);
+  // Of tokens 1 .. 82 those with i % 3 == 0 are 27.
+  EXPECT_EQ(first.tokens, 55);
+  EXPECT_EQ(second.tokens, 27);
+  EXPECT_GT(second.loss, 0);
+  EXPECT_NEAR(first.loss + second.loss, all.loss, 82 * 1e-7);
+  EXPECT_THAT([&] { masked(std::vector<std::int32_t>(some.size(), input_only(1))); },
+              fails_with({"no token counts"}));
 }
 
 TEST(Evaluation, InBf16ComesNear) {
@@ -98,7 +132,7 @@ TEST(Evaluation, InBf16ComesNear) {
   TrainedModel trained(session, reference.source, DType::kBF16);
   const Evaluation result =
       evaluate(trained, with_context(reference.source, 16, "--context"), DType::kBF16,
-               data::TokenFile(reference.file), 2, [](const Evaluation&) {});
+               data::TokenFile(reference.file), nullptr, 2, [](const Evaluation&) {});
   // Each of some 20 roundings moves a number by 2^-9 of itself, logits are of size 1.
   const double expected = reference.expected.at("losses").at("16");
   EXPECT_NEAR(result.mean(), expected, 0.04);
@@ -113,7 +147,7 @@ TEST(Evaluation, NeedsWhatIsSaidBefore) {
   Index most = 0;
   const auto model = with_context(reference.source, 9, "--context");
   const data::TokenFile file(reference.file);
-  evaluate(trained, model, DType::kF32, file, 3, [&](const Evaluation&) {
+  evaluate(trained, model, DType::kF32, file, nullptr, 3, [&](const Evaluation&) {
     most = std::max(most, session.memory().now().total() - before);
   });
   const Use use = evaluation_use(model, DType::kF32, file.size(), 3, session);
@@ -132,7 +166,7 @@ TEST(Evaluation, NamesATokenOutsideTheVocabulary) {
   EXPECT_THAT(
       [&] {
         evaluate(trained, with_context(source, 2, "--context"), DType::kF32,
-                 data::TokenFile(scratch / "tokens.bin"), 1, [](const Evaluation&) {});
+                 data::TokenFile(scratch / "tokens.bin"), nullptr, 1, [](const Evaluation&) {});
       },
       fails_with({"tokens.bin: token 61 at position 4 is outside"}));
 }

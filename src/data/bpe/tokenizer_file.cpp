@@ -74,8 +74,7 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& path,
                                   const std::string& end_of_text) {
   TokenizerFile file{.path = tokenizer_json_of(path), .contents = {}};
   expect(!is_missing(file.path),
-         "{}: does not exist; name a tokenizer.json, or a folder that has one",
-         file.path.string());
+         "{}: does not exist; name a tokenizer.json, or a folder that has one", file.path.string());
   file.contents = read_text(file.path);
   file.end_of_text = find_end(bpe::parse_tokenizer_json(file.contents, file.path.string()),
                               file.path, end_of_text);
