@@ -26,6 +26,9 @@ dos_require_pkg(PCRE2 MODULES libpcre2-8 HINT "Debian: libpcre2-dev.")
 dos_require_pkg(UTF8PROC MODULES libutf8proc HINT "Debian: libutf8proc-dev.")
 dos_require_pkg(SENTENCEPIECE MODULES sentencepiece HINT "Debian: libsentencepiece-dev.")
 
+# Without it threads read and write files (src/storage).
+pkg_search_module(URING IMPORTED_TARGET GLOBAL liburing)
+
 # What this StarPU was built with: its workers need the same libraries here.
 include(CheckCXXSymbolExists)
 set(CMAKE_REQUIRED_INCLUDES ${STARPU_INCLUDE_DIRS})

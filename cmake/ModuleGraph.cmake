@@ -4,7 +4,7 @@
 include_guard()
 
 set(DOS_MODULES base shape platform perfmodels rt codelets tensor nn models optim sched sched_starpu planner
-                calibration ranks data io hf trace config train fit launch inference generate)
+                calibration ranks data io storage hf trace config train fit launch inference generate)
 
 set(DOS_MAY_USE_base "")
 set(DOS_MAY_USE_shape base)
@@ -24,6 +24,7 @@ set(DOS_MAY_USE_calibration base platform perfmodels rt codelets)
 set(DOS_MAY_USE_ranks base shape platform rt codelets tensor nn)
 set(DOS_MAY_USE_data base)
 set(DOS_MAY_USE_io base)
+set(DOS_MAY_USE_storage base)
 set(DOS_MAY_USE_hf base shape io)
 set(DOS_MAY_USE_trace base rt)
 set(DOS_MAY_USE_config base shape perfmodels rt data hf tensor models optim sched sched_starpu planner)
@@ -34,7 +35,7 @@ set(DOS_MAY_USE_inference base shape platform rt tensor nn models sched_starpu d
 set(DOS_MAY_USE_generate base shape platform rt models sched_starpu data train inference)
 
 # Headers of C libraries that only some modules may see: header regex -> modules.
-set(DOS_RESTRICTED_HEADERS starpu mpi cuda opencl hwloc)
+set(DOS_RESTRICTED_HEADERS starpu mpi cuda opencl hwloc uring)
 set(DOS_HEADER_REGEX_starpu "^starpu.*[.]h$")
 set(DOS_HEADER_MODULES_starpu rt sched_starpu)
 set(DOS_HEADER_REGEX_mpi "^mpi[.]h$")
@@ -45,3 +46,5 @@ set(DOS_HEADER_REGEX_opencl "^CL/")
 set(DOS_HEADER_MODULES_opencl rt)
 set(DOS_HEADER_REGEX_hwloc "^hwloc.*[.]h$")
 set(DOS_HEADER_MODULES_hwloc platform)
+set(DOS_HEADER_REGEX_uring "^liburing[.]h$")
+set(DOS_HEADER_MODULES_uring storage)

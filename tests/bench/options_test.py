@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Options out of range end sched_graphs, sched_overhead and train_step with one line that names value and place."""
+"""Options out of range end benchmarks with one line that names value and place."""
 
+import json
 import os
 import subprocess
 import tempfile
@@ -47,6 +48,19 @@ class Options(unittest.TestCase):
             self.expect_error("train_step", ("--model", "tiny", f"{option}={value}"), value)
         self.expect_error("train_step", ("--model", "tiny", "--state-memory", "1", "--cuda-devices", "-1"),
                           "--state-memory 1", "--cuda-devices")
+
+    def test_io(self):
+        for option, values in (("--gigabytes", ("0", "-1", "nan", "1000")), ("--depth", ("0", "65")),
+                               ("--block-mib", ("0", "0.001", "4.0001", "2048")), ("--rounds", ("0",))):
+            for value in values:
+                self.expect_error("io", (f"{option}={value}",), option, "must")
+        self.expect_error("io", ("--backend", "aio"), "--backend", "io_uring")
+        self.expect_error("io", ("--folder", "none", "--gigabytes", "0.001"), "none/io_bench", "No such file")
+        result = self.run_program("io", "--gigabytes", "0.01", "--rounds", "1", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        values = json.loads(result.stdout)
+        for way in ("read", "write"):
+            self.assertGreater(values[way]["mb_per_s"] * values[way]["raw_mb_per_s"], 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// The storage engine beside a plain loop of system calls over the same files, round about, in one
+// process: how near it comes to what the disk allows, and what processor time it takes.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "apps/command_line.hpp"
+#include "base/error.hpp"
+#include "spread.hpp"
+#include "storage/engine.hpp"
+#include "storage/pages.hpp"
+
+namespace dos::bench {
+namespace {
+
+using storage::Engine;
+using storage::File;
+using storage::Kind;
+using storage::Pages;
+
+struct Options {
+  std::filesystem::path folder = ".";
+  double gigabytes = 1;
+  Index depth = 8;
+  double block_mib = 4;
+  int rounds = 5;
+  std::string backend = "best";
+  bool is_json = false;
+};
+
+/// Seconds of the processor, of all threads.
+double processor_seconds() {
+  rusage usage{};
+  require(::getrusage(RUSAGE_SELF, &usage) == 0, "the own usage can be read");
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// What a way of moving the data costs, a round each.
+struct Readings {
+  std::vector<double> mb_per_s;
+  std::vector<double> cpu_ms_per_gb;
+};
+
+void measure(Readings& readings, Index bytes, const std::function<void()>& work) {
+  const double processor = processor_seconds();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const auto size = static_cast<double>(bytes);
+  readings.mb_per_s.push_back(size / 1e6 / seconds.count());
+  readings.cpu_ms_per_gb.push_back((processor_seconds() - processor) * 1e3 / (size / 1e9));
+}
+
+/// `depth` threads that take the next block, until there is none.
+void raw_loop(const File& file, Kind kind, std::span<std::byte> memory, Index depth, Index block) {
+  const int descriptor = file.is_direct() ? file.direct() : file.buffered();
+  std::atomic<Index> next = 0;
+  std::atomic<int> error = 0;
+  const auto work = [&] {
+    const Index bytes = std::ssize(memory);
+    for (Index first = next.fetch_add(block); first < bytes; first = next.fetch_add(block)) {
+      const auto part = memory.subspan(static_cast<std::size_t>(first),
+                                       static_cast<std::size_t>(std::min(block, bytes - first)));
+      const ssize_t moved = kind == Kind::kRead
+                                ? ::pread(descriptor, part.data(), part.size(), first)
+                                : ::pwrite(descriptor, part.data(), part.size(), first);
+      if (moved != std::ssize(part)) error = moved < 0 ? errno : EIO;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (Index i = 0; i < depth; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  if (error == 0 && kind == Kind::kWrite && ::fdatasync(file.buffered()) != 0) error = errno;
+  if (error != 0) fail_errno(file.path().string() + ": cannot read or write", error);
+}
+
+void through_engine(Engine& engine, const File& file, Kind kind, std::span<std::byte> memory) {
+  std::string fault;
+  const auto note = [&](const std::string& text) {
+    if (!text.empty()) fault = text;
+  };
+  if (kind == Kind::kRead) {
+    engine.read(file, 0, memory, note);
+  } else {
+    engine.write(file, 0, memory, note);
+    engine.sync(file, note);
+  }
+  engine.wait_all();
+  expect(fault.empty(), "{}", fault);
+}
+
+std::unique_ptr<storage::Backend> make_backend(const std::string& name) {
+  if (name == "threads") return storage::make_thread_backend();
+  if (name == "best") return storage::make_backend();
+  auto backend = storage::make_uring_backend();
+  expect(backend != nullptr, "--backend io_uring: not to be had on this machine; use threads");
+  return backend;
+}
+
+void check(const Options& options) {
+  expect(options.gigabytes > 0 && options.gigabytes < 1000,
+         "--gigabytes {}: must be above 0, and below 1000", options.gigabytes);
+  expect(options.depth > 0 && options.depth <= 64, "--depth {}: must lie between 1 and 64",
+         options.depth);
+  const double pages = options.block_mib * 256;
+  expect(pages >= 1 && pages <= 1 << 18 && pages == std::floor(pages),
+         "--block-mib {}: must be a multiple of 4 KiB, at most 1024", options.block_mib);
+  expect(options.rounds > 0, "--rounds {}: must be positive", options.rounds);
+}
+
+using Results = std::map<std::string, Readings>;
+
+/// Fills "write", "raw_write", "read" and "raw_read", in turn.
+std::string run(const Options& options, Results& results) {
+  constexpr Index kUnit = 1 << 20;
+  const Index block = static_cast<Index>(options.block_mib * kUnit);
+  const Index bytes =
+      std::max<Index>(1, static_cast<Index>(options.gigabytes * 1e9) / kUnit) * kUnit;
+  const Pages memory(bytes);
+  for (Index i = 0; i < bytes; i += 64)
+    memory.bytes()[static_cast<std::size_t>(i)] = std::byte(i / 64);
+  Engine engine({.depth = options.depth, .block_bytes = block}, make_backend(options.backend));
+  const std::filesystem::path path = options.folder / fmt::format("io_bench.{}.tmp", ::getpid());
+  std::string how = engine.backend();
+  try {
+    for (int round = 0; round < options.rounds; ++round) {
+      {
+        // New files for each, as checkpoints have: a file system may treat others differently.
+        const File file = File::create(path, bytes);
+        if (!file.is_direct()) how = std::string(engine.backend()) + " through the page cache";
+        measure(results["raw_write"], bytes,
+                [&] { raw_loop(file, Kind::kWrite, memory.bytes(), options.depth, block); });
+      }
+      const File file = File::create(path, bytes);
+      measure(results["write"], bytes,
+              [&] { through_engine(engine, file, Kind::kWrite, memory.bytes()); });
+      measure(results["raw_read"], bytes,
+              [&] { raw_loop(file, Kind::kRead, memory.bytes(), options.depth, block); });
+      measure(results["read"], bytes,
+              [&] { through_engine(engine, file, Kind::kRead, memory.bytes()); });
+    }
+  } catch (...) {
+    std::filesystem::remove(path);
+    throw;
+  }
+  std::filesystem::remove(path);
+  return how;
+}
+
+nlohmann::json to_json(const Results& results, const std::string& way) {
+  const Readings& own = results.at(way);
+  const Readings& raw = results.at("raw_" + way);
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < own.mb_per_s.size(); ++i)
+    ratios.push_back(own.mb_per_s[i] / raw.mb_per_s[i]);
+  const Spread ratio = spread_of(ratios);
+  return {{"mb_per_s", spread_of(own.mb_per_s).median},
+          {"raw_mb_per_s", spread_of(raw.mb_per_s).median},
+          {"ratio", ratio.median},
+          {"ratio_least", ratio.min},
+          {"ratio_most", ratio.max},
+          {"cpu_ms_per_gb", spread_of(own.cpu_ms_per_gb).median},
+          {"raw_cpu_ms_per_gb", spread_of(raw.cpu_ms_per_gb).median}};
+}
+
+void print(const Options& options) {
+  Results results;
+  const std::string how = run(options, results);
+  nlohmann::json json{{"backend", how},
+                      {"depth", options.depth},
+                      {"block_mib", options.block_mib},
+                      {"gigabytes", options.gigabytes},
+                      {"rounds", options.rounds}};
+  for (const char* way : {"write", "read"}) json[way] = to_json(results, way);
+  if (options.is_json) {
+    std::cout << json.dump() << '\n';
+    return;
+  }
+  fmt::print("{}, {} under way, blocks of {} MiB, {} GB, {} rounds\n", how, options.depth,
+             options.block_mib, options.gigabytes, options.rounds);
+  for (const char* way : {"write", "read"}) {
+    const nlohmann::json& row = json[way];
+    fmt::print(
+        "{:5}  {:6.0f} MB/s  raw {:6.0f} MB/s  ratio {:.3f} ({:.3f} to {:.3f})  "
+        "processor {:.0f} ms/GB, raw {:.0f}\n",
+        way, row["mb_per_s"].get<double>(), row["raw_mb_per_s"].get<double>(),
+        row["ratio"].get<double>(), row["ratio_least"].get<double>(),
+        row["ratio_most"].get<double>(), row["cpu_ms_per_gb"].get<double>(),
+        row["raw_cpu_ms_per_gb"].get<double>());
+  }
+}
+
+}  // namespace
+}  // namespace dos::bench
+
+int main(int argc, char** argv) {
+  dos::bench::Options options;
+  CLI::App app(
+      "Reads and writes a file through the storage engine, and by threads that do nothing else.");
+  app.add_option("--folder", options.folder, "where the file is made, and removed")
+      ->capture_default_str();
+  app.add_option("--gigabytes", options.gigabytes, "of the file, and of memory")
+      ->capture_default_str();
+  app.add_option("--depth", options.depth, "operations under way")->capture_default_str();
+  app.add_option("--block-mib", options.block_mib, "of an operation")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "of each, in turn")->capture_default_str();
+  app.add_option("--backend", options.backend, "best, io_uring or threads")
+      ->check(CLI::IsMember({"best", "io_uring", "threads"}))
+      ->capture_default_str();
+  app.add_flag("--json", options.is_json, "one JSON object");
+  if (const auto status = dos::apps::read_command_line(app, "io", argc, argv)) return *status;
+  try {
+    dos::bench::check(options);
+    dos::bench::print(options);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    return dos::apps::report_failure("io", error);
+  }
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+#include "storage/blocks.hpp"
+#include "storage/pages.hpp"
+
+namespace dos::storage {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Times that an operation may come back with nothing done before it is a fault.
+constexpr int kMostTries = 100;
+
+const char* verb_of(Kind kind) {
+  constexpr std::array kVerbs{"read", "write", "flush"};
+  return kVerbs[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace
+
+/// What a caller has asked for.
+struct Engine::Transfer {
+  const File& file;
+  Kind kind;
+  Index offset;
+  std::span<std::byte> memory;
+  Done done;
+  Index left = 0;  ///< blocks that have not ended
+  std::string fault{};
+};
+
+/// The engine's thread with all that it alone touches, and the mailbox where it finds its work.
+class Engine::Worker {
+ public:
+  Worker(const EngineOptions& options, std::unique_ptr<Backend> backend)
+      : options_(options),
+        backend_(std::move(backend)),
+        tasks_(static_cast<std::size_t>(backend_->capacity())) {
+    for (std::size_t i = tasks_.size(); i > 0; --i) free_.push_back(i - 1);
+  }
+
+  void submit(std::shared_ptr<Transfer> transfer) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++open_;
+      mail_.push_back(std::move(transfer));
+    }
+    backend_->wake();
+  }
+
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    backend_->wake();
+  }
+
+  void wait_all() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return open_ == 0; });
+  }
+
+  [[nodiscard]] Traffic traffic(Kind kind) const {
+    const std::lock_guard lock(mutex_);
+    return traffic_[static_cast<std::size_t>(kind)];
+  }
+  [[nodiscard]] const char* backend() const { return backend_->name(); }
+
+  void run() {
+    while (true) {
+      take_mail();
+      for (auto& [device, lane] : lanes_) fill(lane);
+      if (is_over()) return;
+      for (const Completion& completion : backend_->wait()) complete(completion);
+    }
+  }
+
+ private:
+  /// A block that waits or is under way.
+  struct Task {
+    std::shared_ptr<Transfer> transfer;
+    Block block;
+    std::byte* memory = nullptr;
+    int tries = 0;
+    Pages* buffer = nullptr;  ///< instead of the memory, while it is under way
+  };
+  /// The queue of a device.
+  struct Lane {
+    std::deque<Task> waiting;
+    Index under_way = 0;
+    std::vector<std::unique_ptr<Pages>> buffers;
+    std::vector<Pages*> free_buffers;
+  };
+
+  void take_mail() {
+    std::vector<std::shared_ptr<Transfer>> mail;
+    {
+      const std::lock_guard lock(mutex_);
+      mail = std::exchange(mail_, {});
+    }
+    for (auto& transfer : mail) enqueue(std::move(transfer));
+  }
+
+  [[nodiscard]] bool is_over() const {
+    const std::lock_guard lock(mutex_);
+    return ends_ && open_ == 0;
+  }
+
+  void enqueue(std::shared_ptr<Transfer> transfer) {
+    const File& file = transfer->file;
+    Lane& lane = lanes_[file.device()];
+    std::vector<Block> blocks{Block{.offset = transfer->offset}};
+    if (transfer->kind != Kind::kSync)
+      blocks = cut_into_blocks(transfer->offset, std::ssize(transfer->memory),
+                               file.is_direct() ? file.alignment() : 0, options_.block_bytes);
+    transfer->left = std::ssize(blocks);
+    if (blocks.empty()) return finish(*transfer);
+    for (const Block& block : blocks)
+      lane.waiting.push_back(
+          {.transfer = transfer,
+           .block = block,
+           .memory = transfer->memory.data() + (block.offset - transfer->offset)});
+  }
+
+  /// Starts what may be under way at once.
+  void fill(Lane& lane) {
+    while (!lane.waiting.empty() && lane.under_way < options_.depth && !free_.empty()) {
+      Task& next = lane.waiting.front();
+      if (!next.transfer->fault.empty()) {
+        end_block(*next.transfer);
+        lane.waiting.pop_front();
+        continue;
+      }
+      // What was written must have arrived before it is flushed.
+      if (next.transfer->kind == Kind::kSync && is_under_way(next.transfer->file)) return;
+      Task task = std::move(next);
+      lane.waiting.pop_front();
+      start(lane, std::move(task));
+    }
+  }
+
+  [[nodiscard]] bool is_under_way(const File& file) const {
+    return std::ranges::any_of(tasks_, [&](const Task& task) {
+      return task.transfer != nullptr && &task.transfer->file == &file;
+    });
+  }
+
+  void start(Lane& lane, Task task) {
+    const Operation operation = prepare(lane, task);
+    const std::size_t number = free_.back();
+    free_.pop_back();
+    ++lane.under_way;
+    count_start(operation.kind);
+    tasks_[number] = std::move(task);
+    backend_->start(operation, number);
+  }
+
+  /// The task's operation; takes a buffer where the memory cannot be used in place.
+  Operation prepare(Lane& lane, Task& task) {
+    const File& file = task.transfer->file;
+    Operation operation{.kind = task.transfer->kind,
+                        .descriptor = file.buffered(),
+                        .offset = task.block.offset,
+                        .memory = task.memory,
+                        .bytes = task.block.bytes};
+    if (!task.block.is_direct) return operation;
+    operation.descriptor = file.direct();
+    const auto alignment = static_cast<std::uintptr_t>(file.alignment());
+    if (reinterpret_cast<std::uintptr_t>(task.memory) % alignment == 0) return operation;
+    task.buffer = take_buffer(lane);
+    operation.memory = task.buffer->data();
+    if (operation.kind == Kind::kWrite)
+      std::memcpy(operation.memory, task.memory, static_cast<std::size_t>(task.block.bytes));
+    return operation;
+  }
+
+  Pages* take_buffer(Lane& lane) {
+    if (lane.free_buffers.empty()) {
+      lane.buffers.push_back(std::make_unique<Pages>(options_.block_bytes));
+      lane.free_buffers.push_back(lane.buffers.back().get());
+    }
+    Pages* buffer = lane.free_buffers.back();
+    lane.free_buffers.pop_back();
+    return buffer;
+  }
+
+  void complete(const Completion& completion) {
+    const auto number = static_cast<std::size_t>(completion.tag);
+    Task task = std::move(tasks_[number]);
+    free_.push_back(number);
+    Lane& lane = lanes_[task.transfer->file.device()];
+    --lane.under_way;
+    const Index moved = std::max<Index>(completion.result, 0);
+    if (task.buffer != nullptr) {
+      if (task.transfer->kind == Kind::kRead)
+        std::memcpy(task.memory, task.buffer->data(), static_cast<std::size_t>(moved));
+      lane.free_buffers.push_back(std::exchange(task.buffer, nullptr));
+    }
+    count_end(task.transfer->kind, moved);
+    if (completion.result >= 0 && moved == task.block.bytes) return end_block(*task.transfer);
+    go_on(lane, std::move(task), completion.result);
+  }
+
+  /// After an operation that did not do all: the rest once more, or a fault.
+  void go_on(Lane& lane, Task task, Index result) {
+    Transfer& transfer = *task.transfer;
+    const File& file = transfer.file;
+    if (result > 0) {
+      task.block.offset += result;
+      task.block.bytes -= result;
+      task.memory += result;
+      task.tries = 0;
+      task.block.is_direct = task.block.is_direct && result % file.alignment() == 0;
+    } else if (result == -EINVAL && task.block.is_direct) {
+      file.give_up_direct();
+      task.block.is_direct = false;
+    } else if (++task.tries > kMostTries || !may_try_again(transfer.kind, result)) {
+      transfer.fault = describe(transfer, task.block, result);
+      return end_block(transfer);
+    }
+    lane.waiting.push_front(std::move(task));
+  }
+
+  static bool may_try_again(Kind kind, Index result) {
+    return result == -EINTR || result == -EAGAIN || (result == 0 && kind == Kind::kWrite);
+  }
+
+  static std::string describe(const Transfer& transfer, const Block& block, Index result) {
+    const std::string path = transfer.file.path().string();
+    if (transfer.kind == Kind::kSync)
+      return fmt::format("{}: cannot flush to the device: {}", path, cause_of(result));
+    if (result == 0 && transfer.kind == Kind::kRead)
+      return fmt::format("{}: ends before byte {}", path,
+                         transfer.offset + std::ssize(transfer.memory));
+    return fmt::format("{}: cannot {} {} bytes at {}: {}", path, verb_of(transfer.kind),
+                       block.bytes, block.offset, cause_of(result));
+  }
+
+  static std::string cause_of(Index result) {
+    if (result == 0) return "nothing is taken";
+    return std::generic_category().message(static_cast<int>(-result));
+  }
+
+  void end_block(Transfer& transfer) {
+    if (--transfer.left == 0) finish(transfer);
+  }
+
+  void finish(Transfer& transfer) {
+    transfer.done(transfer.fault);
+    const std::lock_guard lock(mutex_);
+    if (--open_ == 0) idle_.notify_all();
+  }
+
+  void count_start(Kind kind) {
+    const auto index = static_cast<std::size_t>(kind);
+    if (under_way_[index]++ == 0) busy_since_[index] = Clock::now();
+  }
+
+  void count_end(Kind kind, Index bytes) {
+    const auto index = static_cast<std::size_t>(kind);
+    const std::lock_guard lock(mutex_);
+    traffic_[index].bytes += bytes;
+    if (--under_way_[index] > 0) return;
+    const std::chrono::duration<double> seconds = Clock::now() - busy_since_[index];
+    traffic_[index].seconds += seconds.count();
+  }
+
+  EngineOptions options_;
+  std::unique_ptr<Backend> backend_;
+  std::vector<Task> tasks_;  ///< under way, by tag
+  std::vector<std::size_t> free_;
+  std::map<std::uint64_t, Lane> lanes_;  ///< by device
+  std::array<Index, 3> under_way_{};     ///< by kind
+  std::array<Clock::time_point, 3> busy_since_{};
+
+  mutable std::mutex mutex_;  ///< of what follows
+  std::condition_variable idle_;
+  std::vector<std::shared_ptr<Transfer>> mail_;
+  Index open_ = 0;  ///< transfers that have not ended
+  bool ends_ = false;
+  std::array<Traffic, 3> traffic_{};
+};
+
+Engine::Engine(const EngineOptions& options, std::unique_ptr<Backend> backend) {
+  require(options.depth > 0 && options.block_bytes > 0 && backend != nullptr,
+          "an engine with operations to do");
+  worker_ = std::make_unique<Worker>(options, std::move(backend));
+  thread_ = std::thread([this] { worker_->run(); });
+}
+
+Engine::~Engine() {
+  worker_->end();
+  thread_.join();
+}
+
+void Engine::submit(std::shared_ptr<Transfer> transfer) {
+  require(transfer->offset >= 0 && transfer->done != nullptr, "a transfer with an end");
+  worker_->submit(std::move(transfer));
+}
+
+void Engine::read(const File& file, Index offset, std::span<std::byte> memory, Done done) {
+  submit(std::make_shared<Transfer>(Transfer{file, Kind::kRead, offset, memory, std::move(done)}));
+}
+
+void Engine::write(const File& file, Index offset, std::span<const std::byte> memory, Done done) {
+  // Writing does not change it.
+  const std::span<std::byte> bytes{const_cast<std::byte*>(memory.data()), memory.size()};
+  submit(std::make_shared<Transfer>(Transfer{file, Kind::kWrite, offset, bytes, std::move(done)}));
+}
+
+void Engine::sync(const File& file, Done done) {
+  submit(std::make_shared<Transfer>(Transfer{file, Kind::kSync, 0, {}, std::move(done)}));
+}
+
+void Engine::wait_all() {
+  worker_->wait_all();
+}
+
+Traffic Engine::traffic(Kind kind) const {
+  return worker_->traffic(kind);
+}
+
+const char* Engine::backend() const {
+  return worker_->backend();
+}
+
+}  // namespace dos::storage

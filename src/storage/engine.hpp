@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "storage/backend.hpp"
+#include "storage/file.hpp"
+
+namespace dos::storage {
+
+/// Told how a transfer ended: "" when all of it was done, else what went wrong, naming the file,
+/// the place in it and the cause. Called from the engine's thread: it must neither block nor throw;
+/// it may submit.
+using Done = std::function<void(const std::string& fault)>;
+
+/// What an engine has done so far, by direction.
+struct Traffic {
+  Index bytes = 0;
+  double seconds = 0;  ///< in which at least one operation was under way
+};
+
+struct EngineOptions {
+  Index depth = 8;              ///< operations under way on a device
+  Index block_bytes = 4 << 20;  ///< at most, of an operation; a multiple of every alignment
+};
+
+/// Reads and writes files beside the program: all storage of a run goes through it. Transfers are
+/// cut into blocks, of which each device has `depth` under way, in the order of submission; large
+/// blocks go past the page cache (cut_into_blocks()). Short and interrupted transfers are
+/// continued. A transfer that fails ends with its fault, and no other suffers from it.
+///
+/// Memory whose address modulo the file's alignment is that of its offset is read and written in
+/// place; other memory goes through buffers of the engine, at most depth x block_bytes a device.
+/// All functions are thread-safe.
+class Engine {
+ public:
+  explicit Engine(const EngineOptions& options = {},
+                  std::unique_ptr<Backend> backend = make_backend());
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  /// Waits for all transfers.
+  ~Engine();
+
+  /// Begins to fill `memory` from bytes `offset` on. File and memory must live until `done` is
+  /// called. A file that ends before is a fault.
+  void read(const File& file, Index offset, std::span<std::byte> memory, Done done);
+  /// Begins to write `memory`, as above.
+  void write(const File& file, Index offset, std::span<const std::byte> memory, Done done);
+  /// Brings to the device what was submitted for the file before (fdatasync).
+  void sync(const File& file, Done done);
+
+  /// Until every transfer has ended and its Done has returned. Not from a Done.
+  void wait_all();
+
+  [[nodiscard]] Traffic traffic(Kind kind) const;
+  /// "io_uring" or "threads".
+  [[nodiscard]] const char* backend() const;
+
+ private:
+  struct Transfer;
+  class Worker;
+
+  void submit(std::shared_ptr<Transfer> transfer);
+
+  std::unique_ptr<Worker> worker_;
+  std::thread thread_;
+};
+
+}  // namespace dos::storage

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+namespace dos::storage {
+namespace {
+
+/// What every disk of the last decades takes; file systems that know better say it (statx).
+constexpr Index kUsualAlignment = 4096;
+
+/// The larger of what addresses and what offsets need; 0 where the kernel says that there are no
+/// direct transfers, kUsualAlignment where it, or the headers of this build, say nothing.
+template <class Statx>
+Index alignment_of(int descriptor) {
+  if constexpr (requires(Statx info) { info.stx_dio_offset_align; }) {
+    constexpr unsigned kDirectAlignment = 0x2000;  // STATX_DIOALIGN
+    Statx info{};
+    if (::statx(descriptor, "", AT_EMPTY_PATH, kDirectAlignment, &info) == 0 &&
+        (info.stx_mask & kDirectAlignment) != 0)
+      return std::max<Index>(info.stx_dio_mem_align, info.stx_dio_offset_align);
+  }
+  return kUsualAlignment;
+}
+
+void say_once(const std::filesystem::path& path) {
+  static std::atomic<bool> said = false;
+  if (said.exchange(true)) return;
+  log::info("{}: its file system has no direct transfers (O_DIRECT): the page cache is used",
+            path.string());
+}
+
+}  // namespace
+
+File::File(std::filesystem::path path, int flags) : path_(std::move(path)) {
+  buffered_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
+  if (buffered_ < 0) fail_errno(path_.string() + ": cannot open", errno);
+  struct stat info {};
+  const int cause = ::fstat(buffered_, &info) == 0 ? 0 : errno;
+  if (cause != 0 || !S_ISREG(info.st_mode)) {
+    ::close(buffered_);
+    if (cause != 0) fail_errno(path_.string() + ": cannot stat", cause);
+    fail("{}: not a regular file; name one", path_.string());
+  }
+  size_ = info.st_size;
+  device_ = info.st_dev;
+  open_direct(flags & ~(O_CREAT | O_TRUNC));
+}
+
+void File::open_direct(int flags) {
+  const Index alignment = alignment_of<struct statx>(buffered_);
+  if (alignment > 0) direct_ = ::open(path_.c_str(), flags | O_DIRECT | O_CLOEXEC);
+  if (direct_ < 0) return say_once(path_);
+  alignment_ = alignment;
+}
+
+File File::create(const std::filesystem::path& path, Index bytes) {
+  require(bytes >= 0, "a file of no negative size");
+  File file(path, O_RDWR | O_CREAT | O_TRUNC);
+  file.size_ = bytes;
+  if (bytes == 0) return file;
+  // Not posix_fallocate(): where the file system cannot reserve, that writes every block.
+  if (::fallocate(file.buffered_, 0, 0, bytes) == 0) return file;
+  if (errno != EOPNOTSUPP && errno != ENOSYS)
+    fail_errno(path.string() + ": cannot reserve its space", errno);
+  if (::ftruncate(file.buffered_, bytes) != 0)
+    fail_errno(path.string() + ": cannot set its size", errno);
+  return file;
+}
+
+File File::open(const std::filesystem::path& path) {
+  return {path, O_RDONLY};
+}
+
+File::File(File&& other) noexcept
+    : path_(std::move(other.path_)),
+      buffered_(std::exchange(other.buffered_, -1)),
+      direct_(std::exchange(other.direct_, -1)),
+      usable_(other.usable_.load()),
+      size_(other.size_),
+      alignment_(other.alignment_),
+      device_(other.device_) {}
+
+File::~File() {
+  if (buffered_ >= 0) ::close(buffered_);
+  if (direct_ >= 0) ::close(direct_);
+}
+
+void File::give_up_direct() const {
+  usable_ = false;
+  say_once(path_);
+}
+
+}  // namespace dos::storage

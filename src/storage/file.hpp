@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+
+#include "base/types.hpp"
+
+namespace dos::storage {
+
+/// A regular file whose large transfers go past the page cache (O_DIRECT) where its file system
+/// can. Engine (engine.hpp) reads and writes it. Members throw Error naming the path and the cause.
+class File {
+ public:
+  /// Creates a file of `bytes` bytes, or empties one that is there, and reserves its space: a full
+  /// disk is known before the first write, where the file system can tell.
+  static File create(const std::filesystem::path& path, Index bytes);
+  /// Opens one to read it.
+  static File open(const std::filesystem::path& path);
+  File(File&& other) noexcept;
+  File& operator=(File&&) = delete;
+  ~File();
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  /// Bytes, when it was opened or created.
+  [[nodiscard]] Index size() const noexcept { return size_; }
+  /// Of the device: files on one share its queue.
+  [[nodiscard]] std::uint64_t device() const noexcept { return device_; }
+  /// Whether large transfers go past the page cache.
+  [[nodiscard]] bool is_direct() const noexcept { return direct_ >= 0 && usable_.load(); }
+  /// What offsets, lengths and addresses of direct transfers are multiples of.
+  [[nodiscard]] Index alignment() const noexcept { return alignment_; }
+
+  /// Of the descriptor with O_DIRECT. Pre: is_direct().
+  [[nodiscard]] int direct() const noexcept { return direct_; }
+  /// Of the descriptor through the page cache.
+  [[nodiscard]] int buffered() const noexcept { return buffered_; }
+  /// For a file system that took O_DIRECT at opening and refuses the transfer: all go through the
+  /// page cache from now on. Says so once a program. Thread-safe.
+  void give_up_direct() const;
+
+ private:
+  File(std::filesystem::path path, int flags);
+  void open_direct(int flags);
+
+  std::filesystem::path path_;
+  int buffered_ = -1;
+  int direct_ = -1;
+  mutable std::atomic<bool> usable_ = true;
+  Index size_ = 0;
+  Index alignment_ = 1;
+  std::uint64_t device_ = 0;
+};
+
+}  // namespace dos::storage
