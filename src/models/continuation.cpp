@@ -57,7 +57,7 @@ void Continuation::add_pass(rt::Session& session, Index tokens) {
   shape::ModelConfig part = config_;
   part.context = tokens;
   std::vector<Pass>& passes = tokens == shape_.chunk ? chunks_ : steps_;
-  Pass pass{.lane = make_lane(session, family, part, kContinuationRun,
+  Pass pass{.lane = make_lane(session, family, part, kContinuationRun, /*reached=*/0,
                               std::ssize(chunks_) + std::ssize(steps_)),
             .blocks = {}};
   const char* cached = family.block(config_).cached;
