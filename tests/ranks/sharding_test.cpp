@@ -12,6 +12,7 @@
 
 #include "fit/estimate.hpp"
 #include "models/family.hpp"
+#include "ranks/message_addresses.hpp"
 #include "rt/two_memory_nodes.hpp"
 #include "train/tiny_trainer.hpp"
 
@@ -29,59 +30,11 @@ struct Line {
   double norm = 0;
 };
 
-/// Where MPI has read what backward left and written what forward reads: gradients that were sent,
-/// parameters.
-class Addresses final : public ranks::MessageObserver {
- public:
-  explicit Addresses(ranks::Exchange* exchange) : exchange_(exchange) { observe(this); }
-  Addresses(const Addresses&) = delete;
-  Addresses& operator=(const Addresses&) = delete;
-  ~Addresses() { stop(); }
-
-  void message_ended(const ranks::Message& message, ranks::Clock::time_point /*started*/,
-                     ranks::Clock::time_point /*ended*/) noexcept override {
-    const bool is_sent = message.direction == platform::MpiMessage::Direction::kSend;
-    if (message.name.kind == ranks::Kind::kParameter ||
-        (message.name.kind == ranks::Kind::kGradient && is_sent))
-      seen_.push_back(message.bytes.data());
-  }
-  void stop() { observe(nullptr); }
-
-  /// Pre: stop().
-  [[nodiscard]] const std::vector<const void*>& seen() const { return seen_; }
-
- private:
-  void observe(ranks::MessageObserver* observer) {
-    if (exchange_ != nullptr) exchange_->observe(observer);
-  }
-
-  ranks::Exchange* exchange_;
-  std::vector<const void*> seen_;
-};
-
-/// The addresses of the copies in host memory of what forward reads and backward writes. Waits for
-/// the tasks and messages that use them; the contents are lost.
-std::set<const void*> host_copies(const tensor::ParameterSet& parameters) {
-  std::set<const void*> copies;
-  for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
-    for (const rt::Handle* handle :
-         {&parameters.working()[i],
-          parameters.gradients().has(i) ? &parameters.gradients()[i] : nullptr}) {
-      if (handle == nullptr) continue;
-      const rt::HostAccess access(*handle, rt::Mode::kWrite);
-      if (handle->type() == DType::kF32)
-        copies.insert(access.as<float>().data());
-      else
-        copies.insert(access.as<BF16>().data());
-    }
-  return copies;
-}
-
 struct Outcome {
   std::vector<Line> lines;    ///< of training; on rank 0
   std::vector<float> values;  ///< of the subgroups that this rank owns; of all for one rank
   ranks::Traffic sent;
-  Index messages = 0;  ///< that Addresses saw
+  Index messages = 0;  ///< that MessageAddresses saw
   Index messages_in_host = 0;
   rt::MemoryBytes counted;
   rt::MemoryBytes estimated;
@@ -128,7 +81,7 @@ class ShardingTest : public ::testing::Test {
         config_.resolve_model(0), config_.run_shape(1), trainer->parameters().layout(),
         config_.parameter_types(), config_.optimizer(), {.all = session.workers()},
         config_.train.run_ahead, share);
-    Addresses addresses(exchange);
+    test::MessageAddresses addresses(exchange);
     trainer->start_fresh();
     trainer->run();
     outcome.lines = read_metrics(std::filesystem::path(out) / "metrics.jsonl");
@@ -139,7 +92,7 @@ class ShardingTest : public ::testing::Test {
       const auto values = access.as<const float>();
       outcome.values.insert(outcome.values.end(), values.begin(), values.end());
     }
-    const std::set<const void*> host = host_copies(parameters);
+    const std::set<const void*> host = test::host_copies(parameters);
     addresses.stop();
     outcome.messages = std::ssize(addresses.seen());
     outcome.messages_in_host = std::ranges::count_if(
