@@ -159,7 +159,13 @@ class Engine::Worker {
   }
 
   void start(Lane& lane, Task task) {
-    const Operation operation = prepare(lane, task);
+    Operation operation;
+    try {
+      operation = prepare(lane, task);
+    } catch (const Error& error) {
+      task.transfer->fault = error.what();
+      return end_block(*task.transfer);
+    }
     const std::size_t number = free_.back();
     free_.pop_back();
     ++lane.under_way;
