@@ -25,7 +25,12 @@ struct JsonLimits {
 nlohmann::json parse_json(std::string_view text, const std::string& place,
                           const std::string& remedy, const JsonLimits& limits = {});
 
-/// As above, for a document whose root is an object.
+/// As above, with the names of each object in the order of the text: for what is written again.
+/// Throws Error for an integer of more than 64 bits, too, which would be written as a fraction.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& place,
+                                          const std::string& remedy);
+
+/// As the first, for a document whose root is an object.
 nlohmann::json parse_json_object(std::string_view text, const std::string& place,
                                  const std::string& remedy, const JsonLimits& limits = {});
 

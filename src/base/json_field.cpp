@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 
 namespace dos {
 
@@ -15,7 +16,7 @@ JsonField::JsonField(const json& value, std::string place, std::string remedy)
 
 void JsonField::fail(std::string_view what) const {
   if (field_.empty()) dos::fail("{}: {}; {}", place_, what, remedy_);
-  dos::fail("{}: field '{}' {}; {}", place_, field_, what, remedy_);
+  dos::fail("{}: field '{}' {}; {}", place_, one_line(field_), what, remedy_);
 }
 
 JsonField JsonField::member(const std::string& key) const {

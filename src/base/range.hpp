@@ -15,11 +15,12 @@ namespace dos {
 struct Range {
   double least = std::numeric_limits<double>::lowest();
   double most = std::numeric_limits<double>::max();
-  bool has_least = true;         ///< false: only what is above it
-  bool has_most = true;          ///< false: only what is below it
-  std::optional<double> also{};  ///< one number outside that has a meaning of its own
-  const char* words = nullptr;   ///< behind "must"; null: the bounds
-  const char* note = "";         ///< behind that
+  bool has_least = true;            ///< false: only what is above it
+  bool has_most = true;             ///< false: only what is below it
+  std::optional<double> also{};     ///< one number outside that has a meaning of its own
+  const char* also_word = nullptr;  ///< users write it for `also`; null: the number
+  const char* words = nullptr;      ///< behind "must"; null: the bounds
+  const char* note = "";            ///< behind that
 
   [[nodiscard]] constexpr bool holds(double value) const {
     return value == also || ((has_least ? value >= least : value > least) &&
