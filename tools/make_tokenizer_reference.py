@@ -6,13 +6,21 @@
     python3 -m venv venv && venv/bin/pip install tokenizers
     venv/bin/python tools/make_tokenizer_reference.py
 
+With --check, no file is written: AutoTokenizer of `transformers` loads a folder that `export` made of a run, and
+its tokens of the texts in JSON-lines are compared with those in the data set that prepare_data made of them.
+
+    venv/bin/pip install transformers sentencepiece protobuf
+    venv/bin/python tools/make_tokenizer_reference.py --check FOLDER TEXTS.jsonl PREFIX
+
 The text is made of the sentences below and of this project's own pages and sources, so a second run on
-another state of the tree writes other files: all of them belong together."""
+another state of the tree writes other files, unless --keep-text takes the text that is there: all of them
+belong together."""
 
 import argparse
 import gzip
 import json
 import random
+import struct
 import sys
 import unicodedata
 from pathlib import Path
@@ -157,6 +165,14 @@ def make_qwen(text):
     return json.loads(tokenizer.to_str())
 
 
+def make_smollm(text):
+    """As SmolLM2's: each digit by itself, then GPT-2's expression."""
+    cuts = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT2])
+    tokenizer = train(text, cuts, 1500)
+    tokenizer.add_special_tokens([special(t) for t in ("<|endoftext|>", "<|im_start|>", "<|im_end|>")])
+    return json.loads(tokenizer.to_str())
+
+
 def make_options(text):
     """What the three above do not have."""
     cuts = pre_tokenizers.Sequence([
@@ -239,21 +255,51 @@ def write_json(path, document, **options):
                     newline="\n")
 
 
+def read_tokens(path):
+    """Of a token file of llm.c's form: a header of 256 numbers, then tokens of 16 or 32 bits."""
+    content = path.read_bytes()
+    magic, _, count = struct.unpack_from("<3i", content)
+    kind = {20240520: "H", 20240801: "I"}[magic]
+    return list(struct.unpack_from(f"<{count}{kind}", content, 1024))
+
+
+def check(folder, lines, prefix):
+    """Of each text: tokens that stand before it, its own, and the one that ends it."""
+    import transformers
+
+    known = transformers.AutoTokenizer.from_pretrained(folder)
+    theirs = []
+    for text in (json.loads(line)["text"] for line in lines.read_text(encoding="utf-8").splitlines()):
+        theirs += known(text)["input_ids"] + [known.eos_token_id]
+        # What the text's own tokens say is the text, but for its normal form.
+        own = known.decode(known(text, add_special_tokens=False)["input_ids"])
+        assert unicodedata.normalize("NFC", own) == unicodedata.normalize("NFC", text)
+    ours = sum((read_tokens(Path(f"{prefix}_{part}.bin")) for part in ("train", "val")), [])
+    assert theirs == ours, f"{len(theirs)} tokens of {type(known).__name__}, {len(ours)} of {prefix}"
+    print(f"{folder}: {type(known).__name__} makes the {len(ours)} tokens of {prefix}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=ROOT / "tests/reference/tokenizers")
     parser.add_argument("--strings", type=int, default=3000)
+    parser.add_argument("--keep-text", action="store_true", help="take the text that is there")
+    parser.add_argument("--check", type=Path, nargs=3, metavar=("FOLDER", "TEXTS", "PREFIX"))
     options = parser.parse_args()
+    if options.check:
+        check(*options.check)
+        return
     options.output.mkdir(parents=True, exist_ok=True)
-    text = make_text()
+    path = options.output / "text.txt"
+    text = path.read_bytes().decode() if options.keep_text else make_text()
     made = {"gpt2": make_gpt2, "llama3": make_llama3, "qwen": make_qwen, "options": make_options,
-            "prefix": make_prefix}
+            "prefix": make_prefix, "smollm": make_smollm}
     loaded = {}
     for name, make in made.items():
         document = make(text)
         write_json(options.output / f"{name}.json", document, separators=(",", ":"))
         loaded[name] = Tokenizer.from_str(json.dumps(document))
-    (options.output / "text.txt").write_text(text, encoding="utf-8", newline="")
+    path.write_text(text, encoding="utf-8", newline="")
 
     def ids(name, string):
         return loaded[name].encode(string, add_special_tokens=False).ids

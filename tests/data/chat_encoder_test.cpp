@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens and masks of conversations as transformers has them: tests/reference/chat/README.md.
 #include "data/chat/chat_encoder.hpp"
+#include "data/chat/python_json.hpp"
 
 #include "data/chat_reference.hpp"
 #include "data/files.hpp"
@@ -10,6 +11,7 @@ namespace dos::data {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 using Tokens = std::vector<std::int32_t>;
 using test::fails_with;
 
@@ -23,13 +25,13 @@ std::pair<Tokens, std::string> apart(Tokens elements) {
   return {std::move(elements), std::move(mask)};
 }
 
-std::string line_of(const json& messages) {
-  return json{{"messages", messages}}.dump();
+std::string line_of(const ordered_json& messages, const ordered_json& tools = nullptr) {
+  return ordered_json{{"messages", messages}, {"tools", tools}}.dump();
 }
 
 class ChatEncoderTest : public testing::TestWithParam<std::string> {
  protected:
-  json entry_ = test::expected_chats()["templates"][GetParam()];
+  ordered_json entry_ = test::expected_chats()["templates"][GetParam()];
   std::unique_ptr<Tokenizer> tokenizer_ = test::chat_tokenizer(entry_);
   ChatTemplate chat_ = find_chat_template(GetParam());
   ChatEncoder encoder_{*tokenizer_, chat_};
@@ -42,8 +44,9 @@ INSTANTIATE_TEST_SUITE_P(Templates, ChatEncoderTest, testing::ValuesIn(chat_temp
 
 TEST_P(ChatEncoderTest, TokensAndMasksAreThoseOfTransformers) {
   ASSERT_GE(entry_["conversations"].size(), 6U);
-  for (const json& row : entry_["conversations"]) {
-    const auto [tokens, mask] = apart(encoder_.encode_line(line_of(row["messages"])));
+  for (const ordered_json& row : entry_["conversations"]) {
+    const ordered_json tools = row.value("tools", ordered_json());
+    const auto [tokens, mask] = apart(encoder_.encode_line(line_of(row["messages"], tools)));
     const auto expected = row["mask"].get<std::string>();
     if (expected.find('1') == std::string::npos) {
       EXPECT_TRUE(tokens.empty()) << row["messages"];
@@ -92,13 +95,84 @@ TEST_P(ChatEncoderTest, LinesThatAreNoConversationAreRefused) {
       {R"({"messages": [{"role": "User", "content": "a"}]})", "message 1 has the role 'User'"},
       {R"({"messages": [{"role": "human", "content": "a"}]})", "message 1 has the role 'human'"},
       {R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [1]}]})",
-       "'messages[0].tool_calls' is a call of a tool"},
+       "'messages[0].tool_calls[0]' must be an object"},
+      {R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}]})",
+       "'messages[0].tool_calls[0].function.arguments' is missing"},
+      {R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f", "arguments": "x"}]}]})",
+       "'messages[0].tool_calls[0].arguments' must be an object, or text of one"},
+      {R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f", "arguments": {"a":
+          123456789012345678901}}]}]})",
+       "the integer 123456789012345678901 has more than 64 bits"},
+      {R"({"messages": [{"role": "user", "content": "", "tool_calls": [{}]}]})",
+       "'messages[0].tool_calls' stands beside a role"},
+      {R"({"messages": [{"role": "assistant", "content": "", "function_call": {"name": "f"}}]})",
+       "'messages[0].function_call' is a call of a tool in an older form"},
+      {R"({"messages": [{"role": "assistant", "content": "", "reasoning_content": "hm"}]})",
+       "'messages[0].reasoning_content' is a thought"},
+      {R"({"messages": [{"role": "assistant", "content": "", "weight": 0}]})",
+       "'messages[0].weight' is a weight"},
+      {R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})",
+       "'messages[0].content[0].type' is 'image_url', but only parts of text"},
+      {R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})",
+       "'messages[0].content[0].text' is missing"},
+      {R"({"messages": [], "tools": {"f": 1}})", "'tools' must be an array"},
+      {R"({"messages": [], "tools": ["f"]})", "'tools[0]' must be an object"},
       {R"({"conversations": [{"from": "gpt"}]})", "'conversations[0].value' is missing"},
   };
   for (const Case& c : cases)
     EXPECT_THAT([&] { (void)encoder_.encode_line(c.line); }, fails_with({c.complaint, "mend"}))
         << c.line;
   EXPECT_TRUE(encoder_.encode_line(R"({"messages": []})").empty());
+}
+
+TEST_P(ChatEncoderTest, PartsOfTextAreJoined) {
+  EXPECT_EQ(encoder_.encode_line(R"({"messages": [
+                {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": " b"}]},
+                {"role": "assistant", "content": [{"type": "text", "text": "c"}], "weight": 1,
+                 "tool_calls": null, "reasoning_content": ""}]})"),
+            encoder_.encode_line(R"({"tools": [], "messages": [
+                {"role": "user", "content": "a b"},
+                {"role": "assistant", "content": "c", "tool_calls": []}]})"));
+}
+
+TEST(ChatEncoder, ToolsThatATemplateDoesNotWriteAreRefused) {
+  struct Case {
+    const char* chat;
+    const char* line;
+    const char* complaint;
+  };
+  const Case cases[] = {
+      {"mistral", R"({"messages": [{"role": "user", "content": "a"}], "tools": [{}]})",
+       "the line has tools, for which the chat template 'mistral' has no form"},
+      {"mistral", R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f",
+          "arguments": {}}]}]})",
+       "message 1 calls a tool, for which the chat template 'mistral' has no form"},
+      {"llama-3", R"({"messages": [{"role": "assistant", "tool_calls": [
+          {"name": "f", "arguments": {}}, {"name": "g", "arguments": {}}]}]})",
+       "message 1 calls 2 tools at once, but the chat template 'llama-3' writes one"},
+      {"llama-3", R"({"messages": [{"role": "assistant", "content": "x", "tool_calls": [
+          {"name": "f", "arguments": {}}]}]})",
+       "message 1 has text beside a call of a tool"},
+      {"llama-3", R"({"messages": [{"role": "system", "content": "x"}, {"role": "assistant",
+          "content": "x"}], "tools": [{}]})",
+       "writes into a first message of the user, but message 2 is none"},
+  };
+  for (const Case& c : cases) {
+    const json entry = test::expected_chats()["templates"][c.chat];
+    const auto tokenizer = test::chat_tokenizer(entry);
+    const ChatTemplate chat = find_chat_template(c.chat);
+    const ChatEncoder encoder(*tokenizer, chat);
+    EXPECT_THAT([&] { (void)encoder.encode_line(c.line); }, fails_with({c.complaint})) << c.line;
+  }
+}
+
+TEST(ChatEncoder, JsonIsWrittenAsPythonDoes) {
+  const ordered_json expected = test::expected_chats();
+  for (const ordered_json& row : expected["json"]) {
+    const auto value = parse_ordered_json(row["text"].get<std::string>(), "x", "y");
+    EXPECT_EQ(python_json(value, 0), row["line"].get<std::string>());
+    EXPECT_EQ(python_json(value, 4), row["indented"].get<std::string>());
+  }
 }
 
 TEST(ChatEncoder, WhatAMessageSaysIsNoSpecialToken) {
@@ -204,6 +278,21 @@ TEST_F(ChatTemplateFile, BadOnesAreRefused) {
        "field 'trim' must be true or false"},
       {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}}, "bos": "x"})",
        "field 'bos' is unknown"},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}},
+          "tools": {"role": "system"}})",
+       "field 'tools.role' is not one of \"roles\""},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}, "user": {}},
+          "tools": {"role": "user", "system": "x"}})",
+       "field 'tools.system' needs the role \"system\""},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}},
+          "tools": {"role": "tool"}})",
+       "field 'tools.role' must be \"system\" or \"user\""},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}, "user": {}},
+          "tools": {"role": "user", "indent": 17}})",
+       "field 'tools.indent' must be at most 16"},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}},
+          "calls": {"multiple": true}})",
+       "field 'calls.multiple' is unknown"},
   };
   for (const Case& c : cases)
     EXPECT_THAT([&] { (void)read(c.text); }, fails_with({"t.json", c.complaint, "docs/data.md"}))

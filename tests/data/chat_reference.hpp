@@ -5,14 +5,16 @@
 #include <memory>
 #include <string>
 
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "data/tokenizer_reference.hpp"
 
 namespace dos::test {
 
-inline nlohmann::json expected_chats() {
+/// The members of objects are in the file's order.
+inline nlohmann::ordered_json expected_chats() {
   const auto path = tokenizer_reference().parent_path() / "chat" / "expected.json";
-  return read_json_object(path, "write it again");
+  return parse_ordered_json(read_text(path), path.string(), "write it again");
 }
 
 /// The tokenizer.json of a template's entry in expected_chats(): one of the references, and what it

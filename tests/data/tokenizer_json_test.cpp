@@ -56,6 +56,23 @@ TEST(TokenizerJson, WholePiecesComeFirstWithIgnoreMerges) {
   EXPECT_GT(tokenizer_of(document)->encode(piece).size(), 1U);
 }
 
+TEST(TokenizerJson, NumbersTogetherAreCutAsTheExpressionDoes) {
+  // Its merges have numbers of several digits.
+  json document = reference("gpt2");
+  document["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Digits"}, {"individual_digits", true}}, document["pre_tokenizer"]}}};
+  json& digits = document["pre_tokenizer"]["pretokenizers"][0];
+  const std::string text = "x12 34\xC2\xBD\xE2\x85\xA7y 5";
+  const auto apart = tokenizer_of(document)->encode(text);
+  digits["individual_digits"] = false;
+  const auto together = tokenizer_of(document)->encode(text);
+  EXPECT_NE(together, apart);
+  digits = {{"type", "Split"}, {"pattern", {{"Regex", "\\p{N}+"}}}, {"behavior", "Isolated"}};
+  EXPECT_EQ(tokenizer_of(document)->encode(text), together);
+}
+
 TEST(TokenizerJson, RefusesByName) {
   struct Case {
     const char* place;

@@ -29,7 +29,7 @@ inline std::filesystem::path tokenizer_reference() {
 
 /// The tokenizers of the folder, in the order of its random strings.
 inline std::vector<std::string> reference_names() {
-  return {"gpt2", "llama3", "qwen", "options", "prefix"};
+  return {"gpt2", "llama3", "qwen", "options", "prefix", "smollm"};
 }
 
 inline std::unique_ptr<data::Tokenizer> reference_tokenizer(const std::string& name) {

@@ -27,6 +27,15 @@ std::filesystem::path tokenizer_json_of(const std::filesystem::path& path);
 TokenizerFile read_tokenizer_file(const std::filesystem::path& path,
                                   const std::string& end_of_text);
 
+/// A token's text as the contents of a tokenizer.json write it, as `end_of_text` above takes it.
+/// Throws Error, naming the file `name`, when they are no byte-level BPE or have no such token.
+std::string token_text(const std::string& contents, std::int32_t token,
+                       const std::filesystem::path& name);
+
+/// Whether two contents of files tokenizer.json give the same tokens the same ids, but for added
+/// ones. Throws Error when one is no byte-level BPE.
+bool same_vocabulary(const std::string& a, const std::string& b);
+
 /// A byte-level BPE from the contents of a tokenizer.json: the same tokens as those of the library
 /// `tokenizers`, without the tokens of its post-processor, for all UTF-8; bytes that are none are
 /// tokens of their own. Added tokens in a text are found. Throws Error, naming the file `name`,

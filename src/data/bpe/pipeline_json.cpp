@@ -39,6 +39,14 @@ CutStep read_split(const JsonField& part, const std::string& place) {
   return step;
 }
 
+/// Numbers, or each character of them: Rust's is_numeric() is the categories Nd, Nl and No.
+CutStep read_digits(const JsonField& part, const std::string& place) {
+  const bool apart = has(part, "individual_digits") && part.member("individual_digits").truth();
+  CutStep step;
+  step.pattern.emplace(Pattern::regex(apart ? R"(\p{N})" : R"(\p{N}+)", place));
+  return step;
+}
+
 CutStep read_byte_level(const JsonField& part, const std::string& place) {
   CutStep step;
   step.prefix_space = part.member("add_prefix_space").truth();
@@ -58,8 +66,10 @@ void read_pre_tokenizer(const JsonField& root, const std::string& place, Tokeniz
       result.cuts.push_back(read_byte_level(part, place));
     else if (type == "Split")
       result.cuts.push_back(read_split(part, place));
+    else if (type == "Digits")
+      result.cuts.push_back(read_digits(part, place));
     else
-      part.member("type").fail(unknown(type, "Split, ByteLevel and Sequence"));
+      part.member("type").fail(unknown(type, "Split, Digits, ByteLevel and Sequence"));
   });
   if (!in_bytes) field.fail("has no ByteLevel at its end");
   if (std::ranges::none_of(result.cuts, [](const CutStep& cut) { return cut.pattern.has_value(); }))

@@ -70,6 +70,21 @@ std::filesystem::path tokenizer_json_of(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path;
 }
 
+std::string token_text(const std::string& contents, std::int32_t token,
+                       const std::filesystem::path& name) {
+  const bpe::TokenizerJson json = bpe::parse_tokenizer_json(contents, name.string());
+  for (const bpe::AddedToken& added : json.added)
+    if (added.id == token) return added.text;
+  for (const auto& [text, id] : json.vocabulary)
+    if (id == token) return text;
+  fail("{}: has no token {}; use the file that the data set was made with", name.string(), token);
+}
+
+bool same_vocabulary(const std::string& a, const std::string& b) {
+  return bpe::parse_tokenizer_json(a, "a").vocabulary ==
+         bpe::parse_tokenizer_json(b, "b").vocabulary;
+}
+
 TokenizerFile read_tokenizer_file(const std::filesystem::path& path,
                                   const std::string& end_of_text) {
   TokenizerFile file{.path = tokenizer_json_of(path), .contents = {}};

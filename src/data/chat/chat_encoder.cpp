@@ -43,7 +43,7 @@ std::vector<std::int32_t> ChatEncoder::encode_line(std::string_view line) const 
 
 std::vector<std::int32_t> ChatEncoder::encode_prompt(std::string_view message) const {
   const ChatMessage question{.role = kUser, .content = std::string(message)};
-  std::vector<std::int32_t> tokens = encode(lay_out_prompt(chat_, {question}));
+  std::vector<std::int32_t> tokens = encode(lay_out_prompt(chat_, {.messages = {question}}));
   for (std::int32_t& token : tokens) token = token_of(token);
   return tokens;
 }

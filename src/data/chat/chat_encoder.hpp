@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "data/chat/conversation.hpp"
+#include "data/chat/chat_layout.hpp"
 #include "data/tokenizer.hpp"
 
 namespace dos::data {
 
-/// Conversations to tokens: each span of the text (conversation.hpp) by itself, so that no token
+/// Conversations to tokens: each span of the text (chat_layout.hpp) by itself, so that no token
 /// counts half, and a prompt for an answer has the tokens that stand before one in training. Both
 /// members are thread-safe.
 class ChatEncoder {

@@ -30,29 +30,70 @@ ChatRole llama3_role(const std::string& name) {
 
 /// As Qwen 2.5 and 3 write messages, without the system message that 2.5 adds.
 ChatTemplate chatml() {
-  return {.name = "chatml",
-          .tokens = {"<|im_start|>", "<|im_end|>"},
-          .start = "",
-          .trims = false,
-          .roles = {{"system", chatml_role("system")},
-                    {kUser, chatml_role("user")},
-                    {kAssistant, chatml_role("assistant")},
-                    {"tool",
-                     {.before = "<|im_start|>user\n<tool_response>\n",
-                      .end = "\n</tool_response><|im_end|>",
-                      .after = "\n"}}}};
+  return {
+      .name = "chatml",
+      .tokens = {"<|im_start|>", "<|im_end|>"},
+      .start = "",
+      .trims = false,
+      .roles = {{kSystem, chatml_role(kSystem)},
+                {kUser, chatml_role(kUser)},
+                {kAssistant, chatml_role(kAssistant)},
+                {"tool",
+                 {.before = "<|im_start|>user\n<tool_response>\n",
+                  .end = "\n</tool_response><|im_end|>",
+                  .after = "\n",
+                  .joint = "\n</tool_response>\n<tool_response>\n"}}},
+      .tools = ChatTools{.role = kSystem,
+                         .system = "",
+                         .between = "\n\n",
+                         .before = "# Tools\n\nYou may call one or more functions to assist with "
+                                   "the user query.\n\nYou are provided with function signatures "
+                                   "within <tools></tools> XML tags:\n<tools>",
+                         .each_before = "\n",
+                         .each_after = "",
+                         .indent = 0,
+                         .after = "\n</tools>\n\nFor each function call, return a json object with "
+                                  "function name and arguments within <tool_call></tool_call> XML "
+                                  "tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
+                                  "<args-json-object>}\n</tool_call>"},
+      .calls = ChatCalls{.between = "\n",
+                         .before = "<tool_call>\n{\"name\": \"",
+                         .middle = "\", \"arguments\": ",
+                         .after = "}\n</tool_call>"}};
 }
 
-/// As Llama 3 writes messages.
+/// As Llama 3 writes messages, and 3.1 tools, without what 3.1 adds: a system message, the date.
 ChatTemplate llama3() {
-  return {.name = "llama-3",
-          .tokens = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
-          .start = "<|begin_of_text|>",
-          .trims = true,
-          .roles = {{"system", llama3_role("system")},
-                    {kUser, llama3_role("user")},
-                    {kAssistant, llama3_role("assistant")},
-                    {"tool", llama3_role("ipython")}}};
+  ChatRole result = llama3_role("ipython");
+  result.is_json = true;
+  return {
+      .name = "llama-3",
+      .tokens = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+      .start = "<|begin_of_text|>",
+      .trims = true,
+      .roles = {{kSystem, llama3_role(kSystem)},
+                {kUser, llama3_role(kUser)},
+                {kAssistant, llama3_role(kAssistant)},
+                {"ipython", result},
+                {"tool", result}},
+      .tools = ChatTools{.role = kUser,
+                         .system = "Environment: ipython\n",
+                         .between = "",
+                         .before = "Given the following functions, please respond with a JSON for "
+                                   "a function call with its proper arguments that best answers "
+                                   "the given prompt.\n\nRespond in the format {\"name\": function "
+                                   "name, \"parameters\": dictionary of argument name and its "
+                                   "value}.Do not use variables.\n\n",
+                         .each_before = "",
+                         .each_after = "\n\n",
+                         .indent = 4,
+                         .after = ""},
+      .calls = ChatCalls{.between = "",
+                         .before = "{\"name\": \"",
+                         .middle = "\", \"parameters\": ",
+                         .after = "}",
+                         .several = false,
+                         .beside_text = false}};
 }
 
 /// As Mistral's V7 tokenizers write messages.
@@ -62,7 +103,7 @@ ChatTemplate mistral() {
       .tokens = {"<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"},
       .start = "<s>",
       .trims = false,
-      .roles = {{"system", {.before = "[SYSTEM_PROMPT]", .end = "[/SYSTEM_PROMPT]", .after = ""}},
+      .roles = {{kSystem, {.before = "[SYSTEM_PROMPT]", .end = "[/SYSTEM_PROMPT]", .after = ""}},
                 {kUser, {.before = "[INST]", .end = "[/INST]", .after = ""}},
                 {kAssistant, {.before = "", .end = "</s>", .after = ""}}}};
 }
@@ -79,48 +120,112 @@ void expect_known(const JsonField& object, std::initializer_list<const char*> kn
       object.member(key).fail(fmt::format("is unknown; known are {}", fmt::join(known, ", ")));
 }
 
-std::string text_or_empty(const JsonField& object, const char* key) {
-  return object.object().contains(key) ? object.member(key).text() : "";
+/// A member that is a text, a truth or a number stays as it is where it is left out.
+void read(const JsonField& object, const char* key, std::string& value) {
+  if (object.object().contains(key)) value = object.member(key).text();
+}
+void read(const JsonField& object, const char* key, bool& value) {
+  if (object.object().contains(key)) value = object.member(key).truth();
 }
 
-ChatRole parse_role(const JsonField& role) {
-  expect_known(role, {"before", "end", "after"});
-  return {.before = text_or_empty(role, "before"),
-          .end = text_or_empty(role, "end"),
-          .after = text_or_empty(role, "after")};
+ChatRole parse_role(const JsonField& object) {
+  expect_known(object, {"before", "end", "after", "joint", "json"});
+  ChatRole role;
+  read(object, "before", role.before);
+  read(object, "end", role.end);
+  read(object, "after", role.after);
+  read(object, "joint", role.joint);
+  read(object, "json", role.is_json);
+  return role;
+}
+
+ChatTools parse_tools(const JsonField& object, const ChatTemplate& chat) {
+  expect_known(object, {"role", "system", "between", "before", "each_before", "each_after",
+                        "indent", "after"});
+  const JsonField role = object.member("role");
+  ChatTools tools;
+  tools.role = role.text();
+  if (tools.role != kSystem && tools.role != kUser) role.fail("must be \"system\" or \"user\"");
+  read(object, "system", tools.system);
+  read(object, "between", tools.between);
+  read(object, "before", tools.before);
+  read(object, "each_before", tools.each_before);
+  read(object, "each_after", tools.each_after);
+  read(object, "after", tools.after);
+  if (object.object().contains("indent")) {
+    constexpr Index kMostIndent = 16;
+    tools.indent = object.member("indent").index();
+    if (tools.indent > kMostIndent) object.member("indent").fail("must be at most 16");
+  }
+  if (!chat.roles.contains(tools.role)) role.fail("is not one of \"roles\"");
+  if (!tools.system.empty() && !chat.roles.contains(kSystem))
+    object.member("system").fail("needs the role \"system\" in \"roles\"");
+  return tools;
+}
+
+ChatCalls parse_calls(const JsonField& object) {
+  expect_known(object, {"between", "before", "middle", "after", "several", "beside_text"});
+  ChatCalls calls;
+  read(object, "between", calls.between);
+  read(object, "before", calls.before);
+  read(object, "middle", calls.middle);
+  read(object, "after", calls.after);
+  read(object, "several", calls.several);
+  read(object, "beside_text", calls.beside_text);
+  return calls;
+}
+
+nlohmann::ordered_json role_json(const ChatRole& role) {
+  nlohmann::ordered_json json{{"before", role.before}, {"end", role.end}, {"after", role.after}};
+  if (!role.joint.empty()) json["joint"] = role.joint;
+  if (role.is_json) json["json"] = true;
+  return json;
 }
 
 }  // namespace
 
 ChatTemplate parse_chat_template(const JsonField& object) {
-  expect_known(object, {"name", "tokens", "start", "trim", "roles"});
-  ChatTemplate chat{.name = object.member("name").text(),
-                    .tokens = {},
-                    .start = text_or_empty(object, "start"),
-                    .roles = {}};
+  expect_known(object, {"name", "tokens", "start", "trim", "roles", "tools", "calls"});
+  ChatTemplate chat{.name = object.member("name").text(), .tokens = {}, .start = "", .roles = {}};
   for (const JsonField& token : object.member("tokens").elements()) {
     if (token.text().empty()) token.fail("is empty");
     chat.tokens.push_back(token.text());
   }
-  if (object.object().contains("trim")) chat.trims = object.member("trim").truth();
+  read(object, "start", chat.start);
+  read(object, "trim", chat.trims);
   const JsonField roles = object.member("roles");
   for (const auto& [name, value] : roles.object().items())
     chat.roles[name] = parse_role(roles.member(name));
   const JsonField end = roles.member(kAssistant).member("end");
   if (std::ranges::find(chat.tokens, end.text()) == chat.tokens.end())
     end.fail("must be one of \"tokens\": it is where the generation of an answer stops");
+  if (object.object().contains("tools")) chat.tools = parse_tools(object.member("tools"), chat);
+  if (object.object().contains("calls")) chat.calls = parse_calls(object.member("calls"));
   return chat;
 }
 
 nlohmann::ordered_json to_json(const ChatTemplate& chat) {
   nlohmann::ordered_json roles = nlohmann::ordered_json::object();
-  for (const auto& [name, role] : chat.roles)
-    roles[name] = {{"before", role.before}, {"end", role.end}, {"after", role.after}};
-  return {{"name", chat.name},
-          {"tokens", chat.tokens},
-          {"start", chat.start},
-          {"trim", chat.trims},
-          {"roles", std::move(roles)}};
+  for (const auto& [name, role] : chat.roles) roles[name] = role_json(role);
+  nlohmann::ordered_json json{{"name", chat.name},
+                              {"tokens", chat.tokens},
+                              {"start", chat.start},
+                              {"trim", chat.trims},
+                              {"roles", std::move(roles)}};
+  if (const auto& tools = chat.tools)
+    json["tools"] = {{"role", tools->role},
+                     {"system", tools->system},
+                     {"between", tools->between},
+                     {"before", tools->before},
+                     {"each_before", tools->each_before},
+                     {"each_after", tools->each_after},
+                     {"indent", tools->indent},
+                     {"after", tools->after}};
+  if (const auto& calls = chat.calls)
+    json["calls"] = {{"between", calls->between}, {"before", calls->before},
+                     {"middle", calls->middle},   {"after", calls->after},
+                     {"several", calls->several}, {"beside_text", calls->beside_text}};
+  return json;
 }
 
 std::vector<std::string> chat_template_names() {

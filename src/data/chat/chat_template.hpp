@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,29 +16,69 @@ struct ChatRole {
   std::string before;
   std::string end;  ///< a part of the turn: of the assistant's it counts in the loss
   std::string after;
+  /// Instead of end, after and before between two messages of the role; empty: nothing special.
+  std::string joint{};
+  bool is_json = false;  ///< the content is written as a text of JSON
 
   bool operator==(const ChatRole&) const = default;
 };
 
+/// How definitions of tools are written: before + each of them, as JSON, + after, ahead of what the
+/// first message of `role` says, or behind it where that is the system's, which is made up where
+/// there is none.
+struct ChatTools {
+  std::string role;     ///< kSystem or kUser
+  std::string system;   ///< what the system's message begins with then
+  std::string between;  ///< behind what a system's message says
+  std::string before;
+  std::string each_before;
+  std::string each_after;
+  Index indent = 0;  ///< of the JSON; 0: each is one line
+  std::string after;
+
+  bool operator==(const ChatTools&) const = default;
+};
+
+/// How calls of tools are written in a turn of the assistant: before + name + middle + arguments +
+/// after.
+struct ChatCalls {
+  std::string between;  ///< before a call that text or another call stands before
+  std::string before;
+  std::string middle;
+  std::string after;
+  bool several = true;      ///< a turn may have more than one
+  bool beside_text = true;  ///< a turn may have a text, too
+
+  bool operator==(const ChatCalls&) const = default;
+};
+
 inline constexpr const char* kAssistant = "assistant";
 inline constexpr const char* kUser = "user";
+inline constexpr const char* kSystem = "system";
 
 /// How a conversation is written as text: data, no program. As JSON:
 ///   {"name": "chatml", "tokens": ["<|im_start|>", "<|im_end|>"], "start": "", "trim": false,
 ///    "roles": {"user": {"before": "<|im_start|>user\n", "end": "<|im_end|>", "after": "\n"}, ...}}
-/// "start", "trim", "before", "end" and "after" may be left out.
+/// "start", "trim", "before", "end" and "after" may be left out, and so may the following: of a
+/// role "joint" and "json", and of all "tools": {"role": "system", "system": "", "between": "",
+/// "before":
+/// "", "each_before": "", "each_after": "", "indent": 0, "after": ""} and "calls": {"between": "",
+/// "before": "", "middle": "", "after": "", "several": true, "beside_text": true}.
 struct ChatTemplate {
   std::string name;
   std::vector<std::string> tokens;  ///< that its texts are written with: added tokens of tokenizers
   std::string start;                ///< before the first message
   bool trims = false;               ///< white space at both ends of a message's content is dropped
   std::map<std::string, ChatRole> roles;  ///< kAssistant's end is one of `tokens`
+  std::optional<ChatTools> tools{};       ///< nullopt: there is no form for them
+  std::optional<ChatCalls> calls{};       ///< likewise
 
   bool operator==(const ChatTemplate&) const = default;
 };
 
 /// Throws Error, naming the field and the remedy, when a member is missing, unknown or of another
-/// type, the assistant is missing, or its turn does not end with a token.
+/// type, the assistant is missing, or its turn does not end with a token, or tools are to be
+/// written into a role that is not there.
 ChatTemplate parse_chat_template(const JsonField& object);
 nlohmann::ordered_json to_json(const ChatTemplate& chat);
 

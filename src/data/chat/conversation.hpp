@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/chat/chat_template.hpp"
-#include "data/tokenizer.hpp"
-
 namespace dos::data {
+
+/// An assistant's call of a tool.
+struct ToolCall {
+  std::string name;
+  std::string arguments;  ///< an object, in one line of JSON
+};
 
 struct ChatMessage {
   std::string role;
-  std::string content;
+  std::string content{};
+  std::vector<ToolCall> calls{};  ///< of the assistant only
+};
+
+struct Conversation {
+  std::vector<ChatMessage> messages;
+  std::vector<nlohmann::ordered_json> tools{};  ///< definitions of what may be called: objects
 };
 
 /// Reads a line of JSON: {"messages": [{"role": "user", "content": "..."}, ...]}, or
 /// {"conversations": [{"from": "human", "value": "..."}, ...]}, where human is the user and gpt the
-/// assistant. Other members are left out. Throws Error, naming the field and the remedy, for
-/// anything else, and for calls of tools.
-std::vector<ChatMessage> parse_conversation(std::string_view line);
-
-/// A stretch of a conversation's text that counts in the loss, or one that does not.
-struct ChatSpan {
-  std::string text;
-  std::vector<TextRange> quoted;  ///< what the messages say: no special tokens are looked for there
-  bool counts = false;
-};
-
-/// The text of a conversation; neighbouring spans differ in whether they count. What an assistant
-/// says counts, and the end of its turn. Throws Error for a role that the template has not.
-std::vector<ChatSpan> lay_out(const ChatTemplate& chat, const std::vector<ChatMessage>& messages);
-
-/// The same, then the text before an answer, which is to be generated.
-std::vector<ChatSpan> lay_out_prompt(const ChatTemplate& chat,
-                                     const std::vector<ChatMessage>& messages);
+/// assistant. A content is a string, or a list of parts {"type": "text", "text": "..."}, which are
+/// joined. With "messages" an assistant may have "tool_calls", [{"function": {"name": "...",
+/// "arguments": {...}}}, ...], and the line "tools", objects that say what may be called. Arguments
+/// are an object, written as Python does, or the text of one, which stays as it is. Other members
+/// are left out. Throws Error, naming the field and the remedy, for anything else, and for members
+/// that would change what is trained and that no template writes.
+Conversation parse_conversation(std::string_view line);
 
 }  // namespace dos::data
