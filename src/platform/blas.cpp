@@ -4,6 +4,7 @@
 #include <cblas.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include "platform/memory_limits.hpp"
 
@@ -20,13 +22,22 @@ namespace {
 
 constexpr const char* kCoreTypeVariable = "OPENBLAS_CORETYPE";
 
-bool processor_has_avx512() {
+Instructions instructions_here() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  return {.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
+          .avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")};
 #else
-  return false;
+  return {};
 #endif
+}
+
+/// Builds for one family name it in capitals.
+bool is_one_of(std::string_view name, std::initializer_list<const char*> families) {
+  return std::ranges::any_of(families, [&](const char* family) {
+    return ::strncasecmp(family, name.data(), name.size()) == 0 &&
+           std::strlen(family) == name.size();
+  });
 }
 
 /// The first number of /proc/self/statm, or the sixth: pages of address space, or of data.
@@ -96,11 +107,17 @@ void use_one_thread() {
   openblas_set_num_threads(1);
 }
 
+std::string_view better_core_type(std::string_view chosen, const Instructions& instructions) {
+  const bool uses_avx512 = is_one_of(chosen, {"SkylakeX", "Cooperlake", "SapphireRapids"});
+  if (instructions.avx512) return uses_avx512 ? "" : "SkylakeX";
+  const bool uses_avx2 = uses_avx512 || is_one_of(chosen, {"Haswell", "Zen", "Excavator"});
+  return instructions.avx2 && !uses_avx2 ? "Haswell" : "";
+}
+
 void restart_with_better_kernels(char** argv) {
-  const std::string core = core_type();
-  const bool bad_choice = processor_has_avx512() && (core == "Haswell" || core == "Zen");
-  if (!bad_choice || std::getenv(kCoreTypeVariable) != nullptr) return;
-  if (::setenv(kCoreTypeVariable, "SkylakeX", 1) != 0) return;
+  const std::string better(better_core_type(core_type(), instructions_here()));
+  if (better.empty() || std::getenv(kCoreTypeVariable) != nullptr) return;
+  if (::setenv(kCoreTypeVariable, better.c_str(), 1) != 0) return;
   ::execv("/proc/self/exe", argv);
   ::unsetenv(kCoreTypeVariable);
 }
