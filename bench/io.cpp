@@ -2,16 +2,13 @@
 // The storage engine beside a plain loop of system calls over the same files, round about, in one
 // process: how near it comes to what the disk allows, and what processor time it takes.
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <thread>
@@ -23,9 +20,9 @@
 
 #include "apps/command_line.hpp"
 #include "base/error.hpp"
-#include "spread.hpp"
 #include "storage/engine.hpp"
 #include "storage/pages.hpp"
+#include "transfer_readings.hpp"
 
 namespace dos::bench {
 namespace {
@@ -44,32 +41,6 @@ struct Options {
   std::string backend = "best";
   bool is_json = false;
 };
-
-/// Seconds of the processor, of all threads.
-double processor_seconds() {
-  rusage usage{};
-  require(::getrusage(RUSAGE_SELF, &usage) == 0, "the own usage can be read");
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-/// What a way of moving the data costs, a round each.
-struct Readings {
-  std::vector<double> mb_per_s;
-  std::vector<double> cpu_ms_per_gb;
-};
-
-void measure(Readings& readings, Index bytes, const std::function<void()>& work) {
-  const double processor = processor_seconds();
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const auto size = static_cast<double>(bytes);
-  readings.mb_per_s.push_back(size / 1e6 / seconds.count());
-  readings.cpu_ms_per_gb.push_back((processor_seconds() - processor) * 1e3 / (size / 1e9));
-}
 
 /// `depth` threads that take the next block, until there is none.
 void raw_loop(const File& file, Kind kind, std::span<std::byte> memory, Index depth, Index block) {
@@ -128,7 +99,7 @@ void check(const Options& options) {
   expect(options.rounds > 0, "--rounds {}: must be positive", options.rounds);
 }
 
-using Results = std::map<std::string, Readings>;
+using Results = std::map<std::string, TransferReadings>;
 
 /// Fills "write", "raw_write", "read" and "raw_read", in turn.
 std::string run(const Options& options, Results& results) {
@@ -148,16 +119,16 @@ std::string run(const Options& options, Results& results) {
         // New files for each, as checkpoints have: a file system may treat others differently.
         const File file = File::create(path, bytes);
         if (!file.is_direct()) how = std::string(engine.backend()) + " through the page cache";
-        measure(results["raw_write"], bytes,
-                [&] { raw_loop(file, Kind::kWrite, memory.bytes(), options.depth, block); });
+        results["raw_write"].measure(
+            bytes, [&] { raw_loop(file, Kind::kWrite, memory.bytes(), options.depth, block); });
       }
       const File file = File::create(path, bytes);
-      measure(results["write"], bytes,
-              [&] { through_engine(engine, file, Kind::kWrite, memory.bytes()); });
-      measure(results["raw_read"], bytes,
-              [&] { raw_loop(file, Kind::kRead, memory.bytes(), options.depth, block); });
-      measure(results["read"], bytes,
-              [&] { through_engine(engine, file, Kind::kRead, memory.bytes()); });
+      results["write"].measure(bytes,
+                               [&] { through_engine(engine, file, Kind::kWrite, memory.bytes()); });
+      results["raw_read"].measure(
+          bytes, [&] { raw_loop(file, Kind::kRead, memory.bytes(), options.depth, block); });
+      results["read"].measure(bytes,
+                              [&] { through_engine(engine, file, Kind::kRead, memory.bytes()); });
     }
   } catch (...) {
     std::filesystem::remove(path);
@@ -165,22 +136,6 @@ std::string run(const Options& options, Results& results) {
   }
   std::filesystem::remove(path);
   return how;
-}
-
-nlohmann::json to_json(const Results& results, const std::string& way) {
-  const Readings& own = results.at(way);
-  const Readings& raw = results.at("raw_" + way);
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < own.mb_per_s.size(); ++i)
-    ratios.push_back(own.mb_per_s[i] / raw.mb_per_s[i]);
-  const Spread ratio = spread_of(ratios);
-  return {{"mb_per_s", spread_of(own.mb_per_s).median},
-          {"raw_mb_per_s", spread_of(raw.mb_per_s).median},
-          {"ratio", ratio.median},
-          {"ratio_least", ratio.min},
-          {"ratio_most", ratio.max},
-          {"cpu_ms_per_gb", spread_of(own.cpu_ms_per_gb).median},
-          {"raw_cpu_ms_per_gb", spread_of(raw.cpu_ms_per_gb).median}};
 }
 
 void print(const Options& options) {
@@ -191,23 +146,15 @@ void print(const Options& options) {
                       {"block_mib", options.block_mib},
                       {"gigabytes", options.gigabytes},
                       {"rounds", options.rounds}};
-  for (const char* way : {"write", "read"}) json[way] = to_json(results, way);
+  for (const char* way : {"write", "read"})
+    json[way] = comparison(results.at(way), results.at("raw_" + std::string(way)));
   if (options.is_json) {
     std::cout << json.dump() << '\n';
     return;
   }
   fmt::print("{}, {} under way, blocks of {} MiB, {} GB, {} rounds\n", how, options.depth,
              options.block_mib, options.gigabytes, options.rounds);
-  for (const char* way : {"write", "read"}) {
-    const nlohmann::json& row = json[way];
-    fmt::print(
-        "{:5}  {:6.0f} MB/s  raw {:6.0f} MB/s  ratio {:.3f} ({:.3f} to {:.3f})  "
-        "processor {:.0f} ms/GB, raw {:.0f}\n",
-        way, row["mb_per_s"].get<double>(), row["raw_mb_per_s"].get<double>(),
-        row["ratio"].get<double>(), row["ratio_least"].get<double>(),
-        row["ratio_most"].get<double>(), row["cpu_ms_per_gb"].get<double>(),
-        row["raw_cpu_ms_per_gb"].get<double>());
-  }
+  for (const char* way : {"write", "read"}) fmt::print("{:5}  {}\n", way, in_words(json[way]));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -37,8 +38,12 @@ struct Engine::Transfer {
   Index offset;
   std::span<std::byte> memory;
   Done done;
+  Label label;
   Index left = 0;  ///< blocks that have not ended
   std::string fault{};
+  // For who looks on:
+  Index moved = 0;            ///< bytes
+  Clock::time_point start{};  ///< of the first operation, if somebody did then
 };
 
 /// The engine's thread with all that it alone touches, and the mailbox where it finds its work.
@@ -78,6 +83,9 @@ class Engine::Worker {
     return traffic_[static_cast<std::size_t>(kind)];
   }
   [[nodiscard]] const char* backend() const { return backend_->name(); }
+
+  void observe(Observer* observer) { observer_ = observer; }
+  [[nodiscard]] Observer* observer() const { return observer_; }
 
   void run() {
     while (true) {
@@ -170,6 +178,9 @@ class Engine::Worker {
     free_.pop_back();
     ++lane.under_way;
     count_start(operation.kind);
+    Transfer& transfer = *task.transfer;
+    if (observer() != nullptr && transfer.start == Clock::time_point())
+      transfer.start = Clock::now();
     tasks_[number] = std::move(task);
     backend_->start(operation, number);
   }
@@ -216,6 +227,7 @@ class Engine::Worker {
       lane.free_buffers.push_back(std::exchange(task.buffer, nullptr));
     }
     count_end(task.transfer->kind, moved);
+    task.transfer->moved += moved;
     if (completion.result >= 0 && moved == task.block.bytes) return end_block(*task.transfer);
     go_on(lane, std::move(task), completion.result);
   }
@@ -265,9 +277,21 @@ class Engine::Worker {
   }
 
   void finish(Transfer& transfer) {
+    if (transfer.start != Clock::time_point()) tell_of(transfer);
     transfer.done(transfer.fault);
     const std::lock_guard lock(mutex_);
     if (--open_ == 0) idle_.notify_all();
+  }
+
+  void tell_of(const Transfer& transfer) {
+    constexpr std::array kActivities{Activity::kRead, Activity::kWrite, Activity::kFlush};
+    if (Observer* observer = observer_)
+      observer->saw({.activity = kActivities[static_cast<std::size_t>(transfer.kind)],
+                     .file = &transfer.file,
+                     .label = transfer.label,
+                     .bytes = transfer.moved,
+                     .start = transfer.start,
+                     .end = Clock::now()});
   }
 
   void count_start(Kind kind) {
@@ -291,6 +315,7 @@ class Engine::Worker {
   std::map<std::uint64_t, Lane> lanes_;  ///< by device
   std::array<Index, 3> under_way_{};     ///< by kind
   std::array<Clock::time_point, 3> busy_since_{};
+  std::atomic<Observer*> observer_ = nullptr;
 
   mutable std::mutex mutex_;  ///< of what follows
   std::condition_variable idle_;
@@ -317,18 +342,22 @@ void Engine::submit(std::shared_ptr<Transfer> transfer) {
   worker_->submit(std::move(transfer));
 }
 
-void Engine::read(const File& file, Index offset, std::span<std::byte> memory, Done done) {
-  submit(std::make_shared<Transfer>(Transfer{file, Kind::kRead, offset, memory, std::move(done)}));
+void Engine::read(const File& file, Index offset, std::span<std::byte> memory, Done done,
+                  const Label& label) {
+  submit(std::make_shared<Transfer>(
+      Transfer{file, Kind::kRead, offset, memory, std::move(done), label}));
 }
 
-void Engine::write(const File& file, Index offset, std::span<const std::byte> memory, Done done) {
+void Engine::write(const File& file, Index offset, std::span<const std::byte> memory, Done done,
+                   const Label& label) {
   // Writing does not change it.
   const std::span<std::byte> bytes{const_cast<std::byte*>(memory.data()), memory.size()};
-  submit(std::make_shared<Transfer>(Transfer{file, Kind::kWrite, offset, bytes, std::move(done)}));
+  submit(std::make_shared<Transfer>(
+      Transfer{file, Kind::kWrite, offset, bytes, std::move(done), label}));
 }
 
-void Engine::sync(const File& file, Done done) {
-  submit(std::make_shared<Transfer>(Transfer{file, Kind::kSync, 0, {}, std::move(done)}));
+void Engine::sync(const File& file, Done done, const Label& label) {
+  submit(std::make_shared<Transfer>(Transfer{file, Kind::kSync, 0, {}, std::move(done), label}));
 }
 
 void Engine::wait_all() {
@@ -337,6 +366,14 @@ void Engine::wait_all() {
 
 Traffic Engine::traffic(Kind kind) const {
   return worker_->traffic(kind);
+}
+
+void Engine::observe(Observer* observer) {
+  worker_->observe(observer);
+}
+
+Observer* Engine::observer() const {
+  return worker_->observer();
 }
 
 const char* Engine::backend() const {

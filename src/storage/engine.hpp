@@ -12,6 +12,7 @@
 
 #include "storage/backend.hpp"
 #include "storage/file.hpp"
+#include "storage/observer.hpp"
 
 namespace dos::storage {
 
@@ -30,6 +31,11 @@ struct EngineOptions {
   Index depth = 8;              ///< operations under way on a device
   Index block_bytes = 4 << 20;  ///< at most, of an operation; a multiple of every alignment
 };
+
+/// Most memory of an engine's own buffers, a device.
+constexpr Index buffer_bytes(const EngineOptions& options = {}) {
+  return options.depth * options.block_bytes;
+}
 
 /// Reads and writes files beside the program: all storage of a run goes through it. Transfers are
 /// cut into blocks, of which each device has `depth` under way, in the order of submission; large
@@ -50,16 +56,25 @@ class Engine {
 
   /// Begins to fill `memory` from bytes `offset` on. File and memory must live until `done` is
   /// called. A file that ends before is a fault.
-  void read(const File& file, Index offset, std::span<std::byte> memory, Done done);
+  void read(const File& file, Index offset, std::span<std::byte> memory, Done done,
+            const Label& label = {});
   /// Begins to write `memory`, as above.
-  void write(const File& file, Index offset, std::span<const std::byte> memory, Done done);
+  void write(const File& file, Index offset, std::span<const std::byte> memory, Done done,
+             const Label& label = {});
   /// Brings to the device what was submitted for the file before (fdatasync).
-  void sync(const File& file, Done done);
+  void sync(const File& file, Done done, const Label& label = {});
 
   /// Until every transfer has ended and its Done has returned. Not from a Done.
   void wait_all();
 
   [[nodiscard]] Traffic traffic(Kind kind) const;
+
+  /// Tells `observer`, which must outlive the engine, of each transfer that ends: its bytes that
+  /// were moved, from the start of its first operation to the end of its last. Null: nobody.
+  void observe(Observer* observer);
+  /// For who prepares transfers, to tell of that. Null: nobody looks on.
+  [[nodiscard]] Observer* observer() const;
+
   /// "io_uring" or "threads".
   [[nodiscard]] const char* backend() const;
 

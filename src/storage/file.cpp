@@ -81,6 +81,10 @@ File File::open(const std::filesystem::path& path) {
   return {path, O_RDONLY};
 }
 
+File File::open_to_write(const std::filesystem::path& path) {
+  return {path, O_RDWR};
+}
+
 File::File(File&& other) noexcept
     : path_(std::move(other.path_)),
       buffered_(std::exchange(other.buffered_, -1)),
@@ -93,6 +97,17 @@ File::File(File&& other) noexcept
 File::~File() {
   if (buffered_ >= 0) ::close(buffered_);
   if (direct_ >= 0) ::close(direct_);
+}
+
+std::filesystem::path File::mount_point() const {
+  std::error_code error;
+  std::filesystem::path place = std::filesystem::canonical(path_, error);
+  if (error) place = path_;
+  struct stat above {};
+  do place = place.parent_path();
+  while (place.has_relative_path() && ::stat(place.parent_path().c_str(), &above) == 0 &&
+         above.st_dev == device_);
+  return place;
 }
 
 void File::give_up_direct() const {

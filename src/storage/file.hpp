@@ -18,6 +18,8 @@ class File {
   static File create(const std::filesystem::path& path, Index bytes);
   /// Opens one to read it.
   static File open(const std::filesystem::path& path);
+  /// Opens one that another process has created, to write to its places.
+  static File open_to_write(const std::filesystem::path& path);
   File(File&& other) noexcept;
   File& operator=(File&&) = delete;
   ~File();
@@ -27,6 +29,8 @@ class File {
   [[nodiscard]] Index size() const noexcept { return size_; }
   /// Of the device: files on one share its queue.
   [[nodiscard]] std::uint64_t device() const noexcept { return device_; }
+  /// Where its file system is mounted, as far as that can be seen.
+  [[nodiscard]] std::filesystem::path mount_point() const;
   /// Whether large transfers go past the page cache.
   [[nodiscard]] bool is_direct() const noexcept { return direct_ >= 0 && usable_.load(); }
   /// What offsets, lengths and addresses of direct transfers are multiples of.

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct Mishap {
   Index most_bytes = -1;  ///< moves at most so many
   Index others_first =
       0;  ///< is slow: waits until so many more were started, or nothing else is left
+  std::chrono::microseconds delay{0};  ///< before it starts, and all behind it
 };
 
 /// A backend on which operations meet with mishaps: `plan` is asked for each, counted from 0.
@@ -34,6 +37,7 @@ class FaultyBackend final : public storage::Backend {
   void start(const storage::Operation& operation, std::uint64_t tag) override {
     const Mishap mishap = plan_(number_++, operation);
     for (Slow& each : slow_) --each.left;
+    std::this_thread::sleep_for(mishap.delay);
     if (mishap.error != 0) {
       failed_.push_back({tag, -mishap.error});
       return inner_->wake();
