@@ -46,7 +46,7 @@ rt::Work Update::work(const Buffers<AtSubmission>& b, const Args& args) {
 
 /// The kernel's arguments (update_opencl.hpp).
 void Update::opencl(rt::OpenclKernel& kernel, const Task<Update, InOpencl>& task) {
-  const auto& [kind, step] = task.args;
+  const auto& [kind, step, number] = task.args;
   const Index count = task.parameters.elements;
   kernel.add_bytes(std::span(step.bytes).first(rule_of(kind).step_size));
   kernel.add_value(std::int64_t{count});
@@ -74,8 +74,10 @@ const rt::Codelet& update_codelet(const UpdateKind& kind) {
 
 void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,
                    const UpdateBuffers& buffers, const rt::TaskOptions& options) {
-  const rt::Handle* const* const working = &buffers.working;
-  const std::span<const rt::Handle* const> workings(working, *working == nullptr ? 0 : 1);
+  const auto if_any = [](const rt::Handle* const& handle) {
+    return std::span<const rt::Handle* const>(&handle, handle == nullptr ? 0 : 1);
+  };
+  const std::span<const rt::Handle* const> workings = if_any(buffers.working);
   const UpdateKind kind{.rule = rule,
                         .gradient = buffers.gradient.type(),
                         .working = workings.empty() ? DType::kF32 : buffers.working->type()};
@@ -89,8 +91,9 @@ void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,
                      .states = buffers.states,
                      .working = workings,
                      .gradient = buffers.gradient,
-                     .clip = buffers.clip},
-                    {kind, step}, options);
+                     .clip = buffers.clip,
+                     .sums = if_any(buffers.sums)},
+                    {kind, step, buffers.step}, options);
 }
 
 }  // namespace dos::codelets

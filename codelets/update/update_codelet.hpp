@@ -7,6 +7,7 @@
 #include "codelets/operation.hpp"
 #include "codelets/update/rule_info.hpp"
 #include "codelets/update/update.hpp"
+#include "codelets/update/update_sums.hpp"
 
 namespace dos::codelets {
 
@@ -16,6 +17,7 @@ struct Update : Operation {
   struct Args {
     UpdateKind kind;
     StepBytes step;
+    Index number;  ///< of the step that sums are of
   };
   template <class As>
   struct Buffers {
@@ -24,12 +26,19 @@ struct Update : Operation {
     WritesEach<As, BF16> working;   ///< none where the parameters are the working ones
     Reads<As, Gradient> gradient;
     Reads<As, float> clip;
+    UpdatesEach<As, std::int32_t> sums;  ///< one (update_sums.hpp) where they are asked for
   };
 
   static rt::Work work(const Buffers<AtSubmission>& b, const Args& args);
   template <simd::Isa kIsa>
   static void cpu(const auto& task) {
-    update_cpu<kIsa>(task.args.kind)(task.args.step.bytes, arrays_of(task));
+    const auto& [kind, step, number] = task.args;
+    const UpdateKernel kernel = update_cpu<kIsa>(kind);
+    if (task.sums.empty())
+      kernel(step.bytes, arrays_of(task));
+    else
+      update_with_sums({kernel, &all_finite_cpu<kIsa>}, kind, step, arrays_of(task), number,
+                       UpdateSums(task.sums.front()));
   }
   static void opencl(rt::OpenclKernel& kernel, const Task<Update, InOpencl>& task);
   static auto cuda(const CudaContext& context, const auto& task) {
@@ -62,6 +71,8 @@ struct UpdateBuffers {
   const rt::Handle* working;                  ///< null: the parameters are the working ones
   const rt::Handle& gradient;
   const rt::Handle& clip;
+  const rt::Handle* sums = nullptr;  ///< prepared UpdateSums; null: none
+  Index step = 0;                    ///< that the sums are of
 };
 
 /// Submits an Update. Does nothing for an empty subgroup.

@@ -50,23 +50,31 @@ void ElementwiseOptimizer::submit_step(rt::Submitter& submitter, Index step, dou
     const shape::Subgroup& subgroup = subgroups[static_cast<std::size_t>(i)];
     const auto [bytes, is_new] = steps.try_emplace({subgroup.lr_factor, subgroup.decay});
     if (is_new) bytes->second = step_of(step, learning_rate * subgroup.lr_factor, subgroup.decay);
-    if (parameters_.ownership().owns(i)) submit_update(submitter, i, bytes->second);
+    if (parameters_.ownership().owns(i)) submit_update(submitter, i, bytes->second, step);
     if (listener_ != nullptr) listener_->updated(i);
   }
 }
 
+const rt::Handle* ElementwiseOptimizer::clip_factor(Index subgroup) const {
+  const auto& subgroups = parameters_.layout().subgroups;
+  return subgroups[static_cast<std::size_t>(subgroup)].trained ? &norms_.factor_of(subgroup)
+                                                               : nullptr;
+}
+
 void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index,
-                                         const codelets::StepBytes& step) const {
+                                         const codelets::StepBytes& bytes, Index step) const {
   const shape::Subgroup& subgroup = parameters_.layout().subgroups[static_cast<std::size_t>(index)];
   std::vector<const rt::Handle*> states;
   for (const tensor::SubgroupHandles& handles : states_) states.push_back(&handles[index]);
   codelets::submit_update(
-      submitter, rule_.number, step,
+      submitter, rule_.number, bytes,
       {.parameters = parameters_.values()[index],
        .states = states,
        .working = parameters_.has_working() ? &parameters_.working()[index] : nullptr,
        .gradient = parameters_.sums()[index],
-       .clip = norms_.factor_of(index)},
+       .clip = norms_.factor_of(index),
+       .sums = sums_.empty() ? nullptr : sums_[static_cast<std::size_t>(index)].get(),
+       .step = step},
       {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});
 }
 

@@ -18,8 +18,10 @@ class ElementwiseOptimizer final : public Optimizer {
                        const OptimizerOptions& options);
 
   void set_listener(tensor::ParameterListener* listener) override { listener_ = listener; }
+  void set_sums(std::span<const std::unique_ptr<rt::Handle>> sums) override { sums_ = sums; }
   void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
                    const rt::Handle& norm) const override;
+  [[nodiscard]] const rt::Handle* clip_factor(Index subgroup) const override;
   [[nodiscard]] const char* rule() const override { return rule_.info->name; }
   [[nodiscard]] std::span<const char* const> state_names() const override {
     return rule_.info->states;
@@ -29,8 +31,8 @@ class ElementwiseOptimizer final : public Optimizer {
   }
 
  private:
-  void submit_update(rt::Submitter& submitter, Index subgroup,
-                     const codelets::StepBytes& step) const;
+  void submit_update(rt::Submitter& submitter, Index subgroup, const codelets::StepBytes& bytes,
+                     Index step) const;
   [[nodiscard]] codelets::StepBytes step_of(Index step, double learning_rate, bool decay) const;
 
   const tensor::ParameterSet& parameters_;
@@ -40,6 +42,7 @@ class ElementwiseOptimizer final : public Optimizer {
   std::vector<tensor::SubgroupHandles> states_;
   std::vector<Index> order_;  ///< subgroups that are trained, by depth
   Index depths_ = 0;
+  std::span<const std::unique_ptr<rt::Handle>> sums_;  ///< by subgroup, or empty
   tensor::ParameterListener* listener_ = nullptr;
 };
 

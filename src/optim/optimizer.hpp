@@ -26,12 +26,21 @@ class Optimizer {
   /// `listener` must outlive the object; null: none.
   virtual void set_listener(tensor::ParameterListener* listener) = 0;
 
+  /// Where the updates of the next submit_step() leave sums of what they write
+  /// (codelets/update/update_sums.hpp), as far as they make any: prepared, by subgroup, null where
+  /// there is none. They must outlive the tasks. Empty: nowhere. A rule need not make them.
+  virtual void set_sums(std::span<const std::unique_ptr<rt::Handle>> /*sums*/) {}
+
   /// Submits step `step` (counted from 1): norms, clip factor, the updates of owned subgroups in
   /// the order in which the next forward pass needs them, each with `learning_rate` times its
   /// factor. What is frozen has no part in any of it. norm (FP64 [1]) receives the global gradient
   /// norm.
   virtual void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
                            const rt::Handle& norm) const = 0;
+
+  /// FP32 [1]: what the subgroup's next update waits for besides access to its parameters and
+  /// states. Null where it is frozen.
+  [[nodiscard]] virtual const rt::Handle* clip_factor(Index subgroup) const = 0;
 
   /// The rule's name.
   [[nodiscard]] virtual const char* rule() const = 0;

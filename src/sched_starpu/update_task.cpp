@@ -69,16 +69,19 @@ UpdateTask describe_update(starpu_task* task, const SchedulerSettings& settings)
   double gradient_bytes = 0;
   Index state_buffers = 0;
   starpu_data_handle_t gradient = nullptr;
+  starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
+  const double parameter_bytes = bytes_of(parameters);
   for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
     const double bytes = bytes_of(handle);
+    // Checksums of what is written, in some steps: they cost no traffic.
+    if (mode == STARPU_RW && bytes != parameter_bytes) return;
     (mode == STARPU_RW ? states : mode == STARPU_W ? written : read) += bytes;
     if (mode == STARPU_RW) ++state_buffers;
     if (mode != STARPU_R || bytes <= gradient_bytes) return;
     gradient = handle;
     gradient_bytes = bytes;
   });
-  starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
-  const double params = bytes_of(parameters) / sizeof(float);
+  const double params = parameter_bytes / sizeof(float);
   const bool on_host = is_on_host(task, settings);
   const bool comes_from_host = on_host || settings.gradients_on_host;
   const double working = written == 0 ? sizeof(float) : written / params;

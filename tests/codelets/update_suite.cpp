@@ -281,6 +281,10 @@ std::vector<UpdateData> update_inputs(const UpdateKind& kind) {
   return inputs;
 }
 
+UpdateData normal_input(const UpdateKind& kind, Index count) {
+  return make_data({.what = "normal", .count = count, .step = 2}, kind);
+}
+
 bool same_results(const UpdateData& a, const UpdateData& b) {
   const auto same = [](float x, float y) {
     return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y) ||

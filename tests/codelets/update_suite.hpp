@@ -49,6 +49,9 @@ void expect_conforming(const UpdateDevice& device, const codelets::UpdateKind& k
 /// comparing two devices.
 std::vector<UpdateData> update_inputs(const codelets::UpdateKind& kind);
 
+/// Inputs of an update with that many normal numbers.
+UpdateData normal_input(const codelets::UpdateKind& kind, Index count);
+
 /// True when both hold the same bits; one NaN is as good as another.
 bool same_results(const UpdateData& a, const UpdateData& b);
 

@@ -62,6 +62,9 @@ class MatrixDescent final : public Optimizer {
     }
   }
 
+  [[nodiscard]] const rt::Handle* clip_factor(Index subgroup) const override {
+    return &norms_.factor_of(subgroup);
+  }
   [[nodiscard]] const char* rule() const override { return "matrix descent"; }
   [[nodiscard]] std::span<const char* const> state_names() const override { return kStates; }
   [[nodiscard]] const tensor::SubgroupHandles& state(Index /*index*/) const override {

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "norms.hpp"
 #include "optim/elementwise.hpp"
 #include "optim/schedule.hpp"
 #include "reference/all.hpp"
@@ -21,6 +22,7 @@ namespace dos::optim {
 namespace {
 
 using reference::Tracked;
+using test::norm_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -35,12 +37,6 @@ std::vector<float> random_values(Index count, std::uint64_t seed, float deviatio
   std::vector<float> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = deviation * random.normal(i);
   return values;
-}
-
-double norm_of(const std::vector<float>& values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
-  return std::sqrt(sum);
 }
 
 /// Two matrices in blocks (the second without decay) and vectors, of depths 0 to 2 in an order that
