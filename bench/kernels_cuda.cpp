@@ -69,8 +69,8 @@ double product_rate(GpuTimer& timer, DType type, Index rounds) {
   const GpuMemory c(kSize * kSize * size_of(type));
   // A GPU's clock falls with the power that its numbers take: random ones, as a model's are.
   for (const GpuMemory* each : {&a, &b}) {
-    const char* fault = dos::codelets::init_normal_cuda(
-        timer.context(), type, {.seed = 1, .stream = 2, .first_index = 0, .deviation = 1},
+    const char* fault = dos::codelets::init_random_cuda(
+        timer.context(), type, {.seed = 1, .stream = 2, .first_index = 0, .spread = 1},
         kSize * kSize, each->get());
     dos::expect(fault == nullptr, "random numbers on the GPU: {}", fault == nullptr ? "" : fault);
   }

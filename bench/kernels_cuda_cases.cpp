@@ -39,8 +39,8 @@ KernelCases::KernelCases(const KernelSizes& sizes, DType type, const CudaContext
 
 const GpuMemory* KernelCases::numbers(Index count, DType of) {
   arrays_.push_back(std::make_unique<GpuMemory>(count * size_of(of)));
-  const NormalInit init{.seed = 1, .stream = arrays_.size(), .first_index = 0, .deviation = 1};
-  const char* fault = init_normal_cuda(context_, of, init, count, arrays_.back()->get());
+  const RandomInit init{.seed = 1, .stream = arrays_.size(), .first_index = 0, .spread = 1};
+  const char* fault = init_random_cuda(context_, of, init, count, arrays_.back()->get());
   expect(fault == nullptr, "random numbers on the GPU: {}", fault == nullptr ? "" : fault);
   return arrays_.back().get();
 }
@@ -296,7 +296,7 @@ void KernelCases::add_linear(const std::string& name, const LinearSizes& s, cons
   const GpuMemory* w = array(s.in * s.out);
   blocks_.push_back(std::make_unique<const void*>(w->get()));
   const RowBlocks<const void> weight{{s.out, s.in, s.out}, blocks_.back().get()};
-  const LinearWeightBlock block{s.tokens, s.in, s.stride, 0, s.out};
+  const LinearWeightBlock block{s.tokens, s.in, s.stride, 0, s.out, s.in};
   cases_.push_back({.name = name + " forward",
                     .flops = flops,
                     .run =

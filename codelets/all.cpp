@@ -9,6 +9,7 @@
 #include "codelets/init/init_codelet.hpp"
 #include "codelets/layernorm/layernorm_codelet.hpp"
 #include "codelets/linear/linear_codelet.hpp"
+#include "codelets/linear/low_rank_codelet.hpp"
 #include "codelets/reduce/reduce_codelet.hpp"
 #include "codelets/rmsnorm/rmsnorm_codelet.hpp"
 #include "codelets/rotary/rotary_codelet.hpp"
@@ -35,12 +36,14 @@ std::vector<const rt::Codelet*> all_codelets() {
       CrossEntropyForward, CrossEntropyForwardBackward, EmbeddingAccumulatePosition,
       EmbeddingBackwardPosition, EmbeddingBackwardToken, EmbeddingForward, EmbeddingOverwriteToken,
       Fill, GeluBackward, HeadNormBackward, HeadNormBackwardData, HeadNormForward, GeluForward,
-      InitNormal, LayerNormBackward, LayerNormBackwardLast, LayerNormBackwardWeight,
-      LayerNormForward, LinearAccumulateWeight, LinearBackwardData, LinearBackwardWeight,
-      LinearForward, LinearForwardRows, LinearResidualForward, LoadTokens, LogitsBackwardData,
-      LogitsForward, MeanLoss, Pack, ProductForward, ProductForwardRows, ProductResidualForward,
-      RmsNormBackward, RmsNormBackwardLast, RmsNormBackwardWeight, RmsNormForward, Rotary, Round,
-      SumOfSquares, SwigluBackward, SwigluForward, TakeGradient, TokenEmbeddingForward, Unpack>();
+      InitRandom, LayerNormBackward, LayerNormBackwardLast, LayerNormBackwardWeight,
+      LayerNormForward, LinearAccumulateWeight, LinearAddBackwardData, LinearBackwardData,
+      LinearBackwardWeight, LinearForward, LinearForwardRows, LinearResidualForward, LoadTokens,
+      LogitsBackwardData, LogitsForward, LowRankAccumulateWeight, LowRankBackwardData,
+      LowRankBackwardWeight, LowRankForward, MeanLoss, Pack, ProductForward, ProductForwardRows,
+      ProductResidualForward, RmsNormBackward, RmsNormBackwardLast, RmsNormBackwardWeight,
+      RmsNormForward, Rotary, Round, SumOfSquares, SwigluBackward, SwigluForward, TakeGradient,
+      TokenEmbeddingForward, Unpack>();
   for (const UpdateKind& kind : all_update_kinds()) all.push_back(&update_codelet(kind));
   return all;
 }

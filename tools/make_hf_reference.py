@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what `transformers` computes of tiny models of the LLaMA family: a folder a model, as its
+"""Writes what `transformers` computes of tiny models, GPT-2 and the LLaMA family: a folder a model, as its
 save_pretrained() writes it, with tokens, logits, gradients and the losses of AdamW steps beside it.
 
 Everything is computed in float64 from weights rounded to float32: where the library asks for float32
@@ -13,6 +13,7 @@ import json
 import math
 import os
 import random
+import re
 from pathlib import Path
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -23,6 +24,7 @@ from safetensors.torch import save_file
 from torch.overrides import TorchFunctionMode
 
 LAYERS, WIDTH, CONTEXT, VOCABULARY = 2, 24, 24, 61
+GPT2_CONTEXT = 32  # of a table: all of them are used
 STEPS, BATCH = 50, 2
 LEARNING_RATE, BETAS, EPS_ADAM, WEIGHT_DECAY, CLIP = 2e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 SEED = 20260708
@@ -31,9 +33,6 @@ DEVIATION = 0.02 * math.sqrt(768 / WIDTH)
 
 SHARED = {
     "vocab_size": VOCABULARY,
-    "hidden_size": WIDTH,
-    "num_hidden_layers": LAYERS,
-    "max_position_embeddings": 128,
     "use_cache": False,
     "attn_implementation": "eager",
     "bos_token_id": None,
@@ -41,11 +40,22 @@ SHARED = {
     "pad_token_id": None,
 }
 
+LLAMA = SHARED | {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "max_position_embeddings": 128,
+}
+
 # Of eight elements a head, one pair of llama3 turns as before, one between, two slower.
 MODELS = {
+    "gpt2": (
+        transformers.GPT2Config,
+        SHARED | {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 3, "n_positions": GPT2_CONTEXT},
+    ),
     "llama3": (
         transformers.LlamaConfig,
-        {
+        LLAMA
+        | {
             "num_attention_heads": 3,
             "num_key_value_heads": 1,
             "intermediate_size": 40,
@@ -63,7 +73,8 @@ MODELS = {
     ),
     "mistral": (
         transformers.MistralConfig,
-        {
+        LLAMA
+        | {
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
             "intermediate_size": 33,
@@ -75,7 +86,8 @@ MODELS = {
     ),
     "qwen2": (
         transformers.Qwen2Config,
-        {
+        LLAMA
+        | {
             "num_attention_heads": 6,
             "num_key_value_heads": 2,
             "intermediate_size": 48,
@@ -86,7 +98,8 @@ MODELS = {
     ),
     "qwen3": (
         transformers.Qwen3Config,
-        {
+        LLAMA
+        | {
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
             "head_dim": 10,
@@ -111,16 +124,24 @@ class InDouble(TorchFunctionMode):
         return func(*map(change, args), **{k: change(v) for k, v in (kwargs or {}).items()})
 
 
+def context_of(config):
+    return getattr(config, "n_positions", CONTEXT)
+
+
 def shape_of(config):
     """The model as this project's checkpoints describe it."""
-    rope = config.rope_parameters
     shape = {
-        "architecture": "llama",
+        "architecture": "gpt2" if config.model_type == "gpt2" else "llama",
         "layers": config.num_hidden_layers,
         "width": config.hidden_size,
         "heads": config.num_attention_heads,
-        "context": CONTEXT,
+        "context": context_of(config),
         "vocabulary": config.vocab_size,
+    }
+    if config.model_type == "gpt2":
+        return shape
+    rope = config.rope_parameters
+    shape |= {
         "kv_heads": config.num_key_value_heads,
         "ffn": config.intermediate_size,
         "rope_theta": rope["rope_theta"],
@@ -147,10 +168,10 @@ def make_weights(model, rng):
     """Name -> float32 tensor. Biases and norms are off 0 and 1: a forgotten one shows."""
     weights = {}
     for name, parameter in model.named_parameters():
-        if "norm" in name:
-            mean, spread = 1.0, 0.1
-        elif name.endswith("bias"):
+        if name.endswith("bias"):
             mean, spread = 0.0, 0.1
+        elif "norm" in name or ".ln_" in name:
+            mean, spread = 1.0, 0.1
         else:
             mean, spread = 0.0, DEVIATION
         values = [rng.gauss(mean, spread) for _ in range(parameter.numel())]
@@ -160,12 +181,12 @@ def make_weights(model, rng):
     return weights
 
 
-def make_tokens(rng):
-    """I32 [STEPS, BATCH, CONTEXT + 1]: noisy affine sequences, so that there is a rule to learn."""
+def make_tokens(rng, context):
+    """I32 [STEPS, BATCH, context + 1]: noisy affine sequences, so that there is a rule to learn."""
 
     def sequence():
         tokens = [rng.randrange(VOCABULARY)]
-        while len(tokens) <= CONTEXT:
+        while len(tokens) <= context:
             follow = rng.random() < 0.8
             tokens.append((5 * tokens[-1] + 3) % VOCABULARY if follow else rng.randrange(VOCABULARY))
         return tokens
@@ -180,11 +201,16 @@ def forward(model, tokens):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()), logits
 
 
+def decays(name, parameter):
+    """Matrices but the tables."""
+    return parameter.dim() == 2 and re.search(r"embed_tokens|\bwte\b|\bwpe\b", name) is None
+
+
 def train(model, tokens):
     """Losses and gradient norms of the steps."""
     named = list(model.named_parameters())
-    decayed = [p for n, p in named if p.dim() == 2 and "embed_tokens" not in n]
-    others = [p for n, p in named if not (p.dim() == 2 and "embed_tokens" not in n)]
+    decayed = [p for n, p in named if decays(n, p)]
+    others = [p for n, p in named if not decays(n, p)]
     optimizer = torch.optim.AdamW(
         [
             {"params": decayed, "weight_decay": WEIGHT_DECAY},
@@ -215,11 +241,11 @@ def in_double(config, weights):
 
 def write(name, folder):
     kind, choices = MODELS[name]
-    config = kind(**(SHARED | choices))
+    config = kind(**choices)
     rng = random.Random(f"{SEED} {name}")
     plain = transformers.AutoModelForCausalLM.from_config(config)
     weights = make_weights(plain, rng)
-    tokens = make_tokens(rng)
+    tokens = make_tokens(rng, context_of(config))
     plain.load_state_dict(weights, strict=False)
     plain.tie_weights()
     plain.save_pretrained(folder)

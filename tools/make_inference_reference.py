@@ -3,8 +3,8 @@
 """Writes what `transformers` computes with tiny models: losses of windows of a text, and the tokens
 that greedy generation appends to prompts.
 
-Everything is computed in float64, as make_hf_reference.py does, for the folders that it wrote and
-for a tiny GPT-2, which is written here. Every greedy choice is clear by MARGIN at least.
+Everything is computed in float64, as make_hf_reference.py does, for the folders that it wrote. Every greedy
+choice is clear by MARGIN at least.
 Usage: make_inference_reference.py --output tests/reference/hf_tiny
 """
 
@@ -16,37 +16,13 @@ from pathlib import Path
 import torch
 import transformers
 
-from make_hf_reference import SEED, VOCABULARY, InDouble, make_weights
+from make_hf_reference import SEED, VOCABULARY, InDouble
 
 TOKENS = 83
-GPT2_CONTEXT = 32
 WINDOWS = (1, 2, 3, 7, 16, 31, 32)
-# Prompt lengths, and how many tokens follow: together at most GPT2_CONTEXT.
+# Prompt lengths, and how many tokens follow: together at most what GPT-2 has positions for.
 PROMPTS = ((1, 31), (5, 27), (17, 15), (31, 1))
 MARGIN = 1e-3
-
-GPT2 = {
-    "vocab_size": VOCABULARY,
-    "n_embd": 24,
-    "n_layer": 2,
-    "n_head": 3,
-    "n_positions": GPT2_CONTEXT,
-    "use_cache": False,
-    "attn_implementation": "eager",
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-}
-
-
-def write_gpt2(folder):
-    config = transformers.GPT2Config(**GPT2)
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    weights = make_weights(model, random.Random(f"{SEED} gpt2"))
-    model.load_state_dict(weights, strict=False)
-    model.tie_weights()
-    model.save_pretrained(folder)
-    (folder / "generation_config.json").unlink(missing_ok=True)
 
 
 def loss_of_windows(model, tokens, window):
@@ -109,7 +85,6 @@ def main():
     parser.add_argument("--output", type=Path, required=True)
     output = parser.parse_args().output
     torch.set_num_threads(1)
-    write_gpt2(output / "gpt2")
     for config in sorted(output.glob("*/config.json")):
         described = describe(config.parent)
         (config.parent / "inference.json").write_text(json.dumps(described) + "\n")

@@ -11,11 +11,14 @@ void fill_cpu(Index count, float value, float* out) {
   std::fill_n(out, count, value);
 }
 
-void init_normal_cpu(const NormalInit& init, Index count, float* out) {
+void init_random_cpu(const RandomInit& init, Index count, float* out) {
   const Philox random(init.seed);
+  const bool is_normal = init.distribution == Distribution::kNormal;
   for (Index i = 0; i < count; ++i) {
     const auto index = static_cast<std::uint64_t>(init.first_index + i);
-    out[i] = init.deviation * random.normal(index, init.stream);
+    out[i] =
+        init.spread * (is_normal ? random.normal(index, init.stream)
+                                 : static_cast<float>(2 * random.uniform(index, init.stream) - 1));
   }
 }
 

@@ -37,12 +37,12 @@ struct Fill : Operation {
   }
 };
 
-/// out[range] = N(0, deviation^2) by counter (init.hpp); the other elements stay.
-struct InitNormal : Operation {
-  static constexpr Symbol kSymbol{"init_normal", 1};
+/// out[range] = random numbers by counter (init.hpp); the other elements stay.
+struct InitRandom : Operation {
+  static constexpr Symbol kSymbol{"init_random", 1};
   struct Args {
     HandleRange range;
-    NormalInit init;
+    RandomInit init;
   };
   template <class As>
   struct Buffers {
@@ -55,11 +55,11 @@ struct InitNormal : Operation {
   }
   template <simd::Isa>
   static void cpu(const auto& task) {
-    init_normal_cpu(task.args.init, task.args.range.count,
+    init_random_cpu(task.args.init, task.args.range.count,
                     task.out.data() + task.args.range.offset);
   }
   static auto cuda(const CudaContext& context, const auto& task) {
-    return init_normal_cuda(context, type_of(task.out), task.args.init, task.args.range.count,
+    return init_random_cuda(context, type_of(task.out), task.args.init, task.args.range.count,
                             task.out.data() + task.args.range.offset);
   }
 };

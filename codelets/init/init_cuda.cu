@@ -29,11 +29,21 @@ __device__ float normal(std::uint64_t key, std::uint64_t index, std::uint64_t st
   return static_cast<float>(radius * (index % 2 == 0 ? cos(angle) : sin(angle)));
 }
 
+/// The formula of Philox::uniform, between -1 and 1.
+__device__ float between_ones(std::uint64_t key, std::uint64_t index, std::uint64_t stream) {
+  const PhiloxWords words = philox_words(key, index / 2, stream);
+  const double unit =
+      index % 2 == 0 ? to_unit(words.at[0], words.at[1]) : to_unit(words.at[2], words.at[3]);
+  return static_cast<float>(2 * unit - 1);
+}
+
 template <class T>
-__global__ void __launch_bounds__(kThreads) normals(NormalInit init, Index count, T* out) {
+__global__ void __launch_bounds__(kThreads) random_numbers(RandomInit init, Index count, T* out) {
+  const bool is_normal = init.distribution == Distribution::kNormal;
   for (Index i = global_thread(); i < count; i += global_threads()) {
     const auto index = static_cast<std::uint64_t>(init.first_index + i);
-    out[i] = from_float<T>(init.deviation * normal(init.seed, index, init.stream));
+    out[i] = from_float<T>(init.spread * (is_normal ? normal(init.seed, index, init.stream)
+                                                    : between_ones(init.seed, index, init.stream)));
   }
 }
 
@@ -68,12 +78,12 @@ const char* fill_cuda(const CudaContext& context, DType type, Index count, float
   });
 }
 
-const char* init_normal_cuda(const CudaContext& context, DType type, const NormalInit& init,
+const char* init_random_cuda(const CudaContext& context, DType type, const RandomInit& init,
                              Index count, void* out) {
   if (count == 0) return nullptr;
   return with_element(type, [&]<class T>(T) {
-    normals<<<blocks_for(count, kThreads), kThreads, 0, context.stream>>>(init, count,
-                                                                          static_cast<T*>(out));
+    random_numbers<<<blocks_for(count, kThreads), kThreads, 0, context.stream>>>(
+        init, count, static_cast<T*>(out));
     return launch_fault();
   });
 }

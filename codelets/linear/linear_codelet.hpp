@@ -35,14 +35,25 @@ struct LinearTokens {
   Index tokens;
 };
 
+/// The same of a product that is multiplied by a number.
+struct ScaledTokens : LinearTokens {
+  float scale = 1;
+};
+
 /// Which rows of y a product makes, of as many of x: all, or some of a longer y.
-template <bool kOfRows>
-using ResultRows = std::conditional_t<kOfRows, RowRange, LinearTokens>;
+template <bool kOfRows, class All>
+using ResultRows = std::conditional_t<kOfRows, RowRange, All>;
 inline RowRange rows_of(const LinearTokens& args) {
   return {0, args.tokens};
 }
 inline RowRange rows_of(const RowRange& args) {
   return args;
+}
+inline float scale_of(const auto& /*args*/) {
+  return 1;
+}
+inline float scale_of(const ScaledTokens& args) {
+  return args.scale;
 }
 
 /// In place of a bias or a residual that is not there: a pointer of its type.
@@ -51,24 +62,25 @@ const T* no_element(std::span<const T> /*x*/) {
   return nullptr;
 }
 
-/// y[rows] = x w^T + bias + residual, of which the last two may be null.
+/// y[rows] = scale x w^T + bias + residual, of which the last two may be null.
 struct ForwardProduct {
   template <simd::Isa kIsa>
   static void cpu(const auto& task, const auto* bias, const auto* residual) {
     const RowRange rows = rows_of(task.args);
     auto* y = task.y.data() + rows.first * task.w.blocking.rows;
     if (rows.count == 1)
-      linear_row_cpu<kIsa>(task.x.data(), task.w.rows(), bias, residual, y);
+      linear_row_cpu<kIsa>(task.x.data(), task.w.rows(), bias, residual, y, scale_of(task.args));
     else
       linear_forward_cpu<kIsa>(rows.count, task.x.data(), task.w.rows(), bias, residual, y,
-                               task.w.blocking.rows);
+                               task.w.blocking.rows, scale_of(task.args));
   }
   static auto cuda(const CudaContext& context, const auto& task, const void* bias,
                    const void* residual) {
     const RowRange rows = rows_of(task.args);
-    return linear_forward_cuda(
-        context, type_of(task.x), rows.count, task.x.data(), task.w.untyped(), bias, residual,
-        task.y.data() + rows.first * task.w.blocking.rows, task.w.blocking.rows);
+    return linear_forward_cuda(context, type_of(task.x), rows.count, task.x.data(),
+                               task.w.untyped(), bias, residual,
+                               task.y.data() + rows.first * task.w.blocking.rows,
+                               task.w.blocking.rows, scale_of(task.args));
   }
 };
 
@@ -77,7 +89,7 @@ template <bool kOfRows>
 struct LinearForwardTo : Operation {
   static constexpr Symbol kSymbol{kOfRows ? "linear_forward_rows" : "linear_forward", 1};
   using Variants = ByActivation;
-  using Args = ResultRows<kOfRows>;
+  using Args = ResultRows<kOfRows, LinearTokens>;
   template <class As>
   struct Buffers {
     Reads<As, Activation> x;
@@ -126,12 +138,12 @@ struct LinearResidualForward : Operation {
   }
 };
 
-/// y = x w^T.
+/// y = scale x w^T; without a scale where rows are named.
 template <bool kOfRows>
 struct ProductForwardTo : Operation {
   static constexpr Symbol kSymbol{kOfRows ? "product_forward_rows" : "product_forward", 1};
   using Variants = ByActivation;
-  using Args = ResultRows<kOfRows>;
+  using Args = ResultRows<kOfRows, ScaledTokens>;
   template <class As>
   struct Buffers {
     Reads<As, Activation> x;
@@ -178,15 +190,17 @@ struct ProductResidualForward : Operation {
   }
 };
 
-/// dx = dy w.
-struct LinearBackwardData : Operation {
-  static constexpr Symbol kSymbol{"linear_backward_data", 1};
+/// dx (+)= dy w.
+template <bool kAccumulates>
+struct LinearData : Operation {
+  static constexpr Symbol kSymbol{
+      kAccumulates ? "linear_add_backward_data" : "linear_backward_data", 1};
   using Variants = ByActivation;
   using Args = LinearTokens;
   template <class As>
   struct Buffers {
     Reads<As, Activation> dy;
-    Writes<As, Activation> dx;
+    Sums<As, kAccumulates, Activation> dx;
     ReadsMatrix<As, Activation> w;
   };
 
@@ -195,14 +209,23 @@ struct LinearBackwardData : Operation {
   }
   template <simd::Isa kIsa>
   static void cpu(const auto& task) {
-    linear_backward_data_cpu<kIsa>(task.args.tokens, task.dy.data(), task.w.blocking.rows,
-                                   task.w.rows(), task.dx.data());
+    linear_backward_part_cpu<kIsa>(part_of(task), task.dy.data(), task.w.rows(),
+                                   {.accumulate = kAccumulates}, task.dx.data());
   }
   static auto cuda(const CudaContext& context, const auto& task) {
-    return linear_backward_data_cuda(context, type_of(task.dy), task.args.tokens, task.dy.data(),
-                                     task.w.blocking.rows, task.w.untyped(), task.dx.data());
+    return linear_backward_part_cuda(context, type_of(task.dy), part_of(task), task.dy.data(),
+                                     task.w.untyped(), {.accumulate = kAccumulates},
+                                     task.dx.data());
+  }
+
+ private:
+  static LinearPart part_of(const auto& task) {
+    const RowBlocking& w = task.w.blocking;
+    return {task.args.tokens, 0, w.rows, w.columns, w.rows};
   }
 };
+using LinearBackwardData = LinearData<false>;
+using LinearAddBackwardData = LinearData<true>;
 
 /// dw (+)= dy^T x, one task a row block. Row i of dy belongs to row rows.first + i of x.
 template <bool kAccumulates>
@@ -237,7 +260,8 @@ struct LinearWeight : Operation {
             .in = task.dw.columns,
             .dy_stride = task.args.stride,
             .first_row = task.dw.first_row,
-            .rows = task.dw.rows};
+            .rows = task.dw.rows,
+            .x_stride = task.dw.columns};
   }
   static auto x_of(const auto& task) {
     return task.x.data() + task.args.rows.first * task.dw.columns;

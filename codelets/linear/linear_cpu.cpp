@@ -41,13 +41,24 @@ void store(const Part& part, T* c, Index c_stride) {
   }
 }
 
+void scale_by(float scale, const Part& part) {
+  if (scale == 1) return;
+  for (Index row = 0; row < part.rows; ++row) {
+    float* __restrict sums = part.sums + row * part.stride;
+#pragma omp simd
+    for (Index i = 0; i < part.columns; ++i) sums[i] *= scale;
+  }
+}
+
 /// Calls compute(part) for parts that together are c[rows, columns]. In FP32 that is all of c at
-/// once; results that are rounded take shape in strips, which start from c if `accumulate`.
+/// once; results that are rounded take shape in strips, which start from c if `sum.accumulate`.
 template <class T, class Compute>
-void for_each_part(Index rows, Index columns, T* c, Index c_stride, bool accumulate,
+void for_each_part(Index rows, Index columns, T* c, Index c_stride, const ProductSum& sum,
                    const Compute& compute) {
   if constexpr (!simd::kIsRounded<T>) {
-    compute(Part{0, rows, 0, columns, c, c_stride});
+    const Part part{0, rows, 0, columns, c, c_stride};
+    compute(part);
+    scale_by(sum.scale, part);
   } else {
     for (Index column = 0; column < columns; column += kStripColumns) {
       const Index left = columns - column;
@@ -56,8 +67,9 @@ void for_each_part(Index rows, Index columns, T* c, Index c_stride, bool accumul
         const Index high = rows - row < kStripRows ? rows - row : kStripRows;
         const Part part{row, high, column, wide, product_strip(), wide};
         T* corner = c + row * c_stride + column;
-        if (accumulate) load(corner, c_stride, part);
+        if (sum.accumulate) load(corner, c_stride, part);
         compute(part);
+        scale_by(sum.scale, part);
         store(part, corner, c_stride);
       }
     }
@@ -112,7 +124,7 @@ void add_row(Index columns, const T* __restrict row, float* __restrict sum) {
 template <simd::Isa, class T>
 void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
                         const std::type_identity_t<T>* bias,
-                        const std::type_identity_t<T>* residual, T* y, Index stride) {
+                        const std::type_identity_t<T>* residual, T* y, Index stride, float scale) {
   const Index in = w.blocking.columns;
   if (tokens == 0) return;
   const bool starts_full = bias != nullptr || residual != nullptr;
@@ -128,13 +140,13 @@ void linear_forward_cpu(Index tokens, const T* x, RowBlocks<const T> w,
                {w.blocks[block] + part.first_column * in, in, CblasTrans}, starts_full, part.sums,
                part.stride);
     };
-    for_each_part(tokens, w.blocking.rows_of(block), y + first, stride, false, compute);
+    for_each_part(tokens, w.blocking.rows_of(block), y + first, stride, {.scale = scale}, compute);
   }
 }
 
 template <simd::Isa, class T>
 void linear_row_cpu(const T* x, RowBlocks<const T> w, const std::type_identity_t<T>* bias,
-                    const std::type_identity_t<T>* residual, T* y) {
+                    const std::type_identity_t<T>* residual, T* y, float scale) {
   const Index in = w.blocking.columns;
   for (Index block = 0; block < w.blocking.count(); ++block) {
     const Index first = w.blocking.first_row(block);
@@ -143,23 +155,47 @@ void linear_row_cpu(const T* x, RowBlocks<const T> w, const std::type_identity_t
       const float sum = dot(in, w.blocks[block] + row * in, x);
       const float start = (bias == nullptr ? 0.0F : to_float(bias[first + row])) +
                           (residual == nullptr ? 0.0F : to_float(residual[first + row]));
-      simd::put(y + first + row, start + sum);
+      simd::put(y + first + row, start + scale * sum);
     }
   }
 }
 
 template <simd::Isa, class T>
+void linear_add_part_cpu(const LinearPart& range, const T* x, RowBlocks<const T> w, T* y) {
+  const Index in = w.blocking.columns;
+  if (range.tokens == 0) return;
+  for_each_piece(w.blocking, range.first_row, range.rows, [&](const RowPiece& piece) {
+    const T* rows = w.blocks[piece.block] + piece.row * in;
+    for_each_part(range.tokens, piece.rows, y + piece.first, range.y_stride, {.accumulate = true},
+                  [&](const Part& part) {
+                    multiply(part.rows, part.columns, in,
+                             {x + part.first_row * range.x_stride, range.x_stride},
+                             {rows + part.first_column * in, in, CblasTrans}, true, part.sums,
+                             part.stride);
+                  });
+  });
+}
+
+template <simd::Isa, class T>
+void linear_backward_part_cpu(const LinearPart& range, const T* y, RowBlocks<const T> w,
+                              const ProductSum& sum, T* x) {
+  const Index in = w.blocking.columns;
+  if (range.tokens == 0) return;
+  for_each_part(range.tokens, in, x, range.x_stride, sum, [&](const Part& part) {
+    for_each_piece(w.blocking, range.first_row, range.rows, [&](const RowPiece& piece) {
+      multiply(part.rows, part.columns, piece.rows,
+               {y + part.first_row * range.y_stride + piece.first, range.y_stride},
+               {w.blocks[piece.block] + piece.row * in + part.first_column, in},
+               sum.accumulate || piece.first > 0, part.sums, part.stride);
+    });
+  });
+}
+
+template <simd::Isa, class T>
 void linear_backward_data_cpu(Index tokens, const T* dy, Index stride, RowBlocks<const T> w,
                               T* dx) {
-  const Index in = w.blocking.columns;
-  if (tokens == 0) return;
-  for_each_part(tokens, in, dx, in, false, [&](const Part& part) {
-    for (Index block = 0; block < w.blocking.count(); ++block) {
-      multiply(part.rows, part.columns, w.blocking.rows_of(block),
-               {dy + part.first_row * stride + w.blocking.first_row(block), stride},
-               {w.blocks[block] + part.first_column, in}, block > 0, part.sums, part.stride);
-    }
-  });
+  linear_backward_part_cpu<kIsa>({tokens, 0, w.blocking.rows, w.blocking.columns, stride}, dy, w,
+                                 {}, dx);
 }
 
 template <simd::Isa, class T, class G>
@@ -171,11 +207,12 @@ void linear_backward_weight_cpu(const LinearWeightBlock& block, const T* dy, con
       __builtin_memset(dw, 0, sizeof(G) * static_cast<std::size_t>(block.rows * block.in));
     return;
   }
-  for_each_part(block.rows, block.in, dw, block.in, accumulate, [&](const Part& part) {
-    multiply(part.rows, part.columns, block.tokens,
-             {dy + block.first_row + part.first_row, block.dy_stride, CblasTrans},
-             {x + part.first_column, block.in}, accumulate, part.sums, part.stride);
-  });
+  for_each_part(
+      block.rows, block.in, dw, block.in, {.accumulate = accumulate}, [&](const Part& part) {
+        multiply(part.rows, part.columns, block.tokens,
+                 {dy + block.first_row + part.first_row, block.dy_stride, CblasTrans},
+                 {x + part.first_column, block.x_stride}, accumulate, part.sums, part.stride);
+      });
 }
 
 template <simd::Isa, class T, class G>
@@ -194,13 +231,21 @@ void bias_backward_cpu(Index tokens, Index out, const T* dy, bool accumulate, G*
 }
 
 template void linear_forward_cpu<kIsa>(Index, const float*, RowBlocks<const float>, const float*,
-                                       const float*, float*, Index);
+                                       const float*, float*, Index, float);
 template void linear_forward_cpu<kIsa>(Index, const BF16*, RowBlocks<const BF16>, const BF16*,
-                                       const BF16*, BF16*, Index);
+                                       const BF16*, BF16*, Index, float);
 template void linear_row_cpu<kIsa>(const float*, RowBlocks<const float>, const float*, const float*,
-                                   float*);
+                                   float*, float);
 template void linear_row_cpu<kIsa>(const BF16*, RowBlocks<const BF16>, const BF16*, const BF16*,
-                                   BF16*);
+                                   BF16*, float);
+template void linear_add_part_cpu<kIsa>(const LinearPart&, const float*, RowBlocks<const float>,
+                                        float*);
+template void linear_add_part_cpu<kIsa>(const LinearPart&, const BF16*, RowBlocks<const BF16>,
+                                        BF16*);
+template void linear_backward_part_cpu<kIsa>(const LinearPart&, const float*,
+                                             RowBlocks<const float>, const ProductSum&, float*);
+template void linear_backward_part_cpu<kIsa>(const LinearPart&, const BF16*, RowBlocks<const BF16>,
+                                             const ProductSum&, BF16*);
 template void linear_backward_data_cpu<kIsa>(Index, const float*, Index, RowBlocks<const float>,
                                              float*);
 template void linear_backward_data_cpu<kIsa>(Index, const BF16*, Index, RowBlocks<const BF16>,

@@ -50,7 +50,7 @@ struct BiasTerms {
 
 const char* linear_forward_cuda(const CudaContext& context, DType type, Index tokens, const void* x,
                                 const RowBlocks<const void>& w, const void* bias,
-                                const void* residual, void* y, Index stride) {
+                                const void* residual, void* y, Index stride, float scale) {
   const Index in = w.blocking.columns;
   const Index out = w.blocking.rows;
   if (tokens == 0 || out == 0) return nullptr;
@@ -75,7 +75,8 @@ const char* linear_forward_cuda(const CudaContext& context, DType type, Index to
                                    .type = type,
                                    .stride = stride,
                                    .start = start == nullptr ? nullptr : at(start, type, first),
-                                   .bias = bias == nullptr ? nullptr : at(bias, type, first)};
+                                   .bias = bias == nullptr ? nullptr : at(bias, type, first),
+                                   .scale = scale};
     if (const char* fault = product_cuda(context, tokens, w.blocking.rows_of(b), in, {x, type, in},
                                          {w.blocks[b], type, in, true}, result))
       return fault;
@@ -86,17 +87,46 @@ const char* linear_forward_cuda(const CudaContext& context, DType type, Index to
 const char* linear_backward_data_cuda(const CudaContext& context, DType type, Index tokens,
                                       const void* dy, Index stride, const RowBlocks<const void>& w,
                                       void* dx) {
+  return linear_backward_part_cuda(
+      context, type, {tokens, 0, w.blocking.rows, w.blocking.columns, stride}, dy, w, {}, dx);
+}
+
+const char* linear_add_part_cuda(const CudaContext& context, DType type, const LinearPart& part,
+                                 const void* x, const RowBlocks<const void>& w, void* y) {
   const Index in = w.blocking.columns;
-  if (tokens == 0) return nullptr;
-  for (Index b = 0; b < w.blocking.count(); ++b) {
+  if (part.tokens == 0) return nullptr;
+  const char* fault = nullptr;
+  for_each_piece(w.blocking, part.first_row, part.rows, [&](const RowPiece& piece) {
+    if (fault != nullptr) return;
+    void* columns = at(y, type, piece.first);
     const CudaProductOutput result{
-        .elements = dx, .type = type, .stride = in, .start = b == 0 ? nullptr : dx};
-    if (const char* fault = product_cuda(context, tokens, in, w.blocking.rows_of(b),
-                                         {at(dy, type, w.blocking.first_row(b)), type, stride},
-                                         {w.blocks[b], type, in}, result))
-      return fault;
-  }
-  return nullptr;
+        .elements = columns, .type = type, .stride = part.y_stride, .start = columns};
+    fault = product_cuda(context, part.tokens, piece.rows, in, {x, type, part.x_stride},
+                         {at(w.blocks[piece.block], type, piece.row * in), type, in, true}, result);
+  });
+  return fault;
+}
+
+const char* linear_backward_part_cuda(const CudaContext& context, DType type,
+                                      const LinearPart& part, const void* y,
+                                      const RowBlocks<const void>& w, const ProductSum& sum,
+                                      void* x) {
+  const Index in = w.blocking.columns;
+  if (part.tokens == 0) return nullptr;
+  const char* fault = nullptr;
+  for_each_piece(w.blocking, part.first_row, part.rows, [&](const RowPiece& piece) {
+    if (fault != nullptr) return;
+    const bool adds = sum.accumulate || piece.first > 0;
+    const CudaProductOutput result{.elements = x,
+                                   .type = type,
+                                   .stride = part.x_stride,
+                                   .start = adds ? x : nullptr,
+                                   .scale = sum.scale};
+    fault = product_cuda(context, part.tokens, in, piece.rows,
+                         {at(y, type, piece.first), type, part.y_stride},
+                         {at(w.blocks[piece.block], type, piece.row * in), type, in}, result);
+  });
+  return fault;
 }
 
 const char* linear_backward_weight_cuda(const CudaContext& context, DType type, DType gradient,
@@ -112,7 +142,7 @@ const char* linear_backward_weight_cuda(const CudaContext& context, DType type, 
       .elements = dw, .type = gradient, .stride = block.in, .start = accumulate ? dw : nullptr};
   return product_cuda(context, block.rows, block.in, block.tokens,
                       {at(dy, type, block.first_row), type, block.dy_stride, true},
-                      {x, type, block.in}, result);
+                      {x, type, block.x_stride}, result);
 }
 
 const char* bias_backward_cuda(const CudaContext& context, DType type, DType gradient, Index tokens,

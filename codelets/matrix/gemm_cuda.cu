@@ -126,7 +126,6 @@ const char* product_cuda(const CudaContext& context, Index rows, Index columns, 
   Status status;
   if (batch > INT32_MAX) return "more products at once than cuBLAS takes";
   const void* start = out.start == nullptr ? out.elements : out.start;
-  const float one = 1;
   const float beta = out.start == nullptr ? 0 : 1;
   Product product(status, a, b, out.bias);
   Layout first = layout_of(status, b, inner, columns, batch);
@@ -141,9 +140,9 @@ const char* product_cuda(const CudaContext& context, Index rows, Index columns, 
                                           &found));
   if (status.good() && found == 0) return "cuBLAS has no kernel for this product";
   if (status.good())
-    status(cublasLtMatmul(context.blas, product.get(), &one, b.elements, first.get(), a.elements,
-                          second.get(), &beta, start, result.get(), out.elements, result.get(),
-                          &best.algo, context.workspace,
+    status(cublasLtMatmul(context.blas, product.get(), &out.scale, b.elements, first.get(),
+                          a.elements, second.get(), &beta, start, result.get(), out.elements,
+                          result.get(), &best.algo, context.workspace,
                           static_cast<std::size_t>(context.workspace_bytes), context.stream));
   return status.text();
 }

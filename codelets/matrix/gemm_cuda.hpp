@@ -15,7 +15,7 @@ struct CudaMatrix {
   Index batch_stride = 0;  ///< elements between the matrices of a batch
 };
 
-/// What becomes of a product: out = a b + start + bias, each row plus bias[columns].
+/// What becomes of a product: out = scale a b + start + bias, each row plus bias[columns].
 struct CudaProductOutput {
   void* elements;
   DType type;
@@ -23,6 +23,7 @@ struct CudaProductOutput {
   const void* start = nullptr;  ///< of the same type and stride, out itself perhaps; null for none
   const void* bias = nullptr;   ///< of the same type, aligned to 16 bytes; null for none
   Index batch_stride = 0;       ///< elements between the matrices of a batch, of start too
+  float scale = 1;
 };
 
 /// out[rows, columns] = op(a)[rows, inner] * op(b)[inner, columns] + ... by cuBLAS, accumulated in

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.hpp"
 #include "hf/config_json.hpp"
 #include "hf/rope_json.hpp"
@@ -39,8 +42,20 @@ Kind kind_of(const shape::ModelConfig& model) {
     return {"qwen3", "Qwen3ForCausalLM"};
   }
   if (model.qkv_bias) return {"qwen2", "Qwen2ForCausalLM"};
-  if (model.window != 0) return {"mistral", "MistralForCausalLM"};
+  // transformers takes no llama whose heads do not divide the width.
+  if (model.window != 0 || model.width % model.heads != 0) return {"mistral", "MistralForCausalLM"};
   return {"llama", "LlamaForCausalLM"};
+}
+
+/// With a scaling, more than the tokens that it is for: transformers warns of others. The scaling
+/// takes the model to `factor` times as many.
+Index longest_context(const shape::ModelConfig& model) {
+  const shape::RopeScaling& scaling = model.rope_scaling;
+  if (scaling == shape::RopeScaling{} || model.context > scaling.original_context)
+    return model.context;
+  constexpr double kMost = 1 << 28;  // beyond any model's
+  const auto original = static_cast<double>(scaling.original_context);
+  return static_cast<Index>(std::min(std::ceil(scaling.factor * original), kMost));
 }
 
 json llama_json(const shape::ModelConfig& model) {
@@ -53,7 +68,7 @@ json llama_json(const shape::ModelConfig& model) {
               {"num_attention_heads", model.heads},
               {"num_key_value_heads", model.key_heads()},
               {"head_dim", model.head_size()},
-              {"max_position_embeddings", model.context},
+              {"max_position_embeddings", longest_context(model)},
               {"hidden_act", "silu"},
               {"rms_norm_eps", model.norm_epsilon},
               {"tie_word_embeddings", model.tied_head},
@@ -61,7 +76,8 @@ json llama_json(const shape::ModelConfig& model) {
   const std::string type = kind.type;
   if (type == "llama" || type == "qwen3") config["attention_bias"] = false;
   if (type == "llama") config["mlp_bias"] = false;
-  if (type == "mistral") config["sliding_window"] = model.window;
+  if (type == "mistral")
+    config["sliding_window"] = model.window != 0 ? json(model.window) : json(nullptr);
   if (type == "qwen2" || type == "qwen3") {
     config["use_sliding_window"] = model.window != 0;
     config["sliding_window"] = model.window != 0 ? json(model.window) : json(nullptr);
@@ -96,6 +112,18 @@ json generation_json(const ExportedConfig& exported) {
   json config{{"_from_model_config", true}};
   if (exported.end_of_text) config["eos_token_id"] = token_json(exported);
   return config;
+}
+
+json tokenizer_config_json(const std::optional<std::string>& end_of_text) {
+  json config{{"tokenizer_class", "PreTrainedTokenizerFast"},
+              {"clean_up_tokenization_spaces", false}};
+  if (end_of_text) config["eos_token"] = *end_of_text;
+  return config;
+}
+
+bool takes_sentencepiece(const shape::ModelConfig& model) {
+  const std::string type = config_json(model, {}).at("model_type");
+  return type == "llama" || type == "mistral";
 }
 
 }  // namespace dos::hf

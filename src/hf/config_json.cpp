@@ -82,6 +82,8 @@ void ignore_common(JsonKeys& keys) {
                "attention_dropout",
                "pretraining_tp",
                "is_llama_config",
+               "unsloth_fixed",
+               "unsloth_version",
                "transformers.js_config"});
   keys.ignore({"max_length",
                "min_length",
@@ -151,9 +153,10 @@ shape::ModelConfig read_gpt2(JsonKeys& keys) {
   expect_activation(keys, "activation_function", "gelu_new",
                     {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"});
   expect_architectures(keys, {"GPT2LMHeadModel", "GPT2Model"});
+  // The first folders of GPT-2 have the last three.
   keys.ignore({"attn_pdrop", "embd_pdrop", "resid_pdrop", "reorder_and_upcast_attn", "summary_type",
                "summary_use_proj", "summary_activation", "summary_proj_to_labels",
-               "summary_first_dropout"});
+               "summary_first_dropout", "n_special", "predict_special_tokens", "output_past"});
   return model;
 }
 
@@ -235,6 +238,8 @@ shape::ModelConfig read_llama(JsonKeys& keys, const LlamaKind& kind, const std::
   if (kind.has_biases_keys)
     keys.expect_value("attention_bias", false, "the projection of attention has no bias here");
   keys.expect_value("mlp_bias", false, "the MLP has no bias here");
+  keys.expect_value("use_mrope", false, "rotary embeddings have one position a token here");
+  keys.expect_value("max_sequence_length", model.context, "max_position_embeddings says otherwise");
   keys.expect_value("rope_interleaved", false, "element i of a head turns with element i + d/2");
   return model;
 }

@@ -43,4 +43,12 @@ nlohmann::json config_json(const shape::ModelConfig& model, const ExportedConfig
 /// A generation_config.json: the token at which generation ends, if it is known.
 nlohmann::json generation_json(const ExportedConfig& exported);
 
+/// A tokenizer_config.json with which transformers takes the tokenizer's file beside it as it is:
+/// without one it takes the tokenizer of the kind of model, with this file's vocabulary.
+/// `end_of_text`: the text of that token, where the file does not say it.
+nlohmann::json tokenizer_config_json(const std::optional<std::string>& end_of_text);
+
+/// Whether the tokenizer of the kind of model is of SentencePiece.
+bool takes_sentencepiece(const shape::ModelConfig& model);
+
 }  // namespace dos::hf

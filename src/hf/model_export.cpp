@@ -12,6 +12,7 @@
 #include "base/durable_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "hf/adapters.hpp"
 #include "io/safetensors_writer.hpp"
 #include "io/tensor_folder.hpp"
 
@@ -65,7 +66,7 @@ void write_shard(const std::filesystem::path& path, const Shard& shard, const Re
   // Without this word transformers refuses the file.
   io::SafetensorsWriter writer(path, std::move(specs), {{"format", "pt"}});
   for (const TensorName& tensor : shard) write_tensor(writer, tensor, read, dtype);
-  static_cast<void>(writer.commit());
+  writer.commit();
 }
 
 void write_weights(const std::filesystem::path& folder, const std::vector<TensorName>& tensors,
@@ -99,6 +100,16 @@ void export_model(const std::filesystem::path& folder, const shape::ModelConfig&
                 generation_json(options.config).dump(2) + "\n");
   for (const ExtraFile& file : options.files) write_durably(output.path() / file.name, file.text);
   write_weights(output.path(), tensors, read, options);
+  output.commit();
+}
+
+void export_adapters(const std::filesystem::path& folder, const shape::ModelConfig& model,
+                     const ReadTensor& read, DType dtype, const std::string& base) {
+  const nlohmann::json config = adapter_json(model, base);
+  const std::vector<TensorName> tensors = adapter_tensors(model);
+  DurableFolder output(folder);
+  write_durably(output.path() / kAdapterConfigFile, config.dump(2) + "\n");
+  write_shard(output.path() / kAdapterFile, tensors, read, dtype);
   output.commit();
 }
 

@@ -28,12 +28,18 @@ struct ExportOptions {
   std::vector<ExtraFile> files{};
 };
 
-/// Writes `folder`, whole or not at all: config.json, generation_config.json, model.safetensors (or
-/// several and an index) and the extra files. Numbers are rounded to the nearest of the type.
-/// Throws Error when `folder` is there already or cannot be written, and for a model that has no
-/// such form.
+/// Writes `folder`, whole or not at all, without adapters: config.json, generation_config.json,
+/// model.safetensors (or several and an index) and the extra files. Numbers are rounded to the
+/// nearest of the type. Throws Error when `folder` is there already or cannot be written, and for a
+/// model that has no such form.
 void export_model(const std::filesystem::path& folder, const shape::ModelConfig& model,
                   const ReadTensor& read, const ExportOptions& options);
+
+/// Writes `folder`, whole or not at all, as PEFT reads it: adapter_config.json and
+/// adapter_model.safetensors, with the adapters of the model. `base`: the folder of the model that
+/// they belong to, "" where none is known. Throws as above. Pre: the model has adapters.
+void export_adapters(const std::filesystem::path& folder, const shape::ModelConfig& model,
+                     const ReadTensor& read, DType dtype, const std::string& base);
 
 /// "5GB", "500MB", "20000000" as bytes; KB, MB, GB are powers of 1000. Throws Error naming `option`
 /// for anything else, and for 0.

@@ -10,6 +10,7 @@
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "hf/adapters.hpp"
 #include "hf/config_json.hpp"
 #include "shape/family_shape.hpp"
 
@@ -21,14 +22,14 @@ class Mismatches {
  public:
   void add(const char* kind, const std::string& what) { lists_[kind].push_back(what); }
 
-  void expect_none(const std::filesystem::path& folder) const {
+  void expect_none(const std::filesystem::path& folder, const char* description) const {
     if (lists_.empty()) return;
     std::vector<std::string> parts;
     for (const auto& [kind, list] : lists_) parts.push_back(kind + shown(list));
     fail(
         "{}: the tensors are not those of the model in {}: {}; use a folder whose files belong "
         "together",
-        folder.string(), kConfigFile, fmt::join(parts, "; "));
+        folder.string(), description, fmt::join(parts, "; "));
   }
 
  private:
@@ -51,9 +52,9 @@ const io::TensorFolder::Tensor* find_either(const io::TensorFolder& folder,
 
 }  // namespace
 
-ModelWeights::ModelWeights(const std::filesystem::path& folder, const shape::ModelConfig& model)
-    : folder_(folder) {
-  std::vector<TensorName> names = tensor_names(model);
+ModelWeights::ModelWeights(const std::filesystem::path& folder, const char* description,
+                           io::TensorFolder files, std::vector<TensorName> names)
+    : folder_(std::move(files)) {
   Mismatches mismatches;
   std::set<std::string_view> used;
   for (TensorName& name : names) {
@@ -75,13 +76,26 @@ ModelWeights::ModelWeights(const std::filesystem::path& folder, const shape::Mod
   for (const io::TensorFolder::Tensor& stored : folder_.tensors())
     if (!used.contains(stored.name) && !is_constant(stored.name) && stored.name != kTiedHead)
       mismatches.add("unexpected", one_line(stored.name));
-  mismatches.expect_none(folder);
-  if (folder_.find(kTiedHead) != nullptr && !used.contains(kTiedHead))
-    for (const Tensor& tensor : tensors_)
-      if (tensor.name.parameter == shape::kTokenTable) expect_tied(tensor.name);
+  mismatches.expect_none(folder, description);
   std::ranges::sort(tensors_, {}, [](const Tensor& tensor) {
     return std::pair(tensor.stored->file, tensor.stored->begin);
   });
+}
+
+ModelWeights::ModelWeights(const std::filesystem::path& folder, const shape::ModelConfig& model)
+    : ModelWeights(folder, kConfigFile, io::TensorFolder(folder), tensor_names(model)) {
+  const auto is_head = [](const Tensor& tensor) { return tensor.name.tensor == kTiedHead; };
+  if (folder_.find(kTiedHead) != nullptr && std::ranges::none_of(tensors_, is_head))
+    for (const Tensor& tensor : tensors_)
+      if (tensor.name.parameter == shape::kTokenTable) expect_tied(tensor.name);
+}
+
+ModelWeights ModelWeights::of_adapters(const std::filesystem::path& folder,
+                                       const shape::ModelConfig& model) {
+  return {
+      folder, kAdapterConfigFile,
+      io::TensorFolder(folder / kAdapterFile, "name a folder that PEFT's save_pretrained() wrote"),
+      adapter_tensors(model)};
 }
 
 /// The model's logits come from the table: another matrix for them would be lost without a word.

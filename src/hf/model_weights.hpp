@@ -27,6 +27,10 @@ class ModelWeights {
   /// and tables that follow from the sizes are passed over.
   ModelWeights(const std::filesystem::path& folder, const shape::ModelConfig& model);
 
+  /// The adapters of a folder that PEFT wrote, of a model with such adapters. Throws as above.
+  static ModelWeights of_adapters(const std::filesystem::path& folder,
+                                  const shape::ModelConfig& model);
+
   /// In the order in which they lie in the files.
   [[nodiscard]] std::span<const Tensor> tensors() const noexcept { return tensors_; }
   /// Pre: `name` is of tensor_names() of the model.
@@ -43,6 +47,8 @@ class ModelWeights {
   [[nodiscard]] std::string identity() const;
 
  private:
+  ModelWeights(const std::filesystem::path& folder, const char* description, io::TensorFolder files,
+               std::vector<TensorName> names);
   void expect_tied(const TensorName& table) const;
 
   io::TensorFolder folder_;

@@ -109,7 +109,7 @@ std::vector<TensorName> tensor_names(const shape::ModelConfig& model) {
   const FamilyNames& family = names_of(model.architecture);
   std::vector<TensorName> names;
   for (const shape::ParameterSpec& spec :
-       shape::find_family(model.architecture).parameters(model)) {
+       shape::find_family(model.architecture).parameters(model.base())) {
     const ParsedName parsed = parse(spec.name);
     const ModuleName& module = find_module(family, parsed.module);
     const std::string prefix =
@@ -129,6 +129,25 @@ std::vector<TensorName> tensor_names(const shape::ModelConfig& model) {
     }
   }
   return names;
+}
+
+std::vector<BlockMatrix> block_matrices(const shape::ModelConfig& model) {
+  const FamilyNames& family = names_of(model.architecture);
+  constexpr Index kFirstBlock = 1;
+  std::vector<BlockMatrix> matrices;
+  for (const shape::ParameterSpec& spec :
+       shape::find_family(model.architecture).parameters(model.base())) {
+    if (spec.depth != kFirstBlock || !spec.is_matrix()) continue;
+    const std::string module = parse(spec.name).module;
+    const std::vector<const char*>& theirs = find_module(family, module).theirs;
+    for (std::size_t part = 0; part < theirs.size(); ++part)
+      matrices.push_back({theirs[part], module, static_cast<Index>(part)});
+  }
+  return matrices;
+}
+
+std::string block_prefix(const shape::ModelConfig& model, const std::string& block) {
+  return fmt::format(fmt::runtime(names_of(model.architecture).block), block);
 }
 
 std::string_view without_prefix(std::string_view name) {

@@ -21,9 +21,23 @@ struct TensorName {
   [[nodiscard]] Index count() const;
 };
 
-/// The tensors of a model, in the order of its parameters: every parameter is covered once. Throws
+/// The tensors of a model, in the order of its parameters: every one but those of adapters is
+/// covered once. Throws
 /// Error for a family that transformers does not have.
 std::vector<TensorName> tensor_names(const shape::ModelConfig& model);
+
+/// A matrix of a block, as folders have it, and the part of a parameter's rows that it is.
+struct BlockMatrix {
+  std::string theirs;  ///< "self_attn.q_proj"
+  std::string ours;    ///< "attention.qkv"
+  Index part = 0;
+};
+/// Those of each block of a model, in the order of its parameters. Throws Error as tensor_names().
+std::vector<BlockMatrix> block_matrices(const shape::ModelConfig& model);
+
+/// What stands before the names of a block's modules: "model.layers.3.". `block` as in names of
+/// parameters, "3".
+std::string block_prefix(const shape::ModelConfig& model, const std::string& block);
 
 /// `name` without what only some folders put before it: "transformer." or "model.".
 std::string_view without_prefix(std::string_view name);

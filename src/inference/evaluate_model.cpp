@@ -10,6 +10,7 @@
 #include "data/dataset.hpp"
 #include "platform/blas.hpp"
 #include "sched_starpu/policies.hpp"
+#include "train/folder_tokenizer.hpp"
 #include "train/run_data.hpp"
 
 namespace dos::inference {
@@ -47,6 +48,8 @@ Tokens open_tokens(const EvaluateOptions& options, const train::ModelSource& sou
            "that tokenizer",
            options.data_prefix, present.dump(), checkpoint->manifest().tokenizer.dump());
   }
+  if (checkpoint == nullptr && dataset.manifest)
+    train::expect_tokenizer_of(options.source, options.data_prefix, *dataset.manifest);
   return {std::move(dataset.val), std::move(dataset.val_mask)};
 }
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <memory>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "base/error.hpp"
+#include "nn/buffers.hpp"
 #include "nn/lane_shape.hpp"
 #include "nn/priority.hpp"
 #include "rt/handle.hpp"
@@ -15,36 +11,8 @@
 
 namespace dos::models {
 
-/// Buffers of one block in one lane, by the names of shape::BlockShape: [tokens, width] each.
-/// Copies share them.
-class BlockBuffers {
- public:
-  void add(std::string_view name, std::shared_ptr<const rt::Handle> handle) {
-    handles_.emplace_back(name, std::move(handle));
-  }
-  /// Pre: the block's shape has the name.
-  void replace(std::string_view name, std::shared_ptr<const rt::Handle> handle) {
-    const auto found = std::ranges::find(handles_, name, &Named::first);
-    require(found != handles_.end(), "a name of the block's shape");
-    found->second = std::move(handle);
-  }
-
-  /// Pre: the block's shape has the name.
-  [[nodiscard]] const rt::Handle& operator[](std::string_view name) const {
-    const auto found = std::ranges::find(handles_, name, &Named::first);
-    require(found != handles_.end(), "a name of the block's shape");
-    return *found->second;
-  }
-
-  void release(rt::Submitter& submitter) const {
-    for (const auto& [name, handle] : handles_) submitter.release(*handle);
-  }
-
- private:
-  using Named = std::pair<std::string_view, std::shared_ptr<const rt::Handle>>;
-  std::vector<Named> handles_;
-};
-
+/// By the names of shape::BlockShape.
+using BlockBuffers = nn::Buffers;
 using nn::LaneShape;
 
 /// The gradient of a block's input among the gradients of its shape.

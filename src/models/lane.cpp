@@ -20,7 +20,8 @@ class LaneBuilder {
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
   /// [tokens, width] activations, in FP32 whatever their type is if `is_wide`.
-  [[nodiscard]] HandlePtr activation(const char* name, Index width, bool is_wide = false) const {
+  [[nodiscard]] HandlePtr activation(const std::string& name, Index width,
+                                     bool is_wide = false) const {
     return make(name, is_wide ? DType::kF32 : type_, tokens_ * width, MemoryCategory::kActivations);
   }
   [[nodiscard]] BlockBuffers block(const std::vector<shape::Activation>& activations) const {
@@ -29,7 +30,7 @@ class LaneBuilder {
       buffers.add(each.name, activation(each.name, each.width, each.is_wide));
     return buffers;
   }
-  [[nodiscard]] HandlePtr make(const char* name, DType type, Index count,
+  [[nodiscard]] HandlePtr make(const std::string& name, DType type, Index count,
                                MemoryCategory category) const {
     const std::string full = fmt::format("{}.{}{}", prefix_, scope_, name);
     return std::make_unique<rt::Handle>(

@@ -11,23 +11,27 @@ GatedMlp::GatedMlp(const tensor::ParameterSet& set, const std::string& name, Ind
 
 void GatedMlp::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                        const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
-                       const Urgency& urgency) const {
-  gate_up_.forward(submitter, tokens, x, hidden.before, urgency);
+                       const Buffers& kept, const Urgency& urgency) const {
+  gate_up_.forward(submitter, tokens, x, hidden.before, kept, urgency);
   codelets::submit<codelets::SwigluForward>(
       submitter, {.x = hidden.before, .out = hidden.after}, {tokens, hidden_},
       {.priority = urgency.path, .label = activation_label_.c_str()});
-  if (out != nullptr) down_.forward(submitter, tokens, hidden.after, residual, *out, urgency);
+  if (out != nullptr)
+    down_.forward(submitter, tokens, hidden.after, residual, *out, kept, urgency);
+  else
+    down_.recompute(submitter, tokens, hidden.after, kept, urgency);
 }
 
 void GatedMlp::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                        const Hidden& hidden, const Gradients& gradients, bool accumulate,
-                        const Urgency& urgency) const {
-  down_.backward(submitter, tokens, hidden.after, gradients.dout, gradients.d_after, accumulate,
-                 urgency);
+                        const Hidden& hidden, const Buffers& kept, const Gradients& gradients,
+                        bool accumulate, const Urgency& urgency) const {
+  down_.backward(submitter, tokens, hidden.after, kept,
+                 {gradients.dout, gradients.d_after, gradients.of_block}, accumulate, urgency);
   codelets::submit<codelets::SwigluBackward>(
       submitter, {.x = hidden.before, .dout = gradients.d_after, .dx = gradients.d_before},
       {tokens, hidden_}, {.priority = urgency.path, .label = activation_label_.c_str()});
-  gate_up_.backward(submitter, tokens, x, gradients.d_before, gradients.dx, accumulate, urgency);
+  gate_up_.backward(submitter, tokens, x, kept,
+                    {gradients.d_before, gradients.dx, gradients.of_block}, accumulate, urgency);
 }
 
 }  // namespace dos::nn

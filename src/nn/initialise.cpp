@@ -7,7 +7,16 @@ namespace dos::nn {
 
 void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
                            std::uint64_t seed) {
+  submit_initial_values(submitter, parameters, seed,
+                        [](const shape::ParameterSpec& /*all*/) { return true; });
+  submit_working_parameters(submitter, parameters);
+}
+
+void submit_initial_values(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
+                           std::uint64_t seed,
+                           const std::function<bool(const shape::ParameterSpec&)>& wanted) {
   for (const shape::PlacedParameter& parameter : parameters.layout().parameters) {
+    if (!wanted(parameter.spec)) continue;
     const shape::Initialisation& init = parameter.spec.init;
     Index first_index = 0;
     for (const shape::Piece& piece : shape::pieces_of(parameter)) {
@@ -17,20 +26,23 @@ void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet&
       const rt::Handle& handle = parameters.values()[piece.subgroup];
       const codelets::HandleRange range{piece.offset, piece.count};
       const rt::TaskOptions options{.priority = 0, .label = "initialise"};
-      if (init.deviation > 0)
-        codelets::submit<codelets::InitNormal>(submitter, {.out = handle},
-                                               {range,
-                                                {.seed = seed,
-                                                 .stream = stream_of(parameter.spec.name),
-                                                 .first_index = first,
-                                                 .deviation = init.deviation}},
-                                               options);
+      const bool is_normal = init.deviation > 0;
+      if (is_normal || init.bound > 0)
+        codelets::submit<codelets::InitRandom>(
+            submitter, {.out = handle},
+            {range,
+             {.seed = seed,
+              .stream = stream_of(parameter.spec.name),
+              .first_index = first,
+              .spread = is_normal ? init.deviation : init.bound,
+              .distribution =
+                  is_normal ? codelets::Distribution::kNormal : codelets::Distribution::kUniform}},
+            options);
       else
         codelets::submit<codelets::Fill>(submitter, {.out = handle}, {range, init.constant},
                                          options);
     }
   }
-  submit_working_parameters(submitter, parameters);
 }
 
 void submit_working_parameters(rt::Submitter& submitter, const tensor::ParameterSet& parameters) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "codelets/init/init_codelet.hpp"
 #include "tensor/parameter_set.hpp"
@@ -14,6 +15,11 @@ namespace dos::nn {
 /// tensor is cut into subgroups.
 void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
                            std::uint64_t seed);
+
+/// The same of the parameters that `wanted` accepts, without working parameters.
+void submit_initial_values(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
+                           std::uint64_t seed,
+                           const std::function<bool(const shape::ParameterSpec&)>& wanted);
 
 /// Submits the tasks that round owned values to the working parameters, where those are others:
 /// needed whenever the values did not come from an update.

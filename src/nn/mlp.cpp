@@ -8,23 +8,27 @@ Mlp::Mlp(const tensor::ParameterSet& set, const std::string& name)
 
 void Mlp::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                   const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
-                  const Urgency& urgency) const {
-  up_.forward(submitter, tokens, x, hidden.before, urgency);
+                  const Buffers& kept, const Urgency& urgency) const {
+  up_.forward(submitter, tokens, x, hidden.before, kept, urgency);
   codelets::submit<codelets::GeluForward>(
       submitter, {.x = hidden.before, .y = hidden.after},
       {.priority = urgency.path, .label = activation_label_.c_str()});
-  if (out != nullptr) down_.forward(submitter, tokens, hidden.after, residual, *out, urgency);
+  if (out != nullptr)
+    down_.forward(submitter, tokens, hidden.after, residual, *out, kept, urgency);
+  else
+    down_.recompute(submitter, tokens, hidden.after, kept, urgency);
 }
 
 void Mlp::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                   const Hidden& hidden, const Gradients& gradients, bool accumulate,
-                   const Urgency& urgency) const {
-  down_.backward(submitter, tokens, hidden.after, gradients.dout, gradients.d_hidden, accumulate,
-                 urgency);
+                   const Hidden& hidden, const Buffers& kept, const Gradients& gradients,
+                   bool accumulate, const Urgency& urgency) const {
+  down_.backward(submitter, tokens, hidden.after, kept,
+                 {gradients.dout, gradients.d_hidden, gradients.of_block}, accumulate, urgency);
   codelets::submit<codelets::GeluBackward>(
       submitter, {.x = hidden.before, .dy = gradients.d_hidden},
       {.priority = urgency.path, .label = activation_label_.c_str()});
-  up_.backward(submitter, tokens, x, gradients.d_hidden, gradients.dx, accumulate, urgency);
+  up_.backward(submitter, tokens, x, kept, {gradients.d_hidden, gradients.dx, gradients.of_block},
+               accumulate, urgency);
 }
 
 }  // namespace dos::nn

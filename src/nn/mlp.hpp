@@ -22,16 +22,18 @@ class Mlp {
   /// `out` may be null: then only Hidden is computed (recomputation before backward).
   void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
-               const Urgency& urgency) const;
+               const Buffers& kept, const Urgency& urgency) const;
 
   /// Buffers of backward: dout in, d_hidden[tokens, hidden] work space, dx out.
   struct Gradients {
     const rt::Handle& dout;
     const rt::Handle& d_hidden;
     const rt::Handle& dx;
+    const Buffers& of_block;
   };
   void backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const Hidden& hidden,
-                const Gradients& gradients, bool accumulate, const Urgency& urgency) const;
+                const Buffers& kept, const Gradients& gradients, bool accumulate,
+                const Urgency& urgency) const;
 
  private:
   std::string activation_label_;

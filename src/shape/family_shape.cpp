@@ -36,6 +36,8 @@ void validate(const ModelConfig& config) {
   const Family& family = find_family(config.architecture);
   config.validate();
   if (family.validate != nullptr) family.validate(config);
+  // Finds what adapters do not fit.
+  if (config.adapters.any()) static_cast<void>(family.parameters(config));
 }
 
 void add_family(const Family& family) {

@@ -12,7 +12,7 @@ namespace dos::shape {
 
 /// What a block keeps of each token: so many numbers of the activations' type, or of FP32.
 struct Activation {
-  const char* name;
+  std::string name;
   Index width;
   bool is_wide = false;  ///< FP32 whatever the activations are: statistics, logarithms of sums
 };
@@ -33,9 +33,10 @@ struct BlockShape {
 /// need. models/family.hpp computes it.
 struct Family {
   const char* name;
-  /// In the order in which forward uses them.
-  std::vector<ParameterSpec> (*parameters)(const ModelConfig&);
-  BlockShape (*block)(const ModelConfig&);
+  /// In the order in which forward uses them, without adapters.
+  std::vector<ParameterSpec> (*own_parameters)(const ModelConfig&);
+  /// Without what adapters keep.
+  BlockShape (*own_block)(const ModelConfig&);
   /// The matrix [vocabulary, width] that makes logits; a table when it is tied. Where a
   /// configuration may tie it (ModelConfig::tied_head), head_of() has the answer.
   const char* head;
@@ -43,6 +44,11 @@ struct Family {
   Index norm_statistics;
   /// Throws Error naming a size that the family does not have. May be null.
   void (*validate)(const ModelConfig&);
+
+  /// Those of a model with its adapters, each pair behind the matrix that it adds to.
+  [[nodiscard]] std::vector<ParameterSpec> parameters(const ModelConfig& config) const;
+  /// With what adapters keep.
+  [[nodiscard]] BlockShape block(const ModelConfig& config) const;
 };
 
 /// Throws Error listing the known names.

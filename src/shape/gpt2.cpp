@@ -91,8 +91,8 @@ void validate_gpt2(const ModelConfig& config) {
 
 const Family& gpt2() {
   static constexpr Family family{.name = "gpt2",
-                                 .parameters = &gpt2_parameters,
-                                 .block = &gpt2_block,
+                                 .own_parameters = &gpt2_parameters,
+                                 .own_block = &gpt2_block,
                                  .head = "token_embedding.weight",
                                  .norm_statistics = 2,
                                  .validate = &validate_gpt2};

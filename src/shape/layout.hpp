@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/row_blocking.hpp"
 #include "base/types.hpp"
+#include "shape/adapters.hpp"
 
 namespace dos::shape {
 
-/// How a parameter starts: N(0, deviation^2) if deviation > 0, else the constant.
+/// How a parameter starts: N(0, deviation^2) if deviation > 0, uniform in [-bound, bound) if
+/// bound > 0, else the constant.
 struct Initialisation {
   float deviation = 0;
   float constant = 0;
+  float bound = 0;
 };
 
 /// One named parameter of a model: a matrix [rows, columns] or a vector [columns] (rows == 0).
@@ -29,8 +33,10 @@ struct ParameterSpec {
   /// Rows (of a vector: elements) of the tensors that lie behind each other in it and that other
   /// programs keep apart; empty: it is one.
   std::vector<Index> parts{};
-  bool trained = true;   ///< else frozen: it keeps its values (trained_groups.hpp)
-  double lr_factor = 1;  ///< its learning rate over the run's
+  bool trained = true;                   ///< else frozen: it keeps its values (trained_groups.hpp)
+  double lr_factor = 1;                  ///< its learning rate over the run's
+  std::optional<AdaptedRows> adapted{};  ///< of a matrix with adapters
+  bool is_adapter = false;               ///< one of such a pair
 
   [[nodiscard]] bool is_matrix() const { return rows > 0; }
   [[nodiscard]] Index count() const { return is_matrix() ? rows * columns : columns; }

@@ -96,8 +96,8 @@ void validate_llama(const ModelConfig& config) {
 
 const Family& llama() {
   static constexpr Family family{.name = "llama",
-                                 .parameters = &llama_parameters,
-                                 .block = &llama_block,
+                                 .own_parameters = &llama_parameters,
+                                 .own_block = &llama_block,
                                  .head = "head.weight",
                                  .norm_statistics = 1,
                                  .validate = &validate_llama};

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/types.hpp"
+#include "shape/adapters.hpp"
 
 namespace dos::shape {
 
@@ -38,6 +39,7 @@ struct ModelConfig {
   bool tied_head = false;      ///< the token table makes the logits
   bool qkv_bias = false;       ///< of queries, keys and values
   bool qk_norm = false;        ///< each head of queries and keys is normalised
+  Adapters adapters{};         ///< beside what the family has
 
   [[nodiscard]] Index head_size() const { return head_dim != 0 ? head_dim : width / heads; }
   /// Heads of keys, and of values.
@@ -51,6 +53,13 @@ struct ModelConfig {
   /// Tokens that one attends to at most, itself among them.
   [[nodiscard]] Index reach() const { return window != 0 && window < context ? window : context; }
   bool operator==(const ModelConfig&) const = default;
+
+  /// The model without its adapters.
+  [[nodiscard]] ModelConfig base() const {
+    ModelConfig model = *this;
+    model.adapters = {};
+    return model;
+  }
 
   /// Throws Error naming the first value that makes no model.
   void validate() const;

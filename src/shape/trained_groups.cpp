@@ -81,11 +81,12 @@ std::vector<TrainedGroups::Factor> parse_factors(const std::string& key, const s
 }
 
 void mark_trained(const TrainedGroups& groups, std::vector<ParameterSpec>& parameters) {
+  const bool has_adapters = std::ranges::any_of(parameters, &ParameterSpec::is_adapter);
   for (const std::string& pattern : groups.frozen)
-    expect_match(kFreeze, pattern, "parameter", parameters,
-                 [](const ParameterSpec& /*all*/) { return true; });
+    expect_match(kFreeze, pattern, has_adapters ? "adapter" : "parameter", parameters,
+                 [&](const ParameterSpec& each) { return !has_adapters || each.is_adapter; });
   for (ParameterSpec& parameter : parameters) {
-    parameter.trained = !is_frozen(groups, parameter);
+    parameter.trained = (!has_adapters || parameter.is_adapter) && !is_frozen(groups, parameter);
     parameter.lr_factor = parameter.trained ? factor_of(groups, parameter) : 1;
   }
   expect(groups.frozen.empty() || std::ranges::any_of(parameters, &ParameterSpec::trained),

@@ -30,9 +30,10 @@ std::vector<std::string> parse_patterns(const std::string& text);
 /// without a finite number of at least 0.
 std::vector<TrainedGroups::Factor> parse_factors(const std::string& key, const std::string& text);
 
-/// Sets `trained` and `lr_factor` of every parameter. Throws Error, naming the key and the nearest
-/// name, for a pattern of optim.freeze that matches no parameter, or one of optim.lr_factors that
-/// matches none that is trained; where nothing would be trained; and where the vectors of one
+/// Sets `trained` and `lr_factor` of every parameter. Of a model with adapters they alone are
+/// trained. Throws Error, naming the key and the nearest name, for a pattern of optim.freeze that
+/// matches no parameter, or none of the adapters where there are some, or one of optim.lr_factors
+/// that matches none that is trained; where nothing would be trained; and where the vectors of one
 /// module, which are computed together, would differ.
 void mark_trained(const TrainedGroups& groups, std::vector<ParameterSpec>& parameters);
 

@@ -100,6 +100,7 @@ const char* product_cuda(const CudaContext& context, Index rows, Index columns, 
         float sum = 0;
         for (Index i = 0; i < inner; ++i)
           sum += element(a, which, row, i) * element(b, which, i, column);
+        sum *= out.scale;
         if (out.start != nullptr) sum += element(start, which, row, column);
         if (out.bias != nullptr) sum += element(bias, 0, 0, column);
         const Index at = which * out.batch_stride + row * out.stride + column;

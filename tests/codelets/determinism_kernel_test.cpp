@@ -93,8 +93,8 @@ TEST(KernelDeterminism, Bf16Kernels) {
           codelets::linear_forward_cpu<isa>(
               kTokens, x, codelets::RowBlocks<const BF16>{{kOut, kWidth, 60}, blocks}, nullptr,
               nullptr, y, kOut);
-          codelets::linear_backward_weight_cpu<isa>({kTokens, kWidth, kOut, 0, kOut}, y, x, false,
-                                                    y + kTokens * kOut);
+          codelets::linear_backward_weight_cpu<isa>({kTokens, kWidth, kOut, 0, kOut, kWidth}, y, x,
+                                                    false, y + kTokens * kOut);
         });
   });
 }

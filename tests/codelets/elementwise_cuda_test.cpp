@@ -182,20 +182,26 @@ TEST_F(CudaKernel, FillsAndRounds) {
 }
 
 // Two FP64 roundings more or less move the FP32 result by one of its own at most.
-TEST_F(CudaKernel, NormalsAreThoseOfTheCpu) {
-  each_size([](DType type, Index count, Index shift) {
-    const NormalInit init{.seed = 7, .stream = 3, .first_index = 5, .deviation = 0.02F};
+void expect_random_numbers_of_the_cpu(Distribution distribution) {
+  each_size([&](DType type, Index count, Index shift) {
+    const RandomInit init{
+        .seed = 7, .stream = 3, .first_index = 5, .spread = 0.02F, .distribution = distribution};
     std::vector<float> expected(static_cast<std::size_t>(count));
-    init_normal_cpu(init, count, expected.data());
+    init_random_cpu(init, count, expected.data());
     Elements out = unwritten(type, count, shift);
     Both gpu(out);
-    expect_done(init_normal_cuda(cuda_context(), type, init, count, gpu.get()));
+    expect_done(init_random_cuda(cuda_context(), type, init, count, gpu.get()));
     gpu.bring_back();
     for (Index i = 0; i < count; ++i) {
       const float value = expected[static_cast<std::size_t>(i)];
       ASSERT_NEAR(out.get(i), value, std::abs(value) * (rounding_of(type) + kEps)) << i;
     }
   });
+}
+
+TEST_F(CudaKernel, RandomNumbersAreThoseOfTheCpu) {
+  expect_random_numbers_of_the_cpu(Distribution::kNormal);
+  expect_random_numbers_of_the_cpu(Distribution::kUniform);
 }
 
 TEST_F(CudaKernel, SumsOfSquares) {

@@ -137,8 +137,8 @@ TEST(LinearKernel, WeightGradientOfEachBlockMatchesTheReference) {
             Guarded<G> dw(before.view());
             simd::dispatch(isa, [&]<simd::Isa kIsa>() {
               codelets::linear_backward_weight_cpu<kIsa>(
-                  {s.tokens, s.in, s.out + gap.count, first, rows}, dy.elements(), in.x.elements(),
-                  accumulate, dw.get());
+                  {s.tokens, s.in, s.out + gap.count, first, rows, s.in}, dy.elements(),
+                  in.x.elements(), accumulate, dw.get());
             });
             expect_close<G>(dw.view(), expected, sum_factor(s.tokens));
           }
@@ -190,8 +190,8 @@ TEST(LinearKernel, BadInputsGiveBadOutputs) {
     for (Index i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(to_float(dx[i])), i / 5 == 1) << i;
     Guarded<G> dw(20);
     simd::dispatch(isa, [&]<simd::Isa kIsa>() {
-      codelets::linear_backward_weight_cpu<kIsa>({3, 5, 4, 0, 4}, in.dy.elements(), in.x.elements(),
-                                                 false, dw.get());
+      codelets::linear_backward_weight_cpu<kIsa>({3, 5, 4, 0, 4, 5}, in.dy.elements(),
+                                                 in.x.elements(), false, dw.get());
     });
     for (Index i = 0; i < 20; ++i)
       EXPECT_EQ(std::isnan(to_float(dw[i])), i / 5 == 1 || i % 5 == 2) << i;

@@ -33,7 +33,7 @@ Index alignment_of_logits(Index rows_per_block, Index stride) {
   for (Index b = 0; b < blocking.count(); ++b)
     expect_done(linear_backward_weight_cuda(
         cuda_context(), DType::kBF16, DType::kF32,
-        {kTokens, kWidth, stride, blocking.first_row(b), blocking.rows_of(b)}, logits.get(),
+        {kTokens, kWidth, stride, blocking.first_row(b), blocking.rows_of(b), kWidth}, logits.get(),
         x.get(), false, gradient.get()));
   return take_alignment_of_products();
 }

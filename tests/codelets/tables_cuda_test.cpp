@@ -143,9 +143,10 @@ TEST_F(CudaKernel, LinearWeightAndBiasGradientsMatchTheReference) {
             const OnGpu dy(Elements(type, with_gaps(in.dy.values(), s.out, gap)));
             Elements dw = before;
             Both out(dw);
-            expect_done(linear_backward_weight_cuda(
-                cuda_context(), type, gradient, {s.tokens, s.in, s.out + gap.count, first, rows},
-                dy.get(), in.x_there.get(), accumulate, out.get()));
+            expect_done(
+                linear_backward_weight_cuda(cuda_context(), type, gradient,
+                                            {s.tokens, s.in, s.out + gap.count, first, rows, s.in},
+                                            dy.get(), in.x_there.get(), accumulate, out.get()));
             out.bring_back();
             expect_rounded(dw, expected, sum_factor(s.tokens));
           }

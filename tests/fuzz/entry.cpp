@@ -13,12 +13,18 @@ void dos::test::broken(const char* promise) {
   std::abort();
 }
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+bool dos::test::accepts(std::span<const std::byte> bytes) {
   try {
-    dos::test::fuzz(std::as_bytes(std::span(data, size)));
-  } catch (const dos::Error& error) {
+    fuzz(bytes);
+    return true;
+  } catch (const Error& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos)
-      dos::test::broken("a message of one line");
+      broken("a message of one line");
+    return false;
   }
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  dos::test::accepts(std::as_bytes(std::span(data, size)));
   return 0;
 }

@@ -11,6 +11,9 @@ namespace dos::test {
 /// refuses; anything else that it throws, and broken(), is a defect.
 void fuzz(std::span<const std::byte> bytes);
 
+/// Runs fuzz(): whether it takes the input. A refusal of more than one line is broken().
+bool accepts(std::span<const std::byte> bytes);
+
 /// Ends the program: a promise was not kept.
 [[noreturn]] void broken(const char* promise);
 

@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "models/decoder.hpp"
+#include "norms.hpp"
+#include "scratch_directory.hpp"
+#include "train/export_run.hpp"
 
 namespace dos::generate {
 namespace {
@@ -58,6 +62,55 @@ TEST(Generator, ContinuesAsTransformers) {
       const Tokens next = each.at("continuation");
       EXPECT_EQ(continued(session, source, each.at("prompt"), std::ssize(next)), next) << name;
     }
+  }
+}
+
+/// The folder's model with weights of another type.
+void write_as(const std::filesystem::path& from, DType dtype, const std::filesystem::path& to) {
+  train::export_run({.source = from,
+                     .folder = to,
+                     .checkpoint = "",
+                     .dtype = dtype,
+                     .shard_bytes = 1'000'000'000});
+}
+
+/// The logits behind a prompt.
+std::vector<float> logits_of(rt::Session& session, const train::ModelSource& source,
+                             const Tokens& prompt) {
+  inference::TrainedModel trained(session, source);
+  const auto size = std::ssize(prompt);
+  models::Continuation continuation(session, trained.parameters(), source.model(), {size, 1});
+  const rt::HostAccess access(continuation.extend(trained.submitter(), prompt, 0), rt::Mode::kRead);
+  const auto all = access.as<const float>();
+  return {all.begin(), all.end()};
+}
+
+// BF16 is widened, which is exact: what is computed is what FP32 makes of the rounded weights.
+TEST(Generator, ComputesAModelInBf16AsOneInFp32WithItsWeights) {
+  rt::Session session({.scheduler = "lws", .cpu_workers = 2});
+  for (const char* name : kModels) {
+    SCOPED_TRACE(name);
+    const test::ScratchDirectory scratch;
+    write_as(folder_of(name), DType::kBF16, scratch / "bf16");
+    write_as(scratch / "bf16", DType::kF32, scratch / "fp32");
+    const train::ModelSource exact(folder_of(name), "");
+    const train::ModelSource half(scratch / "bf16", "");
+    const train::ModelSource widened(scratch / "fp32", "");
+    ASSERT_TRUE(half.weights()->is_bf16());
+    ASSERT_FALSE(widened.weights()->is_bf16());
+    const Tokens prompt{1, 8, 43, 35, 56};
+    const std::vector<float> logits = logits_of(session, half, prompt);
+    EXPECT_EQ(logits, logits_of(session, widened, prompt));
+    const std::vector<float> expected = logits_of(session, exact, prompt);
+    EXPECT_NE(logits, expected);
+    // A weight is off by 2^-8 / sqrt(3) in the mean square; a way to a logit passes two tables,
+    // eight matrices and up to nine scales, whose independent errors add up to sqrt(19) times that.
+    // Twice that is the limit, a tenth must be there.
+    const double expected_error = std::sqrt(19.0 / 3) * 0x1p-8;
+    const double error = test::distance(logits, expected) / test::norm_of(expected);
+    EXPECT_LT(error, 2 * expected_error);
+    EXPECT_GT(error, 0.1 * expected_error);
+    EXPECT_EQ(continued(session, half, prompt, 27), continued(session, widened, prompt, 27));
   }
 }
 

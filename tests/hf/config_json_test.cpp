@@ -252,10 +252,58 @@ TEST(ConfigJson, WritesWhatItReads) {
     const shape::ModelConfig model = parsed(config);
     const json written = config_json(model, {.dtype = DType::kBF16, .end_of_text = 7});
     EXPECT_EQ(written.at("model_type"), config.at("model_type"));
-    EXPECT_EQ(parsed(written), model) << written;
+    // Scaled rotary embeddings are for more tokens than this one has.
+    shape::ModelConfig again = parsed(written);
+    if (again.rope_scaling != shape::RopeScaling{}) again.context = model.context;
+    EXPECT_EQ(again, model) << written;
     EXPECT_EQ(written.at("torch_dtype"), "bfloat16");
     EXPECT_EQ(written.at("eos_token_id"), 7);
   }
+}
+
+TEST(ConfigJson, ScaledModelsAreWrittenForMoreTokensThanBefore) {
+  shape::ModelConfig model = parsed(tiny_config("llama"));
+  model.rope_scaling.factor = 2.5;
+  model.rope_scaling.original_context = 33;
+  const std::pair<Index, Index> cases[] = {{7, 83}, {33, 83}, {34, 34}};
+  for (const auto& [context, written] : cases) {
+    model.context = context;
+    EXPECT_EQ(config_json(model, {}).at("max_position_embeddings"), written);
+  }
+  model.context = 33;
+  model.rope_scaling.factor = 1e300;
+  EXPECT_NO_THROW((void)parsed(config_json(model, {})));
+}
+
+TEST(ConfigJson, HeadsThatDoNotDivideTheWidthAreWrittenAsMistral) {
+  shape::ModelConfig model = parsed(changed("llama", {{"head_dim", 6}}));
+  ++model.width;
+  const json written = config_json(model, {});
+  EXPECT_EQ(written.at("model_type"), "mistral");
+  EXPECT_TRUE(written.at("sliding_window").is_null());
+  EXPECT_EQ(parsed(written), model);
+}
+
+TEST(ConfigJson, KeysOfKnownFoldersAreRead) {
+  // Of gpt2-xl, Qwen2.5-0.5B, huggyllama/llama-7b and of folders that unsloth writes.
+  const json older{{"n_special", 0}, {"predict_special_tokens", true}, {"output_past", true}};
+  EXPECT_EQ(parsed(changed("gpt2", older)), parsed(tiny_config("gpt2")));
+  EXPECT_EQ(parsed(changed("qwen2", {{"use_mrope", false}})), parsed(tiny_config("qwen2")));
+  const shape::ModelConfig llama = parsed(tiny_config("llama"));
+  const json others{{"max_sequence_length", llama.context},
+                    {"unsloth_fixed", true},
+                    {"unsloth_version", "2025.1"}};
+  EXPECT_EQ(parsed(changed("llama", others)), llama);
+  EXPECT_THAT(
+      [] {
+        parsed(changed("qwen2", {{"use_mrope", true}}));
+      },
+      fails_with({"field 'use_mrope'"}));
+  EXPECT_THAT(
+      [] {
+        parsed(changed("llama", {{"max_sequence_length", 1}}));
+      },
+      fails_with({"field 'max_sequence_length'"}));
 }
 
 TEST(ConfigJson, RefusesToWriteWhatTransformersLacks) {

@@ -68,7 +68,7 @@ inline void write_file(const std::filesystem::path& path, const std::vector<File
   for (const FileTensor& tensor : tensors) specs.push_back(tensor.spec);
   io::SafetensorsWriter writer(path, specs, {{"format", "pt"}});
   for (const FileTensor& tensor : tensors) writer.write(tensor.spec.name, tensor.bytes);
-  static_cast<void>(writer.commit());
+  writer.commit();
 }
 
 /// A folder with a config.json and weights that a test changes before it writes them.

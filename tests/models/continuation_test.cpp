@@ -37,7 +37,13 @@ std::vector<ModelConfig> models_of(Index context) {
   chosen.rope_scaling.factor = 4;
   chosen.rope_scaling.original_context = 8;
   ModelConfig gpt2{"gpt2", 2, 24, 3, context, 61};
-  return {gpt2, llama(context), window, chosen};
+  ModelConfig adapted = chosen;
+  adapted.adapters = {.rank = 3, .alpha = 6, .targets = {{"attention.qkv", {0, 2}}}};
+  ModelConfig adapted_gpt2 = gpt2;
+  adapted_gpt2.adapters = {.rank = 2, .alpha = 2, .targets = {}};
+  for (const char* module : {"attention.qkv", "attention.projection", "mlp.up", "mlp.down"})
+    adapted_gpt2.adapters.targets[module] = {0};
+  return {gpt2, llama(context), window, chosen, adapted, adapted_gpt2};
 }
 
 /// A model of random parameters, in one session.
@@ -54,8 +60,13 @@ struct Model {
     for (const shape::PlacedParameter& parameter : parameters.layout().parameters) {
       std::vector<float> values(static_cast<std::size_t>(parameter.spec.count()));
       parameters.values().read(parameter, values);
-      for (float& value : values)
-        if (parameter.spec.is_matrix()) value *= 8;
+      // Adapters start as zeros, and would not show.
+      const Philox random(8);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (parameter.spec.is_adapter)
+          values[i] = 0.3F * random.normal(i, stream_of(parameter.spec.name));
+        else if (parameter.spec.is_matrix())
+          values[i] *= 8;
       parameters.values().write(parameter, values);
     }
     submitter.set_tag({rt::Phase::kForward, 0});

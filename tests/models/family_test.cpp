@@ -21,8 +21,8 @@ TEST(Families, OfEveryPresetCanBeTrained) {
 
 TEST(Families, ThatCanOnlyBePlannedSaySo) {
   static const shape::Family planned{.name = "planned",
-                                     .parameters = shape::gpt2().parameters,
-                                     .block = shape::gpt2().block,
+                                     .own_parameters = shape::gpt2().own_parameters,
+                                     .own_block = shape::gpt2().own_block,
                                      .head = "token_embedding.weight",
                                      .norm_statistics = 2,
                                      .validate = nullptr};

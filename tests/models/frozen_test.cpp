@@ -7,7 +7,6 @@
 #include <ostream>
 #include <set>
 
-#include "base/random.hpp"
 #include "fit/estimate.hpp"
 #include "models/demand.hpp"
 #include "models/training_run.hpp"
@@ -76,13 +75,7 @@ class Frozen : public ::testing::TestWithParam<Case> {
   }
   /// Of two micro-batches.
   [[nodiscard]] static std::vector<std::int32_t> tokens(std::uint64_t step = 0) {
-    const shape::ModelConfig& model = GetParam().model;
-    std::vector<std::int32_t> values(static_cast<std::size_t>(6 * (model.context + 1)));
-    const Philox random(7);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<std::int32_t>(random.uniform(i, step) *
-                                            static_cast<double>(model.vocabulary));
-    return values;
+    return random_tokens(GetParam().model, 6, step);
   }
 };
 

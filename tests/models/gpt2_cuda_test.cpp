@@ -7,6 +7,7 @@
 
 #include "models/gpt2_tiny.hpp"
 #include "models/training_run.hpp"
+#include "norms.hpp"
 #include "rt/cuda.hpp"
 
 namespace dos::test {
@@ -16,19 +17,6 @@ constexpr Index kSequences = 4;
 constexpr tensor::ParameterTypes kFp32{};
 constexpr tensor::ParameterTypes kMixed{.working = DType::kBF16, .gradient = DType::kF32};
 constexpr tensor::ParameterTypes kBf16{.working = DType::kBF16, .gradient = DType::kBF16};
-
-double length_of(std::span<const float> values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
-  return std::sqrt(sum);
-}
-
-double distance(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    sum += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
-  return std::sqrt(sum);
-}
 
 class Gpt2Cuda : public ::testing::Test {
  protected:
@@ -58,7 +46,7 @@ class Gpt2Cuda : public ::testing::Test {
       const std::string& name = parameter.spec.name;
       const std::vector<float> expected = floats_of(fixture_.gradients.at(name));
       error += std::pow(distance(run.read(run.parameters().gradients(), name), expected), 2);
-      length += std::pow(length_of(expected), 2);
+      length += std::pow(norm_of(expected), 2);
     }
     return std::sqrt(error / length);
   }
@@ -114,12 +102,10 @@ TEST_F(Gpt2Cuda, HeadsOfMoreThan128AreTheCpus) {
     TrainingRun run(gpu ? on_gpu : on_cpu);
     run.initialise(1);
     losses[gpu ? 1 : 0] = run.gradients(tokens);
-    for (const shape::PlacedParameter& parameter : run.layout().parameters)
-      for (const float value : run.read(run.parameters().gradients(), parameter.spec.name))
-        gradients[gpu ? 1 : 0].push_back(value);
+    gradients[gpu ? 1 : 0] = run.all_gradients();
   }
   EXPECT_NEAR(losses[1], losses[0], 1e-5);
-  EXPECT_LE(distance(gradients[1], gradients[0]), 1e-4 * length_of(gradients[0]));
+  EXPECT_LE(distance(gradients[1], gradients[0]), 1e-4 * norm_of(gradients[0]));
 }
 
 // Two blocks, as in gpt2_precision_test.cpp: 60 independent roundings of 0.0023 in the mean square

@@ -9,6 +9,7 @@
 #include "base/bf16.hpp"
 #include "base/random.hpp"
 #include "models/training_run.hpp"
+#include "norms.hpp"
 
 namespace dos::test {
 namespace {
@@ -46,21 +47,6 @@ std::vector<std::int32_t> batch_of(Index step) {
   return tokens;
 }
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
-  return std::sqrt(sum);
-}
-
-std::vector<float> gradients_of(const TrainingRun& run) {
-  std::vector<float> all;
-  for (const shape::PlacedParameter& parameter : run.layout().parameters) {
-    const auto values = run.read(run.parameters().gradients(), parameter.spec.name);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
-
 // Rounding to BF16 is off by 2^-8 at most and, spread evenly, by 2^-8 / sqrt(3) = 0.0023 in the
 // mean square. The longest way of a value through forward and backward of two blocks is rounded
 // about 60 times: per block 8 activations and as many of their gradients, the 4 matrices in both
@@ -72,14 +58,14 @@ TEST(Gpt2Precision, GradientsDifferByTheRoundingOfActivations) {
   TrainingRun exact(options_of(kFp32));
   exact.initialise(7);
   const double loss = exact.gradients(tokens);
-  const std::vector<float> expected = gradients_of(exact);
-  const double length = distance(expected, std::vector<float>(expected.size()));
+  const std::vector<float> expected = exact.all_gradients();
+  const double length = norm_of(expected);
   for (const auto& types : {kMixed, kBf16}) {
     TrainingRun run(options_of(types));
     run.initialise(7);
     // Logits after initialisation are below 1: their error is the loss's, whatever its sign.
     EXPECT_NEAR(run.gradients(tokens), loss, 0.036);
-    const double error = distance(gradients_of(run), expected) / length;
+    const double error = distance(run.all_gradients(), expected) / length;
     EXPECT_LT(error, 0.036);
     EXPECT_GT(error, 0.0036);
   }

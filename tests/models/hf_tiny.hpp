@@ -7,36 +7,88 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "hf/model_weights.hpp"
 #include "models/training_run.hpp"
+#include "train/initial_weights.hpp"
 #include "train/run_info.hpp"
 
+/// Tiny models against what transformers and PEFT computed of them in double precision:
+/// tests/reference/hf_tiny/README.md.
 namespace dos::test {
 
-/// What transformers computed of a tiny model: tests/reference/hf_tiny/README.md.
-class HfTiny {
+inline std::filesystem::path tests_reference() {
+  const char* source = std::getenv("DOS_SOURCE_DIR");
+  expect(source != nullptr, "DOS_SOURCE_DIR is not set: run the tests with ctest");
+  return std::filesystem::path(source) / "tests" / "reference";
+}
+inline std::filesystem::path hf_tiny(const std::string& model) {
+  return tests_reference() / "hf_tiny" / model;
+}
+
+// What is asked of every number: of logits, gradients and the first loss, relative to the norm of
+// their tensor, and of the losses and norms of many steps.
+inline constexpr double kRelative = 1e-4;
+inline constexpr double kLosses = 1e-3;
+inline constexpr Index kSequences = 2;
+
+/// How the same work is cut.
+struct Cut {
+  const char* what;
+  Index subgroup_params = 5'000'000;
+  Index micro_batches = 1;
+  Index lanes = 1;
+  Index logits_rows = 512;
+  bool recompute = false;
+};
+inline constexpr Cut kCuts[] = {
+    {.what = "whole"},
+    {.what = "blocks", .subgroup_params = 200, .lanes = 2, .logits_rows = 7, .recompute = true},
+    {.what = "accumulated", .subgroup_params = 1000, .micro_batches = 2}};
+
+/// A model of the folder, and how its work is cut.
+struct Variant {
+  const char* model;
+  Cut cut;
+};
+inline void PrintTo(const Variant& variant, std::ostream* out) {
+  *out << variant.model << "_" << variant.cut.what;
+}
+inline std::vector<Variant> variants(const std::vector<const char*>& models = {
+                                         "gpt2", "llama3", "mistral", "qwen2", "qwen3"}) {
+  std::vector<Variant> all;
+  for (const char* model : models)
+    for (const Cut& cut : kCuts) all.push_back({model, cut});
+  return all;
+}
+
+inline RunOptions options_of(const Cut& cut, const shape::ModelConfig& model,
+                             const optim::OptimizerOptions& optimizer) {
+  return {.model = model,
+          .shape = {.batch = kSequences / cut.micro_batches,
+                    .lanes = cut.lanes,
+                    .recompute = cut.recompute,
+                    .logits_rows = cut.logits_rows},
+          .subgroup_params = cut.subgroup_params,
+          .optimizer = optimizer,
+          .decay = {}};
+}
+
+/// A folder's `reference.safetensors` and `expected.json`: what was computed, and of which tokens.
+class HfReference {
  public:
-  explicit HfTiny(const std::string& name)
-      : weights(folder(name) / "model.safetensors"),
-        reference(folder(name) / "reference.safetensors"),
-        expected(nlohmann::json::parse(std::ifstream(folder(name) / "expected.json"))) {
+  explicit HfReference(const std::filesystem::path& folder)
+      : reference(folder / "reference.safetensors"),
+        expected(nlohmann::json::parse(std::ifstream(folder / "expected.json"))) {
     const io::MappedTensor& mapped = reference.at("tokens");
     tokens_.resize(mapped.bytes.size() / sizeof(std::int32_t));
     std::memcpy(tokens_.data(), mapped.bytes.data(), mapped.bytes.size());
   }
 
-  static std::filesystem::path tests_reference() {
-    const char* source = std::getenv("DOS_SOURCE_DIR");
-    expect(source != nullptr, "DOS_SOURCE_DIR is not set: run the tests with ctest");
-    return std::filesystem::path(source) / "tests" / "reference";
-  }
-
-  [[nodiscard]] shape::ModelConfig config() const {
-    return train::model_from_json(expected.at("model"), "expected.json");
-  }
   [[nodiscard]] optim::OptimizerOptions optimizer() const {
     const nlohmann::json& optimizer = expected.at("optimizer");
     return {.beta1 = optimizer.at("beta1"),
@@ -53,56 +105,60 @@ class HfTiny {
     return std::span(tokens_).subspan(static_cast<std::size_t>(step - 1) * size, size);
   }
 
-  /// A parameter of this project among tensors of theirs: theirs one after the other, where it
-  /// holds several.
-  static std::vector<float> find(const io::SafetensorsFile& file, const std::string& prefix,
-                                 const std::string& parameter) {
+  /// Trains `run` on all steps and compares each one's loss and gradient's norm with those of
+  /// `curve`.
+  void expect_steps(TrainingRun& run, const nlohmann::json& curve) const {
+    const double rate = expected.at("optimizer").at("learning_rate");
+    for (Index step = 1; step <= steps(); ++step) {
+      const auto at = static_cast<std::size_t>(step - 1);
+      const double norm = curve.at("gradient_norms").at(at);
+      ASSERT_NEAR(run.gradients(batch(step)), curve.at("losses").at(at).get<double>(), kLosses)
+          << "step " << step;
+      ASSERT_NEAR(run.update(step, rate), norm, kLosses * norm) << "step " << step;
+    }
+  }
+
+  io::SafetensorsFile reference;
+  nlohmann::json expected;
+
+ private:
+  std::vector<std::int32_t> tokens_;
+};
+
+/// A model of the folder and its reference.
+class HfTiny : public HfReference {
+ public:
+  explicit HfTiny(const std::string& name)
+      : HfReference(hf_tiny(name)),
+        folder_(hf_tiny(name)),
+        config_(train::model_from_json(expected.at("model"), "expected.json")) {}
+
+  [[nodiscard]] const shape::ModelConfig& config() const { return config_; }
+
+  /// The gradient of a parameter of this project: theirs one after the other, where it holds
+  /// several, and turned where they have it the other way round.
+  [[nodiscard]] std::vector<float> gradient(const io::SafetensorsFile& file,
+                                            const std::string& parameter) const {
     std::vector<float> all;
-    for (const std::string& name : names_of(parameter)) {
-      const std::vector<float> part = floats_of(file.at(prefix + name));
-      all.insert(all.end(), part.begin(), part.end());
+    for (const hf::TensorName& name : hf::tensor_names(config_)) {
+      if (name.parameter != parameter) continue;
+      const std::vector<float> theirs = floats_of(file.at("gradient." + name.tensor));
+      const auto rows = static_cast<std::size_t>(name.is_transposed ? name.shape[1] : 1);
+      const std::size_t columns = theirs.size() / rows;
+      for (std::size_t row = 0; row < rows; ++row)
+        for (std::size_t i = 0; i < columns; ++i) all.push_back(theirs[i * rows + row]);
     }
     return all;
   }
 
   void load_into(TrainingRun& run) const {
-    for (const shape::PlacedParameter& parameter : run.layout().parameters)
-      run.parameters().values().write(parameter, find(weights, "", parameter.spec.name));
+    train::load_weights(hf::ModelWeights(folder_, config_), run.parameters());
     nn::submit_working_parameters(run.submitter(), run.parameters());
   }
 
-  io::SafetensorsFile weights;
-  io::SafetensorsFile reference;
-  nlohmann::json expected;
-
  private:
-  static std::filesystem::path folder(const std::string& name) {
-    return tests_reference() / "hf_tiny" / name;
-  }
-
-  static std::vector<std::string> names_of(const std::string& parameter) {
-    if (parameter == "token_embedding.weight") return {"model.embed_tokens.weight"};
-    if (parameter == "final_norm.weight") return {"model.norm.weight"};
-    if (parameter == "head.weight") return {"lm_head.weight"};
-    const std::size_t end = parameter.find('.', std::string("blocks.").size());
-    const std::string layer = "model.layers" + parameter.substr(6, end - 6) + ".";
-    const std::string name = parameter.substr(end + 1);
-    const auto all = [&](std::vector<std::string> names) {
-      for (std::string& each : names) each = layer + each;
-      return names;
-    };
-    if (name == "norm1.weight") return all({"input_layernorm.weight"});
-    if (name == "norm2.weight") return all({"post_attention_layernorm.weight"});
-    if (name == "attention.projection.weight") return all({"self_attn.o_proj.weight"});
-    if (name == "attention.head_norm.weight")
-      return all({"self_attn.q_norm.weight", "self_attn.k_norm.weight"});
-    if (name == "mlp.gate_up.weight") return all({"mlp.gate_proj.weight", "mlp.up_proj.weight"});
-    if (name == "mlp.down.weight") return all({"mlp.down_proj.weight"});
-    const std::string kind = name.substr(name.rfind('.'));
-    return all({"self_attn.q_proj" + kind, "self_attn.k_proj" + kind, "self_attn.v_proj" + kind});
-  }
-
-  std::vector<std::int32_t> tokens_;
+  std::filesystem::path folder_;
+  shape::ModelConfig config_;
 };
 
 }  // namespace dos::test

@@ -56,13 +56,7 @@ class LlamaFamily : public ::testing::TestWithParam<Named> {
   }
 
   [[nodiscard]] static std::vector<std::int32_t> tokens() {
-    const shape::ModelConfig& model = GetParam().model;
-    std::vector<std::int32_t> values(static_cast<std::size_t>(3 * (model.context + 1)));
-    const Philox random(7);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] =
-          static_cast<std::int32_t>(random.uniform(i, 0) * static_cast<double>(model.vocabulary));
-    return values;
+    return random_tokens(GetParam().model, 3);
   }
 
   /// Everything after three steps.

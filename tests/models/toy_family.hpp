@@ -43,8 +43,8 @@ inline shape::BlockShape block(const shape::ModelConfig& config) {
 }
 
 inline constexpr shape::Family kShape{.name = "toy",
-                                      .parameters = &parameters,
-                                      .block = &block,
+                                      .own_parameters = &parameters,
+                                      .own_block = &block,
                                       .head = "head.weight",
                                       .norm_statistics = 2,
                                       .validate = nullptr};
@@ -62,15 +62,16 @@ class ToyBlock final : public models::Block {
     norm_.forward(submitter, {lane.tokens(), width_}, input, kept["norm"], kept["norm_stats"],
                   urgency);
     mlp_.forward(submitter, lane.tokens(), kept["norm"], input, {kept["hidden"], kept["activated"]},
-                 output, urgency);
+                 output, kept, urgency);
   }
 
   void backward(rt::Submitter& submitter, const models::LaneShape& lane, const rt::Handle& input,
                 const models::BlockBuffers& kept, const rt::Handle& d_output,
                 const models::BlockBuffers& gradients, bool accumulate,
                 const nn::Urgency& urgency) const override {
-    mlp_.backward(submitter, lane.tokens(), kept["norm"], {kept["hidden"], kept["activated"]},
-                  {d_output, gradients["hidden"], gradients["norm"]}, accumulate, urgency);
+    mlp_.backward(submitter, lane.tokens(), kept["norm"], {kept["hidden"], kept["activated"]}, kept,
+                  {d_output, gradients["hidden"], gradients["norm"], gradients}, accumulate,
+                  urgency);
     norm_.backward(submitter, {lane.tokens(), width_}, input, kept["norm_stats"],
                    {gradients["norm"], &d_output, gradients["input"]}, accumulate, urgency);
   }

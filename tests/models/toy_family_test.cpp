@@ -34,13 +34,7 @@ class ToyFamily : public ::testing::Test {
                         .decay = {}});
   }
 
-  static std::vector<std::int32_t> tokens() {
-    std::vector<std::int32_t> values(3 * 9);
-    const Philox random(7);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<std::int32_t>(random.uniform(i, 0) * 257);
-    return values;
-  }
+  static std::vector<std::int32_t> tokens() { return random_tokens(kModel, 3); }
 
   /// Values of all parameters with a deviation of 0.3: the initial ones make a loss that hardly
   /// depends on blocks.

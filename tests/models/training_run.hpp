@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/random.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "io/safetensors.hpp"
 #include "models/decoder.hpp"
@@ -22,6 +24,17 @@ inline std::vector<float> floats_of(const io::MappedTensor& tensor) {
   std::vector<float> values(tensor.bytes.size() / sizeof(float));
   std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
   return values;
+}
+
+/// tokens[sequences, context + 1] of a model's vocabulary; others for another step.
+inline std::vector<std::int32_t> random_tokens(const shape::ModelConfig& model, Index sequences,
+                                               std::uint64_t step = 0) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequences * (model.context + 1)));
+  const Philox random(7);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] =
+        static_cast<std::int32_t>(random.uniform(i, step) * static_cast<double>(model.vocabulary));
+  return tokens;
 }
 
 struct RunOptions {
@@ -108,6 +121,22 @@ class TrainingRun {
     const auto row =
         logits.as<const float>().first(static_cast<std::size_t>(options_.model.vocabulary));
     return {row.begin(), row.end()};
+  }
+
+  /// The logits[sequences, context, vocabulary] of tokens[sequences, context + 1].
+  std::vector<float> logits(std::span<const std::int32_t> tokens) {
+    const auto row = static_cast<std::size_t>(options_.model.context + 1);
+    std::vector<float> all;
+    for (std::size_t first = 0; first < tokens.size(); first += row) {
+      // predict() looks at the first sequence of a batch: the others are zeros.
+      std::vector<std::int32_t> batch(static_cast<std::size_t>(options_.shape.batch) * row);
+      std::ranges::copy(tokens.subspan(first, row), batch.begin());
+      for (Index position = 0; position < options_.model.context; ++position) {
+        const std::vector<float> logits = predict(batch, position);
+        all.insert(all.end(), logits.begin(), logits.end());
+      }
+    }
+    return all;
   }
 
   /// Updates with the gradients that are there; returns their norm before clipping.

@@ -59,6 +59,9 @@ TEST(Presets, OfThePublishedLlamaFamilyHaveTheirParameterCounts) {
   EXPECT_EQ(preset("qwen2.5-0.5b").params(), 494'032'768);
   EXPECT_EQ(preset("qwen2.5-1.5b").params(), 1'543'714'304);
   EXPECT_EQ(preset("qwen2.5-7b").params(), 7'615'616'512);
+  EXPECT_EQ(preset("qwen2.5-3b").params(), 3'085'938'688);
+  EXPECT_EQ(preset("qwen2.5-14b").params(), 14'770'033'664);
+  EXPECT_EQ(preset("qwen2.5-32b").params(), 32'763'876'352);
   EXPECT_EQ(preset("qwen2.5-72b").params(), 72'706'203'648);
   EXPECT_EQ(preset("qwen3-0.6b").params(), 596'049'920);
   EXPECT_EQ(preset("smollm2-135m").params(), 134'515'008);

@@ -29,13 +29,13 @@ void Gpt2Block::forward(rt::Submitter& submitter, const LaneShape& lane, const r
   const codelets::NormShape norm{n, config_.width};
   const rt::Handle& middle = kept["middle"];
   norm1_.forward(submitter, norm, input, kept["norm1"], kept["norm1_stats"], urgency);
-  qkv_.forward(submitter, lane, kept["norm1"], kept["qkv"], urgency);
+  qkv_.forward(submitter, lane, kept["norm1"], kept["qkv"], kept, urgency);
   attention_.forward(submitter, nn::attention_shape(config_, lane), kept["qkv"], kept["attention"],
                      kept["logsumexp"], urgency);
-  projection_.forward(submitter, n, kept["attention"], input, middle, urgency);
+  projection_.forward(submitter, n, kept["attention"], input, middle, kept, urgency);
   norm2_.forward(submitter, norm, middle, kept["norm2"], kept["norm2_stats"], urgency);
   mlp_.forward(submitter, n, kept["norm2"], middle, {kept["hidden"], kept["activated"]}, output,
-               urgency);
+               kept, urgency);
 }
 
 void Gpt2Block::backward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
@@ -45,16 +45,17 @@ void Gpt2Block::backward(rt::Submitter& submitter, const LaneShape& lane, const 
   const Index n = lane.tokens();
   const codelets::NormShape norm{n, config_.width};
   const rt::Handle& d_middle = gradients["middle"];
-  mlp_.backward(submitter, n, kept["norm2"], {kept["hidden"], kept["activated"]},
-                {d_output, gradients["hidden"], gradients["norm2"]}, accumulate, urgency);
+  mlp_.backward(submitter, n, kept["norm2"], {kept["hidden"], kept["activated"]}, kept,
+                {d_output, gradients["hidden"], gradients["norm2"], gradients}, accumulate,
+                urgency);
   norm2_.backward(submitter, norm, kept["middle"], kept["norm2_stats"],
                   {gradients["norm2"], &d_output, d_middle}, accumulate, urgency);
-  projection_.backward(submitter, n, kept["attention"], d_middle, gradients["attention"],
-                       accumulate, urgency);
+  projection_.backward(submitter, n, kept["attention"], kept,
+                       {d_middle, gradients["attention"], gradients}, accumulate, urgency);
   attention_.backward(submitter, nn::attention_shape(config_, lane), kept["qkv"], kept["attention"],
                       kept["logsumexp"], gradients["attention"], gradients["qkv"], urgency);
-  qkv_.backward(submitter, n, kept["norm1"], gradients["qkv"], gradients["norm1"], accumulate,
-                urgency);
+  qkv_.backward(submitter, n, kept["norm1"], kept,
+                {gradients["qkv"], gradients["norm1"], gradients}, accumulate, urgency);
   norm1_.backward(submitter, norm, input, kept["norm1_stats"],
                   {gradients["norm1"], &d_middle, gradients[kInputGradient]}, accumulate, urgency);
 }

@@ -39,17 +39,17 @@ void LlamaBlock::forward(rt::Submitter& submitter, const LaneShape& lane, const 
   const codelets::NormShape norm{n, config_.width};
   const rt::Handle& middle = kept["middle"];
   norm1_.forward(submitter, norm, input, kept["norm1"], kept["norm1_stats"], urgency);
-  qkv_.forward(submitter, lane, kept["norm1"], kept["qkv"], urgency);
+  qkv_.forward(submitter, lane, kept["norm1"], kept["qkv"], kept, urgency);
   if (head_norm_)
     head_norm_->forward(submitter, lane, kept["qkv"], {kept["heads"], kept["heads_stats"]},
                         urgency);
   rotary_.forward(submitter, lane, kept["qkv"], urgency);
   attention_.forward(submitter, nn::attention_shape(config_, lane), kept["qkv"], kept["attention"],
                      kept["logsumexp"], urgency);
-  projection_.forward(submitter, n, kept["attention"], input, middle, urgency);
+  projection_.forward(submitter, n, kept["attention"], input, middle, kept, urgency);
   norm2_.forward(submitter, norm, middle, kept["norm2"], kept["norm2_stats"], urgency);
   mlp_.forward(submitter, n, kept["norm2"], middle, {kept["hidden"], kept["activated"]}, output,
-               urgency);
+               kept, urgency);
 }
 
 void LlamaBlock::backward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
@@ -60,20 +60,22 @@ void LlamaBlock::backward(rt::Submitter& submitter, const LaneShape& lane, const
   const codelets::NormShape norm{n, config_.width};
   const rt::Handle& d_middle = gradients["middle"];
   const rt::Handle& dqkv = gradients["qkv"];
-  mlp_.backward(submitter, n, kept["norm2"], {kept["hidden"], kept["activated"]},
-                {d_output, gradients["hidden"], gradients["activated"], gradients["norm2"]},
-                accumulate, urgency);
+  mlp_.backward(
+      submitter, n, kept["norm2"], {kept["hidden"], kept["activated"]}, kept,
+      {d_output, gradients["hidden"], gradients["activated"], gradients["norm2"], gradients},
+      accumulate, urgency);
   norm2_.backward(submitter, norm, kept["middle"], kept["norm2_stats"],
                   {gradients["norm2"], &d_output, d_middle}, accumulate, urgency);
-  projection_.backward(submitter, n, kept["attention"], d_middle, gradients["attention"],
-                       accumulate, urgency);
+  projection_.backward(submitter, n, kept["attention"], kept,
+                       {d_middle, gradients["attention"], gradients}, accumulate, urgency);
   attention_.backward(submitter, nn::attention_shape(config_, lane), kept["qkv"], kept["attention"],
                       kept["logsumexp"], gradients["attention"], dqkv, urgency);
   rotary_.backward(submitter, lane, dqkv, urgency);
   if (head_norm_)
     head_norm_->backward(submitter, n, dqkv, {kept["heads"], kept["heads_stats"]}, accumulate,
                          urgency);
-  qkv_.backward(submitter, n, kept["norm1"], dqkv, gradients["norm1"], accumulate, urgency);
+  qkv_.backward(submitter, n, kept["norm1"], kept, {dqkv, gradients["norm1"], gradients},
+                accumulate, urgency);
   norm1_.backward(submitter, norm, input, kept["norm1_stats"],
                   {gradients["norm1"], &d_middle, gradients[kInputGradient]}, accumulate, urgency);
 }

@@ -109,20 +109,19 @@ Case fill() {
   };
 }
 
-Case init_normal() {
-  static constexpr NormalInit kInit{
-      .seed = 9, .stream = 4, .first_index = 1000, .deviation = 0.02F};
+Case init_random() {
+  static constexpr RandomInit kInit{.seed = 9, .stream = 4, .first_index = 1000, .spread = 0.02F};
   return {
-      .name = "init_normal",
-      .codelet = &codelet_of<InitNormal>(),
+      .name = "init_random",
+      .codelet = &codelet_of<InitRandom>(),
       .buffers = {writes_part(kCount, {{kPart.offset, kPart.count}})},
       .submit =
           [](rt::Submitter& s, const Handles& h) {
-            submit<InitNormal>(s, {.out = h[0]}, {kPart, kInit}, {});
+            submit<InitRandom>(s, {.out = h[0]}, {kPart, kInit}, {});
           },
       .kernel =
           [](const Memory& m) {
-            init_normal_cpu(kInit, kPart.count, m.at<float>(0) + kPart.offset);
+            init_random_cpu(kInit, kPart.count, m.at<float>(0) + kPart.offset);
           },
   };
 }
@@ -162,7 +161,7 @@ std::vector<Case> elementwise_cases() {
           swiglu_forward<BF16>(),
           swiglu_backward<BF16>(),
           fill(),
-          init_normal(),
+          init_random(),
           round(),
           load_tokens()};
 }

@@ -126,7 +126,9 @@ Case residual_forward() {
   return c;
 }
 
-/// y = x w^T [+ residual].
+constexpr float kScale = 1.75F;
+
+/// y = scale x w^T, or y = x w^T + residual.
 template <class T>
 Case product(bool residual) {
   const Index weight = residual ? 3 : 2;
@@ -141,15 +143,16 @@ Case product(bool residual) {
                  submit<ProductResidualForward>(s, {.x = h[0], .residual = h[1], .y = h[2], .w = w},
                                                 {kTokens}, {});
                else
-                 submit<ProductForward>(s, {.x = h[0], .y = h[1], .w = w}, {kTokens}, {});
+                 submit<ProductForward>(s, {.x = h[0], .y = h[1], .w = w}, {{kTokens}, kScale}, {});
              },
          .kernel =
              [=](const Memory& m) {
                const auto blocks = m.blocks<const T>(kWeight, weight);
                simd::dispatch([&]<simd::Isa kIsa>() {
-                 linear_forward_cpu<kIsa>(
-                     kTokens, m.at<const T>(0), RowBlocks<const T>{kWeight, blocks.data()}, nullptr,
-                     residual ? m.at<const T>(1) : nullptr, m.at<T>(weight - 1), kOut);
+                 linear_forward_cpu<kIsa>(kTokens, m.at<const T>(0),
+                                          RowBlocks<const T>{kWeight, blocks.data()}, nullptr,
+                                          residual ? m.at<const T>(1) : nullptr,
+                                          m.at<T>(weight - 1), kOut, residual ? 1 : kScale);
                });
              }};
   if (residual) c.buffers.push_back(reads(kTokens * kOut, Values::kUniform, kTypeOf<T>));
@@ -158,23 +161,30 @@ Case product(bool residual) {
   return c;
 }
 
+/// dx (+)= dy w.
 template <class T>
-Case backward_data() {
-  Case c{.name = typed_name<T>("linear_backward_data"),
-         .codelet = &codelet_of<LinearBackwardData, T>(),
+Case backward_data(bool accumulate) {
+  Case c{.name = typed_name<T>(accumulate ? "linear_add_backward_data" : "linear_backward_data"),
+         .codelet = accumulate ? &codelet_of<LinearAddBackwardData, T>()
+                               : &codelet_of<LinearBackwardData, T>(),
          .buffers = {reads(kTokens * kOut, Values::kUniform, kTypeOf<T>),
-                     writes(kTokens * kIn, kTypeOf<T>)},
+                     accumulate ? updates(kTokens * kIn, Values::kUniform, kTypeOf<T>)
+                                : writes(kTokens * kIn, kTypeOf<T>)},
          .submit =
-             [](rt::Submitter& s, const Handles& h) {
-               submit<LinearBackwardData>(s, {.dy = h[0], .dx = h[1], .w = h.matrix(kWeight, 2)},
-                                          {kTokens}, {});
+             [accumulate](rt::Submitter& s, const Handles& h) {
+               const MatrixRef w = h.matrix(kWeight, 2);
+               if (accumulate)
+                 submit<LinearAddBackwardData>(s, {.dy = h[0], .dx = h[1], .w = w}, {kTokens}, {});
+               else
+                 submit<LinearBackwardData>(s, {.dy = h[0], .dx = h[1], .w = w}, {kTokens}, {});
              },
          .kernel =
-             [](const Memory& m) {
+             [accumulate](const Memory& m) {
                const auto blocks = m.blocks<const T>(kWeight, 2);
                simd::dispatch([&]<simd::Isa kIsa>() {
-                 linear_backward_data_cpu<kIsa>(kTokens, m.at<const T>(0), kOut,
-                                                {kWeight, blocks.data()}, m.at<T>(1));
+                 linear_backward_part_cpu<kIsa>({kTokens, 0, kOut, kIn, kOut}, m.at<const T>(0),
+                                                RowBlocks<const T>{kWeight, blocks.data()},
+                                                {.accumulate = accumulate}, m.at<T>(1));
                });
              }};
   add_matrix(c.buffers, kWeight, Access::kReads, kOut, kTypeOf<T>);
@@ -202,7 +212,8 @@ Case backward_weight(bool accumulate) {
                                     .in = kIn,
                                     .dy_stride = kStride,
                                     .first_row = kWeight.first_row(b),
-                                    .rows = kWeight.rows_of(b)};
+                                    .rows = kWeight.rows_of(b),
+                                    .x_stride = kIn};
       simd::dispatch([&]<simd::Isa kIsa>() {
         linear_backward_weight_cpu<kIsa>(block, m.at<const T>(0),
                                          m.at<const T>(1) + rows_of_x().first, accumulate,
@@ -288,11 +299,12 @@ Case logits_backward_data() {
 std::vector<Case> linear_cases() {
   std::vector<Case> cases;
   const auto add = [&]<class T>() {
-    for (const Case& c : std::vector<Case>{
-             forward<T>("linear_forward", kWeight),
-             forward<T>("linear_forward_many_blocks", kManyBlocks), forward_rows<T>(true),
-             forward_rows<T>(false), residual_forward<T>(), product<T>(false), product<T>(true),
-             backward_data<T>(), logits_forward<T>(), logits_backward_data<T>()})
+    for (const Case& c :
+         std::vector<Case>{forward<T>("linear_forward", kWeight),
+                           forward<T>("linear_forward_many_blocks", kManyBlocks),
+                           forward_rows<T>(true), forward_rows<T>(false), residual_forward<T>(),
+                           product<T>(false), product<T>(true), backward_data<T>(false),
+                           backward_data<T>(true), logits_forward<T>(), logits_backward_data<T>()})
       cases.push_back(c);
   };
   add.operator()<float>();

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Hugging Face folder into the parameters of a model, beside threads that read its files into new
+// memory and do nothing else, in turn, in one process.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "apps/command_line.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/random.hpp"
+#include "hf/model_export.hpp"
+#include "hf/model_weights.hpp"
+#include "rt/host_buffer.hpp"
+#include "rt/session.hpp"
+#include "shape/cutter.hpp"
+#include "shape/family_shape.hpp"
+#include "shape/model.hpp"
+#include "tensor/parameter_set.hpp"
+#include "train/initial_weights.hpp"
+#include "transfer_readings.hpp"
+
+namespace dos::bench {
+namespace {
+
+struct Options {
+  std::filesystem::path folder = ".";
+  std::string model = "gpt2-124m";
+  std::string dtype = "fp32";
+  Index subgroup_params = 5'000'000;
+  Index threads = 4;
+  int rounds = 5;
+  bool is_cold = false;
+  bool is_json = false;
+};
+
+/// A folder of a model with drawn weights, for as long as the object lives.
+class Folder {
+ public:
+  Folder(const Options& options, const shape::ModelConfig& model)
+      : path_(options.folder / fmt::format("import_bench.{}.tmp", ::getpid())) {
+    const Philox random(1);
+    const auto read = [&](const hf::TensorName& /*tensor*/, Index first, std::span<float> out) {
+      for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(first) + i)) - 0.5F;
+    };
+    const DType dtype = options.dtype == "bf16" ? DType::kBF16 : DType::kF32;
+    hf::export_model(path_, model, read, {.config = {.dtype = dtype, .end_of_text = {}}});
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::vector<InputFile> files() const {
+    std::vector<InputFile> files;
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      if (entry.path().extension() == ".safetensors") files.emplace_back(entry.path());
+    return files;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void forget(const std::vector<InputFile>& files) {
+  for (const InputFile& file : files) {
+    const int error = ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+    if (error != 0) fail_errno(file.path().string() + ": cannot leave the page cache", error);
+  }
+}
+
+/// Threads that take the next block, until there is none, each to its place in `memory`.
+void read_raw(const std::vector<InputFile>& files, const rt::HostBuffer& memory, Index threads) {
+  constexpr Index kBlock = Index{4} << 20;
+  Index base = 0;
+  for (const InputFile& file : files) {
+    std::atomic<Index> next = 0;
+    std::atomic<bool> is_short = false;
+    const auto work = [&] {
+      for (Index at = next.fetch_add(kBlock); at < file.size(); at = next.fetch_add(kBlock)) {
+        const Index count = std::min(kBlock, file.size() - at);
+        const std::span out(memory.data() + base + at, static_cast<std::size_t>(count));
+        if (file.read(at, out) != count) is_short = true;
+      }
+    };
+    {
+      std::vector<std::jthread> all;
+      for (Index i = 0; i < threads; ++i) all.emplace_back(work);
+    }
+    expect(!is_short, "{}: became shorter while it was read", file.path().string());
+    base += file.size();
+  }
+}
+
+struct Readings {
+  Index bytes = 0;
+  TransferReadings import;
+  TransferReadings raw;
+};
+
+Readings measure(const Options& options) {
+  const shape::ModelConfig model =
+      shape::find_preset(options.model, "model", shape::preset_names());
+  const Folder folder(options, model);
+  const std::vector<InputFile> files = folder.files();
+  Readings readings;
+  for (const InputFile& file : files) readings.bytes += file.size();
+  rt::Session session({.scheduler = ""});
+  const shape::Layout layout = shape::cut_into_subgroups(
+      shape::find_family(model.architecture).parameters(model), options.subgroup_params, {});
+  const hf::ModelWeights weights(folder.path(), model);
+  for (int round = 0; round < options.rounds; ++round) {
+    if (options.is_cold) forget(files);
+    const rt::HostBuffer memory(readings.bytes);
+    readings.raw.measure(readings.bytes, [&] { read_raw(files, memory, options.threads); });
+    if (options.is_cold) forget(files);
+    const tensor::ParameterSet parameters(session, layout);
+    readings.import.measure(readings.bytes, [&] { train::load_weights(weights, parameters); });
+  }
+  return readings;
+}
+
+void print(const Options& options) {
+  const Readings readings = measure(options);
+  nlohmann::json json = comparison(readings.import, readings.raw);
+  const std::string words = in_words(json);
+  json.update({{"model", options.model},
+               {"dtype", options.dtype},
+               {"cold", options.is_cold},
+               {"bytes", readings.bytes}});
+  if (options.is_json) {
+    std::cout << json.dump() << '\n';
+    return;
+  }
+  fmt::print("{} {} {}, {} rounds: {}\n", options.model, options.dtype,
+             options.is_cold ? "from the disk" : "from the page cache", options.rounds, words);
+}
+
+}  // namespace
+}  // namespace dos::bench
+
+int main(int argc, char** argv) {
+  dos::bench::Options options;
+  CLI::App app(
+      "Reads a Hugging Face folder of drawn weights into a model, and by threads that do nothing "
+      "else.");
+  app.add_option("--folder", options.folder, "where the model's folder is made, and removed")
+      ->capture_default_str();
+  app.add_option("--model", options.model, "a preset")->capture_default_str();
+  app.add_option("--dtype", options.dtype, "of the folder: fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--subgroup-params", options.subgroup_params, "sched.subgroup_params")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "that read and do nothing else")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "of each, in turn")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--cold", options.is_cold, "take the files out of the page cache before each");
+  app.add_flag("--json", options.is_json, "one JSON object");
+  if (const auto status = dos::apps::read_command_line(app, "import", argc, argv)) return *status;
+  try {
+    dos::bench::print(options);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    return dos::apps::report_failure("import", error);
+  }
+}
