@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "io/checkpoint_manifest.hpp"
 
 namespace dos::io {
 namespace {
@@ -72,6 +74,26 @@ void duplicate(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+fs::file_time_type written_at(const fs::path& checkpoint) {
+  std::error_code cause;
+  const fs::file_time_type time = fs::last_write_time(checkpoint / kManifestName, cause);
+  return cause ? fs::last_write_time(checkpoint, cause) : time;
+}
+
+CheckpointStore::Hold::Hold(CheckpointStore& store, Index step) : store_(&store), step_(step) {
+  const std::lock_guard lock(store.holds_mutex_);
+  store.held_.insert(step);
+}
+
+CheckpointStore::Hold::Hold(Hold&& other) noexcept
+    : store_(std::exchange(other.store_, nullptr)), step_(other.step_) {}
+
+CheckpointStore::Hold::~Hold() {
+  if (store_ == nullptr) return;
+  const std::lock_guard lock(store_->holds_mutex_);
+  store_->held_.erase(store_->held_.find(step_));
+}
+
 CheckpointStore::Staging::Staging(CheckpointStore& store, Index step)
     : store_(&store), step_(step), path_(store.staging_path(step)) {
   std::error_code cause;
@@ -80,7 +102,7 @@ CheckpointStore::Staging::Staging(CheckpointStore& store, Index step)
          cause.message());
   expect(created, "{}: cannot remove what an interrupted run left; remove it by hand",
          path_.string());
-  store.writing_ = true;
+  store.writing_.insert(path_.filename().string());
 }
 
 CheckpointStore::Staging::Staging(Staging&& other) noexcept
@@ -90,24 +112,28 @@ CheckpointStore::Staging::Staging(Staging&& other) noexcept
 
 CheckpointStore::Staging::~Staging() {
   if (store_ == nullptr) return;
-  store_->writing_ = false;
+  const std::lock_guard lock(store_->mutex_);
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+  store_->writing_.erase(path_.filename().string());
 }
 
 fs::path CheckpointStore::Staging::commit(bool mark_best) {
   require(store_ != nullptr, "a checkpoint is committed once");
+  // Not under the lock of what follows: it takes as long as the device.
+  sync_tree(path_);
+  const std::lock_guard lock(store_->mutex_);
   fs::path final_folder = store_->publish(path_, step_, mark_best);
-  std::exchange(store_, nullptr)->writing_ = false;
+  std::exchange(store_, nullptr)->writing_.erase(path_.filename().string());
   return final_folder;
 }
 
-CheckpointStore::CheckpointStore(fs::path out, Index keep, std::string without)
+CheckpointStore::CheckpointStore(fs::path out, const Retention& retention, std::string without)
     : out_(std::move(out)),
-      folder_(out_ / "checkpoints"),
-      keep_(keep),
+      folder_(out_ / kCheckpointsName),
+      retention_(retention),
       without_(std::move(without)) {
-  require(keep >= 1, "at least one checkpoint is kept");
+  require(retention.keep >= 1, "at least one checkpoint is kept");
 }
 
 fs::path CheckpointStore::staging_path(Index step) const {
@@ -116,7 +142,9 @@ fs::path CheckpointStore::staging_path(Index step) const {
 
 CheckpointStore::Staging CheckpointStore::begin(Index step) {
   require(step >= 0, "a step is not negative");
-  require(!writing_, "one checkpoint at a time");
+  const std::lock_guard lock(mutex_);
+  require(!writing_.contains(staging_path(step).filename().string()),
+          "one checkpoint of a step at a time");
   std::error_code cause;
   fs::create_directories(folder_, cause);
   expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", folder_.string(),
@@ -129,14 +157,20 @@ CheckpointStore::Staging CheckpointStore::begin(Index step) {
 
 fs::path CheckpointStore::publish(const fs::path& staging, Index step, bool mark_best) {
   const std::string name = step_name(step);
-  sync_tree(staging);
   if (is_folder(folder_ / name)) move_aside(name);
   rename_folder(staging, folder_ / name);
   sync_directory(folder_);
-  point("last", name);
-  if (mark_best) point("best", name);
-  settle_refuges();
-  prune(step);
+  newest_ = is_ordered_ ? step : std::max(newest_, step);
+  if (step == newest_) point("last", name);
+  if (mark_best && (is_ordered_ || step >= newest_best_)) point("best", name);
+  if (mark_best) newest_best_ = std::max(newest_best_, step);
+  try {
+    settle_refuges();
+    prune(newest_);
+  } catch (const Error& error) {
+    // The checkpoint is there; what is left over goes another time.
+    log::warn("{}", error.what());
+  }
   return folder_ / name;
 }
 
@@ -198,7 +232,7 @@ void CheckpointStore::discard(const std::string& name) const {
 void CheckpointStore::remove_leftovers() const {
   for (const std::string& name : entries()) {
     const bool ours = name.starts_with(kStepPrefix) || name == "last.tmp" || name == "best.tmp";
-    if (!ours || !name.ends_with(kStagingSuffix)) continue;
+    if (!ours || !name.ends_with(kStagingSuffix) || writing_.contains(name)) continue;
     std::error_code cause;
     fs::remove_all(folder_ / name, cause);
     if (cause)
@@ -207,20 +241,68 @@ void CheckpointStore::remove_leftovers() const {
   }
 }
 
-void CheckpointStore::prune(Index newest) const {
-  std::vector<Index> candidates = steps();
-  std::erase_if(candidates, [&](Index step) { return step > newest; });
-  const Index surplus = std::max<Index>(0, std::ssize(candidates) - keep_);
-  candidates.resize(static_cast<std::size_t>(surplus));
-  for (const Index step : candidates) {
+void CheckpointStore::go_on_from(Index step) {
+  const std::lock_guard lock(mutex_);
+  is_ordered_ = false;
+  newest_ = step;
+  std::error_code no_link;
+  const std::string target = fs::read_symlink(folder_ / "last", no_link).string();
+  if (no_link || step_of(target).value_or(0) <= step) return;
+  std::vector<Index> earlier = steps();
+  std::erase_if(earlier, [&](Index each) { return each > step; });
+  if (!earlier.empty()) return point("last", step_name(earlier.back()));
+  std::error_code cause;
+  fs::remove(folder_ / "last", cause);
+  expect(!cause, "{}: cannot remove: {}; make its folder writable", (folder_ / "last").string(),
+         cause.message());
+  sync_directory(folder_);
+}
+
+bool CheckpointStore::is_held(Index step) const {
+  const std::lock_guard lock(holds_mutex_);
+  return held_.contains(step);
+}
+
+std::vector<Index> CheckpointStore::surplus(Index newest) const {
+  std::vector<CheckpointAge> ages;
+  for (const Index step : steps()) {
     const std::string name = step_name(step);
-    if (refers("last", name) || refers("best", name)) continue;
+    if (step <= newest)
+      ages.push_back({.step = step,
+                      .written = written_at(folder_ / name),
+                      .is_needed = refers("last", name) || refers("best", name) || is_held(step)});
+  }
+  return io::surplus(ages, retention_);
+}
+
+std::vector<Index> CheckpointStore::prune(Index newest) const {
+  std::vector<Index> gone;
+  for (const Index step : surplus(newest)) {
     try {
-      discard(name);
+      discard(step_name(step));
+      gone.push_back(step);
     } catch (const Error& error) {
       log::warn("{}", error.what());
     }
   }
+  return gone;
+}
+
+/// Of `last`; without one every step is before it.
+Index CheckpointStore::last_step() const {
+  const std::optional<fs::path> link = last();
+  const std::optional<Index> step = link ? step_of_folder(*link) : std::nullopt;
+  return step.value_or(std::numeric_limits<Index>::max());
+}
+
+std::vector<Index> CheckpointStore::surplus() const {
+  const std::lock_guard lock(mutex_);
+  return surplus(last_step());
+}
+
+std::vector<Index> CheckpointStore::prune() {
+  const std::lock_guard lock(mutex_);
+  return prune(last_step());
 }
 
 std::vector<std::string> CheckpointStore::entries() const {
@@ -241,8 +323,10 @@ bool CheckpointStore::owns(const fs::path& checkpoint) const {
 }
 
 std::optional<Index> CheckpointStore::step_of_folder(const fs::path& folder) {
-  std::error_code ignored;
-  std::string name = fs::canonical(folder, ignored).filename().string();
+  std::error_code error;
+  fs::path target = fs::canonical(folder, error);
+  if (error) target = fs::read_symlink(folder, error);
+  std::string name = (error ? folder : target).filename().string();
   for (const std::string_view suffix : {kStagingSuffix, kRefugeSuffix})
     if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
   return step_of(name);
@@ -305,8 +389,8 @@ fs::path CheckpointStore::resolve(const std::string& selector) const {
   if (digits) return resolve_step(selector);
   expect(is_folder(selector), "'{}' names no checkpoint: give last, best, a step or a folder; {}",
          selector, available());
-  if (is_folder(fs::path(selector) / "checkpoints"))
-    return CheckpointStore(selector, keep_, without_).resolve("last");
+  if (is_folder(fs::path(selector) / kCheckpointsName))
+    return CheckpointStore(selector, retention_, without_).resolve("last");
   return selector;
 }
 

@@ -2,14 +2,23 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/types.hpp"
+#include "io/retention.hpp"
 
 namespace dos::io {
+
+/// The folder of a run's checkpoints, in that of the run.
+inline constexpr const char* kCheckpointsName = "checkpoints";
+
+/// When a checkpoint was completed: the time of its manifest, or of its folder without one.
+std::filesystem::file_time_type written_at(const std::filesystem::path& checkpoint);
 
 /// The checkpoints of a run, OUT/checkpoints: one folder a step ("step-00000010") and the symbolic
 /// links `last` and `best`. A folder is written under a name ending in ".tmp" and renamed when it
@@ -20,8 +29,8 @@ namespace dos::io {
 ///   step-N.old            the links' refuge while an existing step-N is replaced
 ///   step-N.discarded.tmp  no longer a checkpoint, being removed
 ///
-/// Any number of processes may read; one process, one thread of it, may write. Nothing is created
-/// or removed before the first begin().
+/// Any number of processes may read; one process may write, from any thread. Nothing is created or
+/// removed before the first begin().
 class CheckpointStore {
  public:
   /// A checkpoint being written. Without commit() the destructor removes it.
@@ -36,8 +45,8 @@ class CheckpointStore {
 
     /// Flushes every file to the device, gives the folder its final name, lets `last` point to it,
     /// and `best` if `mark_best`; then removes the checkpoints that are not kept. Returns the final
-    /// folder. Pre: called once. Throws Error, with the links as they were, or at a complete older
-    /// copy of the same step.
+    /// folder. Pre: called once, and without go_on_from() in the order of steps. Throws Error, with
+    /// the links as they were, or at a complete older copy of the same step.
     std::filesystem::path commit(bool mark_best);
 
    private:
@@ -49,20 +58,51 @@ class CheckpointStore {
     std::filesystem::path path_;
   };
 
-  /// `keep`: how many checkpoints a commit leaves besides `best`, the new one included; later steps
-  /// (of a run resumed from an earlier one) stay until the run passes them. Pre: keep >= 1.
-  /// `without`: what the program's user can do where there is no checkpoint, for messages.
-  explicit CheckpointStore(std::filesystem::path out, Index keep = 1,
-                           std::string without = "give the folder that train_gpt --out wrote");
+  /// Keeps a checkpoint, there or to come, from being removed by commits.
+  class Hold {
+   public:
+    Hold(Hold&& other) noexcept;
+    Hold& operator=(Hold&&) = delete;
+    ~Hold();
+
+   private:
+    friend class CheckpointStore;
+    Hold(CheckpointStore& store, Index step);
+
+    CheckpointStore* store_;
+    Index step_;
+  };
+
+  static constexpr const char* kGiveRun = "give the folder that train_gpt --out wrote";
+
+  /// `retention`: which checkpoints a commit leaves besides `best`, the new one among the newest;
+  /// later steps (of a run resumed from an earlier one) stay until the run passes them. Pre: keep
+  /// >= 1. `without`: what the program's user can do where there is no checkpoint, for messages.
+  explicit CheckpointStore(std::filesystem::path out, const Retention& retention = {},
+                           std::string without = kGiveRun);
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
   /// Starts a checkpoint, after removing what a crash left behind. Pre: step >= 0, the store
-  /// outlives the Staging, and there is no other. Throws Error when the folder cannot be created.
+  /// outlives the Staging, and no other of this step is being written. Throws Error when the folder
+  /// cannot be created.
   [[nodiscard]] Staging begin(Index step);
 
   /// Where begin(step) makes its folder: for processes that add files to it.
   [[nodiscard]] std::filesystem::path staging_path(Index step) const;
+
+  /// Pre: the store outlives the Hold.
+  [[nodiscard]] Hold hold(Index step) { return {*this, step}; }
+
+  /// The run goes on from this step: a `last` of a later one returns to the newest that is not
+  /// later, or goes if there is none. From now on commits may come in any order: no link moves back
+  /// to an earlier step.
+  void go_on_from(Index step);
+
+  /// The steps that the rule would remove now, of those up to `last`.
+  [[nodiscard]] std::vector<Index> surplus() const;
+  /// Removes them; returns those that are gone. Warns of the others.
+  std::vector<Index> prune();
 
   /// The folder the link points to, nullopt without a link. Throws Error when the link dangles.
   [[nodiscard]] std::optional<std::filesystem::path> last() const { return follow("last"); }
@@ -74,8 +114,8 @@ class CheckpointStore {
   /// Complete checkpoints, ascending.
   [[nodiscard]] std::vector<Index> steps() const;
 
-  /// The step that a checkpoint's folder (or a link to it) is named after; nullopt when a person
-  /// has given it another name.
+  /// The step that a checkpoint's folder (or a link to it) is named after, whether it is there or
+  /// not; nullopt when a person has given it another name.
   static std::optional<Index> step_of_folder(const std::filesystem::path& folder);
 
   /// The folder that "last", "best", a step number, or a path names; a path may be a checkpoint or
@@ -95,13 +135,22 @@ class CheckpointStore {
   void discard(const std::string& name) const;
   void remove_leftovers() const;
   void settle_refuges() const;
-  void prune(Index newest) const;
+  [[nodiscard]] Index last_step() const;
+  [[nodiscard]] bool is_held(Index step) const;
+  [[nodiscard]] std::vector<Index> surplus(Index newest) const;
+  std::vector<Index> prune(Index newest) const;
 
   std::filesystem::path out_;
   std::filesystem::path folder_;
-  Index keep_;
+  Retention retention_;
   std::string without_;
-  bool writing_ = false;
+  mutable std::recursive_mutex mutex_;
+  std::set<std::string> writing_;   ///< names of the folders
+  bool is_ordered_ = true;          ///< commits come in the order of steps
+  Index newest_ = -1;               ///< step of the newest commit, or from which the run goes on
+  Index newest_best_ = -1;          ///< of the newest commit of a best one
+  mutable std::mutex holds_mutex_;  ///< of what follows: nobody waits for a disk with it
+  std::multiset<Index> held_;       ///< steps
 };
 
 }  // namespace dos::io

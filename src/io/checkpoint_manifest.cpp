@@ -2,12 +2,14 @@
 #include "io/checkpoint_manifest.hpp"
 
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/checksum.hpp"
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
@@ -21,13 +23,27 @@ namespace {
 
 using nlohmann::json;
 
+/// Formats since which a manifest has a checksum of its own, and tensors have sums of their pieces.
+constexpr Index kFirstWithChecksum = 2;
+constexpr Index kFirstWithPieces = 3;
+
 constexpr const char* kRemedy = "the checkpoint is damaged: take another one";
 
+bool fill(const std::vector<PieceSum>& pieces, const TensorSpec& tensor) {
+  Index bytes = 0;
+  for (const PieceSum& piece : pieces)
+    if (piece.bytes <= 0 || __builtin_add_overflow(bytes, piece.bytes, &bytes)) return false;
+  return bytes == byte_size(tensor.dtype, tensor.shape);
+}
+
 json to_json(const TensorRecord& tensor) {
+  require(fill(tensor.pieces, tensor), "the pieces of a tensor fill it");
+  json pieces = json::array();
+  for (const PieceSum& piece : tensor.pieces) pieces.push_back({piece.bytes, piece.crc32c});
   return {{"name", tensor.name},
           {"dtype", file_dtype(tensor.dtype)},
           {"shape", tensor.shape},
-          {"xxh3", hex_text(tensor.checksum)}};
+          {"crc32c", std::move(pieces)}};
 }
 
 json to_json(const FileRecord& file) {
@@ -43,27 +59,35 @@ std::uint64_t hex_word(const JsonField& field) {
   return *word;
 }
 
-TensorRecord parse_tensor(const JsonField& field) {
+PieceSum parse_piece(const JsonField& field) {
+  const std::vector<Index> numbers = field.indices();
+  if (numbers.size() != 2 || numbers[1] > std::numeric_limits<std::uint32_t>::max())
+    field.fail("must hold a number of bytes and a sum of 32 bits");
+  return {numbers[0], static_cast<std::uint32_t>(numbers[1])};
+}
+
+TensorRecord parse_tensor(const JsonField& field, Index format) {
   const JsonField dtype_field = field.member("dtype");
   const std::optional<FileDType> dtype = parse_file_dtype(dtype_field.text());
   if (!dtype) dtype_field.fail("must be one of " + known_file_dtypes());
-  return {{field.member("name").text(), *dtype, field.member("shape").indices()},
-          hex_word(field.member("xxh3"))};
+  TensorRecord tensor{
+      {field.member("name").text(), *dtype, field.member("shape").indices()}, {}, {}};
+  if (format < kFirstWithPieces) {
+    tensor.xxh3 = hex_word(field.member("xxh3"));
+    return tensor;
+  }
+  const JsonField pieces = field.member("crc32c");
+  for (const JsonField& piece : pieces.elements()) tensor.pieces.push_back(parse_piece(piece));
+  if (!fill(tensor.pieces, tensor)) pieces.fail("must fill the tensor");
+  return tensor;
 }
 
-FileRecord parse_file(const JsonField& field) {
+FileRecord parse_file(const JsonField& field, Index format) {
   FileRecord file{field.member("name").text(), {}};
   if (!is_plain_name(file.name)) field.member("name").fail("must be a name without '/'");
   for (const JsonField& tensor : field.member("tensors").elements())
-    file.tensors.push_back(parse_tensor(tensor));
+    file.tensors.push_back(parse_tensor(tensor, format));
   return file;
-}
-
-const FileRecord& record_of(const SafetensorsFile& file, const CheckpointManifest& manifest) {
-  const std::string name = file.path().filename().string();
-  for (const FileRecord& record : manifest.files)
-    if (record.name == name) return record;
-  fail("{}: the checkpoint's manifest lists no file '{}'; {}", file.path().string(), name, kRemedy);
 }
 
 constexpr const char* kChecksumKey = "xxh3";
@@ -71,7 +95,7 @@ constexpr const char* kChecksumKey = "xxh3";
 /// Format 1 had no checksum: a document that has one and says 1 was damaged.
 void expect_intact(const json& document, Index format, const std::string& path) {
   const JsonField root(document, path, kRemedy);
-  if (format < kManifestFormat) {
+  if (format < kFirstWithChecksum) {
     expect(!document.contains(kChecksumKey), "{}: format {} has no '{}'; {}", path, format,
            kChecksumKey, kRemedy);
     log::warn("{}: of format {}, without a checksum of its own: damage to it cannot be noticed",
@@ -93,8 +117,8 @@ void expect_folder_of(Index step, const std::filesystem::path& folder, const std
          path, step, named.value_or(0));
 }
 
-std::string place_of(const SafetensorsFile& file, const std::string& tensor) {
-  return fmt::format("{}: tensor '{}'", file.path().string(), one_line(tensor));
+std::string place_of(const std::filesystem::path& file, const std::string& tensor) {
+  return fmt::format("{}: tensor '{}'", file.string(), one_line(tensor));
 }
 
 }  // namespace
@@ -160,7 +184,7 @@ CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   if (format > 1) manifest.data = root.member("data").value();
   manifest.architecture = root.member("architecture").object();
   for (const JsonField& file : root.member("files").elements())
-    manifest.files.push_back(parse_file(file));
+    manifest.files.push_back(parse_file(file, format));
   expect_intact(document, format, path.string());
   expect_folder_of(manifest.step, folder, path.string());
   return manifest;
@@ -181,12 +205,42 @@ void expect_architecture(const std::filesystem::path& folder, const CheckpointMa
       shown(architecture));
 }
 
+const FileRecord& record_of(const std::filesystem::path& file, const CheckpointManifest& manifest) {
+  const std::string name = file.filename().string();
+  for (const FileRecord& record : manifest.files)
+    if (record.name == name) return record;
+  fail("{}: the checkpoint's manifest lists no file '{}'; {}", file.string(), name, kRemedy);
+}
+
+void expect_sums(const std::filesystem::path& file, std::span<const std::byte> bytes,
+                 const TensorRecord& expected) {
+  if (expected.xxh3) {
+    const std::uint64_t found = checksum_of(bytes);
+    expect(found == *expected.xxh3, "{}: has checksum {}, but the manifest says {}; {}",
+           place_of(file, expected.name), hex_text(found), hex_text(*expected.xxh3), kRemedy);
+    return;
+  }
+  Index offset = 0;
+  for (const PieceSum& piece : expected.pieces) {
+    const std::uint32_t found = crc32c(
+        bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(piece.bytes)));
+    if (found != piece.crc32c) fail_piece(file, expected.name, offset, piece, found);
+    offset += piece.bytes;
+  }
+}
+
+void fail_piece(const std::filesystem::path& file, const std::string& tensor, Index offset,
+                const PieceSum& expected, std::uint32_t found) {
+  fail("{}: bytes {} to {} have checksum {:08x}, but the manifest says {:08x}; {}",
+       place_of(file, tensor), offset, offset + expected.bytes, found, expected.crc32c, kRemedy);
+}
+
 void expect_layout(const SafetensorsFile& file, const CheckpointManifest& manifest) {
-  const FileRecord& record = record_of(file, manifest);
+  const FileRecord& record = record_of(file.path(), manifest);
   std::set<std::string_view> listed;
   for (const TensorRecord& expected : record.tensors) {
     listed.insert(expected.name);
-    const std::string place = place_of(file, expected.name);
+    const std::string place = place_of(file.path(), expected.name);
     const MappedTensor* found = file.find(expected.name);
     expect(found != nullptr, "{}: missing, though the manifest lists it; {}", place, kRemedy);
     expect(found->dtype == expected.dtype, "{}: holds {}, but the manifest says {}; {}", place,
@@ -195,17 +249,14 @@ void expect_layout(const SafetensorsFile& file, const CheckpointManifest& manife
            shape_text(found->shape), shape_text(expected.shape), kRemedy);
   }
   for (const MappedTensor& tensor : file.tensors())
-    expect(listed.contains(tensor.name), "{}: not in the manifest; {}", place_of(file, tensor.name),
-           kRemedy);
+    expect(listed.contains(tensor.name), "{}: not in the manifest; {}",
+           place_of(file.path(), tensor.name), kRemedy);
 }
 
 void expect_contents(const SafetensorsFile& file, const CheckpointManifest& manifest) {
   expect_layout(file, manifest);
-  for (const TensorRecord& expected : record_of(file, manifest).tensors) {
-    const std::uint64_t found = checksum_of(file.at(expected.name).bytes);
-    expect(found == expected.checksum, "{}: has checksum {}, but the manifest says {}; {}",
-           place_of(file, expected.name), hex_text(found), hex_text(expected.checksum), kRemedy);
-  }
+  for (const TensorRecord& expected : record_of(file.path(), manifest).tensors)
+    expect_sums(file.path(), file.at(expected.name).bytes, expected);
 }
 
 }  // namespace dos::io

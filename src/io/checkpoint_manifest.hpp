@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,22 @@
 #include "io/safetensors.hpp"
 
 namespace dos::io {
+
+/// Bytes of a tensor that were written by one rank, and their CRC-32C.
+struct PieceSum {
+  Index bytes = 0;
+  std::uint32_t crc32c = 0;
+
+  bool operator==(const PieceSum&) const = default;
+};
+
+/// A tensor of a checkpoint and what its bytes are checked with.
+struct TensorRecord : TensorSpec {
+  std::vector<PieceSum> pieces;         ///< side by side, from its first byte to its last
+  std::optional<std::uint64_t> xxh3{};  ///< of all bytes, instead; of formats 1 and 2
+
+  bool operator==(const TensorRecord&) const = default;
+};
 
 /// One safetensors file of a checkpoint: its name in the folder and what it holds.
 struct FileRecord {
@@ -31,17 +48,17 @@ struct CheckpointManifest {
   /// The loader's position: samples that training has consumed.
   Index samples_consumed = 0;
   /// The lowest validation loss so far; none before the first validation.
-  std::optional<double> best_validation_loss;
+  std::optional<double> best_validation_loss{};
   nlohmann::json configuration;
   nlohmann::json tokenizer;
   nlohmann::json data;  ///< what it was trained on; null in format 1
   nlohmann::json architecture = nlohmann::json::object();
-  std::vector<FileRecord> files;
+  std::vector<FileRecord> files{};
 
   bool operator==(const CheckpointManifest&) const = default;
 };
 
-inline constexpr Index kManifestFormat = 2;
+inline constexpr Index kManifestFormat = 3;
 inline constexpr const char* kManifestName = "manifest.json";
 
 /// The checksum of a manifest's content, whatever its spaces, line ends and order of keys: xxh3 of
@@ -49,15 +66,16 @@ inline constexpr const char* kManifestName = "manifest.json";
 /// exception for text that is not UTF-8.
 std::uint64_t manifest_checksum(nlohmann::json document);
 
-/// Writes FOLDER/manifest.json durably, with its checksum in "xxh3". Pre: step and samples are not
-/// negative, the loss is finite, the architecture is an object, file names are plain names. Throws
-/// Error when it cannot be written.
+/// Writes FOLDER/manifest.json durably, with its checksum in "xxh3". Pre: pieces fill their
+/// tensors, step and samples are not negative, the loss is finite, the architecture is an object,
+/// file names are plain names. Throws Error when it cannot be written.
 void write_manifest(const std::filesystem::path& folder, const CheckpointManifest& manifest);
 
 /// Reads FOLDER/manifest.json. Throws Error "FILE: field 'a.b': what; remedy" when it is missing,
 /// not JSON, of another format version, a field is missing or of another type, or anything is not
-/// as it was written; a manifest of format 1 has no checksum of itself and is read with a warning.
-/// A folder named after another step than the manifest's is refused, too.
+/// as it was written; a manifest of format 1 has no checksum of itself and is read with a warning;
+/// those of formats 1 and 2 have one sum (xxh3) a tensor. A folder named after another step than
+/// the manifest's is refused, too.
 CheckpointManifest read_manifest(const std::filesystem::path& folder);
 
 /// Throws Error, naming the first key that differs and both values, unless the checkpoint in
@@ -69,7 +87,19 @@ void expect_architecture(const std::filesystem::path& folder, const CheckpointMa
 /// lists for a file of its name, with their types and shapes. Reads no tensor.
 void expect_layout(const SafetensorsFile& file, const CheckpointManifest& manifest);
 
-/// expect_layout(), and the checksum of every tensor: reads the whole file.
+/// expect_layout(), and the checksums of every tensor: reads the whole file.
 void expect_contents(const SafetensorsFile& file, const CheckpointManifest& manifest);
+
+/// The manifest's record of a file. Throws Error when it lists none of that name.
+const FileRecord& record_of(const std::filesystem::path& file, const CheckpointManifest& manifest);
+
+/// Throws Error, naming file and tensor, unless the bytes of the tensor have the record's sums.
+void expect_sums(const std::filesystem::path& file, std::span<const std::byte> bytes,
+                 const TensorRecord& expected);
+
+/// Throws Error, naming file, tensor and the place in it, because bytes from `offset` on have
+/// another sum than the record's.
+[[noreturn]] void fail_piece(const std::filesystem::path& file, const std::string& tensor,
+                             Index offset, const PieceSum& expected, std::uint32_t found);
 
 }  // namespace dos::io

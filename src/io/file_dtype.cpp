@@ -118,6 +118,14 @@ bool widens_to_float(FileDType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == kF16;
 }
 
+bool all_finite(std::span<const float> numbers) {
+  constexpr std::uint32_t kExponent = 0x7F800000U;
+  std::uint32_t bad = 0;
+  for (const float number : numbers)
+    bad |= (std::bit_cast<std::uint32_t>(number) & kExponent) == kExponent ? 1U : 0U;
+  return bad == 0;
+}
+
 bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out) {
   if (dtype == DType::kF32)
     return widen_all<std::uint32_t>(elements, out, [](std::uint32_t bits) { return bits; });

@@ -53,6 +53,9 @@ std::string known_file_dtypes();
 /// BF16.
 bool widens_to_float(FileDType dtype);
 
+/// Whether none is infinite or NaN.
+bool all_finite(std::span<const float> numbers);
+
 /// Elements of a file as FP32. Pre: widens_to_float(), as many elements on both sides. Returns
 /// whether all are finite.
 bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out);

@@ -26,8 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLockName = "run.lock";
-
 /// "host 1234 9876543 2026-01-02T03:04:05+0000": process and start of a holder. The third is
 /// the process's start in the kernel's clock, by which another process with its number is known.
 struct Holder {
@@ -86,16 +84,14 @@ std::string read_all(int descriptor) {
   return text;
 }
 
-[[noreturn]] void refuse(const fs::path& folder, const fs::path& path, const Holder& holder) {
+[[noreturn]] void refuse(const fs::path& folder, const LockWords& words, const fs::path& path,
+                         const Holder& holder) {
   const std::string who =
       holder.process == 0
           ? "another process"
           : fmt::format("process {} on {}, since {}", holder.process, holder.host, holder.since);
-  fail(
-      "--out {} is in use by {}: wait for it, stop it, or choose another --out; only if that "
-      "process "
-      "is gone for certain, delete {}",
-      folder.string(), who, path.string());
+  fail("{} {} is in use by {}: {}; only if that process is gone for certain, delete {}", words.what,
+       folder.string(), who, words.remedy, path.string());
 }
 
 /// The holder, who may not have had the time to write down who he is.
@@ -132,8 +128,8 @@ bool is_same_file(int descriptor, const fs::path& path) {
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& folder, bool asks_system)
-    : folder_(folder), path_(folder / kLockName) {
+RunLock::RunLock(const fs::path& folder, LockWords words, bool asks_system)
+    : folder_(folder), words_(std::move(words)), path_(folder / kLockName) {
   // Whoever holds the file may remove it at any moment: then there is a next one.
   while (!try_to_take(asks_system)) ::close(std::exchange(descriptor_, -1));
   const std::string mine = to_text(this_process());
@@ -152,7 +148,9 @@ bool RunLock::try_to_take(bool asks_system) {
   const bool is_new = descriptor_ >= 0;
   if (!is_new && errno == EEXIST) descriptor_ = ::open(path_.c_str(), kFlags, 0644);
   if (descriptor_ < 0)
-    fail_errno(path_.string() + ": cannot create, choose a writable --out", errno);
+    fail_errno(fmt::format("{}: cannot create, choose a writable folder for {}", path_.string(),
+                           words_.what),
+               errno);
   const Answer answer = asks_system ? ask_system(descriptor_) : Answer::kUnknown;
   if (answer == Answer::kUnknown && is_new) return true;
   const Holder holder =
@@ -163,20 +161,21 @@ bool RunLock::try_to_take(bool asks_system) {
   if (!is_same_file(descriptor_, path_)) return false;
   if (refused) {
     ::close(std::exchange(descriptor_, -1));
-    refuse(folder_, path_, holder);
+    refuse(folder_, words_, path_, holder);
   }
   if (answer == Answer::kUnknown) {
     ::unlink(path_.c_str());
     return false;
   }
   if (holder.process != 0)
-    log::info("--out {}: process {} on {} has ended without letting go of it; taken over",
+    log::info("{} {}: process {} on {} has ended without letting go of it; taken over", words_.what,
               folder_.string(), holder.process, holder.host);
   return true;
 }
 
 RunLock::RunLock(RunLock&& other) noexcept
     : folder_(std::move(other.folder_)),
+      words_(std::move(other.words_)),
       path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)) {}
 

@@ -34,4 +34,14 @@ const MappedTensor& SafetensorsFile::at(std::string_view name) const {
        one_line(name), did_you_mean(name, names));
 }
 
+void expect_tensor(const SafetensorsFile& file, const TensorSpec& wanted) {
+  const MappedTensor& tensor = file.at(wanted.name);
+  expect(
+      tensor.dtype == wanted.dtype && tensor.shape == wanted.shape,
+      "{}: tensor '{}' has shape {} and type {}, the model needs {} and {}: use the checkpoint of "
+      "this model",
+      file.path().string(), tensor.name, shape_text(tensor.shape), file_dtype(tensor.dtype),
+      shape_text(wanted.shape), file_dtype(wanted.dtype));
+}
+
 }  // namespace dos::io

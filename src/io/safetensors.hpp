@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -14,13 +13,6 @@
 #include "io/safetensors_header.hpp"
 
 namespace dos::io {
-
-/// A tensor as it was written: its layout and the xxh3-64 checksum of its bytes.
-struct TensorRecord : TensorSpec {
-  std::uint64_t checksum = 0;
-
-  bool operator==(const TensorRecord&) const = default;
-};
 
 /// A tensor inside a mapped file: row-major, little-endian. `bytes` lives as long as the file
 /// object. The format has no gaps, so bytes are aligned to the element size only if the writer put
@@ -36,6 +28,8 @@ class SafetensorsFile {
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
+  /// The whole file.
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return file_.bytes(); }
   /// In the order of their bytes in the file; empty tensors at one place by name.
   [[nodiscard]] std::span<const MappedTensor> tensors() const noexcept { return tensors_; }
   /// nullptr when there is no such tensor.
@@ -52,5 +46,8 @@ class SafetensorsFile {
   std::map<std::string, std::size_t, std::less<>> positions_;
   std::map<std::string, std::string> metadata_;
 };
+
+/// Throws Error, naming file and tensor, unless the file has a tensor of this name, type and shape.
+void expect_tensor(const SafetensorsFile& file, const TensorSpec& wanted);
 
 }  // namespace dos::io

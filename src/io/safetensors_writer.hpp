@@ -9,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/checksum.hpp"
 #include "base/file.hpp"
-#include "io/safetensors.hpp"
+#include "io/safetensors_layout.hpp"
 
 namespace dos::io {
 
@@ -23,7 +22,7 @@ class SafetensorsWriter {
  public:
   /// Pre: names are unique and not "__metadata__"; sizes fit an Index. Throws Error when the file
   /// cannot be created, its header is too long, or a name or metadata is not UTF-8.
-  SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorSpec> tensors,
+  SafetensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                     const std::map<std::string, std::string>& metadata = {});
 
   /// Appends `piece` to tensor `name`. Pre: every tensor before it is complete, and the piece does
@@ -31,20 +30,20 @@ class SafetensorsWriter {
   /// naming the path and the cause when the device is full; the writer is of no use after that.
   void write(std::string_view name, std::span<const std::byte> piece);
 
-  /// Flushes the file to the device and puts it in place. Pre: every tensor is complete. Returns
-  /// what was written, in order; the writer is of no use after that.
-  std::vector<TensorRecord> commit();
+  /// Flushes the file to the device and puts it in place. Pre: every tensor is complete. The writer
+  /// is of no use after that.
+  void commit();
 
  private:
   /// The tensor that takes the next piece; records those that are complete on the way there.
   void advance_to(std::string_view name);
   void finish_current();
+  static Index size_of(const StoredTensor& tensor);
 
-  std::vector<TensorSpec> tensors_;
+  SafetensorsLayout layout_;
   DurableFile file_;
-  Checksum checksum_;
-  std::vector<TensorRecord> records_;
-  Index missing_ = 0;
+  std::size_t complete_ = 0;  ///< tensors
+  Index missing_ = 0;         ///< bytes of the next one
 };
 
 }  // namespace dos::io

@@ -65,8 +65,19 @@ TensorFolder::TensorFolder(const fs::path& folder) {
   const std::map<std::string, std::string> index = parse_index(read_text(path), path);
   std::set<std::string> names;
   for (const auto& [tensor, file] : index) names.insert(file);
-  for (const std::string& name : names) open(folder / name);
+  for (const std::string& name : names) {
+    expect(fs::exists(folder / name, ignored),
+           "{}: names the file '{}', which is not there; copy the whole folder", path.string(),
+           one_line(name));
+    open(folder / name);
+  }
   expect_indexed(index, path);
+}
+
+TensorFolder::TensorFolder(const fs::path& file, std::string_view without) {
+  std::error_code ignored;
+  expect(fs::exists(file, ignored), "{}: does not exist; {}", file.string(), without);
+  open(file);
 }
 
 void TensorFolder::open(const fs::path& path) {
@@ -126,7 +137,7 @@ void TensorFolder::read(const Tensor& tensor, Index first, std::span<float> out)
     const auto piece = is_float ? std::as_writable_bytes(numbers)
                                 : std::span(raw).first(static_cast<std::size_t>(count * element));
     read_bytes(tensor, first * element, piece);
-    if (!widen(tensor.dtype, piece, numbers)) {
+    if (is_float ? !all_finite(numbers) : !widen(tensor.dtype, piece, numbers)) {
       const auto bad = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
       fail("{}: element {} is {}; the weights are damaged: use others", place_of(tensor),
            first + (bad - numbers.begin()), *bad);

@@ -37,6 +37,8 @@ class TensorFolder {
   /// Error when there is none, a header is bad, two files hold a tensor of one name, or the index
   /// and the files do not hold the same tensors.
   explicit TensorFolder(const std::filesystem::path& folder);
+  /// Opens one file. Throws Error as above, `without` where there is no such file.
+  TensorFolder(const std::filesystem::path& file, std::string_view without);
 
   /// By file, and in the order of their bytes there.
   [[nodiscard]] std::span<const Tensor> tensors() const noexcept { return tensors_; }

@@ -56,6 +56,13 @@ class Store : public testing::Test {
   test::ScratchDirectory scratch;
 };
 
+TEST_F(Store, KnowsTheStepThatALinkToNothingNames) {
+  fs::create_directory_symlink("step-00000012", scratch / "link");
+  EXPECT_EQ(CheckpointStore::step_of_folder(scratch / "link"), 12);
+  EXPECT_EQ(CheckpointStore::step_of_folder(scratch / "step-00000013"), 13);
+  EXPECT_EQ(CheckpointStore::step_of_folder(scratch / "mine"), std::nullopt);
+}
+
 TEST_F(Store, TouchesNothingBeforeTheFirstWrite) {
   const CheckpointStore store(scratch / "new");
   EXPECT_EQ(store.last(), std::nullopt);
@@ -331,12 +338,30 @@ TEST_F(Store, NamesAFolderInTheLinksPlace) {
   EXPECT_EQ(content(store.resolve("1")), "text");
 }
 
+TEST_F(Store, WritesSeveralAtATime) {
+  CheckpointStore store(scratch.path(), /*keep=*/2);
+  auto first = store.begin(1);
+  fill(first.path(), "one");
+  {
+    auto second = store.begin(2);
+    auto dropped = store.begin(3);
+    fill(second.path(), "two");
+    first.commit(false);
+    EXPECT_EQ(content(*store.last()), "one");
+    second.commit(false);
+    fill(dropped.path(), "three");
+  }
+  EXPECT_EQ(store.steps(), (std::vector<Index>{1, 2}));
+  EXPECT_EQ(content(*store.last()), "two");
+  EXPECT_FALSE(std::filesystem::exists(store.staging_path(3)));
+}
+
 TEST_F(Store, HoldsItsCallerToTheContract) {
   EXPECT_THROW(CheckpointStore(scratch.path(), 0), ContractViolation);
   CheckpointStore store(scratch.path());
   EXPECT_THROW((void)store.begin(-1), ContractViolation);
   auto staging = store.begin(1);
-  EXPECT_THROW((void)store.begin(2), ContractViolation);
+  EXPECT_THROW((void)store.begin(1), ContractViolation);
   staging.commit(false);
   EXPECT_THROW(staging.commit(false), ContractViolation);
   EXPECT_NO_THROW(save(store, 2, "text"));

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <limits>
 
+#include "base/checksum.hpp"
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "io/byte_pattern.hpp"
 #include "io/safetensors_writer.hpp"
@@ -27,7 +29,9 @@ constexpr const char* kFileName = "params.safetensors";
 /// A checkpoint of three tensors, one of them empty, and its manifest.
 class Checkpoint : public testing::Test {
  protected:
-  Checkpoint() {
+  void SetUp() override { make_checkpoint(); }
+
+  void make_checkpoint() {
     const std::vector<TensorSpec> specs{
         {"w", DType::kF32, {2, 3}}, {"b", DType::kBF16, {3}}, {"none", DType::kU8, {0}}};
     manifest.step = 10;
@@ -43,9 +47,43 @@ class Checkpoint : public testing::Test {
 
   std::vector<TensorRecord> write(const std::vector<TensorSpec>& specs, Index salt = 0) {
     SafetensorsWriter writer(scratch / kFileName, specs);
-    for (const TensorSpec& spec : specs)
-      writer.write(spec.name, byte_pattern(byte_size(spec.dtype, spec.shape).value(), salt));
-    return writer.commit();
+    std::vector<TensorRecord> records;
+    for (const TensorSpec& spec : specs) {
+      const auto bytes = byte_pattern(byte_size(spec.dtype, spec.shape).value(), salt);
+      writer.write(spec.name, bytes);
+      records.push_back({{spec}, pieces_of(bytes), {}});
+    }
+    writer.commit();
+    return records;
+  }
+
+  /// Two, as of two ranks, where there are bytes for them.
+  static std::vector<PieceSum> pieces_of(std::span<const std::byte> bytes) {
+    std::vector<PieceSum> pieces;
+    while (!bytes.empty()) {
+      const auto some = bytes.first(std::min<std::size_t>(bytes.size(), 5));
+      pieces.push_back({std::ssize(some), crc32c(some)});
+      bytes = bytes.subspan(some.size());
+    }
+    return pieces;
+  }
+
+  /// What earlier versions wrote: one sum a tensor, and at first none of the manifest.
+  void write_as_format(Index number) {
+    write_manifest(scratch.path(), manifest);
+    json old = json::parse(read_text(scratch / kManifestName));
+    const SafetensorsFile file(scratch / kFileName);
+    old["format"] = number;
+    for (json& tensor : old["files"][0]["tensors"]) {
+      tensor.erase("crc32c");
+      tensor["xxh3"] = hex_text(checksum_of(file.at(tensor["name"].get<std::string>()).bytes));
+    }
+    old.erase("xxh3");
+    if (number == 1)
+      old.erase("data");
+    else
+      old["xxh3"] = hex_text(manifest_checksum(old));
+    write_durably(scratch / kManifestName, old.dump());
   }
 
   auto layout_of(const std::vector<TensorSpec>& specs) {
@@ -88,9 +126,9 @@ const json kRemoved = json(json::value_t::discarded);
 
 const Damage kDamages[] = {
     {"/format", kRemoved, "field 'format' is missing"},
-    {"/format", 3, "format 3, but this program reads formats 1 to 2; use the release that wrote"},
-    {"/format", 0, "format 0, but this program reads formats 1 to 2"},
-    {"/format", 1, "format 1 has no 'xxh3'; the checkpoint is damaged"},
+    {"/format", 4, "format 4, but this program reads formats 1 to 3; use the release that wrote"},
+    {"/format", 0, "format 0, but this program reads formats 1 to 3"},
+    {"/format", 2, "field 'files[0].tensors[0].xxh3' is missing"},
     {"/xxh3", kRemoved, "field 'xxh3' is missing"},
     {"/xxh3", "0123456789abcdef", "but it says 0123456789abcdef; the checkpoint is damaged"},
     {"/step", 11, "its content has checksum "},
@@ -116,7 +154,14 @@ const Damage kDamages[] = {
     {"/files/0/tensors/1/name", kRemoved, "field 'files[0].tensors[1].name' is missing"},
     {"/files/0/tensors/1/dtype", "F128", "must be one of F64, F32, BF16, I32, U8"},
     {"/files/0/tensors/1/shape/0", "3", "field 'files[0].tensors[1].shape[0]' must be an integer"},
-    {"/files/0/tensors/1/xxh3", "xyz", "field 'files[0].tensors[1].xxh3' must be 16 hex"},
+    {"/files/0/tensors/1/crc32c", kRemoved, "field 'files[0].tensors[1].crc32c' is missing"},
+    {"/files/0/tensors/1/crc32c", json::array(),
+     "field 'files[0].tensors[1].crc32c' must fill the tensor"},
+    {"/files/0/tensors/0/crc32c/1", json::array({5}),
+     "field 'files[0].tensors[0].crc32c[1]' must hold a number of bytes and a sum of 32 bits"},
+    {"/files/0/tensors/0/crc32c/1/0", 6, "field 'files[0].tensors[0].crc32c' must fill the tensor"},
+    {"/files/0/tensors/0/crc32c/1/1", 4294967296,
+     "field 'files[0].tensors[0].crc32c[1]' must hold a number of bytes and a sum of 32 bits"},
 };
 
 TEST_F(ManifestFile, NamesEveryDamagedField) {
@@ -160,15 +205,29 @@ TEST_F(ManifestFile, OrderAndSpacesMayChange) {
   EXPECT_EQ(read_manifest(scratch.path()), manifest);
 }
 
-TEST_F(ManifestFile, ReadsFormat1WhichHasNoChecksum) {
-  write_manifest(scratch.path(), manifest);
-  json old = json::parse(read_text(scratch / kManifestName));
-  old["format"] = 1;
-  old.erase("data");
-  old.erase("xxh3");
-  write_durably(scratch / kManifestName, old.dump());
-  manifest.data = nullptr;
-  EXPECT_EQ(read_manifest(scratch.path()), manifest);
+TEST_F(ManifestFile, ReadsEarlierFormats) {
+  for (const Index number : {2, 1}) {
+    SCOPED_TRACE(number);
+    write_as_format(number);
+    const CheckpointManifest read = read_manifest(scratch.path());
+    for (TensorRecord& tensor : manifest.files[0].tensors) {
+      tensor.pieces.clear();
+      tensor.xxh3 = checksum_of(SafetensorsFile(scratch / kFileName).at(tensor.name).bytes);
+    }
+    if (number == 1) manifest.data = nullptr;
+    EXPECT_EQ(read, manifest);
+    EXPECT_NO_THROW(expect_contents(SafetensorsFile(scratch / kFileName), read));
+    make_checkpoint();
+  }
+}
+
+TEST_F(ManifestFile, OfAnEarlierFormatHasNoneOfALaterOne) {
+  write_as_format(2);
+  json damaged = json::parse(read_text(scratch / kManifestName));
+  damaged["format"] = 1;
+  write_durably(scratch / kManifestName, damaged.dump());
+  EXPECT_THAT([&] { read_manifest(scratch.path()); },
+              ThrowsMessage<Error>(HasSubstr("format 1 has no 'xxh3'; the checkpoint is damaged")));
 }
 
 TEST_F(ManifestFile, TheFolderIsNamedAfterItsStep) {
@@ -216,6 +275,9 @@ TEST_F(ManifestFile, HoldsItsCallerToTheContract) {
   EXPECT_THROW(write_manifest(scratch.path(), bad), ContractViolation);
   bad = manifest;
   bad.files[0].name = "a/b";
+  EXPECT_THROW(write_manifest(scratch.path(), bad), ContractViolation);
+  bad = manifest;
+  bad.files[0].tensors[0].pieces.pop_back();
   EXPECT_THROW(write_manifest(scratch.path(), bad), ContractViolation);
   bad = manifest;
   bad.step = -1;
@@ -281,8 +343,9 @@ TEST_F(ManifestCheck, FindsOneFlippedBit) {
   EXPECT_NO_THROW(expect_layout(file, manifest));
   EXPECT_THAT(
       [&] { expect_contents(file, manifest); },
-      ThrowsMessage<Error>(AllOf(HasSubstr("params.safetensors: tensor 'b': has checksum"),
-                                 HasSubstr(hex_text(manifest.files[0].tensors[1].checksum)))));
+      ThrowsMessage<Error>(
+          AllOf(HasSubstr("params.safetensors: tensor 'b': bytes 5 to 6 have checksum "),
+                HasSubstr(fmt::format("{:08x}", manifest.files[0].tensors[1].pieces[1].crc32c)))));
 }
 
 }  // namespace

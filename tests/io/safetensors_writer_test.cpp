@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "file_size_limit.hpp"
 #include "io/byte_pattern.hpp"
+#include "io/safetensors.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::io {
@@ -30,7 +31,7 @@ Index size_in_bytes(const TensorSpec& spec) {
 }
 
 /// Writes kSpecs, every tensor in pieces of at most `piece` bytes, with byte_pattern(size, number).
-std::vector<TensorRecord> write_all(const std::filesystem::path& path, std::size_t piece) {
+void write_all(const std::filesystem::path& path, std::size_t piece) {
   SafetensorsWriter writer(path, kSpecs, {{"format", "pt"}});
   Index number = 0;
   for (const TensorSpec& spec : kSpecs) {
@@ -38,25 +39,22 @@ std::vector<TensorRecord> write_all(const std::filesystem::path& path, std::size
     for (std::size_t done = 0; done < bytes.size(); done += piece)
       writer.write(spec.name, std::span(bytes).subspan(done, std::min(piece, bytes.size() - done)));
   }
-  return writer.commit();
+  writer.commit();
 }
 
 TEST(SafetensorsWriter, RoundTripsInAnyPieces) {
   const test::ScratchDirectory scratch;
   for (const std::size_t piece : {1U, 7U, 12U, 1000U}) {
     const auto path = scratch / "a.safetensors";
-    const std::vector<TensorRecord> records = write_all(path, piece);
+    write_all(path, piece);
     const SafetensorsFile file(path);
     ASSERT_EQ(file.tensors().size(), kSpecs.size());
-    ASSERT_EQ(records.size(), kSpecs.size());
     EXPECT_EQ(file.metadata().at("format"), "pt");
     for (std::size_t i = 0; i < kSpecs.size(); ++i) {
       const MappedTensor& tensor = file.at(kSpecs[i].name);
       EXPECT_EQ(static_cast<const TensorSpec&>(tensor), kSpecs[i]);
       EXPECT_THAT(tensor.bytes,
                   ElementsAreArray(byte_pattern(size_in_bytes(kSpecs[i]), static_cast<Index>(i))));
-      EXPECT_EQ(static_cast<const TensorSpec&>(records[i]), kSpecs[i]);
-      EXPECT_EQ(records[i].checksum, checksum_of(tensor.bytes)) << kSpecs[i].name;
     }
   }
 }
@@ -75,7 +73,7 @@ TEST(SafetensorsWriter, AlignsTheData) {
 
 TEST(SafetensorsWriter, WritesAFileWithoutTensors) {
   const test::ScratchDirectory scratch;
-  EXPECT_TRUE(SafetensorsWriter(scratch / "a", {}).commit().empty());
+  SafetensorsWriter(scratch / "a", {}).commit();
   EXPECT_EQ(std::filesystem::file_size(scratch / "a"), 64U);
   EXPECT_TRUE(SafetensorsFile(scratch / "a").tensors().empty());
 }

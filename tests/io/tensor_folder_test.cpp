@@ -118,7 +118,7 @@ constexpr BadIndex kBadIndices[] = {
     {"the folder itself", R"({"weight_map": {"a": ".."}})", "tensor 'a' lies in '..'"},
     {"no name", R"({"weight_map": {"a": ""}})", "tensor 'a' lies in ''"},
     {"a file that is not there", R"({"weight_map": {"a": "three.safetensors"}})",
-     "three.safetensors: "},
+     "names the file 'three.safetensors', which is not there"},
     {"the wrong file", R"({"weight_map": {"a": "two.safetensors", "b": "two.safetensors"}})",
      "tensor 'a' is not in 'two.safetensors'"},
     {"a tensor that is not there",

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/checkpoint_levels.hpp"
+
+#include <algorithm>
+#include <random>
+#include <span>
+#include <system_error>
+#include <tuple>
+
+#include "base/checksum.hpp"
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "base/json_field.hpp"
+#include "base/log.hpp"
+
+namespace dos::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRecordName = "local.json";
+constexpr const char* kKey = "train.checkpoint_local";
+
+/// What a record says; nullopt where there is none, or none that can be read.
+std::optional<LocalLevel> read_record(const fs::path& folder) {
+  const fs::path path = folder / kRecordName;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  const char* remedy = "checkpoints of train.checkpoint_local are left out";
+  try {
+    const nlohmann::json document = read_json_object(path, remedy);
+    const JsonField root(document, path.string(), remedy);
+    return LocalLevel{root.member("folder").text(), root.member("line").text()};
+  } catch (const Error& error) {
+    log::warn("{}", error.what());
+    return std::nullopt;
+  }
+}
+
+void write_record(const fs::path& folder, const LocalLevel& level) {
+  const nlohmann::json document{{"folder", level.folder.string()}, {"line", level.line}};
+  write_durably(folder / kRecordName,
+                document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+std::string random_line() {
+  std::random_device random;
+  return hex_text((std::uint64_t{random()} << 32) | random());
+}
+
+fs::path name_of_run(const fs::path& out) {
+  std::error_code ignored;
+  fs::path path = fs::weakly_canonical(fs::absolute(out), ignored);
+  if (!path.has_filename()) path = path.parent_path();
+  const std::string text = path.string();
+  return path.filename().string() + "-" + hex_text(checksum_of(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+
+fs::path local_folder(const fs::path& directory, const fs::path& out) {
+  return fs::absolute(directory).lexically_normal() / name_of_run(out);
+}
+
+std::optional<LocalLevel> find_local(const fs::path& out) {
+  std::optional<LocalLevel> level = read_record(out);
+  // A run's folder that was copied has the record of the one that it is a copy of.
+  if (!level || level->folder.filename() != name_of_run(out)) return std::nullopt;
+  return read_record(level->folder) == level ? level : std::nullopt;
+}
+
+RunLock lock_local(const fs::path& directory, const fs::path& out) {
+  const fs::path folder = local_folder(directory, out);
+  std::error_code cause;
+  fs::create_directories(folder, cause);
+  expect(!cause,
+         "{} = {}: cannot create '{}': {}; name a folder of a disk of this node that can be "
+         "written to",
+         kKey, directory.string(), folder.string(), cause.message());
+  return RunLock(folder, {.what = kKey, .remedy = "wait for it or stop it"});
+}
+
+void take_local(const fs::path& directory, const fs::path& out, LocalStart start) {
+  const fs::path folder = local_folder(directory, out);
+  const std::optional<LocalLevel> found = find_local(out);
+  const bool is_ours = found && found->folder == folder && start != LocalStart::kAnew;
+  if (is_ours && start == LocalStart::kGoesOn) return;
+  const fs::path checkpoints = folder / kCheckpointsName;
+  std::error_code cause;
+  if (!is_ours && fs::exists(checkpoints, cause)) {
+    log::info("{}: removing checkpoints that are not on the way of this run", checkpoints.string());
+    fs::remove_all(checkpoints, cause);
+    expect(!cause, "{}: cannot remove: {}; remove it by hand", checkpoints.string(),
+           cause.message());
+  }
+  const LocalLevel level{folder, random_line()};
+  write_record(folder, level);
+  write_record(out, level);
+}
+
+CheckpointLevels::CheckpointLevels(const fs::path& out, bool with_local, std::string without)
+    : shared_(out, {}, without) {
+  if (!with_local) return;
+  if (const std::optional<LocalLevel> level = find_local(out))
+    local_.emplace(level->folder, Retention(), std::move(without));
+}
+
+std::optional<CheckpointLevels::Found> CheckpointLevels::last_of(
+    const CheckpointStore& store) const {
+  const std::optional<fs::path> folder = store.last();
+  if (!folder) return std::nullopt;
+  return Found{.step = CheckpointStore::step_of_folder(*folder).value_or(0),
+               .is_local = &store == local(),
+               .folder = *folder};
+}
+
+std::optional<CheckpointLevels::Found> CheckpointLevels::last() const {
+  std::optional<Found> near;
+  try {
+    if (local_) near = last_of(*local_);
+  } catch (const Error& error) {
+    log::warn("{}", error.what());
+  }
+  const std::optional<Found> far = last_of(shared_);
+  return near && (!far || near->step >= far->step) ? near : far;
+}
+
+std::vector<CheckpointLevels::Found> CheckpointLevels::all() const {
+  std::vector<Found> found;
+  const auto add = [&](const CheckpointStore& store) {
+    for (const Index step : store.steps())
+      found.push_back({.step = step,
+                       .is_local = &store == local(),
+                       .folder = store.resolve(std::to_string(step))});
+  };
+  try {
+    if (local_) add(*local_);
+  } catch (const Error& error) {
+    log::warn("{}", error.what());
+  }
+  add(shared_);
+  std::ranges::sort(found, [](const Found& a, const Found& b) {
+    return std::tuple(a.step, a.is_local) > std::tuple(b.step, b.is_local);
+  });
+  return found;
+}
+
+fs::path CheckpointLevels::resolve(const std::string& selector) const {
+  if (selector == "last")
+    if (const std::optional<Found> found = last()) return found->folder;
+  if (!selector.empty() && selector.find_first_not_of("0123456789") == selector.npos && local_)
+    for (const Found& each : all())
+      if (each.is_local && std::to_string(each.step) == selector) return each.folder;
+  return shared_.resolve(selector);
+}
+
+bool CheckpointLevels::owns(const fs::path& checkpoint) const {
+  return shared_.owns(checkpoint) || (local_ && local_->owns(checkpoint));
+}
+
+bool CheckpointLevels::is_local_alone(const fs::path& checkpoint) const {
+  if (!local_ || !local_->owns(checkpoint)) return false;
+  const std::optional<Found> far = last_of(shared_);
+  return !far || far->step != CheckpointStore::step_of_folder(checkpoint);
+}
+
+}  // namespace dos::io
