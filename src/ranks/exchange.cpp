@@ -45,18 +45,6 @@ std::span<std::byte> bytes_of(T& value) {
 
 }  // namespace
 
-void Arrival::ended() noexcept {
-  // Under the lock: the waiting thread destroys this object when it has it.
-  const std::lock_guard lock(mutex_);
-  is_over_ = true;
-  over_.notify_all();
-}
-
-void Arrival::wait() {
-  std::unique_lock lock(mutex_);
-  over_.wait(lock, [&] { return is_over_; });
-}
-
 Exchange::Exchange(platform::MpiEnvironment& environment, const ExchangeOptions& options)
     : environment_(environment),
       timeout_(options.timeout),

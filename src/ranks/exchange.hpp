@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/event.hpp"
 #include "platform/mpi.hpp"
 #include "ranks/heartbeat.hpp"
 #include "ranks/tags.hpp"
@@ -43,13 +44,11 @@ class Completion {
 /// Waits for messages. Not on threads of StarPU.
 class Arrival final : public Completion {
  public:
-  void ended() noexcept override;
-  void wait();
+  void ended() noexcept override { event_.set(); }
+  void wait() { event_.wait(); }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool is_over_ = false;
+  Event event_;
 };
 
 /// Told of messages that were sent or have arrived, heartbeats aside.

@@ -17,6 +17,12 @@ std::vector<std::string> gather_texts(Exchange& exchange, const std::string& min
 struct StepNote {
   Index signal = 0;    ///< number of the signal that asks this rank to stop; 0: none
   double busy_ms = 0;  ///< within which the tasks of the last finished step ran
+  Index requests = 0;  ///< for a checkpoint, that this rank has had since its start
+  // Of the last step, and of the last checkpoint that ended:
+  double step_s = 0;
+  Index checkpoint = 0;  ///< its number; 0: none yet
+  double checkpoint_s = 0;
+  double checkpoint_waited_s = 0;
 };
 
 /// One note a rank and step, exchanged while the step runs. One thread.

@@ -12,6 +12,7 @@
 
 #include "fit/estimate.hpp"
 #include "models/family.hpp"
+#include "ranks/gather.hpp"
 #include "ranks/message_addresses.hpp"
 #include "rt/two_memory_nodes.hpp"
 #include "train/tiny_trainer.hpp"
@@ -70,7 +71,8 @@ class ShardingTest : public ::testing::Test {
 
   /// This rank's part of a run, or a whole run of one rank (without an exchange).
   Outcome train(const RankShare& share, ranks::Exchange* exchange) {
-    const std::string out = scratch_ / ("run" + std::to_string(runs_++));
+    std::string out = scratch_ / ("run" + std::to_string(runs_++));
+    if (exchange != nullptr) out = gather_texts(*exchange, out).front();
     const bool one_node = message_node_ == rt::kHostNode;
     rt::Session session(one_node ? rt::SessionConfig{.scheduler = "", .cpu_workers = 1}
                                  : test::TwoMemoryNodes::session());
@@ -84,7 +86,7 @@ class ShardingTest : public ::testing::Test {
     test::MessageAddresses addresses(exchange);
     trainer->start_fresh();
     trainer->run();
-    outcome.lines = read_metrics(std::filesystem::path(out) / "metrics.jsonl");
+    if (share.rank == 0) outcome.lines = read_metrics(std::filesystem::path(out) / "metrics.jsonl");
     const tensor::ParameterSet& parameters = trainer->parameters();
     for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i) {
       if (!parameters.ownership().owns(i)) continue;
@@ -196,10 +198,9 @@ void ShardingTest::expect_as_alone() {
   for (const Index zero : {1, 2, 3}) {
     SCOPED_TRACE(zero);
     const Outcome together = train_together(zero);
+    // All have one folder: what another rank wrote would stand there, too.
     if (environment->rank() == 0) {
       ASSERT_EQ(together.lines.size(), alone.lines.size());
-    } else {
-      EXPECT_TRUE(together.lines.empty()) << "rank 0 alone writes";
     }
     for (std::size_t i = 0; i < together.lines.size(); ++i) {
       expect_close(together.lines[i].loss, alone.lines[i].loss, parts, 1);

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/error.hpp"
@@ -56,6 +57,11 @@ void scale(Submitter& submitter, const Codelet& codelet, const Handle& x, float 
   submitter.submit(codelet, buffers, factor, {.flops = 1, .sizes = {x.count()}}, {});
 }
 
+void fill(const Handle& x, float value) {
+  const HostAccess access(x, Mode::kWrite);
+  std::ranges::fill(access.as<float>(), value);
+}
+
 TEST_F(Opencl, TasksRunOnTheDeviceAndTheirResultsComeBack) {
   EXPECT_EQ(session_->workers(), 1);
   ASSERT_EQ(opencl_devices().size(), 1U);
@@ -64,7 +70,7 @@ TEST_F(Opencl, TasksRunOnTheDeviceAndTheirResultsComeBack) {
   for (const Index count : {1, 255, 256, 1001}) {
     SCOPED_TRACE(count);
     const Handle x(*session_, {.name = "x", .count = count});
-    for (float& each : HostAccess(x, Mode::kWrite).as<float>()) each = 3;
+    fill(x, 3);
     scale(submitter, scale_codelet(), x, 2);
     scale(submitter, scale_codelet(), x, 0.25F);
     const HostAccess access(x, Mode::kRead);
@@ -77,7 +83,7 @@ TEST_F(Opencl, AProgramThatDoesNotBuildIsAnErrorOfTheSubmission) {
   const Handle x(*session_, {.name = "x", .count = 8});
   EXPECT_THAT(test::message_of<Error>([&] { scale(submitter, broken_codelet(), x, 2); }),
               AllOf(HasSubstr("dos.test_broken.v1"), HasSubstr("does not build")));
-  for (float& each : HostAccess(x, Mode::kWrite).as<float>()) each = 3;
+  fill(x, 3);
   scale(submitter, scale_codelet(), x, 2);
   EXPECT_EQ(HostAccess(x, Mode::kRead).as<const float>()[7], 6.0F);
 }
@@ -105,7 +111,7 @@ TEST_F(Opencl, CpuAndDeviceShareTheTasksOfAChain) {
   EXPECT_EQ(session.workers(), 2);
   Submitter submitter(session);
   const Handle x(session, {.name = "x", .count = 1001});
-  for (float& each : HostAccess(x, Mode::kWrite).as<float>()) each = 1;
+  fill(x, 1);
   for (int i = 0; i < 50; ++i) scale(submitter, scale_codelet(), x, i % 2 == 0 ? 4.0F : 0.5F);
   const HostAccess access(x, Mode::kRead);
   for (const float each : access.as<const float>()) ASSERT_EQ(each, 0x1p25F);
