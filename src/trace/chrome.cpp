@@ -12,6 +12,7 @@ namespace {
 // Threads of a process that are no worker: their numbers.
 constexpr int kSubmitting = 10'000;
 constexpr int kCommunication = 10'001;
+constexpr int kStorage = 10'002;
 constexpr int kFirstLink = 20'000;
 
 class Writer {
@@ -39,7 +40,10 @@ class Writer {
     for (const Span& span : trace_.spans)
       add_bar(span.rank, kSubmitting, span.name, "host", span.start, span.end,
               {{"step", span.step}});
-    for (const Communication& each : trace_.communications) add_communication(each);
+    for (const Communication& each : trace_.communications)
+      add_pair(each, kCommunication, "mpi", each.operation,
+               {{"peer", each.peer}, {"bytes", each.bytes}, {"step", each.step}});
+    for (const Storage& each : trace_.storage) add_storage(each);
     for (const UpdatePlacement& each : trace_.placements)
       events_.push_back({{"ph", "i"},
                          {"s", "p"},
@@ -61,18 +65,30 @@ class Writer {
   }
 
  private:
-  /// Messages overlap: pairs of a beginning and an end with a number of their own.
-  void add_communication(const Communication& each) {
+  /// What may overlap: a pair of a beginning and an end with a number of its own. Pairs of one name
+  /// are a row.
+  template <class Row>
+  void add_pair(const Row& row, int thread, const char* category, const std::string& text,
+                nlohmann::json args) {
     const auto event = [&](const char* phase, double time) {
-      return nlohmann::json{{"ph", phase},     {"cat", "mpi"},     {"name", each.operation},
-                            {"id", messages_}, {"pid", each.rank}, {"tid", kCommunication},
-                            {"ts", time}};
+      return nlohmann::json{{"ph", phase},     {"cat", category}, {"name", text}, {"id", pairs_},
+                            {"pid", row.rank}, {"tid", thread},   {"ts", time}};
     };
-    nlohmann::json begin = event("b", each.start);
-    begin["args"] = {{"peer", each.peer}, {"bytes", each.bytes}, {"step", each.step}};
+    nlohmann::json begin = event("b", row.start);
+    begin["args"] = std::move(args);
     events_.push_back(std::move(begin));
-    events_.push_back(event("e", each.end));
-    ++messages_;
+    events_.push_back(event("e", row.end));
+    ++pairs_;
+  }
+
+  void add_storage(const Storage& each) {
+    add_pair(each, kStorage, "storage",
+             each.disk.empty() ? each.operation : each.operation + ' ' + each.disk,
+             {{"purpose", each.purpose},
+              {"buffer", each.buffer},
+              {"category", each.category},
+              {"bytes", each.bytes},
+              {"step", each.step}});
   }
 
   void name(const char* what, int rank, int thread, const std::string& text) {
@@ -87,6 +103,7 @@ class Writer {
       name("thread_name", rank, worker.id, worker.name);
     name("thread_name", rank, kSubmitting, "submitting thread");
     name("thread_name", rank, kCommunication, "MPI");
+    name("thread_name", rank, kStorage, "storage");
     int next = kFirstLink;
     for (const auto& link : manifest.machine.links) {
       const auto node = [&](int id) {
@@ -126,7 +143,7 @@ class Writer {
 
   const Trace& trace_;
   nlohmann::json events_ = nlohmann::json::array();
-  Index messages_ = 0;
+  Index pairs_ = 0;
   std::map<std::tuple<int, Index, Index>, int> link_;
 };
 

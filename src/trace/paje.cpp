@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "trace/paje_types.hpp"
 #include "trace/report/intervals.hpp"
 
 namespace dos::trace {
@@ -17,91 +17,10 @@ namespace {
 
 constexpr double kMicrosInMilli = 1e3;
 constexpr double kBytesInMega = 1 << 20;
-/// Messages of a rank that are drawn beside each other.
-constexpr std::size_t kMostMessages = 8;
-
-/// Numbers of the event definitions below, as StarPU gives them.
-enum EventId {
-  kContainerType = 1,
-  kEventType = 2,
-  kStateType = 3,
-  kVariableType = 4,
-  kLinkType = 5,
-  kEntityValue = 6,
-  kCreateContainer = 7,
-  kDestroyContainer = 8,
-  kNewEvent = 9,
-  kSetState = 10,
-  kSetVariable = 13,
-  kEndLink = 19,
-  kSetTaskState = 20,
-  kStartTransfer = 24,
-};
-
-struct Definition {
-  EventId id;
-  const char* name;
-  const char* fields;  ///< "Name type ..."
-};
-
-constexpr std::array kDefinitions{
-    Definition{kContainerType, "PajeDefineContainerType", "Alias string Type string Name string"},
-    Definition{kEventType, "PajeDefineEventType",
-               "Alias string Type string Name string Color color"},
-    Definition{kStateType, "PajeDefineStateType", "Alias string Type string Name string"},
-    Definition{kVariableType, "PajeDefineVariableType",
-               "Alias string Type string Name string Color color"},
-    Definition{kLinkType, "PajeDefineLinkType",
-               "Alias string Type string StartContainerType string EndContainerType string Name "
-               "string"},
-    Definition{kEntityValue, "PajeDefineEntityValue",
-               "Alias string Type string Name string Color color"},
-    Definition{kCreateContainer, "PajeCreateContainer",
-               "Time date Alias string Type string Container string Name string"},
-    Definition{kDestroyContainer, "PajeDestroyContainer", "Time date Name string Type string"},
-    Definition{kNewEvent, "PajeNewEvent", "Time date Type string Container string Value string"},
-    Definition{kSetState, "PajeSetState", "Time date Container string Type string Value string"},
-    Definition{kSetVariable, "PajeSetVariable",
-               "Time date Container string Type string Value double"},
-    Definition{kEndLink, "PajeEndLink",
-               "Time date Type string Container string Value string EndContainer string Key "
-               "string"},
-    Definition{kSetTaskState, "PajeSetState",
-               "Time date Container string Type string Value string Size string Params string "
-               "Footprint string Tag string JobId string SubmitOrder string Priority string GFlop "
-               "string X string Y string Iteration string Subiteration string NumaNodes string"},
-    Definition{kStartTransfer, "PajeStartLink",
-               "Time date Type string Container string Value string StartContainer string Key "
-               "string Handle string HName string X string Y string"}};
-
-/// Types of containers, variables, links and states with the aliases and names of StarPU's traces.
-constexpr const char* kTypes =
-    "1 MPIP 0 \"MPI Program\"\n"
-    "1 P MPIP \"Program\"\n"
-    "1 Mn P \"Memory Node\"\n"
-    "1 T Mn \"Thread\"\n"
-    "1 UT P \"User Thread\"\n"
-    "1 Mm Mn \"Memory Manager\"\n"
-    "1 W T \"Worker\"\n"
-    "1 MPICt P \"MPI Communication Thread\"\n"
-    "1 Sc P \"Scheduler\"\n"
-    "2 prog_event P \"program event type\" \"0 0 0\"\n"
-    "4 use Mm \"Used (MB)\" \"0 0 0\"\n"
-    "4 bwi_mm Mm \"Bandwidth In (MB/s)\" \"0 0 0\"\n"
-    "4 bwo_mm Mm \"Bandwidth Out (MB/s)\" \"0 0 0\"\n"
-    "4 gf W \"GFlop/s\" \"0 0 0\"\n"
-    "4 nsubmitted Sc \"Number of Submitted Uncompleted Tasks\" \"0 0 0\"\n"
-    "4 nready Sc \"Number of Ready Tasks\" \"0 0 0\"\n"
-    "5 F P Mm Mm \"Intra-node data Fetch\"\n"
-    "3 WS W \"Worker State\"\n"
-    "6 I WS \"Idle\" \"0.9 0.1 0.0\"\n"
-    "6 Fi WS \"FetchingInput\" \"1.0 0.1 1.0\"\n"
-    "3 US UT \"User Thread State\"\n"
-    "6 No US \"Nothing\" \"0.0 0.0 0.0\"\n"
-    "6 W US \"Waiting task\" \"0.9 0.1 0.0\"\n"
-    "3 CtS MPICt \"Communication Thread State\"\n"
-    "6 Sl CtS \"Sleeping\" \"0.9 0.1 0.0\"\n"
-    "7 0.0 MPIroot MPIP 0 root\n";
+/// What overlaps, messages of a rank say, and is drawn beside each other.
+constexpr std::size_t kMostRows = 8;
+/// Among the disks of a rank, which are absolute paths.
+constexpr const char* kWaits = "waits";
 
 const char* colour_of(const std::string& phase) {
   if (phase == "forward") return "0.30 0.62 0.35";
@@ -109,6 +28,14 @@ const char* colour_of(const std::string& phase) {
   if (phase == "reduce") return "0.58 0.40 0.74";
   if (phase == "update") return "0.20 0.45 0.75";
   return "0.55 0.55 0.55";
+}
+
+const char* storage_colour(const std::string& operation) {
+  if (operation == "read") return "0.30 0.62 0.35";
+  if (operation == "write") return "0.20 0.45 0.75";
+  if (operation == "flush") return "0.47 0.20 0.93";
+  if (operation == "copy") return "0.85 0.50 0.20";
+  return "0.84 0.37 0.00";
 }
 
 /// Text inside quotes.
@@ -124,19 +51,19 @@ std::string user_state(const std::string& span) {
 
 class Writer {
  public:
-  explicit Writer(const Trace& trace)
-      : trace_(trace), message_rows_(lay_out(trace.communications)) {}
+  explicit Writer(const Trace& trace) : trace_(trace) {}
 
   std::string write() {
-    std::string text;
-    for (const Definition& each : kDefinitions) define(text, each);
-    text += kTypes;
+    std::string text = paje_header();
     define_values(text);
     for (const TraceManifest& manifest : trace_.ranks) add_containers(manifest);
     add_tasks();
     add_transfers();
     add_memory();
     add_spans();
+    if (!trace_.communications.empty())
+      for (const TraceManifest& manifest : trace_.ranks) add_communications(manifest.rank);
+    add_storage();
     for (const auto& [key, changes] : steps_) add_variable(key, changes);
     destroy_containers();
     std::stable_sort(lines_.begin(), lines_.end(),
@@ -154,18 +81,6 @@ class Writer {
     }
   };
 
-  static void define(std::string& text, const Definition& definition) {
-    text += fmt::format("%EventDef {} {}\n", definition.name, static_cast<int>(definition.id));
-    std::string_view fields = definition.fields;
-    while (!fields.empty()) {
-      const std::size_t name = fields.find(' ');
-      const std::size_t end = std::min(fields.find(' ', name + 1), fields.size());
-      text += fmt::format("% {}\n", fields.substr(0, end));
-      fields.remove_prefix(std::min(end + 1, fields.size()));
-    }
-    text += "%EndEventDef\n";
-  }
-
   void define_values(std::string& text) const {
     std::set<std::string> known;
     for (const Task& task : trace_.tasks)
@@ -179,6 +94,11 @@ class Writer {
     for (const Communication& each : trace_.communications)
       if (known.insert(each.operation).second)
         text += fmt::format("6 {0} CtS {0} \"0.1 0.3 0.6\"\n", quoted(each.operation));
+    known.clear();
+    for (const Storage& each : trace_.storage)
+      if (each.operation != "hold" && known.insert(each.operation).second)
+        text += fmt::format("6 {0} StS {0} \"{1}\"\n", quoted(each.operation),
+                            storage_colour(each.operation));
   }
 
   [[nodiscard]] std::string prefix(int rank) const {
@@ -218,16 +138,6 @@ class Writer {
     }
     create(p + "ut0", "UT", p + "p", p + "UserThread0");
     line(0, "10 0.0 {}ut0 US No", p);
-    if (trace_.communications.empty()) return;
-    std::size_t rows = 1;
-    for (std::size_t i = 0; i < message_rows_.size(); ++i)
-      if (trace_.communications[i].rank == manifest.rank)
-        rows = std::max(rows, message_rows_[i] + 1);
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::string name = message_container(manifest.rank, row);
-      create(name, "MPICt", p + "p", name);
-      line(0, "10 0.0 {} CtS Sl", name);
-    }
   }
 
   static std::string starpu_kind(const std::string& kind) {
@@ -309,51 +219,108 @@ class Writer {
            quoted(user_state(span.name)));
       line(span.end, "10 {:.6f} {}ut0 US No", span.end / kMicrosInMilli, prefix(span.rank));
     }
-    add_communications();
   }
 
-  /// Messages overlap: each is a state of a container of its own, as far as there are some; in the
-  /// last one the state is that of the message that began last, until none is under way.
-  void add_communications() {
-    using Change = std::pair<double, const Communication*>;  // null: an end
-    std::map<std::string, std::vector<Change>> changes;
-    for (std::size_t i = 0; i < trace_.communications.size(); ++i) {
-      const Communication& each = trace_.communications[i];
-      const std::string container = message_container(each.rank, message_rows_[i]);
-      changes[container].emplace_back(each.start, &each);
-      changes[container].emplace_back(each.end, nullptr);
+  void add_communications(int rank) {
+    std::vector<LaneState> states;
+    for (const Communication& each : trace_.communications)
+      if (each.rank == rank) states.push_back({each.start, each.end, each.operation});
+    const std::string name = prefix(rank) + "mpict";
+    add_lane({"MPICt", "CtS", "Sl"}, rank, {name, name}, states);
+  }
+
+  /// Of each rank what was held and copied and who waited for it, and what each disk did.
+  void add_storage() {
+    std::map<std::pair<int, std::string>, std::vector<LaneState>> lanes;
+    for (const Storage& each : trace_.storage) {
+      if (each.operation == "hold")
+        change({prefix(each.rank) + "st", "held"}, each.start, each.end,
+               static_cast<double>(each.bytes) / kBytesInMega);
+      else
+        lanes[{each.rank, each.operation == "wait" ? kWaits : each.disk}].push_back(
+            {each.start, each.end, each.operation});
+      lanes.try_emplace({each.rank, ""});  // of what is held
     }
-    for (auto& [container, list] : changes) {
-      // An end that comes with a beginning stands behind it.
-      std::ranges::stable_sort(list, [](const Change& a, const Change& b) {
-        return a.first != b.first ? a.first < b.first : a.second != nullptr && b.second == nullptr;
-      });
-      Index under_way = 0;
-      for (const auto& [time, begun] : list) {
-        under_way += begun != nullptr ? 1 : -1;
-        if (begun != nullptr)
-          line(time, "10 {:.6f} {} CtS {}", time / kMicrosInMilli, container,
-               quoted(begun->operation));
-        else if (under_way == 0)
-          line(time, "10 {:.6f} {} CtS Sl", time / kMicrosInMilli, container);
-      }
+    std::map<int, int> disks;
+    for (const auto& [place, states] : lanes) {
+      const auto& [rank, disk] = place;
+      const std::string p = prefix(rank);
+      LaneName name{p + "st", p + "STORAGE", " "};
+      if (disk == kWaits) name = {p + "stw", p + "WAITS FOR STORAGE", " "};
+      if (!disk.empty() && disk != kWaits)
+        name = {fmt::format("{}disk{}x", p, disks[rank]++), p + "DISK " + disk, " "};
+      add_lane({"St", "StS", "Id"}, rank, name, states);
+      add_disk_rates(rank, disk, name.alias);
     }
   }
 
-  [[nodiscard]] std::string message_container(int rank, std::size_t row) const {
-    return prefix(rank) + (row == 0 ? "mpict" : fmt::format("mpict{}", row));
+  void add_disk_rates(int rank, const std::string& disk, const std::string& container) {
+    for (const Storage& each : trace_.storage) {
+      if (each.rank != rank || each.disk != disk || each.disk.empty() || each.bytes == 0) continue;
+      const double seconds = std::max(1e-9, (each.end - each.start) / 1e6);
+      change({container, each.operation == "read" ? "bwr_st" : "bww_st"}, each.start, each.end,
+             static_cast<double>(each.bytes) / kBytesInMega / seconds);
+    }
   }
 
-  /// The row of each message among those of its rank.
-  static std::vector<std::size_t> lay_out(const std::vector<Communication>& messages) {
-    std::map<int, std::vector<Interval>> by_rank;
-    for (const Communication& each : messages) by_rank[each.rank].push_back({each.start, each.end});
-    std::map<int, std::vector<std::size_t>> rows;
-    for (const auto& [rank, intervals] : by_rank) rows[rank] = rows_of(intervals, kMostMessages);
-    std::map<int, std::size_t> next;
-    std::vector<std::size_t> result;
-    for (const Communication& each : messages) result.push_back(rows[each.rank][next[each.rank]++]);
-    return result;
+  /// What may overlap: each state is in a container of its own, as far as there are some; in the
+  /// last one the state is that of what began last, until nothing is under way.
+  struct LaneState {
+    double start;
+    double end;
+    std::string state;
+  };
+  struct LaneType {
+    const char* container;
+    const char* states;
+    const char* idle;
+  };
+  /// Of the first container; the others have a number behind it.
+  struct LaneName {
+    std::string alias;
+    std::string text;
+    const char* before_number = "";
+  };
+  void add_lane(const LaneType& type, int rank, const LaneName& name,
+                const std::vector<LaneState>& states) {
+    std::vector<Interval> intervals;
+    for (const LaneState& each : states) intervals.push_back({each.start, each.end});
+    const std::vector<std::size_t> rows = rows_of(intervals, kMostRows);
+    std::vector<std::vector<LaneState>> by_row(1);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      by_row.resize(std::max(by_row.size(), rows[i] + 1));
+      by_row[rows[i]].push_back(states[i]);
+    }
+    for (std::size_t row = 0; row < by_row.size(); ++row) {
+      const std::string number = row == 0 ? "" : fmt::format("{}", row);
+      create(name.alias + number, type.container, prefix(rank) + "p",
+             row == 0 ? name.text : name.text + name.before_number + number);
+      line(0, "10 0.0 {}{} {} {}", name.alias, number, type.states, type.idle);
+      add_states(type, name.alias + number, by_row[row]);
+    }
+  }
+
+  void add_states(const LaneType& type, const std::string& container,
+                  const std::vector<LaneState>& states) {
+    using Change = std::pair<double, const LaneState*>;  // null: an end
+    std::vector<Change> changes;
+    for (const LaneState& each : states) {
+      changes.emplace_back(each.start, &each);
+      changes.emplace_back(each.end, nullptr);
+    }
+    // An end that comes with a beginning stands behind it.
+    std::ranges::stable_sort(changes, [](const Change& a, const Change& b) {
+      return a.first != b.first ? a.first < b.first : a.second != nullptr && b.second == nullptr;
+    });
+    Index under_way = 0;
+    for (const auto& [time, begun] : changes) {
+      under_way += begun != nullptr ? 1 : -1;
+      if (begun != nullptr)
+        line(time, "10 {:.6f} {} {} {}", time / kMicrosInMilli, container, type.states,
+             quoted(begun->state));
+      else if (under_way == 0)
+        line(time, "10 {:.6f} {} {} {}", time / kMicrosInMilli, container, type.states, type.idle);
+    }
   }
 
   /// `amount` more from `start` to `end`.
@@ -382,7 +349,6 @@ class Writer {
   }
 
   const Trace& trace_;
-  const std::vector<std::size_t> message_rows_;  ///< of each of trace_.communications
   std::vector<std::pair<double, std::string>> lines_;
   std::vector<std::pair<std::string, const char*>> created_;
   std::map<Variable, std::vector<std::pair<double, double>>> steps_;

@@ -11,11 +11,13 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "trace/clock.hpp"
 
 namespace dos::trace {
 namespace {
 
-/// Threads that may report beside the workers: the submitting one, and those of other modules.
+/// Threads that may report beside the workers at a time: the submitting one, those of messages and
+/// of storage, one a checkpoint under way.
 constexpr Index kOtherThreads = 8;
 
 Index next_generation() {
@@ -38,23 +40,6 @@ double cpu_us_of_this_thread() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
-}
-
-/// Unix time, in microseconds, of time 0 of the trace's clock: of several readings of both clocks
-/// the one with the least between them, since a thread may lose its core in the middle.
-double epoch_us() {
-  constexpr int kReadings = 8;
-  double least = std::numeric_limits<double>::max();
-  double epoch = 0;
-  for (int i = 0; i < kReadings; ++i) {
-    const double before = rt::trace_clock_us();
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const double after = rt::trace_clock_us();
-    if (after - before >= least) continue;
-    least = after - before;
-    epoch = std::chrono::duration<double, std::micro>(now).count() - (before + after) / 2;
-  }
-  return epoch;
 }
 
 Index parse_step(std::string_view digits, const std::string& text, Index absent) {
@@ -89,13 +74,13 @@ Recorder::Recorder(rt::Session& session, RecorderOptions options, TraceManifest 
   const std::filesystem::path folder = prepare_folder(options_.folder, manifest_.rank);
   manifest_.first_step = options_.steps.first;
   manifest_.last_step = options_.steps.last == StepRange().last ? 0 : options_.steps.last;
-  manifest_.epoch_us = epoch_us();
+  manifest_.epoch_us = -trace_offset_us<std::chrono::system_clock>();
   manifest_.machine = rt::view_machine();
   memory_ = MemorySampler(static_cast<int>(manifest_.machine.nodes.size()));
   files_ = std::make_unique<TraceFiles>(folder);
   write_durably(folder / kManifestName, to_json(manifest_).dump(2) + "\n");
-  for (Index i = 0; i < session.workers() + kOtherThreads; ++i)
-    rings_.push_back(std::make_unique<Ring<Event>>(options_.events_a_thread));
+  rings_ = std::make_shared<RingPool<Event>>(
+      static_cast<std::size_t>(session.workers() + kOtherThreads), options_.events_a_thread);
   writer_ = std::thread([this] { write_until_stopped(); });
   rt::set_trace_sink(this);
 }
@@ -134,8 +119,8 @@ void Recorder::finish() {
 }
 
 void Recorder::write_manifest() {
-  for (const auto& ring : rings_) manifest_.lost_events += ring->lost();
-  manifest_.lost_events += threads_without_ring_;
+  for (const auto& ring : rings_->all()) manifest_.lost_events += ring->lost();
+  manifest_.lost_events += events_without_ring_;
   if (manifest_.lost_events > 0)
     log::warn("trace {}: {} events found no room and are missing", options_.folder.string(),
               manifest_.lost_events);
@@ -152,15 +137,8 @@ void Recorder::write_manifest() {
 }
 
 Ring<Event>* Recorder::ring_of_this_thread() noexcept {
-  struct Mine {
-    Index generation = 0;
-    Ring<Event>* ring = nullptr;
-  };
-  thread_local Mine mine;
-  if (mine.generation == generation_) return mine.ring;
-  const std::size_t taken = rings_taken_++;
-  mine = {generation_, taken < rings_.size() ? rings_[taken].get() : nullptr};
-  return mine.ring;
+  thread_local ThreadRing<Event> mine;
+  return mine.of(rings_, generation_);
 }
 
 void Recorder::record(const Event& event) noexcept {
@@ -168,7 +146,7 @@ void Recorder::record(const Event& event) noexcept {
   if (Ring<Event>* ring = ring_of_this_thread())
     ring->push(event);
   else
-    ++threads_without_ring_;
+    ++events_without_ring_;
 }
 
 void Recorder::task_done(const rt::TaskTrace& task) noexcept {
@@ -218,7 +196,7 @@ void Recorder::write_until_stopped() {
 
 void Recorder::write_pending(std::unique_lock<std::mutex>& lock) {
   try {
-    for (const auto& ring : rings_)
+    for (const auto& ring : rings_->all())
       ring->drain([&](const Event& event) {
         if (!gave_up_) files_->add(event, memory_);
       });

@@ -15,7 +15,7 @@
 #include "rt/session.hpp"
 #include "rt/trace_sink.hpp"
 #include "trace/event.hpp"
-#include "trace/ring.hpp"
+#include "trace/ring_pool.hpp"
 #include "trace/trace_files.hpp"
 #include "trace/trace_manifest.hpp"
 
@@ -39,9 +39,9 @@ struct RecorderOptions {
 };
 
 /// Records a run into the files of docs/traces.md. Every thread that reports has a buffer of its
-/// own; one thread more writes. Nobody who reports waits, and what finds no room is counted. When
-/// the disk refuses, the trace ends with one warning and the run goes on. One thread, the
-/// submitting one, calls all members but record().
+/// own while it lives; one thread more writes. Nobody who reports waits, and what finds no room is
+/// counted. When the disk refuses, the trace ends with one warning and the run goes on. One thread,
+/// the submitting one, calls all members but record().
 class Recorder final : public rt::TraceSink {
  public:
   /// Starts to receive from the runtime. Of `manifest` the caller gives run, program, policy,
@@ -61,7 +61,8 @@ class Recorder final : public rt::TraceSink {
   /// complete. Nothing is recorded after it.
   void finish();
 
-  /// Takes what another module reports, on any thread: neither blocks nor allocates.
+  /// Takes what another module reports, on any thread. From a thread's second event on it neither
+  /// blocks nor allocates.
   void record(const Event& event) noexcept;
 
   // rt::TraceSink
@@ -89,9 +90,8 @@ class Recorder final : public rt::TraceSink {
   const RecorderOptions options_;
   const Index generation_;  ///< of recorders, for the threads' memory of their buffer
   std::atomic<bool> is_open_;
-  std::vector<std::unique_ptr<Ring<Event>>> rings_;
-  std::atomic<std::size_t> rings_taken_{0};
-  std::atomic<Index> threads_without_ring_{0};
+  std::shared_ptr<RingPool<Event>> rings_;
+  std::atomic<Index> events_without_ring_{0};
 
   // The writing thread's, before it starts and after it ends the submitting thread's.
   TraceManifest manifest_;

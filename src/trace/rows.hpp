@@ -168,4 +168,35 @@ struct Communication {
   }
 };
 
+/// Something between memory and a file.
+struct Storage {
+  static constexpr const char* kFile = "storage.csv";
+  /// read, write: a transfer between buffer and disk; flush: what was written reached the device;
+  /// copy: the buffer's bytes went to other memory first; hold: nobody could change the buffer;
+  /// wait: of a hold, a task waited for nothing else.
+  std::string operation;
+  std::string purpose;   ///< checkpoint, checkpoint copy (to the second level); "": unknown
+  std::string disk;      ///< where its file system is mounted; "" in memory
+  std::string buffer;    ///< "" of none, as a file's header
+  std::string category;  ///< of memory
+  Index bytes = 0;
+  Index step = 0;  ///< that they belong to; not the one that ran meanwhile
+  double start = 0;
+  double end = 0;
+  int rank = 0;
+
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& visitor) {
+    visitor("operation", self.operation);
+    visitor("purpose", self.purpose);
+    visitor("disk", self.disk);
+    visitor("buffer", self.buffer);
+    visitor("category", self.category);
+    visitor("bytes", self.bytes);
+    visitor("step", self.step);
+    visitor("start_us", self.start);
+    visitor("end_us", self.end);
+  }
+};
+
 }  // namespace dos::trace

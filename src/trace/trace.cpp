@@ -33,6 +33,13 @@ void append_rows(std::vector<Row>& rows, const std::filesystem::path& folder,
   }
 }
 
+/// Whether the program that wrote the trace recorded it.
+bool has_storage(const std::filesystem::path& folder, const TraceManifest& manifest) {
+  std::error_code error;
+  return manifest.rows.contains(Storage::kFile) ||
+         std::filesystem::exists(folder / Storage::kFile, error);
+}
+
 std::string describe_gap(const TraceManifest& manifest) {
   return fmt::format(
       "rank {}: the trace is not complete ({})", manifest.rank,
@@ -47,6 +54,7 @@ void append_rank(Trace& trace, const std::filesystem::path& folder) {
   append_rows(trace.spans, folder, manifest);
   append_rows(trace.placements, folder, manifest);
   append_rows(trace.communications, folder, manifest);
+  if (has_storage(folder, manifest)) append_rows(trace.storage, folder, manifest);
   const auto node = [&](Index id) { return id >= 0 && id < std::ssize(manifest.machine.nodes); };
   const auto worker = [&](Index id) {
     return id >= 0 && id < std::ssize(manifest.machine.workers);
@@ -123,6 +131,7 @@ void align(Trace& trace) {
   shift_and_sort(trace.spans, shifts);
   shift_and_sort(trace.placements, shifts);
   shift_and_sort(trace.communications, shifts);
+  shift_and_sort(trace.storage, shifts);
   estimate_ends(trace);
 }
 

@@ -20,6 +20,7 @@ struct Trace {
   std::vector<Span> spans;
   std::vector<UpdatePlacement> placements;
   std::vector<Communication> communications;
+  std::vector<Storage> storage;       ///< none in traces of programs that did not record it
   std::vector<std::string> warnings;  ///< what is missing in it, in words
 
   [[nodiscard]] const TraceManifest& rank(int number) const {

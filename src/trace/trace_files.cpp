@@ -70,6 +70,18 @@ Communication row_of(const CommunicationEvent& event) {
           .end = event.end_us};
 }
 
+Storage row_of(const StorageEvent& event) {
+  return {.operation = event.operation,
+          .purpose = event.purpose,
+          .disk = std::string(event.disk.view()),
+          .buffer = std::string(event.buffer.view()),
+          .category = name_of(event.category),
+          .bytes = event.bytes,
+          .step = event.step,
+          .start = event.start_us,
+          .end = event.end_us};
+}
+
 template <class Row>
 RowFile open(const std::filesystem::path& folder) {
   return {folder / Row::kFile, csv_header<Row>()};
@@ -130,7 +142,8 @@ TraceFiles::TraceFiles(const std::filesystem::path& folder)
       memory_(open<Memory>(folder)),
       spans_(open<Span>(folder)),
       placements_(open<UpdatePlacement>(folder)),
-      communications_(open<Communication>(folder)) {}
+      communications_(open<Communication>(folder)),
+      storage_(open<Storage>(folder)) {}
 
 void TraceFiles::add(const Event& event, const MemorySampler& buffers) {
   std::visit(
@@ -144,14 +157,17 @@ void TraceFiles::add(const Event& event, const MemorySampler& buffers) {
           placements_.add(row_of(each));
         else if constexpr (std::is_same_v<Kind, SpanEvent>)
           spans_.add(row_of(each));
-        else
+        else if constexpr (std::is_same_v<Kind, CommunicationEvent>)
           communications_.add(row_of(each));
+        else
+          storage_.add(row_of(each));
       },
       event);
 }
 
 void TraceFiles::flush() {
-  for (RowFile* file : {&tasks_, &transfers_, &memory_, &spans_, &placements_, &communications_})
+  for (RowFile* file :
+       {&tasks_, &transfers_, &memory_, &spans_, &placements_, &communications_, &storage_})
     file->flush();
 }
 
@@ -161,7 +177,8 @@ std::map<std::string, Index> TraceFiles::rows() const {
           {Memory::kFile, memory_.rows()},
           {Span::kFile, spans_.rows()},
           {UpdatePlacement::kFile, placements_.rows()},
-          {Communication::kFile, communications_.rows()}};
+          {Communication::kFile, communications_.rows()},
+          {Storage::kFile, storage_.rows()}};
 }
 
 }  // namespace dos::trace

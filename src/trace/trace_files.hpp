@@ -68,6 +68,7 @@ class TraceFiles {
   RowFile spans_;
   RowFile placements_;
   RowFile communications_;
+  RowFile storage_;
 };
 
 }  // namespace dos::trace

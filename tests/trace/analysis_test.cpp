@@ -172,6 +172,59 @@ TEST(Analysis, WhoWaitsForOtherRanksHasNoWorkForThatReason) {
   EXPECT_EQ(use_of(uses, 0).of(Use::kRanks), 40);
 }
 
+TEST(Analysis, WhoWaitsForACheckpointIsIdleForThatReason) {
+  Trace trace = empty_trace();
+  Task late = sample_task("update", 1, 1, 60, 70);
+  trace.tasks = {sample_task("forward", 1, 1, 0, 20), late};
+  // It is held, written and flushed all the time; an update needs it from 30 to 60 only.
+  trace.storage = {
+      test::sample_storage("hold", 100, 10, 60), test::sample_storage("write", 100, 10, 55),
+      test::sample_storage("wait", 0, 30, 60), test::sample_storage("flush", 0, 55, 90)};
+  const std::vector<WorkerUse> uses = worker_use(trace, {0, 100});
+  EXPECT_EQ(use_of(uses, 1).of(Use::kCheckpoint), 30);
+  EXPECT_EQ(use_of(uses, 1).of(Use::kNoWork), 40) << "of 20 to 30 and from 70 on";
+}
+
+TEST(Analysis, CheckpointsAreSummedByStepAndDisksByDirection) {
+  Trace trace = empty_trace();
+  trace.tasks = {sample_task("forward", 1, 1, 0, 250)};
+  trace.storage = {
+      test::sample_storage("write", 512, 0, 10),  // of a header
+      test::sample_storage("hold", 3000, 100, 400),  test::sample_storage("copy", 1000, 110, 120),
+      test::sample_storage("write", 1000, 200, 300), test::sample_storage("write", 2000, 250, 400),
+      test::sample_storage("wait", 0, 380, 400),     test::sample_storage("flush", 0, 400, 500),
+      test::sample_storage("hold", 100, 600, 650),   test::sample_storage("read", 700, 20, 30)};
+  trace.storage[0].buffer = trace.storage[6].buffer = "";
+  trace.storage[7].step = 2;
+  trace.storage[8].disk = "/disk";
+  const std::vector<CheckpointUse> checkpoints = checkpoint_use(trace);
+  ASSERT_EQ(checkpoints.size(), 2U);
+  EXPECT_EQ(checkpoints[0].step, 1);
+  EXPECT_EQ(checkpoints[0].time, (Interval{100, 500}));
+  EXPECT_EQ(checkpoints[0].bytes, 3000) << "of buffers";
+  EXPECT_EQ(checkpoints[0].copied_bytes, 1000);
+  EXPECT_EQ(checkpoints[0].held, 300);
+  EXPECT_EQ(checkpoints[0].waited, 20);
+  EXPECT_DOUBLE_EQ(checkpoints[0].bytes_per_s(), 3000 / 400e-6);
+  EXPECT_EQ(checkpoints[1].bytes, 0) << "what was not recorded to its end";
+  const std::vector<DiskUse> disks = disk_use(trace);
+  ASSERT_EQ(disks.size(), 2U);
+  EXPECT_EQ(disks[0].operation, "read");
+  EXPECT_EQ(disks[0].bytes, 700);
+  EXPECT_EQ(disks[1].bytes, 3512);
+  EXPECT_EQ(disks[1].transfers, 3);
+  EXPECT_EQ(disks[1].busy, 10 + 200);
+  EXPECT_EQ(disks[1].hidden, 10 + 50);
+  EXPECT_EQ(disks[1].flushing, 100);
+  const std::vector<MemoryUse> held = held_use(trace);
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_EQ(held[0].peak, 3000);
+  EXPECT_EQ(held[0].curve.back().total(), 0);
+  const nlohmann::json json = to_json(trace, analyse(trace));
+  EXPECT_EQ(json.at("checkpoints").at(0).at("bytes"), 3000);
+  EXPECT_EQ(json.at("disks").at(1).at("flush_ms"), 0.1);
+}
+
 TEST(Analysis, PlacementsMeetTheTasksThatRan) {
   Trace trace = empty_trace();
   for (const auto& [name, worker] : {std::pair{"a", 0}, {"b", 1}, {"c", 0}}) {

@@ -78,6 +78,49 @@ TEST(Paje, MessagesThatOverlapAreInContainersOfTheirOwn) {
   EXPECT_THAT(text, Not(HasSubstr("mpict2")));
 }
 
+/// A second disk, and transfers that overlap on the first.
+Trace with_storage() {
+  Trace trace = sample(1);
+  trace.storage = {test::sample_storage("hold", 3 << 20, 100, 500),
+                   test::sample_storage("copy", 1 << 20, 110, 120),
+                   test::sample_storage("write", 1 << 20, 200, 300),
+                   test::sample_storage("write", 2 << 20, 250, 400),
+                   test::sample_storage("flush", 0, 400, 450),
+                   test::sample_storage("wait", 0, 420, 500),
+                   test::sample_storage("read", 1 << 20, 600, 700)};
+  trace.storage.back().disk = "/other";
+  return trace;
+}
+
+TEST(Paje, DisksAndWhatIsHeldAreContainersOfTheirOwn) {
+  const std::string text = to_paje(with_storage());
+  for (const char* part :
+       {"1 St P \"Storage\"", "3 StS St \"Storage State\"", "7 0.0 st St p \"STORAGE\"",
+        "13 0.100000 st held 3.000000", "13 0.500000 st held 0.000000",
+        "10 0.110000 st StS \"copy\"", "10 0.120000 st StS Id", "7 0.0 disk0x St p \"DISK /disk\"",
+        "7 0.0 disk0x1 St p \"DISK /disk 1\"", "7 0.0 disk1x St p \"DISK /other\"",
+        "10 0.200000 disk0x StS \"write\"", "10 0.250000 disk0x1 StS \"write\"",
+        "10 0.400000 disk0x StS \"flush\"", "10 0.420000 stw StS \"wait\"",
+        "10 0.600000 disk1x StS \"read\"",
+        // 1 MiB in 100 us, and 2 MiB in 150 us beside it.
+        "13 0.200000 disk0x bww_st 10000.000000", "13 0.250000 disk0x bww_st 23333.333333",
+        "13 0.600000 disk1x bwr_st 10000.000000"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(to_paje(sample(1)), Not(HasSubstr("STORAGE"))) << "where there is none";
+}
+
+TEST(Chrome, StorageIsPairsInRowsByNameAndDisk) {
+  const nlohmann::json json = to_chrome(with_storage());
+  std::map<std::string, std::vector<double>> times;
+  for (const nlohmann::json& event : json.at("traceEvents"))
+    if (event.value("cat", "") == "storage")
+      times[event.at("name").get<std::string>()].push_back(event.at("ts").get<double>());
+  EXPECT_EQ(times["hold"], (std::vector<double>{100, 500}));
+  EXPECT_EQ(times["write /disk"], (std::vector<double>{200, 300, 250, 400}));
+  EXPECT_EQ(times["read /other"], (std::vector<double>{600, 700}));
+  EXPECT_EQ(times.size(), 6U);
+}
+
 TEST(Paje, TheLastContainerSleepsWhenTheLastOfItsMessagesHasEnded) {
   Trace trace = sample(1);
   trace.communications.clear();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "sample_trace.hpp"
+#include "trace/report/charts.hpp"
 #include "trace/report/svg.hpp"
 
 namespace dos::trace {
@@ -70,6 +71,49 @@ TEST(Html, WithoutDevicesNothingIsSaidOfThem) {
   }
 }
 
+int count(const std::string& page, const std::string& what) {
+  int found = 0;
+  for (auto at = page.find(what); at != std::string::npos; at = page.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST(Html, CheckpointsHaveRowsAndASection) {
+  Trace trace = without_devices();
+  EXPECT_THAT(to_html(trace, analyse(trace)),
+              Not(testing::AnyOf(HasSubstr("Checkpoints and disks"), HasSubstr("updates waiting"),
+                                 HasSubstr("held for checkpoints"))));
+  trace.storage = {test::sample_storage("hold", 4'000'000, 2100, 2400),
+                   test::sample_storage("copy", 1'000'000, 2150, 2200),
+                   test::sample_storage("write", 4'000'000, 2100, 2300),
+                   test::sample_storage("flush", 0, 2400, 2450),
+                   test::sample_storage("wait", 0, 2380, 2400)};
+  trace.storage[2].buffer = "<a>";
+  const std::string page = to_html(trace, analyse(trace));
+  for (const char* part :
+       {"Checkpoints and disks", ">updates waiting<", ">copies<", ">write /disk<",
+        ">held for checkpoints<", "write &lt;a&gt;, checkpoint of step 1, 4 MB, 200 us, 20 GB/s",
+        "<td>3.81 MiB</td>", "<td>20 us (step 1)</td>", "flushing 50 us"})
+    EXPECT_THAT(page, HasSubstr(part));
+  EXPECT_EQ(count(page, ">step 2 starts<"), 1) << "the step is drawn once: it has the checkpoint";
+  for (Storage& row : trace.storage) {
+    row.start += 1000;
+    row.end += 1000;
+  }
+  EXPECT_EQ(count(to_html(trace, analyse(trace)), ">step 3 starts<"), 1) << "beside step 2";
+}
+
+TEST(Html, WhatIsHeldNoLongerIsNotDrawnAnyMore) {
+  Trace trace = without_devices();
+  // Thousands of changes: more than the drawing has columns.
+  for (int i = 0; i < 4000; ++i)
+    trace.storage.push_back(test::sample_storage("hold", 1000, 2100, 2200 + 0.01 * i));
+  const Analysis analysis = analyse(trace);
+  const TimeAxis axis{.shown = {2000, 3000}, .zero = 2000};
+  const std::string drawn = held_row(analysis.held.at(0), axis);
+  // At the end of the axis the area has no height: its upper edge is at the bottom.
+  EXPECT_THAT(drawn, HasSubstr(" 1000.00,112.0 1000.00,112.0 "));
+}
+
 TEST(Html, MemoryThatNeverChangesIsNoRange) {
   const Trace trace = without_devices();
   const std::string page = to_html(trace, analyse(trace));
@@ -82,14 +126,9 @@ TEST(Html, AStepIsMarkedThroughEveryRow) {
   const std::string page = to_html(trace, analyse(trace));
   EXPECT_THAT(page, HasSubstr(">step 2 starts<"));
   EXPECT_THAT(page, HasSubstr(">step 2 ends<"));
-  const auto count = [&](const std::string& what) {
-    int found = 0;
-    for (auto at = page.find(what); at != std::string::npos; at = page.find(what, at + 1)) ++found;
-    return found;
-  };
   // Names, two workers, the submitting thread and memory: 5 rows, 2 marks each.
-  EXPECT_EQ(count("class=\"mark\"/>"), 10);
-  EXPECT_EQ(count("<text"), 0) << "text in a drawing would shrink with it";
+  EXPECT_EQ(count(page, "class=\"mark\"/>"), 10);
+  EXPECT_EQ(count(page, "<text"), 0) << "text in a drawing would shrink with it";
 }
 
 TEST(Html, NoTextIsTooSmallToRead) {

@@ -88,8 +88,8 @@ TEST(Palette, NoTwoMeaningsLookAlike) {
 
 TEST(Palette, EverythingThatIsDrawnHasAColour) {
   const std::string none = fill_of(ColorFamily::kRun, "no such thing");
-  for (const char* phase :
-       {"forward", "backward", "reduce", "update", "validation", "checkpoint", "wait", "message"})
+  for (const char* phase : {"forward", "backward", "reduce", "update", "validation", "checkpoint",
+                            "wait", "message", "flush"})
     EXPECT_NE(fill_of(ColorFamily::kRun, phase), none) << phase;
   for (const MemoryCategory category : kBufferCategories)
     EXPECT_NE(fill_of(ColorFamily::kMemory, name_of(category)), none) << name_of(category);

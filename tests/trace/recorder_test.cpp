@@ -59,6 +59,15 @@ TEST(Recorder, WritesEveryTask) {
     }
     { const ScopedSpan span(&recorder, "checkpoint", 3); }
     recorder.record(CommunicationEvent{Name("reduce"), 1, 64, 2, 5, 6});
+    recorder.record(StorageEvent{.operation = "write",
+                                 .purpose = "checkpoint",
+                                 .disk = Name("/a \"disk\", this"),
+                                 .buffer = Name("parameter.a"),
+                                 .category = MemoryCategory::kParameters,
+                                 .bytes = 4096,
+                                 .step = 3,
+                                 .start_us = 7,
+                                 .end_us = 8.5});
     recorder.finish();
   }
   const Trace trace = read_trace(scratch / "trace");
@@ -90,6 +99,16 @@ TEST(Recorder, WritesEveryTask) {
   EXPECT_EQ(trace.spans[0].name, "checkpoint");
   ASSERT_EQ(trace.communications.size(), 1U);
   EXPECT_EQ(trace.communications[0].bytes, 64);
+  ASSERT_EQ(trace.storage.size(), 1U);
+  const Storage& row = trace.storage[0];
+  EXPECT_EQ(row.operation, "write");
+  EXPECT_EQ(row.purpose, "checkpoint");
+  EXPECT_EQ(row.disk, "/a \"disk\", this");
+  EXPECT_EQ(row.buffer, "parameter.a");
+  EXPECT_EQ(row.category, "parameters");
+  EXPECT_EQ(row.bytes, 4096);
+  EXPECT_EQ(row.step, 3);
+  EXPECT_DOUBLE_EQ(row.end - row.start, 1.5);
 }
 
 TEST(Recorder, KeepsToItsSteps) {
@@ -148,6 +167,22 @@ TEST(Recorder, ManyThreadsReport) {
   std::vector<Index> next(kThreads, 0);
   for (const Communication& each : trace.communications)
     EXPECT_EQ(each.bytes, next[static_cast<std::size_t>(each.peer)]++) << "in order";
+}
+
+/// A checkpoint is written by a thread of its own: there are more of them than rings.
+TEST(Recorder, ThreadsMayComeAndGo) {
+  constexpr Index kThreads = 50;
+  const test::ScratchDirectory scratch;
+  rt::Session session(two_workers());
+  {
+    Recorder recorder(session, into(scratch / "trace"), {});
+    for (Index i = 0; i < kThreads; ++i)
+      std::thread([&] { recorder.record(SpanEvent{Name("a"), i, 0, 1}); }).join();
+    recorder.finish();
+  }
+  const Trace trace = read_trace(scratch / "trace");
+  EXPECT_TRUE(trace.rank(0).complete);
+  EXPECT_EQ(std::ssize(trace.spans), kThreads);
 }
 
 TEST(Recorder, CountsWhatFindsNoRoom) {

@@ -58,6 +58,22 @@ inline trace::Transfer sample_transfer(const std::string& buffer, Index from, In
   return copy;
 }
 
+/// Of a checkpoint of step 1: "write" and "flush" on a disk, the others in memory.
+inline trace::Storage sample_storage(const std::string& operation, Index bytes, double start,
+                                     double end) {
+  trace::Storage row;
+  row.operation = operation;
+  row.purpose = "checkpoint";
+  row.disk = operation == "write" || operation == "flush" ? "/disk" : "";
+  row.buffer = "first_moment.a";
+  row.category = "optimizer states";
+  row.bytes = bytes;
+  row.step = 1;
+  row.start = start;
+  row.end = end;
+  return row;
+}
+
 template <class Row>
 void write_rows(const std::filesystem::path& folder, const std::vector<Row>& rows) {
   std::string text = trace::csv_header<Row>();
@@ -76,12 +92,14 @@ inline void write_trace(const std::filesystem::path& folder, const trace::Trace&
   write_rows(part, trace.spans);
   write_rows(part, trace.placements);
   write_rows(part, trace.communications);
+  write_rows(part, trace.storage);
   manifest.rows = {{trace::Task::kFile, std::ssize(trace.tasks)},
                    {trace::Transfer::kFile, std::ssize(trace.transfers)},
                    {trace::Memory::kFile, std::ssize(trace.memory)},
                    {trace::Span::kFile, std::ssize(trace.spans)},
                    {trace::UpdatePlacement::kFile, std::ssize(trace.placements)},
-                   {trace::Communication::kFile, std::ssize(trace.communications)}};
+                   {trace::Communication::kFile, std::ssize(trace.communications)},
+                   {trace::Storage::kFile, std::ssize(trace.storage)}};
   std::ofstream(part / trace::kManifestName) << to_json(manifest).dump();
 }
 

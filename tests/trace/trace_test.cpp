@@ -81,6 +81,24 @@ TEST(ReadTrace, ACompleteTraceThatIsCutOffIsRefused) {
   EXPECT_THAT(error_of(scratch.path()), HasSubstr("tasks.csv"));
 }
 
+TEST(ReadTrace, WhatAnOlderProgramWroteHasNoStorage) {
+  const test::ScratchDirectory scratch;
+  Trace written = two_tasks();
+  written.storage = {test::sample_storage("write", 10, 1, 2)};
+  write_trace(scratch.path(), written, sample_manifest());
+  EXPECT_EQ(read_trace(scratch.path()).storage.size(), 1U);
+  const std::filesystem::path part = scratch.path() / "rank0";
+  std::filesystem::remove(part / Storage::kFile);
+  EXPECT_THAT(error_of(scratch.path()), HasSubstr(Storage::kFile)) << "it should be there";
+  TraceManifest manifest = read_manifest(part / kManifestName);
+  manifest.rows.erase(Storage::kFile);
+  std::ofstream(part / kManifestName) << to_json(manifest).dump();
+  const Trace trace = read_trace(scratch.path());
+  EXPECT_TRUE(trace.storage.empty());
+  EXPECT_TRUE(trace.warnings.empty());
+  EXPECT_EQ(trace.tasks.size(), 2U);
+}
+
 TEST(ReadTrace, AMissingConfigurationIsNamed) {
   const test::ScratchDirectory scratch;
   TraceManifest manifest = sample_manifest();
@@ -128,6 +146,7 @@ TEST_P(Ranks, AreMergedOnOneClock) {
     // The same moment on all ranks.
     trace.tasks = {sample_task("forward", 1, 1, 1000.0 * rank + 7, 1000.0 * rank + 9)};
     trace.communications = {{"reduce", -1, 64, 1, 1000.0 * rank + 9, 1000.0 * rank + 10, 0}};
+    trace.storage = {test::sample_storage("write", 8, 1000.0 * rank + 9, 1000.0 * rank + 11)};
     write_trace(scratch.path(), trace, manifest);
   }
   const Trace trace = read_trace(scratch.path());
@@ -138,6 +157,9 @@ TEST_P(Ranks, AreMergedOnOneClock) {
   }
   for (const Communication& each : trace.communications)
     EXPECT_DOUBLE_EQ(each.start, trace.tasks[0].end);
+  ASSERT_EQ(std::ssize(trace.storage), ranks);
+  for (const Storage& each : trace.storage)
+    EXPECT_DOUBLE_EQ(each.end, trace.tasks[0].end + 2) << each.rank;
   std::filesystem::remove_all(rank_folder(scratch.path(), ranks - 1));
   EXPECT_THAT(error_of(scratch.path()), HasSubstr(kManifestName));
 }

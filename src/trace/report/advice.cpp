@@ -64,14 +64,19 @@ std::vector<Remedy> ranks_remedies() {
 }
 
 std::vector<Remedy> checkpoint_remedies() {
-  return {{"train.checkpoint_every", Turn::kUp,
-           "write checkpoints less often (a larger train.checkpoint_every)",
-           [](const Facts& f) { return f.checkpoint_every && *f.checkpoint_every > 0; }},
-          {"train.validate_every", Turn::kUp,
-           "validate less often (a larger train.validate_every): each best validation writes a "
-           "checkpoint",
-           [](const Facts& f) { return f.checkpoint_every && *f.checkpoint_every == 0; }},
-          {"--out", Turn::kSet, "write to a faster disk (--out)", &always}};
+  return {
+      {"train.checkpoint_every", Turn::kUp,
+       "write checkpoints less often (a larger train.checkpoint_every, or auto)",
+       [](const Facts& f) { return f.checkpoint_every && *f.checkpoint_every > 0; }},
+      {"train.validate_every", Turn::kUp,
+       "validate less often (a larger train.validate_every): each best validation writes a "
+       "checkpoint",
+       [](const Facts& f) { return f.checkpoint_every && *f.checkpoint_every == 0; }},
+      {"train.checkpoint_memory", Turn::kUp,
+       "let memory take what the disk has not taken yet (a larger train.checkpoint_memory)",
+       &always},
+      {"--out", Turn::kSet,
+       "write to a faster disk (--out, or train.checkpoint_local and copies of some)", &always}};
 }
 
 std::vector<Remedy> smaller_share() {
@@ -127,7 +132,8 @@ std::vector<CauseRow> device_rows() {
          "(train.gpu_memory)",
          [](const Facts& f) { return f.gpu_memory && *f.gpu_memory > 0; }}},
        "the device ran no updates: look at its tasks in the time line"},
-      {Cause::kDeviceCheckpoint, "device workers stood idle while a checkpoint was written",
+      {Cause::kDeviceCheckpoint,
+       "device workers stood idle while updates, or submission, waited for a checkpoint",
        &has_devices, checkpoint_remedies(), ""},
       {Cause::kDeviceRanks,
        "device workers had nothing to do while messages from other ranks were on their way",
@@ -193,7 +199,8 @@ std::vector<CauseRow> cpu_rows() {
        [](const Facts& f) { return has_cpus(f) && f.devices > 0 && f.bytes_to_host > 0; },
        with(smaller_share(), kShortGradients), ""},
       cpu_held_back_row(),
-      {Cause::kCpuCheckpoint, "CPU workers stood idle while a checkpoint was written", &has_cpus,
+      {Cause::kCpuCheckpoint,
+       "CPU workers stood idle while updates, or submission, waited for a checkpoint", &has_cpus,
        checkpoint_remedies(), ""},
       {Cause::kCpuRanks,
        "CPU workers had nothing to do while messages from other ranks were on their way",

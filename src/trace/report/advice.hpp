@@ -19,7 +19,7 @@ enum class Cause {
   kHostData,          ///< a CPU worker waited for copies to host memory
   kDeviceHeldBack,    ///< a device was idle though tasks for it were ready
   kCpuHeldBack,       ///< likewise a CPU worker
-  kDeviceCheckpoint,  ///< a device was idle while a checkpoint was written
+  kDeviceCheckpoint,  ///< a device was idle while an update or submission waited for a checkpoint
   kCpuCheckpoint,     ///< likewise a CPU worker
   kDeviceRanks,       ///< a device was idle while a message was on its way
   kCpuRanks,          ///< likewise a CPU worker

@@ -120,6 +120,9 @@ Analysis analyse(const Trace& trace) {
   result.workers = worker_use(trace, result.window);
   result.links = link_use(trace, result.window);
   result.memory = memory_use(trace, result.steps);
+  result.disks = disk_use(trace);
+  result.checkpoints = checkpoint_use(trace);
+  result.held = held_use(trace);
   result.placements = placement_use(trace);
   result.last_placement = last_placement(trace);
   result.losses = find_losses(result, facts_of(trace, result));

@@ -23,7 +23,7 @@ enum class Use {
   kData,        ///< had a task whose buffers were on their way
   kDevice,      ///< had nothing ready while a device computed
   kHeldBack,    ///< had nothing, though a task for it was ready: waiting for a window, scheduling
-  kCheckpoint,  ///< had nothing while a checkpoint was written
+  kCheckpoint,  ///< had nothing while an update, or the submitting thread, waited for a checkpoint
   kRanks,       ///< had nothing while a message from another rank was on its way
   kNoWork,      ///< nothing was ready
 };
@@ -101,6 +101,53 @@ struct MemoryUse {
   std::vector<InStep> in_steps{};  ///< from the end of the step before to the end of each
 };
 
+/// One direction of a disk.
+struct DiskUse {
+  int rank = 0;
+  std::string disk{};       ///< where its file system is mounted
+  std::string operation{};  ///< read or write
+  Index bytes = 0;
+  Index transfers = 0;
+  double busy = 0;      ///< a transfer was under way
+  double hidden = 0;    ///< of `busy`: some worker of the rank computed meanwhile
+  double flushing = 0;  ///< of writes: the device was told to keep them
+
+  [[nodiscard]] double bytes_per_s() const {
+    return busy > 0 ? static_cast<double>(bytes) / busy * 1e6 : 0;
+  }
+};
+
+/// A rank's part of a checkpoint.
+struct CheckpointUse {
+  int rank = 0;
+  Index step = 0;
+  Interval time;           ///< from the first buffer that was held to the end of the last flush
+  Index bytes = 0;         ///< of buffers, written
+  Index copied_bytes = 0;  ///< of them, to other memory first
+  double held = 0;         ///< the longest of a buffer
+  double waited = 0;       ///< the longest that an update waited for nothing else
+
+  [[nodiscard]] double bytes_per_s() const {
+    const double taken = time.end - time.start;
+    return taken > 0 ? static_cast<double>(bytes) / taken * 1e6 : 0;
+  }
+};
+
+/// All checkpoints of a rank.
+struct CheckpointSummary {
+  int rank = 0;
+  Index checkpoints = 0;
+  // The median of all, each for itself:
+  Index bytes = 0;
+  double time = 0;
+  double bytes_per_s = 0;
+  double copied_share = 0;  ///< of the bytes of all
+  double held = 0;          ///< the longest
+  double waited = 0;        ///< the longest
+  Index waited_step = 0;    ///< the checkpoint's that was waited for longest
+};
+std::vector<CheckpointSummary> summarise(const std::vector<CheckpointUse>& checkpoints);
+
 /// Parameters updated in a step by CPU workers and by devices.
 struct PlacementUse {
   Index step = 0;
@@ -135,6 +182,9 @@ struct Analysis {
   std::vector<WorkerUse> workers;
   std::vector<LinkUse> links;  ///< those that moved something, or lead to a device
   std::vector<MemoryUse> memory;
+  std::vector<DiskUse> disks;  ///< those that something went to or came from
+  std::vector<CheckpointUse> checkpoints;
+  std::vector<MemoryUse> held;  ///< of each rank: what nobody could change
   std::vector<PlacementUse> placements;
   std::vector<SubgroupPlace> last_placement;
   std::vector<Loss> losses;  ///< at most five, the largest first
@@ -156,6 +206,9 @@ std::vector<StepTimes> step_times(const Trace& trace);
 std::vector<WorkerUse> worker_use(const Trace& trace, const Interval& window);
 std::vector<LinkUse> link_use(const Trace& trace, const Interval& window);
 std::vector<MemoryUse> memory_use(const Trace& trace, const std::vector<StepTimes>& steps);
+std::vector<DiskUse> disk_use(const Trace& trace);
+std::vector<CheckpointUse> checkpoint_use(const Trace& trace);
+std::vector<MemoryUse> held_use(const Trace& trace);
 std::vector<PlacementUse> placement_use(const Trace& trace);
 std::vector<SubgroupPlace> last_placement(const Trace& trace);
 std::vector<Loss> find_losses(const Analysis& analysis, const Facts& facts);

@@ -138,6 +138,7 @@ std::string run_chart(const Analysis& analysis) {
   std::string rows =
       row("duration of steps", plot.finish("duration of the steps"),
           fmt::format("steps {} to {}", analysis.steps.front().step, analysis.steps.back().step));
+  for (const MemoryUse& held : analysis.held) rows += held_row(held, axis);
   for (const MemoryUse& memory : analysis.memory) rows += memory_row(memory, axis);
   return chart(rows + axis.times_row());
 }

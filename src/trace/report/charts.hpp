@@ -10,9 +10,9 @@ namespace dos::trace {
 
 // Drawings of the report, as HTML, with their legends.
 
-/// One step: a lane a worker and a link, what the submitting thread did, memory of each node, all
-/// on one time axis with the step's start and end. `span_us`: what the width stands for; 0: the
-/// step.
+/// One step: a lane a worker, a link and a disk, what the submitting thread did, what was held and
+/// memory of each node, all on one time axis with the step's start and end. `span_us`: what the
+/// width stands for; 0: the step.
 std::string iteration_chart(const Trace& trace, const Analysis& analysis, Index step,
                             double span_us = 0);
 /// All steps: the duration of each, and memory of each node, on one time axis.
@@ -26,6 +26,8 @@ std::string placement_chart(const Analysis& analysis);
 
 /// Memory of one node by category, against its capacity: a row of a chart.
 std::string memory_row(const MemoryUse& memory, const TimeAxis& axis);
+/// Likewise, what of a rank was held.
+std::string held_row(const MemoryUse& held, const TimeAxis& axis);
 /// Of the categories that lie in memory or were copied.
 std::string memory_legend(const Trace& trace, const Analysis& analysis);
 

@@ -9,6 +9,7 @@
 #include "base/xml.hpp"
 #include "trace/report/charts.hpp"
 #include "trace/report/palette.hpp"
+#include "trace/report/storage_section.hpp"
 #include "trace/report/svg.hpp"
 
 namespace dos::trace {
@@ -54,6 +55,8 @@ ol.losses{margin:0;padding-left:22px}
 ol.losses li{margin:8px 0}
 ol.losses .share{font-weight:600}
 .scrolled{overflow-x:auto}
+table.figures{width:auto}
+table.figures th,table.figures td{white-space:nowrap}
 @media (max-width:700px){
 main{padding:10px}
 section{padding:12px;margin:12px 0}
@@ -229,6 +232,18 @@ std::string device_share(const Analysis& analysis) {
   return params > 0 ? format_share(executed / params) : "unknown";
 }
 
+std::string checkpoint_bytes(const Analysis& analysis) {
+  Index most = 0;
+  for (const CheckpointUse& use : analysis.checkpoints) most = std::max(most, use.bytes);
+  return analysis.checkpoints.empty() ? "none" : format_bytes(most);
+}
+
+std::string checkpoint_wait(const Analysis& analysis) {
+  double longest = 0;
+  for (const CheckpointUse& use : analysis.checkpoints) longest = std::max(longest, use.waited);
+  return format_time(longest);
+}
+
 std::string comparison_table(const Run& a, const Run& b) {
   std::string text =
       fmt::format("<div class=\"scrolled\"><table><tr><th></th><th>{}</th><th>{}</th></tr>\n",
@@ -250,6 +265,8 @@ std::string comparison_table(const Run& a, const Run& b) {
   text += figures("over links a step", a, b, [](const Analysis& each) {
     return format_bytes(static_cast<Index>(bytes_a_step(each)));
   });
+  text += figures("bytes of a checkpoint", a, b, &checkpoint_bytes);
+  text += figures("longest wait for a checkpoint", a, b, &checkpoint_wait);
   text += figures("peak of device memory", a, b,
                   [](const Analysis& each) { return format_bytes(peak_of_devices(each)); });
   return text + "</table></div>\n";
@@ -280,6 +297,12 @@ std::string to_html(const Trace& trace, const Analysis& analysis) {
                     "Bandwidth that each direction reached, against what the runtime measured "
                     "of the idle link.",
                     links(analysis));
+  if (const std::string storage = storage_section(trace, analysis); !storage.empty())
+    body +=
+        section("Checkpoints and disks",
+                "What went to and from files, all of it that was recorded. Buffers are held until "
+                "they are written or copied; of all tasks only their next update waits for that.",
+                storage);
   if (has_devices(analysis))
     body += section("Placement of the updates",
                     "Each block is a subgroup, as wide as its parameters; the last recorded step.",

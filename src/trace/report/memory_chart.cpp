@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/units.hpp"
 #include "rt/memory_ledger.hpp"
@@ -17,12 +19,18 @@ constexpr double kTop = 16;
 constexpr double kHeight = 96;
 constexpr double kBottom = kTop + kHeight;
 
-/// What held when the shown time began, and the largest point of each column from then on, so that
-/// no peak is lost.
+/// What held when the shown time began, and of each column from then on the largest point, so that
+/// no peak is lost, and the last one.
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve, const Interval& shown) {
   std::vector<MemoryPoint> result;
   const double column = std::max(1e-3, (shown.end - shown.start) / kColumns);
   double until = shown.start;
+  std::optional<MemoryPoint> last;  // of the column, if it is not the largest
+  const auto end_column = [&] {
+    if (!last) return;
+    last->time = std::min(until, shown.end);
+    result.push_back(*std::exchange(last, std::nullopt));
+  };
   for (MemoryPoint point : curve) {
     if (point.time >= shown.end) break;
     if (point.time <= shown.start) {
@@ -31,12 +39,17 @@ std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve, const In
       continue;
     }
     if (!result.empty() && point.time < until) {
-      if (point.total() > result.back().total()) result.back().bytes = point.bytes;
+      last = point;
+      if (point.total() <= result.back().total()) continue;
+      result.back().bytes = point.bytes;
+      last.reset();
       continue;
     }
+    end_column();
     until = point.time + column;
     result.push_back(std::move(point));
   }
+  end_column();
   return result;
 }
 
@@ -79,9 +92,7 @@ void draw_layers(Plot& plot, const std::vector<MemoryPoint>& curve, const TimeAx
   }
 }
 
-}  // namespace
-
-std::string memory_row(const MemoryUse& memory, const TimeAxis& axis) {
+std::string area_row(const std::string& name, const MemoryUse& memory, const TimeAxis& axis) {
   Plot plot(kBottom + 6);
   const auto peak = static_cast<double>(std::max<Index>(1, memory.peak));
   const bool shows_capacity = memory.capacity && static_cast<double>(*memory.capacity) <= 3 * peak;
@@ -102,21 +113,31 @@ std::string memory_row(const MemoryUse& memory, const TimeAxis& axis) {
     plot.line(0, y, 1, y, "limit");
     plot.label(1, y + 8, "capacity " + format_bytes(*memory.capacity), "tick on-plot");
   }
-  const std::string name = memory.rank > 0 ? fmt::format("{}: memory {}", memory.rank, memory.name)
-                                           : "memory " + memory.name;
-  return row(name, plot.finish("memory of " + memory.name));
+  return row(memory.rank > 0 ? fmt::format("{}: {}", memory.rank, name) : name, plot.finish(name));
+}
+
+}  // namespace
+
+std::string memory_row(const MemoryUse& memory, const TimeAxis& axis) {
+  return area_row("memory " + memory.name, memory, axis);
+}
+
+std::string held_row(const MemoryUse& held, const TimeAxis& axis) {
+  return area_row(held.name, held, axis);
 }
 
 std::string memory_legend(const Trace& trace, const Analysis& analysis) {
   std::vector<std::string> appear;
+  const auto add = [&](const std::string& category) {
+    if (std::find(appear.begin(), appear.end(), category) == appear.end())
+      appear.push_back(category);
+  };
   for (const MemoryUse& memory : analysis.memory)
     for (const MemoryPoint& point : memory.curve)
       for (const auto& [category, bytes] : point.bytes)
-        if (bytes > 0 && std::find(appear.begin(), appear.end(), category) == appear.end())
-          appear.push_back(category);
-  for (const Transfer& copy : trace.transfers)
-    if (std::find(appear.begin(), appear.end(), copy.category) == appear.end())
-      appear.push_back(copy.category);
+        if (bytes > 0) add(category);
+  for (const Transfer& copy : trace.transfers) add(copy.category);
+  for (const Storage& row : trace.storage) add(row.category);
   return legend(ColorFamily::kMemory, appear);
 }
 

@@ -21,6 +21,7 @@ constexpr std::array kPalette{
     Colour{ColorFamily::kRun, "update", "#0072B2"},
     Colour{ColorFamily::kRun, "validation", "#009E73"},
     Colour{ColorFamily::kRun, "checkpoint", "#D55E00"},
+    Colour{ColorFamily::kRun, "flush", "#7722FF"},
     Colour{ColorFamily::kRun, "message", "#225522"},
     Colour{ColorFamily::kRun, "wait", "#BBBBBB"},
     Colour{ColorFamily::kWait, "slowed by DRAM", "#666633"},

@@ -86,6 +86,35 @@ json memory_of(const Analysis& analysis) {
   return list;
 }
 
+json disks_of(const Analysis& analysis) {
+  json list = json::array();
+  for (const DiskUse& disk : analysis.disks)
+    list.push_back({{"rank", disk.rank},
+                    {"disk", disk.disk},
+                    {"operation", disk.operation},
+                    {"bytes", disk.bytes},
+                    {"transfers", disk.transfers},
+                    {"busy_ms", ms(disk.busy)},
+                    {"busy_bytes_per_s", disk.bytes_per_s()},
+                    {"hidden_behind_compute", disk.busy > 0 ? disk.hidden / disk.busy : 0},
+                    {"flush_ms", ms(disk.flushing)}});
+  return list;
+}
+
+json checkpoints_of(const Analysis& analysis) {
+  json list = json::array();
+  for (const CheckpointUse& use : analysis.checkpoints)
+    list.push_back({{"rank", use.rank},
+                    {"step", use.step},
+                    {"ms", ms(use.time.end - use.time.start)},
+                    {"bytes", use.bytes},
+                    {"bytes_per_s", use.bytes_per_s()},
+                    {"copied_bytes", use.copied_bytes},
+                    {"held_ms", ms(use.held)},
+                    {"waited_ms", ms(use.waited)}});
+  return list;
+}
+
 json placements_of(const Analysis& analysis) {
   json list = json::array();
   for (const PlacementUse& use : analysis.placements)
@@ -125,6 +154,8 @@ json to_json(const Trace& trace, const Analysis& analysis) {
           {"workers", workers_of(analysis)},
           {"links", links_of(analysis)},
           {"memory", memory_of(analysis)},
+          {"disks", disks_of(analysis)},
+          {"checkpoints", checkpoints_of(analysis)},
           {"placements", placements_of(analysis)},
           {"losses", std::move(losses)}};
 }

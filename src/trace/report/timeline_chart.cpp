@@ -179,6 +179,44 @@ void add_host(const Trace& trace, Timeline& timeline) {
                                          format_time(each.end - each.start))});
 }
 
+/// "write first_moment.blocks.0, checkpoint of step 3, 4.19 MB, 1.3 ms, 3.2 GB/s"
+std::string describe(const Storage& row) {
+  std::string text = fmt::format("{} {}, {} of step {}", row.operation, row.buffer,
+                                 row.purpose.empty() ? "?" : row.purpose, row.step);
+  const double time = row.end - row.start;
+  if (row.bytes > 0) text += fmt::format(", {:.3g} MB", static_cast<double>(row.bytes) / 1e6);
+  text += ", " + format_time(time);
+  if (!row.disk.empty() && row.bytes > 0 && time > 0)
+    text += ", " + format_rate(static_cast<double>(row.bytes) / time * 1e6);
+  return text;
+}
+
+/// Who waited for storage, what was copied for it, and what each disk did. What was held is an area
+/// (held_row()).
+void add_storage(const Trace& trace, const Analysis& analysis, Timeline& timeline) {
+  const auto add = [&](const Storage& row, const std::string& lane, const std::string& name) {
+    timeline.add(of_rank(trace, row.rank, lane), name,
+                 {.start = row.start,
+                  .end = row.end,
+                  .fill = name.empty() ? fill_of(ColorFamily::kMemory, row.category)
+                                       : fill_of(ColorFamily::kRun, name),
+                  .tooltip = describe(row)});
+  };
+  for (const MemoryUse& held : analysis.held) {
+    timeline.lane(of_rank(trace, held.rank, "updates waiting"));
+    timeline.lane(of_rank(trace, held.rank, "copies"));
+  }
+  for (const DiskUse& disk : analysis.disks)
+    timeline.lane(of_rank(trace, disk.rank, disk.operation + ' ' + disk.disk));
+  for (const Storage& row : trace.storage) {
+    if (row.operation == "wait") add(row, "updates waiting", "checkpoint");
+    if (row.operation == "copy") add(row, "copies", "");
+    if (row.operation == "flush") add(row, "write " + row.disk, "flush");
+    if (row.operation == "read" || row.operation == "write")
+      add(row, row.operation + ' ' + row.disk, "");
+  }
+}
+
 /// The step, what runs shortly before and after it, and where it and those beside it begin and end.
 TimeAxis axis_of(const Analysis& analysis, const StepTimes& step, double span_us) {
   const double span = std::max(1e-3, span_us > 0 ? span_us : step.end - step.start);
@@ -203,7 +241,9 @@ std::string iteration_chart(const Trace& trace, const Analysis& analysis, Index 
   add_tasks(trace, timeline);
   add_links(trace, analysis, timeline);
   add_host(trace, timeline);
+  add_storage(trace, analysis, timeline);
   std::string rows = timeline.axis().names_row() + timeline.axis().times_row() + timeline.rows();
+  for (const MemoryUse& held : analysis.held) rows += held_row(held, timeline.axis());
   for (const MemoryUse& memory : analysis.memory) rows += memory_row(memory, timeline.axis());
   return chart(rows + timeline.axis().times_row()) + timeline.legend_of_what_ran() +
          memory_legend(trace, analysis);

@@ -54,7 +54,7 @@ struct Times {
   std::set<Place> reached;                              ///< nodes that a copy went to or came from
   std::map<Place, std::vector<Interval>> memory_work;   ///< by worker, CPUs only
   std::map<int, std::vector<Interval>> device_running;  ///< by rank
-  std::map<int, std::vector<Interval>> checkpoints;     ///< by rank
+  std::map<int, std::vector<Interval>> checkpoints;     ///< by rank: something waited for one
   std::map<int, std::vector<Interval>> receiving;       ///< by rank: a message was on its way to it
 };
 
@@ -80,6 +80,8 @@ Times gather(const Trace& trace) {
       times.reached.insert({copy.rank, static_cast<int>(node)});
   for (const Span& span : trace.spans)
     if (span.name == "checkpoint") times.checkpoints[span.rank].push_back({span.start, span.end});
+  for (const Storage& row : trace.storage)
+    if (row.operation == "wait") times.checkpoints[row.rank].push_back({row.start, row.end});
   for (const Communication& each : trace.communications)
     if (each.operation.starts_with("receive"))
       times.receiving[each.rank].push_back({each.start, each.end});
