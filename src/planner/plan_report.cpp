@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/checkpoints.hpp"
 #include "planner/timeline.hpp"
 
 namespace dos::planner {
@@ -58,6 +59,27 @@ std::string wire_text(const Request& request, const Forecast& forecast) {
       wire_of(request.machine, forecast.layout, request.settings).slowest());
 }
 
+std::string checkpoint_text(const Request& request, const Forecast& forecast) {
+  const CheckpointForecast result = forecast_checkpoints(request, forecast);
+  return fmt::format(
+      "checkpoints of {:.1f} GB, {:.1f} GB of each rank, written in {:.1f} s; one every step would "
+      "keep updates waiting for {:.2f} s\ntrain.checkpoint_every=auto: every {} step{}, {}\n",
+      result.all.value() / kGiga, result.own.value() / kGiga, result.write.value(),
+      result.wait.value(), result.interval.steps, result.interval.steps == 1 ? "" : "s",
+      result.interval.device_limits
+          ? std::string("as storage writes no faster")
+          : fmt::format("with a failure every {:.3g} h", request.storage->mtbf.value() / 3600));
+}
+
+nlohmann::json checkpoint_json(const Request& request, const Forecast& forecast) {
+  const CheckpointForecast result = forecast_checkpoints(request, forecast);
+  return {{"bytes", result.all.value()},
+          {"bytes_a_rank", result.own.value()},
+          {"write_s", result.write.value()},
+          {"wait_s", result.wait.value()},
+          {"every_steps", result.interval.steps}};
+}
+
 }  // namespace
 
 std::string report_text(const Request& request, const Forecast& forecast,
@@ -83,13 +105,14 @@ std::string report_text(const Request& request, const Forecast& forecast,
       forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3, forecast.limit,
       replay.first_ready.value() * 1e3);
   if (request.ranks > 1) text += wire_text(request, forecast);
+  if (request.storage) text += checkpoint_text(request, forecast);
   return text + "\n" + timeline_text(problem, replay);
 }
 
 std::string report_json(const Request& request, const Forecast& forecast) {
   const sched::Plan& plan = forecast.plan;
   const sched::Problem& problem = forecast.problem;
-  const nlohmann::json json{
+  nlohmann::json json{
       {"machine", request.machine.name},
       {"model", request.model.name},
       {"params", request.model.params()},
@@ -117,6 +140,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"windows", plan.window},
       {"subgroups", problem.subgroups.size()},
       {"memory", {{"gpu", memory_json(forecast.gpu)}, {"host", memory_json(forecast.host)}}}};
+  if (request.storage) json["checkpoints"] = checkpoint_json(request, forecast);
   return json.dump(2);
 }
 

@@ -7,6 +7,7 @@
 #include "base/types.hpp"
 #include "perfmodels/machine.hpp"
 #include "sched/policy.hpp"
+#include "shape/adapters.hpp"
 #include "shape/trained_groups.hpp"
 
 namespace dos::planner {
@@ -15,6 +16,13 @@ namespace dos::planner {
 enum class ExchangeWay : std::uint8_t {
   kDirect,  ///< as this project's runtime: between each rank and each owner, through host memory
   kCollective,  ///< between GPUs, once into each node: what CUDA-aware collectives could reach
+};
+
+/// Where checkpoints go, and how often a run fails.
+struct CheckpointStorage {
+  units::BytesPerSecond node;   ///< durable writing of a node
+  units::BytesPerSecond total;  ///< of all nodes together; infinite where each has its own disk
+  units::Seconds mtbf{24.0 * 3600};  ///< between failures of the whole job
 };
 
 /// What `plan --set key=value` changes.
@@ -28,6 +36,8 @@ struct PlanSettings {
   bool flush_in_update = false;    ///< gradients of CPU subgroups leave the GPU in the update
   bool flush_is_blocking = false;  ///< published code of 2024: the cast on one CPU thread
   shape::TrainedGroups trained;    ///< what is updated
+  shape::AdapterChoice lora;       ///< what Request::model has, for reports
+  units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
   sched::PolicyOptions policy;
 };
 

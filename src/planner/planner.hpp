@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "perfmodels/machine.hpp"
@@ -20,6 +21,7 @@ struct Request {
   Index micro_batch = 1;     ///< sequences on one rank
   std::string policy = "dos";
   PlanSettings settings;
+  std::optional<CheckpointStorage> storage{};  ///< what checkpoints are forecast for
 };
 
 /// A planned training step of one rank.

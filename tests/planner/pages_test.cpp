@@ -3,17 +3,17 @@
 
 #include "base/file.hpp"
 #include "config/plan_model.hpp"
+#include "planner/checkpoints.hpp"
 #include "planner/scaling.hpp"
 #include "requests.hpp"
 
 namespace dos::planner {
 namespace {
 
-/// The page holds what the program prints: `plan --scaling`.
-TEST(Scaling, ThePageIsUpToDate) {
+/// A page holds what a program prints.
+void expect_on_page(const char* name, const std::string& tables, std::size_t least_rows) {
   const std::string page =
-      read_text(test::machine_folder() / ".." / ".." / "docs" / "performance" / "scaling.md");
-  const std::string tables = scaling_tables(test::machine_folder(), config::find_planned_model);
+      read_text(test::machine_folder() / ".." / ".." / "docs" / "performance" / name);
   std::size_t rows = 0;
   for (std::size_t begin = 0; begin < tables.size();) {
     const std::size_t end = tables.find('\n', begin);
@@ -24,7 +24,17 @@ TEST(Scaling, ThePageIsUpToDate) {
     }
     begin = end + 1;
   }
-  EXPECT_GT(rows, 20U);
+  EXPECT_GT(rows, least_rows);
+}
+
+TEST(Pages, OfScalingIsUpToDate) {
+  expect_on_page("scaling.md", scaling_tables(test::machine_folder(), config::find_planned_model),
+                 20);
+}
+
+TEST(Pages, OfCheckpointsIsUpToDate) {
+  expect_on_page("checkpoints.md",
+                 checkpoint_tables(test::machine_folder(), config::find_planned_model), 20);
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "perfmodels/checkpoint_interval.hpp"
+#include "planner/planner.hpp"
+#include "planner/scaling.hpp"
+
+namespace dos::planner {
+
+/// What checkpoints beside the planned steps cost (docs/checkpoints.md).
+struct CheckpointForecast {
+  units::Bytes all;      ///< of a checkpoint: FP32 parameters, and states of what is trained
+  units::Bytes own;      ///< that each rank writes
+  units::Seconds write;  ///< from the first update of a step to the last byte on the device
+  /// For which updates of the next step wait for their bytes, after all else is there.
+  units::Seconds wait;
+  /// What train.checkpoint_every=auto would come to.
+  perfmodels::CheckpointInterval interval;
+};
+
+/// Plays the writing of a rank's subgroups behind their updates, in the order of the next ones, at
+/// its part of the rates; what is at home on a GPU is copied over its link first. The next update
+/// of a subgroup waits for its own bytes only, until they are written or, from the moment when
+/// updates begin, copied: as far as settings.checkpoint_memory goes, by one thread, which moves
+/// what an update on one worker does. Throws Error unless rates and mtbf are positive.
+/// Pre: request.storage.
+CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& forecast);
+
+/// Stalls and intervals of models on 4 to 64 ranks, with the disks and the file system of a
+/// published cluster, as Markdown: docs/performance/checkpoints.md.
+std::string checkpoint_tables(const std::filesystem::path& machines, ModelFinder find_model);
+
+}  // namespace dos::planner

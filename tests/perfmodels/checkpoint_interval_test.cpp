@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "perfmodels/checkpoint_interval.hpp"
+
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+
+namespace dos::perfmodels {
+namespace {
+
+TEST(ChooseInterval, IsWhatTheDeviceCanWrite) {
+  // 1.2 s of writing fill 0.8 of three steps of half a second.
+  const CheckpointInterval chosen = choose_interval({.step_s = 0.5, .write_s = 1.2}, 86400);
+  EXPECT_EQ(chosen.steps, 3);
+  EXPECT_TRUE(chosen.device_limits);
+  EXPECT_EQ(choose_interval({.step_s = 2.4, .write_s = 0.6}, 86400).steps, 1);
+}
+
+TEST(ChooseInterval, IsYoungsWhereCheckpointsCost) {
+  // sqrt(2 * 0.5 s * 10 h) = 189.7 s.
+  const CheckpointInterval chosen =
+      choose_interval({.step_s = 2, .write_s = 3, .waited_s = 0.5}, 36000);
+  EXPECT_EQ(chosen.steps, 95);
+  EXPECT_FALSE(chosen.device_limits);
+}
+
+// The lost time a second, c / N t + N t / 2 M, has its minimum there.
+TEST(ChooseInterval, CostsLessThanItsNeighbours) {
+  for (const double waited : {0.01, 0.3, 7.0})
+    for (const double mtbf : {3600.0, 1e6}) {
+      const auto lost = [&](double steps) { return waited / steps + steps / (2 * mtbf); };
+      const auto steps = static_cast<double>(
+          choose_interval({.step_s = 1, .write_s = 0, .waited_s = waited}, mtbf).steps);
+      EXPECT_LE(lost(steps), lost(steps * 1.2 + 1));
+      EXPECT_LE(lost(steps), lost(std::max(1.0, steps / 1.2 - 1)));
+    }
+}
+
+TEST(ChooseInterval, StandsWhateverIsMeasured) {
+  EXPECT_GE(choose_interval({.step_s = 1e-9, .write_s = 1e9, .waited_s = 1e9}, 1e12).steps, 1);
+  EXPECT_EQ(choose_interval({.step_s = 1e9}, 1).steps, 1);
+  EXPECT_THROW(choose_interval({.step_s = 0}, 1), ContractViolation);
+}
+
+}  // namespace
+}  // namespace dos::perfmodels
