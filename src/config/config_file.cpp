@@ -47,7 +47,14 @@ void assign(const toml::node& node, const Key& key, const std::string& where) {
     expect(value.has_value(), "{}: {} must be {}", where, key.name, kind);
     *target = *value;
   };
-  if (const auto* integer = std::get_if<Index*>(&key.value)) set(*integer, "an integer");
+  if (const auto* integer = std::get_if<Index*>(&key.value)) {
+    const std::optional<Index> meant =
+        key.option->number_of(node.value_exact<std::string>().value_or(""));
+    if (meant)
+      **integer = *meant;
+    else
+      set(*integer, "an integer");
+  }
   if (const auto* flag = std::get_if<bool*>(&key.value)) set(*flag, "true or false");
   if (const auto* text = std::get_if<std::string*>(&key.value)) set(*text, "a string in quotes");
   if (const auto* number = std::get_if<double*>(&key.value)) {
@@ -170,7 +177,10 @@ void set_from_text(const std::string& assignment, TrainConfig& config) {
   TrainConfig changed = config;
   std::vector<Key> keys = keys_of(changed);
   const Key& key = find_key(keys, given.name, given.where);
-  std::visit([&](auto* value) { given.read(*value); }, key.value);
+  if (const std::optional<Index> meant = key.option->number_of(given.text))
+    *std::get<Index*>(key.value) = *meant;
+  else
+    std::visit([&](auto* value) { given.read(*value); }, key.value);
   config = changed;
 }
 

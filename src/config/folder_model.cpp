@@ -96,4 +96,23 @@ void take_folder_model(const shape::ModelConfig& model, const std::string& folde
   if (context != 0) config.model.context = context;
 }
 
+void take_folder_adapters(const shape::AdapterChoice& adapters, const std::string& folder,
+                          TrainConfig& config) {
+  Keys wanted;
+  wanted.lora = adapters;
+  Keys unsaid;
+  Keys given = config;
+  const std::vector<Key> mine = keys_of(given);
+  const std::vector<Key> theirs = keys_of(wanted);
+  const std::vector<Key> defaults = keys_of(unsaid);
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const std::string value = value_text(mine[i]);
+    const bool is_said = value != value_text(defaults[i]) && value != value_text(theirs[i]);
+    expect(!mine[i].name.starts_with("lora.") || !is_said,
+           "{}: {} = {}, but the folder's adapters have {}: leave it out", folder, mine[i].name,
+           value, value_text(theirs[i]));
+  }
+  config.lora = adapters;
+}
+
 }  // namespace dos::config

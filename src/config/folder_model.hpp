@@ -19,4 +19,9 @@ Keys::Model keys_of_model(const shape::ModelConfig& model);
 void take_folder_model(const shape::ModelConfig& model, const std::string& folder,
                        TrainConfig& config);
 
+/// Makes lora.* say the adapters of a folder. Throws Error naming the first key that was given
+/// another value.
+void take_folder_adapters(const shape::AdapterChoice& adapters, const std::string& folder,
+                          TrainConfig& config);
+
 }  // namespace dos::config

@@ -15,6 +15,9 @@ namespace dos::config {
 
 struct Keys;
 
+/// The number behind the word "auto", where a key has it.
+inline constexpr Index kAuto = -1;
+
 /// Where a value lies.
 using Value = std::variant<Index*, double*, bool*, std::string*>;
 
@@ -74,6 +77,14 @@ struct Option {
   Domain domain;
   Scope scope = Scope::kRun;
   PlanOption plan{};  ///< without `set`: plan does not know the key
+
+  /// The number that a word stands for; nullopt: it is none of the key's.
+  [[nodiscard]] std::optional<Index> number_of(const std::string& word) const {
+    const auto* range = std::get_if<Range>(&domain);
+    if (range == nullptr || range->also_word == nullptr || word != range->also_word)
+      return std::nullopt;
+    return static_cast<Index>(*range->also);
+  }
 
   [[nodiscard]] constexpr bool is_for_training() const { return value != nullptr; }
   [[nodiscard]] constexpr bool is_for_plan() const { return plan.set.index() != 0; }

@@ -5,8 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <string>
 
+#include "config/keys.hpp"
 #include "config/option.hpp"
 #include "models/family.hpp"
 #include "optim/optimizer_options.hpp"
@@ -14,92 +14,6 @@
 #include "optim/schedule.hpp"
 
 namespace dos::config {
-
-/// The values of a training, with their defaults. The key "section.name" is the member
-/// section.name; kOptions below says all else of it. The table of options is this file.
-struct Keys {
-  struct Model {
-    std::string preset = "small-3m";
-    Index layers = 0;
-    Index width = 0;
-    Index heads = 0;
-    Index context = 0;
-    Index vocab = 0;
-    Index kv_heads = 0;
-    Index ffn = 0;
-    Index head_dim = 0;
-    double rope_theta = 0;
-    double rope_factor = 0;
-    double rope_low_freq = 0;
-    double rope_high_freq = 0;
-    Index rope_context = 0;
-    double norm_eps = 0;
-    Index window = 0;
-    std::string tied_head = "preset";
-    std::string qkv_bias = "preset";
-    std::string qk_norm = "preset";
-  } model;
-  struct Data {
-    std::string path;
-    std::string sources;
-  } data;
-  struct Train {
-    Index steps = 1000;
-    Index stop_after = 0;
-    Index batch = 8;
-    Index accumulate = 1;
-    Index lanes = 0;
-    Index workers = 0;
-    Index opencl_devices = 0;
-    Index cuda_devices = -1;
-    double gpu_memory = 0;
-    std::string fit = "error";
-    double stall_timeout_s = 60;
-    Index seed = 1337;
-    std::string precision = "fp32";
-    std::string gradient_precision = "fp32";
-    bool recompute = false;
-    Index logits_rows = 512;
-    Index run_ahead = 2;
-    Index validate_every = 100;
-    Index validate_batches = 8;
-    Index checkpoint_every = 0;
-    Index keep = 1;
-    Index log_every = 10;
-  } train;
-  struct Optim {
-    std::string rule = "adamw";
-    double lr = 6e-4;
-    double final_lr_ratio = 0.1;
-    Index warmup = 50;
-    std::string schedule = "cosine";
-    double weight_decay = 0.1;
-    bool decay_vectors = false;
-    bool decay_embeddings = false;
-    std::string no_decay;
-    std::string freeze;
-    std::string lr_factors;
-    double beta1 = 0.9;
-    double beta2 = 0.95;
-    double momentum = 0.9;
-    double eps = 1e-8;
-    double clip = 1.0;
-  } optim;
-  struct Sched {
-    Index subgroup_params = 5'000'000;
-    Index stride = 0;
-    double share = -1;
-    Index window = 0;
-    bool resident = true;
-    bool fallback = true;
-  } sched;
-  struct Dist {
-    Index zero = 1;
-    std::string weights;
-    std::string gpu_messages = "auto";
-    double timeout_s = 60;
-  } dist;
-};
 
 inline constexpr Any kFlag{"both values mean something"};
 inline constexpr Range kModelSize{.least = 0, .words = "be at least 1 (or 0: the preset's)"};
@@ -162,6 +76,36 @@ inline constexpr std::array kOptions{
            [](Keys& k) -> Value { return &k.model.qkv_bias; }, kPresetFlag},
     Option{"model.qk_norm", "on: each head of queries and keys is normalised (llama); off; preset",
            [](Keys& k) -> Value { return &k.model.qk_norm; }, kPresetFlag},
+    Option{"lora.rank",
+           "rank of adapters, which are trained in place of the model's own parameters; 0: none",
+           [](Keys& k) -> Value { return &k.lora.rank; },
+           at_least(0),
+           Scope::kRun,
+           {"rank of adapters, which alone are trained; 0: none",
+            [](planner::PlanSettings& s, Index rank) { s.lora.rank = rank; }, at_least(0)}},
+    Option{"lora.alpha",
+           "what adapters give is multiplied by alpha / rank",
+           [](Keys& k) -> Value { return &k.lora.alpha; },
+           kPositive,
+           Scope::kRun,
+           {"as train_gpt; it costs nothing",
+            [](planner::PlanSettings& s, double alpha) { s.lora.alpha = alpha; }, kPositive}},
+    Option{"lora.targets",
+           "comma-separated modules that have adapters, by their names in Hugging Face folders, as "
+           "q_proj,v_proj or c_attn, or all-linear; empty: as PEFT, q_proj,v_proj or c_attn",
+           [](Keys& k) -> Value { return &k.lora.targets; },
+           Any{"hf::adapter_targets() reads it"},
+           Scope::kRun,
+           {"modules that have adapters, as train_gpt",
+            [](planner::PlanSettings& s, const std::string& names) { s.lora.targets = names; },
+            Any{"hf::adapter_targets() reads it"}}},
+    Option{"lora.rslora",
+           "multiply by alpha / sqrt(rank) instead (rank-stabilised)",
+           [](Keys& k) -> Value { return &k.lora.rslora; },
+           kFlag,
+           Scope::kRun,
+           {"as train_gpt; it costs nothing",
+            [](planner::PlanSettings& s, bool yes) { s.lora.rslora = yes; }, kFlag}},
     Option{"data.path", "prefix PREFIX of PREFIX_train.bin, PREFIX_val.bin (prepare_data)",
            [](Keys& k) -> Value { return &k.data.path; }, Any{"files are looked for there"},
            Scope::kNode},
@@ -237,10 +181,39 @@ inline constexpr std::array kOptions{
     Option{"train.validate_batches", "micro-batches of a validation",
            [](Keys& k) -> Value { return &k.train.validate_batches; }, at_least(1)},
     Option{"train.checkpoint_every",
-           "steps between checkpoints; 0: at the end and at the best validation",
-           [](Keys& k) -> Value { return &k.train.checkpoint_every; }, at_least(0)},
+           "steps between checkpoints, or auto; 0: at the end and at the best validation",
+           [](Keys& k) -> Value { return &k.train.checkpoint_every; },
+           Range{.least = 0, .also = kAuto, .also_word = "auto", .note = " (or be auto)"}},
+    Option{"train.mtbf_hours", "hours between failures of the job, for checkpoint_every=auto",
+           [](Keys& k) -> Value { return &k.train.mtbf_hours; }, kPositive},
+    Option{
+        "train.checkpoint_memory",
+        "GB of a rank's host memory for states that updates would else wait for, while a "
+        "checkpoint is written; 0: the least, 0.03",
+        [](Keys& k) -> Value { return &k.train.checkpoint_memory; },
+        Range{.least = 0, .most = 1e6, .note = " GB"},
+        Scope::kNode,
+        {"GB of a rank's host memory for copies while a checkpoint is written, with --write-rate",
+         [](planner::PlanSettings& s, double gigabytes) {
+           s.checkpoint_memory = units::gigabytes(gigabytes);
+         },
+         kNotNegative}},
     Option{"train.keep", "checkpoints kept besides the best",
            [](Keys& k) -> Value { return &k.train.keep; }, at_least(1)},
+    Option{"train.keep_every_hours",
+           "besides train.keep, one checkpoint of every so many hours is kept; 0: none",
+           [](Keys& k) -> Value { return &k.train.keep_every_hours; }, kNotNegative},
+    Option{"train.checkpoint_local",
+           "folder on a disk of the node that all ranks see, where checkpoints come first; empty: "
+           "they come to --out at once",
+           [](Keys& k) -> Value { return &k.train.checkpoint_local; },
+           Any{"the folder is made at the start"}},
+    Option{"train.checkpoint_copy_every",
+           "every so many checkpoints in train.checkpoint_local one is copied to --out; the last "
+           "and the best always are",
+           [](Keys& k) -> Value { return &k.train.checkpoint_copy_every; }, at_least(1)},
+    Option{"train.checkpoint_copy_rate", "MB/s of these copies, of the whole job; 0: no limit",
+           [](Keys& k) -> Value { return &k.train.checkpoint_copy_rate; }, kNotNegative},
     Option{"train.log_every", "steps between progress lines in a log file",
            [](Keys& k) -> Value { return &k.train.log_every; }, at_least(1)},
     Option{"optim.rule",

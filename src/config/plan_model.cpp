@@ -48,6 +48,12 @@ void take_configuration(const std::string& file, planner::Request& request) {
   request.micro_batch = config.train.batch;
 }
 
+void adapt_model(planner::Request& request) {
+  shape::ModelConfig config = request.model.config;
+  take_adapters(request.settings.lora, config);
+  if (config != request.model.config) request.model = shape::model_of(request.model.name, config);
+}
+
 shape::Model find_planned_model(const std::string& name) {
   constexpr std::string_view kFolder = "hf:";
   if (name.starts_with(kFolder))

@@ -15,6 +15,9 @@ namespace dos::config {
 /// value that train_gpt would refuse.
 void take_configuration(const std::string& file, planner::Request& request);
 
+/// Gives the planned model the adapters that the settings say. Throws Error as take_adapters().
+void adapt_model(planner::Request& request);
+
 /// A model for `plan --model`: any of shape::preset_names(), or "hf:DIR" for that of
 /// DIR/config.json. Throws Error with the nearest name, or as hf::read_config().
 shape::Model find_planned_model(const std::string& name);

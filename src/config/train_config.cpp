@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "data/utf8.hpp"
+#include "hf/adapters.hpp"
 #include "models/family.hpp"
 #include "rt/cuda.hpp"
 #include "rt/device.hpp"
@@ -117,6 +118,9 @@ void TrainConfig::validate() const {
   expect_countable_sequences("train.validate_batches x train.batch",
                              {train.validate_batches, train.batch});
   static_cast<void>(parameter_types());
+  expect(lora.rank > 0 || lora == shape::AdapterChoice(),
+         "lora.alpha, lora.targets or lora.rslora is set, but lora.rank = 0 asks for no adapters: "
+         "set it, or leave them out");
   // In single precision.
   optimizer().validate();
   static_cast<void>(trained_groups());
@@ -168,7 +172,18 @@ shape::ModelConfig TrainConfig::resolve_model(Index dataset_vocabulary) const {
   expect(config.vocabulary >= dataset_vocabulary,
          "model.vocab = {} is smaller than the data set's vocabulary of {}: leave it 0 or raise it",
          config.vocabulary, dataset_vocabulary);
+  take_adapters(lora, config);
   return config;
+}
+
+void take_adapters(const shape::AdapterChoice& lora, shape::ModelConfig& model) {
+  model.adapters = {};
+  if (lora.rank == 0) return;
+  model.adapters = {.rank = lora.rank,
+                    .alpha = lora.alpha,
+                    .by_root = lora.rslora,
+                    .targets = hf::adapter_targets(model, shape::parse_patterns(lora.targets))};
+  shape::validate(model);
 }
 
 tensor::ParameterTypes TrainConfig::parameter_types() const {

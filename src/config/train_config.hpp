@@ -37,6 +37,7 @@ struct TrainConfig : Keys {
   /// The model: the preset, overridden by what is set (not 0). The vocabulary is model.vocab, else
   /// `dataset_vocabulary` if known (not 0), else the preset's. Throws Error for an unknown preset,
   /// a shape that is no model, or a vocabulary smaller than the dataset's.
+  /// With the adapters that lora.* says.
   [[nodiscard]] shape::ModelConfig resolve_model(Index dataset_vocabulary) const;
 
   /// Bytes of each GPU that the run may use, in whole MiB; 0: what the runtime says.
@@ -56,6 +57,10 @@ struct TrainConfig : Keys {
   /// Of a training on `ranks` ranks: which of them have their gradients in host memory.
   [[nodiscard]] sched_starpu::SchedulerSettings scheduling(Index ranks) const;
 };
+
+/// Gives a model the adapters that lora.* says, or none. Throws Error for names that are no modules
+/// of its blocks, and for adapters that do not fit them.
+void take_adapters(const shape::AdapterChoice& lora, shape::ModelConfig& model);
 
 /// A key of a configuration: where its value lies, what --help says of it, its row of the table.
 struct Key {

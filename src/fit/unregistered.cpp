@@ -3,10 +3,15 @@
 
 #include <algorithm>
 
+#include "checkpoint/copier.hpp"
+#include "checkpoint/writer.hpp"
 #include "models/demand.hpp"
+#include "optim/optimizer.hpp"
 #include "optim/rules.hpp"
 #include "rt/runtime_memory.hpp"
 #include "rt/submitter.hpp"
+#include "storage/engine.hpp"
+#include "tensor/parameter_set.hpp"
 
 namespace dos::fit {
 namespace {
@@ -49,10 +54,10 @@ Counts count(const train::Run& run, const shape::RunShape& shape) {
   std::size_t most_pieces = 0;
   for (const shape::PlacedParameter& parameter : run.layout.parameters)
     most_pieces = std::max(most_pieces, shape::pieces_of(parameter).size());
-  // A subgroup: value, working copy; where it is trained gradient and its sum, three scalars. A
-  // rank: two; and losses and norms of steps.
+  // A subgroup: value, working copy; where it is trained gradient and its sum, three scalars,
+  // checksums. A rank: two; and losses and norms of steps.
   const double own =
-      subgroups * 2 + trained * (5 + states) + 2 * ranks + 2 * steps_ahead(config) + 8;
+      subgroups * 2 + trained * (6 + states) + 2 * ranks + 2 * steps_ahead(config) + 8;
   // Of a subgroup: square, factor, update, and the sums over ranks. Of a step: norm, loss.
   const double updates = trained * (3 + ranks) + 2 * ranks;
   return {.buffers = real(counts.buffers) + own,
@@ -79,13 +84,29 @@ double runtime_bytes(const train::Run& run, const Counts& counts) {
   return counts.buffers * real(rt::handle_bytes()) + std::min(all, most) + records;
 }
 
+/// Buffers of checkpoints hold no more than the parameters and states that the rank owns; those of
+/// copies no more than all of them, which are no fewer.
+double storage_bytes(const train::Run& run) {
+  const tensor::Ownership ownership = run.share.ownership();
+  const rt::MemoryBytes values =
+      tensor::ParameterSet::bytes(run.layout, run.config.parameter_types(), ownership);
+  const Index states = optim::state_bytes(run.layout, run.config.optimizer(), ownership);
+  const Index buffers =
+      checkpoint::Writer::buffers_within(1e9 * run.config.train.checkpoint_memory);
+  const double all = real(values[MemoryCategory::kParameters]) + real(states);
+  const bool copies = !run.config.train.checkpoint_local.empty() && run.share.rank == 0;
+  return std::min(real(checkpoint::Writer::bytes(buffers) + storage::buffer_bytes()), all) +
+         (copies ? std::min(real(checkpoint::Copier::bytes()), all) : 0);
+}
+
 }  // namespace
 
 Unregistered estimate_unregistered(const train::Run& run, const shape::RunShape& shape,
                                    Index workers, units::Bytes registered) {
   Unregistered bytes{.tokens = units::Bytes(tokens_read(run)),
                      .runtime = units::Bytes(runtime_bytes(run, count(run, shape))),
-                     .program = units::Bytes(real(program_bytes(workers)))};
+                     .program = units::Bytes(real(program_bytes(workers))),
+                     .storage = units::Bytes(storage_bytes(run))};
   // The kernel's entry for each page.
   constexpr double kEntryOfByte = 8.0 / 4096;
   bytes.runtime += (registered + bytes.total()) * kEntryOfByte;

@@ -11,8 +11,9 @@ struct Unregistered {
   units::Bytes tokens;   ///< of steps to come and of validation, until tasks have them
   units::Bytes runtime;  ///< records of buffers and tasks, of pages too
   units::Bytes program;  ///< program_bytes()
+  units::Bytes storage;  ///< buffers that checkpoints are written through
 
-  [[nodiscard]] units::Bytes total() const { return tokens + runtime + program; }
+  [[nodiscard]] units::Bytes total() const { return tokens + runtime + program + storage; }
 };
 
 /// Of a run whose buffers take `registered` bytes. At most: tasks and buffers are counted as if

@@ -21,6 +21,7 @@
 #include "fit/device_memory.hpp"
 #include "fit/fit.hpp"
 #include "fit/memory_advice.hpp"
+#include "io/checkpoint_levels.hpp"
 #include "launch/dataset_check.hpp"
 #include "launch/device_watch.hpp"
 #include "launch/explain.hpp"
@@ -164,11 +165,30 @@ std::unique_ptr<DeviceWatch> start_device_watch(const LaunchOptions& options,
       [exchange](const std::string& why) { end_stalled_run(why, exchange); });
 }
 
-void start(train::Trainer& trainer, const Preparation& prepared) {
+/// Goes on from the checkpoint, or, with --resume auto, from the newest before it that is intact.
+void resume(train::Trainer& trainer, const LaunchOptions& options, bool says,
+            std::optional<train::CheckpointReader>& checkpoint) {
+  while (true) {
+    try {
+      return trainer.resume(*checkpoint);
+    } catch (const Error& error) {
+      // The same on all ranks.
+      std::optional<train::CheckpointReader> older;
+      if (options.resume == "auto") older = find_older_checkpoint(options, checkpoint->folder());
+      if (!older) throw;
+      if (says)
+        log::warn("{}; going back to the checkpoint of step {}", error.what(),
+                  older->manifest().step);
+      checkpoint = std::move(older);
+    }
+  }
+}
+
+void start(train::Trainer& trainer, const LaunchOptions& options, Preparation& prepared) {
   if (prepared.checkpoint)
-    trainer.resume(*prepared.checkpoint);
-  else if (prepared.weights)
-    trainer.start_from(*prepared.weights);
+    resume(trainer, options, prepared.run.share.rank == 0, prepared.checkpoint);
+  else if (!prepared.weights.empty())
+    trainer.start_from(prepared.weights);
   else
     trainer.start_fresh();
 }
@@ -189,6 +209,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
         [device = rt::cuda_device_of(memory.gpu->worker)] { rt::use_cuda_device(device); });
   const nlohmann::json tokenizer = train::describe_tokenizer(prepared.sources);
   const nlohmann::json identity = train::describe_data(prepared.sources);
+  std::unique_ptr<io::RunLock> local_lock;
   // Lives longer than the trainer, whose destructor waits for all tasks.
   const auto watch = start_device_watch(options, exchange, run, session, room);
   train::Trainer trainer(session, {.run = run,
@@ -203,18 +224,22 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
                                    .releases_activations = fit::needs_dead_activations(run, room)});
   trainer.set_recorder(recorder.get());
   try {
-    start(trainer, prepared);
+    start(trainer, options, prepared);
     const bool writes = run.share.rank == 0;
     if (writes) {
       claim_output(options, prepared.checkpoint, prepared.lock);
+      local_lock = lock_local_folder(options, run.config);
       prepared.tokenizer.write();
       nlohmann::json info = train::describe_run(run, session.scheduler(), session.cpu_workers());
       info["ranks"] = run.share.ranks;
       info["placement"] = describe(place);
-      if (prepared.weights) info["init_from"] = options.init_from.string();
+      if (!prepared.weights.empty()) info["init_from"] = options.init_from.string();
+      if (prepared.weights.size() > 1) info["lora_from"] = options.lora_from.string();
       write_durably(options.out / "run.json", info.dump(2) + "\n");
       report_start(run, session, memory);
     }
+    if (exchange != nullptr) expect_shared_folders(options, run.config, *exchange);
+    if (writes) take_local_folder(options, run.config, prepared.checkpoint);
     const train::TrainResult result = trainer.run();
     if (writes && exchange != nullptr) report_messages(*exchange);
     messages.reset();
@@ -273,7 +298,10 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   }
   fit::expect_room_for_updates(prepared.run, room, session.scheduler());
   if (prints) expect_unused_output(options, prepared.checkpoint);
-  if (prepared.checkpoint && prepared.checkpoint->manifest().step >= config.last_step()) {
+  const bool is_done =
+      prepared.checkpoint && prepared.checkpoint->manifest().step >= config.last_step();
+  // What a run was killed before it had copied is brought to its folder.
+  if (is_done && !io::CheckpointLevels(options.out).is_local_alone(prepared.checkpoint->folder())) {
     if (prints)
       fmt::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
                  prepared.checkpoint->manifest().step);
@@ -284,6 +312,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
 
 void launch_together(LaunchOptions options, const RankPlace& place, ranks::Exchange& exchange) {
   options.out = ranks::gather_texts(exchange, options.out.string()).front();
+  options.reads_local = all_see_local(options, exchange);
   Preparation prepared = prepare_together(options, exchange);
   const config::TrainConfig& config = prepared.run.config;
   const std::vector<double> weights =
@@ -306,6 +335,9 @@ void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
          "--init-from starts a run and --resume {} continues one: leave one out, or give --resume "
          "auto",
          options.resume.value_or(""));
+  expect(options.lora_from.empty() || !options.init_from.empty(),
+         "--lora-from {} names adapters: give the model that they belong to by --init-from",
+         options.lora_from.string());
   // Before there is an exchange: all ranks take part, and nothing else may call MPI then.
   const RankPlace place = find_rank_place();
   if (mpi.size() == 1) {

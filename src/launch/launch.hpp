@@ -18,6 +18,7 @@ struct LaunchOptions {
   std::filesystem::path out;
   std::optional<std::string> resume;  ///< last, best, auto, a step or a path
   std::filesystem::path init_from;    ///< folder whose weights a new run starts with; "": none
+  std::filesystem::path lora_from;    ///< folder of adapters that it starts with; "": none
   std::string scheduler;              ///< STARPU_SCHED; "": the default
   bool dry_run = false;
   bool explain = false;  ///< print at the end what the scheduler planned and did
@@ -26,6 +27,7 @@ struct LaunchOptions {
   bool new_data = false;           ///< go on with another data set than the checkpoint's
   std::filesystem::path trace;     ///< folder of the trace; "": none
   std::string trace_steps;         ///< "A:B"; "": all
+  bool reads_local = true;         ///< a checkpoint may be taken from train.checkpoint_local
   std::filesystem::path machines;  ///< folder of what calibrate measured, for dist.weights = auto
 };
 

@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/output_folder.hpp"
 
+#include <chrono>
 #include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
+#include "io/checkpoint_levels.hpp"
+#include "ranks/agreed_error.hpp"
+#include "ranks/gather.hpp"
 
 namespace dos::launch {
+namespace {
+
+/// Who has locked the run's folder in train.checkpoint_local, as far as this rank sees; "" without
+/// the key, or the folder.
+std::string lock_text(const std::string& local, const std::filesystem::path& out) {
+  if (local.empty()) return "";
+  try {
+    return read_text(io::local_folder(local, out) / io::kLockName);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<io::RunLock> lock_output(const LaunchOptions& options) {
   std::error_code ignored;
@@ -15,11 +37,11 @@ std::unique_ptr<io::RunLock> lock_output(const LaunchOptions& options) {
 
 void expect_unused_output(const LaunchOptions& options,
                           const std::optional<train::CheckpointReader>& checkpoint) {
-  const io::CheckpointStore store(options.out);
-  if (checkpoint && store.owns(checkpoint->folder())) return;
+  const io::CheckpointLevels levels(options.out);
+  if (checkpoint && levels.owns(checkpoint->folder())) return;
   const bool starts_anyway = !checkpoint && options.resume == "auto";
-  const bool used =
-      store.last() || (!starts_anyway && std::filesystem::exists(options.out / "metrics.jsonl"));
+  const bool used = levels.shared().last() ||
+                    (!starts_anyway && std::filesystem::exists(options.out / "metrics.jsonl"));
   expect(!used, "--out {} already holds a run: continue it with --resume, or choose another folder",
          options.out.string());
 }
@@ -34,6 +56,53 @@ void claim_output(const LaunchOptions& options,
          options.out.string(), error.message());
   lock = std::make_unique<io::RunLock>(options.out);
   expect_unused_output(options, checkpoint);
+}
+
+std::unique_ptr<io::RunLock> lock_local_folder(const LaunchOptions& options,
+                                               const config::TrainConfig& config) {
+  if (config.train.checkpoint_local.empty()) return nullptr;
+  return std::make_unique<io::RunLock>(io::lock_local(config.train.checkpoint_local, options.out));
+}
+
+void take_local_folder(const LaunchOptions& options, const config::TrainConfig& config,
+                       const std::optional<train::CheckpointReader>& checkpoint) {
+  if (config.train.checkpoint_local.empty()) return;
+  const io::CheckpointLevels levels(options.out);
+  io::LocalStart start = io::LocalStart::kAnew;
+  if (checkpoint && levels.owns(checkpoint->folder())) {
+    const std::vector<io::CheckpointLevels::Found> all = levels.all();
+    const bool is_newest = all.empty() || all.front().step <= checkpoint->manifest().step;
+    start = is_newest ? io::LocalStart::kGoesOn : io::LocalStart::kGoesBack;
+  }
+  io::take_local(config.train.checkpoint_local, options.out, start);
+}
+
+void expect_shared_folders(const LaunchOptions& options, const config::TrainConfig& config,
+                           ranks::Exchange& exchange) {
+  // Network file systems show a new file to other nodes after seconds.
+  constexpr int kLooks = 50;
+  constexpr std::chrono::milliseconds kPause{100};
+  const std::string& local = config.train.checkpoint_local;
+  const auto lock = [&] { return lock_text(local, options.out); };
+  const std::string wanted = ranks::gather_texts(exchange, lock()).front();
+  std::string unseen;
+  for (int look = 0; look == 0 || (look < kLooks && !unseen.empty()); ++look) {
+    if (look > 0) std::this_thread::sleep_for(kPause);
+    std::error_code ignored;
+    unseen.clear();
+    if (!std::filesystem::exists(options.out / "run.json", ignored))
+      unseen = "--out " + options.out.string();
+    else if (lock() != wanted)
+      unseen = "train.checkpoint_local = " + local;
+  }
+  const std::vector<std::string> blind = ranks::gather_texts(exchange, unseen);
+  for (std::size_t rank = 0; rank < blind.size(); ++rank)
+    if (!blind[rank].empty())
+      throw ranks::AgreedError(fmt::format(
+          "{}: rank {} does not see what rank 0 has written there, and each rank writes its part "
+          "of a checkpoint: name a folder of a file system that all nodes share{}",
+          blind[rank], rank,
+          blind[rank].starts_with("--out") ? "" : ", or run on one node, or leave the key empty"));
 }
 
 }  // namespace dos::launch

@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 
+#include "config/train_config.hpp"
 #include "io/run_lock.hpp"
 #include "launch/launch.hpp"
+#include "ranks/exchange.hpp"
 #include "train/checkpoint.hpp"
 
 namespace dos::launch {
@@ -23,5 +25,20 @@ void expect_unused_output(const LaunchOptions& options,
 void claim_output(const LaunchOptions& options,
                   const std::optional<train::CheckpointReader>& checkpoint,
                   std::unique_ptr<io::RunLock>& lock);
+
+/// Creates and locks the run's folder in train.checkpoint_local. Null without the key.
+std::unique_ptr<io::RunLock> lock_local_folder(const LaunchOptions& options,
+                                               const config::TrainConfig& config);
+
+/// Makes that folder the run's, which removes what is not. Nothing without the key. On rank 0, when
+/// the ranks can start: not before expect_shared_folders().
+void take_local_folder(const LaunchOptions& options, const config::TrainConfig& config,
+                       const std::optional<train::CheckpointReader>& checkpoint);
+
+/// Throws ranks::AgreedError, naming the rank, unless all ranks see what rank 0 has written to the
+/// output folder and to that of train.checkpoint_local: each writes its part of a checkpoint there.
+/// Collective, after claim_output(), lock_local_folder() and run.json.
+void expect_shared_folders(const LaunchOptions& options, const config::TrainConfig& config,
+                           ranks::Exchange& exchange);
 
 }  // namespace dos::launch

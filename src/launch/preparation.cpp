@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/preparation.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "config/config_file.hpp"
 #include "config/folder_model.hpp"
 #include "data/loader.hpp"
 #include "fit/estimate.hpp"
+#include "hf/adapters.hpp"
 #include "hf/config_json.hpp"
+#include "io/checkpoint_levels.hpp"
 #include "launch/handshake.hpp"
 #include "launch/output_folder.hpp"
 #include "launch/rank_weights.hpp"
+#include "ranks/gather.hpp"
 #include "shape/owners.hpp"
+#include "train/folder_tokenizer.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::launch {
@@ -22,11 +28,22 @@ namespace {
 /// The checkpoint to continue from, if any. "auto" takes the last one if there is one.
 std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& options) {
   if (!options.resume) return std::nullopt;
-  const bool automatic = *options.resume == "auto";
-  const io::CheckpointStore store(options.out, /*keep=*/1,
-                                  "start afresh without --resume, or name another --out");
-  if (automatic && !store.last()) return std::nullopt;
-  return train::CheckpointReader(store, automatic ? "last" : *options.resume);
+  const io::CheckpointLevels levels(options.out, options.reads_local,
+                                    "start afresh without --resume, or name another --out");
+  if (*options.resume != "auto") return train::CheckpointReader(levels.resolve(*options.resume));
+  // Until more is known: the link may point to nothing.
+  std::filesystem::path newest = options.out / io::kCheckpointsName / "last";
+  try {
+    const std::optional<io::CheckpointLevels::Found> last = levels.last();
+    if (!last) return std::nullopt;
+    newest = last->folder;
+    return train::CheckpointReader(newest);
+  } catch (const Error& error) {
+    std::optional<train::CheckpointReader> older = find_older_checkpoint(options, newest);
+    if (!older) throw;
+    log::warn("{}", error.what());
+    return older;
+  }
 }
 
 config::TrainConfig merge(const LaunchOptions& options,
@@ -46,6 +63,9 @@ config::TrainConfig merge(const LaunchOptions& options,
   if (takes_model)
     config::take_folder_model(hf::read_config(options.init_from), options.init_from.string(),
                               config);
+  if (takes_model && !options.lora_from.empty())
+    config::take_folder_adapters(hf::read_adapter_config(options.lora_from),
+                                 options.lora_from.string(), config);
   return config;
 }
 
@@ -60,6 +80,24 @@ void expect_suitable(const data::Sources& sources, const shape::ModelConfig& mod
 
 }  // namespace
 
+std::optional<train::CheckpointReader> find_older_checkpoint(
+    const LaunchOptions& options, const std::filesystem::path& checkpoint) {
+  const std::optional<Index> step = io::CheckpointStore::step_of_folder(checkpoint);
+  if (!step) return std::nullopt;
+  const io::CheckpointLevels levels(options.out, options.reads_local);
+  const bool was_local = levels.local() != nullptr && levels.local()->owns(checkpoint);
+  for (const io::CheckpointLevels::Found& each : levels.all()) {
+    const bool is_behind = each.step < *step || (each.step == *step && was_local && !each.is_local);
+    if (!is_behind) continue;
+    try {
+      return train::CheckpointReader(each.folder);
+    } catch (const Error& error) {
+      log::warn("{}", error.what());
+    }
+  }
+  return std::nullopt;
+}
+
 config::TrainConfig merge_configuration(const LaunchOptions& options) {
   return merge(options, find_checkpoint(options));
 }
@@ -72,7 +110,7 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
     static_cast<void>(shape::parse_weights("dist.weights", config.dist.weights, ranks));
   data::Sources sources = data::open_sources(config.data_sources());
   if (checkpoint) train::expect_data_of(*checkpoint, sources, options.new_data);
-  const bool continues = checkpoint && io::CheckpointStore(options.out).owns(checkpoint->folder());
+  const bool continues = checkpoint && io::CheckpointLevels(options.out).owns(checkpoint->folder());
   train::KeptTokenizer tokenizer(sources, options.out, continues);
   const data::Source* described = data::described(sources);
   const bool takes_weights = !checkpoint && !options.init_from.empty();
@@ -82,15 +120,27 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
          "tokenizer of the model",
          options.init_from.string(), config.model.vocab,
          described == nullptr ? std::string() : described->name.prefix, tokens);
+  if (takes_weights && described != nullptr)
+    train::expect_tokenizer_of(options.init_from, described->name.prefix,
+                               *described->dataset.manifest);
   const shape::ModelConfig model = config.resolve_model(tokens);
   fit::expect_countable(model, config.run_shape(/*workers=*/config.train.batch));
   expect_suitable(sources, model);
   if (checkpoint)
     io::expect_architecture(checkpoint->folder(), checkpoint->manifest(), train::to_json(model));
-  std::optional<hf::ModelWeights> weights;
-  if (takes_weights) weights.emplace(options.init_from, model);
+  std::vector<hf::ModelWeights> weights;
+  if (takes_weights) weights.emplace_back(options.init_from, model);
+  if (takes_weights && !options.lora_from.empty())
+    weights.push_back(hf::ModelWeights::of_adapters(options.lora_from, model));
   return {std::move(checkpoint), std::move(weights), train::make_run(config, model),
           std::move(sources), std::move(tokenizer)};
+}
+
+bool all_see_local(const LaunchOptions& options, ranks::Exchange& exchange) {
+  const std::optional<io::LocalLevel> mine = io::find_local(options.out);
+  const std::vector<std::string> lines =
+      ranks::gather_texts(exchange, mine ? mine->line : std::string());
+  return std::ranges::all_of(lines, [&](const std::string& line) { return line == lines.front(); });
 }
 
 Preparation prepare_together(const LaunchOptions& options, ranks::Exchange& exchange) {
@@ -104,8 +154,9 @@ Preparation prepare_together(const LaunchOptions& options, ranks::Exchange& exch
     const nlohmann::json checkpoint =
         mine->checkpoint ? nlohmann::json(mine->checkpoint->manifest().step) : nullptr;
     start.agreement = agreement_of(mine->run, mine->sources, checkpoint);
-    start.agreement["weights"] =
-        mine->weights ? nlohmann::json(mine->weights->identity()) : nullptr;
+    start.agreement["weights"] = nlohmann::json::array();
+    for (const hf::ModelWeights& weights : mine->weights)
+      start.agreement["weights"].push_back(weights.identity());
     // Ranks talk about each of them.
     start.agreement["options"] = {{"--dry-run", options.dry_run},
                                   {"--trace", !options.trace.empty()}};

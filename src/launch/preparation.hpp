@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "data/sources.hpp"
 #include "hf/model_weights.hpp"
@@ -19,15 +20,23 @@ namespace dos::launch {
 /// What a rank has found out on its own before it talks to others.
 struct Preparation {
   std::optional<train::CheckpointReader> checkpoint;
-  std::optional<hf::ModelWeights> weights;  ///< with which a new run starts
-  train::Run run;                           ///< of the only rank
+  std::vector<hf::ModelWeights> weights;  ///< with which a new run starts; of adapters the last
+  train::Run run;                         ///< of the only rank
   data::Sources sources;
   train::KeptTokenizer tokenizer;
   std::unique_ptr<io::RunLock> lock{};  ///< of the output folder, on rank 0
 };
 
+/// The newest checkpoint of the run behind this one of its own whose manifest is intact, if any: of
+/// the same step on the next level, or of an earlier one. Says what is wrong with newer ones.
+std::optional<train::CheckpointReader> find_older_checkpoint(
+    const LaunchOptions& options, const std::filesystem::path& checkpoint);
+
 /// Reads and checks what the options name, for a run on `ranks` ranks. Throws Error.
 Preparation prepare(const LaunchOptions& options, Index ranks);
+
+/// Whether each rank finds the same first level of the run's checkpoints, or none. Collective.
+bool all_see_local(const LaunchOptions& options, ranks::Exchange& exchange);
 
 /// Locks the output folder on rank 0 and prepares on every rank; throws ranks::AgreedError on all
 /// when one fails, or they differ.

@@ -13,8 +13,8 @@
 #include "base/log.hpp"
 #include "platform/topology.hpp"
 #include "ranks/gather.hpp"
-#include "rt/trace_sink.hpp"
 #include "trace/chrome.hpp"
+#include "trace/clock.hpp"
 #include "trace/paje.hpp"
 #include "trace/trace.hpp"
 #include "train/run_info.hpp"
@@ -72,19 +72,17 @@ MessageTrace::~MessageTrace() {
 
 void MessageTrace::message_ended(const ranks::Message& message, ranks::Clock::time_point started,
                                  ranks::Clock::time_point ended) noexcept {
-  using Microseconds = std::chrono::duration<double, std::micro>;
   const bool is_sent = message.direction == platform::MpiMessage::Direction::kSend;
   std::array<char, 32> operation{};
   std::snprintf(operation.data(), operation.size(), "%s %s", is_sent ? "send" : "receive",
                 ranks::name_of(message.name.kind));
-  const double now = rt::trace_clock_us();
-  const ranks::Clock::time_point here = ranks::Clock::now();
+  const trace::TraceInterval interval(started, ended);
   recorder_.record(trace::CommunicationEvent{.operation = trace::Name(operation.data()),
                                              .peer = message.peer,
                                              .bytes = std::ssize(message.bytes),
                                              .step = exchange_.step(),
-                                             .start_us = now - Microseconds(here - started).count(),
-                                             .end_us = now - Microseconds(here - ended).count()});
+                                             .start_us = interval.start_us,
+                                             .end_us = interval.end_us});
 }
 
 void finish_trace(trace::Recorder& recorder, const TraceTarget& target) {

@@ -111,17 +111,12 @@ std::optional<Finding> first_bad_output(rt::Submitter& submitter,
 
 }  // namespace
 
-std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters,
-                                               ranks::Exchange* exchange) {
-  return first_of_all(own_bad_parameter(parameters), exchange);
-}
-
 std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
                                                  const tensor::ParameterSet& parameters,
                                                  const std::function<void()>& replay,
                                                  ranks::Exchange* exchange) {
   // All ranks decide alike whether the messages of the replay are exchanged.
-  if (auto found = first_bad_parameter(parameters, exchange)) return found;
+  if (auto found = first_of_all(own_bad_parameter(parameters), exchange)) return found;
   clear(parameters.gradients(), parameters.layout());
   return first_of_all(first_bad_output(submitter, replay), exchange);
 }

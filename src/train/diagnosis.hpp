@@ -11,13 +11,6 @@
 
 namespace dos::train {
 
-/// "parameter blocks.0.mlp.up.weight" (or the rows or tensors of its subgroup) for the first
-/// subgroup that holds a value that is not finite. Waits for the tasks that write the parameters.
-/// With an exchange each rank looks at those that it owns, and all learn of the first: "parameter
-/// ..., found by rank 2". Collective. Throws Error when a rank is lost.
-std::optional<std::string> first_bad_parameter(const tensor::ParameterSet& parameters,
-                                               ranks::Exchange* exchange = nullptr);
-
 /// Finds where values stop being finite. Looks at every parameter, then runs `replay` (which
 /// submits a forward and backward pass) one task at a time from zero gradients and looks at what
 /// each task wrote. Returns e.g. "lane0.activations1.hidden, written by dos.linear_forward.f32.v1

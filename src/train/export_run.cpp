@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/export_run.hpp"
 
-#include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/json.hpp"
 #include "config/train_config.hpp"
+#include "data/bpe/byte_level_bpe.hpp"
 #include "data/dataset.hpp"
 #include "data/tokenizer.hpp"
 #include "hf/model_export.hpp"
-#include "io/safetensors.hpp"
-#include "shape/family_shape.hpp"
+#include "train/checkpoint_tensors.hpp"
 #include "train/model_source.hpp"
 #include "train/run_data.hpp"
 
@@ -24,38 +25,6 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-/// The elements of a checkpoint's tensors, in the order of folders.
-class CheckpointTensors {
- public:
-  CheckpointTensors(const CheckpointReader& checkpoint, const shape::ModelConfig& model)
-      : file_(checkpoint.folder() / kModelFile) {
-    io::expect_contents(file_, checkpoint.manifest());
-    for (const shape::ParameterSpec& spec :
-         shape::find_family(model.architecture).parameters(model))
-      expect_tensor_of(file_, file_.at(spec.name), spec);
-  }
-
-  void read(const hf::TensorName& name, Index first, std::span<float> out) const {
-    const io::MappedTensor& tensor = file_.at(name.parameter);
-    const Index columns = tensor.shape.size() == 2 ? tensor.shape[1] : 1;
-    if (!name.is_transposed) {
-      const Index begin = (name.first * columns + first) * Index{sizeof(float)};
-      std::memcpy(out.data(), tensor.bytes.data() + begin, out.size_bytes());
-      return;
-    }
-    // The tensor is [in, out], the parameter [out, in].
-    const Index rows = tensor.shape[0];
-    for (Index i = 0; i < std::ssize(out); ++i) {
-      const Index element = (first + i) % rows * columns + (first + i) / rows;
-      std::memcpy(&out[static_cast<std::size_t>(i)],
-                  tensor.bytes.data() + element * Index{sizeof(float)}, sizeof(float));
-    }
-  }
-
- private:
-  io::SafetensorsFile file_;
-};
-
 /// What a run knows of its tokenizer.
 struct RunTokenizer {
   std::vector<hf::ExtraFile> files;
@@ -63,8 +32,9 @@ struct RunTokenizer {
   std::string note;
 };
 
-/// `run` is the run's folder.
-RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoint) {
+/// `run` is the run's folder; `model` is exported.
+RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoint,
+                          const shape::ModelConfig& model) {
   const data::DatasetPaths paths(run / kTokenizerPrefix);
   if (!is_file(paths.manifest))
     return {.files = {},
@@ -84,25 +54,67 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
                     manifest.tokenizer);
     return result;
   }
-  // Other kinds are called as their file is.
-  const bool is_pieces = manifest.tokenizer == data::kSentencePiece;
-  result.files.push_back({is_pieces ? "tokenizer.model" : manifest.tokenizer,
-                          data::read_model(manifest, paths.manifest)});
+  std::string contents = data::read_model(manifest, paths.manifest);
+  const auto take_as_it_is = [&](const std::optional<std::string>& end) {
+    result.files.push_back(
+        {"tokenizer_config.json", hf::tokenizer_config_json(end).dump(2) + "\n"});
+  };
+  if (manifest.tokenizer == data::kSentencePiece) {
+    if (!hf::takes_sentencepiece(model)) take_as_it_is(std::nullopt);
+    result.files.push_back({"tokenizer.model", std::move(contents)});
+  } else {
+    take_as_it_is(data::token_text(contents, manifest.end_of_text, manifest.model_file));
+    // Called as its kind is.
+    result.files.push_back({manifest.tokenizer, std::move(contents)});
+  }
   return result;
+}
+
+/// The folder that a run's model came from; "" where there is none.
+std::string base_of(const fs::path& run) {
+  const fs::path file = run / "run.json";
+  if (!is_file(file)) return "";
+  const auto info = try_parse_json_object(read_text(file));
+  const bool is_said = info && info->contains("init_from") && info->at("init_from").is_string();
+  return is_said ? info->at("init_from").get<std::string>() : "";
+}
+
+/// Adapters are small, and are trained in FP32.
+ExportOutcome export_adapters_of(const ExportRequest& request, const ModelSource& source) {
+  const DType dtype = request.dtype.value_or(DType::kF32);
+  const std::string base = base_of(source.run());
+  const CheckpointTensors tensors(*source.checkpoint(), source.model());
+  hf::export_adapters(
+      request.folder, source.model(),
+      [&](const hf::TensorName& name, Index first, std::span<float> out) {
+        tensors.read(name, first, out);
+      },
+      dtype, base);
+  ExportOutcome outcome{.source = source.folder().string(), .dtype = dtype, .notes = {}};
+  outcome.notes.push_back(base.empty() ? "adapters of a model that came from no folder: --merge "
+                                         "writes the whole model"
+                                       : "adapters of " + base +
+                                             "; --merge writes the whole model with them");
+  return outcome;
 }
 
 ExportOutcome export_checkpoint(const ExportRequest& request, const ModelSource& source) {
   const CheckpointReader& checkpoint = *source.checkpoint();
   const shape::ModelConfig& model = source.model();
+  const bool has_adapters = model.adapters.any();
+  expect(has_adapters || !request.merge,
+         "{}: the run has no adapters to be merged: leave --merge out",
+         checkpoint.folder().string());
+  if (has_adapters && !request.merge) return export_adapters_of(request, source);
   config::TrainConfig config;
   config::from_json(checkpoint.manifest().configuration,
                     (checkpoint.folder() / io::kManifestName).string(), config);
-  RunTokenizer tokenizer = tokenizer_of(source.run(), checkpoint);
+  RunTokenizer tokenizer = tokenizer_of(source.run(), checkpoint, model);
   const DType dtype = request.dtype.value_or(config.parameter_types().working);
   const CheckpointTensors tensors(checkpoint, model);
   hf::export_model(request.folder, model,
                    [&](const hf::TensorName& name, Index first, std::span<float> out) {
-                     tensors.read(name, first, out);
+                     tensors.read_merged(name, first, out);
                    },
                    {.config = {.dtype = dtype, .end_of_text = tokenizer.end_of_text},
                     .shard_bytes = request.shard_bytes,
@@ -115,6 +127,8 @@ ExportOutcome export_checkpoint(const ExportRequest& request, const ModelSource&
 /// From one folder to another: other types, other shards.
 ExportOutcome export_folder(const ExportRequest& request, const ModelSource& source) {
   const hf::ModelWeights& weights = *source.weights();
+  expect(!request.merge, "{}: a folder has no adapters to be merged: leave --merge out",
+         request.source.string());
   const DType dtype = request.dtype.value_or(weights.is_bf16() ? DType::kBF16 : DType::kF32);
   hf::export_model(request.folder, source.model(),
                    [&](const hf::TensorName& name, Index first, std::span<float> out) {

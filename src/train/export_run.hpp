@@ -17,6 +17,7 @@ struct ExportRequest {
   std::string checkpoint = "last";  ///< of a run: last, best or a step
   std::optional<DType> dtype;       ///< none: as the source computes with
   Index shard_bytes = 0;
+  bool merge = false;  ///< of a run with adapters: the whole model, with what they add to it
 };
 
 /// What export_run() has to say beside what it wrote.
@@ -27,8 +28,9 @@ struct ExportOutcome {
 };
 
 /// Writes the model of a run, of a checkpoint, or of another such folder, in the form of
-/// hf::export_model(), with the tokenizer's files if the run has some that others read. A
-/// checkpoint's checksums are compared first. Throws Error; nothing is left of the folder then.
+/// hf::export_model(), or its adapters alone in that of hf::export_adapters(), with the tokenizer's
+/// files if the run has some that others read. A checkpoint's checksums are compared first. Throws
+/// Error; nothing is left of the folder then.
 ExportOutcome export_run(const ExportRequest& request);
 
 }  // namespace dos::train

@@ -2,28 +2,32 @@
 #include "train/initial_weights.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/error.hpp"
+#include "nn/initialise.hpp"
 #include "rt/handle.hpp"
+#include "rt/paused_workers.hpp"
 
 namespace dos::train {
 namespace {
 
 using Tensor = hf::ModelWeights::Tensor;
 
-/// Columns and rows of the parameter in a tile that is transposed at once: whole cache lines on
-/// both sides, and few enough that the tile stays in the first cache.
-constexpr Index kTile = 16;
-constexpr Index kTileRows = 64;
+/// Rows and columns that are transposed at once: a cache line on both sides.
+constexpr Index kBlock = 16;
+/// Of a tensor that is transposed: with what it becomes they stay in a core's second cache.
+constexpr Index kPieceElements = Index{1} << 17;
 
 /// Elements `offset` .. of a subgroup, owned here, that are elements `first` .. of a tensor, in the
 /// order of the parameter.
@@ -64,33 +68,61 @@ void load_straight(const hf::ModelWeights& weights, const Tensor& tensor,
   }
 }
 
-/// Rows `first` .. of the tensor, each of `out` elements, become columns of the parameter. Each
-/// cache line of the tensor is read once: rows of it may lie at one place of the cache.
+/// Four numbers that a register holds.
+using Four = float __attribute__((vector_size(16)));
+
+Four load_four(const float* from) {
+  Four four;
+  std::memcpy(&four, from, sizeof four);
+  return four;
+}
+
+void store_four(float* to, Four four) {
+  std::memcpy(to, &four, sizeof four);
+}
+
+/// Four rows of four numbers, `from_stride` apart, become columns of rows that are `to_stride`
+/// apart.
+void transpose_four(const float* from, Index from_stride, float* to, Index to_stride) {
+  const Four a = load_four(from);
+  const Four b = load_four(from + from_stride);
+  const Four c = load_four(from + 2 * from_stride);
+  const Four d = load_four(from + 3 * from_stride);
+  const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const Four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Four cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  store_four(to, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
+  store_four(to + to_stride, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
+  store_four(to + 2 * to_stride, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
+  store_four(to + 3 * to_stride, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
+}
+
+/// Rows `first` .. of the tensor, each of `out` elements, become columns of the parameter.
 void transpose(std::span<const float> rows, Index first, Index out, Index in,
                const OwnedRange& range, std::span<float> to) {
   const Index count = std::ssize(rows) / out;
   const Index begin = range.first / in;
   const Index end = begin + range.count / in;
-  std::array<std::array<float, kTileRows>, kTile> tile{};
-  for (Index row = begin; row < end; row += kTileRows)
-    for (Index column = 0; column < count; column += kTile) {
-      const Index height = std::min(kTileRows, end - row);
-      const Index width = std::min(kTile, count - column);
-      for (Index c = 0; c < width; ++c)
-        std::copy_n(&rows[static_cast<std::size_t>((column + c) * out + row)], height,
-                    tile[static_cast<std::size_t>(c)].begin());
-      for (Index r = 0; r < height; ++r) {
-        float* target = &to[static_cast<std::size_t>((row + r - begin) * in + first + column)];
-        for (Index c = 0; c < width; ++c)
-          target[c] = tile[static_cast<std::size_t>(c)][static_cast<std::size_t>(r)];
-      }
+  for (Index row = begin; row < end; row += kBlock)
+    for (Index column = 0; column < count; column += kBlock) {
+      const Index height = std::min(kBlock, end - row);
+      const Index width = std::min(kBlock, count - column);
+      const float* const source = &rows[static_cast<std::size_t>(column * out + row)];
+      float* const target = &to[static_cast<std::size_t>((row - begin) * in + first + column)];
+      // A whole line of the parameter's row before the next one.
+      const bool is_whole = height == kBlock && width == kBlock;
+      for (Index r = 0; is_whole && r < kBlock; r += 4)
+        for (Index c = 0; c < kBlock; c += 4)
+          transpose_four(source + c * out + r, out, target + r * in + c, in);
+      for (Index r = 0; !is_whole && r < height; ++r)
+        for (Index c = 0; c < width; ++c) target[r * in + c] = source[c * out + r];
     }
 }
 
 /// The parameter is [out, in], the tensor [in, out].
 void load_transposed(const hf::ModelWeights& weights, const Tensor& tensor,
                      const tensor::ParameterSet& parameters) {
-  constexpr Index kBufferElements = Index{1} << 18;
   const std::vector<OwnedRange> ranges = owned_ranges(tensor, parameters);
   if (ranges.empty()) return;
   std::vector<std::unique_ptr<rt::HostAccess>> accesses;
@@ -100,13 +132,14 @@ void load_transposed(const hf::ModelWeights& weights, const Tensor& tensor,
   const Index in = tensor.name.shape[0];
   const Index out = tensor.name.shape[1];
   // Whole cache lines of the parameter's rows.
-  const Index most = std::max<Index>(1, kBufferElements / out / kTile) * kTile;
-  std::vector<float> rows;
+  const Index most = std::max<Index>(1, kPieceElements / out / kBlock) * kBlock;
+  std::vector<float> rows(static_cast<std::size_t>(std::min(most, in) * out));
   for (Index first = 0; first < in; first += most) {
-    rows.resize(static_cast<std::size_t>(std::min(most, in - first) * out));
-    weights.read(tensor, first * out, rows);
+    const auto piece =
+        std::span(rows).first(static_cast<std::size_t>(std::min(most, in - first) * out));
+    weights.read(tensor, first * out, piece);
     for (std::size_t i = 0; i < ranges.size(); ++i)
-      transpose(rows, first, out, in, ranges[i], elements_of(*accesses[i], ranges[i]));
+      transpose(piece, first, out, in, ranges[i], elements_of(*accesses[i], ranges[i]));
   }
 }
 
@@ -118,11 +151,10 @@ void load(const hf::ModelWeights& weights, const Tensor& tensor,
     load_straight(weights, tensor, parameters);
 }
 
-/// The disk, conversions and the first touch of pages each take as long as the others: several
-/// threads overlap them. More would need memory, and gain nothing.
+/// Two a core: one waits for the disk while the other converts.
 Index thread_count() {
-  constexpr Index kMost = 8;
-  return std::clamp<Index>(std::thread::hardware_concurrency(), 2, kMost);
+  constexpr Index kMost = 16;
+  return std::clamp<Index>(2 * std::thread::hardware_concurrency(), 2, kMost);
 }
 
 }  // namespace
@@ -144,10 +176,23 @@ void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& p
     }
   };
   {
+    const rt::PausedWorkers cores;
     std::vector<std::jthread> threads;
     for (Index i = 0; i < thread_count(); ++i) threads.emplace_back(work);
   }
   if (!errors.empty()) std::rethrow_exception(errors.begin()->second);
+}
+
+void load_or_initialise(std::span<const hf::ModelWeights> folders, rt::Submitter& submitter,
+                        const tensor::ParameterSet& parameters, std::uint64_t seed) {
+  std::set<std::string> loaded;
+  for (const hf::ModelWeights& weights : folders)
+    for (const hf::ModelWeights::Tensor& tensor : weights.tensors())
+      loaded.insert(tensor.name.parameter);
+  nn::submit_initial_values(submitter, parameters, seed, [&](const shape::ParameterSpec& spec) {
+    return !loaded.contains(spec.name);
+  });
+  for (const hf::ModelWeights& weights : folders) load_weights(weights, parameters);
 }
 
 }  // namespace dos::train

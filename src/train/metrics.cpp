@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <string_view>
+#include <system_error>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "train/metrics_history.hpp"
 
 namespace dos::train {
@@ -36,13 +37,21 @@ std::string to_json_line(const StepMetrics& m) {
       m.flush ? fmt::format(R"(,"mb_flushed":{},"ms_flush_waited":{})",
                             number(m.flush->megabytes, 6), number(m.flush->ms_waited, 6))
               : "";
+  const std::string checkpoint =
+      m.checkpoint
+          ? fmt::format(
+                R"(,"checkpoint_step":{},"checkpoint_s":{},"mb_checkpoint":{},"mb_checkpoint_copied":{},"ms_checkpoint_waited":{})",
+                m.checkpoint->step, number(m.checkpoint->seconds, 6),
+                number(m.checkpoint->megabytes, 6), number(m.checkpoint->megabytes_copied, 6),
+                number(m.checkpoint->ms_waited, 6))
+          : "";
   const std::string targets = m.targets ? fmt::format(R"(,"targets":{})", *m.targets) : "";
   return fmt::format(
       R"({{"step":{},"loss":{},"lr":{},"grad_norm":{},"tokens":{},"tokens_per_s":{},"ms_step":{},)"
-      R"("ms_forward":{},"ms_backward":{},"ms_update":{}{}{}}})",
+      R"("ms_forward":{},"ms_backward":{},"ms_update":{}{}{}{}}})",
       m.step, number(m.loss, 9), number(m.lr, 9), number(m.grad_norm, 9), m.tokens,
       number(m.tokens_per_s, 6), number(m.ms_step, 6), number(m.ms_forward, 6),
-      number(m.ms_backward, 6), number(m.ms_update, 6), targets, flush);
+      number(m.ms_backward, 6), number(m.ms_update, 6), targets, flush, checkpoint);
 }
 
 std::string validation_json_line(Index step, double loss) {
@@ -77,15 +86,32 @@ MetricsFile::~MetricsFile() {
   ::close(descriptor_);
 }
 
-void MetricsFile::write(const std::string& line) {
-  const std::string text = line + '\n';
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t count = ::write(descriptor_, rest.data(), rest.size());
+int MetricsFile::write_rest() {
+  while (!rest_.empty()) {
+    const ssize_t count = ::write(descriptor_, rest_.data(), rest_.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_errno(path_.string() + ": cannot write", errno);
-    rest.remove_prefix(static_cast<std::size_t>(count));
+    if (count < 0) return errno;
+    rest_.erase(0, static_cast<std::size_t>(count));
   }
+  return 0;
+}
+
+void MetricsFile::write(const std::string& line) {
+  const bool was_behind = !rest_.empty();
+  rest_ += line + '\n';
+  const int error = write_rest();
+  if (error == 0 && was_behind) log::info("{}: written again, no line is lost", path_.string());
+  if (error != 0 && !was_behind)
+    log::warn("{}: cannot write: {}; training goes on, and lines are kept until there is room",
+              path_.string(), std::generic_category().message(error));
+}
+
+void MetricsFile::finish() {
+  const int error = write_rest();
+  if (error != 0)
+    fail_errno(fmt::format("{}: cannot write its last {} lines", path_.string(),
+                           std::ranges::count(rest_, '\n')),
+               error);
 }
 
 }  // namespace dos::train

@@ -35,6 +35,15 @@ struct StepMetrics {
     double ms_waited = 0;
   };
   std::optional<Flush> flush{};
+  /// A checkpoint that ended since the step before.
+  struct Checkpoint {
+    Index step = 0;               ///< that it is of
+    double seconds = 0;           ///< of writing and committing it (checkpoint::Outcome)
+    double megabytes = 0;         ///< that this rank wrote
+    double megabytes_copied = 0;  ///< of them, so that an update did not wait
+    double ms_waited = 0;         ///< for which an update waited for nothing else
+  };
+  std::optional<Checkpoint> checkpoint{};
   std::optional<Index> targets{};  ///< of the step, where not all of its tokens count
 };
 
@@ -66,11 +75,18 @@ class MetricsFile {
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
-  /// Throws Error naming the file when the disk is full, say.
+  /// Appends a line. When the disk is full, say, it is kept and written with the next one that can
+  /// be, and a warning says so once.
   void write(const std::string& line);
+  /// The last line was written. Throws Error naming the file when some could not be.
+  void finish();
 
  private:
+  /// The error that ends it; 0: all is written.
+  int write_rest();
+
   std::filesystem::path path_;
+  std::string rest_;  ///< that is not written yet
   int descriptor_ = -1;
 };
 

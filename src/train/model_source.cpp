@@ -3,6 +3,7 @@
 
 #include "hf/config_json.hpp"
 #include "shape/family_shape.hpp"
+#include "storage/engine.hpp"
 #include "train/initial_weights.hpp"
 
 namespace dos::train {
@@ -41,8 +42,9 @@ ModelSource::ModelSource(const fs::path& source, const std::string& checkpoint) 
 }
 
 void ModelSource::load(const tensor::ParameterSet& parameters) const {
+  storage::Engine engine;
   if (checkpoint_)
-    checkpoint_->load_parameters(parameters);
+    checkpoint_->load_parameters(engine, parameters);
   else
     load_weights(*weights_, parameters);
 }

@@ -67,6 +67,11 @@ nlohmann::json to_json(const shape::ModelConfig& model) {
   if (model.tied_head) json["tied_head"] = true;
   if (model.qkv_bias) json["qkv_bias"] = true;
   if (model.qk_norm) json["qk_norm"] = true;
+  if (const shape::Adapters& adapters = model.adapters; adapters.any())
+    json["adapters"] = {{"rank", adapters.rank},
+                        {"alpha", adapters.alpha},
+                        {"by_root", adapters.by_root},
+                        {"targets", adapters.targets}};
   return json;
 }
 
@@ -93,6 +98,13 @@ void take_choices(const nlohmann::json& json, shape::ModelConfig& model) {
   take(json, "tied_head", model.tied_head);
   take(json, "qkv_bias", model.qkv_bias);
   take(json, "qk_norm", model.qk_norm);
+  if (json.contains("adapters")) {
+    const nlohmann::json& adapters = json.at("adapters");
+    adapters.at("rank").get_to(model.adapters.rank);
+    adapters.at("alpha").get_to(model.adapters.alpha);
+    adapters.at("by_root").get_to(model.adapters.by_root);
+    adapters.at("targets").get_to(model.adapters.targets);
+  }
 }
 
 }  // namespace

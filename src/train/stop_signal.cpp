@@ -18,6 +18,7 @@ constexpr int kEndingRequest = 3;
 // Any thread may run the handler, and a handler may only use what needs no lock.
 std::atomic<int> received_signal = 0;
 std::atomic<int> requests = 0;
+std::atomic<int> checkpoints_asked = 0;
 std::atomic<long> first_request_seconds = 0;
 std::atomic<bool> are_caught = false;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<long>::is_always_lock_free);
@@ -58,11 +59,16 @@ void remember(int signal) {
   errno = saved_errno;
 }
 
+void ask_for_checkpoint(int /*signal*/) {
+  ++checkpoints_asked;
+}
+
 void change_mask(int how, bool with_warnings) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGUSR2);
   if (with_warnings) sigaddset(&signals, SIGUSR1);
   sigprocmask(how, &signals, nullptr);
 }
@@ -79,6 +85,8 @@ void catch_stop_signals(Warnings warnings) noexcept {
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  action.sa_handler = ask_for_checkpoint;
+  sigaction(SIGUSR2, &action, nullptr);
   are_caught = true;
   change_mask(SIG_UNBLOCK, warnings == Warnings::kCaught);
 }
@@ -89,6 +97,10 @@ void catch_stop_signals_again() noexcept {
 
 int stop_signal() {
   return received_signal;
+}
+
+Index checkpoint_requests() {
+  return checkpoints_asked;
 }
 
 const char* stop_signal_name(int signal) {

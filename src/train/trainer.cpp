@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.hpp"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -30,8 +31,10 @@ std::optional<StepMetrics::Flush> flush_of(Index step) {
 /// The step number under which tasks that belong to no step are recorded.
 constexpr Index kNoStep = 0;
 
-/// What a rank whose data are bad gives for the signal that asks to stop.
+/// What a rank gives for the signal that asks to stop when its data are bad, or a checkpoint was
+/// found to have a parameter that is not finite.
 constexpr Index kBadData = -1;
+constexpr Index kBadParameter = -2;
 
 }  // namespace
 
@@ -48,7 +51,18 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
                                             inputs_.run.config.run_shape(session.lane_workers()))),
       feed_(inputs_.sources, inputs_.run),
       learning_rate_(inputs_.run.config.learning_rate()),
-      store_(inputs_.out, inputs_.run.config.train.keep),
+      checkpoints_(
+          {.out = inputs_.out,
+           .config = inputs_.run.config,
+           .exchange = inputs_.exchange,
+           .writes = inputs_.run.share.rank == 0,
+           .storage = inputs_.storage,
+           .description = {.seed = static_cast<std::uint64_t>(inputs_.run.config.train.seed),
+                           .configuration = to_json(inputs_.run.config),
+                           .tokenizer = inputs_.tokenizer,
+                           .data = inputs_.data,
+                           .architecture = to_json(inputs_.run.model)}},
+          parameters_, *optimizer_),
       progress_(inputs_.run.config.train.steps, inputs_.run.config.train.log_every,
                 inputs_.quiet || inputs_.run.share.rank != 0) {
   submitter_.set_releases(inputs_.releases_activations);
@@ -61,6 +75,7 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
 }
 
 Trainer::~Trainer() {
+  checkpoints_.writer().settle();
   session_.wait_all();
 }
 
@@ -77,8 +92,10 @@ void Trainer::start_fresh() {
   feed_.start(0, 0);
 }
 
-void Trainer::start_from(const hf::ModelWeights& weights) {
-  load_weights(weights, parameters_);
+void Trainer::start_from(std::span<const hf::ModelWeights> folders) {
+  submitter_.set_tag({rt::Phase::kInit, kNoStep});
+  load_or_initialise(folders, submitter_, parameters_,
+                     static_cast<std::uint64_t>(inputs_.run.config.train.seed));
   submit_given_values();
   feed_.start(0, 0);
 }
@@ -92,17 +109,24 @@ void Trainer::submit_given_values() {
 
 void Trainer::resume(const CheckpointReader& checkpoint) {
   const io::CheckpointManifest& manifest = checkpoint.manifest();
-  io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.run.model));
-  expect_same_seed(checkpoint);
-  checkpoint.load_parameters(parameters_);
-  checkpoint.load_optimizer(parameters_, *optimizer_);
+  const std::string fault = common_fault(load(checkpoint));
+  if (!fault.empty()) fail_together(fault);
   submit_given_values();
   start_step_ = manifest.step;
   feed_.start(start_step_, manifest.samples_consumed);
-  // A checkpoint of another run leaves this one without a last and a best of its own.
-  if (!store_.owns(checkpoint.folder())) return;
-  saved_step_ = start_step_;
-  result_.best_validation_loss = manifest.best_validation_loss;
+  checkpoints_.continue_from(checkpoint.folder(), manifest);
+}
+
+std::string Trainer::load(const CheckpointReader& checkpoint) {
+  try {
+    io::expect_architecture(checkpoint.folder(), checkpoint.manifest(), to_json(inputs_.run.model));
+    expect_same_seed(checkpoint);
+    checkpoint.load_parameters(checkpoints_.engine(), parameters_);
+    checkpoint.load_optimizer(checkpoints_.engine(), parameters_, *optimizer_);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 void Trainer::expect_same_seed(const CheckpointReader& checkpoint) const {
@@ -116,29 +140,29 @@ void Trainer::expect_same_seed(const CheckpointReader& checkpoint) const {
 TrainResult Trainer::run() {
   const config::TrainConfig::Train& train = inputs_.run.config.train;
   if (writes()) metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_);
-  const auto every = [](Index step, Index interval) {
-    return interval != 0 && step % interval == 0;
-  };
+  checkpoints_.start(start_step_);
   Index step = start_step_;
   while (step < inputs_.run.config.last_step() && !stops()) {
     if (std::ssize(in_flight_) == train.run_ahead) {
       finish_oldest();
       if (stops()) break;
     }
-    submit_step(++step);
-    const bool validates = every(step, train.validate_every) || step == train.steps;
-    const bool saves = every(step, train.checkpoint_every);
-    if (!validates && !saves) continue;
-    drain();
+    const bool is_due = checkpoints_.is_due(++step);
+    optimizer_->set_sums(checkpoints_.sums(session_, is_due));
+    submit_step(step);
+    const bool validates =
+        step == train.steps || (train.validate_every != 0 && step % train.validate_every == 0);
     if (validates)
-      validate_and_save(step, saves);
-    else
+      validate_and_save(step, is_due);
+    else if (is_due)
       save(step, false);
   }
   drain();
   end_if_bad_data(step, data_fault());
-  if (saved_step_ != step) save(step, false);
+  save_last(step);
+  if (metrics_) metrics_->finish();
   result_.step = step;
+  result_.best_validation_loss = checkpoints_.best_validation_loss();
   // One that came after the last step stopped nothing.
   if (step < inputs_.run.config.last_step())
     result_.stopped_by =
@@ -147,7 +171,9 @@ TrainResult Trainer::run() {
 }
 
 bool Trainer::stops() const {
-  return notes_ ? agreed_signal_ != 0 : stop_signal() != 0 || !data_fault().empty();
+  return notes_ ? agreed_signal_ != 0
+                : stop_signal() != 0 || !data_fault().empty() ||
+                      checkpoints_.bad_parameter().has_value();
 }
 
 std::string Trainer::data_fault() const {
@@ -157,14 +183,21 @@ std::string Trainer::data_fault() const {
 }
 
 void Trainer::end_if_bad_data(Index step, const std::string& fault) {
-  std::string found = fault;
-  if (inputs_.exchange != nullptr)
-    for (const std::string& text : ranks::gather_texts(*inputs_.exchange, fault))
-      if (found.empty()) found = text;
-  if (found.empty()) return;
-  if (saved_step_ != step) save(step, false);
-  const std::string message =
-      fmt::format("{}; training stopped, the checkpoint of step {} is intact", found, step);
+  const std::string why = common_fault(fault);
+  if (why.empty()) return;
+  save_last(step);
+  fail_together(
+      fmt::format("{}; training stopped, the checkpoint of step {} is intact", why, step));
+}
+
+std::string Trainer::common_fault(const std::string& mine) const {
+  if (inputs_.exchange == nullptr) return mine;
+  for (const std::string& text : ranks::gather_texts(*inputs_.exchange, mine))
+    if (!text.empty()) return text;
+  return "";
+}
+
+void Trainer::fail_together(const std::string& message) const {
   if (inputs_.exchange != nullptr) throw ranks::AgreedError(message);
   fail("{}", message);
 }
@@ -197,12 +230,12 @@ void Trainer::submit_step(Index step) {
   const DataFeed::MicroBatches batches = feed_.take();
   if (inputs_.exchange != nullptr) {
     inputs_.exchange->set_step(step);
-    notes_->post(step,
-                 {.signal = data_fault().empty() ? stop_signal() : kBadData, .busy_ms = busy_ms_});
+    notes_->post(step, own_note());
   }
   submitter_.set_tag({rt::Phase::kReduce, step});
   submit_gradients(step, batches);
   optimizer_->submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
+  checkpoints_.writer().updates_submitted();
   in_flight_.push_back(step);
 }
 
@@ -228,7 +261,12 @@ void Trainer::finish_oldest() {
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
   if (feed_.has_mask()) metrics.targets = feed_.targets(step);
   metrics.flush = flush_of(step - start_step_);
-  if (notes_) take_notes(step);
+  metrics.checkpoint = checkpoints_.take_ended();
+  step_s_ = step_s_ == 0 ? metrics.ms_step / 1e3 : (step_s_ + metrics.ms_step / 1e3) / 2;
+  if (notes_)
+    take_notes(step);
+  else
+    checkpoints_.see(std::array{own_note()});
   warn_of_obstacle(step);
   busy_ms_ = metrics.ms_busy;
   if (metrics_) metrics_->write(to_json_line(metrics));
@@ -238,12 +276,24 @@ void Trainer::finish_oldest() {
     fail_divergence(step, std::isfinite(metrics.loss) ? "the gradient norm" : "the loss",
                     [&] { submit_gradients(step, feed_.read(step)); });
   result_.loss = metrics.loss;
+  checkpoints_.writer().confirm(step);
+}
+
+ranks::StepNote Trainer::own_note() const {
+  ranks::StepNote note{.signal = data_fault().empty() ? stop_signal() : kBadData,
+                       .busy_ms = busy_ms_,
+                       .step_s = step_s_};
+  if (checkpoints_.bad_parameter()) note.signal = kBadParameter;
+  checkpoints_.add_to(note);
+  return note;
 }
 
 void Trainer::take_notes(Index step) {
   std::vector<double> busy_ms;
-  // The same decision at the same place of every rank's loop: all have the same notes.
-  for (const ranks::StepNote& note : notes_->take()) {
+  // The same decisions at the same place of every rank's loop: all have the same notes.
+  const std::vector<ranks::StepNote> notes = notes_->take();
+  checkpoints_.see(notes);
+  for (const ranks::StepNote& note : notes) {
     if (agreed_signal_ == 0) agreed_signal_ = note.signal;
     busy_ms.push_back(note.busy_ms);
   }
@@ -294,51 +344,57 @@ double Trainer::validate(Index step) {
 }
 
 void Trainer::validate_and_save(Index step, bool save_anyway) {
+  drain();
   const double loss = validate(step);
-  const bool best = !result_.best_validation_loss || loss < *result_.best_validation_loss;
+  const bool best = checkpoints_.is_best(loss);
   result_.validation_loss = loss;
-  if (best) result_.best_validation_loss = loss;
   progress_.validation(step, loss, best);
   if (best || save_anyway) save(step, best);
 }
 
 void Trainer::save(Index step, bool best) {
   const trace::ScopedSpan span(recorder_, "checkpoint", step);
-  // The last step's update can leave what no later step would find.
-  if (first_bad_parameter(parameters_, inputs_.exchange))
-    fail_divergence(step, "a parameter", [] {});
-  io::CheckpointManifest manifest;
-  manifest.step = step;
-  manifest.seed = static_cast<std::uint64_t>(inputs_.run.config.train.seed);
-  manifest.samples_consumed = feed_.samples_after(step);
-  manifest.best_validation_loss = result_.best_validation_loss;
-  manifest.configuration = to_json(inputs_.run.config);
-  manifest.tokenizer = inputs_.tokenizer;
-  manifest.data = inputs_.data;
-  manifest.architecture = to_json(inputs_.run.model);
-  const CheckpointContents contents{parameters_, *optimizer_, inputs_.exchange,
-                                    inputs_.run.share.owners};
-  if (writes())
-    save_checkpoint(store_, std::move(manifest), contents, best);
-  else
-    send_checkpoint(contents);
-  saved_step_ = step;
+  checkpoint::Writer& writer = checkpoints_.writer();
+  // One that must end before this can begin may wait for the result of its step.
+  while (!writer.has_room() && !in_flight_.empty() && in_flight_.front() <= writer.oldest())
+    finish_oldest();
+  checkpoints_.begin(step, feed_.samples_after(step), best);
+  if (in_flight_.empty()) writer.confirm(step);
+}
+
+void Trainer::save_last(Index step) {
+  if (checkpoints_.writer().begun() != step && !checkpoints_.has(step)) save(step, false);
+  settle_checkpoints();
+  if (!checkpoints_.has(step)) {
+    // Nothing has overwritten what it was made of.
+    checkpoints_.repeat(step, feed_.samples_after(step));
+    checkpoints_.writer().confirm(step);
+    settle_checkpoints();
+  }
+  const std::string fault = common_fault(checkpoints_.has(step) ? checkpoints_.share(step)
+                                                                : checkpoints_.failure_text(step));
+  if (!fault.empty()) fail_together(fault);
+}
+
+void Trainer::settle_checkpoints() {
+  checkpoints_.settle();
+  expect_all_ranks();
+  if (const std::optional<Index> step = checkpoints_.bad_parameter())
+    fail_divergence(*step, "a parameter", [] {});
 }
 
 void Trainer::fail_divergence(Index step, const char* what, const std::function<void()>& replay) {
+  checkpoints_.settle();
+  checkpoints_.share_newest();
   session_.wait_all();
   submitter_.set_tag({rt::Phase::kReduce, kNoStep});
   const std::optional<std::string> place =
       find_first_bad_tensor(submitter_, parameters_, replay, inputs_.exchange);
-  const std::string message = fmt::format(
+  fail_together(fmt::format(
       "step {}: {} is not finite; first bad tensor: {}; training stopped, {}. Lower optim.lr, use "
       "optim.clip or look at the data",
       step, what, place.value_or("none when it is computed again from the present parameters"),
-      saved_step_ < 0 ? std::string("no checkpoint was written yet")
-                      : fmt::format("the checkpoint of step {} is intact", saved_step_));
-  // Loss, norm and place are the same on all ranks.
-  if (inputs_.exchange != nullptr) throw ranks::AgreedError(message);
-  fail("{}", message);
+      checkpoints_.newest_text()));
 }
 
 }  // namespace dos::train

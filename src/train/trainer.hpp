@@ -15,7 +15,6 @@
 #include "data/sources.hpp"
 #include "data/verification.hpp"
 #include "hf/model_weights.hpp"
-#include "io/checkpoint_directory.hpp"
 #include "models/decoder.hpp"
 #include "optim/optimizer.hpp"
 #include "ranks/gather.hpp"
@@ -29,6 +28,7 @@
 #include "train/metrics.hpp"
 #include "train/progress_line.hpp"
 #include "train/run.hpp"
+#include "train/run_checkpoints.hpp"
 #include "train/step_results.hpp"
 #include "train/stop_signal.hpp"
 
@@ -55,6 +55,8 @@ struct TrainerInputs {
   ranks::Exchange* exchange = nullptr;  ///< between them; null for one rank
   int message_node = rt::kHostNode;     ///< Sharding's node
   bool releases_activations = true;     ///< on devices, for updates
+  /// What checkpoints are written and read with.
+  std::function<std::unique_ptr<storage::Backend>()> storage = &storage::make_backend;
 };
 
 /// Trains a model: submits steps as a task graph, at most train.run_ahead of them before the oldest
@@ -69,26 +71,30 @@ class Trainer {
 
   /// Random parameters, step 0.
   void start_fresh();
-  /// The parameters of a folder, step 0. Throws Error when one is not finite.
-  void start_from(const hf::ModelWeights& weights);
-  /// Parameters, moments, step and place in the data of a checkpoint. Throws Error when it is of
-  /// another model or seed, or damaged.
+  /// The parameters of folders, random ones of what none of them has, step 0. Throws Error when one
+  /// is not finite.
+  void start_from(std::span<const hf::ModelWeights> folders);
+  /// Parameters, moments, step and place in the data of a checkpoint. Throws Error, on all ranks
+  /// when one finds it, when it is of another model or seed, or damaged; then another may be tried.
   void resume(const CheckpointReader& checkpoint);
 
   /// Runs to train.steps, train.stop_after or a signal (to any rank, which stops all after the same
-  /// step), and leaves a checkpoint. Throws Error when the data of a step to come are found to be
-  /// bad, after the steps before it with their checkpoint; when
-  /// a loss, the gradient norm or a parameter to be saved is not finite (naming step and first bad
-  /// tensor), the output cannot be written, or a rank was lost; the checkpoints written before
-  /// stay.
+  /// step), and leaves a checkpoint. One that cannot be written meanwhile costs a warning. Throws
+  /// Error when the data of a step to come are found to be bad, after the steps before it with
+  /// their checkpoint; when a loss, the gradient norm or a parameter that was saved is not finite
+  /// (naming step and first bad tensor), the last checkpoint or the metrics cannot be written, or a
+  /// rank was lost; the checkpoints written before stay.
   TrainResult run();
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
   [[nodiscard]] const optim::Optimizer& optimizer() const { return *optimizer_; }
 
-  /// Tells the recorder where steps begin and end, and what the submitting thread does. It must
-  /// outlive run().
-  void set_recorder(trace::Recorder* recorder) { recorder_ = recorder; }
+  /// Tells the recorder where steps begin and end, what the submitting thread does and what goes
+  /// between memory and files. It must outlive the trainer. Null: nobody is told.
+  void set_recorder(trace::Recorder* recorder) {
+    recorder_ = recorder;
+    checkpoints_.set_recorder(recorder);
+  }
 
   /// Receives the task records of each finished step.
   void set_record_sink(std::function<void(Index step, std::span<const rt::TaskRecord>)> sink) {
@@ -100,11 +106,15 @@ class Trainer {
   void submit_step(Index step);
   /// Submits what makes of given values the parameters that all ranks compute with.
   void submit_given_values();
+  /// What is wrong with a checkpoint; "" after it was loaded.
+  std::string load(const CheckpointReader& checkpoint);
   void submit_gradients(Index step, const DataFeed::MicroBatches& batches);
   void submit_mean_loss(Index targets, const rt::Handle& mean, const char* label);
   std::vector<rt::TaskRecord> take_records(Index step);
   void finish_oldest();
   void take_notes(Index step);
+  /// What this rank tells the others at the beginning of a step.
+  [[nodiscard]] ranks::StepNote own_note() const;
   /// Says once that the policy cannot do what it was chosen for.
   void warn_of_obstacle(Index step);
   [[nodiscard]] bool stops() const;
@@ -112,6 +122,10 @@ class Trainer {
   [[nodiscard]] std::string data_fault() const;
   /// Ends the run, with a checkpoint of `step`, if `fault` or that of another rank is not "".
   void end_if_bad_data(Index step, const std::string& fault);
+  /// What is wrong on this rank, or on the first one where something is; "": nothing. Collective.
+  [[nodiscard]] std::string common_fault(const std::string& mine) const;
+  /// Ends the run of all ranks, which call it together.
+  [[noreturn]] void fail_together(const std::string& message) const;
   [[nodiscard]] bool writes() const { return inputs_.run.share.rank == 0; }
   /// Throws Error when a rank was lost: nothing that was made since may be kept.
   void expect_all_ranks() const;
@@ -120,6 +134,9 @@ class Trainer {
   double validate(Index step);
   void validate_and_save(Index step, bool save);
   void save(Index step, bool best);
+  /// Leaves a checkpoint of the step, the last of this part of the run, in its folder.
+  void save_last(Index step);
+  void settle_checkpoints();
   [[noreturn]] void fail_divergence(Index step, const char* what,
                                     const std::function<void()>& replay);
 
@@ -138,7 +155,7 @@ class Trainer {
   bool has_warned_ = false;  ///< of the policy's obstacle
   DataFeed feed_;
   optim::LearningRate learning_rate_;
-  io::CheckpointStore store_;
+  RunCheckpoints checkpoints_;
   std::optional<MetricsFile> metrics_;
   ProgressLine progress_;
   StepClock clock_;
@@ -146,7 +163,7 @@ class Trainer {
   trace::Recorder* recorder_ = nullptr;
   std::deque<Index> in_flight_;
   Index start_step_ = 0;
-  Index saved_step_ = -1;
+  double step_s_ = 0;  ///< of the last steps, the newer the more
   TrainResult result_;
 };
 

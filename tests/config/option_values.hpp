@@ -15,7 +15,8 @@ namespace dos::test {
 /// Numbers just outside a range, or one away from it.
 inline std::vector<double> numbers_outside(const Range& range) {
   std::vector<double> numbers;
-  for (const double number : {range.least - 1, range.most + 1, range.least, range.most})
+  for (const double number :
+       {range.least - 1, range.least - 2, range.most + 1, range.least, range.most})
     if (std::isfinite(number) && !range.holds(number)) numbers.push_back(number);
   return numbers;
 }

@@ -54,7 +54,8 @@ TEST(Estimate, IsWhatATrainerRegisters) {
 TEST(Estimate, TheTableHasALineForEachCategoryThatIsThere) {
   const Unregistered rest{.tokens = units::Bytes(0x1p20),
                           .runtime = units::Bytes(0x1p21),
-                          .program = units::Bytes(0x1p22)};
+                          .program = units::Bytes(0x1p21),
+                          .storage = units::Bytes(0x1p21)};
   EXPECT_EQ(memory_table(host_use(some_bytes(), rest, 17)),
             "  parameters            1.00 MiB\n"
             "  activations           3.00 MiB\n"

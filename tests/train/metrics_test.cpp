@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/metrics.hpp"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -78,6 +81,43 @@ TEST_F(MetricsFileTest, ALineIsInTheFileWhenWriteReturns) {
   EXPECT_EQ(read_text(path_), "{\"step\":1}\n");
   file.write("{\"step\":2}");
   EXPECT_EQ(read_text(path_), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+/// Files of this process end after so many bytes, as on a full disk.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes) {
+    // The error is what is looked for.
+    before_ = std::signal(SIGXFSZ, SIG_IGN);
+    set(bytes);
+  }
+  ~SmallFiles() {
+    set(RLIM_INFINITY);
+    std::signal(SIGXFSZ, before_);
+  }
+  void set(rlim_t bytes) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = std::min(bytes, limit.rlim_max);
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+
+ private:
+  void (*before_)(int);
+};
+
+TEST_F(MetricsFileTest, LinesWaitForRoom) {
+  MetricsFile file(path_, 0);
+  SmallFiles small(15);
+  file.write("{\"step\":1}");
+  file.write("{\"step\":2}");
+  EXPECT_EQ(read_text(path_), "{\"step\":1}\n{\"st");
+  file.write("{\"step\":3}");
+  EXPECT_THAT([&] { file.finish(); }, fails_with({"metrics.jsonl: cannot write its last 2 lines"}));
+  small.set(RLIM_INFINITY);
+  file.write("{\"step\":4}");
+  EXPECT_EQ(read_text(path_), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
+  file.finish();
 }
 
 TEST_F(MetricsFileTest, LinesAfterTheResumedStepGoElsewhere) {

@@ -69,14 +69,14 @@ inline train::Run tiny_run(const config::TrainConfig& config) {
   return train::make_run(config, config.resolve_model(0));
 }
 
+using StorageMaker = std::function<std::unique_ptr<storage::Backend>()>;
+
 /// A trainer of `config` that writes into `out`, which exists afterwards: alone, or as one of
 /// several ranks.
-inline std::unique_ptr<train::Trainer> make_trainer(rt::Session& session,
-                                                    const config::TrainConfig& config,
-                                                    const std::filesystem::path& out,
-                                                    const ranks::RankShare& share = {},
-                                                    ranks::Exchange* exchange = nullptr,
-                                                    int message_node = rt::kHostNode) {
+inline std::unique_ptr<train::Trainer> make_trainer(
+    rt::Session& session, const config::TrainConfig& config, const std::filesystem::path& out,
+    const ranks::RankShare& share = {}, ranks::Exchange* exchange = nullptr,
+    int message_node = rt::kHostNode, StorageMaker storage = &storage::make_backend) {
   platform::blas::use_one_thread();
   std::filesystem::create_directories(out);
   return std::make_unique<train::Trainer>(
@@ -86,7 +86,8 @@ inline std::unique_ptr<train::Trainer> make_trainer(rt::Session& session,
                                     .tokenizer = nullptr,
                                     .quiet = true,
                                     .exchange = exchange,
-                                    .message_node = message_node});
+                                    .message_node = message_node,
+                                    .storage = std::move(storage)});
 }
 
 }  // namespace dos::test

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/attempt.hpp"
+
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/json.hpp"
+#include "storage/blocking.hpp"
+
+namespace dos::checkpoint {
+namespace {
+
+/// "", or what `work` threw.
+template <class Work>
+std::string fault_of(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// What rank 0 tells the others at the end: who is at fault.
+std::string verdict_text(const std::string& fault, const std::string& bad_tensor) {
+  return nlohmann::json{{"fault", fault}, {"bad_tensor", bad_tensor}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+Attempt::Attempt(const Surroundings& around, io::CheckpointStore& store,
+                 io::CheckpointManifest manifest, std::vector<FileContents> files,
+                 const StepSums* sums, bool mark_best, Index number, std::shared_ptr<Event> before)
+    : around_(around),
+      store_(store),
+      manifest_(std::move(manifest)),
+      contents_(std::move(files)),
+      mark_best_(mark_best),
+      texts_(around.exchange, number),
+      before_(std::move(before)),
+      parts_(around.engine, contents_, manifest_.step, sums, around.buffers) {
+  outcome_.step = manifest_.step;
+  outcome_.store = &store_;
+  outcome_.is_best = mark_best;
+  outcome_.validation_loss = manifest_.best_validation_loss;
+  parts_.request();
+  thread_ = std::thread([this] { run(); });
+}
+
+Attempt::~Attempt() {
+  thread_.join();
+}
+
+void Attempt::confirm() {
+  const std::lock_guard lock(mutex_);
+  is_confirmed_ = true;
+  changed_.notify_all();
+}
+
+void Attempt::cancel() {
+  const std::lock_guard lock(mutex_);
+  if (is_confirmed_) return;
+  is_cancelled_ = true;
+  parts_.cancel();
+  changed_.notify_all();
+}
+
+const Outcome& Attempt::outcome() {
+  over_->wait();
+  return outcome_;
+}
+
+void Attempt::run() noexcept {
+  try {
+    carry_out();
+  } catch (const std::exception& error) {
+    // A rank was lost, or there is no memory: this rank has left the conversation, and so ends the
+    // run. What was asked for is given back.
+    outcome_.end = Outcome::End::kLost;
+    outcome_.fault = error.what();
+    parts_.cancel();
+    static_cast<void>(parts_.run({}));
+  }
+  if (before_ != nullptr) before_->wait();
+  over_->set();
+}
+
+void Attempt::carry_out() {
+  std::optional<io::CheckpointStore::Staging> staging;
+  std::string fault;
+  if (texts_.is_root()) fault = create_files(staging);
+  fault = texts_.from_root(fault);
+  if (fault.empty() && !texts_.is_root()) fault = open_files();
+  const RankReport report = write_parts(fault);
+  if (!wait_for_verdict()) return;
+  const Clock::time_point confirmed = Clock::now();
+  const std::vector<std::string> reports = texts_.to_root(to_text(report));
+  std::string verdict;
+  if (texts_.is_root()) verdict = commit(staging, reports);
+  conclude(texts_.from_root(verdict));
+  outcome_.seconds += std::chrono::duration<double>(Clock::now() - confirmed).count();
+}
+
+std::filesystem::path Attempt::lay_out(const FileContents& contents) {
+  std::filesystem::path path = store_.staging_path(manifest_.step) / contents.name;
+  layouts_.push_back(layout_of(path, contents.tensors));
+  return path;
+}
+
+std::string Attempt::create_files(std::optional<io::CheckpointStore::Staging>& staging) {
+  return fault_of([&] {
+    staging.emplace(store_.begin(manifest_.step));
+    for (const FileContents& contents : contents_) {
+      const std::filesystem::path path = lay_out(contents);
+      files_.push_back(storage::File::create(path, layouts_.back().bytes()));
+      storage::write(around_.engine, files_.back(), 0, layouts_.back().header(), parts_.label());
+    }
+  });
+}
+
+std::string Attempt::open_files() {
+  return fault_of([&] {
+    for (const FileContents& contents : contents_) {
+      const std::filesystem::path path = lay_out(contents);
+      files_.push_back(storage::File::open_to_write(path));
+    }
+  });
+}
+
+RankReport Attempt::write_parts(const std::string& fault) {
+  std::vector<PartWriter::Target> targets;
+  for (std::size_t i = 0; fault.empty() && i < files_.size(); ++i)
+    targets.push_back({files_[i], layouts_[i]});
+  PartsWritten written = parts_.run(targets);
+  outcome_.bytes = written.bytes;
+  outcome_.copied_bytes = written.copied_bytes;
+  outcome_.summed_bytes = written.summed_bytes;
+  outcome_.waited_s = written.waited_s;
+  RankReport report{.fault = fault.empty() ? std::move(written.fault) : fault,
+                    .bad_tensor = std::move(written.bad_tensor),
+                    .pieces = std::move(written.pieces)};
+  if (report.fault.empty()) report.fault = flush();
+  outcome_.seconds = std::chrono::duration<double>(Clock::now() - written.began).count();
+  return report;
+}
+
+std::string Attempt::flush() {
+  return fault_of([&] {
+    for (const storage::File& file : files_) storage::sync(around_.engine, file, parts_.label());
+  });
+}
+
+bool Attempt::wait_for_verdict() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return is_confirmed_ || is_cancelled_; });
+  return is_confirmed_;
+}
+
+std::string Attempt::commit(std::optional<io::CheckpointStore::Staging>& staging,
+                            const std::vector<std::string>& reports) {
+  std::string fault;
+  std::string bad_tensor;
+  std::vector<PieceRecord> pieces;
+  const auto collect = [&] {
+    for (const std::string& text : reports) {
+      const RankReport report = parse_report(text);
+      if (fault.empty()) fault = report.fault;
+      if (bad_tensor.empty()) bad_tensor = report.bad_tensor;
+      pieces.insert(pieces.end(), report.pieces.begin(), report.pieces.end());
+    }
+  };
+  const auto publish = [&] {
+    manifest_.files = file_records(contents_, std::move(pieces));
+    io::write_manifest(staging->path(), manifest_);
+    staging->commit(mark_best_);
+  };
+  // What it throws is a fault, too: the others wait for the verdict.
+  if (const std::string broken = fault_of(collect); !broken.empty()) fault = broken;
+  if (before_ != nullptr) before_->wait();
+  if (fault.empty() && bad_tensor.empty()) fault = fault_of(publish);
+  staging.reset();
+  return verdict_text(fault, bad_tensor);
+}
+
+void Attempt::conclude(const std::string& verdict) {
+  const nlohmann::json said =
+      parse_json_object(verdict, "what rank 0 says", "start all ranks with the same program");
+  outcome_.bad_tensor = said.at("bad_tensor").get<std::string>();
+  if (!outcome_.bad_tensor.empty()) {
+    outcome_.end = Outcome::End::kDropped;
+    return;
+  }
+  outcome_.fault = said.at("fault").get<std::string>();
+  outcome_.end = outcome_.fault.empty() ? Outcome::End::kCommitted : Outcome::End::kGivenUp;
+}
+
+}  // namespace dos::checkpoint

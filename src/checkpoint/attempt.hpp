@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/event.hpp"
+#include "checkpoint/part_writer.hpp"
+#include "io/checkpoint_directory.hpp"
+#include "io/checkpoint_manifest.hpp"
+#include "ranks/root_texts.hpp"
+#include "storage/file.hpp"
+
+namespace dos::checkpoint {
+
+/// How a checkpoint ended, the same on all ranks but for the figures of one.
+struct Outcome {
+  enum class End {
+    kCommitted,  ///< it is there, and will be after a loss of power
+    kGivenUp,    ///< storage failed; nothing is left of it
+    kDropped,    ///< its step was not confirmed, or is not finite
+    kLost,       ///< of this rank alone, perhaps: the others can no longer be told anything
+  };
+  Index step = 0;
+  End end = End::kDropped;
+  const io::CheckpointStore* store = nullptr;  ///< where it was to be
+  bool is_best = false;                        ///< was to be marked so
+  std::optional<double> validation_loss;       ///< the best one, of its manifest
+  std::string fault;                           ///< of kGivenUp: path and cause; of kLost: the cause
+  std::string bad_tensor;  ///< of kDropped: one with an element that is not finite, or ""
+  /// From the first buffer that could be written to the link, but for waiting for the step's
+  /// result.
+  double seconds = 0;
+  Index bytes = 0;         ///< that this rank has written
+  Index copied_bytes = 0;  ///< of them, so that an update did not wait
+  Index summed_bytes = 0;  ///< of them, whose sums no update had made
+  double waited_s = 0;     ///< for which an update of this rank waited for nothing else
+};
+
+/// What checkpoints of a run have in common.
+struct Surroundings {
+  storage::Engine& engine;
+  ranks::Exchange* exchange;                  ///< null: one rank
+  Index buffers = PartWriter::kLeastBuffers;  ///< of a checkpoint, for copies
+};
+
+/// One checkpoint on its way to the disk, on a thread of its own. Ranks write their parts of the
+/// same files; then rank 0 collects their sums and makes it a checkpoint:
+///
+///   rank 0:  folder, files            -> all: go, or the fault
+///   all:     parts, as tasks allow; flush to the device
+///            wait until the step is confirmed
+///   others:  sums, or the fault       -> rank 0
+///   rank 0:  manifest, renaming, link -> all: done, or the fault
+class Attempt {
+ public:
+  /// `number`: of this run, from 0 on. `before`: set when the one before has ended, null for the
+  /// first; commits keep the order of steps. On the submitting thread: what tasks submitted so far
+  /// make is what is saved.
+  /// `sums`: as PartWriter's.
+  Attempt(const Surroundings& around, io::CheckpointStore& store, io::CheckpointManifest manifest,
+          std::vector<FileContents> files, const StepSums* sums, bool mark_best, Index number,
+          std::shared_ptr<Event> before);
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+  /// Waits for the end, and for what hurry() has asked for.
+  ~Attempt();
+
+  [[nodiscard]] Index step() const { return manifest_.step; }
+  /// As PartWriter::hurry().
+  void hurry(const optim::Optimizer& optimizer) { parts_.hurry(optimizer); }
+  /// Loss and norm of the step are finite: what was written may become a checkpoint.
+  void confirm();
+  /// Drops it, unless the step was confirmed.
+  void cancel();
+
+  /// Set at the end.
+  [[nodiscard]] std::shared_ptr<Event> over() const { return over_; }
+  /// Whether the destructor of one that is over would not wait.
+  [[nodiscard]] bool is_idle() const { return parts_.is_idle(); }
+  /// Waits for the end.
+  [[nodiscard]] const Outcome& outcome();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run() noexcept;
+  void carry_out();
+  /// Adds where a file's tensors lie to layouts_. Returns its path.
+  std::filesystem::path lay_out(const FileContents& contents);
+  std::string create_files(std::optional<io::CheckpointStore::Staging>& staging);
+  std::string open_files();
+  std::string flush();
+  /// Waits; whether it was confirmed.
+  bool wait_for_verdict();
+  RankReport write_parts(const std::string& fault);
+  std::string commit(std::optional<io::CheckpointStore::Staging>& staging,
+                     const std::vector<std::string>& reports);
+  void conclude(const std::string& verdict);
+
+  Surroundings around_;
+  io::CheckpointStore& store_;
+  io::CheckpointManifest manifest_;
+  std::vector<FileContents> contents_;
+  bool mark_best_;
+  ranks::RootTexts texts_;
+  std::shared_ptr<Event> before_;
+  std::vector<io::SafetensorsLayout> layouts_;
+  std::vector<storage::File> files_;
+  PartWriter parts_;
+
+  std::mutex mutex_;  ///< of what follows
+  std::condition_variable changed_;
+  bool is_confirmed_ = false;
+  bool is_cancelled_ = false;
+
+  Outcome outcome_;
+  const std::shared_ptr<Event> over_ = std::make_shared<Event>();
+  std::thread thread_;
+};
+
+}  // namespace dos::checkpoint

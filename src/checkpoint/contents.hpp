@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/safetensors_layout.hpp"
+#include "optim/optimizer.hpp"
+#include "tensor/parameter_set.hpp"
+
+namespace dos::checkpoint {
+
+/// Names of the files of a checkpoint: parameters, and the optimizer's states as "<tensor>.<state>"
+/// with the names of its rule, such as first_moment, of what is trained. Tensors are stored whole,
+/// by name, however they are cut into subgroups and whoever owns these.
+inline constexpr const char* kModelFile = "model.safetensors";
+inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
+
+/// Bytes of a buffer that lie behind each other in a tensor.
+struct Extent {
+  std::size_t tensor = 0;  ///< of FileContents::tensors
+  Index tensor_offset = 0;
+  Index buffer_offset = 0;
+  Index bytes = 0;
+};
+
+/// A buffer that belongs into a file, whole. Its handle outlives the object.
+struct Part {
+  const rt::Handle* handle = nullptr;
+  Index subgroup = 0;
+  Index array = 0;  ///< 0: of parameters, 1 + i: of the optimizer's state i
+  Index turn = 0;   ///< place in the order in which the next updates need the buffers
+  std::vector<Extent> extents;
+};
+
+/// A file of a checkpoint, wherever its bytes are kept.
+struct FileContents {
+  std::string name;
+  bool must_be_finite = false;  ///< a checkpoint with an infinity, or what is no number, is none
+  /// Of all ranks: first those that fill whole pages, so that all of them begin at one and go past
+  /// the page cache as they are, then the others from the largest to the smallest.
+  std::vector<io::TensorSpec> tensors;
+  /// Of this rank, by turn.
+  std::vector<Part> parts;
+};
+
+/// What tensors of a file begin at a multiple of, where they can.
+inline constexpr Index kTensorAlignment = 4096;
+
+/// Where the tensors of a file lie, which follows from their names and shapes alone. `path` as for
+/// io::SafetensorsLayout.
+io::SafetensorsLayout layout_of(const std::filesystem::path& path,
+                                const std::vector<io::TensorSpec>& tensors);
+
+/// The file of the parameters' FP32 values.
+FileContents model_contents(const tensor::ParameterSet& parameters);
+/// The file of the states of what is trained.
+FileContents optimizer_contents(const tensor::ParameterSet& parameters,
+                                const optim::Optimizer& optimizer);
+
+}  // namespace dos::checkpoint

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/listing.hpp"
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "checkpoint/part_reader.hpp"
+#include "io/checkpoint_directory.hpp"
+#include "io/checkpoint_levels.hpp"
+#include "io/checkpoint_manifest.hpp"
+
+namespace dos::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+Index bytes_in(const fs::path& folder) {
+  Index bytes = 0;
+  std::error_code cause;
+  for (fs::directory_iterator entry(folder, cause), end; !cause && entry != end;
+       entry.increment(cause)) {
+    std::error_code ignored;
+    const auto size = entry->file_size(ignored);
+    if (!ignored) bytes += static_cast<Index>(size);
+  }
+  return bytes;
+}
+
+/// Whether a link, which may dangle, points to the folder.
+bool points_to(const fs::path& link, const fs::path& folder) {
+  std::error_code cause;
+  const fs::path target = fs::read_symlink(link, cause);
+  return !cause && target.filename() == folder.filename();
+}
+
+void expect_run(const fs::path& out) {
+  std::error_code ignored;
+  expect(fs::is_directory(out, ignored),
+         "{}: no such folder: give the one that train_gpt --out wrote", out.string());
+}
+
+Listed describe(const io::CheckpointStore& store, Index step, bool is_local) {
+  Listed listed{.step = step, .folder = store.resolve(std::to_string(step))};
+  listed.is_last = points_to(listed.folder.parent_path() / "last", listed.folder);
+  listed.is_best = points_to(listed.folder.parent_path() / "best", listed.folder);
+  listed.is_local = is_local;
+  listed.bytes = bytes_in(listed.folder);
+  listed.time = io::written_at(listed.folder);
+  return listed;
+}
+
+/// A run that is under way may remove what was there a moment ago: that is no damage.
+bool is_gone(const io::CheckpointStore& store, Index step) {
+  const std::vector<Index> steps = store.steps();
+  return std::ranges::find(steps, step) == steps.end();
+}
+
+void add_all(const io::CheckpointStore& store, bool is_local, std::vector<Listed>& all) {
+  for (const Index step : store.steps()) {
+    try {
+      all.push_back(describe(store, step, is_local));
+    } catch (const Error&) {
+      if (!is_gone(store, step)) throw;
+    }
+  }
+}
+
+void sort_by_step(std::vector<Listed>& all) {
+  std::ranges::stable_sort(all, {}, &Listed::step);
+}
+
+/// What the configuration of the run's last checkpoint says of `train.KEY`.
+template <class T>
+std::optional<T> kept_by_run(const io::CheckpointLevels& levels, const char* key) {
+  const std::optional<io::CheckpointLevels::Found> last = levels.last();
+  if (!last) return std::nullopt;
+  const nlohmann::json configuration = io::read_manifest(last->folder).configuration;
+  const nlohmann::json::json_pointer place(std::string("/train/") + key);
+  if (!configuration.is_object() || !configuration.contains(place)) return std::nullopt;
+  const nlohmann::json& value = configuration.at(place);
+  return value.is_number() && value.get<double>() >= 0 ? std::optional(value.get<T>())
+                                                       : std::nullopt;
+}
+
+/// Removes, or would remove, what the store's rule says.
+void prune(io::CheckpointStore& store, bool is_local, bool is_dry, std::vector<Listed>& gone) {
+  std::vector<Listed> surplus;
+  for (const Index step : store.surplus()) surplus.push_back(describe(store, step, is_local));
+  if (!is_dry) {
+    const std::vector<Index> removed = store.prune();
+    std::erase_if(surplus, [&](const Listed& each) {
+      return std::ranges::find(removed, each.step) == removed.end();
+    });
+  }
+  gone.insert(gone.end(), surplus.begin(), surplus.end());
+}
+
+}  // namespace
+
+std::vector<Listed> list_checkpoints(const fs::path& out, bool verifies) {
+  expect_run(out);
+  const io::CheckpointLevels levels(out);
+  std::vector<Listed> all;
+  add_all(levels.shared(), /*is_local=*/false, all);
+  if (levels.local() != nullptr) add_all(*levels.local(), /*is_local=*/true, all);
+  sort_by_step(all);
+  storage::Engine engine;
+  for (Listed& listed : all) {
+    try {
+      const io::CheckpointManifest manifest = io::read_manifest(listed.folder);
+      listed.validation_loss = manifest.best_validation_loss;
+      if (verifies) verify(engine, listed.folder, manifest);
+    } catch (const Error& error) {
+      listed.fault = error.what();
+    }
+  }
+  std::erase_if(all, [&](const Listed& listed) {
+    return !listed.fault.empty() &&
+           is_gone(listed.is_local ? *levels.local() : levels.shared(), listed.step);
+  });
+  return all;
+}
+
+std::vector<Listed> prune_checkpoints(const fs::path& out, const Pruning& pruning) {
+  expect_run(out);
+  std::optional<io::RunLock> lock;
+  if (!pruning.is_dry)
+    lock.emplace(out, io::LockWords{.what = "the run in",
+                                    .remedy = "it removes its checkpoints itself (train.keep); "
+                                              "prune when it has ended"});
+  const io::CheckpointLevels levels(out);
+  io::Retention retention;
+  retention.keep = std::max<Index>(
+      1, pruning.keep ? *pruning.keep : kept_by_run<Index>(levels, "keep").value_or(1));
+  std::vector<Listed> gone;
+  if (const std::optional<io::LocalLevel> local = io::find_local(out)) {
+    io::CheckpointStore store(local->folder, retention);
+    prune(store, /*is_local=*/true, pruning.is_dry, gone);
+  }
+  retention.every_hours = pruning.every_hours
+                              ? *pruning.every_hours
+                              : kept_by_run<double>(levels, "keep_every_hours").value_or(0);
+  io::CheckpointStore store(out, retention);
+  prune(store, /*is_local=*/false, pruning.is_dry, gone);
+  sort_by_step(gone);
+  return gone;
+}
+
+}  // namespace dos::checkpoint

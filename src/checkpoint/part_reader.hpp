@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "checkpoint/contents.hpp"
+#include "io/checkpoint_manifest.hpp"
+#include "storage/engine.hpp"
+
+namespace dos::checkpoint {
+
+/// Fills the parts of a checkpoint's files, however the ranks that wrote them shared the tensors:
+/// reads the pieces that hold bytes of the parts, and no others, straight into the buffers where a
+/// piece is needed whole, and checks the sum of each. Waits for the tasks that use the buffers.
+/// Checkpoints of formats 1 and 2 are read whole.
+///
+/// Throws Error naming file and tensor when something is missing, of another type or shape than the
+/// contents say, or not as it was written; then buffers may hold any of it.
+void read_parts(storage::Engine& engine, const std::filesystem::path& folder,
+                const io::CheckpointManifest& manifest, const FileContents& contents);
+
+/// Reads the whole checkpoint and throws Error, naming file and tensor, when anything is not as it
+/// was written.
+void verify(storage::Engine& engine, const std::filesystem::path& folder,
+            const io::CheckpointManifest& manifest);
+
+}  // namespace dos::checkpoint

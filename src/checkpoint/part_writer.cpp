@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/part_writer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/error.hpp"
+#include "rt/device.hpp"
+
+namespace dos::checkpoint {
+
+/// A buffer of this rank and the access to it.
+struct PartWriter::Read final : rt::AccessListener {
+  Read(PartWriter& the_owner, const Part& the_part, std::size_t the_file)
+      : owner(the_owner),
+        part(the_part),
+        file(the_file),
+        pieces(pieces_of(the_part)),
+        uses(std::ssize(pieces)) {}
+
+  void granted(void* memory) noexcept override { owner.granted(*this, memory); }
+
+  PartWriter& owner;
+  const Part& part;
+  std::size_t file;
+  std::size_t position = 0;
+  std::vector<Extent> pieces;
+  Sums* sums = nullptr;  ///< null: its update makes none
+  // Under the owner's lock:
+  const std::byte* data = nullptr;
+  Clock::time_point since{};  ///< data is there
+  std::size_t next = 0;       ///< piece to be submitted
+  Index uses = 0;             ///< pieces whose bytes here are still needed
+};
+
+/// The sums that an update has left, for the reads of its parameters and states.
+struct PartWriter::Sums final : rt::AccessListener {
+  Sums(PartWriter& the_owner, const rt::Handle& the_handle)
+      : owner(the_owner), handle(the_handle), words(static_cast<std::size_t>(handle.count())) {}
+
+  void granted(void* data) noexcept override {
+    std::memcpy(words.data(), data, words.size() * sizeof(std::int32_t));
+    rt::end_access(handle, rt::kHostNode);
+    owner.known(*this);
+  }
+
+  PartWriter& owner;
+  const rt::Handle& handle;
+  std::vector<std::int32_t> words;
+  std::vector<Read*> reads{};
+  bool are_known = false;  ///< under the owner's lock
+};
+
+/// Waits for what the next updates of some subgroups wait for.
+struct PartWriter::Hurry final : rt::AccessListener {
+  Hurry(PartWriter& the_owner, const rt::Handle& the_handle)
+      : owner(the_owner), handle(the_handle) {}
+
+  void granted(void* /*data*/) noexcept override {
+    rt::end_access(handle, rt::kHostNode);
+    owner.due(*this);
+  }
+
+  PartWriter& owner;
+  const rt::Handle& handle;
+  std::vector<Index> subgroups{};
+};
+
+PartWriter::PartWriter(storage::Engine& engine, std::span<const FileContents> files, Index step,
+                       const StepSums* sums, Index buffers)
+    : engine_(engine), files_(files), step_(step), most_buffers_(buffers) {
+  for (std::size_t file = 0; file < files.size(); ++file)
+    for (const Part& part : files[file].parts)
+      reads_.push_back(std::make_unique<Read>(*this, part, file));
+  std::ranges::stable_sort(reads_, {}, [](const std::unique_ptr<Read>& read) {
+    return std::tuple(read->part.turn, read->part.subgroup);
+  });
+  for (std::size_t i = 0; i < reads_.size(); ++i) reads_[i]->position = i;
+  if (sums != nullptr) add_sums(*sums);
+}
+
+void PartWriter::add_sums(const StepSums& sums) {
+  std::map<Index, Sums*> by_subgroup;
+  for (const auto& read : reads_) {
+    const Index subgroup = read->part.subgroup;
+    const auto& handle = sums.handles()[static_cast<std::size_t>(subgroup)];
+    if (handle == nullptr) continue;
+    const auto [place, is_new] = by_subgroup.try_emplace(subgroup, nullptr);
+    if (is_new) {
+      sums_.push_back(std::make_unique<Sums>(*this, *handle));
+      place->second = sums_.back().get();
+    }
+    read->sums = place->second;
+    read->sums->reads.push_back(read.get());
+  }
+}
+
+PartWriter::~PartWriter() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return pending_hurries_ == 0; });
+}
+
+void PartWriter::request() {
+  {
+    const std::lock_guard lock(mutex_);
+    open_ = std::ssize(reads_);
+  }
+  for (const auto& sums : sums_)
+    rt::request_access(sums->handle, rt::kHostNode, rt::Mode::kRead, *sums);
+  for (const auto& read : reads_)
+    rt::request_access(*read->part.handle, rt::kHostNode, rt::Mode::kRead, *read);
+}
+
+void PartWriter::hurry(const optim::Optimizer& optimizer) {
+  if (!hurries_.empty()) return;
+  // Subgroups may wait for one handle together.
+  std::map<const rt::Handle*, std::unique_ptr<Hurry>> by_handle;
+  for (const auto& read : reads_) {
+    const rt::Handle* handle = optimizer.clip_factor(read->part.subgroup);
+    if (handle == nullptr) continue;
+    std::unique_ptr<Hurry>& hurry = by_handle[handle];
+    if (hurry == nullptr) hurry = std::make_unique<Hurry>(*this, *handle);
+    hurry->subgroups.push_back(read->part.subgroup);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    pending_hurries_ += std::ssize(by_handle);
+  }
+  for (auto& [handle, hurry] : by_handle) {
+    hurries_.push_back(std::move(hurry));
+    rt::request_access(*handle, rt::kHostNode, rt::Mode::kRead, *hurries_.back());
+  }
+}
+
+bool PartWriter::is_idle() const {
+  const std::lock_guard lock(mutex_);
+  return pending_hurries_ == 0;
+}
+
+void PartWriter::cancel() {
+  const std::lock_guard lock(mutex_);
+  is_cancelled_ = true;
+  changed_.notify_all();
+}
+
+void PartWriter::granted(Read& read, void* data) noexcept {
+  const std::lock_guard lock(mutex_);
+  read.data = static_cast<const std::byte*>(data);
+  read.since = Clock::now();
+  if (result_.began == Clock::time_point()) result_.began = read.since;
+  if (read.sums == nullptr || read.sums->are_known) make_ready(read);
+}
+
+void PartWriter::known(Sums& sums) noexcept {
+  const std::lock_guard lock(mutex_);
+  sums.are_known = true;
+  for (Read* read : sums.reads)
+    if (read->data != nullptr) make_ready(*read);
+}
+
+/// Under the lock: the buffer is granted, and known what is to be known of it.
+void PartWriter::make_ready(Read& read) {
+  if (read.pieces.empty())
+    finished_.push_back(&read);
+  else
+    granted_.insert(read.position);
+  changed_.notify_all();
+}
+
+void PartWriter::due(Hurry& hurry) noexcept {
+  const std::lock_guard lock(mutex_);
+  --pending_hurries_;
+  for (const Index subgroup : hurry.subgroups) hurried_.emplace(subgroup, Clock::now());
+  changed_.notify_all();
+}
+
+PartsWritten PartWriter::run(std::span<const Target> targets) {
+  require(targets.empty() || targets.size() == files_.size(), "a target a file");
+  std::unique_lock lock(mutex_);
+  while (open_ > 0 || under_way_ > 0) {
+    end_accesses(lock);
+    if (targets.empty() || is_cancelled_ || !result_.fault.empty()) give_back_unwritten();
+    if (!finished_.empty()) continue;
+    if (Read* read = next_read())
+      write_next(lock, *read, targets[read->file]);
+    else if (open_ > 0 || under_way_ > 0)
+      changed_.wait(lock);
+  }
+  return std::move(result_);
+}
+
+/// The read whose piece may be submitted now: one that an update waits for first.
+PartWriter::Read* PartWriter::next_read() {
+  if (granted_.empty()) return nullptr;
+  const bool has_buffer = !free_buffers_.empty() || std::ssize(buffers_) < most_buffers_;
+  if (has_buffer && !hurried_.empty())
+    for (const std::size_t position : granted_)
+      if (hurried_.contains(reads_[position]->part.subgroup)) return reads_[position].get();
+  return in_place_ < kMostUnderWay ? reads_[*granted_.begin()].get() : nullptr;
+}
+
+void PartWriter::write_next(std::unique_lock<std::mutex>& lock, Read& read, const Target& target) {
+  const Extent& piece = read.pieces[read.next++];
+  if (read.next == read.pieces.size()) granted_.erase(read.position);
+  storage::Pages* buffer = nullptr;
+  if (hurried_.contains(read.part.subgroup)) buffer = take_buffer();
+  ++under_way_;
+  if (buffer == nullptr) ++in_place_;
+  lock.unlock();
+  std::span<const std::byte> memory{read.data + piece.buffer_offset,
+                                    static_cast<std::size_t>(piece.bytes)};
+  const codelets::ContentSum sum = sum_of(read, piece);
+  if (buffer != nullptr) {
+    const Clock::time_point start = Clock::now();
+    std::memcpy(buffer->data(), memory.data(), memory.size());
+    tell(read, storage::Activity::kCopy, piece.bytes, start, Clock::now());
+    memory = buffer->bytes().first(memory.size());
+  }
+  const Index offset = target.layout.tensors()[piece.tensor].begin + piece.tensor_offset;
+  engine_.write(
+      target.file, offset, memory,
+      [this, &read, buffer](const std::string& fault) { written(read, buffer, fault); },
+      label_of(read));
+  lock.lock();
+  result_.pieces.push_back({.file = read.file,
+                            .tensor = piece.tensor,
+                            .offset = piece.tensor_offset,
+                            .bytes = piece.bytes,
+                            .crc32c = sum.crc32c});
+  result_.bytes += piece.bytes;
+  if (buffer != nullptr) result_.copied_bytes += piece.bytes;
+  if (!sum.is_finite && result_.bad_tensor.empty())
+    result_.bad_tensor = files_[read.file].tensors[piece.tensor].name;
+  if (buffer != nullptr) let_go(read, 1);
+}
+
+/// What the update has left, or made now. Without the lock.
+codelets::ContentSum PartWriter::sum_of(const Read& read, const Extent& piece) {
+  const bool looks_at_elements = files_[read.file].must_be_finite;
+  const Index first = piece.buffer_offset / size_of(DType::kF32);
+  const Index end = (piece.buffer_offset + piece.bytes) / size_of(DType::kF32);
+  if (read.sums != nullptr) {
+    const codelets::UpdateSums left(read.sums->words);
+    if (const auto sum = left.find(step_, read.part.array, first, end)) return *sum;
+  }
+  result_.summed_bytes += piece.bytes;
+  const auto* elements = reinterpret_cast<const float*>(read.data);
+  return codelets::sum_of_content(std::span(elements + first, elements + end), looks_at_elements);
+}
+
+/// Null when all are in use, or the system has no memory for one: then updates wait for the disk.
+storage::Pages* PartWriter::take_buffer() {
+  if (free_buffers_.empty() && std::ssize(buffers_) < most_buffers_) {
+    try {
+      buffers_.push_back(std::make_unique<storage::Pages>(kPieceBytes));
+      free_buffers_.push_back(buffers_.back().get());
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }
+  if (free_buffers_.empty()) return nullptr;
+  storage::Pages* buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  return buffer;
+}
+
+/// On the engine's thread.
+void PartWriter::written(Read& read, storage::Pages* buffer, const std::string& fault) {
+  const std::lock_guard lock(mutex_);
+  --under_way_;
+  if (!fault.empty() && result_.fault.empty()) result_.fault = fault;
+  if (buffer != nullptr) {
+    free_buffers_.push_back(buffer);
+  } else {
+    --in_place_;
+    let_go(read, 1);
+  }
+  changed_.notify_all();
+}
+
+/// Under the lock: so many pieces do not need the buffer any more.
+void PartWriter::let_go(Read& read, Index pieces) {
+  read.uses -= pieces;
+  if (read.uses == 0) finished_.push_back(&read);
+}
+
+/// Under the lock: what was granted and not submitted is not needed.
+void PartWriter::give_back_unwritten() {
+  for (const std::size_t position : std::exchange(granted_, {})) {
+    Read& read = *reads_[position];
+    const auto left =
+        static_cast<Index>(read.pieces.size() - std::exchange(read.next, read.pieces.size()));
+    let_go(read, left);
+  }
+}
+
+/// Ends the accesses to finished buffers, without the lock: tasks are woken by it.
+void PartWriter::end_accesses(std::unique_lock<std::mutex>& lock) {
+  while (!finished_.empty()) {
+    Read& read = *finished_.back();
+    finished_.pop_back();
+    lock.unlock();
+    const Clock::time_point now = Clock::now();
+    rt::end_access(*read.part.handle, rt::kHostNode);
+    tell(read, storage::Activity::kHold, read.part.handle->bytes(), read.since, now);
+    lock.lock();
+    --open_;
+    const auto hurried = hurried_.find(read.part.subgroup);
+    if (hurried == hurried_.end()) continue;
+    tell(read, storage::Activity::kWait, 0, hurried->second, now);
+    const std::chrono::duration<double> waited = now - hurried->second;
+    result_.waited_s = std::max(result_.waited_s, waited.count());
+  }
+}
+
+storage::Label PartWriter::label_of(const Read& read) const {
+  storage::Label label = this->label();
+  label.buffer = read.part.handle->name();
+  label.category = read.part.handle->category();
+  return label;
+}
+
+void PartWriter::tell(const Read& read, storage::Activity activity, Index bytes,
+                      Clock::time_point start, Clock::time_point end) const {
+  if (storage::Observer* observer = engine_.observer())
+    observer->saw({.activity = activity,
+                   .label = label_of(read),
+                   .bytes = bytes,
+                   .start = start,
+                   .end = end});
+}
+
+}  // namespace dos::checkpoint

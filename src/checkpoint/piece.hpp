@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/types.hpp"
+#include "checkpoint/contents.hpp"
+#include "io/checkpoint_manifest.hpp"
+
+namespace dos::checkpoint {
+
+/// Most bytes of a piece: what is summed, written and read at a time.
+inline constexpr Index kPieceBytes = Index{4} << 20;
+
+/// The pieces of a part, in the order of its extents.
+std::vector<Extent> pieces_of(const Part& part);
+
+/// Bytes of a tensor, of one subgroup, that were written, and their sum.
+struct PieceRecord {
+  std::size_t file = 0;
+  std::size_t tensor = 0;
+  Index offset = 0;  ///< in the tensor
+  Index bytes = 0;
+  std::uint32_t crc32c = 0;
+
+  auto operator<=>(const PieceRecord&) const = default;
+};
+
+/// What a rank tells rank 0 when it has written its parts.
+struct RankReport {
+  std::string fault;       ///< why they are not all there; "": they are, on the device
+  std::string bad_tensor;  ///< one with an element that is not finite; "": none
+  std::vector<PieceRecord> pieces;
+};
+
+/// As bytes for another rank, and back. Throws Error for what to_text() has not made.
+std::string to_text(const RankReport& report);
+RankReport parse_report(std::string_view text);
+
+/// The records of a checkpoint's files, of the pieces of all ranks. Pre: the pieces of each tensor
+/// lie side by side from its first byte to its last, without gaps or overlaps.
+std::vector<io::FileRecord> file_records(std::span<const FileContents> files,
+                                         std::vector<PieceRecord> pieces);
+
+}  // namespace dos::checkpoint

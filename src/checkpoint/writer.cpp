@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/writer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace dos::checkpoint {
+
+Writer::Writer(const Surroundings& around, const tensor::ParameterSet& parameters,
+               const optim::Optimizer& optimizer)
+    : around_(around), parameters_(parameters), optimizer_(optimizer) {}
+
+Writer::~Writer() {
+  settle();
+}
+
+Index Writer::buffers_within(double bytes) {
+  const double each = bytes / static_cast<double>(kMostUnderWay * kPieceBytes);
+  return std::max(PartWriter::kLeastBuffers, static_cast<Index>(each));
+}
+
+/// Takes what has ended, from the oldest on; waits for the oldest if there would be none.
+void Writer::collect(bool waits) {
+  while (!attempts_.empty() && (waits || attempts_.front()->over()->is_set())) {
+    ended_.push_back(attempts_.front()->outcome());
+    lingering_.push_back(std::move(attempts_.front()));
+    attempts_.pop_front();
+    waits = false;
+  }
+  std::erase_if(lingering_, [](const auto& attempt) { return attempt->is_idle(); });
+}
+
+bool Writer::has_room() {
+  collect(/*waits=*/false);
+  return std::ssize(attempts_) < kMostUnderWay;
+}
+
+void Writer::begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best) {
+  while (!has_room()) collect(/*waits=*/true);
+  begun_ = manifest.step;
+  std::shared_ptr<Event> before;
+  if (!attempts_.empty()) before = attempts_.back()->over();
+  attempts_.push_back(std::make_unique<Attempt>(
+      around_, store, std::move(manifest),
+      std::vector{model_contents(parameters_), optimizer_contents(parameters_, optimizer_)},
+      sums_.get(), mark_best, number_++, std::move(before)));
+}
+
+std::span<const std::unique_ptr<rt::Handle>> Writer::sums(rt::Session& session) {
+  if (sums_ == nullptr) sums_ = std::make_unique<StepSums>(session, parameters_, optimizer_);
+  return sums_->handles();
+}
+
+void Writer::updates_submitted() {
+  collect(/*waits=*/false);
+  for (const auto& attempt : attempts_) attempt->hurry(optimizer_);
+}
+
+void Writer::confirm(Index step) {
+  for (const auto& attempt : attempts_)
+    if (attempt->step() <= step) attempt->confirm();
+}
+
+std::vector<Outcome> Writer::take_ended() {
+  collect(/*waits=*/false);
+  return std::exchange(ended_, {});
+}
+
+void Writer::settle() {
+  for (const auto& attempt : attempts_) attempt->cancel();
+  while (!attempts_.empty()) collect(/*waits=*/true);
+  lingering_.clear();
+}
+
+}  // namespace dos::checkpoint

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/attempt.hpp"
+
+namespace dos::checkpoint {
+
+/// The checkpoints of a run, as reads in its task graph: training goes on while they are written,
+/// and only the next update of a subgroup waits for its own bytes, if at all (PartWriter). Storage
+/// that fails costs the checkpoint that it meets, and a warning. All ranks make the same calls in
+/// the same order. The submitting thread's, all of it.
+class Writer {
+ public:
+  /// Checkpoints under way at a time: one is written while the one before is flushed and committed.
+  static constexpr Index kMostUnderWay = 2;
+
+  /// All that is given must outlive the object.
+  Writer(const Surroundings& around, const tensor::ParameterSet& parameters,
+         const optim::Optimizer& optimizer);
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  /// As settle().
+  ~Writer();
+
+  /// Buffers of a checkpoint where all of a run may take so many bytes, at least the least.
+  static Index buffers_within(double bytes);
+  /// Memory that the checkpoints of a run take with so many buffers each, beside the engine's.
+  static Index bytes(Index buffers) { return kMostUnderWay * buffers * kPieceBytes; }
+
+  /// Whether begin() will not wait for an earlier one.
+  [[nodiscard]] bool has_room();
+  /// Saves what the tasks submitted so far make of the parameters and states, in `store`, which
+  /// outlives the object and is written to on rank 0 only. `manifest` lacks its files. Waits while
+  /// there is no room, for ever while the oldest is of a step that is not confirmed. Pre: steps
+  /// ascend, or the last attempt at the step has ended.
+  void begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best);
+  /// For Optimizer::set_sums() before a step that begin() will save.
+  [[nodiscard]] std::span<const std::unique_ptr<rt::Handle>> sums(rt::Session& session);
+  /// Sums that were left so far are of other parameters.
+  void forget_sums() { sums_.reset(); }
+  /// To be called when the updates of a step were submitted, before begin().
+  void updates_submitted();
+  /// The results of the steps up to this one are known, and finite.
+  void confirm(Index step);
+
+  /// The step of the oldest that is under way. Pre: !has_room().
+  [[nodiscard]] Index oldest() const { return attempts_.front()->step(); }
+  /// The step of the last begin(), if any.
+  [[nodiscard]] std::optional<Index> begun() const { return begun_; }
+  /// What has ended since the last call, in the order of steps.
+  std::vector<Outcome> take_ended();
+  /// Waits until all have ended, drops those of steps that were not confirmed.
+  void settle();
+
+ private:
+  void collect(bool waits);
+
+  Surroundings around_;
+  const tensor::ParameterSet& parameters_;
+  const optim::Optimizer& optimizer_;
+  std::unique_ptr<StepSums> sums_;
+  std::deque<std::unique_ptr<Attempt>> attempts_;
+  /// Over, but what they have asked of the task graph has not been granted yet.
+  std::vector<std::unique_ptr<Attempt>> lingering_;
+  std::vector<Outcome> ended_;
+  std::optional<Index> begun_;
+  Index number_ = 0;
+};
+
+}  // namespace dos::checkpoint

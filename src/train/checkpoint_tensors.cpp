@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint_tensors.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "shape/cutter.hpp"
+#include "shape/family_shape.hpp"
+
+namespace dos::train {
+namespace {
+
+/// Where element `index` of a tensor lies in its parameter.
+struct Place {
+  Index row;
+  Index column;
+};
+
+class Places {
+ public:
+  Places(const hf::TensorName& name, const io::MappedTensor& tensor)
+      : first_row_(name.first),
+        rows_(tensor.shape[0]),
+        columns_(tensor.shape.size() == 2 ? tensor.shape[1] : 1),
+        is_transposed_(name.is_transposed) {}
+
+  [[nodiscard]] Index columns() const { return columns_; }
+  [[nodiscard]] Place of(Index index) const {
+    // The tensor is [in, out], the parameter [out, in].
+    if (is_transposed_) return {index % rows_, index / rows_};
+    return {first_row_ + index / columns_, index % columns_};
+  }
+
+ private:
+  Index first_row_;
+  Index rows_;
+  Index columns_;
+  bool is_transposed_;
+};
+
+/// A matrix [rows, columns] of a file, whose elements need not be aligned.
+class StoredMatrix {
+ public:
+  explicit StoredMatrix(const io::MappedTensor& tensor)
+      : bytes_(tensor.bytes.data()), columns_(tensor.shape[1]) {}
+
+  [[nodiscard]] double at(Index row, Index column) const {
+    float value = 0;
+    std::memcpy(&value, bytes_ + (row * columns_ + column) * Index{sizeof(float)}, sizeof value);
+    return static_cast<double>(value);
+  }
+
+ private:
+  const std::byte* bytes_;
+  Index columns_;
+};
+
+/// scale b a of one matrix.
+class Delta {
+ public:
+  Delta(const io::SafetensorsFile& file, const std::string& parameter,
+        const shape::AdaptedRows& adapted)
+      : adapted_(adapted),
+        down_(file.at(shape::down_name(shape::module_of(parameter)))),
+        up_(file.at(shape::up_name(shape::module_of(parameter)))) {}
+
+  /// 0 where the row has no adapter.
+  [[nodiscard]] double at(const Place& place) const {
+    Index before = 0;  // rows of parts before this one
+    for (std::size_t part = 0; part < adapted_.parts.size(); ++part) {
+      const auto [first, rows] = adapted_.parts[part];
+      if (place.row >= first && place.row < first + rows) {
+        const Index up_row = before + place.row - first;
+        const Index down_row = static_cast<Index>(part) * adapted_.rank;
+        double sum = 0;
+        for (Index k = 0; k < adapted_.rank; ++k)
+          sum += up_.at(up_row, k) * down_.at(down_row + k, place.column);
+        return adapted_.scale * sum;
+      }
+      before += rows;
+    }
+    return 0;
+  }
+
+ private:
+  const shape::AdaptedRows& adapted_;
+  StoredMatrix down_;
+  StoredMatrix up_;
+};
+
+}  // namespace
+
+CheckpointTensors::CheckpointTensors(const CheckpointReader& checkpoint,
+                                     const shape::ModelConfig& model)
+    : file_(checkpoint.folder() / checkpoint::kModelFile) {
+  io::expect_contents(file_, checkpoint.manifest());
+  for (const shape::ParameterSpec& spec :
+       shape::find_family(model.architecture).parameters(model)) {
+    io::expect_tensor(file_, {spec.name, DType::kF32, spec.shape()});
+    if (spec.adapted) adapted_.emplace(spec.name, *spec.adapted);
+  }
+}
+
+void CheckpointTensors::read(const hf::TensorName& name, Index first, std::span<float> out) const {
+  const io::MappedTensor& tensor = file_.at(name.parameter);
+  const Places places(name, tensor);
+  if (!name.is_transposed) {
+    const Index begin = (name.first * places.columns() + first) * Index{sizeof(float)};
+    std::memcpy(out.data(), tensor.bytes.data() + begin, out.size_bytes());
+    return;
+  }
+  for (Index i = 0; i < std::ssize(out); ++i) {
+    const auto [row, column] = places.of(first + i);
+    std::memcpy(&out[static_cast<std::size_t>(i)],
+                tensor.bytes.data() + (row * places.columns() + column) * Index{sizeof(float)},
+                sizeof(float));
+  }
+}
+
+void CheckpointTensors::read_merged(const hf::TensorName& name, Index first,
+                                    std::span<float> out) const {
+  read(name, first, out);
+  const auto adapted = adapted_.find(name.parameter);
+  if (adapted == adapted_.end()) return;
+  const Places places(name, file_.at(name.parameter));
+  const Delta delta(file_, name.parameter, adapted->second);
+  for (Index i = 0; i < std::ssize(out); ++i) {
+    float& value = out[static_cast<std::size_t>(i)];
+    value = static_cast<float>(static_cast<double>(value) + delta.at(places.of(first + i)));
+  }
+}
+
+}  // namespace dos::train

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/folder_tokenizer.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "data/bpe/byte_level_bpe.hpp"
+#include "data/dataset.hpp"
+#include "data/missing.hpp"
+#include "data/tokenizer.hpp"
+
+namespace dos::train {
+namespace {
+
+constexpr const char* kPieces = "tokenizer.model";
+
+/// Whether two files give tokens the same numbers: programs write the same tokenizer in several
+/// ways. A file that is not read is another one.
+bool same_tokens(const std::string& ours, const std::string& theirs) {
+  try {
+    return ours == theirs || data::same_vocabulary(ours, theirs);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void expect_tokenizer_of(const std::filesystem::path& folder, const std::string& prefix,
+                         const data::DatasetManifest& manifest) {
+  const bool is_json = manifest.tokenizer == data::kTokenizerJson;
+  const std::filesystem::path same = folder / (is_json ? data::kTokenizerJson : kPieces);
+  const std::filesystem::path other = folder / (is_json ? kPieces : data::kTokenizerJson);
+  const std::filesystem::path found = data::is_missing(same) ? other : same;
+  if (data::is_missing(found)) return;
+  // A tokenizer.json may hold the pieces of SentencePiece.
+  if (found == other && manifest.tokenizer == data::kSentencePiece) return;
+  const bool is_same = found == same && manifest.tokenizer != data::kBytes &&
+                       same_tokens(data::read_model(manifest, data::find_dataset(prefix).manifest),
+                                   read_text(found));
+  expect(is_same,
+         "{}: the text of {} was prepared with another tokenizer ({}), whose tokens mean nothing "
+         "to the model: prepare it with this one, or take the file away if it is not the model's",
+         found.string(), prefix, manifest.tokenizer);
+}
+
+}  // namespace dos::train

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_checkpoints.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "io/checkpoint_levels.hpp"
+#include "train/stop_signal.hpp"
+
+namespace dos::train {
+
+RunCheckpoints::RunCheckpoints(const CheckpointInputs& inputs,
+                               const tensor::ParameterSet& parameters,
+                               const optim::Optimizer& optimizer)
+    : config_(inputs.config),
+      out_(inputs.out),
+      writes_(inputs.writes),
+      description_(inputs.description),
+      store_(out_, {config_.train.keep, config_.train.keep_every_hours}),
+      engine_({}, inputs.storage()),
+      writer_({.engine = engine_,
+               .exchange = inputs.exchange,
+               .buffers =
+                   checkpoint::Writer::buffers_within(1e9 * inputs.config.train.checkpoint_memory)},
+              parameters, optimizer) {
+  if (config_.train.checkpoint_local.empty()) return;
+  local_.emplace(io::local_folder(config_.train.checkpoint_local, out_), config_.train.keep);
+  if (!writes_) return;
+  copier_ = std::make_unique<checkpoint::Copier>(*local_, store_, inputs.storage(),
+                                                 config_.train.checkpoint_copy_rate * 1e6);
+}
+
+void RunCheckpoints::set_recorder(trace::Recorder* recorder) {
+  if (recorder != nullptr) storage_trace_.emplace(*recorder);
+  engine_.observe(recorder != nullptr ? &*storage_trace_ : nullptr);
+  if (copier_ == nullptr) return;
+  if (recorder != nullptr) copies_trace_.emplace(*recorder);
+  copier_->observe(recorder != nullptr ? &*copies_trace_ : nullptr);
+}
+
+void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
+                                   const io::CheckpointManifest& manifest) {
+  const bool is_local = local_ && local_->owns(checkpoint);
+  // The first level may be another one now, or none.
+  if (!is_local && !io::CheckpointLevels(out_).owns(checkpoint)) return;
+  best_ = best_saved_ = manifest.best_validation_loss;
+  if (is_local || store_.owns(checkpoint)) newest_ = manifest.step;
+}
+
+void RunCheckpoints::start(Index step) {
+  writer_.forget_sums();
+  constexpr double kSecondsAnHour = 3600;
+  if (config_.train.checkpoint_every == config::kAuto)
+    interval_.emplace(step, config_.train.mtbf_hours * kSecondsAnHour);
+  if (copier_) request_missing_copies(step);
+}
+
+void RunCheckpoints::request_missing_copies(Index step) {
+  local_->go_on_from(step);
+  store_.go_on_from(step);
+  const auto step_of = [](const std::optional<std::filesystem::path>& folder) {
+    return folder ? io::CheckpointStore::step_of_folder(*folder) : std::nullopt;
+  };
+  try {
+    const std::optional<Index> best = step_of(local_->best());
+    if (best && best > step_of(store_.best()))
+      copier_->request(*best, /*is_best=*/true, local_->hold(*best));
+    if (step_of(store_.last()) == step)
+      copier_->is_there(step);
+    else if (step_of(local_->last()) == step)
+      copier_->request(step, /*is_best=*/false, local_->hold(step));
+  } catch (const Error& error) {
+    // What is wrong with a link concerns those who follow it.
+    log::warn("{}", error.what());
+  }
+}
+
+bool RunCheckpoints::is_due(Index step) {
+  const Index every = config_.train.checkpoint_every;
+  const bool is_regular = interval_ ? interval_->is_due(step) : every > 0 && step % every == 0;
+  const bool was_asked_for = std::exchange(honoured_, requests_) != requests_;
+  if (is_regular) ++regular_;
+  copy_is_due_ =
+      was_asked_for || (is_regular && regular_ % config_.train.checkpoint_copy_every == 0);
+  return was_asked_for || is_regular;
+}
+
+std::span<const std::unique_ptr<rt::Handle>> RunCheckpoints::sums(rt::Session& session,
+                                                                  bool is_due) {
+  if (!is_due) return {};
+  return writer_.sums(session);
+}
+
+void RunCheckpoints::add_to(ranks::StepNote& note) const {
+  note.requests = checkpoint_requests();
+  note.checkpoint = ended_;
+  note.checkpoint_s = last_ended_.seconds;
+  note.checkpoint_waited_s = last_ended_.waited_s;
+}
+
+void RunCheckpoints::see(std::span<const ranks::StepNote> notes) {
+  requests_ = 0;
+  Index ended = std::numeric_limits<Index>::max();
+  CheckpointCosts costs;
+  for (const ranks::StepNote& note : notes) {
+    requests_ += note.requests;
+    ended = std::min(ended, note.checkpoint);
+    costs.step_s = std::max(costs.step_s, note.step_s);
+    costs.write_s = std::max(costs.write_s, note.checkpoint_s);
+    costs.waited_s = std::max(costs.waited_s, note.checkpoint_waited_s);
+  }
+  if (ended <= seen_) return;
+  draw_consequences(ended);
+  if (!interval_ || costs.step_s <= 0) return;
+  const std::optional<std::string> news = interval_->see(costs);
+  if (news && writes_) log::info("train.checkpoint_every=auto: {}", *news);
+}
+
+bool RunCheckpoints::is_best(double validation_loss) {
+  if (best_ && validation_loss >= *best_) return false;
+  best_ = validation_loss;
+  return true;
+}
+
+void RunCheckpoints::begin(Index step, Index samples_consumed, bool mark_best) {
+  if (!local_) return begin_in(store_, step, samples_consumed, mark_best);
+  const bool is_copied = mark_best || std::exchange(copy_is_due_, false);
+  if (is_copied && local_has_failed_) return begin_in(store_, step, samples_consumed, mark_best);
+  if (is_copied && copier_) to_be_copied_.emplace(step, local_->hold(step));
+  begin_in(*local_, step, samples_consumed, mark_best);
+}
+
+void RunCheckpoints::begin_in(io::CheckpointStore& store, Index step, Index samples_consumed,
+                              bool mark_best) {
+  io::CheckpointManifest manifest = description_;
+  manifest.step = step;
+  manifest.samples_consumed = samples_consumed;
+  manifest.best_validation_loss = best_;
+  writer_.begin(store, std::move(manifest), mark_best);
+}
+
+void RunCheckpoints::repeat(Index step, Index samples_consumed) {
+  const bool was_best = given_up_.step == step && given_up_.is_best;
+  if (was_best) best_ = given_up_.validation_loss;
+  begin_in(store_, step, samples_consumed, was_best);
+}
+
+bool RunCheckpoints::is_local(const checkpoint::Outcome& outcome) const {
+  return local_ && outcome.store == &*local_;
+}
+
+void RunCheckpoints::request_copy(const checkpoint::Outcome& outcome) {
+  if (!copier_) return;
+  const bool is_there = outcome.end == checkpoint::Outcome::End::kCommitted;
+  if (!is_local(outcome)) {
+    if (is_there) copier_->is_there(outcome.step);
+    return;
+  }
+  const auto held = to_be_copied_.find(outcome.step);
+  if (held == to_be_copied_.end()) return;
+  if (is_there) copier_->request(outcome.step, outcome.is_best, std::move(held->second));
+  to_be_copied_.erase(held);
+}
+
+std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
+  using End = checkpoint::Outcome::End;
+  std::optional<StepMetrics::Checkpoint> last;
+  for (const checkpoint::Outcome& outcome : writer_.take_ended()) {
+    expect(outcome.end != End::kLost, "step {}: its checkpoint was lost: {}", outcome.step,
+           outcome.fault);
+    ++ended_;
+    last_ended_ = outcome;
+    unseen_.push_back(outcome);
+    if (outcome.end == End::kCommitted) newest_ = outcome.step;
+    request_copy(outcome);
+    if (!outcome.bad_tensor.empty() && !bad_parameter_) bad_parameter_ = outcome.step;
+    if (outcome.end == End::kGivenUp && writes_)
+      log::warn("step {}: no checkpoint: {}; {}, training goes on", outcome.step, outcome.fault,
+                newest_text());
+    last = {.step = outcome.step,
+            .seconds = outcome.seconds,
+            .megabytes = static_cast<double>(outcome.bytes) / 1e6,
+            .megabytes_copied = static_cast<double>(outcome.copied_bytes) / 1e6,
+            .ms_waited = outcome.waited_s * 1e3};
+  }
+  return last;
+}
+
+void RunCheckpoints::draw_consequences(Index ended) {
+  using End = checkpoint::Outcome::End;
+  for (; seen_ < ended; ++seen_) {
+    const checkpoint::Outcome outcome = std::move(unseen_.front());
+    unseen_.pop_front();
+    if (is_local(outcome) && outcome.end != End::kDropped)
+      local_has_failed_ = outcome.end == End::kGivenUp;
+    if (outcome.end == End::kCommitted && outcome.is_best) best_saved_ = outcome.validation_loss;
+    if (outcome.end != End::kGivenUp) continue;
+    given_up_ = outcome;
+    // The next that is better than the best one in the folder takes its place.
+    if (outcome.is_best) best_ = best_saved_;
+  }
+}
+
+void RunCheckpoints::settle() {
+  writer_.settle();
+  static_cast<void>(take_ended());
+  draw_consequences(ended_);
+}
+
+std::string RunCheckpoints::share(Index step) {
+  if (!copier_) return "";
+  const std::string fault = copier_->finish(step);
+  try {
+    // What was held is not needed any more.
+    local_->prune();
+  } catch (const Error& error) {
+    log::warn("{}", error.what());
+  }
+  if (fault.empty()) return "";
+  return fmt::format(
+      "step {}: the last checkpoint is not in {}: {}; it is intact on this node, in {}: free space "
+      "or mend the device, then --resume here",
+      step, out_.string(), fault, local_->resolve(std::to_string(step)).string());
+}
+
+void RunCheckpoints::share_newest() {
+  if (newest_ < 0) return;
+  const std::string fault = share(newest_);
+  if (!fault.empty()) log::warn("{}", fault);
+}
+
+std::string RunCheckpoints::failure_text(Index step) const {
+  return fmt::format(
+      "step {}: the last checkpoint cannot be written: {}; {}. Free space or mend the device, then "
+      "--resume",
+      step, given_up_.fault, newest_text());
+}
+
+std::string RunCheckpoints::newest_text() const {
+  return newest_ < 0 ? std::string("no checkpoint was written yet")
+                     : fmt::format("the checkpoint of step {} is intact", newest_);
+}
+
+}  // namespace dos::train

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "checkpoint/copier.hpp"
+#include "checkpoint/writer.hpp"
+#include "config/train_config.hpp"
+#include "ranks/gather.hpp"
+#include "storage/engine.hpp"
+#include "train/checkpoint_interval.hpp"
+#include "train/metrics.hpp"
+#include "train/storage_trace.hpp"
+
+namespace dos::train {
+
+/// What the checkpoints of a run are written with.
+struct CheckpointInputs {
+  std::filesystem::path out;
+  const config::TrainConfig& config;
+  ranks::Exchange* exchange = nullptr;  ///< null: one rank
+  bool writes = true;                   ///< folder and manifest: rank 0
+  std::function<std::unique_ptr<storage::Backend>()> storage = &storage::make_backend;
+  io::CheckpointManifest description{};  ///< what manifests of all steps say
+};
+
+/// The checkpoints of a run: when they are due, on which level, and what became of them. With
+/// train.checkpoint_local they go to a disk of the node, and some of them from there to the run's
+/// folder, beside training. The submitting thread's.
+class RunCheckpoints {
+ public:
+  /// What is given must outlive the object.
+  RunCheckpoints(const CheckpointInputs& inputs, const tensor::ParameterSet& parameters,
+                 const optim::Optimizer& optimizer);
+
+  /// Tells the recorder, which outlives the object, what goes between memory and files. Null: none.
+  void set_recorder(trace::Recorder* recorder);
+
+  [[nodiscard]] storage::Engine& engine() { return engine_; }
+  [[nodiscard]] checkpoint::Writer& writer() { return writer_; }
+
+  /// The run goes on from this checkpoint, which may be another run's.
+  void continue_from(const std::filesystem::path& checkpoint,
+                     const io::CheckpointManifest& manifest);
+  /// Training begins behind this step. Pre: nobody else writes to the run's folders.
+  void start(Index step);
+
+  /// Whether a checkpoint of the step is due by train.checkpoint_every, or was asked for.
+  [[nodiscard]] bool is_due(Index step);
+  /// What the updates of a step leave their sums in, nothing unless it is saved.
+  [[nodiscard]] std::span<const std::unique_ptr<rt::Handle>> sums(rt::Session& session,
+                                                                  bool is_due);
+  /// Adds what this rank knows to its note for the others.
+  void add_to(ranks::StepNote& note) const;
+  /// The notes of all ranks: the same on all.
+  void see(std::span<const ranks::StepNote> notes);
+
+  /// Takes note of the loss of a validation. Whether it is the lowest.
+  bool is_best(double validation_loss);
+  [[nodiscard]] std::optional<double> best_validation_loss() const { return best_; }
+
+  /// Begins one of a step, with the place in the data behind it. As checkpoint::Writer::begin().
+  void begin(Index step, Index samples_consumed, bool mark_best);
+  /// begin() once more, of the step of the last one, which storage has failed; in the run's folder,
+  /// whatever comes first.
+  void repeat(Index step, Index samples_consumed);
+  /// The last that has ended since the last call. Warns of one that was given up. Throws Error when
+  /// this rank can no longer speak with the others. What decides of later checkpoints changes with
+  /// see() and settle() only, so at the same place on all ranks.
+  std::optional<StepMetrics::Checkpoint> take_ended();
+  /// Waits for those of confirmed steps, drops others, and takes note of them.
+  void settle();
+
+  /// Whether the newest, on any level, is of this step.
+  [[nodiscard]] bool has(Index step) const { return newest_ == step; }
+  /// With two levels, at the end of a run: waits until the checkpoint of the step, which has(), is
+  /// in the run's folder. Returns "", or on rank 0 why it is not.
+  std::string share(Index step);
+  /// share() of the newest, if there is one.
+  void share_newest();
+  /// "the checkpoint of step 4 is intact", for messages.
+  [[nodiscard]] std::string newest_text() const;
+  /// Why the run ends without one of its last step.
+  [[nodiscard]] std::string failure_text(Index step) const;
+  /// The step of one with a parameter that is not finite.
+  [[nodiscard]] std::optional<Index> bad_parameter() const { return bad_parameter_; }
+
+ private:
+  void begin_in(io::CheckpointStore& store, Index step, Index samples_consumed, bool mark_best);
+  [[nodiscard]] bool is_local(const checkpoint::Outcome& outcome) const;
+  /// Asks for a copy of what was committed, if it is to have one.
+  void request_copy(const checkpoint::Outcome& outcome);
+  /// Asks for copies of what the run has on its first level alone.
+  void request_missing_copies(Index step);
+  /// What follows from the ends of checkpoints up to this one.
+  void draw_consequences(Index ended);
+
+  const config::TrainConfig& config_;
+  std::filesystem::path out_;
+  bool writes_;
+  io::CheckpointManifest description_;
+  io::CheckpointStore store_;
+  std::optional<io::CheckpointStore> local_;                 ///< the first level, with two
+  std::map<Index, io::CheckpointStore::Hold> to_be_copied_;  ///< begun there, by step
+  std::optional<StorageTrace> storage_trace_;                ///< outlives the engine
+  storage::Engine engine_;
+  std::optional<StorageTrace> copies_trace_;    ///< outlives the copier
+  std::unique_ptr<checkpoint::Copier> copier_;  ///< with two levels, of rank 0
+  checkpoint::Writer writer_;
+  std::optional<AutoInterval> interval_;    ///< with train.checkpoint_every=auto
+  Index regular_ = 0;                       ///< checkpoints that were due by themselves
+  bool copy_is_due_ = false;                ///< of the step that is_due() was asked for
+  bool local_has_failed_ = false;           ///< with the last checkpoint there
+  Index requests_ = 0;                      ///< for checkpoints, of all ranks
+  Index honoured_ = 0;                      ///< of them
+  Index ended_ = 0;                         ///< checkpoints that this rank knows the end of
+  Index seen_ = 0;                          ///< of them, those whose end has its consequences
+  std::deque<checkpoint::Outcome> unseen_;  ///< the others
+  checkpoint::Outcome last_ended_;
+  checkpoint::Outcome given_up_;      ///< the last one that storage has failed
+  Index newest_ = -1;                 ///< step of the newest
+  std::optional<double> best_;        ///< lowest validation loss so far
+  std::optional<double> best_saved_;  ///< that of the best one in the folder
+  std::optional<Index> bad_parameter_;
+};
+
+}  // namespace dos::train

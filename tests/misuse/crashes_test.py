@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are killed at any moment: what they leave is intact, and the run that goes on ends with the bits of one
+that was not killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from campaign import MisuseTest
+from harness import APPS, TINY, environment, program, settings
+
+MPIEXEC = os.environ.get("DOS_MPIEXEC")
+KEYS = TINY | {"train.steps": 40, "train.checkpoint_every": 1, "train.keep": 3, "train.validate_every": 0,
+               "model.width": 64, "train.workers": 1}
+# Two steps may be submitted and not confirmed, one may be in the making, and a checkpoint of each of two steps on its way.
+MOST_LOST = 5
+
+
+class Crashes(MisuseTest):
+    def setUp(self):
+        super().setUp()
+        self.keys = {"data.path": self.shared / "data"} | KEYS
+
+    def command(self, out, ranks):
+        train = [str(APPS / "train_gpt"), *settings(self.keys), "--out", str(out), "--quiet", "--resume", "auto"]
+        return train if ranks == 1 else [MPIEXEC, "-n", str(ranks), *train]
+
+    def start_run(self, ranks, out=None):
+        return subprocess.Popen(self.command(out or self.out, ranks), cwd=self.folder, text=True, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, env=environment(), start_new_session=True)
+
+    def train_straight(self, ranks):
+        straight = self.folder / "straight"
+        process = self.start_run(ranks, straight)
+        begun = time.monotonic()
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        return straight, time.monotonic() - begun
+
+    def end(self, process):
+        """Of all that the run has started."""
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.communicate()
+
+    def expect_sound(self):
+        """Every checkpoint that a killed run left, on each level, is intact, and few steps are lost."""
+        if not self.out.exists():
+            return
+        result = program("checkpoints", self.out, "--verify", "--json", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        found = json.loads(result.stdout)
+        lasts = [each for each in found if each["last"]]
+        # A first checkpoint may be there before its link.
+        links = {path for path in (Path(each["folder"]).parent / "last" for each in found) if path.is_symlink()}
+        self.assertEqual(len(lasts), len(links))
+        if not lasts:
+            return
+        lines = (self.out / "metrics.jsonl").read_text().splitlines()
+        steps = [json.loads(line)["step"] for line in lines if line.endswith("}")]
+        self.assertLessEqual(max(steps, default=0) - max(each["step"] for each in lasts), MOST_LOST)
+
+    def kill_runs(self, ranks, count, kill):
+        straight, duration = self.train_straight(ranks)
+        for _ in self.attempts(count):
+            process = self.start_run(ranks)
+            with self.attempt(ranks=ranks):
+                try:
+                    _, errors = process.communicate(timeout=self.random.uniform(0.2, 1.1) * duration)
+                except subprocess.TimeoutExpired:
+                    kill(process)
+                    self.end(process)
+                    self.expect_sound()
+                    continue
+                self.assertEqual(process.returncode, 0, errors)
+                self.expect_same_state(straight, self.out)
+                shutil.rmtree(self.out)
+        process = self.start_run(ranks)
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        self.expect_same_state(straight, self.out)
+
+    def test_all_at_once(self):
+        """SIGKILL at a random instant of a run that saves every step"""
+        self.kill_runs(1, 8, self.end)
+
+    def test_while_copying(self):
+        """SIGKILL at a random instant of a run that copies from a disk of the node to its folder"""
+        # So that most kills meet a copy: of 0.3 MB each, one after the other.
+        self.keys |= {"train.checkpoint_local": self.folder / "disk", "train.checkpoint_copy_every": 1,
+                      "train.checkpoint_copy_rate": 3}
+        self.kill_runs(1, 6, self.end)
+
+    @unittest.skipUnless(MPIEXEC, "no MPI")
+    def test_one_rank(self):
+        """SIGKILL of one of two ranks that save every step"""
+        def kill_one(process):
+            ranks = []
+            for name in os.listdir("/proc"):
+                try:
+                    with open(f"/proc/{name}/cmdline", "rb") as file:
+                        command = file.read().split(b"\0")
+                    if name.isdigit() and command[0].endswith(b"train_gpt") and str(self.out).encode() in command:
+                        ranks.append(int(name))
+                except OSError:
+                    continue
+            if ranks:
+                os.kill(self.random.choice(ranks), signal.SIGKILL)
+                # mpiexec ends the others.
+                try:
+                    process.wait(timeout=self.random.uniform(0, 0.5))
+                except subprocess.TimeoutExpired:
+                    pass
+        self.kill_runs(2, 4, kill_one)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Started by mpiexec on 1, 2, 3 or 4 ranks: every rank runs every test. What ranks write together
+// any number of ranks reads, each its own part.
+#include <gmock/gmock.h>
+
+#include "io/checkpoint_levels.hpp"
+#include "io/safetensors.hpp"
+#include "ranks/mpi_main.hpp"
+#include "train/checkpoint_states.hpp"
+#include "train/tiny_trainer.hpp"
+
+namespace dos::train {
+namespace {
+
+using ranks::environment;
+
+struct Topology {
+  Index zero = 1;
+  Index subgroup_params = 1000;
+  const char* precision = "fp32";
+};
+
+class CheckpointOfRanks : public testing::Test {
+ protected:
+  /// The same on all ranks of a node.
+  [[nodiscard]] std::filesystem::path shared() {
+    if (environment->size() == 1) return scratch_.path();
+    return ranks::gather_texts(*exchange_, scratch_.path().string()).front();
+  }
+
+  void SetUp() override {
+    if (environment->size() > 1)
+      exchange_.emplace(*environment, ranks::ExchangeOptions{.numbers = 4096});
+    folder_ = shared();
+    config_ = test::tiny_config((folder_ / "data").string());
+    if (environment->rank() == 0) test::write_tiny_dataset(scratch_);
+    wait_for_all();
+  }
+  void TearDown() override {
+    wait_for_all();
+    if (exchange_) exchange_->close();
+  }
+  void wait_for_all() {
+    if (exchange_) static_cast<void>(ranks::gather_texts(*exchange_, ""));
+  }
+
+  std::unique_ptr<Trainer> make(rt::Session& session, const Topology& topology,
+                                const std::filesystem::path& out) {
+    config_.sched.subgroup_params = topology.subgroup_params;
+    config_.train.precision = topology.precision;
+    if (!exchange_) return test::make_trainer(session, config_, out);
+    const std::vector<double> weights(static_cast<std::size_t>(environment->size()), 1.0);
+    return test::make_trainer(session, config_, out,
+                              ranks::share_of(test::tiny_run(config_).layout, environment->rank(),
+                                              weights, topology.zero),
+                              &*exchange_);
+  }
+
+  /// Whether what this rank owns is what the checkpoint holds.
+  static bool holds(const Trainer& trainer, const std::filesystem::path& checkpoint) {
+    const io::SafetensorsFile model(checkpoint / checkpoint::kModelFile);
+    const io::SafetensorsFile states(checkpoint / checkpoint::kOptimizerFile);
+    const auto is_held = [&](const checkpoint::FileContents& contents,
+                             const io::SafetensorsFile& file) {
+      for (const checkpoint::Part& part : contents.parts) {
+        const rt::HostAccess access(*part.handle, rt::Mode::kRead);
+        const auto bytes = std::as_bytes(access.as<const float>());
+        for (const checkpoint::Extent& extent : part.extents) {
+          const auto saved = file.at(contents.tensors[extent.tensor].name).bytes;
+          if (std::memcmp(saved.data() + extent.tensor_offset, bytes.data() + extent.buffer_offset,
+                          static_cast<std::size_t>(extent.bytes)) != 0)
+            return false;
+        }
+      }
+      return true;
+    };
+    return is_held(checkpoint::model_contents(trainer.parameters()), model) &&
+           is_held(checkpoint::optimizer_contents(trainer.parameters(), trainer.optimizer()),
+                   states);
+  }
+
+  test::ScratchDirectory scratch_;
+  std::optional<ranks::Exchange> exchange_;
+  std::filesystem::path folder_;
+  config::TrainConfig config_;
+};
+
+// Written under each level by all ranks, read under each by all ranks, cut otherwise.
+TEST_F(CheckpointOfRanks, IsReadByAnyOtherTopology) {
+  constexpr Topology kWriters[] = {{.zero = 1}, {.zero = 2, .precision = "bf16"}, {.zero = 3}};
+  constexpr Topology kReaders[] = {
+      {.zero = 1, .subgroup_params = 300},
+      {.zero = 2, .subgroup_params = 100'000},
+      {.zero = 3, .subgroup_params = 1000, .precision = "bf16"},
+  };
+  config_.train.checkpoint_every = 1;
+  config_.train.stop_after = 3;
+  for (const Topology& writer : kWriters) {
+    SCOPED_TRACE(writer.zero);
+    const auto out = folder_ / fmt::format("run{}", writer.zero);
+    rt::Session session({.scheduler = "", .cpu_workers = 1});
+    {
+      const auto trainer = make(session, writer, out);
+      trainer->start_fresh();
+      trainer->run();
+      wait_for_all();
+      EXPECT_TRUE(holds(*trainer, out / "checkpoints" / "last"));
+    }
+    const CheckpointReader reader(out, "last");
+    EXPECT_EQ(reader.manifest().step, 3);
+    for (const Topology& topology : kReaders) {
+      SCOPED_TRACE(fmt::format("{} {}", topology.zero, topology.subgroup_params));
+      const auto trainer = make(session, topology, folder_ / "other");
+      trainer->resume(reader);
+      EXPECT_TRUE(holds(*trainer, reader.folder()));
+    }
+    wait_for_all();
+  }
+}
+
+// Files do not say who wrote them: as many ranks as there are here, or one alone.
+TEST_F(CheckpointOfRanks, IsTheFileThatOneRankWrites) {
+  const auto out = folder_ / "together";
+  rt::Session session({.scheduler = "", .cpu_workers = 1});
+  config_.train.stop_after = 1;
+  {
+    const auto trainer = make(session, {}, out);
+    trainer->start_fresh();
+    trainer->run();
+  }
+  wait_for_all();
+  // Loaded by one, and saved once more.
+  const auto alone = scratch_ / "alone";
+  const auto trainer = test::make_trainer(session, config_, alone);
+  trainer->resume(CheckpointReader(out, "last"));
+  trainer->run();
+  for (const char* name : {checkpoint::kModelFile, checkpoint::kOptimizerFile})
+    EXPECT_EQ(read_text(alone / "checkpoints" / "last" / name),
+              read_text(out / "checkpoints" / "last" / name))
+        << name;
+  wait_for_all();
+}
+
+// Ranks write to the first level together; what comes to the run's folder is the same.
+TEST_F(CheckpointOfRanks, GoesThroughTheFirstLevel) {
+  const auto out = folder_ / "levels";
+  config_.train.checkpoint_local = (folder_ / "disk").string();
+  config_.train.checkpoint_every = 1;
+  config_.train.checkpoint_copy_every = 2;
+  config_.train.validate_every = 2;
+  config_.train.stop_after = 5;
+  rt::Session session({.scheduler = "", .cpu_workers = 1});
+  const auto trainer = make(session, {.zero = 2}, out);
+  trainer->start_fresh();
+  trainer->run();
+  wait_for_all();
+  const auto local = io::local_folder(folder_ / "disk", out);
+  for (const auto& folder : {out, local}) {
+    EXPECT_EQ(CheckpointReader(folder, "last").manifest().step, 5);
+    EXPECT_TRUE(holds(*trainer, folder / "checkpoints" / "last"));
+  }
+  EXPECT_EQ(CheckpointReader(out, "best").manifest().step,
+            CheckpointReader(local, "best").manifest().step);
+  wait_for_all();
+}
+
+}  // namespace
+}  // namespace dos::train

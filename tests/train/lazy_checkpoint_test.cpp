@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints that are written while training goes on, on storage of all kinds: training's bits are
+// those of a run without them, and what is there is what was trained.
+#include <gmock/gmock.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "fails_with.hpp"
+#include "message_of.hpp"
+#include "sanitized.hpp"
+#include "train/checkpoint_run.hpp"
+
+namespace dos::train {
+namespace {
+
+using storage::Kind;
+using storage::Operation;
+using test::Mishap;
+using test::state_of;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+using Plan = test::FaultyBackend::Plan;
+using State = test::CheckpointRun::State;
+
+class LazyCheckpoint : public test::CheckpointRun {
+ protected:
+  /// Of all checkpoints that ended before the run did.
+  static double megabytes_copied(const std::filesystem::path& out) {
+    double sum = 0;
+    std::ifstream lines(out / "metrics.jsonl");
+    for (std::string line; std::getline(lines, line);)
+      sum += nlohmann::json::parse(line).value("mb_checkpoint_copied", 0.0);
+    return sum;
+  }
+};
+
+TEST_F(LazyCheckpoint, OfEveryStepIsWhatTheStepMade) {
+  for (const double clip : {1.0, 0.0}) {
+    for (const Index run_ahead : {1, 2, 5}) {
+      SCOPED_TRACE(fmt::format("clip {} run_ahead {}", clip, run_ahead));
+      config_.optim.clip = clip;
+      config_.train.run_ahead = run_ahead;
+      const auto out = scratch_ / fmt::format("run{}{}", clip, run_ahead);
+      EXPECT_EQ(train(out), straight(kSteps));
+      for (Index step = 1; step <= kSteps; ++step)
+        EXPECT_EQ(saved(out, std::to_string(step)), straight(step)) << step;
+      expect_no_leftovers(out);
+    }
+  }
+}
+
+// Each operation takes so long that updates come before the states of the step before are written.
+TEST_F(LazyCheckpoint, OnASlowDiskIsWhatTheStepMade) {
+  for (const double clip : {1.0, 0.0}) {
+    SCOPED_TRACE(clip);
+    config_.optim.clip = clip;
+    const auto out = scratch_ / fmt::format("run{}", clip);
+    const Plan slow = [](Index, const Operation&) {
+      return Mishap{.delay = std::chrono::milliseconds(1)};
+    };
+    EXPECT_EQ(train(out, slow), straight(kSteps));
+    EXPECT_GT(megabytes_copied(out), 0) << "updates wait for the disk alone";
+    for (Index step = 1; step <= kSteps; ++step)
+      EXPECT_EQ(saved(out, std::to_string(step)), straight(step)) << step;
+  }
+}
+
+// What the least of buffers has no room for, more memory takes.
+TEST_F(LazyCheckpoint, MemoryTakesWhatTheDiskHasNot) {
+  config_.train.steps = 4;
+  const Plan slow = [](Index, const Operation& operation) {
+    return Mishap{.delay = std::chrono::milliseconds(operation.kind == Kind::kWrite ? 2 : 0)};
+  };
+  double copied[2] = {};
+  for (const bool has_memory : {false, true}) {
+    config_.train.checkpoint_memory = has_memory ? 1 : 0;
+    const auto out = scratch_ / fmt::format("run{}", has_memory);
+    EXPECT_EQ(train(out, slow), straight(4));
+    copied[has_memory] = megabytes_copied(out);
+  }
+  EXPECT_GT(copied[1], copied[0]);
+}
+
+TEST_F(LazyCheckpoint, GivenUpCostsNothingElse) {
+  config_.train.steps = 3;
+  config_.sched.subgroup_params = 100'000;
+  std::vector<State> expected{{}};
+  for (Index step = 1; step <= 3; ++step) expected.push_back(straight(step));
+  train(scratch_ / "whole", [](Index, const Operation&) { return Mishap{}; });
+  const Index operations = operations_;
+  ASSERT_GT(operations, 100);
+  // Every operation of the first checkpoint, and some of the later ones.
+  std::mt19937_64 random(1);
+  const Index dense = test::kIsSanitized ? 10 : 1;
+  for (Index k = 0; k < operations;
+       k += k < operations / 3 ? dense : dense + static_cast<Index>(random() % 17)) {
+    SCOPED_TRACE(k);
+    const auto out = scratch_ / fmt::format("run{}", k);
+    const int error = k % 2 == 0 ? ENOSPC : EIO;
+    const State state = train(out, [&](Index number, const Operation&) {
+      return Mishap{.error = number == k ? error : 0};
+    });
+    EXPECT_EQ(state, expected.back());
+    EXPECT_EQ(saved(out, "last"), expected.back());
+    const std::vector<Index> steps = io::CheckpointStore(out).steps();
+    EXPECT_GE(std::ssize(steps), 2) << "one was hit";
+    EXPECT_EQ(saved(out, std::to_string(steps.front())),
+              expected[static_cast<std::size_t>(steps.front())]);
+    expect_no_leftovers(out);
+    std::filesystem::remove_all(out);
+  }
+}
+
+TEST_F(LazyCheckpoint, OnADeviceThatFailsForGoodEndsTheRunAtItsEnd) {
+  const auto out = scratch_ / "run";
+  Index failing_from = 0;
+  const auto made = trainer(out, {[&](Index number, const Operation&) {
+                              return Mishap{.error = number >= failing_from ? ENOSPC : 0};
+                            }});
+  made->start_fresh();
+  const std::string message = test::message_of<Error>([&] { made->run(); });
+  EXPECT_THAT(message, HasSubstr("step 6: the last checkpoint cannot be written: "));
+  EXPECT_THAT(message, HasSubstr("No space left on device; no checkpoint was written yet"));
+  EXPECT_EQ(state_of(*made), straight(kSteps)) << "training went on";
+  EXPECT_EQ(io::CheckpointStore(out).steps(), std::vector<Index>{});
+  expect_no_leftovers(out);
+  EXPECT_EQ(std::filesystem::exists(out / "checkpoints" / "last"), false);
+}
+
+TEST_F(LazyCheckpoint, OnADeviceThatFailsLaterLeavesTheLastGoodOne) {
+  train(scratch_ / "whole", [](Index, const Operation&) { return Mishap{}; });
+  const Index half = operations_ / 2;
+  const auto out = scratch_ / "run";
+  const auto made =
+      trainer(out, {[&](Index number, const Operation& operation) {
+                return Mishap{.error = number >= half && operation.kind != Kind::kRead ? EIO : 0};
+              }});
+  made->start_fresh();
+  const std::string message = test::message_of<Error>([&] { made->run(); });
+  EXPECT_THAT(message, HasSubstr("Input/output error; the checkpoint of step "));
+  const std::vector<Index> steps = io::CheckpointStore(out).steps();
+  ASSERT_FALSE(steps.empty());
+  EXPECT_LT(steps.back(), kSteps);
+  EXPECT_THAT(message, HasSubstr(fmt::format("the checkpoint of step {} is intact", steps.back())));
+  EXPECT_EQ(saved(out, "last"), straight(steps.back()));
+  EXPECT_EQ(state_of(*made), straight(kSteps));
+}
+
+// The folder vanishes: what cannot be created is as bad as what cannot be written.
+TEST_F(LazyCheckpoint, WithoutAFolderIsGivenUp) {
+  config_.train.stop_after = 2;
+  const auto out = scratch_ / "run";
+  const auto made = trainer(out);
+  made->start_fresh();
+  std::filesystem::create_directories(out);
+  write_durably(out / "checkpoints", "in the way");
+  const std::string message = test::message_of<Error>([&] { made->run(); });
+  EXPECT_THAT(message, HasSubstr("step 2: the last checkpoint cannot be written: "));
+  EXPECT_THAT(message, HasSubstr((out / "checkpoints").string()));
+}
+
+TEST_F(LazyCheckpoint, WithAParameterThatIsNotFiniteIsNone) {
+  config_.train.checkpoint_every = 0;
+  // A step with which the last update leaves the range of numbers; nothing after it would find it.
+  config_.optim.rule = "sgd";
+  config_.optim.clip = 0;
+  config_.optim.warmup = 0;
+  config_.optim.lr = 3e38;
+  config_.optim.weight_decay = 1e6;
+  config_.train.stop_after = 1;
+  const auto out = scratch_ / "run";
+  const auto made = trainer(out);
+  made->start_fresh();
+  EXPECT_THAT(test::message_of<Error>([&] { made->run(); }),
+              HasSubstr("step 1: a parameter is not finite; first bad tensor: parameter "));
+  EXPECT_EQ(io::CheckpointStore(out).steps(), std::vector<Index>{});
+}
+
+TEST_F(LazyCheckpoint, IsPartOfTheMetrics) {
+  const auto out = scratch_ / "run";
+  train(out);
+  const std::string lines = read_text(out / "metrics.jsonl");
+  EXPECT_THAT(lines, HasSubstr("\"checkpoint_step\":1,\"checkpoint_s\":"));
+  EXPECT_THAT(lines, HasSubstr("\"ms_checkpoint_waited\":"));
+}
+
+}  // namespace
+}  // namespace dos::train
