@@ -51,6 +51,9 @@ int main(int argc, char** argv) {
   app.add_option("--shard-size", shard, "most bytes of tensors in a file")
       ->capture_default_str()
       ->check(dos::apps::not_empty());
+  app.add_flag("--merge", request.merge,
+               "of a run with adapters: write the whole model with what they add to it, not the "
+               "adapters alone");
   dos::platform::say_at_crash("export");
   if (const auto status = dos::apps::read_command_line(app, "export", argc, argv)) return *status;
   try {

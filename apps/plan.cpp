@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <optional>
 
 #include "apps/command_line.hpp"
@@ -15,6 +17,7 @@
 #include "config/config_file.hpp"
 #include "config/plan_model.hpp"
 #include "launch/rank_weights.hpp"
+#include "planner/checkpoints.hpp"
 #include "planner/plan_report.hpp"
 #include "planner/scaling.hpp"
 #include "planner/timeline.hpp"
@@ -33,6 +36,10 @@ struct CommandLine {
   bool json = false;
   bool validation = false;
   bool scaling = false;
+  bool checkpoints = false;
+  std::optional<double> write_rate;
+  std::optional<double> total_write_rate;
+  double mtbf_hours = 24;
   std::optional<dos::Index> micro_batch;
   std::optional<dos::Index> ranks_per_node;
   dos::planner::Request request;
@@ -67,11 +74,34 @@ void set_up(const CommandLine& command, dos::planner::Request& request) {
   if (given.policy.share) request.settings.policy.stride.reset();
   for (const std::string& assignment : command.assignments)
     config::set_from_text(assignment, request.settings);
+  config::adapt_model(request);
   if (command.micro_batch) request.micro_batch = *command.micro_batch;
   expect(!command.ranks_per_node || *command.ranks_per_node >= 1,
          "--ranks-per-node {}: must be at least 1; leave it out for one a GPU",
          command.ranks_per_node.value_or(0));
   request.ranks_per_node = command.ranks_per_node.value_or(0);
+}
+
+/// Where checkpoints go, if one is to say what they cost.
+std::optional<dos::planner::CheckpointStorage> storage_of(const CommandLine& command) {
+  using namespace dos;
+  if (!command.write_rate) {
+    expect(!command.total_write_rate,
+           "--total-write-rate: give --write-rate, that of one node, too");
+    return std::nullopt;
+  }
+  const auto positive = [](const char* option, double value) {
+    expect(value > 0 && std::isfinite(value), "{} {}: must be positive", option, value);
+    return value;
+  };
+  planner::CheckpointStorage storage{
+      .node = units::gigabytes_per_second(positive("--write-rate", *command.write_rate)),
+      .total = units::BytesPerSecond(std::numeric_limits<double>::infinity()),
+      .mtbf = units::Seconds(3600 * positive("--mtbf-hours", command.mtbf_hours))};
+  if (command.total_write_rate)
+    storage.total =
+        units::gigabytes_per_second(positive("--total-write-rate", *command.total_write_rate));
+  return storage;
 }
 
 void run(CommandLine& command) {
@@ -84,12 +114,17 @@ void run(CommandLine& command) {
     fmt::print("{}", planner::scaling_tables(command.machines, config::find_planned_model));
     return;
   }
+  if (command.checkpoints) {
+    fmt::print("{}", planner::checkpoint_tables(command.machines, config::find_planned_model));
+    return;
+  }
   expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");
   planner::Request& request = command.request;
   request.machine = perfmodels::find_machine(
       command.machine, command.machines,
       command.machine == "this" ? launch::this_host() : perfmodels::Host{});
   set_up(command, request);
+  request.storage = storage_of(command);
   const planner::Forecast forecast = planner::forecast(request);
   const sched::Replay replay = sched::replay(forecast.problem, forecast.plan, /*record=*/true);
   if (!command.svg.empty()) {
@@ -129,9 +164,18 @@ int main(int argc, char** argv) {
       ->check(dos::apps::not_empty());
   app.add_option("--svg", command.svg, "draw the timeline into this file")
       ->check(dos::apps::not_empty());
+  app.add_option("--write-rate", command.write_rate,
+                 "GB/s that a node writes durably: says what checkpoints cost");
+  app.add_option("--total-write-rate", command.total_write_rate,
+                 "GB/s of all nodes together, where they share a file system");
+  app.add_option("--mtbf-hours", command.mtbf_hours,
+                 "between failures of the job, for the interval of checkpoints")
+      ->capture_default_str();
   app.add_flag("--json", command.json, "print one JSON object");
   app.add_flag("--validation", command.validation,
                "print the model's predictions beside published measurements");
+  app.add_flag("--checkpoints", command.checkpoints,
+               "print what checkpoints of large models cost on a published cluster");
   app.add_flag("--scaling", command.scaling, "print predictions of runs on many ranks");
   if (const auto status = dos::apps::read_command_line(app, "plan", argc, argv)) return *status;
   try {

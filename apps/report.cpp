@@ -14,10 +14,12 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/units.hpp"
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
 #include "trace/report/html.hpp"
 #include "trace/report/report_json.hpp"
+#include "trace/report/svg.hpp"
 
 namespace {
 
@@ -65,6 +67,11 @@ void compare(const CommandLine& command) {
 void print_summary(const Analysis& analysis) {
   fmt::print("median step {:.1f} ms; computing {:.1f} % of the workers' time\n",
              analysis.median_step / 1e3, analysis.idle_share(dos::trace::Use::kComputing) * 100);
+  for (const dos::trace::CheckpointSummary& all : dos::trace::summarise(analysis.checkpoints))
+    fmt::print("rank {}: {} checkpoints of {}, each in {} at {}; an update waited {} at most\n",
+               all.rank, all.checkpoints, dos::format_bytes(all.bytes),
+               dos::trace::format_time(all.time), dos::trace::format_rate(all.bytes_per_s),
+               dos::trace::format_time(all.waited));
   for (const dos::trace::Loss& loss : analysis.losses)
     fmt::print("{:5.1f} %  {}\n         -> {}\n", loss.share * 100, loss.what, loss.remedy);
 }

@@ -99,6 +99,11 @@ int main(int argc, char** argv) {
                  "start with the weights and the model of a folder with config.json and "
                  "model.safetensors (docs/huggingface.md)")
       ->check(dos::apps::not_empty());
+  app.add_option(
+         "--lora-from", command.launch.lora_from,
+         "with --init-from: go on with the adapters of a folder with adapter_config.json and "
+         "adapter_model.safetensors (docs/finetuning.md)")
+      ->check(dos::apps::not_empty());
   app.add_flag("--new-data", command.launch.new_data,
                "with --resume: go on with another data set than the checkpoint's, of the same "
                "tokenizer");

@@ -5,19 +5,17 @@
 import json
 import os
 import re
-import shutil
-import subprocess
 import unittest
-from pathlib import Path
 
-from harness import APPS, AppTest, environment, program, settings
-from model_folder import GPT2, gpt2_tensors, read_folder, read_safetensors, write_folder
+from folder_runs import PAGES, FolderTest
+from harness import program, settings
+from model_folder import read_folder, read_safetensors
 
-PAGE = Path(os.environ["DOS_SOURCE_DIR"]) / "docs/finetuning.md"
+PAGE = PAGES / "finetuning.md"
 FREEZE = {"model.layers": 2, "optim.freeze": "*_embedding.*,blocks.0.*", "train.steps": 4, "optim.lr": 1e-2}
 
 
-class FineTuning(AppTest):
+class FineTuning(FolderTest):
     def tensors(self, file, out=None):
         return read_safetensors(self.checkpoint(out=out) / file)
 
@@ -27,21 +25,8 @@ class FineTuning(AppTest):
                 self.assertEqual(frozen(name), tensor == before[name])
 
     def test_the_commands_of_the_page(self):
-        commands = re.search(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
-        self.assertEqual(commands.count("build/release/apps/"), 4)
-        config = GPT2 | {"vocab_size": 300}
-        write_folder(self.folder / "model", config, gpt2_tensors(config=config))
-        made = program("prepare_data", "--tokenizer", "sentencepiece", "--vocab-size", 300, "--output", "pieces",
-                       self.shared / "corpus.txt", cwd=self.folder)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        shutil.copy(self.folder / "pieces.model", self.folder / "model/tokenizer.model")
-        for name in ("text", "data", "runs"):
-            (self.folder / name).mkdir()
-        shutil.copy(self.shared / "corpus.txt", self.folder / "text/corpus.txt")
-        result = subprocess.run(["sh", "-e", "-c", commands.replace("build/release/apps", str(APPS))],
-                                cwd=self.folder, text=True, capture_output=True, timeout=120, env=environment(),
-                                check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.make_page_files()
+        result = self.run_commands(PAGE.read_text(), programs=4)
         self.assertIn("of them trained", result.stdout)
         self.expect_frozen_kept(lambda name: ".h.1." not in name and ".ln_f." not in name,
                                 read_folder(self.folder / "model"), read_folder(self.folder / "tuned"))
@@ -125,11 +110,7 @@ class FineTuning(AppTest):
             keys = {"data.path": self.shared / "data", "train.validate_every": 0, "train.workers": 1, "train.batch": 1,
                     "train.lanes": 1, "model.preset": "tiny", "model.width": 16, "model.heads": 2, "model.context": 16,
                     "sched.subgroup_params": 1000, "dist.zero": zero} | FREEZE
-            command = [os.environ["DOS_MPIEXEC"], "-n", "3", str(APPS / "train_gpt"), *settings(keys), "--out", str(out),
-                       "--quiet"]
-            result = subprocess.run(command, cwd=self.folder, text=True, capture_output=True, timeout=100,
-                                    env=environment(), check=False)
-            self.assertEqual(result.returncode, 0, result.stderr)
+            self.trained_on_ranks(3, *settings(keys), "--out", out)
             files.append([(self.checkpoint(out=out) / name).read_bytes()
                           for name in ("model.safetensors", "optimizer.safetensors")])
         self.assertEqual(files[0], files[1])

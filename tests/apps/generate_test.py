@@ -39,9 +39,22 @@ class Generate(AppTest):
         self.assertGreater(len(text), len("to be\n"))
 
     def test_a_model_trained_in_bf16(self):
-        self.trained(keys={"train.precision": "bf16", "train.validate_every": 0})
-        text = self.text("--prompt", "to be", run=self.out)
-        self.assertTrue(text.startswith("to be"))
+        self.trained(keys={"train.precision": "bf16", "train.validate_every": 0, "optim.lr": 0.02,
+                           "train.steps": 300})
+        greedy = ("--prompt", "to be", "--temperature", 0, "--tokens", 40)
+        text = self.text(*greedy, run=self.out)
+        self.assertGreater(len(set(text[len("to be"):])), 3)
+
+        def exported(source, dtype):
+            folder = self.folder / f"{source.name}-{dtype}"
+            made = program("export", source, folder, "--dtype", dtype, cwd=self.folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            return self.text(*greedy, "--data", self.shared / "data", run=folder), folder
+
+        # It computes with the FP32 values that the run has, and with what a folder has, widened.
+        self.assertEqual(exported(self.out, "fp32")[0], text)
+        rounded, folder = exported(self.out, "bf16")
+        self.assertEqual(exported(folder, "fp32")[0], rounded)
 
     def test_a_model_of_the_llama_family(self):
         self.trained(keys={"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 40,
@@ -164,7 +177,7 @@ class Generate(AppTest):
         shutil.copytree(self.shared / "run", run, symlinks=True)
         path = run / "checkpoints" / "last" / "model.safetensors"
         path.write_bytes(path.read_bytes()[:-1] + b"\x55")
-        self.expect_refused(self.generate(run=run), "model.safetensors: tensor '", "has checksum")
+        self.expect_refused(self.generate(run=run), "model.safetensors: tensor '", "have checksum")
 
     def test_full_standard_output(self):
         with open("/dev/full", "w") as full:

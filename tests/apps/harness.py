@@ -3,6 +3,7 @@
 
 DOS_APPS names the folder of the programs; StarPU's environment comes from CTest."""
 
+import ctypes
 import json
 import os
 import random
@@ -45,6 +46,14 @@ def token_file(tokens, magic=20240520, version=1, announced=None):
     return struct.pack("<256i", *header) + struct.pack(f"<{len(tokens)}H", *tokens)
 
 
+def xxh3(data):
+    """The checksum of bytes, by the library that the programs use."""
+    library = ctypes.CDLL("libxxhash.so.0")
+    library.XXH3_64bits.restype = ctypes.c_uint64
+    library.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    return library.XXH3_64bits(data, len(data))
+
+
 class AppTest(unittest.TestCase):
     """A class's tests share the data set `data` in `shared`; each has its own empty `folder`."""
 
@@ -85,11 +94,19 @@ class AppTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
-    def start(self, keys=None, **options):
-        """train_gpt in the background; killed at the end of the test if it still runs."""
+    def trained_on_ranks(self, ranks, *arguments):
+        """train_gpt on so many ranks, which must end well."""
+        command = [os.environ["DOS_MPIEXEC"], "-n", ranks, APPS / "train_gpt", *arguments, "--quiet"]
+        result = subprocess.run(list(map(str, command)), cwd=self.folder, text=True, capture_output=True,
+                                timeout=100, env=environment(), check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def start(self, keys=None, resume=None, **options):
+        """train_gpt in the background, from the checkpoint `resume` if any; killed at the end of the test if it still runs."""
         chosen = {"data.path": self.shared / "data"} | TINY | (keys or {})
         process = subprocess.Popen(
-            [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out), "--quiet"],
+            [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out), "--quiet",
+             *(["--resume", resume] if resume else [])],
             cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=environment(), **options)
         self.addCleanup(process.communicate)
@@ -119,14 +136,15 @@ class AppTest(unittest.TestCase):
         return (out or self.out) / "checkpoints" / selector
 
     def edit_manifest(self, checkpoint, change):
-        """Applies `change` to a checkpoint's manifest and takes its checksum away, as in format 1."""
+        """Applies `change` to a checkpoint's manifest and gives it the checksum of what it is now."""
         path = checkpoint / "manifest.json"
-        manifest = json.loads(path.read_text())
+        manifest = json.loads(path.read_text(encoding="utf-8"))
         change(manifest)
-        if manifest.get("format") == 2:
-            manifest["format"] = 1
+        if "xxh3" in manifest:
             del manifest["xxh3"]
-        path.write_text(json.dumps(manifest))
+            text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            manifest["xxh3"] = f"{xxh3(text.encode()):016x}"
+        path.write_text(json.dumps(manifest), encoding="utf-8")
 
     def expect_same_state(self, a, b):
         """Both runs' last checkpoints hold the same bits."""

@@ -4,46 +4,17 @@
 
 import json
 import os
-import re
 import shutil
 import struct
-import subprocess
 import unittest
-from pathlib import Path
 
-from harness import APPS, TINY, AppTest, environment, program, settings, snapshot
+from folder_runs import KEYS, PAGES, STILL, FolderTest
+from harness import program, snapshot
 from model_folder import LLAMAS, GPT2, encode, gpt2_tensors, llama_tensors, read_folder, read_safetensors, write_folder, write_safetensors
 
-# What TINY says of the model the folder says here. Subgroups of a few rows cut every matrix.
-KEYS = {k: v for k, v in TINY.items() if not k.startswith("model.")} | {
-    "train.steps": 1, "train.validate_every": 0, "sched.subgroup_params": 1000}
-# A learning rate that is 0 in single precision.
-STILL = KEYS | {"optim.lr": 1e-60}
 
-
-class HuggingFace(AppTest):
-    def setUp(self):
-        super().setUp()
-        self.source = self.folder / "hf"
-        self.target = self.folder / "exported"
-
-    def start_from(self, *arguments, keys=None, out=None):
-        chosen = {"data.path": self.shared / "data"} | (STILL if keys is None else keys)
-        return program("train_gpt", *settings(chosen), "--out", out or self.out, "--init-from", self.source,
-                       *arguments, cwd=self.folder)
-
-    def started(self, *arguments, **options):
-        result = self.start_from(*arguments, **options)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
-
-    def export(self, *arguments, source=None, target=None):
-        return program("export", source or self.out, target or self.target, *arguments, cwd=self.folder)
-
-    def exported(self, *arguments, **options):
-        result = self.export(*arguments, **options)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return result.stdout
+class HuggingFace(FolderTest):
+    keys = KEYS | STILL
 
     def test_there_and_back_keeps_every_bit(self):
         for dtype, option in (("F32", "fp32"), ("BF16", "bf16")):
@@ -51,12 +22,12 @@ class HuggingFace(AppTest):
                 with self.subTest(dtype=dtype, precision=precision):
                     name = f"{option}-{precision}"
                     self.source = write_folder(self.folder / f"hf-{name}", GPT2, gpt2_tensors(dtype))
-                    self.started(out=self.folder / name, keys=STILL | {"train.precision": precision})
+                    self.started(out=self.folder / name, keys={"train.precision": precision})
                     self.exported("--dtype", option, source=self.folder / name, target=self.folder / f"to-{name}")
                     self.assertEqual(read_folder(self.folder / f"to-{name}"), read_folder(self.source))
 
     def test_the_llama_family_there_and_back(self):
-        keys = STILL | {"model.context": 16}
+        keys = {"model.context": 16}
         for kind, config in LLAMAS.items():
             for dtype, precision in (("F32", "fp32"), ("BF16", "bf16")):
                 with self.subTest(kind=kind, dtype=dtype):
@@ -67,12 +38,13 @@ class HuggingFace(AppTest):
                     self.exported(source=self.folder / name, target=to)
                     self.assertEqual(read_folder(to), read_folder(self.source))
                     written = json.loads((to / "config.json").read_text())
-                    # What was read, with the context of the run.
-                    self.assertEqual({k: written[k] for k in config}, config | {"max_position_embeddings": 16})
+                    # What was read, with the context of the run; the scaling is for more tokens than that.
+                    longest = 8 * 32 if kind == "llama" else 16
+                    self.assertEqual({k: written[k] for k in config}, config | {"max_position_embeddings": longest})
 
     def test_the_type_is_what_the_run_computed_with(self):
         write_folder(self.source, GPT2, gpt2_tensors())
-        self.started(keys=STILL | {"train.precision": "bf16"})
+        self.started(keys={"train.precision": "bf16"})
         self.assertIn("as bf16", self.exported())
         self.assertEqual(read_folder(self.target), gpt2_tensors("BF16"))
 
@@ -121,6 +93,14 @@ class HuggingFace(AppTest):
         self.assertEqual(len(self.exported().splitlines()), 1)
         self.assertEqual((self.target / "tokenizer.model").read_bytes(),
                          (self.folder / "pieces.model").read_bytes())
+        # The tokenizer of a GPT-2 would be another one; that of a Llama is made of pieces.
+        self.assertEqual(json.loads((self.target / "tokenizer_config.json").read_text()),
+                         {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False})
+        llama = self.folder / "llama"
+        self.trained(out=llama, keys={"train.stop_after": 1, "data.path": self.folder / "pieces",
+                                      "model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 24})
+        self.exported(source=llama, target=self.folder / "of-llama")
+        self.assertFalse((self.folder / "of-llama/tokenizer_config.json").exists())
         texts = [program("generate", source, "--prompt", "to be", "--temperature", 0, "--tokens", 9, cwd=self.folder)
                  for source in (self.out, self.checkpoint(), self.target)]
         self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
@@ -131,9 +111,32 @@ class HuggingFace(AppTest):
                         "--tokenizer", "pieces.model", cwd=self.folder)
         self.assertEqual(named.stdout, texts[0].stdout)
 
+    def test_a_tokenizer_json_goes_along(self):
+        # One of several that may end a text, and not the last token.
+        source = PAGES.parent / "tests/reference/tokenizers/llama3.json"
+        made = program("prepare_data", "--tokenizer", source, "--end-of-text", "<|reserved_0|>", "--output", "parts",
+                       self.shared / "corpus.txt", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.trained(keys={"train.stop_after": 1, "data.path": self.folder / "parts"})
+        self.assertEqual(len(self.exported().splitlines()), 1)
+        self.assertEqual((self.target / "tokenizer.json").read_bytes(), source.read_bytes())
+        # tools/make_tokenizer_reference.py --check compares what transformers makes of it.
+        self.assertEqual(json.loads((self.target / "tokenizer_config.json").read_text()),
+                         {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|reserved_0|>",
+                          "clean_up_tokenization_spaces": False})
+        again = program("prepare_data", "--tokenizer", self.target, "--output", "again", self.shared / "corpus.txt",
+                        cwd=self.folder)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        for split in ("train", "val"):
+            self.assertEqual((self.folder / f"again_{split}.bin").read_bytes(),
+                             (self.folder / f"parts_{split}.bin").read_bytes())
+        texts = [program("generate", source, "--prompt", "to be", "--temperature", 0, "--tokens", 9, cwd=self.folder)
+                 for source in (self.out, self.target)]
+        self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
+
     def test_a_run_goes_on_without_the_folder(self):
         write_folder(self.source, GPT2, gpt2_tensors())
-        keys = KEYS | {"train.steps": 4, "optim.lr": 1e-3}
+        keys = {"train.steps": 4, "optim.lr": 1e-3}
         self.started(out=self.folder / "whole", keys=keys)
         self.started(keys=keys | {"train.stop_after": 2})
         self.source.rename(self.folder / "gone")
@@ -142,7 +145,7 @@ class HuggingFace(AppTest):
 
     def test_auto_starts_or_continues(self):
         write_folder(self.source, GPT2, gpt2_tensors())
-        keys = KEYS | {"train.steps": 4, "optim.lr": 1e-3}
+        keys = {"train.steps": 4, "optim.lr": 1e-3}
         self.started(out=self.folder / "whole", keys=keys)
         self.started("--resume", "auto", keys=keys | {"train.stop_after": 2})
         self.started("--resume", "auto", keys=keys)
@@ -154,13 +157,7 @@ class HuggingFace(AppTest):
         write_folder(self.source, GPT2, gpt2_tensors())
         for zero in (1, 3):
             out = self.folder / f"ranks{zero}"
-            keys = {"data.path": self.shared / "data"} | STILL | {
-                "train.workers": 1, "train.batch": 2, "train.lanes": 1, "dist.zero": zero}
-            command = [os.environ["DOS_MPIEXEC"], "-n", "2", str(APPS / "train_gpt"), *settings(keys), "--out",
-                       str(out), "--quiet", "--init-from", str(self.source)]
-            result = subprocess.run(command, cwd=self.folder, text=True, capture_output=True, timeout=100,
-                                    env=environment(), check=False)
-            self.assertEqual(result.returncode, 0, result.stderr)
+            self.started_on_ranks(2, out, {"train.workers": 1, "train.batch": 2, "train.lanes": 1, "dist.zero": zero})
             self.exported(source=out, target=self.folder / f"from-ranks{zero}")
             self.assertEqual(read_folder(self.folder / f"from-ranks{zero}"), gpt2_tensors())
 
@@ -191,6 +188,16 @@ class HuggingFace(AppTest):
         self.source = write_folder(self.source.with_name("good"), GPT2, bad)
         for key in ("model.layers=3", "model.preset=gpt2-124m"):
             self.expect_error(self.start_from("--set", key), key.split("=")[0], "leave it out")
+        for name in ("tokenizer.json", "tokenizer.model"):
+            (self.source / name).write_text("{}")
+            parts = (f"good/{name}: the text of {self.shared / 'data'} was prepared with another tokenizer (bytes)",)
+            self.expect_error(self.start_from(), *parts)
+            self.expect_error(program("evaluate", self.source, "--data", self.shared / "data", cwd=self.folder), *parts,
+                              name="evaluate")
+            (self.source / name).unlink()
+        (self.source / "model.safetensors").unlink()
+        (self.source / "model.safetensors.index.json").write_text('{"weight_map": {"x": "a.safetensors"}}')
+        self.expect_error(self.start_from(), "index.json: names the file 'a.safetensors', which is not there")
         self.source = self.folder / "none"
         self.expect_error(self.start_from(), "none/config.json", "save_pretrained()")
         self.expect_nothing_written()
@@ -222,22 +229,8 @@ class HuggingFace(AppTest):
                          read_safetensors(self.folder / "d/model.safetensors"))
 
     def test_the_commands_of_the_page(self):
-        page = (Path(os.environ["DOS_SOURCE_DIR"]) / "docs/huggingface.md").read_text()
-        commands = re.search(r"```sh\n(.*?)```", page, re.DOTALL)[1]
-        self.assertEqual(commands.count("build/release/apps/"), 6)
-        config = GPT2 | {"vocab_size": 300}
-        write_folder(self.folder / "model", config, gpt2_tensors(config=config))
-        made = program("prepare_data", "--tokenizer", "sentencepiece", "--vocab-size", 300, "--output", "pieces",
-                       self.shared / "corpus.txt", cwd=self.folder)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        shutil.copy(self.folder / "pieces.model", self.folder / "model/tokenizer.model")
-        for name in ("text", "data", "runs"):
-            (self.folder / name).mkdir()
-        shutil.copy(self.shared / "corpus.txt", self.folder / "text/corpus.txt")
-        result = subprocess.run(["sh", "-e", "-c", commands.replace("build/release/apps", str(APPS))],
-                                cwd=self.folder, text=True, capture_output=True, timeout=120, env=environment(),
-                                check=False)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.make_page_files()
+        self.run_commands((PAGES / "huggingface.md").read_text(), programs=6)
         self.assertNotEqual(read_folder(self.folder / "tuned"), read_folder(self.folder / "model"))
         self.assertEqual((self.folder / "tuned/tokenizer.model").read_bytes(),
                          (self.folder / "model/tokenizer.model").read_bytes())

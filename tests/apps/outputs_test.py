@@ -15,14 +15,17 @@ KEYS = {
     "data": "path sources",
     "train": "steps stop_after batch accumulate lanes workers opencl_devices cuda_devices gpu_memory fit "
              "stall_timeout_s seed precision gradient_precision recompute logits_rows run_ahead validate_every "
-             "validate_batches checkpoint_every keep log_every",
+             "validate_batches checkpoint_every mtbf_hours checkpoint_memory keep keep_every_hours "
+             "checkpoint_local checkpoint_copy_every checkpoint_copy_rate log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay freeze lr_factors beta1 beta2 momentum eps clip",
+    "lora": "rank alpha targets rslora",
     "sched": "subgroup_params stride share window resident fallback",
     "dist": "zero weights gpu_messages timeout_s",
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",
                "ms_backward", "ms_update"]
+CHECKPOINT_FIELDS = ["checkpoint_step", "checkpoint_s", "mb_checkpoint", "mb_checkpoint_copied", "ms_checkpoint_waited"]
 
 
 class Outputs(AppTest):
@@ -32,10 +35,17 @@ class Outputs(AppTest):
         steps = [line for line in lines if "loss" in line]
         self.assertEqual([line["step"] for line in steps], list(range(1, 21)))
         for line in steps:
-            self.assertEqual(list(line), STEP_FIELDS)
+            more = CHECKPOINT_FIELDS if "checkpoint_s" in line else []
+            self.assertEqual(list(line), STEP_FIELDS + more)
             self.assertEqual(line["tokens"], line["step"] * 4 * 16)
             for field in STEP_FIELDS:
                 self.assertGreater(line[field], 0)
+        # That of the best validation; the last one ends after the last step.
+        ended = [line for line in steps if "checkpoint_s" in line]
+        self.assertEqual([line["checkpoint_step"] for line in ended], [10])
+        size = sum(f.stat().st_size for f in self.checkpoint("best").glob("*.safetensors"))
+        self.assertGreater(ended[0]["checkpoint_s"], 0)
+        self.assertAlmostEqual(ended[0]["mb_checkpoint"], size / 1e6, delta=0.02)
         self.assertEqual([(line["step"], list(line)) for line in lines if "val_loss" in line],
                          [(10, ["step", "val_loss"]), (20, ["step", "val_loss"])])
         # A validation's line follows the line of its step.

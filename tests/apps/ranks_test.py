@@ -267,6 +267,14 @@ class Ranks(AppTest):
                          result.stderr)
         self.expect_nothing_written()
 
+    def test_ranks_that_do_not_share_the_output_folder_are_told_at_the_start(self):
+        apart = 'mkdir -p on$PMI_RANK; cd on$PMI_RANK; exec "$@"'
+        result = self.run_ranks(2, out=Path("out"), prefix=("sh", "-c", apart, "sh"))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("--out out: rank 1 does not see what rank 0 has written there", result.stderr)
+        self.assertIn("a file system that all nodes share", result.stderr)
+        self.assertFalse((self.folder / "on0/out/checkpoints").exists())
+
     def test_a_rank_with_another_configuration_ends_all(self):
         chosen = {"data.path": self.shared / "data"} | KEYS
         command = [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out)]

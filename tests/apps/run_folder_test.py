@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import APPS, AppTest, environment, program, snapshot, token_file
+from harness import APPS, AppTest, environment, program, snapshot, token_file, xxh3
 
 
 class Data(AppTest):
@@ -232,12 +232,46 @@ class Folder(AppTest):
         (checkpoints / "step-00000009").rename(self.folder / "kept")
         self.resumed(self.folder / "kept", "--set", "train.stop_after=4", out=self.folder / "new")
 
-    def test_a_checkpoint_of_format_1(self):
+    def write_as_format(self, number):
+        """Gives the last checkpoint the manifest that earlier versions wrote: a sum a tensor."""
+        folder = self.checkpoint()
+
+        def change(manifest):
+            manifest["format"] = number
+            for file in manifest["files"]:
+                data = (folder / file["name"]).read_bytes()
+                begin = 8 + int.from_bytes(data[:8], "little")
+                header = json.loads(data[8:begin])
+                for tensor in file["tensors"]:
+                    first, last = header[tensor["name"]]["data_offsets"]
+                    del tensor["crc32c"]
+                    tensor["xxh3"] = f"{xxh3(data[begin + first:begin + last]):016x}"
+            if number == 1:
+                del manifest["xxh3"]
+                del manifest["data"]
+        self.edit_manifest(folder, change)
+
+    def test_checkpoints_of_earlier_formats(self):
+        straight = self.folder / "straight"
+        self.trained(keys={"train.stop_after": 5}, out=straight)
+        for number in (1, 2):
+            with self.subTest(number):
+                shutil.rmtree(self.out, ignore_errors=True)
+                self.trained(keys={"train.stop_after": 3})
+                self.write_as_format(number)
+                result = self.resumed("--set", "train.stop_after=4")
+                self.assertEqual("of format 1, without a checksum of its own" in result.stderr, number == 1)
+                self.assertNotIn("format", self.resumed("--set", "train.stop_after=5").stderr)
+                self.expect_same_state(straight, self.out)
+
+    def test_a_damaged_checkpoint_of_format_2_is_refused(self):
         self.trained(keys={"train.stop_after": 3})
-        self.edit_manifest(self.checkpoint(), lambda manifest: None)
-        result = self.resumed("--set", "train.stop_after=4")
-        self.assertIn("of format 1, without a checksum of its own", result.stderr)
-        self.assertNotIn("format 1", self.resumed("--set", "train.stop_after=5").stderr)
+        self.write_as_format(2)
+        model = self.checkpoint() / "model.safetensors"
+        damaged = bytearray(model.read_bytes())
+        damaged[-1] ^= 1
+        model.write_bytes(damaged)
+        self.expect_error(self.resume(), "model.safetensors: tensor '", "has checksum")
 
     def test_what_is_left_of_killed_runs_goes(self):
         self.trained(keys={"train.stop_after": 3})

@@ -95,14 +95,67 @@ class Traces(AppTest):
         report = json.loads(self.report(self.trace, "--json").stdout)
         host = report["memory"][0]
         self.assertEqual([each["step"] for each in host["after_step"]], list(range(1, STEPS + 1)))
-        self.assertEqual(len({each["bytes"] for each in host["after_step"]}), 1)
-        self.assertEqual(host["after_step"][0]["bytes"], host["peak_bytes"])
+        # The sums of checkpoints have buffers from shortly before the first one on.
+        first = KEYS["train.checkpoint_every"] - 1
+        self.assertEqual(len({each["bytes"] for each in host["after_step"][first:]}), 1)
+        self.assertEqual(host["after_step"][first]["bytes"], host["peak_bytes"])
 
     def test_the_submitting_thread_is_seen(self):
         spans = rows(self.trace, "spans.csv")
         self.assertEqual({span["name"] for span in spans}, {"wait", "validation", "checkpoint"})
         self.assertEqual({int(span["step"]) for span in spans if span["name"] == "checkpoint"},
                          {5, 10, 15, 20})
+
+    def test_checkpoints_are_seen(self):
+        storage = rows(self.trace, "storage.csv")
+        self.assertEqual({row["operation"] for row in storage} - {"copy", "wait"}, {"hold", "write", "flush"})
+        self.assertEqual({row["purpose"] for row in storage}, {"checkpoint"})
+        self.assertEqual({int(row["step"]) for row in storage}, {5, 10, 15, 20})
+        def total(step, operation):
+            return sum(int(row["bytes"]) for row in storage
+                       if (int(row["step"]), row["operation"]) == (step, operation) and row["buffer"])
+        report = json.loads(self.report(self.trace, "--json").stdout)
+        checkpoints = {each["step"]: each for each in report["checkpoints"]}
+        self.assertEqual(sorted(checkpoints), [5, 10, 15, 20])
+        told = {line["checkpoint_step"]: line for line in self.metrics(self.shared / "traced")
+                if "checkpoint_step" in line}
+        # A step tells of the last that has ended in it; that of step 5 has before that of step 15 begins.
+        self.assertTrue(told)
+        self.assertLessEqual(set(told), {5, 10, 15})
+        for step, each in checkpoints.items():
+            self.assertEqual(each["bytes"], total(step, "write"))
+            self.assertEqual(each["bytes"], total(step, "hold"), "every buffer is held once")
+            self.assertEqual(each["copied_bytes"], total(step, "copy"))
+            if step in told:
+                # Metrics have six digits.
+                self.assertLess(each["bytes"], 10**6)
+                self.assertEqual(each["bytes"], round(told[step]["mb_checkpoint"] * 1e6))
+                self.assertEqual(each["copied_bytes"], round(told[step]["mb_checkpoint_copied"] * 1e6))
+                self.assertAlmostEqual(each["waited_ms"], told[step]["ms_checkpoint_waited"],
+                                       delta=1e-5 * (1 + each["waited_ms"]))
+        self.assertEqual([each["operation"] for each in report["disks"]], ["write"])
+        written = sum(int(row["bytes"]) for row in storage if row["operation"] == "write")
+        self.assertEqual(report["disks"][0]["bytes"], written)
+        text = self.report(self.trace, "--output", "page.html").stdout
+        self.assertIn("rank 0: 4 checkpoints of ", text)
+        page = (self.folder / "page.html").read_text(encoding="utf-8")
+        for part in ("Checkpoints and disks", ">held for checkpoints<", ">copies<", ">updates waiting<",
+                     f">write {report['disks'][0]['disk']}<"):
+            self.assertIn(part, page)
+
+    def test_a_trace_of_an_older_program_is_read(self):
+        old = self.folder / "old"
+        shutil.copytree(self.trace, old)
+        (old / "rank0" / "storage.csv").unlink()
+        manifest = old / "rank0" / "manifest.json"
+        self.expect_error(self.report(old), "storage.csv", name="report")
+        fields = json.loads(manifest.read_text(encoding="utf-8"))
+        del fields["rows"]["storage.csv"]
+        manifest.write_text(json.dumps(fields), encoding="utf-8")
+        result = self.report(old)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("checkpoints of", result.stdout)
+        self.assertNotIn("Checkpoints and disks", (old / "report.html").read_text(encoding="utf-8"))
 
     def test_the_page_stands_alone(self):
         result = self.report(self.trace, "--output", "page.html")

@@ -78,6 +78,22 @@ class TraceTools(AppTest):
             links = [row for row in dump if row[0] == "Link"]
             self.assertEqual(len(links), len(self.rows(kind, "transfers.csv")))
 
+    def test_storage_is_in_containers_of_its_own(self):
+        for kind in self.traces:
+            dump = self.dump(kind)
+            found = [(row[1], row[7]) for row in dump if row[0] == "State" and row[2] == "Storage State"]
+            rows = self.rows(kind, "storage.csv")
+            disks = {row["disk"] for row in rows} - {""}
+            self.assertEqual(len(disks), 1)
+            self.assertEqual({name for name, value in found if value == "flush"}, {f"DISK {disk}" for disk in disks})
+            self.assertIn("write", {value for name, value in found})
+            variables = {row[2] for row in dump if row[0] == "Variable"}
+            self.assertLessEqual({"Held (MB)", "Write Bandwidth (MB/s)"}, variables)
+            held = [float(row[6]) for row in dump if row[0] == "Variable" and row[2] == "Held (MB)"]
+            most = sum(int(row["bytes"]) for row in rows if row["operation"] == "hold") / 2**20
+            self.assertLessEqual(max(held), most + 1e-6)
+            self.assertGreater(max(held), 0)
+
     def test_starvz_finds_what_its_phase_1_reads(self):
         # What the scripts of StarVZ's phase 1 do with a Paje trace (docs/traces.md): no empty strings,
         # pj_dump with these options, then rows by their first letters and columns by their place.

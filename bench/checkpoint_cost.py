@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What checkpoints cost a training: steps with one every N steps beside steps without, interleaved on one machine.
+
+usage: bench/checkpoint_cost.py [--build DIR] [--folder DIR] [--model PRESET] [--steps N] [--rounds N] [--every N...] [--torch] [--json]
+
+Each round trains anew with every setting in turn, in a folder of DIR, on random tokens. Prints medians over the rounds of
+the median step, its ratio to that without checkpoints, the time of a checkpoint from its request to its link, the rate
+that follows, and for how long updates waited; with --torch for how long torch.save() of as many bytes, with fsync(), would keep
+a step waiting. docs/performance/checkpoints.md has such a run.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WARM_UP = 3  # steps that are not counted
+MAGIC, VERSION, HEADER_WORDS = 20240520, 1, 256
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--build", default="build/release", metavar="DIR", help="build folder (default: build/release)")
+    parser.add_argument("--folder", default=".", metavar="DIR", help="on the disk to be measured (default: .)")
+    parser.add_argument("--model", default="gpt2-124m", help="preset (default: gpt2-124m)")
+    parser.add_argument("--steps", type=int, default=12, metavar="N", help="of a run (default: 12)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
+    parser.add_argument("--every", type=int, nargs="+", default=[0, 1, 4], metavar="N",
+                        help="steps between checkpoints; 0: none (default: 0 1 4)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for train_gpt")
+    parser.add_argument("--torch", action="store_true", help="beside torch.save(), which this Python must have")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args()
+
+
+def write_tokens(prefix):
+    """Random tokens of GPT-2's vocabulary as a data set without a tokenizer."""
+    generator = random.Random(1)
+    for split, count in (("train", 200_000), ("val", 20_000)):
+        tokens = [generator.randrange(50257) for _ in range(count)]
+        header = struct.pack(f"<{HEADER_WORDS}i", MAGIC, VERSION, count, *[0] * (HEADER_WORDS - 3))
+        Path(f"{prefix}_{split}.bin").write_bytes(header + struct.pack(f"<{count}H", *tokens))
+
+
+def train(options, folder, every):
+    """The lines of metrics.jsonl of one run."""
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    # A step more than the checkpoints need: the last one, at the end, is counted by nobody.
+    keys = {"model.preset": options.model, "data.path": folder / "data", "train.steps": options.steps,
+            "train.validate_every": 0, "train.validate_batches": 1, "train.checkpoint_every": every}
+    command = [str(Path(options.build) / "apps/train_gpt"), "--out", str(out), "--quiet"]
+    for key, value in keys.items():
+        command += ["--set", f"{key}={value}"]
+    for assignment in options.set:
+        command += ["--set", assignment]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"STARPU_SILENT": "1"})
+    if done.returncode != 0:
+        sys.exit(f"checkpoint_cost: error: {done.stderr.strip()}")
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def seconds_of_torch(folder, megabytes):
+    """torch.save() of FP32 tensors of 4 M elements, on the device when it ends."""
+    import torch  # pylint: disable=import-outside-toplevel
+    count = 4 << 20
+    tensors = {str(i): torch.rand(count) for i in range(round(megabytes * 1e6 / 4 / count))}
+    path = folder / "torch.pt"
+    begin = time.monotonic()
+    with open(path, "wb") as file:
+        torch.save(tensors, file)
+        file.flush()
+        os.fsync(file.fileno())
+    seconds = time.monotonic() - begin
+    path.unlink()
+    return seconds
+
+
+def summarise(lines):
+    steps = [line for line in lines if "loss" in line and line["step"] > WARM_UP]
+    saved = [line for line in steps if "checkpoint_s" in line]
+    result = {"ms_step": statistics.median(line["ms_step"] for line in steps),
+              "ms_mean": statistics.mean(line["ms_step"] for line in steps)}
+    if saved:
+        result |= {"mb": statistics.median(line["mb_checkpoint"] for line in saved),
+                   "checkpoint_s": statistics.median(line["checkpoint_s"] for line in saved),
+                   "mb_per_s": statistics.median(line["mb_checkpoint"] / line["checkpoint_s"] for line in saved),
+                   "ms_waited": statistics.median(line["ms_checkpoint_waited"] for line in saved),
+                   "ms_waited_most": max(line["ms_checkpoint_waited"] for line in saved)}
+    return result
+
+
+def main():
+    options = parse()
+    with tempfile.TemporaryDirectory(dir=options.folder, prefix="checkpoint-cost-") as name:
+        folder = Path(name)
+        write_tokens(folder / "data")
+        found = {every: [] for every in options.every}
+        for _ in range(options.rounds):
+            for every in options.every:
+                found[every].append(summarise(train(options, folder, every)))
+                if options.torch and "mb" in found[every][-1]:
+                    found[every][-1]["torch_save_s"] = seconds_of_torch(folder, found[every][-1]["mb"])
+    rows = []
+    for every, runs in found.items():
+        row = {"every": every}
+        for field in runs[0]:
+            row[field] = statistics.median(run[field] for run in runs if field in run)
+        if 0 in found:
+            row["ratio"] = statistics.median(a["ms_mean"] / b["ms_mean"] for a, b in zip(runs, found[0], strict=True))
+        rows.append(row)
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        print("  ".join(f"{key} {value:.4g}" for key, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints while training goes on: asked for, as often as the device writes, listed, damaged, and killed."""
+
+import json
+import shutil
+import signal
+import time
+import unittest
+
+from harness import AppTest, program
+
+EVERY = {"train.checkpoint_every": 1, "train.keep": 3, "train.validate_every": 0}
+
+
+class Checkpoints(AppTest):
+    def listed(self, *arguments, status=0):
+        result = program("checkpoints", self.out, "--json", *arguments, cwd=self.folder)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return json.loads(result.stdout)
+
+    def flip(self, step, name="optimizer.safetensors"):
+        path = self.checkpoint(f"step-{step:08}") / name
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+
+    def test_every_step(self):
+        straight = self.folder / "straight"
+        self.trained(out=straight, keys={"train.validate_every": 0})
+        self.trained(keys=EVERY)
+        self.expect_same_state(straight, self.out)
+        self.assertEqual([each["step"] for each in self.listed("--verify")], [18, 19, 20])
+        ended = [line["checkpoint_step"] for line in self.metrics() if "checkpoint_s" in line]
+        self.assertEqual(ended, sorted(set(ended)))
+
+    def test_listed(self):
+        self.trained(keys=EVERY | {"train.validate_every": 19})
+        found = self.listed()
+        self.assertEqual([(each["step"], each["last"], each["best"]) for each in found],
+                         [(18, False, False), (19, False, False), (20, True, True)])
+        for each in found:
+            files = sum(f.stat().st_size for f in self.checkpoint(f"step-{each['step']:08}").iterdir())
+            self.assertEqual(each["bytes"], files)
+            self.assertIsNone(each["fault"])
+        text = program("checkpoints", self.out, "--verify", cwd=self.folder)
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertEqual(text.stdout.count("intact"), 3)
+        self.expect_error(program("checkpoints", self.folder / "none", cwd=self.folder),
+                          "none: no such folder", "train_gpt --out", name="checkpoints")
+
+    def test_a_link_to_nothing_is_gone_back_from(self):
+        straight = self.folder / "straight"
+        self.trained(keys={"train.validate_every": 0, "train.stop_after": 12}, out=straight)
+        self.trained(keys=EVERY | {"train.stop_after": 10})
+        shutil.rmtree(self.checkpoint("step-00000010"))
+        self.expect_error(self.resume("--set", "train.stop_after=12"), "last: points to 'step-00000010'", "8, 9")
+        result = program("train_gpt", "--out", self.out, "--resume", "auto", "--set", "train.stop_after=12",
+                         cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("last: points to 'step-00000010'", result.stderr)
+        self.expect_same_state(straight, self.out)
+
+    def test_damage_is_found_and_gone_back_from(self):
+        straight = self.folder / "straight"
+        self.trained(keys={"train.validate_every": 0, "train.stop_after": 12}, out=straight)
+        self.trained(keys=EVERY | {"train.stop_after": 10})
+        self.flip(10)
+        (self.checkpoint("step-00000009") / "manifest.json").write_text("{}")
+        found = self.listed("--verify", status=1)
+        self.assertEqual([each["fault"] is None for each in found], [True, False, False])
+        self.assertIn("optimizer.safetensors: tensor '", found[2]["fault"])
+        self.expect_error(self.resume("--set", "train.stop_after=12"), "optimizer.safetensors: tensor '")
+        result = program("train_gpt", "--out", self.out, "--resume", "auto", "--set", "train.stop_after=12",
+                         cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("going back to the checkpoint of step 8", result.stderr)
+        self.expect_same_state(straight, self.out)
+
+    def test_nothing_intact_is_refused(self):
+        self.trained(keys=EVERY | {"train.stop_after": 3, "train.keep": 1})
+        self.flip(3, "model.safetensors")
+        self.expect_error(self.resume("auto"), "model.safetensors: tensor '", "take another one")
+
+    def test_as_often_as_the_device_writes(self):
+        result = self.trained(keys={"train.checkpoint_every": "auto", "train.steps": 60,
+                                    "train.validate_every": 0})
+        self.assertRegex(result.stderr + result.stdout,
+                         r"train.checkpoint_every=auto: a checkpoint every \d+ steps: it takes")
+        self.assertTrue(any("checkpoint_s" in line for line in self.metrics()))
+
+    def test_listed_while_they_come_and_go(self):
+        process = self.start(EVERY | {"train.steps": 1_000_000, "train.keep": 2})
+        self.wait_for(lambda: (self.out / "checkpoints" / "last").exists(), process)
+        for _ in range(30):
+            self.listed("--verify")
+        process.terminate()
+        self.assertEqual(process.wait(30), 0)
+
+    def test_asked_for(self):
+        process = self.start({"train.steps": 100000, "train.validate_every": 0})
+        self.wait_for(lambda: (self.out / "metrics.jsonl").exists() and self.metrics(), process)
+        self.assertFalse((self.out / "checkpoints").exists())
+        process.send_signal(signal.SIGUSR2)
+        self.wait_for(lambda: (self.out / "checkpoints" / "last").exists(), process)
+        first = self.checkpoint().resolve()
+        time.sleep(0.2)
+        self.assertEqual(self.checkpoint().resolve(), first, "one request, one checkpoint")
+        process.send_signal(signal.SIGUSR2)
+        self.wait_for(lambda: self.checkpoint().resolve() != first, process)
+        process.terminate()
+        self.assertEqual(process.wait(30), 0)
+
+    def test_without_its_folder_training_goes_on(self):
+        """The folder is taken away and comes back, as one of a file system that is mounted again."""
+        process = self.start(EVERY | {"train.steps": 1_000_000})
+        self.wait_for(lambda: (self.out / "checkpoints" / "last").exists() and self.metrics()[-1]["step"] > 9, process)
+        kept = self.folder / "kept"
+        (self.out / "checkpoints").rename(kept)
+        (self.out / "checkpoints").write_text("no folder")
+        before = self.metrics()[-1]["step"]
+        self.wait_for(lambda: self.metrics()[-1]["step"] > before + 20, process)
+        (self.out / "checkpoints").unlink()
+        kept.rename(self.out / "checkpoints")
+        before = self.metrics()[-1]["step"]
+        self.wait_for(lambda: any(each["step"] > before for each in self.listed()), process)
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertRegex(errors, r"step \d+: no checkpoint: .*/out/checkpoints.*; the checkpoint of step \d+ is "
+                                 r"intact, training goes on")
+        self.assertEqual(self.listed("--verify")[-1]["step"], self.metrics()[-1]["step"])
+
+
+if __name__ == "__main__":
+    unittest.main()
