@@ -11,18 +11,20 @@ namespace dos::optim {
 
 ElementwiseOptimizer::ElementwiseOptimizer(rt::Session& session,
                                            const tensor::ParameterSet& parameters,
-                                           const OptimizerOptions& options)
+                                           const OptimizerOptions& options,
+                                           tensor::StateHomes* homes)
     : parameters_(parameters),
       options_(options),
+      homes_(homes),
       rule_(find_rule(options.rule)),
       norms_(session, parameters, options.clip) {
   options_.validate();
   const tensor::Buffers buffers =
       tensor::BufferPlan(parameters.layout(), {}, parameters.ownership()).states;
+  const auto& subgroups = parameters.layout().subgroups;
   for (const char* name : rule_.info->states)
     states_.emplace_back(session, parameters.layout(), buffers, name, MemoryCategory::kStates,
-                         DType::kF32);
-  const auto& subgroups = parameters.layout().subgroups;
+                         DType::kF32, homes_);
   for (const shape::Subgroup& subgroup : subgroups) depths_ = std::max(depths_, subgroup.depth);
   for (Index i = 0; i < std::ssize(subgroups); ++i)
     if (subgroups[static_cast<std::size_t>(i)].trained) order_.push_back(i);
@@ -66,6 +68,7 @@ void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index,
   const shape::Subgroup& subgroup = parameters_.layout().subgroups[static_cast<std::size_t>(index)];
   std::vector<const rt::Handle*> states;
   for (const tensor::SubgroupHandles& handles : states_) states.push_back(&handles[index]);
+  if (homes_ != nullptr) homes_->open(index);
   codelets::submit_update(
       submitter, rule_.number, bytes,
       {.parameters = parameters_.values()[index],
@@ -76,6 +79,7 @@ void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index,
        .sums = sums_.empty() ? nullptr : sums_[static_cast<std::size_t>(index)].get(),
        .step = step},
       {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});
+  if (homes_ != nullptr) homes_->store(index);
 }
 
 }  // namespace dos::optim

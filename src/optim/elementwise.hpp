@@ -15,7 +15,7 @@ class ElementwiseOptimizer final : public Optimizer {
  public:
   /// As make_optimizer().
   ElementwiseOptimizer(rt::Session& session, const tensor::ParameterSet& parameters,
-                       const OptimizerOptions& options);
+                       const OptimizerOptions& options, tensor::StateHomes* homes = nullptr);
 
   void set_listener(tensor::ParameterListener* listener) override { listener_ = listener; }
   void set_sums(std::span<const std::unique_ptr<rt::Handle>> sums) override { sums_ = sums; }
@@ -37,6 +37,7 @@ class ElementwiseOptimizer final : public Optimizer {
 
   const tensor::ParameterSet& parameters_;
   OptimizerOptions options_;
+  tensor::StateHomes* homes_;
   Rule rule_;
   GradientNorms norms_;
   std::vector<tensor::SubgroupHandles> states_;

@@ -19,8 +19,9 @@ void OptimizerOptions::validate() const {
 
 std::unique_ptr<Optimizer> make_optimizer(rt::Session& session,
                                           const tensor::ParameterSet& parameters,
-                                          const OptimizerOptions& options) {
-  return std::make_unique<ElementwiseOptimizer>(session, parameters, options);
+                                          const OptimizerOptions& options,
+                                          tensor::StateHomes* homes) {
+  return std::make_unique<ElementwiseOptimizer>(session, parameters, options, homes);
 }
 
 Index state_bytes(const shape::Layout& layout, const OptimizerOptions& options,

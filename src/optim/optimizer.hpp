@@ -50,11 +50,13 @@ class Optimizer {
   [[nodiscard]] virtual const tensor::SubgroupHandles& state(Index index) const = 0;
 };
 
-/// The optimizer of options.rule. `parameters` must outlive it. Throws Error for an unknown rule or
-/// an option out of range.
+/// The optimizer of options.rule. `parameters` must outlive it, and so must `homes`, which may keep
+/// states elsewhere than in memory; null: nobody does. Throws Error for an unknown rule or an
+/// option out of range.
 std::unique_ptr<Optimizer> make_optimizer(rt::Session& session,
                                           const tensor::ParameterSet& parameters,
-                                          const OptimizerOptions& options);
+                                          const OptimizerOptions& options,
+                                          tensor::StateHomes* homes = nullptr);
 
 /// Bytes that make_optimizer() will register.
 Index state_bytes(const shape::Layout& layout, const OptimizerOptions& options,

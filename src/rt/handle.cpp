@@ -27,8 +27,10 @@ HandleSpec checked(HandleSpec spec) {
 }  // namespace
 
 Handle::Handle(Session& session, HandleSpec spec)
-    : session_(session), spec_(checked(std::move(spec))), counted_bytes_(bytes()) {
-  home_.emplace(bytes());
+    : session_(session),
+      spec_(checked(std::move(spec))),
+      counted_bytes_(spec_.lent == nullptr ? bytes() : 0) {
+  if (spec_.lent == nullptr) home_.emplace(bytes());
   session_.memory().add(spec_.category, counted_bytes_);
   register_home();
   starpu_data_set_name(raw_, spec_.name.c_str());
@@ -37,15 +39,16 @@ Handle::Handle(Session& session, HandleSpec spec)
 }
 
 void Handle::register_home() {
+  std::byte* home = home_ ? home_->data() : spec_.lent;
   with_trace_sink([&](TraceSink& sink) {
     trace_number_ = sink.next_handle();
-    register_traced_vector(&raw_, home_->data(), spec_.count, size_of(spec_.type), trace_number_);
+    register_traced_vector(&raw_, home, spec_.count, size_of(spec_.type), trace_number_);
     sink.handle_appeared(trace_number_, raw_, spec_);
   });
   if (trace_number_ >= 0) return;
-  starpu_vector_data_register(
-      &raw_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(home_->data()),
-      static_cast<std::uint32_t>(spec_.count), static_cast<std::size_t>(size_of(spec_.type)));
+  starpu_vector_data_register(&raw_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(home),
+                              static_cast<std::uint32_t>(spec_.count),
+                              static_cast<std::size_t>(size_of(spec_.type)));
 }
 
 Handle::Handle(Session& session, HandleSpec spec, ScratchTag)
@@ -90,6 +93,13 @@ void Handle::note_copies() const noexcept {
   starpu_data_release_on_node(raw_, STARPU_ACQUIRE_NO_NODE_LOCK_ALL);
 }
 
+void Handle::move_home(std::byte* lent) const {
+  require(spec_.lent != nullptr, "a buffer in lent memory");
+  auto* vector = static_cast<starpu_vector_interface*>(
+      starpu_data_get_interface_on_node(raw_, STARPU_MAIN_RAM));
+  vector->ptr = vector->dev_handle = reinterpret_cast<std::uintptr_t>(lent);
+}
+
 bool Handle::was_released_from(int node) const noexcept {
   return (released_from_ >> node & 1) != 0;
 }
@@ -99,6 +109,8 @@ Handle::~Handle() {
   LiveHandles::instance().remove(*this);
   if (trace_number_ >= 0)
     with_trace_sink([&](TraceSink& sink) { sink.handle_goes(trace_number_); });
+  // StarPU knows buffers by the address that they were registered with.
+  if (spec_.lent != nullptr) move_home(spec_.lent);
   starpu_data_unregister_no_coherency(raw_);
   session_.memory().remove(spec_.category, counted_bytes_);
 }

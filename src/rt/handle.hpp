@@ -27,11 +27,12 @@ struct HandleSpec {
   DType type = DType::kF32;
   Index count = 0;
   MemoryCategory category = MemoryCategory::kActivations;
+  std::byte* lent = nullptr;  ///< memory of somebody who counts it; null: the handle has its own
 };
 
-/// Owns one StarPU vector: its home buffer in host memory (zeroed) and its registration. The
-/// session must outlive it. Destruction waits for the tasks that use it. Not movable: tasks refer
-/// to it by address.
+/// Owns one StarPU vector: its home buffer in host memory (zeroed, unless it is lent) and its
+/// registration. The session must outlive it. Destruction waits for the tasks that use it. Not
+/// movable: tasks refer to it by address.
 class Handle {
  public:
   /// Throws Error when the memory is refused or the count is above 2^32 - 1, StarPU's limit for a
@@ -52,6 +53,11 @@ class Handle {
   void release() const;
   /// Whether the buffer had memory on the node when its contents were last released.
   [[nodiscard]] bool was_released_from(int node) const noexcept;
+
+  /// The buffer's home is from now on this lent memory, whatever it contains. Pre:
+  /// HandleSpec::lent; the caller has write access on the host, so that nobody knows of another
+  /// place.
+  void move_home(std::byte* lent) const;
 
   [[nodiscard]] RawHandle raw() const noexcept { return raw_; }
   [[nodiscard]] const std::string& name() const noexcept { return spec_.name; }

@@ -15,6 +15,7 @@ enum class Purpose : std::uint8_t {
   kUnknown,
   kCheckpoint,
   kCheckpointCopy,  ///< from one level of checkpoints to the next
+  kStates,          ///< of the optimizer, which live on disks
 };
 
 /// Whom a transfer serves: for those who look on. The name lives until the transfer's Done.

@@ -22,18 +22,23 @@ SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layo
 
 SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layout,
                                  const Buffers& buffers, const std::string& prefix,
-                                 MemoryCategory category, DType type) {
+                                 MemoryCategory category, DType type, StateHomes* homes) {
   require(buffers.size() == layout.subgroups.size(), "a buffer, or none, a subgroup");
   std::map<Index, std::shared_ptr<rt::Handle>> made;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     std::shared_ptr<rt::Handle>& handle = made[buffers[i]];
     const shape::Subgroup& subgroup = layout.subgroups[i];
-    if (handle == nullptr && buffers[i] != kNoBuffer)
+    if (handle == nullptr && buffers[i] != kNoBuffer) {
+      const auto index = static_cast<Index>(i);
+      std::byte* lent = homes == nullptr ? nullptr : homes->lent_memory(index);
       handle =
           std::make_shared<rt::Handle>(session, rt::HandleSpec{.name = prefix + "." + subgroup.name,
                                                                .type = type,
                                                                .count = subgroup.count,
-                                                               .category = category});
+                                                               .category = category,
+                                                               .lent = lent});
+      if (lent != nullptr) homes->adopt(index, *handle);
+    }
     require(handle == nullptr || handle->count() == subgroup.count,
             "equal subgroups share a buffer");
     handles_.push_back(handle);
@@ -75,12 +80,13 @@ void SubgroupHandles::write(const shape::PlacedParameter& parameter, std::span<c
 }
 
 ParameterSet::ParameterSet(rt::Session& session, shape::Layout layout, const ParameterTypes& types,
-                           Ownership ownership)
+                           Ownership ownership, StateHomes* homes)
     : layout_(std::move(layout)),
       ownership_(std::move(ownership)),
       gradient_type_(types.gradient),
       values_(session, layout_, BufferPlan(layout_, types, ownership_).values, "value",
-              MemoryCategory::kParameters, DType::kF32),
+              MemoryCategory::kParameters, DType::kF32,
+              types.working == DType::kF32 ? nullptr : homes),
       gradients_(session, layout_, BufferPlan(layout_, types, ownership_).gradients, "gradient",
                  MemoryCategory::kGradients, types.gradient) {
   const BufferPlan plan(layout_, types, ownership_);

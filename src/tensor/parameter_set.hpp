@@ -11,6 +11,7 @@
 #include "rt/session.hpp"
 #include "shape/layout.hpp"
 #include "tensor/ownership.hpp"
+#include "tensor/state_homes.hpp"
 
 namespace dos::tensor {
 
@@ -18,11 +19,13 @@ namespace dos::tensor {
 /// Some may be absent, or shared between subgroups (ownership.hpp).
 class SubgroupHandles {
  public:
-  /// Handles are named "<prefix>.<subgroup name>". `layout` must outlive the object.
+  /// Handles are named "<prefix>.<subgroup name>". `layout` must outlive the object. `homes`
+  /// takes those that it keeps elsewhere; null: nobody.
   SubgroupHandles(rt::Session& session, const shape::Layout& layout, const std::string& prefix,
                   MemoryCategory category, DType type = DType::kF32);
   SubgroupHandles(rt::Session& session, const shape::Layout& layout, const Buffers& buffers,
-                  const std::string& prefix, MemoryCategory category, DType type);
+                  const std::string& prefix, MemoryCategory category, DType type,
+                  StateHomes* homes = nullptr);
 
   /// Pre: has(subgroup).
   [[nodiscard]] const rt::Handle& operator[](Index subgroup) const {
@@ -51,8 +54,9 @@ class SubgroupHandles {
 /// which every update, and nn::submit_working_parameters(), makes the rounded values.
 class ParameterSet {
  public:
+  /// `homes`, if it is not null, may keep FP32 values elsewhere that only updates need.
   ParameterSet(rt::Session& session, shape::Layout layout, const ParameterTypes& types = {},
-               Ownership ownership = {});
+               Ownership ownership = {}, StateHomes* homes = nullptr);
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 

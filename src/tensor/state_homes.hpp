@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "base/types.hpp"
+#include "rt/handle.hpp"
+
+namespace dos::tensor {
+
+/// Keeps the FP32 buffers of some subgroups, states and perhaps parameters, elsewhere than in host
+/// memory between their uses. The submitting thread's, all of it.
+class StateHomes {
+ public:
+  StateHomes() = default;
+  StateHomes(const StateHomes&) = delete;
+  StateHomes& operator=(const StateHomes&) = delete;
+
+  /// Where buffers of a subgroup can be registered (rt::HandleSpec::lent); null: they are not kept
+  /// elsewhere.
+  [[nodiscard]] virtual std::byte* lent_memory(Index subgroup) = 0;
+  /// A buffer of the subgroup, which outlives its use: at first of zeros. Pre: lent_memory(); the
+  /// subgroup was not opened yet.
+  virtual void adopt(Index subgroup, const rt::Handle& buffer) = 0;
+
+  /// Tasks and accesses that are submitted from now on may use the buffers, until the round ends.
+  /// Does nothing where they are not kept elsewhere, or may be used already.
+  virtual void open(Index subgroup) = 0;
+  /// What the tasks submitted so far make of them is kept. Pre: open(), if they are kept elsewhere.
+  virtual void store(Index subgroup) = 0;
+  /// Ends the round: what was opened has memory only until all that was submitted is done. To be
+  /// called before anything waits for later rounds.
+  virtual void end_round() = 0;
+
+ protected:
+  ~StateHomes() = default;
+};
+
+}  // namespace dos::tensor
