@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/types.hpp"
+
+namespace dos::offload {
+
+/// A folder for states, and how much of its disk each rank may take.
+struct DiskPlace {
+  std::filesystem::path folder;
+  std::optional<Index> bytes{};  ///< nullopt: what the states need
+};
+
+/// "FOLDER:SIZE,FOLDER", sizes such as 400GB, 1.5TB or 800GiB. An empty text is no disk. Throws
+/// Error, naming sched.disks, for an empty or doubled folder, or a size that is none.
+std::vector<DiskPlace> parse_disks(const std::string& text);
+
+}  // namespace dos::offload

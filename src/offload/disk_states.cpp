@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/disk_states.hpp"
+
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/crc32c.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/temporary.hpp"
+#include "base/units.hpp"
+#include "rt/device.hpp"
+
+namespace dos::offload {
+
+namespace {
+
+/// The file system of a file is no disk.
+void warn_of_memory(const storage::File& file) {
+  struct statfs info {};
+  if (::fstatfs(file.buffered(), &info) != 0 || info.f_type != TMPFS_MAGIC) return;
+  log::warn("sched.disks: {} is in memory (tmpfs): states there save none",
+            file.path().parent_path().string());
+}
+
+}  // namespace
+
+/// A subgroup that is on disk.
+struct DiskStates::Subgroup {
+  Index index = 0;
+  Index turn = 0;  ///< place in the order of updates
+  Index bytes = 0;
+  std::vector<const rt::Handle*> handles{};
+  Visit* visit = nullptr;  ///< that is open; the submitting thread's
+  // The thread's:
+  std::optional<Region> region{};  ///< nullopt: all zeros
+  std::uint32_t sum = 0;           ///< CRC-32C of what is there
+  bool is_lost = false;
+};
+
+/// Waits for an access to one handle.
+struct DiskStates::Access final : rt::AccessListener {
+  Access(DiskStates& the_owner, Visit& the_visit, Stage the_stage)
+      : owner(the_owner), visit(the_visit), stage(the_stage) {}
+  void granted(void* /*data*/) noexcept override { owner.granted(visit, stage); }
+
+  DiskStates& owner;
+  Visit& visit;
+  Stage stage;
+};
+
+/// The time between open() and the end of the round's last access.
+struct DiskStates::Visit {
+  Subgroup& subgroup;
+  Index round;
+  Index step;
+  std::vector<std::unique_ptr<Access>> accesses{};
+  std::array<Index, 3> granted{};  ///< by stage; under the lock
+  Index slot = -1;
+  std::optional<Region> target{};  ///< of a write
+};
+
+DiskStates::DiskStates(rt::Session& session, const shape::Layout& layout, HomePlan plan,
+                       std::span<const DiskPlace> disks, bool last_first,
+                       std::unique_ptr<storage::Backend> backend)
+    : session_(session),
+      layout_(layout),
+      plan_(std::move(plan)),
+      last_first_(last_first),
+      states_(layout.subgroups.size()),
+      engine_({}, std::move(backend)) {
+  require(plan_.has_disks() && !disks.empty(), "states that are on disks");
+  for (Index i = 0; i < std::ssize(layout.subgroups); ++i)
+    if (plan_.is_on_disk(i)) subgroups_.push_back(i);
+  std::ranges::stable_sort(
+      subgroups_, {}, [&](Index i) { return layout.subgroups[static_cast<std::size_t>(i)].depth; });
+  for (Index turn = 0; turn < std::ssize(subgroups_); ++turn) {
+    const auto index = static_cast<std::size_t>(subgroups_[static_cast<std::size_t>(turn)]);
+    states_[index] = std::make_unique<Subgroup>(
+        Subgroup{.index = static_cast<Index>(index),
+                 .turn = turn,
+                 .bytes = plan_.buffers() * padded_bytes(layout.subgroups[index])});
+  }
+  create_files(disks);
+  session_.memory().add(MemoryCategory::kStates, plan_.memory());
+  for (Index slot = 0; slot < plan_.slots; ++slot) {
+    slots_.emplace_back(plan_.slot_bytes);
+    free_slots_.push_back(slot);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+void DiskStates::create_files(std::span<const DiskPlace> disks) {
+  const Index region = plan_.slot_bytes;
+  // While states are written, those that they replace are still there.
+  const Index needed = std::ssize(subgroups_) + plan_.slots;
+  std::vector<Index> capacity;
+  Index total = 0;
+  for (const DiskPlace& disk : disks) {
+    capacity.push_back(disk.bytes ? std::min(*disk.bytes / region, needed) : needed);
+    total += capacity.back();
+  }
+  expect(total >= needed,
+         "sched.disks: {} of states, a region of {} each and {} on their way, need {}, and the "
+         "sizes that are given make {}: raise them, name another disk, or raise sched.host_memory",
+         std::ssize(subgroups_), format_bytes(region), plan_.slots, format_bytes(needed * region),
+         format_bytes(total * region));
+  for (std::size_t i = 0; i < disks.size(); ++i) {
+    const std::filesystem::path& folder = disks[i].folder;
+    expect(std::filesystem::is_directory(folder),
+           "sched.disks: '{}' is no folder: make it, or name another", folder.string());
+    const std::filesystem::path name = std::filesystem::canonical(folder) / "states";
+    remove_leftovers(name);
+    const std::filesystem::path path = random_name_beside(name);
+    files_.push_back(storage::File::create(path, capacity[i] * region));
+    std::filesystem::remove(path);
+    warn_of_memory(files_.back());
+    folders_.push_back(folder);
+  }
+  board_.emplace(capacity);
+}
+
+DiskStates::~DiskStates() {
+  {
+    const std::lock_guard lock(mutex_);
+    require(visits_ == 0, "no round is under way");
+    is_ending_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+  session_.memory().remove(MemoryCategory::kStates, plan_.memory());
+}
+
+std::byte* DiskStates::lent_memory(Index subgroup) {
+  return plan_.is_on_disk(subgroup) ? slots_.front().data() : nullptr;
+}
+
+void DiskStates::adopt(Index subgroup, const rt::Handle& buffer) {
+  Subgroup& each = *states_[static_cast<std::size_t>(subgroup)];
+  require(std::ssize(each.handles) < plan_.buffers(), "buffers of the plan");
+  each.handles.push_back(&buffer);
+}
+
+void DiskStates::open(Index subgroup) {
+  Subgroup* each = states_[static_cast<std::size_t>(subgroup)].get();
+  if (each == nullptr || each->visit != nullptr) return;
+  require(std::ssize(each->handles) == plan_.buffers(), "the buffers of the plan");
+  auto visit = std::make_unique<Visit>(Visit{.subgroup = *each, .round = round_, .step = step_});
+  {
+    const std::lock_guard lock(mutex_);
+    ++visits_;
+    unread_.insert(round_);
+  }
+  each->visit = visit.get();
+  open_.push_back(visit.get());
+  request(*visit.release(), Stage::kOpen, rt::Mode::kWrite);
+}
+
+void DiskStates::store(Index subgroup) {
+  const Subgroup* each = states_[static_cast<std::size_t>(subgroup)].get();
+  if (each == nullptr) return;
+  require(each->visit != nullptr, "states that were opened");
+  request(*each->visit, Stage::kStore, rt::Mode::kRead);
+}
+
+void DiskStates::end_round() {
+  for (Visit* visit : open_) {
+    visit->subgroup.visit = nullptr;
+    request(*visit, Stage::kClose, rt::Mode::kWrite);
+  }
+  if (!open_.empty()) ++round_;
+  open_.clear();
+}
+
+void DiskStates::request(Visit& visit, Stage stage, rt::Mode mode) {
+  // The last access of a closed visit may be its end: nothing of it is used after that.
+  const std::vector<const rt::Handle*>& handles = visit.subgroup.handles;
+  std::vector<Access*> accesses;
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    visit.accesses.push_back(std::make_unique<Access>(*this, visit, stage));
+    accesses.push_back(visit.accesses.back().get());
+  }
+  for (std::size_t i = 0; i < handles.size(); ++i)
+    rt::request_access(*handles[i], rt::kHostNode, mode, *accesses[i]);
+}
+
+void DiskStates::granted(Visit& visit, Stage stage) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (++visit.granted[static_cast<std::size_t>(stage)] < plan_.buffers()) return;
+  events_.push_back({&visit, stage, /*is_transfer=*/false, ""});
+  changed_.notify_all();
+}
+
+void DiskStates::post(Event event) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
+
+void DiskStates::settle() {
+  end_round();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return visits_ == 0; });
+}
+
+std::string DiskStates::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_;
+}
+
+DiskTraffic DiskStates::traffic() const {
+  const std::lock_guard lock(mutex_);
+  return traffic_;
+}
+
+void DiskStates::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return !events_.empty() || is_ending_; });
+    if (events_.empty()) return;
+    const Event event = std::move(events_.front());
+    events_.pop_front();
+    lock.unlock();
+    handle(event);
+    give_slots();
+    lock.lock();
+  }
+}
+
+void DiskStates::handle(const Event& event) {
+  Visit& visit = *event.visit;
+  switch (event.stage) {
+    case Stage::kOpen:
+      if (event.is_transfer) return loaded(visit, event.fault);
+      waiting_.insert(
+          {{visit.round, last_first_ ? -visit.subgroup.turn : visit.subgroup.turn}, &visit});
+      return;
+    case Stage::kStore:
+      return event.is_transfer ? written(visit, event.fault) : write(visit);
+    case Stage::kClose:
+      return close(visit);
+  }
+}
+
+void DiskStates::give_slots() {
+  while (!free_slots_.empty() && !waiting_.empty()) {
+    Visit& visit = *waiting_.begin()->second;
+    {
+      const std::lock_guard lock(mutex_);
+      // One of an earlier round that has not been granted yet must find a slot.
+      if (*unread_.begin() < visit.round) return;
+      unread_.erase(unread_.find(visit.round));
+    }
+    waiting_.erase(waiting_.begin());
+    visit.slot = free_slots_.back();
+    free_slots_.pop_back();
+    load(visit);
+  }
+}
+
+std::span<std::byte> DiskStates::memory_of(const Visit& visit) const {
+  return {slots_[static_cast<std::size_t>(visit.slot)].data(),
+          static_cast<std::size_t>(visit.subgroup.bytes)};
+}
+
+double DiskStates::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void DiskStates::load(Visit& visit) {
+  Subgroup& subgroup = visit.subgroup;
+  const std::span<std::byte> memory = memory_of(visit);
+  std::byte* place = memory.data();
+  for (const rt::Handle* handle : subgroup.handles) {
+    handle->move_home(place);
+    place += padded_bytes(layout_.subgroups[static_cast<std::size_t>(subgroup.index)]);
+  }
+  if (!subgroup.region || subgroup.is_lost) {
+    // Bytes of all ones are numbers that are none.
+    std::memset(memory.data(), subgroup.is_lost ? 0xFF : 0, memory.size());
+    end_accesses(visit);
+    return;
+  }
+  const Region& region = *subgroup.region;
+  board_->begin(region.disk, now());
+  engine_.read(files_[static_cast<std::size_t>(region.disk)], region.number * plan_.slot_bytes,
+               memory,
+               [this, &visit](const std::string& fault) {
+                 post({&visit, Stage::kOpen, true, fault});
+               },
+               {.purpose = storage::Purpose::kStates,
+                .step = visit.step,
+                .buffer = subgroup.handles.front()->name(),
+                .category = MemoryCategory::kStates});
+}
+
+void DiskStates::loaded(Visit& visit, const std::string& fault) {
+  Subgroup& subgroup = visit.subgroup;
+  const Region& region = *subgroup.region;
+  const std::span<std::byte> memory = memory_of(visit);
+  board_->end(region.disk, std::ssize(memory), now());
+  std::string why = fault;
+  if (why.empty()) {
+    const std::uint32_t found = crc32c(memory);
+    if (found != subgroup.sum)
+      why = fmt::format(
+          "{} is not what was written there: CRC-32C {:08x} instead of {:08x}, at "
+          "byte {}",
+          folders_[static_cast<std::size_t>(region.disk)].string(), found, subgroup.sum,
+          region.number * plan_.slot_bytes);
+  }
+  if (why.empty()) {
+    const std::lock_guard lock(mutex_);
+    traffic_.read_bytes += std::ssize(memory);
+  } else {
+    lose(subgroup, why);
+    std::memset(memory.data(), 0xFF, memory.size());
+  }
+  end_accesses(visit);
+}
+
+void DiskStates::write(Visit& visit) {
+  Subgroup& subgroup = visit.subgroup;
+  const std::span<std::byte> memory = memory_of(visit);
+  subgroup.sum = crc32c(memory);
+  visit.target = board_->take(subgroup.region);
+  require(visit.target.has_value(), "a region for each slot beside those of all states");
+  board_->begin(visit.target->disk, now());
+  engine_.write(files_[static_cast<std::size_t>(visit.target->disk)],
+                visit.target->number * plan_.slot_bytes, memory,
+                [this, &visit](const std::string& fault) {
+                  post({&visit, Stage::kStore, true, fault});
+                },
+                {.purpose = storage::Purpose::kStates,
+                 .step = visit.step,
+                 .buffer = subgroup.handles.front()->name(),
+                 .category = MemoryCategory::kStates});
+}
+
+void DiskStates::written(Visit& visit, const std::string& fault) {
+  Subgroup& subgroup = visit.subgroup;
+  board_->end(visit.target->disk, subgroup.bytes, now());
+  if (subgroup.region) board_->give_back(*subgroup.region);
+  subgroup.region = visit.target;
+  if (fault.empty()) {
+    const std::lock_guard lock(mutex_);
+    traffic_.written_bytes += subgroup.bytes;
+  } else {
+    lose(subgroup, fault);
+  }
+  end_accesses(visit);
+}
+
+void DiskStates::close(Visit& visit) {
+  free_slots_.push_back(visit.slot);
+  end_accesses(visit);
+  const std::unique_ptr<Visit> over(&visit);
+  const std::lock_guard lock(mutex_);
+  --visits_;
+  changed_.notify_all();
+}
+
+void DiskStates::lose(Subgroup& subgroup, const std::string& fault) {
+  subgroup.is_lost = true;
+  const std::lock_guard lock(mutex_);
+  if (fault_.empty())
+    fault_ = fmt::format("states of {} are lost: {}", layout_.members_of(subgroup.index), fault);
+}
+
+void DiskStates::end_accesses(const Visit& visit) {
+  for (const rt::Handle* handle : visit.subgroup.handles) rt::end_access(*handle, rt::kHostNode);
+}
+
+}  // namespace dos::offload

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offload/disk_place.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.hpp"
+#include "message_of.hpp"
+
+namespace dos::offload {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(DiskPlace, HasAFolderAndASize) {
+  const auto disks = parse_disks("/nvme0/run:400GB,/lustre/run,a:1.5TiB,b:2MB");
+  ASSERT_EQ(disks.size(), 4U);
+  EXPECT_EQ(disks[0].folder, "/nvme0/run");
+  EXPECT_EQ(disks[0].bytes, 400'000'000'000);
+  EXPECT_EQ(disks[1].folder, "/lustre/run");
+  EXPECT_EQ(disks[1].bytes, std::nullopt);
+  EXPECT_EQ(disks[2].bytes, (Index{3} << 40) / 2);
+  EXPECT_EQ(disks[3].bytes, 2'000'000);
+  EXPECT_TRUE(parse_disks("").empty());
+}
+
+TEST(DiskPlace, RefusesWhatIsNone) {
+  for (const char* text : {":4GB", ",", "a,", "a,,b"})
+    EXPECT_THAT(test::message_of<Error>([&] { parse_disks(text); }), HasSubstr("without a folder"))
+        << text;
+  for (const char* text : {"a:", "a:GB", "a:4", "a:4 GB", "a:-4GB", "a:0GB", "a:nanGB", "a:infTB",
+                           "a:1e30TB", "a:4gb", "a:4GBx"})
+    EXPECT_THAT(test::message_of<Error>([&] { parse_disks(text); }), HasSubstr("is no size"))
+        << text;
+  EXPECT_THAT(test::message_of<Error>([] { parse_disks("a:4GB,b,a"); }),
+              HasSubstr("names 'a' twice"));
+}
+
+}  // namespace
+}  // namespace dos::offload
