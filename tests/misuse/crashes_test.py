@@ -99,6 +99,15 @@ class Crashes(MisuseTest):
                       "train.checkpoint_copy_rate": 3}
         self.kill_runs(1, 6, self.end)
 
+    def test_states_on_disks(self):
+        """SIGKILL at a random instant of a run whose states live on a disk"""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        self.keys |= {"sched.disks": disk, "sched.subgroup_params": 5000}
+        self.kill_runs(1, 6, self.end)
+        # What was killed between the making of its file and the loss of its name is removed by the next run.
+        self.assertEqual(list(disk.iterdir()), [])
+
     @unittest.skipUnless(MPIEXEC, "no MPI")
     def test_one_rank(self):
         """SIGKILL of one of two ranks that save every step"""
