@@ -13,19 +13,12 @@ a step waiting. docs/performance/checkpoints.md has such a run.
 import argparse
 import json
 import os
-import random
-import shutil
 import statistics
-import struct
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-WARM_UP = 3  # steps that are not counted
-MAGIC, VERSION, HEADER_WORDS = 20240520, 1, 256
+from short_runs import WARM_UP, train, write_tokens
 
 
 def parse():
@@ -41,33 +34,6 @@ def parse():
     parser.add_argument("--torch", action="store_true", help="beside torch.save(), which this Python must have")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()
-
-
-def write_tokens(prefix):
-    """Random tokens of GPT-2's vocabulary as a data set without a tokenizer."""
-    generator = random.Random(1)
-    for split, count in (("train", 200_000), ("val", 20_000)):
-        tokens = [generator.randrange(50257) for _ in range(count)]
-        header = struct.pack(f"<{HEADER_WORDS}i", MAGIC, VERSION, count, *[0] * (HEADER_WORDS - 3))
-        Path(f"{prefix}_{split}.bin").write_bytes(header + struct.pack(f"<{count}H", *tokens))
-
-
-def train(options, folder, every):
-    """The lines of metrics.jsonl of one run."""
-    out = folder / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    # A step more than the checkpoints need: the last one, at the end, is counted by nobody.
-    keys = {"model.preset": options.model, "data.path": folder / "data", "train.steps": options.steps,
-            "train.validate_every": 0, "train.validate_batches": 1, "train.checkpoint_every": every}
-    command = [str(Path(options.build) / "apps/train_gpt"), "--out", str(out), "--quiet"]
-    for key, value in keys.items():
-        command += ["--set", f"{key}={value}"]
-    for assignment in options.set:
-        command += ["--set", assignment]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"STARPU_SILENT": "1"})
-    if done.returncode != 0:
-        sys.exit(f"checkpoint_cost: error: {done.stderr.strip()}")
-    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
 def seconds_of_torch(folder, megabytes):
@@ -87,7 +53,7 @@ def seconds_of_torch(folder, megabytes):
 
 
 def summarise(lines):
-    steps = [line for line in lines if "loss" in line and line["step"] > WARM_UP]
+    steps = [line for line in lines if line["step"] > WARM_UP]
     saved = [line for line in steps if "checkpoint_s" in line]
     result = {"ms_step": statistics.median(line["ms_step"] for line in steps),
               "ms_mean": statistics.mean(line["ms_step"] for line in steps)}
@@ -108,7 +74,9 @@ def main():
         found = {every: [] for every in options.every}
         for _ in range(options.rounds):
             for every in options.every:
-                found[every].append(summarise(train(options, folder, every)))
+                keys = {"model.preset": options.model, "train.steps": options.steps, "train.checkpoint_every": every}
+                lines, _ = train(options.build, folder, keys, options.set)
+                found[every].append(summarise(lines))
                 if options.torch and "mb" in found[every][-1]:
                     found[every][-1]["torch_save_s"] = seconds_of_torch(folder, found[every][-1]["mb"])
     rows = []
