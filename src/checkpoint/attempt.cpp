@@ -142,6 +142,7 @@ RankReport Attempt::write_parts(const std::string& fault) {
   RankReport report{.fault = fault.empty() ? std::move(written.fault) : fault,
                     .bad_tensor = std::move(written.bad_tensor),
                     .pieces = std::move(written.pieces)};
+  if (report.fault.empty() && around_.source_fault) report.fault = around_.source_fault();
   if (report.fault.empty()) report.fault = flush();
   outcome_.seconds = std::chrono::duration<double>(Clock::now() - written.began).count();
   return report;

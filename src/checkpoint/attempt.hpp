@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -49,6 +50,9 @@ struct Surroundings {
   storage::Engine& engine;
   ranks::Exchange* exchange;                  ///< null: one rank
   Index buffers = PartWriter::kLeastBuffers;  ///< of a checkpoint, for copies
+  /// What is wrong with what buffers hold that were granted so far; "": nothing. Any thread. Empty:
+  /// nothing can be.
+  std::function<std::string()> source_fault{};
 };
 
 /// One checkpoint on its way to the disk, on a thread of its own. Ranks write their parts of the

@@ -92,6 +92,8 @@ struct Keys {
     Index window = 0;
     bool resident = true;
     bool fallback = true;
+    std::string disks;
+    double host_memory = 0;
   } sched;
   struct Dist {
     Index zero = 1;

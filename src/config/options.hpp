@@ -322,6 +322,17 @@ inline constexpr std::array kOptions{
         "sched.fallback",
         "dos: updates run elsewhere where a device is late or they end sooner; false: as planned",
         [](Keys& k) -> Value { return &k.sched.fallback; }, kFlag, Scope::kNode},
+    Option{
+        "sched.disks",
+        "folders on disks where states of the optimizer live between updates that host memory has "
+        "no room for, FOLDER:SIZE,FOLDER, each rank's at most of that size; empty: none",
+        [](Keys& k) -> Value { return &k.sched.disks; }, Any{"offload::parse_disks() reads it"},
+        Scope::kNode},
+    Option{"sched.host_memory",
+           "GB of a rank's host memory for states of the optimizer, with sched.disks; 0: as little "
+           "as can be, so that all of them live on disks",
+           [](Keys& k) -> Value { return &k.sched.host_memory; },
+           Range{.least = 0, .most = 1e6, .note = " GB"}, Scope::kNode},
     plan_only("sched.half_duplex",
               {"true: one direction of a link at a time",
                [](planner::PlanSettings& s, bool yes) { s.policy.half_duplex = yes; }, kFlag}),

@@ -123,6 +123,10 @@ void TrainConfig::validate() const {
          "set it, or leave them out");
   // In single precision.
   optimizer().validate();
+  expect(!disks().empty() || sched.host_memory == 0,
+         "sched.host_memory = {} GB, but sched.disks names no disk for the states beyond it: name "
+         "one, or leave it out",
+         sched.host_memory);
   static_cast<void>(trained_groups());
   static_cast<void>(scheduling(/*ranks=*/1));
 }
@@ -211,6 +215,10 @@ shape::RunShape TrainConfig::run_shape(Index workers) const {
   return shape;
 }
 
+std::vector<offload::DiskPlace> TrainConfig::disks() const {
+  return offload::parse_disks(sched.disks);
+}
+
 optim::OptimizerOptions TrainConfig::optimizer() const {
   return {.rule = optim.rule,
           .beta1 = static_cast<float>(optim.beta1),
@@ -245,7 +253,8 @@ sched_starpu::SchedulerSettings TrainConfig::scheduling(Index ranks) const {
   if (sched.stride != 0) settings.options.stride = sched.stride;
   if (sched.share != -1) settings.options.share = sched.share;
   if (sched.window != 0) settings.options.window = sched.window;
-  settings.options.residents = sched.resident;
+  // States that come from a disk have their home in host memory meanwhile.
+  settings.options.residents = sched.resident && sched.disks.empty();
   settings.fallback = sched.fallback;
   settings.model_on_host = !rt::has_cuda() || train.cuda_devices == 0;
   settings.gradients_on_host = ranks > 1;

@@ -10,6 +10,7 @@
 #include "base/types.hpp"
 #include "config/options.hpp"
 #include "data/sources.hpp"
+#include "offload/disk_place.hpp"
 #include "optim/optimizer_options.hpp"
 #include "optim/schedule.hpp"
 #include "sched_starpu/scheduler_settings.hpp"
@@ -52,6 +53,8 @@ struct TrainConfig : Keys {
   [[nodiscard]] optim::OptimizerOptions optimizer() const;
   [[nodiscard]] optim::LearningRate learning_rate() const;
   [[nodiscard]] shape::DecayGroups decay_groups() const;
+  /// Throws Error as offload::parse_disks().
+  [[nodiscard]] std::vector<offload::DiskPlace> disks() const;
   /// Throws Error as shape::parse_factors().
   [[nodiscard]] shape::TrainedGroups trained_groups() const;
   /// Of a training on `ranks` ranks: which of them have their gradients in host memory.

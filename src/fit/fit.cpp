@@ -112,6 +112,8 @@ const char* last_remedy(MemoryCategory category) {
     return "a smaller train.accumulate or train.validate_batches";
   if (category == MemoryCategory::kRuntime)
     return "a smaller train.accumulate, fewer train.lanes or a larger sched.subgroup_params";
+  if (category == MemoryCategory::kStates)
+    return "sched.disks for states that memory has no room for, more ranks, or a smaller model.*";
   return "a smaller model.* or model.context: neither train.recompute nor a smaller train.batch is "
          "enough";
 }
@@ -155,9 +157,12 @@ std::string states_line(units::Bytes room, Index subgroup, Index device) {
 planner::MemoryUse host_memory(const train::Run& run, const Room& room) {
   const config::TrainConfig& config = run.config;
   const shape::RunShape shape = config.run_shape(room.lane_workers());
-  const rt::MemoryBytes registered =
+  rt::MemoryBytes registered =
       estimate_training(run.model, shape, run.layout, config.parameter_types(), config.optimizer(),
                         room.worker_count(), config.train.run_ahead, run.share);
+  const rt::MemoryBytes saved =
+      offload::saved_memory(run.layout, train::plan_homes(run, room.workers));
+  for (const MemoryCategory category : kBufferCategories) registered[category] -= saved[category];
   return host_use(registered,
                   estimate_unregistered(run, shape, room.workers,
                                         units::Bytes(static_cast<double>(registered.total()))),
@@ -272,6 +277,8 @@ std::string memory_report(const train::Run& run, const Room& room) {
       fmt::format("host memory of {}:\n{}", owner, table(memory.host, otherwise.host));
   if (share.ranks > 1)
     text += fmt::format("host memory by rank: {}\n", totals_by_rank(totals(run, room)));
+  if (const offload::HomePlan homes = train::plan_homes(run, room.workers); homes.has_disks())
+    text += fmt::format("on disks: states of {}\n", offload::describe(run.layout, homes));
   const Index subgroup = update_bytes(run, room);
   std::size_t next = 0;
   for (const Room::Device& device : room.devices) {

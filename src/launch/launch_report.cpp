@@ -45,6 +45,8 @@ void report_start(const train::Run& run, const rt::Session& session,
   if (share.ranks > 1)
     log::info("{} ranks, dist.zero = {}; {}; {}", share.ranks, share.zero,
               platform::MpiEnvironment::library_version(), messages.words);
+  if (const offload::HomePlan homes = train::plan_homes(run, session.workers()); homes.has_disks())
+    log::info("on disks ({}): states of {}", config.sched.disks, offload::describe(layout, homes));
   if (config.parameter_types().working == DType::kBF16)
     log::info("BF16 products: {}", codelets::bf16_products());
 }

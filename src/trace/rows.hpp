@@ -175,7 +175,8 @@ struct Storage {
   /// copy: the buffer's bytes went to other memory first; hold: nobody could change the buffer;
   /// wait: of a hold, a task waited for nothing else.
   std::string operation;
-  std::string purpose;   ///< checkpoint, checkpoint copy (to the second level); "": unknown
+  std::string purpose;   ///< checkpoint, checkpoint copy (to the second level),
+                         ///< states (that live on disks); "": unknown
   std::string disk;      ///< where its file system is mounted; "" in memory
   std::string buffer;    ///< "" of none, as a file's header
   std::string category;  ///< of memory

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <span>
 #include <string_view>
@@ -63,6 +65,12 @@ shape::ModelConfig CheckpointReader::model() const {
   return model_from_json(manifest_.architecture, (folder_ / io::kManifestName).string());
 }
 
+void CheckpointReader::expect_seed(Index seed) const {
+  expect(manifest_.seed == static_cast<std::uint64_t>(seed),
+         "{}: made with train.seed = {}, this run has {}: it orders the data, leave it as it was",
+         (folder_ / io::kManifestName).string(), manifest_.seed, seed);
+}
+
 void CheckpointReader::expect_lists(const std::vector<shape::ParameterSpec>& parameters) const {
   std::set<std::string_view> listed;
   for (const io::FileRecord& file : manifest_.files)
@@ -76,21 +84,33 @@ void CheckpointReader::expect_lists(const std::vector<shape::ParameterSpec>& par
 }
 
 void CheckpointReader::load_parameters(storage::Engine& engine,
-                                       const tensor::ParameterSet& parameters) const {
-  checkpoint::read_parts(engine, folder_, manifest_, checkpoint::model_contents(parameters));
+                                       const tensor::ParameterSet& parameters,
+                                       const RunStates& states) const {
+  read(engine, checkpoint::model_contents(parameters), states, states.parameters_on_disks());
 }
 
 void CheckpointReader::load_optimizer(storage::Engine& engine,
                                       const tensor::ParameterSet& parameters,
-                                      const optim::Optimizer& optimizer) const {
+                                      const optim::Optimizer& optimizer,
+                                      const RunStates& states) const {
   const std::string rule = rule_of(manifest_);
   expect(rule.empty() || rule == optimizer.rule(),
          "{}: the checkpoint holds the states of optim.rule = {}, this run has optim.rule = {}: "
          "resume with the former, or start anew",
          folder_.string(), rule, optimizer.rule());
   expect_same_trained(folder_, manifest_, parameters.layout(), optimizer.state_names());
-  checkpoint::read_parts(engine, folder_, manifest_,
-                         checkpoint::optimizer_contents(parameters, optimizer));
+  read(engine, checkpoint::optimizer_contents(parameters, optimizer), states, states.on_disks());
+}
+
+void CheckpointReader::read(storage::Engine& engine, checkpoint::FileContents contents,
+                            const RunStates& states, const std::vector<Index>& on_disks) const {
+  const std::vector<checkpoint::Part> all = std::exchange(contents.parts, {});
+  states.in_turn(on_disks, [&](const auto& is_wanted) {
+    contents.parts.clear();
+    std::ranges::copy_if(all, std::back_inserter(contents.parts), is_wanted,
+                         &checkpoint::Part::subgroup);
+    checkpoint::read_parts(engine, folder_, manifest_, contents);
+  });
 }
 
 }  // namespace dos::train

@@ -5,12 +5,14 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "checkpoint/contents.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "shape/model_config.hpp"
 #include "tensor/parameter_set.hpp"
+#include "train/run_states.hpp"
 
 namespace dos::optim {
 class Optimizer;
@@ -37,20 +39,28 @@ class CheckpointReader {
   [[nodiscard]] const io::CheckpointManifest& manifest() const { return manifest_; }
   [[nodiscard]] shape::ModelConfig model() const;
 
+  /// Throws Error unless the checkpoint was made with this train.seed.
+  void expect_seed(Index seed) const;
   /// Throws Error unless the manifest lists each of the parameters: a damaged shape is found before
   /// memory is taken for it.
   void expect_lists(const std::vector<shape::ParameterSpec>& parameters) const;
-  /// Overwrites the parameters in owned subgroups, and reads nothing else. Throws Error naming file
-  /// and tensor when the checkpoint is of another model, or damaged: missing, extra, truncated or
-  /// altered tensors. Before it finds altered bytes it may have overwritten some parameters.
-  void load_parameters(storage::Engine& engine, const tensor::ParameterSet& parameters) const;
-  /// Overwrites the optimizer's states, as above. Throws Error naming both rules when the
-  /// checkpoint was made with another, or a parameter that one of both trains and the other
-  /// freezes.
+  /// Overwrites the parameters in owned subgroups, wherever they live, and reads nothing else.
+  /// Throws Error naming file and tensor when the checkpoint is of another model, or damaged:
+  /// missing, extra, truncated or altered tensors. Before it finds altered bytes it may have
+  /// overwritten some parameters.
+  void load_parameters(storage::Engine& engine, const tensor::ParameterSet& parameters,
+                       const RunStates& states = {}) const;
+  /// Overwrites the optimizer's states, wherever they live, as above. Throws Error naming both
+  /// rules when the checkpoint was made with another, or a parameter that one of both trains and
+  /// the other freezes.
   void load_optimizer(storage::Engine& engine, const tensor::ParameterSet& parameters,
-                      const optim::Optimizer& optimizer) const;
+                      const optim::Optimizer& optimizer, const RunStates& states = {}) const;
 
  private:
+  /// The contents' parts, those of subgroups on disks some at a time.
+  void read(storage::Engine& engine, checkpoint::FileContents contents, const RunStates& states,
+            const std::vector<Index>& on_disks) const;
+
   std::filesystem::path folder_;
   io::CheckpointManifest manifest_;
 };

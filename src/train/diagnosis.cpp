@@ -72,12 +72,16 @@ std::optional<std::string> first_of_all(const std::optional<Finding>& mine,
   return std::nullopt;
 }
 
-std::optional<Finding> own_bad_parameter(const tensor::ParameterSet& parameters) {
-  const auto& subgroups = parameters.layout().subgroups;
-  for (Index i = 0; i < std::ssize(subgroups); ++i)
-    if (parameters.ownership().owns(i) && !is_finite(parameters.values()[i]))
-      return Finding{.text = fmt::format("parameter {}", parameters.layout().members_of(i))};
-  return std::nullopt;
+std::optional<Finding> own_bad_parameter(const tensor::ParameterSet& parameters,
+                                         const RunStates& states) {
+  std::optional<Index> bad;
+  states.in_turn(states.parameters_on_disks(), [&](const auto& is_wanted) {
+    for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
+      if (parameters.ownership().owns(i) && is_wanted(i) && !is_finite(parameters.values()[i]))
+        bad = std::min(i, bad.value_or(i));
+  });
+  if (!bad) return std::nullopt;
+  return Finding{.text = fmt::format("parameter {}", parameters.layout().members_of(*bad))};
 }
 
 std::optional<Finding> first_bad_output(rt::Submitter& submitter,
@@ -114,9 +118,10 @@ std::optional<Finding> first_bad_output(rt::Submitter& submitter,
 std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
                                                  const tensor::ParameterSet& parameters,
                                                  const std::function<void()>& replay,
-                                                 ranks::Exchange* exchange) {
+                                                 ranks::Exchange* exchange,
+                                                 const RunStates& states) {
   // All ranks decide alike whether the messages of the replay are exchanged.
-  if (auto found = first_of_all(own_bad_parameter(parameters), exchange)) return found;
+  if (auto found = first_of_all(own_bad_parameter(parameters, states), exchange)) return found;
   clear(parameters.gradients(), parameters.layout());
   return first_of_all(first_bad_output(submitter, replay), exchange);
 }

@@ -8,6 +8,7 @@
 #include "ranks/exchange.hpp"
 #include "rt/submitter.hpp"
 #include "tensor/parameter_set.hpp"
+#include "train/run_states.hpp"
 
 namespace dos::train {
 
@@ -18,10 +19,11 @@ namespace dos::train {
 /// ranks, with the rank that found it: the first of those that found a task all of whose inputs
 /// were finite, so that none is named that was only told. Slow: for the moment after a divergence.
 /// Pre: no task is running; replay() submits the same tasks and messages in the same order on all
-/// ranks. Throws Error when a rank is lost.
+/// ranks. `states`: where parameters live. Throws Error when a rank is lost.
 std::optional<std::string> find_first_bad_tensor(rt::Submitter& submitter,
                                                  const tensor::ParameterSet& parameters,
                                                  const std::function<void()>& replay,
-                                                 ranks::Exchange* exchange = nullptr);
+                                                 ranks::Exchange* exchange = nullptr,
+                                                 const RunStates& states = {});
 
 }  // namespace dos::train

@@ -38,7 +38,9 @@ struct OwnedRange {
   Index count;
 };
 
-std::vector<OwnedRange> owned_ranges(const Tensor& tensor, const tensor::ParameterSet& parameters) {
+/// Of those subgroups that are wanted.
+std::vector<OwnedRange> owned_ranges(const Tensor& tensor, const tensor::ParameterSet& parameters,
+                                     const IsWanted& is_wanted) {
   const shape::PlacedParameter& parameter = parameters.layout().find(tensor.name.parameter);
   const Index begin = tensor.name.first * (parameter.spec.is_matrix() ? parameter.spec.columns : 1);
   const Index end = begin + tensor.name.count();
@@ -47,7 +49,7 @@ std::vector<OwnedRange> owned_ranges(const Tensor& tensor, const tensor::Paramet
   for (const shape::Piece& piece : shape::pieces_of(parameter)) {
     const Index from = std::max(begin, position);
     const Index to = std::min(end, position + piece.count);
-    if (from < to && parameters.ownership().owns(piece.subgroup))
+    if (from < to && parameters.ownership().owns(piece.subgroup) && is_wanted(piece.subgroup))
       ranges.push_back({piece.subgroup, piece.offset + from - position, from - begin, to - from});
     position += piece.count;
   }
@@ -61,8 +63,8 @@ std::span<float> elements_of(const rt::HostAccess& access, const OwnedRange& ran
 
 /// As the folder has them.
 void load_straight(const hf::ModelWeights& weights, const Tensor& tensor,
-                   const tensor::ParameterSet& parameters) {
-  for (const OwnedRange& range : owned_ranges(tensor, parameters)) {
+                   const tensor::ParameterSet& parameters, const IsWanted& is_wanted) {
+  for (const OwnedRange& range : owned_ranges(tensor, parameters, is_wanted)) {
     const rt::HostAccess access(parameters.values()[range.subgroup], rt::Mode::kReadWrite);
     weights.read(tensor, range.first, elements_of(access, range));
   }
@@ -122,8 +124,8 @@ void transpose(std::span<const float> rows, Index first, Index out, Index in,
 
 /// The parameter is [out, in], the tensor [in, out].
 void load_transposed(const hf::ModelWeights& weights, const Tensor& tensor,
-                     const tensor::ParameterSet& parameters) {
-  const std::vector<OwnedRange> ranges = owned_ranges(tensor, parameters);
+                     const tensor::ParameterSet& parameters, const IsWanted& is_wanted) {
+  const std::vector<OwnedRange> ranges = owned_ranges(tensor, parameters, is_wanted);
   if (ranges.empty()) return;
   std::vector<std::unique_ptr<rt::HostAccess>> accesses;
   for (const OwnedRange& range : ranges)
@@ -144,11 +146,11 @@ void load_transposed(const hf::ModelWeights& weights, const Tensor& tensor,
 }
 
 void load(const hf::ModelWeights& weights, const Tensor& tensor,
-          const tensor::ParameterSet& parameters) {
+          const tensor::ParameterSet& parameters, const IsWanted& is_wanted) {
   if (tensor.name.is_transposed)
-    load_transposed(weights, tensor, parameters);
+    load_transposed(weights, tensor, parameters, is_wanted);
   else
-    load_straight(weights, tensor, parameters);
+    load_straight(weights, tensor, parameters, is_wanted);
 }
 
 /// Two a core: one waits for the disk while the other converts.
@@ -159,7 +161,8 @@ Index thread_count() {
 
 }  // namespace
 
-void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& parameters) {
+void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& parameters,
+                  const IsWanted& is_wanted) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::map<std::size_t, std::exception_ptr> errors;  // by tensor: the first one is told
@@ -167,7 +170,7 @@ void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& p
     const auto tensors = weights.tensors();
     for (std::size_t i = next++; i < tensors.size(); i = next++) {
       try {
-        load(weights, tensors[i], parameters);
+        load(weights, tensors[i], parameters, is_wanted);
       } catch (...) {
         const std::lock_guard lock(mutex);
         errors.emplace(i, std::current_exception());
@@ -184,15 +187,22 @@ void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& p
 }
 
 void load_or_initialise(std::span<const hf::ModelWeights> folders, rt::Submitter& submitter,
-                        const tensor::ParameterSet& parameters, std::uint64_t seed) {
+                        const tensor::ParameterSet& parameters, std::uint64_t seed,
+                        const RunStates& states) {
   std::set<std::string> loaded;
   for (const hf::ModelWeights& weights : folders)
     for (const hf::ModelWeights::Tensor& tensor : weights.tensors())
       loaded.insert(tensor.name.parameter);
-  nn::submit_initial_values(submitter, parameters, seed, [&](const shape::ParameterSpec& spec) {
-    return !loaded.contains(spec.name);
+  states.with_parameters(/*stores=*/true, [&] {
+    nn::submit_initial_values(submitter, parameters, seed, [&](const shape::ParameterSpec& spec) {
+      return !loaded.contains(spec.name);
+    });
   });
-  for (const hf::ModelWeights& weights : folders) load_weights(weights, parameters);
+  // A subgroup may have some of both, and workers do nothing meanwhile.
+  submitter.session().wait_all();
+  states.in_turn(states.parameters_on_disks(), [&](const IsWanted& is_wanted) {
+    for (const hf::ModelWeights& weights : folders) load_weights(weights, parameters, is_wanted);
+  });
 }
 
 }  // namespace dos::train

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "offload/disk_states.hpp"
 #include "rt/profile.hpp"
 
 namespace dos::train {
@@ -44,12 +45,14 @@ struct StepMetrics {
     double ms_waited = 0;         ///< for which an update waited for nothing else
   };
   std::optional<Checkpoint> checkpoint{};
+  /// States on disks: what was moved since the step before.
+  std::optional<offload::DiskTraffic> disks{};
   std::optional<Index> targets{};  ///< of the step, where not all of its tokens count
 };
 
 /// {"step":1,"loss":...}: losses with 9 significant digits; targets where not all tokens count;
-/// mb_flushed and ms_flush_waited where
-/// there is a flush.
+/// mb_flushed and ms_flush_waited where there is a flush; disk_read_bytes and disk_written_bytes
+/// where states live on disks.
 std::string to_json_line(const StepMetrics& metrics);
 /// {"step":100,"val_loss":...}
 std::string validation_json_line(Index step, double loss);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "config/train_config.hpp"
+#include "offload/home_plan.hpp"
 #include "ranks/share.hpp"
 #include "shape/layout.hpp"
 #include "shape/model_config.hpp"
@@ -24,5 +25,9 @@ struct Run {
 /// The run of a configuration on one rank. Throws Error as shape::mark_trained() and
 /// shape::cut_into_subgroups().
 Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model);
+
+/// Which states of the rank live on the disks of sched.disks, with so many workers that update.
+/// Throws Error as offload::plan_homes().
+offload::HomePlan plan_homes(const Run& run, Index workers);
 
 }  // namespace dos::train

@@ -18,6 +18,7 @@ RunCheckpoints::RunCheckpoints(const CheckpointInputs& inputs,
                                const tensor::ParameterSet& parameters,
                                const optim::Optimizer& optimizer)
     : config_(inputs.config),
+      states_(inputs.states),
       out_(inputs.out),
       writes_(inputs.writes),
       description_(inputs.description),
@@ -26,7 +27,8 @@ RunCheckpoints::RunCheckpoints(const CheckpointInputs& inputs,
       writer_({.engine = engine_,
                .exchange = inputs.exchange,
                .buffers =
-                   checkpoint::Writer::buffers_within(1e9 * inputs.config.train.checkpoint_memory)},
+                   checkpoint::Writer::buffers_within(1e9 * inputs.config.train.checkpoint_memory),
+               .source_fault = [this] { return states_.fault(); }},
               parameters, optimizer) {
   if (config_.train.checkpoint_local.empty()) return;
   local_.emplace(io::local_folder(config_.train.checkpoint_local, out_), config_.train.keep);
@@ -141,7 +143,9 @@ void RunCheckpoints::begin_in(io::CheckpointStore& store, Index step, Index samp
   manifest.step = step;
   manifest.samples_consumed = samples_consumed;
   manifest.best_validation_loss = best_;
+  states_.open_all();
   writer_.begin(store, std::move(manifest), mark_best);
+  states_.end_round();
 }
 
 void RunCheckpoints::repeat(Index step, Index samples_consumed) {
@@ -179,7 +183,8 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
     if (outcome.end == End::kCommitted) newest_ = outcome.step;
     request_copy(outcome);
     if (!outcome.bad_tensor.empty() && !bad_parameter_) bad_parameter_ = outcome.step;
-    if (outcome.end == End::kGivenUp && writes_)
+    // Where states are lost, training ends, and says so itself.
+    if (outcome.end == End::kGivenUp && writes_ && states_.fault().empty())
       log::warn("step {}: no checkpoint: {}; {}, training goes on", outcome.step, outcome.fault,
                 newest_text());
     last = {.step = outcome.step,

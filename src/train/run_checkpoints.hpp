@@ -17,6 +17,7 @@
 #include "storage/engine.hpp"
 #include "train/checkpoint_interval.hpp"
 #include "train/metrics.hpp"
+#include "train/run_states.hpp"
 #include "train/storage_trace.hpp"
 
 namespace dos::train {
@@ -25,6 +26,7 @@ namespace dos::train {
 struct CheckpointInputs {
   std::filesystem::path out;
   const config::TrainConfig& config;
+  RunStates& states;
   ranks::Exchange* exchange = nullptr;  ///< null: one rank
   bool writes = true;                   ///< folder and manifest: rank 0
   std::function<std::unique_ptr<storage::Backend>()> storage = &storage::make_backend;
@@ -66,7 +68,8 @@ class RunCheckpoints {
   bool is_best(double validation_loss);
   [[nodiscard]] std::optional<double> best_validation_loss() const { return best_; }
 
-  /// Begins one of a step, with the place in the data behind it. As checkpoint::Writer::begin().
+  /// Begins one of a step, with the place in the data behind it, as checkpoint::Writer::begin();
+  /// ends the round of states on disks.
   void begin(Index step, Index samples_consumed, bool mark_best);
   /// begin() once more, of the step of the last one, which storage has failed; in the run's folder,
   /// whatever comes first.
@@ -103,6 +106,7 @@ class RunCheckpoints {
   void draw_consequences(Index ended);
 
   const config::TrainConfig& config_;
+  RunStates& states_;
   std::filesystem::path out_;
   bool writes_;
   io::CheckpointManifest description_;

@@ -12,7 +12,6 @@
 #include "models/family.hpp"
 #include "nn/initialise.hpp"
 #include "ranks/agreed_error.hpp"
-#include "sched_starpu/policies.hpp"
 #include "train/diagnosis.hpp"
 #include "train/initial_weights.hpp"
 #include "train/run_info.hpp"
@@ -20,21 +19,14 @@
 namespace dos::train {
 namespace {
 
-/// What the policy says of the step, if there is a device that gradients leave.
-std::optional<StepMetrics::Flush> flush_of(Index step) {
-  const std::optional<sched_starpu::StepReport> report = sched_starpu::step_report(step);
-  if (!report || report->needed.empty()) return std::nullopt;
-  return StepMetrics::Flush{.megabytes = report->flushed.value() / 1e6,
-                            .ms_waited = report->waited.value() * 1e3};
-}
-
 /// The step number under which tasks that belong to no step are recorded.
 constexpr Index kNoStep = 0;
 
-/// What a rank gives for the signal that asks to stop when its data are bad, or a checkpoint was
-/// found to have a parameter that is not finite.
+/// What a rank gives for the signal that asks to stop when its data are bad, a checkpoint was found
+/// to have a parameter that is not finite, or states on a disk are lost.
 constexpr Index kBadData = -1;
 constexpr Index kBadParameter = -2;
+constexpr Index kLostStates = -3;
 
 }  // namespace
 
@@ -42,18 +34,22 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
     : session_(session),
       inputs_(std::move(inputs)),
       submitter_(session),
+      states_(session, inputs_.run, inputs_.disk_storage),
       parameters_(session, inputs_.run.layout, inputs_.run.config.parameter_types(),
-                  inputs_.run.share.ownership()),
-      optimizer_(optim::make_optimizer(session, parameters_, inputs_.run.config.optimizer())),
+                  inputs_.run.share.ownership(), states_.homes()),
+      optimizer_(optim::make_optimizer(session, parameters_, inputs_.run.config.optimizer(),
+                                       states_.homes())),
       results_(session, inputs_.run.config.train.run_ahead),
       model_(
           std::make_unique<models::Decoder>(session, parameters_, inputs_.run.model,
                                             inputs_.run.config.run_shape(session.lane_workers()))),
+      policy_(session.scheduler()),
       feed_(inputs_.sources, inputs_.run),
       learning_rate_(inputs_.run.config.learning_rate()),
       checkpoints_(
           {.out = inputs_.out,
            .config = inputs_.run.config,
+           .states = states_,
            .exchange = inputs_.exchange,
            .writes = inputs_.run.share.rank == 0,
            .storage = inputs_.storage,
@@ -76,6 +72,7 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
 
 Trainer::~Trainer() {
   checkpoints_.writer().settle();
+  states_.settle();
   session_.wait_all();
 }
 
@@ -85,8 +82,10 @@ void Trainer::expect_all_ranks() const {
 
 void Trainer::start_fresh() {
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
-  nn::submit_initialisation(submitter_, parameters_,
-                            static_cast<std::uint64_t>(inputs_.run.config.train.seed));
+  states_.with_parameters(/*stores=*/true, [&] {
+    nn::submit_initialisation(submitter_, parameters_,
+                              static_cast<std::uint64_t>(inputs_.run.config.train.seed));
+  });
   if (sharding_) sharding_->publish();
   submitter_.profile().take(kNoStep);
   feed_.start(0, 0);
@@ -95,14 +94,15 @@ void Trainer::start_fresh() {
 void Trainer::start_from(std::span<const hf::ModelWeights> folders) {
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
   load_or_initialise(folders, submitter_, parameters_,
-                     static_cast<std::uint64_t>(inputs_.run.config.train.seed));
+                     static_cast<std::uint64_t>(inputs_.run.config.train.seed), states_);
   submit_given_values();
   feed_.start(0, 0);
 }
 
 void Trainer::submit_given_values() {
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
-  nn::submit_working_parameters(submitter_, parameters_);
+  states_.with_parameters(/*stores=*/false,
+                          [&] { nn::submit_working_parameters(submitter_, parameters_); });
   if (sharding_) sharding_->publish();
   submitter_.profile().take(kNoStep);
 }
@@ -120,21 +120,13 @@ void Trainer::resume(const CheckpointReader& checkpoint) {
 std::string Trainer::load(const CheckpointReader& checkpoint) {
   try {
     io::expect_architecture(checkpoint.folder(), checkpoint.manifest(), to_json(inputs_.run.model));
-    expect_same_seed(checkpoint);
-    checkpoint.load_parameters(checkpoints_.engine(), parameters_);
-    checkpoint.load_optimizer(checkpoints_.engine(), parameters_, *optimizer_);
+    checkpoint.expect_seed(inputs_.run.config.train.seed);
+    checkpoint.load_parameters(checkpoints_.engine(), parameters_, states_);
+    checkpoint.load_optimizer(checkpoints_.engine(), parameters_, *optimizer_, states_);
   } catch (const Error& error) {
     return error.what();
   }
   return "";
-}
-
-void Trainer::expect_same_seed(const CheckpointReader& checkpoint) const {
-  const io::CheckpointManifest& manifest = checkpoint.manifest();
-  const Index seed = inputs_.run.config.train.seed;
-  expect(manifest.seed == static_cast<std::uint64_t>(seed),
-         "{}: made with train.seed = {}, this run has {}: it orders the data, leave it as it was",
-         (checkpoint.folder() / io::kManifestName).string(), manifest.seed, seed);
 }
 
 TrainResult Trainer::run() {
@@ -152,12 +144,12 @@ TrainResult Trainer::run() {
     submit_step(step);
     const bool validates =
         step == train.steps || (train.validate_every != 0 && step % train.validate_every == 0);
-    if (validates)
-      validate_and_save(step, is_due);
-    else if (is_due)
-      save(step, false);
+    if (is_due && !validates) save(step, false);
+    states_.end_round();
+    if (validates) validate_and_save(step, is_due);
   }
   drain();
+  end_if_states_lost();
   end_if_bad_data(step, data_fault());
   save_last(step);
   if (metrics_) metrics_->finish();
@@ -173,7 +165,15 @@ TrainResult Trainer::run() {
 bool Trainer::stops() const {
   return notes_ ? agreed_signal_ != 0
                 : stop_signal() != 0 || !data_fault().empty() ||
-                      checkpoints_.bad_parameter().has_value();
+                      checkpoints_.bad_parameter().has_value() || !states_.fault().empty();
+}
+
+void Trainer::end_if_states_lost() {
+  const std::string why = common_fault(states_.fault());
+  if (why.empty()) return;
+  checkpoints_.settle();
+  checkpoints_.share_newest();
+  fail_together(fmt::format("{}; training stopped, {}", why, checkpoints_.newest_text()));
 }
 
 std::string Trainer::data_fault() const {
@@ -233,6 +233,7 @@ void Trainer::submit_step(Index step) {
     notes_->post(step, own_note());
   }
   submitter_.set_tag({rt::Phase::kReduce, step});
+  states_.set_step(step);
   submit_gradients(step, batches);
   optimizer_->submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
   checkpoints_.writer().updates_submitted();
@@ -260,14 +261,16 @@ void Trainer::finish_oldest() {
   metrics.tokens = feed_.samples_after(step) * inputs_.run.model.context;
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
   if (feed_.has_mask()) metrics.targets = feed_.targets(step);
-  metrics.flush = flush_of(step - start_step_);
+  metrics.flush = PolicyWatch::flush_of(step - start_step_);
   metrics.checkpoint = checkpoints_.take_ended();
+  metrics.disks = states_.take_traffic();
   step_s_ = step_s_ == 0 ? metrics.ms_step / 1e3 : (step_s_ + metrics.ms_step / 1e3) / 2;
   if (notes_)
     take_notes(step);
   else
     checkpoints_.see(std::array{own_note()});
-  warn_of_obstacle(step);
+  if (writes())
+    policy_.warn_of_obstacle(step - start_step_, step == inputs_.run.config.last_step());
   busy_ms_ = metrics.ms_busy;
   if (metrics_) metrics_->write(to_json_line(metrics));
   progress_.step(metrics);
@@ -284,6 +287,7 @@ ranks::StepNote Trainer::own_note() const {
                        .busy_ms = busy_ms_,
                        .step_s = step_s_};
   if (checkpoints_.bad_parameter()) note.signal = kBadParameter;
+  if (!states_.fault().empty()) note.signal = kLostStates;
   checkpoints_.add_to(note);
   return note;
 }
@@ -299,18 +303,6 @@ void Trainer::take_notes(Index step) {
   }
   const std::optional<std::string> line = straggler_.see(busy_ms);
   if (line && writes()) log::warn("step {}: {}", step, *line);
-}
-
-void Trainer::warn_of_obstacle(Index step) {
-  // The second step is the first that is planned, but a device may have shown no rate by then.
-  constexpr Index kPlannedSteps = 3;
-  const bool is_planned =
-      step - start_step_ >= kPlannedSteps || step == inputs_.run.config.last_step();
-  if (has_warned_ || !is_planned || !writes()) return;
-  const std::string obstacle = sched_starpu::obstacle();
-  if (obstacle.empty()) return;
-  has_warned_ = true;
-  log::warn("scheduler {}: {}: updates stay on the CPU", session_.scheduler(), obstacle);
 }
 
 void Trainer::drain() {
@@ -371,6 +363,7 @@ void Trainer::save_last(Index step) {
     checkpoints_.writer().confirm(step);
     settle_checkpoints();
   }
+  end_if_states_lost();
   const std::string fault = common_fault(checkpoints_.has(step) ? checkpoints_.share(step)
                                                                 : checkpoints_.failure_text(step));
   if (!fault.empty()) fail_together(fault);
@@ -384,12 +377,13 @@ void Trainer::settle_checkpoints() {
 }
 
 void Trainer::fail_divergence(Index step, const char* what, const std::function<void()>& replay) {
+  end_if_states_lost();
   checkpoints_.settle();
   checkpoints_.share_newest();
   session_.wait_all();
   submitter_.set_tag({rt::Phase::kReduce, kNoStep});
   const std::optional<std::string> place =
-      find_first_bad_tensor(submitter_, parameters_, replay, inputs_.exchange);
+      find_first_bad_tensor(submitter_, parameters_, replay, inputs_.exchange, states_);
   fail_together(fmt::format(
       "step {}: {} is not finite; first bad tensor: {}; training stopped, {}. Lower optim.lr, use "
       "optim.clip or look at the data",

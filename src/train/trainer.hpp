@@ -26,9 +26,11 @@
 #include "train/checkpoint.hpp"
 #include "train/data_feed.hpp"
 #include "train/metrics.hpp"
+#include "train/policy_watch.hpp"
 #include "train/progress_line.hpp"
 #include "train/run.hpp"
 #include "train/run_checkpoints.hpp"
+#include "train/run_states.hpp"
 #include "train/step_results.hpp"
 #include "train/stop_signal.hpp"
 
@@ -57,6 +59,8 @@ struct TrainerInputs {
   bool releases_activations = true;     ///< on devices, for updates
   /// What checkpoints are written and read with.
   std::function<std::unique_ptr<storage::Backend>()> storage = &storage::make_backend;
+  /// What states on disks are written and read with.
+  std::function<std::unique_ptr<storage::Backend>()> disk_storage = &storage::make_backend;
 };
 
 /// Trains a model: submits steps as a task graph, at most train.run_ahead of them before the oldest
@@ -94,6 +98,7 @@ class Trainer {
   void set_recorder(trace::Recorder* recorder) {
     recorder_ = recorder;
     checkpoints_.set_recorder(recorder);
+    states_.set_recorder(recorder);
   }
 
   /// Receives the task records of each finished step.
@@ -102,7 +107,6 @@ class Trainer {
   }
 
  private:
-  void expect_same_seed(const CheckpointReader& checkpoint) const;
   void submit_step(Index step);
   /// Submits what makes of given values the parameters that all ranks compute with.
   void submit_given_values();
@@ -115,11 +119,11 @@ class Trainer {
   void take_notes(Index step);
   /// What this rank tells the others at the beginning of a step.
   [[nodiscard]] ranks::StepNote own_note() const;
-  /// Says once that the policy cannot do what it was chosen for.
-  void warn_of_obstacle(Index step);
   [[nodiscard]] bool stops() const;
   /// What is wrong with this rank's data; "" while nothing is known.
   [[nodiscard]] std::string data_fault() const;
+  /// Ends the run, with the checkpoints that it has, if states of any rank are lost. Collective.
+  void end_if_states_lost();
   /// Ends the run, with a checkpoint of `step`, if `fault` or that of another rank is not "".
   void end_if_bad_data(Index step, const std::string& fault);
   /// What is wrong on this rank, or on the first one where something is; "": nothing. Collective.
@@ -143,6 +147,7 @@ class Trainer {
   rt::Session& session_;
   TrainerInputs inputs_;
   rt::Submitter submitter_;
+  RunStates states_;
   tensor::ParameterSet parameters_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   StepResults results_;
@@ -152,7 +157,7 @@ class Trainer {
   ranks::StragglerWatch straggler_;
   double busy_ms_ = 0;       ///< within which tasks of the last finished step ran
   Index agreed_signal_ = 0;  ///< that stops all ranks
-  bool has_warned_ = false;  ///< of the policy's obstacle
+  PolicyWatch policy_;
   DataFeed feed_;
   optim::LearningRate learning_rate_;
   RunCheckpoints checkpoints_;

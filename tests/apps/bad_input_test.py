@@ -50,6 +50,19 @@ class BadConfiguration(AppTest):
         self.expect_refused({"train.lanes": 5}, "train.lanes = 5 is above train.batch = 4")
         self.expect_refused({"sched.subgroup_params": 15}, "sched.subgroup_params = 15", "raise it")
 
+    def test_disks(self):
+        self.expect_refused({"sched.disks": "/tmp:4"}, "sched.disks: '4' is no size", "/tmp:4", "write a number and")
+        self.expect_refused({"sched.disks": "/tmp,,/var"}, "sched.disks has a disk without a folder")
+        self.expect_refused({"sched.disks": "/tmp,/tmp:1GB"}, "sched.disks names '/tmp' twice")
+        self.expect_refused({"sched.disks": self.folder / "none"}, "sched.disks", "none' is no folder", "make it")
+        self.expect_refused({"sched.disks": self.folder, "sched.host_memory": -1}, "sched.host_memory must ", "got -1")
+        self.expect_refused({"sched.host_memory": 1}, "sched.host_memory = 1 GB, but sched.disks names no disk")
+        self.expect_refused({"sched.disks": self.folder, "sched.host_memory": 1e-6, "train.steps": 1},
+                            "sched.host_memory = 1000 B is too little", "raise it to")
+        file = self.folder / "file"
+        file.touch()
+        self.expect_refused({"sched.disks": file}, "sched.disks", "file' is no folder")
+
     def test_unknown_names(self):
         self.expect_refused({"model.preset": "tyni"}, "unknown model.preset 'tyni' (did you mean "
                             "'tiny'?); known: tiny, small-3m")

@@ -135,6 +135,11 @@ class AppTest(unittest.TestCase):
     def checkpoint(self, selector="last", out=None):
         return (out or self.out) / "checkpoints" / selector
 
+    def last(self, out):
+        """The step of the checkpoint that the link names; 0 without one."""
+        link = out / "checkpoints" / "last"
+        return int(os.readlink(link).removeprefix("step-")) if link.is_symlink() else 0
+
     def edit_manifest(self, checkpoint, change):
         """Applies `change` to a checkpoint's manifest and gives it the checksum of what it is now."""
         path = checkpoint / "manifest.json"

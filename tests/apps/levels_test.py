@@ -104,11 +104,6 @@ class Levels(AppTest):
         self.assertIn("going back to the checkpoint of step 12", result.stderr, "that of the other level")
         self.expect_same_state(self.straight(), self.out)
 
-    def last(self, out):
-        """The step that a level's last checkpoint is of; 0 without one."""
-        link = out / "checkpoints" / "last"
-        return int(os.readlink(link).removeprefix("step-")) if link.is_symlink() else 0
-
     def test_going_back_goes_on_from_there(self):
         """A run that goes back, and is killed before its first copy, goes on on its new way."""
         keys = self.keys | {"train.checkpoint_every": 20, "train.keep": 100, "train.steps": 400}

@@ -76,7 +76,8 @@ using StorageMaker = std::function<std::unique_ptr<storage::Backend>()>;
 inline std::unique_ptr<train::Trainer> make_trainer(
     rt::Session& session, const config::TrainConfig& config, const std::filesystem::path& out,
     const ranks::RankShare& share = {}, ranks::Exchange* exchange = nullptr,
-    int message_node = rt::kHostNode, StorageMaker storage = &storage::make_backend) {
+    int message_node = rt::kHostNode, StorageMaker storage = &storage::make_backend,
+    StorageMaker disk_storage = &storage::make_backend) {
   platform::blas::use_one_thread();
   std::filesystem::create_directories(out);
   return std::make_unique<train::Trainer>(
@@ -87,7 +88,8 @@ inline std::unique_ptr<train::Trainer> make_trainer(
                                     .quiet = true,
                                     .exchange = exchange,
                                     .message_node = message_node,
-                                    .storage = std::move(storage)});
+                                    .storage = std::move(storage),
+                                    .disk_storage = std::move(disk_storage)});
 }
 
 }  // namespace dos::test

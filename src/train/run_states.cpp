@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_states.hpp"
+
+namespace dos::train {
+
+RunStates::RunStates(rt::Session& session, const Run& run,
+                     const std::function<std::unique_ptr<storage::Backend>()>& storage) {
+  const offload::HomePlan plan = plan_homes(run, session.workers());
+  if (!plan.has_disks()) return;
+  has_parameters_ = plan.with_parameters;
+  // Without clipping an update waits for its own gradient only, and backward makes the last first.
+  const bool last_first = run.config.optim.clip == 0;
+  disks_ = std::make_unique<offload::DiskStates>(session, run.layout, plan, run.config.disks(),
+                                                 last_first, storage());
+}
+
+std::vector<Index> RunStates::on_disks() const {
+  return disks_ == nullptr ? std::vector<Index>() : disks_->subgroups();
+}
+
+std::vector<Index> RunStates::parameters_on_disks() const {
+  return has_parameters_ ? on_disks() : std::vector<Index>();
+}
+
+void RunStates::open_all() {
+  if (disks_ == nullptr) return;
+  for (const Index subgroup : disks_->subgroups()) disks_->open(subgroup);
+}
+
+void RunStates::end_round() {
+  if (disks_ != nullptr) disks_->end_round();
+}
+
+void RunStates::settle() {
+  if (disks_ != nullptr) disks_->settle();
+}
+
+std::optional<offload::DiskTraffic> RunStates::take_traffic() {
+  if (disks_ == nullptr) return std::nullopt;
+  const offload::DiskTraffic before = taken_;
+  taken_ = disks_->traffic();
+  return offload::DiskTraffic{.read_bytes = taken_.read_bytes - before.read_bytes,
+                              .written_bytes = taken_.written_bytes - before.written_bytes};
+}
+
+void RunStates::set_step(Index step) {
+  if (disks_ != nullptr) disks_->set_step(step);
+}
+
+void RunStates::set_recorder(trace::Recorder* recorder) {
+  if (disks_ == nullptr) return;
+  disks_->observe(nullptr);
+  trace_.reset();
+  if (recorder != nullptr) trace_.emplace(*recorder);
+  disks_->observe(trace_ ? &*trace_ : nullptr);
+}
+
+}  // namespace dos::train

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "offload/disk_states.hpp"
+#include "train/run.hpp"
+#include "train/storage_trace.hpp"
+
+namespace dos::train {
+
+/// The optimizer's states that live on the disks of sched.disks, if there are any. The submitting
+/// thread's.
+class RunStates {
+ public:
+  /// All in memory.
+  RunStates() = default;
+  /// `run` outlives the object, and so does the session. Throws Error as offload::DiskStates.
+  RunStates(rt::Session& session, const Run& run,
+            const std::function<std::unique_ptr<storage::Backend>()>& storage);
+
+  /// Null: all states are in memory.
+  [[nodiscard]] tensor::StateHomes* homes() const { return disks_.get(); }
+  /// Subgroups whose states are on disks, in the order of updates.
+  [[nodiscard]] std::vector<Index> on_disks() const;
+  /// Those whose FP32 parameters are there, too.
+  [[nodiscard]] std::vector<Index> parameters_on_disks() const;
+
+  /// Calls f(is_wanted) until is_wanted(subgroup) was true of every subgroup once: first of those
+  /// that are not among `on_disks`, then of some of these at a time, whose buffers host accesses
+  /// may overwrite within f().
+  template <class F>
+  void in_turn(const std::vector<Index>& on_disks, F&& f) const {
+    const std::set<Index> all(on_disks.begin(), on_disks.end());
+    f([&](Index subgroup) { return !all.contains(subgroup); });
+    for (std::span<const Index> rest = on_disks; !rest.empty();) {
+      const auto some =
+          rest.first(std::min(rest.size(), static_cast<std::size_t>(disks_->slots())));
+      rest = rest.subspan(some.size());
+      const std::set<Index> next(some.begin(), some.end());
+      for (const Index subgroup : next) disks_->open(subgroup);
+      f([&](Index subgroup) { return next.contains(subgroup); });
+      for (const Index subgroup : next) disks_->store(subgroup);
+      disks_->end_round();
+    }
+  }
+  /// Calls f(), within which tasks may be submitted that read, or, with `stores`, write FP32
+  /// parameters.
+  template <class F>
+  void with_parameters(bool stores, F&& f) const {
+    const std::vector<Index> opened = parameters_on_disks();
+    for (const Index subgroup : opened) disks_->open(subgroup);
+    f();
+    if (stores)
+      for (const Index subgroup : opened) disks_->store(subgroup);
+    if (!opened.empty()) disks_->end_round();
+  }
+
+  /// As tensor::StateHomes, of all that are on disks.
+  void open_all();
+  void end_round();
+  /// Waits until nothing is under way. Pre: the tasks submitted so far run.
+  void settle();
+
+  /// Why states are lost; "": they are not. Any thread.
+  [[nodiscard]] std::string fault() const { return disks_ == nullptr ? "" : disks_->fault(); }
+  /// Since the last call; nullopt without disks.
+  std::optional<offload::DiskTraffic> take_traffic();
+
+  void set_step(Index step);
+  /// Tells the recorder, which outlives the object, of all transfers. Null: nobody.
+  void set_recorder(trace::Recorder* recorder);
+
+ private:
+  std::optional<StorageTrace> trace_;  ///< outlives the engine
+  std::unique_ptr<offload::DiskStates> disks_;
+  bool has_parameters_ = false;  ///< on disks
+  offload::DiskTraffic taken_;
+};
+
+}  // namespace dos::train

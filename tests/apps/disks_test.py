@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizer states on disks: the same numbers as in memory, nothing left behind, and disks that are none."""
+
+import os
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+
+from harness import TINY, AppTest, program, settings
+
+
+class Disks(AppTest):
+    def setUp(self):
+        super().setUp()
+        self.disks = [self.folder / "disk0", self.folder / "disk1"]
+        for disk in self.disks:
+            disk.mkdir()
+        self.in_memory = {"train.checkpoint_every": 1, "train.validate_every": 0, "sched.subgroup_params": 1000}
+        self.keys = self.in_memory | {"sched.disks": ",".join(map(str, self.disks))}
+
+    def test_same_numbers(self):
+        for precision in ("fp32", "bf16"):
+            with self.subTest(precision):
+                out = self.folder / precision
+                self.trained(keys=self.keys | {"train.precision": precision}, out=out)
+                straight = self.folder / f"straight-{precision}"
+                self.trained(keys=self.in_memory | {"train.precision": precision}, out=straight)
+                self.expect_same_state(straight, out)
+                self.assertEqual([list(disk.iterdir()) for disk in self.disks], [[], []])
+
+    def test_says_what_goes_to_disks(self):
+        dry = self.train("--dry-run", keys=self.keys)
+        self.assertRegex(dry.stdout, r"on disks: states of [0-9.]+ [KM]iB of \d+ subgroups, through \d+ slots of ")
+        self.trained(keys=self.keys)
+        lines = [line for line in self.metrics() if "loss" in line]
+        self.assertGreater(lines[-1]["disk_read_bytes"], 0)
+        self.assertGreater(lines[-1]["disk_written_bytes"], 0)
+
+    def test_goes_on_after_a_kill(self):
+        process = self.start({"train.steps": 1_000_000} | self.keys, start_new_session=True)
+        self.wait_for(lambda: self.last(self.out) >= 5, process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        self.assertEqual([list(disk.iterdir()) for disk in self.disks], [[], []])
+        step = self.last(self.out)
+        # In memory from there.
+        self.resumed("auto", "--set", f"train.steps={step + 3}", "--set", "sched.disks=")
+        self.assertEqual(self.last(self.out), step + 3)
+
+    def test_init_from(self):
+        """Weights of a folder, whose FP32 values live on disks."""
+        self.trained(keys={"train.steps": 2, "train.validate_every": 0})
+        folder = self.folder / "exported"
+        self.assertEqual(program("export", self.out, folder, cwd=self.folder).returncode, 0)
+        runs = []
+        of_the_run = {key: value for key, value in TINY.items() if not key.startswith("model.")}
+        for keys in (self.keys, self.in_memory):
+            runs.append(self.folder / f"run{len(runs)}")
+            keys = of_the_run | keys | {"data.path": self.shared / "data", "train.precision": "bf16", "train.steps": 3}
+            result = program("train_gpt", "--init-from", folder, "--out", runs[-1], *settings(keys), cwd=self.folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.expect_same_state(runs[1], runs[0])
+
+    @unittest.skipUnless(os.access("/dev/shm", os.W_OK), "no /dev/shm")
+    def test_warns_of_memory(self):
+        folder = Path("/dev/shm") / f"dos-disks-{os.getpid()}"
+        folder.mkdir()
+        self.addCleanup(folder.rmdir)
+        result = self.trained(keys=self.keys | {"sched.disks": folder})
+        self.assertIn("is in memory (tmpfs)", result.stdout + result.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
+    def test_full_disk(self):
+        """Known before the first step."""
+        disk = self.disks[0]
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=False).returncode != 0:
+            self.skipTest("no mount here")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        result = self.train(keys=self.keys | {"sched.disks": disk})
+        self.expect_error(result, str(disk), "cannot reserve its space", "No space left")
+        self.expect_nothing_written()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training whose optimizer states live on disks: its bits are those of a run in memory, whatever
+// goes to disks, and states that are lost end it with the checkpoints that it has.
+#include <gmock/gmock.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "fails_with.hpp"
+#include "fit/estimate.hpp"
+#include "message_of.hpp"
+#include "train/checkpoint_run.hpp"
+
+namespace dos::train {
+namespace {
+
+using storage::Kind;
+using storage::Operation;
+using test::Mishap;
+using test::state_of;
+using testing::HasSubstr;
+
+using Plan = test::FaultyBackend::Plan;
+
+class StatesOnDisks : public test::CheckpointRun {
+ protected:
+  StatesOnDisks() {
+    for (const char* name : {"disk0", "disk1"}) std::filesystem::create_directory(scratch_ / name);
+    disks_ = (scratch_ / "disk0").string();
+    // More subgroups than slots.
+    config_.sched.subgroup_params = 500;
+  }
+
+  /// A trainer with states on disks_, on storage that meets with mishaps.
+  [[nodiscard]] std::unique_ptr<Trainer> on_disks(const std::filesystem::path& out,
+                                                  const Plan& plan = {}) {
+    config::TrainConfig config = config_;
+    config.sched.disks = disks_;
+    config.sched.host_memory = host_memory_;
+    const auto storage = [plan]() -> std::unique_ptr<storage::Backend> {
+      if (!plan) return storage::make_backend();
+      return std::make_unique<test::FaultyBackend>(storage::make_backend(), plan);
+    };
+    return test::make_trainer(session_, config, out, {}, nullptr, rt::kHostNode,
+                              &storage::make_backend, storage);
+  }
+  void train_on_disks(const std::filesystem::path& out, const Plan& plan = {}) {
+    const auto made = on_disks(out, plan);
+    made->start_fresh();
+    made->run();
+  }
+
+  static std::vector<double> of_metrics(const std::filesystem::path& out, const char* key) {
+    std::vector<double> values;
+    std::ifstream lines(out / "metrics.jsonl");
+    for (std::string line; std::getline(lines, line);)
+      if (const auto json = nlohmann::json::parse(line); json.contains(key))
+        values.push_back(json.at(key).get<double>());
+    return values;
+  }
+
+  std::string disks_;
+  double host_memory_ = 0;
+};
+
+TEST_F(StatesOnDisks, AreWhatTheyAreInMemory) {
+  for (const double clip : {1.0, 0.0})
+    for (const char* precision : {"fp32", "bf16"}) {
+      config_.optim.clip = clip;
+      config_.train.precision = precision;
+      std::vector<State> expected;
+      for (Index step = 1; step <= kSteps; ++step) expected.push_back(straight(step));
+      for (const Index run_ahead : {1, 3})
+        for (const double host_memory : {0.0, 25e-6, 60e-6}) {
+          const std::string name = fmt::format("{}{}{}{}", clip, precision, run_ahead, host_memory);
+          SCOPED_TRACE(name);
+          config_.train.run_ahead = run_ahead;
+          host_memory_ = host_memory;
+          train_on_disks(scratch_ / name);
+          for (Index step = 1; step <= kSteps; ++step)
+            EXPECT_TRUE(saved(scratch_ / name, std::to_string(step)) ==
+                        expected[static_cast<std::size_t>(step - 1)])
+                << step;
+        }
+    }
+}
+
+TEST_F(StatesOnDisks, AreSavedAfterValidationsAndAtTheEnd) {
+  config_.train.checkpoint_every = 0;
+  config_.train.validate_every = 2;
+  train_on_disks(scratch_ / "run");
+  EXPECT_TRUE(saved(scratch_ / "run", "last") == straight(kSteps));
+}
+
+// Cut into other subgroups.
+TEST_F(StatesOnDisks, GoOnFromCheckpointsOfRunsInMemory) {
+  config_.train.stop_after = 3;
+  train(scratch_ / "first");
+  config_.train.stop_after = 0;
+  config_.sched.subgroup_params = 700;
+  const auto go_on = [&](const std::unique_ptr<Trainer>& trainer, const char* out) {
+    trainer->resume(CheckpointReader(scratch_ / "first", "last"));
+    trainer->run();
+    return saved(scratch_ / out, "last");
+  };
+  EXPECT_TRUE(go_on(on_disks(scratch_ / "disks"), "disks") ==
+              go_on(trainer(scratch_ / "memory"), "memory"));
+}
+
+TEST_F(StatesOnDisks, WithTheParametersGoOnFromCheckpoints) {
+  config_.train.precision = "bf16";
+  config_.train.stop_after = 3;
+  train_on_disks(scratch_ / "disks");
+  config_.train.stop_after = 0;
+  const auto resumed = on_disks(scratch_ / "disks");
+  resumed->resume(CheckpointReader(scratch_ / "disks", "last"));
+  resumed->run();
+  EXPECT_TRUE(saved(scratch_ / "disks", "last") == straight(kSteps));
+}
+
+TEST_F(StatesOnDisks, ResumedAreSavedAgainAsTheyWere) {
+  config_.train.stop_after = 3;
+  train(scratch_ / "memory");
+  const auto resumed = on_disks(scratch_ / "disks");
+  resumed->resume(CheckpointReader(scratch_ / "memory", "last"));
+  resumed->run();
+  EXPECT_TRUE(saved(scratch_ / "disks", "last") == straight(3));
+}
+
+TEST_F(StatesOnDisks, UseAllDisksAndSayHowMuch) {
+  disks_ += "," + (scratch_ / "disk1").string();
+  config_.train.checkpoint_every = 0;
+  train_on_disks(scratch_ / "run");
+  EXPECT_TRUE(saved(scratch_ / "run", "last") == straight(kSteps));
+  const std::vector<double> written = of_metrics(scratch_ / "run", "disk_written_bytes");
+  ASSERT_EQ(std::ssize(written), kSteps);
+  double sum = 0;
+  for (const double each : written) sum += each;
+  // Whole pages of two states each; the last steps' may still be under way.
+  const auto least =
+      static_cast<double>(8 * test::tiny_run(config_).layout.trained_count() * (kSteps - 1));
+  EXPECT_GE(sum, least);
+}
+
+TEST_F(StatesOnDisks, TakeTheMemoryThatIsForeseen) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const double host_memory : {0.0, 40e-6}) {
+      SCOPED_TRACE(fmt::format("{} {}", precision, host_memory));
+      config_.train.precision = precision;
+      host_memory_ = host_memory;
+      const auto made = on_disks(scratch_ / "run");
+      config::TrainConfig config = config_;
+      config.sched.disks = disks_;
+      config.sched.host_memory = host_memory;
+      const train::Run run = test::tiny_run(config);
+      const offload::HomePlan homes = plan_homes(run, session_.workers());
+      EXPECT_TRUE(homes.has_disks());
+      const rt::MemoryBytes in_memory =
+          fit::estimate_training(run.model, config.run_shape(session_.lane_workers()), run.layout,
+                                 config.parameter_types(), config.optimizer(),
+                                 {.all = session_.workers()}, config.train.run_ahead);
+      const rt::MemoryBytes saved = offload::saved_memory(run.layout, homes);
+      for (const MemoryCategory category : {MemoryCategory::kStates, MemoryCategory::kParameters})
+        EXPECT_EQ(session_.memory().now()[category], in_memory[category] - saved[category])
+            << name_of(category);
+    }
+}
+
+TEST_F(StatesOnDisks, LeaveNothingInTheFolder) {
+  const auto made = on_disks(scratch_ / "run");
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_ / "disk0")) << "the file has no name";
+}
+
+TEST_F(StatesOnDisks, WhichAreLostEndTheRunWithItsCheckpoints) {
+  Index operations = 0;
+  train_on_disks(scratch_ / "all", [&](Index number, const Operation&) {
+    operations = number + 1;
+    return Mishap{};
+  });
+  ASSERT_GT(operations, 100);
+  std::mt19937 random(7);
+  for (int round = 0; round < 20; ++round) {
+    const Index bad = std::uniform_int_distribution<Index>(0, operations - 1)(random);
+    SCOPED_TRACE(bad);
+    const auto out = scratch_ / fmt::format("run{}", round);
+    const std::string message = test::message_of<Error>([&] {
+      train_on_disks(out, [&](Index number, const Operation&) {
+        return Mishap{.error = number == bad ? EIO : 0};
+      });
+    });
+    // States that are not read any more are not missed.
+    if (message.empty()) {
+      EXPECT_TRUE(saved(out, "last") == straight(kSteps));
+      continue;
+    }
+    EXPECT_THAT(message, HasSubstr("states of "));
+    EXPECT_THAT(message, HasSubstr("are lost"));
+    EXPECT_THAT(message, HasSubstr("disk0"));
+    EXPECT_THAT(message, HasSubstr("training stopped"));
+    for (Index step = 1; step <= kSteps; ++step) {
+      if (!std::filesystem::exists(out / "checkpoints" / fmt::format("step-{}", step))) continue;
+      EXPECT_TRUE(saved(out, std::to_string(step)) == straight(step)) << step;
+    }
+    expect_no_leftovers(out);
+  }
+}
+
+TEST_F(StatesOnDisks, WhichAreNotWhatWasWrittenAreFound) {
+  config_.train.checkpoint_every = 0;
+  Index writes = 0;
+  const auto damage = [&](Index, const Operation& operation) {
+    // After its sum was made.
+    if (operation.kind == Kind::kWrite && ++writes == 30) operation.memory[5] ^= std::byte{16};
+    return Mishap{};
+  };
+  EXPECT_THAT([&] { train_on_disks(scratch_ / "run", damage); },
+              test::fails_with({"states of ", "are lost", "CRC-32C", "disk0"}));
+}
+
+TEST_F(StatesOnDisks, NeedAFolder) {
+  disks_ = (scratch_ / "nowhere").string();
+  EXPECT_THAT([&] { static_cast<void>(on_disks(scratch_ / "run")); },
+              test::fails_with({"sched.disks", "nowhere", "is no folder"}));
+  disks_ = (scratch_ / "disk0:1MB").string();
+  config_.model.width = 256;
+  config_.sched.subgroup_params = 100'000;
+  EXPECT_THAT([&] { static_cast<void>(on_disks(scratch_ / "run")); },
+              test::fails_with({"sched.disks", "the sizes that are given make"}));
+}
+
+}  // namespace
+}  // namespace dos::train
