@@ -112,6 +112,7 @@ const char* last_remedy(MemoryCategory category) {
     return "a smaller train.accumulate or train.validate_batches";
   if (category == MemoryCategory::kRuntime)
     return "a smaller train.accumulate, fewer train.lanes or a larger sched.subgroup_params";
+  if (category == MemoryCategory::kCheckpoints) return "a smaller train.checkpoint_memory";
   return "a smaller model.* or model.context: neither train.recompute nor a smaller train.batch is "
          "enough";
 }

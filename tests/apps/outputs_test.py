@@ -214,7 +214,7 @@ class Outputs(AppTest):
         rows = re.findall(r"^  (\S+(?: \S+)?) +[\d.]+ (?:B|KiB|MiB|GiB|TiB)$", result.stdout, re.M)
         self.assertEqual(rows, ["parameters", "gradients", "optimizer states", "activations",
                                 "workspace", "data", "tokens ahead", "runtime", "program",
-                                "total", "available"])
+                                "checkpoint buffers", "total", "available"])
         self.assertEqual(result.stderr, "")
         self.assertEqual(snapshot(self.shared), before)
         self.expect_nothing_written()
