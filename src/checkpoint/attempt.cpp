@@ -173,7 +173,7 @@ std::string Attempt::commit(std::optional<io::CheckpointStore::Staging>& staging
     }
   };
   const auto publish = [&] {
-    manifest_.files = file_records(contents_, std::move(pieces));
+    manifest_.files = file_records(contents_, layouts_, std::move(pieces));
     io::write_manifest(staging->path(), manifest_);
     staging->commit(mark_best_);
   };
