@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/event.hpp"
+#include "checkpoint/kept_file.hpp"
 #include "checkpoint/part_writer.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
@@ -49,12 +50,13 @@ struct Surroundings {
   storage::Engine& engine;
   ranks::Exchange* exchange;                  ///< null: one rank
   Index buffers = PartWriter::kLeastBuffers;  ///< of a checkpoint, for copies
+  KeptFile* kept = nullptr;                   ///< the Writer's
 };
 
 /// One checkpoint on its way to the disk, on a thread of its own. Ranks write their parts of the
 /// same files; then rank 0 collects their sums and makes it a checkpoint:
 ///
-///   rank 0:  folder, files            -> all: go, or the fault
+///   rank 0:  folder, files            -> all: go, and what need not be written, or the fault
 ///   all:     parts, as tasks allow; flush to the device
 ///            wait until the step is confirmed
 ///   others:  sums, or the fault       -> rank 0
@@ -95,6 +97,8 @@ class Attempt {
   void carry_out();
   /// Adds where a file's tensors lie to layouts_. Returns its path.
   std::filesystem::path lay_out(const FileContents& contents);
+  /// Whether `path` was made a second name of the store's constant file.
+  bool takes_kept(const FileContents& contents, const std::filesystem::path& path);
   std::string create_files(std::optional<io::CheckpointStore::Staging>& staging);
   std::string open_files();
   std::string flush();
@@ -113,7 +117,9 @@ class Attempt {
   ranks::RootTexts texts_;
   std::shared_ptr<Event> before_;
   std::vector<io::SafetensorsLayout> layouts_;
-  std::vector<storage::File> files_;
+  std::vector<std::optional<storage::File>> files_;  ///< none: not written
+  bool takes_kept_ = false;                          ///< the constant file is there already
+  std::optional<io::FileRecord> kept_;               ///< of it, on rank 0
   PartWriter parts_;
 
   std::mutex mutex_;  ///< of what follows

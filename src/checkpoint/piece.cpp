@@ -56,11 +56,16 @@ RankReport parse_report(std::string_view text) {
 
 std::vector<io::FileRecord> file_records(std::span<const FileContents> files,
                                          std::span<const io::SafetensorsLayout> layouts,
+                                         const std::optional<io::FileRecord>& kept,
                                          std::vector<PieceRecord> pieces) {
   std::ranges::sort(pieces);
   auto piece = pieces.begin();
   std::vector<io::FileRecord> records;
   for (std::size_t file = 0; file < files.size(); ++file) {
+    if (files[file].is_constant && kept) {
+      records.push_back(*kept);
+      continue;
+    }
     const std::string_view header = layouts[file].header();
     records.push_back(
         {.name = files[file].name,
