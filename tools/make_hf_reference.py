@@ -231,6 +231,18 @@ def train(model, tokens):
     return losses, norms
 
 
+def described_optimizer(learning_rate):
+    """As expected.json says what the losses were trained with."""
+    return {
+        "learning_rate": learning_rate,
+        "beta1": BETAS[0],
+        "beta2": BETAS[1],
+        "eps": EPS_ADAM,
+        "weight_decay": WEIGHT_DECAY,
+        "clip": CLIP,
+    }
+
+
 def in_double(config, weights):
     """The model whose every number is float64, with these weights."""
     model = transformers.AutoModelForCausalLM.from_config(config).double()
@@ -264,14 +276,7 @@ def write(name, folder):
     save_file({n: t.contiguous() for n, t in tensors.items()}, folder / "reference.safetensors")
     expected = {
         "model": shape_of(config),
-        "optimizer": {
-            "learning_rate": LEARNING_RATE,
-            "beta1": BETAS[0],
-            "beta2": BETAS[1],
-            "eps": EPS_ADAM,
-            "weight_decay": WEIGHT_DECAY,
-            "clip": CLIP,
-        },
+        "optimizer": described_optimizer(LEARNING_RATE),
         "loss": float(loss.detach()),
         "losses": losses,
         "gradient_norms": norms,

@@ -23,8 +23,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from make_hf_reference import (BATCH, BETAS, CLIP, EPS_ADAM, SEED, WEIGHT_DECAY, InDouble, context_of, forward,
-                               in_double, make_tokens)
+from make_hf_reference import (BATCH, BETAS, CLIP, EPS_ADAM, SEED, WEIGHT_DECAY, InDouble, context_of,
+                               described_optimizer, forward, in_double, make_tokens)
 
 STEPS, LEARNING_RATE, DEVIATION = 40, 5e-3, 0.2
 
@@ -130,14 +130,7 @@ def write(folder):
             tensors[f"gradient.{stored_name(name)}"] = parameter.grad.to(torch.float32).contiguous()
     save_file(tensors, output / "reference.safetensors")
     expected = {
-        "optimizer": {
-            "learning_rate": LEARNING_RATE,
-            "beta1": BETAS[0],
-            "beta2": BETAS[1],
-            "eps": EPS_ADAM,
-            "weight_decay": WEIGHT_DECAY,
-            "clip": CLIP,
-        },
+        "optimizer": described_optimizer(LEARNING_RATE),
         "loss": float(loss.detach()),
         "loss_without": float(without.detach()),
         "losses": losses,

@@ -33,7 +33,7 @@ struct Hyperparameters {
   float weight_decay;  ///< decoupled: p loses lr * weight_decay * p a step, whatever the rule
 };
 
-/// More would not fit into the buffers of a StarPU task, with p, w, g and the clip factor: 8.
+/// With p, w, g and the clip factor 8 buffers, as many as a task lists without allocation; sums: 9.
 inline constexpr int kMostStates = 4;
 
 /// A rule's Step, as bytes.

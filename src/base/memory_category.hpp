@@ -33,6 +33,7 @@ enum class MemoryCategory : std::uint8_t {
   kTokensAhead,      ///< of steps that are submitted before they run
   kRuntime,          ///< StarPU's tasks and handles
   kProgram,          ///< code and libraries
+  kCheckpoints,      ///< buffers that checkpoints are written and copied through
 };
 
 /// Those that a buffer may have.

@@ -23,10 +23,20 @@ std::string fault_of(const Work& work) {
   return "";
 }
 
-/// What rank 0 tells the others at the end: who is at fault.
+/// What rank 0 tells the others at the beginning.
+std::string start_text(const std::string& fault, bool takes_kept) {
+  return nlohmann::json{{"fault", fault}, {"takes_kept", takes_kept}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// And at the end: who is at fault.
 std::string verdict_text(const std::string& fault, const std::string& bad_tensor) {
   return nlohmann::json{{"fault", fault}, {"bad_tensor", bad_tensor}}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+nlohmann::json said_by_root(const std::string& text) {
+  return parse_json_object(text, "what rank 0 says", "start all ranks with the same program");
 }
 
 }  // namespace
@@ -92,7 +102,9 @@ void Attempt::carry_out() {
   std::optional<io::CheckpointStore::Staging> staging;
   std::string fault;
   if (texts_.is_root()) fault = create_files(staging);
-  fault = texts_.from_root(fault);
+  const nlohmann::json start = said_by_root(texts_.from_root(start_text(fault, kept_.has_value())));
+  fault = start.at("fault").get<std::string>();
+  takes_kept_ = start.at("takes_kept").get<bool>();
   if (fault.empty() && !texts_.is_root()) fault = open_files();
   const RankReport report = write_parts(fault);
   if (!wait_for_verdict()) return;
@@ -110,13 +122,22 @@ std::filesystem::path Attempt::lay_out(const FileContents& contents) {
   return path;
 }
 
+bool Attempt::takes_kept(const FileContents& contents, const std::filesystem::path& path) {
+  if (!contents.is_constant) return false;
+  kept_ = around_.kept->in(store_);
+  if (kept_ && !around_.kept->link(store_, path)) kept_.reset();
+  return kept_.has_value();
+}
+
 std::string Attempt::create_files(std::optional<io::CheckpointStore::Staging>& staging) {
   return fault_of([&] {
     staging.emplace(store_.begin(manifest_.step));
     for (const FileContents& contents : contents_) {
       const std::filesystem::path path = lay_out(contents);
-      files_.push_back(storage::File::create(path, layouts_.back().bytes()));
-      storage::write(around_.engine, files_.back(), 0, layouts_.back().header(), parts_.label());
+      files_.emplace_back();
+      if (takes_kept(contents, path)) continue;
+      files_.back().emplace(storage::File::create(path, layouts_.back().bytes()));
+      storage::write(around_.engine, *files_.back(), 0, layouts_.back().header(), parts_.label());
     }
   });
 }
@@ -125,15 +146,19 @@ std::string Attempt::open_files() {
   return fault_of([&] {
     for (const FileContents& contents : contents_) {
       const std::filesystem::path path = lay_out(contents);
-      files_.push_back(storage::File::open_to_write(path));
+      files_.emplace_back();
+      if (!contents.is_constant || !takes_kept_)
+        files_.back().emplace(storage::File::open_to_write(path));
     }
   });
 }
 
 RankReport Attempt::write_parts(const std::string& fault) {
-  std::vector<PartWriter::Target> targets;
-  for (std::size_t i = 0; fault.empty() && i < files_.size(); ++i)
-    targets.push_back({files_[i], layouts_[i]});
+  std::vector<std::optional<PartWriter::Target>> targets;
+  for (std::size_t i = 0; fault.empty() && i < files_.size(); ++i) {
+    targets.emplace_back();
+    if (files_[i]) targets.back().emplace(PartWriter::Target{*files_[i], layouts_[i]});
+  }
   PartsWritten written = parts_.run(targets);
   outcome_.bytes = written.bytes;
   outcome_.copied_bytes = written.copied_bytes;
@@ -150,7 +175,8 @@ RankReport Attempt::write_parts(const std::string& fault) {
 
 std::string Attempt::flush() {
   return fault_of([&] {
-    for (const storage::File& file : files_) storage::sync(around_.engine, file, parts_.label());
+    for (const auto& file : files_)
+      if (file) storage::sync(around_.engine, *file, parts_.label());
   });
 }
 
@@ -174,9 +200,12 @@ std::string Attempt::commit(std::optional<io::CheckpointStore::Staging>& staging
     }
   };
   const auto publish = [&] {
-    manifest_.files = file_records(contents_, std::move(pieces));
+    manifest_.files = file_records(contents_, layouts_, kept_, std::move(pieces));
     io::write_manifest(staging->path(), manifest_);
-    staging->commit(mark_best_);
+    const std::filesystem::path folder = staging->commit(mark_best_);
+    for (std::size_t i = 0; i < contents_.size(); ++i)
+      if (contents_[i].is_constant)
+        around_.kept->keep(store_, folder / contents_[i].name, manifest_.files[i]);
   };
   // What it throws is a fault, too: the others wait for the verdict.
   if (const std::string broken = fault_of(collect); !broken.empty()) fault = broken;
@@ -187,8 +216,7 @@ std::string Attempt::commit(std::optional<io::CheckpointStore::Staging>& staging
 }
 
 void Attempt::conclude(const std::string& verdict) {
-  const nlohmann::json said =
-      parse_json_object(verdict, "what rank 0 says", "start all ranks with the same program");
+  const nlohmann::json said = said_by_root(verdict);
   outcome_.bad_tensor = said.at("bad_tensor").get<std::string>();
   if (!outcome_.bad_tensor.empty()) {
     outcome_.end = Outcome::End::kDropped;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/event.hpp"
+#include "checkpoint/kept_file.hpp"
 #include "checkpoint/part_writer.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
@@ -53,12 +54,13 @@ struct Surroundings {
   /// What is wrong with what buffers hold that were granted so far; "": nothing. Any thread. Empty:
   /// nothing can be.
   std::function<std::string()> source_fault{};
+  KeptFile* kept = nullptr;                   ///< the Writer's
 };
 
 /// One checkpoint on its way to the disk, on a thread of its own. Ranks write their parts of the
 /// same files; then rank 0 collects their sums and makes it a checkpoint:
 ///
-///   rank 0:  folder, files            -> all: go, or the fault
+///   rank 0:  folder, files            -> all: go, and what need not be written, or the fault
 ///   all:     parts, as tasks allow; flush to the device
 ///            wait until the step is confirmed
 ///   others:  sums, or the fault       -> rank 0
@@ -99,6 +101,8 @@ class Attempt {
   void carry_out();
   /// Adds where a file's tensors lie to layouts_. Returns its path.
   std::filesystem::path lay_out(const FileContents& contents);
+  /// Whether `path` was made a second name of the store's constant file.
+  bool takes_kept(const FileContents& contents, const std::filesystem::path& path);
   std::string create_files(std::optional<io::CheckpointStore::Staging>& staging);
   std::string open_files();
   std::string flush();
@@ -117,7 +121,9 @@ class Attempt {
   ranks::RootTexts texts_;
   std::shared_ptr<Event> before_;
   std::vector<io::SafetensorsLayout> layouts_;
-  std::vector<storage::File> files_;
+  std::vector<std::optional<storage::File>> files_;  ///< none: not written
+  bool takes_kept_ = false;                          ///< the constant file is there already
+  std::optional<io::FileRecord> kept_;               ///< of it, on rank 0
   PartWriter parts_;
 
   std::mutex mutex_;  ///< of what follows

@@ -54,13 +54,16 @@ void add_extents(const tensor::ParameterSet& parameters, const TensorGroup& grou
   }
 }
 
+/// Of the parameters that are trained, of the others, or of all.
+enum class Chosen { kAll, kTrained, kFrozen };
+
 FileContents contents_of(const char* name, const tensor::ParameterSet& parameters,
-                         const std::vector<TensorGroup>& groups, bool of_trained) {
+                         const std::vector<TensorGroup>& groups, Chosen chosen) {
   const auto& placed = parameters.layout().parameters;
   const auto has = [&](const shape::PlacedParameter& parameter) {
-    return !of_trained || parameter.spec.trained;
+    return chosen == Chosen::kAll || parameter.spec.trained == (chosen == Chosen::kTrained);
   };
-  FileContents contents{.name = name, .must_be_finite = !of_trained, .tensors = {}, .parts = {}};
+  FileContents contents{.name = name, .tensors = {}, .parts = {}};
   for (const TensorGroup& group : groups)
     for (const shape::PlacedParameter& parameter : placed)
       if (has(parameter))
@@ -83,6 +86,13 @@ FileContents contents_of(const char* name, const tensor::ParameterSet& parameter
   return contents;
 }
 
+FileContents values_of(const char* name, const tensor::ParameterSet& parameters, Chosen chosen) {
+  FileContents contents = contents_of(name, parameters, {{parameters.values(), "", 0}}, chosen);
+  contents.must_be_finite = true;
+  contents.is_constant = chosen == Chosen::kFrozen;
+  return contents;
+}
+
 }  // namespace
 
 io::SafetensorsLayout layout_of(const std::filesystem::path& path,
@@ -91,7 +101,7 @@ io::SafetensorsLayout layout_of(const std::filesystem::path& path,
 }
 
 FileContents model_contents(const tensor::ParameterSet& parameters) {
-  return contents_of(kModelFile, parameters, {{parameters.values(), "", 0}}, /*of_trained=*/false);
+  return values_of(kModelFile, parameters, Chosen::kAll);
 }
 
 FileContents optimizer_contents(const tensor::ParameterSet& parameters,
@@ -101,7 +111,16 @@ FileContents optimizer_contents(const tensor::ParameterSet& parameters,
     groups.push_back({optimizer.state(i),
                       std::string(".") + optimizer.state_names()[static_cast<std::size_t>(i)],
                       1 + i});
-  return contents_of(kOptimizerFile, parameters, groups, /*of_trained=*/true);
+  return contents_of(kOptimizerFile, parameters, groups, Chosen::kTrained);
+}
+
+std::vector<FileContents> written_contents(const tensor::ParameterSet& parameters,
+                                           const optim::Optimizer& optimizer) {
+  std::vector<FileContents> files{values_of(kModelFile, parameters, Chosen::kTrained),
+                                  optimizer_contents(parameters, optimizer)};
+  FileContents frozen = values_of(kFrozenFile, parameters, Chosen::kFrozen);
+  if (!frozen.tensors.empty()) files.push_back(std::move(frozen));
+  return files;
 }
 
 }  // namespace dos::checkpoint

@@ -11,11 +11,13 @@
 
 namespace dos::checkpoint {
 
-/// Names of the files of a checkpoint: parameters, and the optimizer's states as "<tensor>.<state>"
-/// with the names of its rule, such as first_moment, of what is trained. Tensors are stored whole,
-/// by name, however they are cut into subgroups and whoever owns these.
+/// Names of the files of a checkpoint: parameters that are trained; the optimizer's states of them,
+/// as "<tensor>.<state>" with the names of its rule, such as first_moment; parameters that are
+/// frozen, if any. Tensors are stored whole, by name, however they are cut into subgroups and
+/// whoever owns these.
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
+inline constexpr const char* kFrozenFile = "frozen.safetensors";
 
 /// Bytes of a buffer that lie behind each other in a tensor.
 struct Extent {
@@ -38,6 +40,7 @@ struct Part {
 struct FileContents {
   std::string name;
   bool must_be_finite = false;  ///< a checkpoint with an infinity, or what is no number, is none
+  bool is_constant = false;     ///< the same in each checkpoint of a run (KeptFile)
   /// Of all ranks: first those that fill whole pages, so that all of them begin at one and go past
   /// the page cache as they are, then the others from the largest to the smallest.
   std::vector<io::TensorSpec> tensors;
@@ -53,10 +56,13 @@ inline constexpr Index kTensorAlignment = 4096;
 io::SafetensorsLayout layout_of(const std::filesystem::path& path,
                                 const std::vector<io::TensorSpec>& tensors);
 
-/// The file of the parameters' FP32 values.
+/// The FP32 values of all parameters, to be read from whichever files hold them.
 FileContents model_contents(const tensor::ParameterSet& parameters);
-/// The file of the states of what is trained.
+/// The states of what is trained.
 FileContents optimizer_contents(const tensor::ParameterSet& parameters,
                                 const optim::Optimizer& optimizer);
+/// The files that are written.
+std::vector<FileContents> written_contents(const tensor::ParameterSet& parameters,
+                                           const optim::Optimizer& optimizer);
 
 }  // namespace dos::checkpoint

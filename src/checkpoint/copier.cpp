@@ -97,7 +97,7 @@ Copier::Job Copier::take_job() {
 
 std::string Copier::copy(const Job& job) {
   try {
-    copy_checkpoint(engine_, from_, to_, job.step, job.is_best,
+    copy_checkpoint(engine_, from_, to_, job.step, job.is_best, kept_,
                     [&](Index bytes) { wait_turn(job.step, bytes); });
   } catch (const std::exception& error) {
     return error.what();

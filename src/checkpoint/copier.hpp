@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "checkpoint/kept_file.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "storage/engine.hpp"
 #include "storage/pace.hpp"
@@ -67,6 +68,7 @@ class Copier {
   io::CheckpointStore& to_;
   storage::Engine engine_;
   storage::Pace pace_;  ///< of the thread
+  KeptFile kept_;
 
   std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;

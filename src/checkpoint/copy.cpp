@@ -189,15 +189,21 @@ Index copy_bytes() {
 }
 
 void copy_checkpoint(storage::Engine& engine, const io::CheckpointStore& from,
-                     io::CheckpointStore& to, Index step, bool mark_best, const Turn& turn) {
+                     io::CheckpointStore& to, Index step, bool mark_best, KeptFile& kept,
+                     const Turn& turn) {
   const std::filesystem::path source = from.resolve(std::to_string(step));
   const io::CheckpointManifest manifest = io::read_manifest(source);
   io::CheckpointStore::Staging staging = to.begin(step);
   const storage::Label label{.purpose = storage::Purpose::kCheckpointCopy, .step = step};
-  for (const io::FileRecord& record : manifest.files)
-    copy_file(engine, source / record.name, staging.path() / record.name, record, label, turn);
+  for (const io::FileRecord& record : manifest.files) {
+    const std::filesystem::path target = staging.path() / record.name;
+    if (kept.in(to) == record && kept.link(to, target)) continue;
+    copy_file(engine, source / record.name, target, record, label, turn);
+  }
   io::write_manifest(staging.path(), manifest);
-  staging.commit(mark_best);
+  const std::filesystem::path folder = staging.commit(mark_best);
+  for (const io::FileRecord& record : manifest.files)
+    if (record.name == kFrozenFile) kept.keep(to, folder / record.name, record);
 }
 
 }  // namespace dos::checkpoint

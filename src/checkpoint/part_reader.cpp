@@ -164,9 +164,10 @@ class Reading {
 };
 
 storage::Label label_of(const io::CheckpointManifest& manifest, std::string_view file) {
-  return {.purpose = storage::Purpose::kCheckpoint,
-          .step = manifest.step,
-          .category = file == kModelFile ? MemoryCategory::kParameters : MemoryCategory::kStates};
+  return {
+      .purpose = storage::Purpose::kCheckpoint,
+      .step = manifest.step,
+      .category = file == kOptimizerFile ? MemoryCategory::kStates : MemoryCategory::kParameters};
 }
 
 /// Adds a job for each piece of a tensor; slices(begin, end) says what of it is wanted.
@@ -183,6 +184,74 @@ void add_jobs(const io::SafetensorsFile& file, const io::MappedTensor& tensor,
                     .slices = slices(offset, offset + piece.bytes)});
     offset += piece.bytes;
   }
+}
+
+/// A file of a checkpoint, and what is wanted of it.
+struct Source {
+  Source(const std::filesystem::path& folder, const std::string& name,
+         const io::CheckpointManifest& manifest)
+      : file(folder / name), record(io::record_of(file.path(), manifest)) {
+    io::expect_layout(file, manifest);
+  }
+
+  struct Tensor {
+    std::size_t wanted;  ///< of the contents
+    const io::TensorRecord* record;
+  };
+
+  /// Those of pieces with bytes that are wanted. Tensors without pieces are checked and copied.
+  [[nodiscard]] std::vector<Job> jobs(const Targets& targets) const {
+    std::vector<Job> found;
+    for (const Tensor& tensor : tensors) {
+      const std::vector<Wanted>& wanted = targets.of(tensor.wanted);
+      if (wanted.empty()) continue;
+      const io::MappedTensor& mapped = file.at(tensor.record->name);
+      if (tensor.record->pieces.empty()) copy_whole(mapped, *tensor.record, wanted);
+      add_jobs(
+          file, mapped, *tensor.record,
+          [&](Index begin, Index end) { return slices_of(wanted, begin, end); }, found);
+    }
+    std::erase_if(found, [](const Job& job) { return job.slices.empty(); });
+    return found;
+  }
+
+  void copy_whole(const io::MappedTensor& mapped, const io::TensorRecord& expected,
+                  const std::vector<Wanted>& wanted) const {
+    io::expect_sums(file.path(), mapped.bytes, expected);
+    for (const Slice& slice : slices_of(wanted, 0, std::ssize(mapped.bytes)))
+      std::memcpy(slice.memory.data(), mapped.bytes.data() + slice.offset, slice.memory.size());
+  }
+
+  io::SafetensorsFile file;
+  const io::FileRecord& record;
+  std::vector<Tensor> tensors{};
+};
+
+/// The files of a checkpoint that hold tensors of the contents. Throws Error where one is not as
+/// the manifest says, or a tensor not as the contents say.
+std::vector<std::unique_ptr<Source>> sources_of(const std::filesystem::path& folder,
+                                                const io::CheckpointManifest& manifest,
+                                                const FileContents& contents) {
+  std::map<std::string_view, std::pair<const io::FileRecord*, const io::TensorRecord*>> listed;
+  for (const io::FileRecord& file : manifest.files)
+    for (const io::TensorRecord& tensor : file.tensors) listed[tensor.name] = {&file, &tensor};
+  std::map<std::string_view, Source*> by_name;
+  std::vector<std::unique_ptr<Source>> sources;
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    const io::TensorSpec& wanted = contents.tensors[i];
+    const auto place = listed.find(wanted.name);
+    const bool is_listed = place != listed.end();
+    const std::string& name = is_listed ? place->second.first->name : contents.name;
+    Source*& source = by_name[name];
+    if (source == nullptr) {
+      sources.push_back(std::make_unique<Source>(folder, name, manifest));
+      source = sources.back().get();
+    }
+    io::expect_tensor(source->file, wanted);
+    require(is_listed, "files hold what the manifest lists");
+    source->tensors.push_back({i, place->second.second});
+  }
+  return sources;
 }
 
 }  // namespace
@@ -206,32 +275,13 @@ void verify(storage::Engine& engine, const std::filesystem::path& folder,
 
 void read_parts(storage::Engine& engine, const std::filesystem::path& folder,
                 const io::CheckpointManifest& manifest, const FileContents& contents) {
-  const io::SafetensorsFile file(folder / contents.name);
-  io::expect_layout(file, manifest);
-  for (const io::TensorSpec& tensor : contents.tensors) io::expect_tensor(file, tensor);
-  std::map<std::string_view, const io::TensorRecord*> records;
-  for (const io::TensorRecord& record : io::record_of(file.path(), manifest).tensors)
-    records.emplace(record.name, &record);
+  const std::vector<std::unique_ptr<Source>> sources = sources_of(folder, manifest, contents);
   const Targets targets(contents);
-  std::vector<Job> jobs;
-  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
-    const std::vector<Wanted>& wanted = targets.of(i);
-    if (wanted.empty()) continue;
-    const io::MappedTensor& tensor = file.at(contents.tensors[i].name);
-    const io::TensorRecord& record = *records.at(tensor.name);
-    if (record.pieces.empty()) {
-      io::expect_sums(file.path(), tensor.bytes, record);
-      for (const Slice& slice : slices_of(wanted, 0, std::ssize(tensor.bytes)))
-        std::memcpy(slice.memory.data(), tensor.bytes.data() + slice.offset, slice.memory.size());
-      continue;
-    }
-    add_jobs(
-        file, tensor, record, [&](Index begin, Index end) { return slices_of(wanted, begin, end); },
-        jobs);
+  for (const auto& source : sources) {
+    std::vector<Job> jobs = source->jobs(targets);
+    const storage::File input = storage::File::open(source->file.path());
+    Reading(engine, input, label_of(manifest, source->record.name)).read(jobs);
   }
-  std::erase_if(jobs, [](const Job& job) { return job.slices.empty(); });
-  const storage::File input = storage::File::open(file.path());
-  Reading(engine, input, label_of(manifest, contents.name)).read(jobs);
 }
 
 }  // namespace dos::checkpoint

@@ -9,9 +9,10 @@
 
 namespace dos::checkpoint {
 
-/// Fills the parts of a checkpoint's files, however the ranks that wrote them shared the tensors:
-/// reads the pieces that hold bytes of the parts, and no others, straight into the buffers where a
-/// piece is needed whole, and checks the sum of each. Waits for the tasks that use the buffers.
+/// Fills the parts of the contents, whichever files of the checkpoint hold their tensors, and
+/// however the ranks that wrote them shared these: reads the pieces that hold bytes of the parts,
+/// and no others, straight into the buffers where a piece is needed whole, and checks the sum of
+/// each. Waits for the tasks that use the buffers.
 /// Checkpoints of formats 1 and 2 are read whole.
 ///
 /// Throws Error naming file and tensor when something is missing, of another type or shape than the

@@ -150,7 +150,9 @@ void PartWriter::granted(Read& read, void* data) noexcept {
   const std::lock_guard lock(mutex_);
   read.data = static_cast<const std::byte*>(data);
   read.since = Clock::now();
-  if (result_.began == Clock::time_point()) result_.began = read.since;
+  // What is constant was there long before.
+  const bool is_constant = files_[read.file].is_constant;
+  if (result_.began == Clock::time_point() && !is_constant) result_.began = read.since;
   if (read.sums == nullptr || read.sums->are_known) make_ready(read);
 }
 
@@ -177,18 +179,19 @@ void PartWriter::due(Hurry& hurry) noexcept {
   changed_.notify_all();
 }
 
-PartsWritten PartWriter::run(std::span<const Target> targets) {
+PartsWritten PartWriter::run(std::span<const std::optional<Target>> targets) {
   require(targets.empty() || targets.size() == files_.size(), "a target a file");
   std::unique_lock lock(mutex_);
   while (open_ > 0 || under_way_ > 0) {
     end_accesses(lock);
-    if (targets.empty() || is_cancelled_ || !result_.fault.empty()) give_back_unwritten();
+    give_back_unwritten(targets);
     if (!finished_.empty()) continue;
     if (Read* read = next_read())
-      write_next(lock, *read, targets[read->file]);
+      write_next(lock, *read, *targets[read->file]);
     else if (open_ > 0 || under_way_ > 0)
       changed_.wait(lock);
   }
+  if (result_.began == Clock::time_point()) result_.began = Clock::now();
   return std::move(result_);
 }
 
@@ -287,14 +290,17 @@ void PartWriter::let_go(Read& read, Index pieces) {
   if (read.uses == 0) finished_.push_back(&read);
 }
 
-/// Under the lock: what was granted and not submitted is not needed.
-void PartWriter::give_back_unwritten() {
-  for (const std::size_t position : std::exchange(granted_, {})) {
+/// Under the lock: what was granted, not submitted, and will not be is not needed.
+void PartWriter::give_back_unwritten(std::span<const std::optional<Target>> targets) {
+  const bool has_ended = targets.empty() || is_cancelled_ || !result_.fault.empty();
+  std::erase_if(granted_, [&](std::size_t position) {
     Read& read = *reads_[position];
+    if (!has_ended && targets[read.file]) return false;
     const auto left =
         static_cast<Index>(read.pieces.size() - std::exchange(read.next, read.pieces.size()));
     let_go(read, left);
-  }
+    return true;
+  });
 }
 
 /// Ends the accesses to finished buffers, without the lock: tasks are woken by it.

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -32,7 +33,8 @@ struct PartsWritten {
   Index copied_bytes = 0;  ///< of them, from buffers of this
   Index summed_bytes = 0;  ///< of them, whose sums updates had not made
   double waited_s = 0;     ///< for which an update had nothing to wait for but an access of this
-  std::chrono::steady_clock::time_point began{};  ///< when the first buffer was granted
+  /// When the first buffer of what is trained was granted, or at the end where there is none.
+  std::chrono::steady_clock::time_point began{};
 };
 
 /// Brings the parts that a rank owns to the files of a checkpoint while training goes on: by read
@@ -77,10 +79,10 @@ class PartWriter {
     const storage::File& file;
     const io::SafetensorsLayout& layout;
   };
-  /// Writes all parts, one target a file; gives all buffers back; returns when nothing is under way
-  /// any more. Without targets, or after cancel(), nothing is written. A fault ends the writing,
-  /// not the giving back.
-  PartsWritten run(std::span<const Target> targets);
+  /// Writes all parts, one target a file, but those of files without one; gives all buffers back;
+  /// returns when nothing is under way any more. Without targets, or after cancel(), nothing is
+  /// written. A fault ends the writing, not the giving back.
+  PartsWritten run(std::span<const std::optional<Target>> targets);
   /// Any thread.
   void cancel();
 
@@ -101,7 +103,7 @@ class PartWriter {
   codelets::ContentSum sum_of(const Read& read, const Extent& piece);
   void written(Read& read, storage::Pages* buffer, const std::string& fault);
   void let_go(Read& read, Index pieces);
-  void give_back_unwritten();
+  void give_back_unwritten(std::span<const std::optional<Target>> targets);
   void end_accesses(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] storage::Label label_of(const Read& read) const;
   void tell(const Read& read, storage::Activity activity, Index bytes, Clock::time_point start,

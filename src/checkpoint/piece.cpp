@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/json_field.hpp"
@@ -54,12 +55,22 @@ RankReport parse_report(std::string_view text) {
 }
 
 std::vector<io::FileRecord> file_records(std::span<const FileContents> files,
+                                         std::span<const io::SafetensorsLayout> layouts,
+                                         const std::optional<io::FileRecord>& kept,
                                          std::vector<PieceRecord> pieces) {
   std::ranges::sort(pieces);
   auto piece = pieces.begin();
   std::vector<io::FileRecord> records;
   for (std::size_t file = 0; file < files.size(); ++file) {
-    records.push_back({files[file].name, {}});
+    if (files[file].is_constant && kept) {
+      records.push_back(*kept);
+      continue;
+    }
+    const std::string_view header = layouts[file].header();
+    records.push_back(
+        {.name = files[file].name,
+         .tensors = {},
+         .header = io::PieceSum{std::ssize(header), crc32c(std::as_bytes(std::span(header)))}});
     for (std::size_t tensor = 0; tensor < files[file].tensors.size(); ++tensor) {
       const io::TensorSpec& spec = files[file].tensors[tensor];
       io::TensorRecord record{{spec}, {}, {}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,9 +42,12 @@ struct RankReport {
 std::string to_text(const RankReport& report);
 RankReport parse_report(std::string_view text);
 
-/// The records of a checkpoint's files, of the pieces of all ranks. Pre: the pieces of each tensor
-/// lie side by side from its first byte to its last, without gaps or overlaps.
+/// The records of a checkpoint's files, each with its layout, of the pieces of all ranks; of the
+/// constant file `kept`, if it was not written. Pre: the pieces of each other tensor lie side by
+/// side from its first byte to its last, without gaps or overlaps.
 std::vector<io::FileRecord> file_records(std::span<const FileContents> files,
+                                         std::span<const io::SafetensorsLayout> layouts,
+                                         const std::optional<io::FileRecord>& kept,
                                          std::vector<PieceRecord> pieces);
 
 }  // namespace dos::checkpoint

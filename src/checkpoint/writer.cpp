@@ -8,7 +8,9 @@ namespace dos::checkpoint {
 
 Writer::Writer(const Surroundings& around, const tensor::ParameterSet& parameters,
                const optim::Optimizer& optimizer)
-    : around_(around), parameters_(parameters), optimizer_(optimizer) {}
+    : around_(around), parameters_(parameters), optimizer_(optimizer) {
+  around_.kept = &kept_;
+}
 
 Writer::~Writer() {
   settle();
@@ -41,9 +43,8 @@ void Writer::begin(io::CheckpointStore& store, io::CheckpointManifest manifest, 
   std::shared_ptr<Event> before;
   if (!attempts_.empty()) before = attempts_.back()->over();
   attempts_.push_back(std::make_unique<Attempt>(
-      around_, store, std::move(manifest),
-      std::vector{model_contents(parameters_), optimizer_contents(parameters_, optimizer_)},
-      sums_.get(), mark_best, number_++, std::move(before)));
+      around_, store, std::move(manifest), written_contents(parameters_, optimizer_), sums_.get(),
+      mark_best, number_++, std::move(before)));
 }
 
 std::span<const std::unique_ptr<rt::Handle>> Writer::sums(rt::Session& session) {

@@ -41,8 +41,11 @@ class Writer {
   void begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best);
   /// For Optimizer::set_sums() before a step that begin() will save.
   [[nodiscard]] std::span<const std::unique_ptr<rt::Handle>> sums(rt::Session& session);
-  /// Sums that were left so far are of other parameters.
-  void forget_sums() { sums_.reset(); }
+  /// The parameters are others now: sums that were left, and what files hold, do not count.
+  void forget() {
+    sums_.reset();
+    kept_.forget();
+  }
   /// To be called when the updates of a step were submitted, before begin().
   void updates_submitted();
   /// The results of the steps up to this one are known, and finite.
@@ -60,6 +63,7 @@ class Writer {
  private:
   void collect(bool waits);
 
+  KeptFile kept_;
   Surroundings around_;
   const tensor::ParameterSet& parameters_;
   const optim::Optimizer& optimizer_;

@@ -129,7 +129,8 @@ planner::MemoryUse host_use(const rt::MemoryBytes& bytes, const Unregistered& re
     use.items.push_back({category, bytes_of(bytes[category])});
   use.items.push_back({MemoryCategory::kTokensAhead, rest.tokens});
   use.items.push_back({MemoryCategory::kRuntime, rest.runtime});
-  use.items.push_back({MemoryCategory::kProgram, rest.program + rest.storage});
+  use.items.push_back({MemoryCategory::kProgram, rest.program});
+  use.items.push_back({MemoryCategory::kCheckpoints, rest.checkpoints});
   return use;
 }
 

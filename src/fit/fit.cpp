@@ -114,6 +114,7 @@ const char* last_remedy(MemoryCategory category) {
     return "a smaller train.accumulate, fewer train.lanes or a larger sched.subgroup_params";
   if (category == MemoryCategory::kStates)
     return "sched.disks for states that memory has no room for, more ranks, or a smaller model.*";
+  if (category == MemoryCategory::kCheckpoints) return "a smaller train.checkpoint_memory";
   return "a smaller model.* or model.context: neither train.recompute nor a smaller train.batch is "
          "enough";
 }

@@ -84,9 +84,9 @@ double runtime_bytes(const train::Run& run, const Counts& counts) {
   return counts.buffers * real(rt::handle_bytes()) + std::min(all, most) + records;
 }
 
-/// Buffers of checkpoints hold no more than the parameters and states that the rank owns; those of
-/// copies no more than all of them, which are no fewer.
-double storage_bytes(const train::Run& run) {
+/// Buffers of each checkpoint under way hold no more than the parameters and states that the rank
+/// owns; those of copies no more than all of them, which are no fewer.
+double checkpoint_bytes(const train::Run& run) {
   const tensor::Ownership ownership = run.share.ownership();
   const rt::MemoryBytes values =
       tensor::ParameterSet::bytes(run.layout, run.config.parameter_types(), ownership);
@@ -95,7 +95,8 @@ double storage_bytes(const train::Run& run) {
       checkpoint::Writer::buffers_within(1e9 * run.config.train.checkpoint_memory);
   const double all = real(values[MemoryCategory::kParameters]) + real(states);
   const bool copies = !run.config.train.checkpoint_local.empty() && run.share.rank == 0;
-  return std::min(real(checkpoint::Writer::bytes(buffers) + storage::buffer_bytes()), all) +
+  return std::min(real(checkpoint::Writer::bytes(buffers) + storage::buffer_bytes()),
+                  real(checkpoint::Writer::kMostUnderWay) * all) +
          (copies ? std::min(real(checkpoint::Copier::bytes()), all) : 0);
 }
 
@@ -106,7 +107,7 @@ Unregistered estimate_unregistered(const train::Run& run, const shape::RunShape&
   Unregistered bytes{.tokens = units::Bytes(tokens_read(run)),
                      .runtime = units::Bytes(runtime_bytes(run, count(run, shape))),
                      .program = units::Bytes(real(program_bytes(workers))),
-                     .storage = units::Bytes(storage_bytes(run))};
+                     .checkpoints = units::Bytes(checkpoint_bytes(run))};
   // The kernel's entry for each page.
   constexpr double kEntryOfByte = 8.0 / 4096;
   bytes.runtime += (registered + bytes.total()) * kEntryOfByte;

@@ -8,12 +8,12 @@ namespace dos::fit {
 
 /// What a rank takes of host memory beside its registered buffers.
 struct Unregistered {
-  units::Bytes tokens;   ///< of steps to come and of validation, until tasks have them
-  units::Bytes runtime;  ///< records of buffers and tasks, of pages too
-  units::Bytes program;  ///< program_bytes()
-  units::Bytes storage;  ///< buffers that checkpoints are written through
+  units::Bytes tokens;       ///< of steps to come and of validation, until tasks have them
+  units::Bytes runtime;      ///< records of buffers and tasks, of pages too
+  units::Bytes program;      ///< program_bytes()
+  units::Bytes checkpoints;  ///< buffers that they are written and copied through
 
-  [[nodiscard]] units::Bytes total() const { return tokens + runtime + program + storage; }
+  [[nodiscard]] units::Bytes total() const { return tokens + runtime + program + checkpoints; }
 };
 
 /// Of a run whose buffers take `registered` bytes. At most: tasks and buffers are counted as if

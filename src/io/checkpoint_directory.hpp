@@ -107,6 +107,9 @@ class CheckpointStore {
   /// The folder the link points to, nullopt without a link. Throws Error when the link dangles.
   [[nodiscard]] std::optional<std::filesystem::path> last() const { return follow("last"); }
   [[nodiscard]] std::optional<std::filesystem::path> best() const { return follow("best"); }
+  /// The step that `last` names, whether its checkpoint is there or not; nullopt as
+  /// step_of_folder().
+  [[nodiscard]] std::optional<Index> named_last() const { return step_of_folder(folder_ / "last"); }
 
   /// Whether `checkpoint` is one of this run's.
   [[nodiscard]] bool owns(const std::filesystem::path& checkpoint) const;

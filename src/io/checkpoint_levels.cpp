@@ -122,7 +122,14 @@ std::optional<CheckpointLevels::Found> CheckpointLevels::last() const {
   } catch (const Error& error) {
     log::warn("{}", error.what());
   }
-  const std::optional<Found> far = last_of(shared_);
+  std::optional<Found> far;
+  try {
+    far = last_of(shared_);
+  } catch (const Error& error) {
+    const std::optional<Index> lost = shared_.named_last();
+    if (!near || !lost || near->step < *lost) throw;
+    log::warn("{}; taking '{}'", error.what(), near->folder.string());
+  }
   return near && (!far || near->step >= far->step) ? near : far;
 }
 
@@ -161,8 +168,12 @@ bool CheckpointLevels::owns(const fs::path& checkpoint) const {
 
 bool CheckpointLevels::is_local_alone(const fs::path& checkpoint) const {
   if (!local_ || !local_->owns(checkpoint)) return false;
-  const std::optional<Found> far = last_of(shared_);
-  return !far || far->step != CheckpointStore::step_of_folder(checkpoint);
+  try {
+    const std::optional<Found> far = last_of(shared_);
+    return !far || far->step != CheckpointStore::step_of_folder(checkpoint);
+  } catch (const Error&) {
+    return true;
+  }
 }
 
 }  // namespace dos::io

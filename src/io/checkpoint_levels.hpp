@@ -62,8 +62,9 @@ class CheckpointLevels {
   };
 
   /// The `last` of the level where it is of the later step; of the first where both are of one. A
-  /// first level that cannot be read is warned of and left out. Throws Error as
-  /// CheckpointStore::last().
+  /// first level that cannot be read is warned of and left out, and so is a `last` of the run's own
+  /// folder that dangles, where the first level's is of no earlier step. Throws Error as
+  /// CheckpointStore::last() else.
   [[nodiscard]] std::optional<Found> last() const;
   /// All complete ones, from the newest to the oldest, of one step the first level's first.
   [[nodiscard]] std::vector<Found> all() const;

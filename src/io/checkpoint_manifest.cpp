@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_manifest.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -28,6 +29,7 @@ constexpr Index kFirstWithChecksum = 2;
 constexpr Index kFirstWithPieces = 3;
 
 constexpr const char* kRemedy = "the checkpoint is damaged: take another one";
+constexpr const char* kHeaderKey = "header";
 
 bool fill(const std::vector<PieceSum>& pieces, const TensorSpec& tensor) {
   Index bytes = 0;
@@ -36,10 +38,14 @@ bool fill(const std::vector<PieceSum>& pieces, const TensorSpec& tensor) {
   return bytes == byte_size(tensor.dtype, tensor.shape);
 }
 
+json to_json(const PieceSum& piece) {
+  return {piece.bytes, piece.crc32c};
+}
+
 json to_json(const TensorRecord& tensor) {
   require(fill(tensor.pieces, tensor), "the pieces of a tensor fill it");
   json pieces = json::array();
-  for (const PieceSum& piece : tensor.pieces) pieces.push_back({piece.bytes, piece.crc32c});
+  for (const PieceSum& piece : tensor.pieces) pieces.push_back(to_json(piece));
   return {{"name", tensor.name},
           {"dtype", file_dtype(tensor.dtype)},
           {"shape", tensor.shape},
@@ -50,7 +56,9 @@ json to_json(const FileRecord& file) {
   require(is_plain_name(file.name), "a file of a checkpoint has a plain name");
   json tensors = json::array();
   for (const TensorRecord& tensor : file.tensors) tensors.push_back(to_json(tensor));
-  return {{"name", file.name}, {"tensors", std::move(tensors)}};
+  json described{{"name", file.name}, {"tensors", std::move(tensors)}};
+  if (file.header) described[kHeaderKey] = to_json(*file.header);
+  return described;
 }
 
 std::uint64_t hex_word(const JsonField& field) {
@@ -87,6 +95,7 @@ FileRecord parse_file(const JsonField& field, Index format) {
   if (!is_plain_name(file.name)) field.member("name").fail("must be a name without '/'");
   for (const JsonField& tensor : field.member("tensors").elements())
     file.tensors.push_back(parse_tensor(tensor, format));
+  if (field.object().contains(kHeaderKey)) file.header = parse_piece(field.member(kHeaderKey));
   return file;
 }
 
@@ -119,6 +128,15 @@ void expect_folder_of(Index step, const std::filesystem::path& folder, const std
 
 std::string place_of(const std::filesystem::path& file, const std::string& tensor) {
   return fmt::format("{}: tensor '{}'", file.string(), one_line(tensor));
+}
+
+void expect_header(const SafetensorsFile& file, const PieceSum& expected) {
+  const std::span<const std::byte> bytes = file.bytes();
+  const std::uint32_t found =
+      crc32c(bytes.first(std::min(bytes.size(), static_cast<std::size_t>(expected.bytes))));
+  expect(found == expected.crc32c,
+         "{}: its header has checksum {:08x}, but the manifest says {:08x}; {}",
+         file.path().string(), found, expected.crc32c, kRemedy);
 }
 
 }  // namespace
@@ -251,6 +269,7 @@ void expect_layout(const SafetensorsFile& file, const CheckpointManifest& manife
   for (const MappedTensor& tensor : file.tensors())
     expect(listed.contains(tensor.name), "{}: not in the manifest; {}",
            place_of(file.path(), tensor.name), kRemedy);
+  if (record.header) expect_header(file, *record.header);
 }
 
 void expect_contents(const SafetensorsFile& file, const CheckpointManifest& manifest) {

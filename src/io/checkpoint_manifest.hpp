@@ -35,6 +35,7 @@ struct TensorRecord : TensorSpec {
 struct FileRecord {
   std::string name;
   std::vector<TensorRecord> tensors;
+  std::optional<PieceSum> header{};  ///< all that precedes the tensors; of older manifests none
 
   bool operator==(const FileRecord&) const = default;
 };
@@ -83,8 +84,9 @@ CheckpointManifest read_manifest(const std::filesystem::path& folder);
 void expect_architecture(const std::filesystem::path& folder, const CheckpointManifest& manifest,
                          const nlohmann::json& architecture);
 
-/// Throws Error, naming file and tensor, unless `file` holds exactly the tensors that the manifest
-/// lists for a file of its name, with their types and shapes. Reads no tensor.
+/// Throws Error, naming the file, and the tensor where it is of one, unless the header of `file` is
+/// what was written, with exactly the tensors that the manifest lists for a file of its name, their
+/// types and shapes. Reads no tensor.
 void expect_layout(const SafetensorsFile& file, const CheckpointManifest& manifest);
 
 /// expect_layout(), and the checksums of every tensor: reads the whole file.

@@ -109,10 +109,9 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
     result.own += bytes;
   }
   const auto frozen = static_cast<double>(request.model.params() - forecast.trained_params);
-  const units::Bytes rest(kMasterBytes * frozen / static_cast<double>(request.ranks));
-  result.own += rest;
-  result.all = result.own * static_cast<double>(request.ranks);
-  result.write = written + rest / rate - begin;
+  result.all =
+      result.own * static_cast<double>(request.ranks) + units::Bytes(kMasterBytes * frozen);
+  result.write = written - begin;
   result.interval = perfmodels::choose_interval({.step_s = forecast.step.value(),
                                                  .write_s = result.write.value(),
                                                  .waited_s = result.wait.value()},

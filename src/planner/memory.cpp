@@ -185,6 +185,9 @@ MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                 .available = available};
   const double frozen = frozen_bytes(model, layout, settings, problem.gpus() > 0);
   if (frozen > 0) use.items.push_back({MemoryCategory::kFrozen, units::Bytes(frozen)});
+  if (settings.checkpoint_memory.value() > 0)
+    use.items.push_back(
+        {MemoryCategory::kCheckpoints, settings.checkpoint_memory * real(layout.ranks_per_node)});
   if (problem.gpus() == 0) add_cpu_training(model, layout, settings, problem.total(), use);
   return use;
 }

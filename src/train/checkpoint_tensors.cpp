@@ -60,11 +60,8 @@ class StoredMatrix {
 /// scale b a of one matrix.
 class Delta {
  public:
-  Delta(const io::SafetensorsFile& file, const std::string& parameter,
-        const shape::AdaptedRows& adapted)
-      : adapted_(adapted),
-        down_(file.at(shape::down_name(shape::module_of(parameter)))),
-        up_(file.at(shape::up_name(shape::module_of(parameter)))) {}
+  Delta(const io::MappedTensor& down, const io::MappedTensor& up, const shape::AdaptedRows& adapted)
+      : adapted_(adapted), down_(down), up_(up) {}
 
   /// 0 where the row has no adapter.
   [[nodiscard]] double at(const Place& place) const {
@@ -93,18 +90,31 @@ class Delta {
 }  // namespace
 
 CheckpointTensors::CheckpointTensors(const CheckpointReader& checkpoint,
-                                     const shape::ModelConfig& model)
-    : file_(checkpoint.folder() / checkpoint::kModelFile) {
-  io::expect_contents(file_, checkpoint.manifest());
+                                     const shape::ModelConfig& model) {
+  files_.emplace_back(checkpoint.folder() / checkpoint::kModelFile);
+  for (const io::FileRecord& file : checkpoint.manifest().files)
+    if (file.name == checkpoint::kFrozenFile) files_.emplace_back(checkpoint.folder() / file.name);
+  for (const io::SafetensorsFile& file : files_) io::expect_contents(file, checkpoint.manifest());
   for (const shape::ParameterSpec& spec :
        shape::find_family(model.architecture).parameters(model)) {
-    io::expect_tensor(file_, {spec.name, DType::kF32, spec.shape()});
+    io::expect_tensor(file_of(spec.name), {spec.name, DType::kF32, spec.shape()});
     if (spec.adapted) adapted_.emplace(spec.name, *spec.adapted);
   }
 }
 
+/// The first one where none has the tensor.
+const io::SafetensorsFile& CheckpointTensors::file_of(const std::string& name) const {
+  const auto file = std::ranges::find_if(
+      files_, [&](const io::SafetensorsFile& each) { return each.find(name) != nullptr; });
+  return file == files_.end() ? files_.front() : *file;
+}
+
+const io::MappedTensor& CheckpointTensors::at(const std::string& name) const {
+  return file_of(name).at(name);
+}
+
 void CheckpointTensors::read(const hf::TensorName& name, Index first, std::span<float> out) const {
-  const io::MappedTensor& tensor = file_.at(name.parameter);
+  const io::MappedTensor& tensor = at(name.parameter);
   const Places places(name, tensor);
   if (!name.is_transposed) {
     const Index begin = (name.first * places.columns() + first) * Index{sizeof(float)};
@@ -124,8 +134,9 @@ void CheckpointTensors::read_merged(const hf::TensorName& name, Index first,
   read(name, first, out);
   const auto adapted = adapted_.find(name.parameter);
   if (adapted == adapted_.end()) return;
-  const Places places(name, file_.at(name.parameter));
-  const Delta delta(file_, name.parameter, adapted->second);
+  const Places places(name, at(name.parameter));
+  const std::string module = shape::module_of(name.parameter);
+  const Delta delta(at(shape::down_name(module)), at(shape::up_name(module)), adapted->second);
   for (Index i = 0; i < std::ssize(out); ++i) {
     float& value = out[static_cast<std::size_t>(i)];
     value = static_cast<float>(static_cast<double>(value) + delta.at(places.of(first + i)));

@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "hf/tensor_names.hpp"
 #include "io/safetensors.hpp"
@@ -25,7 +26,10 @@ class CheckpointTensors {
   void read_merged(const hf::TensorName& name, Index first, std::span<float> out) const;
 
  private:
-  io::SafetensorsFile file_;
+  [[nodiscard]] const io::SafetensorsFile& file_of(const std::string& name) const;
+  [[nodiscard]] const io::MappedTensor& at(const std::string& name) const;
+
+  std::vector<io::SafetensorsFile> files_;             ///< with parameters
   std::map<std::string, shape::AdaptedRows> adapted_;  ///< by parameter
 };
 

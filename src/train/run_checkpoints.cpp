@@ -55,7 +55,7 @@ void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
 }
 
 void RunCheckpoints::start(Index step) {
-  writer_.forget_sums();
+  writer_.forget();
   constexpr double kSecondsAnHour = 3600;
   if (config_.train.checkpoint_every == config::kAuto)
     interval_.emplace(step, config_.train.mtbf_hours * kSecondsAnHour);

@@ -117,6 +117,13 @@ class BadCheckpoint(AppTest):
             self.expect_refused(f"{name}: tensor '", "have checksum", "take another one")
             (self.last / name).write_bytes(good)
 
+    def test_flipped_bit_of_a_header(self):
+        for name in (MODEL, OPTIMIZER):
+            good = (self.last / name).read_bytes()
+            (self.last / name).write_bytes(good.replace(b'"dos"', b'"doS"', 1))
+            self.expect_refused(f"{name}: its header has checksum ", "take another one")
+            (self.last / name).write_bytes(good)
+
     def test_wrong_shape(self):
         def transpose(header):
             header["blocks.0.mlp.up.weight"]["shape"].reverse()
@@ -129,6 +136,7 @@ class BadCheckpoint(AppTest):
         self.edit_header(MODEL, transpose)
 
         def change(manifest):
+            del manifest["files"][0]["header"]
             tensors = manifest["files"][0]["tensors"]
             next(t for t in tensors if t["name"] == "blocks.0.mlp.up.weight")["shape"].reverse()
         self.edit_manifest(self.last, change)

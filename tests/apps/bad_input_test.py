@@ -162,11 +162,11 @@ class BadConfiguration(AppTest):
                 result = self.train(keys=keys)
                 self.expect_error(result, "the run needs ", " of host memory, ", " are available",
                                   "train.batch", more_lines=True)
-                table = result.stderr.splitlines()[-11:]
+                table = result.stderr.splitlines()[-12:]
                 self.assertEqual([line[:20].strip() for line in table],
                                  ["parameters", "gradients", "optimizer states", "activations",
                                   "workspace", "data", "tokens ahead", "runtime", "program",
-                                  "total", "available"])
+                                  "checkpoint buffers", "total", "available"])
                 self.expect_nothing_written()
         # Sizes whose sums would overflow are no small sizes.
         for key in ("train.batch", "model.width", "model.layers"):

@@ -9,16 +9,13 @@ import unittest
 
 from folder_runs import PAGES, FolderTest
 from harness import program, settings
-from model_folder import read_folder, read_safetensors
+from model_folder import read_folder
 
 PAGE = PAGES / "finetuning.md"
 FREEZE = {"model.layers": 2, "optim.freeze": "*_embedding.*,blocks.0.*", "train.steps": 4, "optim.lr": 1e-2}
 
 
 class FineTuning(FolderTest):
-    def tensors(self, file, out=None):
-        return read_safetensors(self.checkpoint(out=out) / file)
-
     def expect_frozen_kept(self, frozen, before, after):
         for name, tensor in after.items():
             with self.subTest(name):
@@ -50,8 +47,7 @@ class FineTuning(FolderTest):
             self.trained(keys=keys | {"train.stop_after": 1}, out=before)
             self.trained(keys=keys, out=after)
             self.expect_frozen_kept(lambda name: not name.startswith(("blocks.1.", "final_norm.")),
-                                    self.tensors("model.safetensors", before),
-                                    self.tensors("model.safetensors", after))
+                                    self.parameters(before), self.parameters(after))
             for name in self.tensors("optimizer.safetensors", after):
                 self.assertTrue(name.startswith(("blocks.1.", "final_norm.")), name)
 
@@ -70,11 +66,11 @@ class FineTuning(FolderTest):
         self.trained(keys=FREEZE | {"optim.lr_factors": "blocks.1.mlp.*:1"}, out=one)
         self.expect_same_state(plain, one)
         self.trained(keys=FREEZE | {"optim.lr_factors": "blocks.1.mlp.*:0"})
-        moved = self.tensors("model.safetensors")
+        moved = self.parameters()
         start = self.folder / "start"
         self.trained(keys=FREEZE | {"optim.lr_factors": "*:0"}, out=start)
         self.expect_frozen_kept(lambda name: ".mlp." in name or not name.startswith(("blocks.1.", "final_norm.")),
-                                self.tensors("model.safetensors", start), moved)
+                                self.parameters(start), moved)
 
     def test_a_dry_run_counts_what_is_trained(self):
         texts = [self.trained("--dry-run", keys=FREEZE | {"optim.freeze": freeze}).stdout
@@ -111,8 +107,7 @@ class FineTuning(FolderTest):
                     "train.lanes": 1, "model.preset": "tiny", "model.width": 16, "model.heads": 2, "model.context": 16,
                     "sched.subgroup_params": 1000, "dist.zero": zero} | FREEZE
             self.trained_on_ranks(3, *settings(keys), "--out", out)
-            files.append([(self.checkpoint(out=out) / name).read_bytes()
-                          for name in ("model.safetensors", "optimizer.safetensors")])
+            files.append(self.checkpoint_files(out))
         self.assertEqual(files[0], files[1])
         self.assertEqual(files[0], files[2])
 

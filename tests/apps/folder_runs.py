@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from harness import APPS, TINY, AppTest, environment, program, settings
-from model_folder import GPT2, gpt2_tensors, write_folder
+from model_folder import GPT2, gpt2_tensors, read_safetensors, write_folder
 
 PAGES = Path(os.environ["DOS_SOURCE_DIR"]) / "docs"
 # What TINY says of the model the folder says here. Subgroups of a few rows cut every matrix.
@@ -33,6 +33,14 @@ class FolderTest(AppTest):
         chosen = {"data.path": self.shared / "data"} | self.keys | (keys or {})
         return program("train_gpt", *settings(chosen), "--out", out or self.out, "--init-from",
                        source or self.source, *arguments, cwd=self.folder)
+
+    def tensors(self, file, out=None):
+        """Of a file of the last checkpoint."""
+        return read_safetensors(self.checkpoint(out=out) / file)
+
+    def parameters(self, out=None):
+        """Of a run that freezes some."""
+        return self.tensors("model.safetensors", out) | self.tensors("frozen.safetensors", out)
 
     def started(self, *arguments, **options):
         result = self.start_from(*arguments, **options)

@@ -153,10 +153,14 @@ class AppTest(unittest.TestCase):
 
     def expect_same_state(self, a, b):
         """Both runs' last checkpoints hold the same bits."""
-        for name in ("model.safetensors", "optimizer.safetensors"):
-            same = (self.checkpoint(out=a) / name).read_bytes() == (
-                self.checkpoint(out=b) / name).read_bytes()
-            self.assertTrue(same, f"{name} of {a.name} and {b.name} differ")
+        files, others = self.checkpoint_files(a), self.checkpoint_files(b)
+        self.assertEqual(files.keys(), others.keys())
+        for name, data in files.items():
+            self.assertTrue(data == others[name], f"{name} of {a.name} and {b.name} differ")
+
+    def checkpoint_files(self, out):
+        """The files with tensors of the last checkpoint, by name."""
+        return {path.name: path.read_bytes() for path in self.checkpoint(out=out).glob("*.safetensors")}
 
     def expect_error(self, result, *parts, name="train_gpt", more_lines=False):
         """Status 1 and one error line that holds every part."""

@@ -28,9 +28,6 @@ class Lora(FolderTest):
     def adapters(self, folder=None):
         return read_safetensors((folder or self.target) / "adapter_model.safetensors")
 
-    def tensors(self, file="model.safetensors", out=None):
-        return read_safetensors(self.checkpoint(out=out) / file)
-
     def few_tokens(self):
         """Data of a vocabulary that the models of the reference have."""
         for split in ("train", "val"):
@@ -96,11 +93,39 @@ class Lora(FolderTest):
                 before, after = self.folder / f"before-{precision}", self.folder / f"after-{precision}"
                 self.started(keys=keys | {"train.stop_after": 1}, out=before)
                 self.started(keys=keys, out=after)
-                first, last = (self.tensors(out=out) for out in (before, after))
+                first, last = (self.parameters(out) for out in (before, after))
                 for name, tensor in last.items():
                     self.assertEqual(tensor == first[name], not is_adapter(name), name)
                 for name in self.tensors("optimizer.safetensors", after):
                     self.assertTrue(is_adapter(name), name)
+
+    def test_the_model_is_written_once(self):
+        write_folder(self.source, GPT2, gpt2_tensors())
+        self.started(keys={"train.steps": 8, "train.checkpoint_every": 1, "train.keep": 8, "train.stop_after": 6})
+
+        def files():
+            return {path.stat().st_ino for path in self.out.glob("checkpoints/step-*/frozen.safetensors")}
+
+        # While the first checkpoint is under way the second cannot know that it will be there.
+        self.assertLessEqual(len(files()), 2)
+        self.exported("--merge", target=self.folder / "merged")
+        whole = program("checkpoints", self.out, "--verify", cwd=self.folder)
+        self.assertEqual(whole.returncode, 0, whole.stdout)
+        pruned = program("checkpoints", self.out, "--prune", "--keep", 1, cwd=self.folder)
+        self.assertEqual(pruned.returncode, 0, pruned.stderr)
+        self.assertEqual(len(files()), 1)
+        self.exported("--merge", target=self.folder / "again")
+        self.assertEqual(snapshot(self.folder / "merged"), snapshot(self.folder / "again"))
+        self.resumed("--set", "train.stop_after=0")
+        self.assertLessEqual(len(files()), 3, "a process relies on what it has written")
+        straight = self.folder / "straight"
+        self.started(keys={"train.steps": 8}, out=straight)
+        self.expect_same_state(straight, self.out)
+        path = self.checkpoint() / "frozen.safetensors"
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        self.expect_error(self.resume("--set", "train.steps=9"), "frozen.safetensors: tensor '", "have checksum")
 
     def test_a_resumed_run_has_the_bits_of_a_straight_one(self):
         write_folder(self.source, GPT2, gpt2_tensors())
@@ -143,8 +168,7 @@ class Lora(FolderTest):
             for zero in (1, 2, 3):
                 out = self.folder / f"ranks{ranks}-zero{zero}"
                 self.started_on_ranks(ranks, out, keys | {"dist.zero": zero})
-                files.append([(self.checkpoint(out=out) / name).read_bytes()
-                              for name in ("model.safetensors", "optimizer.safetensors")])
+                files.append(self.checkpoint_files(out))
                 losses = [step["loss"] for step in self.metrics(out) if "loss" in step]
             self.assertEqual(files[0], files[1])
             self.assertEqual(files[0], files[2])

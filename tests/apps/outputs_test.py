@@ -30,7 +30,8 @@ CHECKPOINT_FIELDS = ["checkpoint_step", "checkpoint_s", "mb_checkpoint", "mb_che
 
 class Outputs(AppTest):
     def test_metrics(self):
-        self.trained()
+        # A third checkpoint waits until the first has ended, however slow the disk.
+        self.trained(keys={"train.checkpoint_every": 1})
         lines = self.metrics()
         steps = [line for line in lines if "loss" in line]
         self.assertEqual([line["step"] for line in steps], list(range(1, 21)))
@@ -40,9 +41,11 @@ class Outputs(AppTest):
             self.assertEqual(line["tokens"], line["step"] * 4 * 16)
             for field in STEP_FIELDS:
                 self.assertGreater(line[field], 0)
-        # That of the best validation; the last one ends after the last step.
+        # Where several end in a step it tells of the last; that of the last step ends after it.
         ended = [line for line in steps if "checkpoint_s" in line]
-        self.assertEqual([line["checkpoint_step"] for line in ended], [10])
+        saved = [line["checkpoint_step"] for line in ended]
+        self.assertTrue(saved)
+        self.assertEqual(saved, sorted(set(saved) & set(range(1, 20))))
         size = sum(f.stat().st_size for f in self.checkpoint("best").glob("*.safetensors"))
         self.assertGreater(ended[0]["checkpoint_s"], 0)
         self.assertAlmostEqual(ended[0]["mb_checkpoint"], size / 1e6, delta=0.02)
@@ -214,7 +217,7 @@ class Outputs(AppTest):
         rows = re.findall(r"^  (\S+(?: \S+)?) +[\d.]+ (?:B|KiB|MiB|GiB|TiB)$", result.stdout, re.M)
         self.assertEqual(rows, ["parameters", "gradients", "optimizer states", "activations",
                                 "workspace", "data", "tokens ahead", "runtime", "program",
-                                "total", "available"])
+                                "checkpoint buffers", "total", "available"])
         self.assertEqual(result.stderr, "")
         self.assertEqual(snapshot(self.shared), before)
         self.expect_nothing_written()

@@ -105,7 +105,7 @@ TEST(StepSums, AreForgottenWithTheParameters) {
   rt::Session session({.scheduler = "", .cpu_workers = 2});
   Training run(session, 1000, "adamw", scratch / "out");
   EXPECT_EQ(run.step(5, 1e-2, true).summed_bytes, 0);
-  run.writer.forget_sums();
+  run.writer.forget();
   run.optimizer->set_sums({});
   // As after loading: the same step, other bytes, no update.
   {

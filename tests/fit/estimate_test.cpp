@@ -55,14 +55,15 @@ TEST(Estimate, TheTableHasALineForEachCategoryThatIsThere) {
   const Unregistered rest{.tokens = units::Bytes(0x1p20),
                           .runtime = units::Bytes(0x1p21),
                           .program = units::Bytes(0x1p21),
-                          .storage = units::Bytes(0x1p21)};
+                          .checkpoints = units::Bytes(0x1p22)};
   EXPECT_EQ(memory_table(host_use(some_bytes(), rest, 17)),
             "  parameters            1.00 MiB\n"
             "  activations           3.00 MiB\n"
             "  tokens ahead          1.00 MiB\n"
             "  runtime               2.00 MiB\n"
-            "  program               4.00 MiB\n"
-            "  total                 11.0 MiB\n"
+            "  program               2.00 MiB\n"
+            "  checkpoint buffers    4.00 MiB\n"
+            "  total                 13.0 MiB\n"
             "  available                 17 B");
 }
 

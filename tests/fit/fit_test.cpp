@@ -227,6 +227,45 @@ TEST(Fit, TokensOfStepsToComeTakeHostMemory) {
               AllOf(HasSubstr("runtime take most"), HasSubstr("a smaller train.accumulate")));
 }
 
+// Two checkpoints may be under way, and rank 0 copies a third: docs/checkpoints.md.
+TEST(Fit, BuffersOfCheckpointsTakeWhatIsGivenUpToWhatThereIs) {
+  config::TrainConfig config = config_of(1);
+  const shape::ModelConfig large{"gpt2", 4, 1024, 4, 64, 1000};
+  const auto buffers = [&](const shape::ModelConfig& model) {
+    const train::Run run = train::make_run(config, model);
+    return estimate_run(run, room_with(1e15)).host.of(MemoryCategory::kCheckpoints).value();
+  };
+  const auto part = [&](const shape::ModelConfig& model) {
+    const train::Run run = train::make_run(config, model);
+    return 12 * static_cast<double>(run.layout.parameter_count());
+  };
+  constexpr double kOfEngine = 32 << 20;
+  constexpr double kLeast = 32 << 20;
+  constexpr double kPieces = 8 << 20;  // one of each checkpoint
+  EXPECT_EQ(buffers(large), kLeast + kOfEngine);
+  config.train.checkpoint_memory = 0.5;
+  EXPECT_NEAR(buffers(large), 0.5e9 + kOfEngine, kPieces);
+  // Norms and the clip factor are counted among the states.
+  constexpr double kScalars = 1e4;
+  EXPECT_NEAR(buffers(kModel), 2 * part(kModel), kScalars);
+  config.train.checkpoint_memory = 1000;
+  EXPECT_NEAR(buffers(large), 2 * part(large), kScalars);
+  config.train.checkpoint_local = "somewhere";
+  EXPECT_NEAR(buffers(kModel), 3 * part(kModel), kScalars);
+  EXPECT_NEAR(buffers(large), 2 * part(large) + (16 << 20), kScalars);
+}
+
+TEST(Fit, BuffersOfCheckpointsThatDoNotFitAreNamed) {
+  config::TrainConfig config = config_of(1);
+  config.train.checkpoint_memory = 1;
+  const train::Run run = train::make_run(config, {"gpt2", 4, 1024, 4, 64, 1000});
+  Room room = room_with(1e15);
+  room.host_bytes = 100'000'000;
+  EXPECT_THAT(test::message_of<Error>([&] { fit_to(run, room); }),
+              AllOf(HasSubstr("checkpoint buffers take most"),
+                    HasSubstr("use a smaller train.checkpoint_memory\n")));
+}
+
 TEST(Fit, StepsThatDoNotComeTakeNoMemory) {
   config::TrainConfig config = config_of(8, 100);
   config.train.steps = 2;

@@ -164,6 +164,31 @@ TEST_F(Levels, ALinkThatDanglesOnTheFirstLevelIsLeftOut) {
   EXPECT_EQ(CheckpointLevels(out).resolve("last"), out / "checkpoints" / "step-00000002");
 }
 
+TEST_F(Levels, ALinkThatDanglesInTheRunsFolderCostsNoStepThatTheFirstLevelHas) {
+  claim(LocalStart::kAnew);
+  CheckpointStore shared(out, 9);
+  CheckpointStore local(folder(), 9);
+  save(shared, 2);
+  save(shared, 4);
+  fs::remove_all(out / "checkpoints" / "step-00000004");
+  const CheckpointLevels levels(out);
+  EXPECT_THAT([&] { (void)levels.last(); },
+              fails_with({"'step-00000004', which is no folder", "2"}));
+  save(local, 3);
+  EXPECT_THAT([&] { (void)levels.last(); },
+              fails_with({"'step-00000004', which is no folder", "2"}))
+      << "what is lost is newer";
+  for (const Index step : {4, 5}) {
+    save(local, step);
+    const std::optional<CheckpointLevels::Found> last = levels.last();
+    ASSERT_NE(last, std::nullopt);
+    EXPECT_EQ(last->step, step);
+    EXPECT_TRUE(last->is_local);
+    EXPECT_EQ(levels.resolve("last"), last->folder);
+    EXPECT_TRUE(levels.is_local_alone(last->folder)) << "of step " << step;
+  }
+}
+
 // Of the store, what two levels need of it.
 
 TEST_F(Levels, WhatIsHeldStays) {

@@ -12,6 +12,7 @@
 #include "io/byte_pattern.hpp"
 #include "io/safetensors_writer.hpp"
 #include "json_mutations.hpp"
+#include "message_of.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::io {
@@ -42,11 +43,18 @@ class Checkpoint : public testing::Test {
     manifest.tokenizer = "bytes";
     manifest.data = {{"train", {{"tokens", 900}}}};
     manifest.architecture = {{"width", 64}, {"layers", 2}};
-    manifest.files = {{kFileName, write(specs)}};
+    manifest.files = {{.name = kFileName, .tensors = write(specs), .header = header()}};
+  }
+
+  [[nodiscard]] PieceSum header() const {
+    const SafetensorsFile file(scratch / kFileName);
+    const auto bytes = file.bytes().first(
+        static_cast<std::size_t>(file.at("w").bytes.data() - file.bytes().data()));
+    return {std::ssize(bytes), crc32c(bytes)};
   }
 
   std::vector<TensorRecord> write(const std::vector<TensorSpec>& specs, Index salt = 0) {
-    SafetensorsWriter writer(scratch / kFileName, specs);
+    SafetensorsWriter writer(scratch / kFileName, specs, {{"format", "test"}});
     std::vector<TensorRecord> records;
     for (const TensorSpec& spec : specs) {
       const auto bytes = byte_pattern(byte_size(spec.dtype, spec.shape).value(), salt);
@@ -74,6 +82,7 @@ class Checkpoint : public testing::Test {
     json old = json::parse(read_text(scratch / kManifestName));
     const SafetensorsFile file(scratch / kFileName);
     old["format"] = number;
+    old["files"][0].erase("header");
     for (json& tensor : old["files"][0]["tensors"]) {
       tensor.erase("crc32c");
       tensor["xxh3"] = hex_text(checksum_of(file.at(tensor["name"].get<std::string>()).bytes));
@@ -99,6 +108,12 @@ using ManifestFile = Checkpoint;
 using ManifestCheck = Checkpoint;
 
 TEST_F(ManifestFile, RoundTrips) {
+  write_manifest(scratch.path(), manifest);
+  EXPECT_EQ(read_manifest(scratch.path()), manifest);
+}
+
+TEST_F(ManifestFile, RoundTripsWithoutSumsOfHeaders) {
+  manifest.files.front().header.reset();
   write_manifest(scratch.path(), manifest);
   EXPECT_EQ(read_manifest(scratch.path()), manifest);
 }
@@ -214,6 +229,7 @@ TEST_F(ManifestFile, ReadsEarlierFormats) {
       tensor.pieces.clear();
       tensor.xxh3 = checksum_of(SafetensorsFile(scratch / kFileName).at(tensor.name).bytes);
     }
+    manifest.files[0].header.reset();
     if (number == 1) manifest.data = nullptr;
     EXPECT_EQ(read, manifest);
     EXPECT_NO_THROW(expect_contents(SafetensorsFile(scratch / kFileName), read));
@@ -333,6 +349,22 @@ TEST_F(ManifestCheck, NamesAFileItDoesNotList) {
   std::filesystem::rename(scratch / kFileName, scratch / "other.safetensors");
   EXPECT_THAT([&] { expect_layout(SafetensorsFile(scratch / "other.safetensors"), manifest); },
               ThrowsMessage<Error>(HasSubstr("lists no file 'other.safetensors'")));
+}
+
+TEST_F(ManifestCheck, FindsAnyFlippedBitOfAHeader) {
+  const std::string good = read_text(scratch / kFileName);
+  const auto bits = static_cast<std::size_t>(8 * header().bytes);
+  Index named = 0;
+  for (std::size_t bit = 0; bit < bits; ++bit) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    std::ofstream(scratch / kFileName) << bad;
+    const std::string message = test::message_of<Error>(
+        [&] { expect_layout(SafetensorsFile(scratch / kFileName), manifest); });
+    EXPECT_THAT(message, HasSubstr(kFileName)) << "bit " << bit << ": " << bad;
+    if (message.find("its header has checksum ") != message.npos) ++named;
+  }
+  EXPECT_GE(named, 20) << "of the metadata, which say nothing of tensors";
 }
 
 TEST_F(ManifestCheck, FindsOneFlippedBit) {

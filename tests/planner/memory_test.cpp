@@ -146,6 +146,19 @@ TEST(Memory, OfWhatIsFrozenByHand) {
               4 * (2 * (2 * 50 + 64) + (2 * 30 + 2 * 64) + 2 * 2 * 20), 1e-6);
 }
 
+TEST(Memory, OfAHostHasStatesThatWaitToBeWritten) {
+  for (const char* machine : {"h100-4x", "cpu-2core"}) {
+    Request request = test::request(machine, "gpt2-124m", 4);
+    const Forecast without = forecast(request);
+    request.settings.checkpoint_memory = units::gigabytes(0.25);
+    const Forecast with = forecast(request);
+    const double bytes = 0.25e9 * static_cast<double>(with.layout.ranks_per_node);
+    EXPECT_EQ(with.host.of(MemoryCategory::kCheckpoints).value(), bytes) << machine;
+    EXPECT_EQ(without.host.of(MemoryCategory::kCheckpoints).value(), 0) << machine;
+    EXPECT_DOUBLE_EQ((with.host.total() - without.host.total()).value(), bytes) << machine;
+  }
+}
+
 TEST(Memory, OfAForecastIsThatOfWhatIsTrained) {
   for (const char* machine : {"h100-4x", "cpu-2core"}) {
     Request request = test::request(machine, "gpt2-124m", 1);

@@ -3,6 +3,8 @@
 // any number of ranks reads, each its own part.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "io/checkpoint_levels.hpp"
 #include "io/safetensors.hpp"
 #include "ranks/mpi_main.hpp"
@@ -58,10 +60,8 @@ class CheckpointOfRanks : public testing::Test {
 
   /// Whether what this rank owns is what the checkpoint holds.
   static bool holds(const Trainer& trainer, const std::filesystem::path& checkpoint) {
-    const io::SafetensorsFile model(checkpoint / checkpoint::kModelFile);
-    const io::SafetensorsFile states(checkpoint / checkpoint::kOptimizerFile);
-    const auto is_held = [&](const checkpoint::FileContents& contents,
-                             const io::SafetensorsFile& file) {
+    const auto is_held = [&](const checkpoint::FileContents& contents) {
+      const io::SafetensorsFile file(checkpoint / contents.name);
       for (const checkpoint::Part& part : contents.parts) {
         const rt::HostAccess access(*part.handle, rt::Mode::kRead);
         const auto bytes = std::as_bytes(access.as<const float>());
@@ -74,9 +74,8 @@ class CheckpointOfRanks : public testing::Test {
       }
       return true;
     };
-    return is_held(checkpoint::model_contents(trainer.parameters()), model) &&
-           is_held(checkpoint::optimizer_contents(trainer.parameters(), trainer.optimizer()),
-                   states);
+    return std::ranges::all_of(
+        checkpoint::written_contents(trainer.parameters(), trainer.optimizer()), is_held);
   }
 
   test::ScratchDirectory scratch_;
@@ -161,6 +160,31 @@ TEST_F(CheckpointOfRanks, GoesThroughTheFirstLevel) {
   }
   EXPECT_EQ(CheckpointReader(out, "best").manifest().step,
             CheckpointReader(local, "best").manifest().step);
+  wait_for_all();
+}
+
+// Rank 0 decides whether what is frozen is written once more; all must do the same.
+TEST_F(CheckpointOfRanks, WriteWhatIsFrozenOnce) {
+  const auto out = folder_ / "frozen";
+  config_.optim.freeze = "*_embedding.*,blocks.0.*";
+  config_.train.checkpoint_every = 1;
+  config_.train.stop_after = 6;
+  config_.train.keep = 6;
+  rt::Session session({.scheduler = "", .cpu_workers = 1});
+  const auto trainer = make(session, {.zero = 3}, out);
+  trainer->start_fresh();
+  trainer->run();
+  wait_for_all();
+  EXPECT_TRUE(holds(*trainer, out / "checkpoints" / "last"));
+  const auto frozen = [&](const char* step) {
+    return out / "checkpoints" / step / checkpoint::kFrozenFile;
+  };
+  // The third waits until the first has ended.
+  EXPECT_TRUE(std::filesystem::equivalent(frozen("step-00000003"), frozen("step-00000001")) ||
+              std::filesystem::equivalent(frozen("step-00000003"), frozen("step-00000002")));
+  const auto other = make(session, {.zero = 1, .subgroup_params = 300}, folder_ / "other");
+  other->resume(CheckpointReader(out, "3"));
+  EXPECT_TRUE(holds(*other, out / "checkpoints" / "step-00000003"));
   wait_for_all();
 }
 

@@ -152,8 +152,8 @@ TEST_F(CheckpointTest, HoldsStatesOfWhatIsTrained) {
   config_.optim.freeze = "blocks.0.*,*_embedding.*";
   const auto straight = train(3);
   const io::SafetensorsFile optimizer(file(checkpoint::kOptimizerFile));
-  EXPECT_EQ(io::SafetensorsFile(file(checkpoint::kModelFile)).tensors().size(), 28U)
-      << "all parameters";
+  EXPECT_EQ(io::SafetensorsFile(file(checkpoint::kModelFile)).tensors().size(), 28U - 2 - 12);
+  EXPECT_EQ(io::SafetensorsFile(file(checkpoint::kFrozenFile)).tensors().size(), 2U + 12);
   EXPECT_EQ(optimizer.tensors().size(), 2U * (28 - 2 - 12));
   for (const io::MappedTensor& tensor : optimizer.tensors())
     EXPECT_TRUE(tensor.name.starts_with("blocks.1.") || tensor.name.starts_with("final_norm."))
@@ -218,19 +218,36 @@ TEST_F(CheckpointTest, AFlippedBitIsRefused) {
               fails_with({checkpoint::kOptimizerFile, "_moment'", "bytes ", "checksum"}));
 }
 
-TEST_F(CheckpointTest, AnyAlteredByteOfATensorIsFoundAndNamed) {
+TEST_F(CheckpointTest, AnAlteredHeaderIsRefused) {
+  train(1);
+  const CheckpointReader reader(out_, "last");
+  const auto trainer = test::make_trainer(session_, config_, scratch_ / "other");
+  for (const char* name : {checkpoint::kModelFile, checkpoint::kOptimizerFile}) {
+    std::string bytes = read_text(file(name));
+    bytes[bytes.find("\"dos\"") + 1] = 'D';
+    write_durably(file(name), bytes);
+  }
+  EXPECT_THAT([&] { reader.load_parameters(engine_, trainer->parameters()); },
+              fails_with({checkpoint::kModelFile, "its header has checksum"}));
+  EXPECT_THAT([&] { reader.load_optimizer(engine_, trainer->parameters(), trainer->optimizer()); },
+              fails_with({checkpoint::kOptimizerFile, "its header has checksum"}));
+}
+
+TEST_F(CheckpointTest, AnyAlteredByteIsFoundAndNamed) {
   train(1);
   const io::CheckpointManifest manifest = io::read_manifest(out_ / "checkpoints" / "last");
   EXPECT_NO_THROW(checkpoint::verify(engine_, file("."), manifest));
   std::mt19937_64 random(1);
   for (const char* name : {checkpoint::kModelFile, checkpoint::kOptimizerFile}) {
     const std::string good = read_text(file(name));
+    // Of the header as many as of the tensors.
     std::uint64_t header = 0;
     std::memcpy(&header, good.data(), sizeof header);
     const std::size_t begin = sizeof header + header;
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < 200; ++i) {
       std::string bad = good;
-      const std::size_t place = begin + random() % (bad.size() - begin);
+      const std::size_t place =
+          i % 2 == 0 ? begin + random() % (bad.size() - begin) : random() % begin;
       bad[place] = static_cast<char>(bad[place] ^ (1 << (random() % 8)));
       write_durably(file(name), bad);
       EXPECT_THAT([&] { checkpoint::verify(engine_, file("."), manifest); }, fails_with({name}))

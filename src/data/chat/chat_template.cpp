@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
@@ -113,86 +117,112 @@ const std::array<ChatTemplate, 3>& built_in_templates() {
   return templates;
 }
 
-/// Throws for a member that nobody reads: a mistyped one would change nothing, silently.
-void expect_known(const JsonField& object, std::initializer_list<const char*> known) {
+/// A member of an object, which may be left out: then its value stays as it is.
+struct Member {
+  const char* key;
+  std::variant<std::string*, bool*, Index*> value;
+  bool is_rare = false;  ///< written only where it is neither empty, false nor 0
+};
+using Members = std::vector<Member>;
+
+Members members_of(ChatRole& role) {
+  return {{"before", &role.before},
+          {"end", &role.end},
+          {"after", &role.after},
+          {"joint", &role.joint, /*is_rare=*/true},
+          {"json", &role.is_json, /*is_rare=*/true}};
+}
+
+Members members_of(ChatTools& tools) {
+  return {{"role", &tools.role},
+          {"system", &tools.system},
+          {"between", &tools.between},
+          {"before", &tools.before},
+          {"each_before", &tools.each_before},
+          {"each_after", &tools.each_after},
+          {"indent", &tools.indent},
+          {"after", &tools.after}};
+}
+
+Members members_of(ChatCalls& calls) {
+  return {{"between", &calls.between}, {"before", &calls.before},
+          {"middle", &calls.middle},   {"after", &calls.after},
+          {"several", &calls.several}, {"beside_text", &calls.beside_text}};
+}
+
+void take(const JsonField& field, std::string& value) {
+  value = field.text();
+}
+void take(const JsonField& field, bool& value) {
+  value = field.truth();
+}
+void take(const JsonField& field, Index& value) {
+  value = field.index();
+}
+
+/// Throws for a member that is neither one of these nor of `others`: a mistyped one would change
+/// nothing, silently.
+void read(const JsonField& object, const Members& members,
+          std::vector<std::string_view> others = {}) {
+  std::vector<std::string_view> known = std::move(others);
+  for (const Member& member : members) known.emplace_back(member.key);
   for (const auto& [key, value] : object.object().items())
     if (std::ranges::find(known, key) == known.end())
       object.member(key).fail(fmt::format("is unknown; known are {}", fmt::join(known, ", ")));
+  for (const Member& member : members)
+    if (object.object().contains(member.key))
+      std::visit([&](auto* value) { take(object.member(member.key), *value); }, member.value);
 }
 
-/// A member that is a text, a truth or a number stays as it is where it is left out.
-void read(const JsonField& object, const char* key, std::string& value) {
-  if (object.object().contains(key)) value = object.member(key).text();
-}
-void read(const JsonField& object, const char* key, bool& value) {
-  if (object.object().contains(key)) value = object.member(key).truth();
+template <class Described>
+nlohmann::ordered_json json_of(Described described) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  const auto add = [&](const Member& member, const auto& value) {
+    if (!member.is_rare || value != std::remove_cvref_t<decltype(value)>())
+      json[member.key] = value;
+  };
+  for (const Member& member : members_of(described))
+    std::visit([&](const auto* value) { add(member, *value); }, member.value);
+  return json;
 }
 
 ChatRole parse_role(const JsonField& object) {
-  expect_known(object, {"before", "end", "after", "joint", "json"});
   ChatRole role;
-  read(object, "before", role.before);
-  read(object, "end", role.end);
-  read(object, "after", role.after);
-  read(object, "joint", role.joint);
-  read(object, "json", role.is_json);
+  read(object, members_of(role));
   return role;
 }
 
 ChatTools parse_tools(const JsonField& object, const ChatTemplate& chat) {
-  expect_known(object, {"role", "system", "between", "before", "each_before", "each_after",
-                        "indent", "after"});
-  const JsonField role = object.member("role");
+  constexpr Index kMostIndent = 16;
   ChatTools tools;
-  tools.role = role.text();
+  read(object, members_of(tools));
+  const JsonField role = object.member("role");
   if (tools.role != kSystem && tools.role != kUser) role.fail("must be \"system\" or \"user\"");
-  read(object, "system", tools.system);
-  read(object, "between", tools.between);
-  read(object, "before", tools.before);
-  read(object, "each_before", tools.each_before);
-  read(object, "each_after", tools.each_after);
-  read(object, "after", tools.after);
-  if (object.object().contains("indent")) {
-    constexpr Index kMostIndent = 16;
-    tools.indent = object.member("indent").index();
-    if (tools.indent > kMostIndent) object.member("indent").fail("must be at most 16");
-  }
   if (!chat.roles.contains(tools.role)) role.fail("is not one of \"roles\"");
+  if (tools.indent > kMostIndent)
+    object.member("indent").fail(fmt::format("must be at most {}", kMostIndent));
   if (!tools.system.empty() && !chat.roles.contains(kSystem))
     object.member("system").fail("needs the role \"system\" in \"roles\"");
   return tools;
 }
 
 ChatCalls parse_calls(const JsonField& object) {
-  expect_known(object, {"between", "before", "middle", "after", "several", "beside_text"});
   ChatCalls calls;
-  read(object, "between", calls.between);
-  read(object, "before", calls.before);
-  read(object, "middle", calls.middle);
-  read(object, "after", calls.after);
-  read(object, "several", calls.several);
-  read(object, "beside_text", calls.beside_text);
+  read(object, members_of(calls));
   return calls;
-}
-
-nlohmann::ordered_json role_json(const ChatRole& role) {
-  nlohmann::ordered_json json{{"before", role.before}, {"end", role.end}, {"after", role.after}};
-  if (!role.joint.empty()) json["joint"] = role.joint;
-  if (role.is_json) json["json"] = true;
-  return json;
 }
 
 }  // namespace
 
 ChatTemplate parse_chat_template(const JsonField& object) {
-  expect_known(object, {"name", "tokens", "start", "trim", "roles", "tools", "calls"});
-  ChatTemplate chat{.name = object.member("name").text(), .tokens = {}, .start = "", .roles = {}};
+  ChatTemplate chat;
+  read(object, {{"start", &chat.start}, {"trim", &chat.trims}},
+       {"name", "tokens", "roles", "tools", "calls"});
+  chat.name = object.member("name").text();
   for (const JsonField& token : object.member("tokens").elements()) {
     if (token.text().empty()) token.fail("is empty");
     chat.tokens.push_back(token.text());
   }
-  read(object, "start", chat.start);
-  read(object, "trim", chat.trims);
   const JsonField roles = object.member("roles");
   for (const auto& [name, value] : roles.object().items())
     chat.roles[name] = parse_role(roles.member(name));
@@ -206,25 +236,14 @@ ChatTemplate parse_chat_template(const JsonField& object) {
 
 nlohmann::ordered_json to_json(const ChatTemplate& chat) {
   nlohmann::ordered_json roles = nlohmann::ordered_json::object();
-  for (const auto& [name, role] : chat.roles) roles[name] = role_json(role);
+  for (const auto& [name, role] : chat.roles) roles[name] = json_of(role);
   nlohmann::ordered_json json{{"name", chat.name},
                               {"tokens", chat.tokens},
                               {"start", chat.start},
                               {"trim", chat.trims},
                               {"roles", std::move(roles)}};
-  if (const auto& tools = chat.tools)
-    json["tools"] = {{"role", tools->role},
-                     {"system", tools->system},
-                     {"between", tools->between},
-                     {"before", tools->before},
-                     {"each_before", tools->each_before},
-                     {"each_after", tools->each_after},
-                     {"indent", tools->indent},
-                     {"after", tools->after}};
-  if (const auto& calls = chat.calls)
-    json["calls"] = {{"between", calls->between}, {"before", calls->before},
-                     {"middle", calls->middle},   {"after", calls->after},
-                     {"several", calls->several}, {"beside_text", calls->beside_text}};
+  if (chat.tools) json["tools"] = json_of(*chat.tools);
+  if (chat.calls) json["calls"] = json_of(*chat.calls);
   return json;
 }
 
