@@ -152,6 +152,7 @@ TrainResult Trainer::run() {
   end_if_states_lost();
   end_if_bad_data(step, data_fault());
   save_last(step);
+  states_.settle();
   if (metrics_) metrics_->finish();
   result_.step = step;
   result_.best_validation_loss = checkpoints_.best_validation_loss();

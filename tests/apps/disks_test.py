@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizer states on disks: the same numbers as in memory, nothing left behind, and disks that are none."""
 
+import csv
 import os
 import signal
 import subprocess
@@ -38,6 +39,15 @@ class Disks(AppTest):
         self.assertGreater(lines[-1]["disk_read_bytes"], 0)
         self.assertGreater(lines[-1]["disk_written_bytes"], 0)
 
+    def test_traces(self):
+        trace = self.folder / "trace"
+        self.trained("--trace", trace, keys=self.keys)
+        with open(trace / "rank0" / "storage.csv", encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["purpose"] == "states"]
+        self.assertEqual({row["operation"] for row in rows}, {"read", "write"})
+        self.assertEqual({row["disk"] != "" for row in rows}, {True})
+        self.assertEqual(program("report", trace, cwd=self.folder).returncode, 0)
+
     def test_goes_on_after_a_kill(self):
         process = self.start({"train.steps": 1_000_000} | self.keys, start_new_session=True)
         self.wait_for(lambda: self.last(self.out) >= 5, process)
@@ -62,6 +72,18 @@ class Disks(AppTest):
             result = program("train_gpt", "--init-from", folder, "--out", runs[-1], *settings(keys), cwd=self.folder)
             self.assertEqual(result.returncode, 0, result.stderr)
         self.expect_same_state(runs[1], runs[0])
+
+    @unittest.skipUnless(os.environ.get("DOS_MPIEXEC"), "no MPI")
+    def test_ranks(self):
+        """Each rank has a file of its own."""
+        keys = {"data.path": self.shared / "data"} | TINY | {"train.workers": 1, "train.batch": 2}
+        for precision, zero in (("fp32", 1), ("bf16", 3)):
+            keys |= {"train.precision": precision, "dist.zero": zero}
+            runs = [self.folder / f"{precision}-{where}" for where in ("disks", "memory")]
+            for out, more in zip(runs, (self.keys, self.in_memory), strict=True):
+                self.trained_on_ranks(2, *settings(keys | more), "--out", out)
+            self.expect_same_state(*runs)
+            self.assertEqual([list(disk.iterdir()) for disk in self.disks], [[], []])
 
     @unittest.skipUnless(os.access("/dev/shm", os.W_OK), "no /dev/shm")
     def test_warns_of_memory(self):
