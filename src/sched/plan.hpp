@@ -49,6 +49,9 @@ struct Plan {
   [[nodiscard]] double gpu_share(const Problem& problem) const;
 };
 
+/// Whether states of the plan live in a tier that only keeps them.
+bool lives_behind_host(const Problem& problem, const Plan& plan);
+
 /// Throws Error when host memory, or a tier that only keeps states, has no room for those that are
 /// at home there, or in host memory when the step begins, with the largest on its way through it.
 void expect_homes_fit(const Problem& problem, const std::vector<Assignment>& assignments);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <optional>
 #include <queue>
 #include <vector>
 
@@ -54,6 +56,7 @@ class Simulation {
   struct Link {
     perfmodels::LinkRates rates;
     bool half_duplex = false;
+    bool is_gpu = true;
     std::deque<Index> weights;    ///< waiting to go in
     std::deque<Index> returning;  ///< states waiting to go in to where they only live
     std::deque<Index> gradients;  ///< waiting to go out
@@ -82,6 +85,7 @@ class Simulation {
   void start_return(Link& link);
   void start_state_in(Index g);
   void start_cpu();
+  [[nodiscard]] std::optional<Index> next_for_cpu();
   void start_downcast();
   void start(Lane& lane, Work work, Index subgroup, double amount, double latency);
   void start_first(Lane& lane, Work work, std::deque<Index>& waiting, units::BytesPerParam each,
@@ -93,6 +97,12 @@ class Simulation {
   [[nodiscard]] double launch_left(const Gpu& gpu, Index subgroup) const;
 
   void set_rates();
+  /// Of the directions of a link.
+  struct Pair {
+    double in;
+    double out;
+  };
+  [[nodiscard]] Pair at_once(const Link& link, double in, double out, double both) const;
   void limit_link(const Link& link, bool cpu_busy);
   [[nodiscard]] double next_event() const;
   void advance(double step);
@@ -150,12 +160,16 @@ class Simulation {
   std::vector<Link> links_;  ///< by tier
   std::vector<Gpu> gpus_;
   std::vector<Index> cpu_order_;
-  std::size_t cpu_next_ = 0;
+  std::size_t cpu_next_ = 0;  ///< place in it: those before have begun, or been passed over
+  std::size_t cpu_begun_ = 0;
   std::size_t cpu_done_ = 0;
   std::size_t gradients_requested_ = 0;
   std::size_t gradients_ahead_ = 0;
   std::vector<bool> gradient_here_;
   std::vector<bool> departs_;  ///< by subgroup: its states have yet to come to host memory
+  /// The CPU has come to it while its states were on their way; and those that have come since.
+  std::vector<bool> passed_over_;
+  std::priority_queue<Index, std::vector<Index>, std::greater<>> late_;
   /// Subgroups that live behind host memory, in order, and how many of them have room there. Each
   /// has it from before its states come until they are home again: none waits with a part.
   std::vector<Index> passing_;

@@ -105,6 +105,7 @@ void Simulation::finish_state_in(Index subgroup, Index tier) {
 void Simulation::finish_state_out(Index subgroup, Index tier) {
   if (departs_[at(subgroup)]) {
     departs_[at(subgroup)] = false;
+    if (passed_over_[at(subgroup)]) late_.push(subgroup);
     return;
   }
   --gpus_[at(tier)].slots;
