@@ -25,6 +25,7 @@ struct Execution {
   bool joins_copies = true;        ///< the update ends when the last copy has ended
   bool published_kernels = false;  ///< rates of the published passes (Rates::published)
   Downcast downcast = Downcast::kFused;
+  Index on_the_way = 0;  ///< states that live behind host memory, there at once; 0: as many as fit
 };
 
 /// What one rank does with its subgroups. A plain value: the same problem gives the same plan.

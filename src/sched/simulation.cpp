@@ -122,7 +122,7 @@ void Simulation::grant_slots() {
   for (; granted_ < passing_.size(); ++granted_) {
     const Index subgroup = passing_[granted_];
     const double bytes = problem_.state_bytes(subgroup).value();
-    if (host_bytes_ + bytes > room) return;
+    if (host_bytes_ + bytes > room || is_way_taken()) return;
     host_bytes_ += bytes;
     result_.host_peak = std::max(result_.host_peak, units::Bytes(host_bytes_));
     links_[at(assignment(subgroup).home)].departing.push_back(subgroup);

@@ -147,6 +147,11 @@ class Simulation {
   [[nodiscard]] bool resident_needs_nothing(Index subgroup) const {
     return stays(subgroup) && !arrives(subgroup) && problem_.cost.host_gradient.value() == 0;
   }
+  /// As many are on their way through host memory as the plan lets.
+  [[nodiscard]] bool is_way_taken() const {
+    const auto most = static_cast<std::size_t>(plan_.execution.on_the_way);
+    return most > 0 && granted_ - home_again_ >= most;
+  }
   [[nodiscard]] bool flowing(const Lane& lane) const {
     return lane.busy && lane.flows_from <= now_;
   }
@@ -174,6 +179,7 @@ class Simulation {
   /// has it from before its states come until they are home again: none waits with a part.
   std::vector<Index> passing_;
   std::size_t granted_ = 0;
+  std::size_t home_again_ = 0;
   double host_bytes_ = 0;             ///< theirs, and of what is there when the step begins or ends
   std::vector<double> on_gpu_since_;  ///< by subgroup: when a kernel could be launched
   std::vector<Worker> workers_;

@@ -98,6 +98,7 @@ void Simulation::finish_state_in(Index subgroup, Index tier) {
     on_gpu_since_[at(subgroup)] = now_;
   } else {
     host_bytes_ -= problem_.state_bytes(subgroup).value();
+    ++home_again_;
     --unfinished_;
   }
 }

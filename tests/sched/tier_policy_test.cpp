@@ -48,7 +48,8 @@ TEST(TierPolicies, RefuseWhatFitsNowhere) {
 TEST(TierPolicies, LeaveStatesInHostMemoryThatHoldsThem) {
   const Problem problem = with_disk(4, 1, 6, 4, 4);
   for (const Policy& policy : policies()) {
-    if (policy.name == std::string("dos-stride")) continue;
+    if (policy.name == std::string("dos-stride") || policy.name == std::string("zero-infinity"))
+      continue;
     EXPECT_EQ(bytes_at(problem, make_plan(policy.name, problem), 1), 0) << policy.name;
   }
 }
@@ -60,6 +61,29 @@ TEST(TierPolicies, PutTheRestOnTheDisk) {
   EXPECT_EQ(bytes_at(problem, plan, 0), 24e9);
   EXPECT_NEAR(plan.time.value(), 2 * 6, 1e-9);
   EXPECT_EQ(plan.assignments.front().home, 0) << "reading begins at once";
+}
+
+TEST(TierPolicies, GoldenZeroInfinity) {
+  // All four on the disk, though host memory has room for all: one is read, updated and written
+  // in 6 s, and writes bind.
+  Problem problem = without_gpu(with_disk(4, 1, 6, 4, 4));
+  const Plan plan = make_plan("zero-infinity", problem);
+  EXPECT_EQ(bytes_at(problem, plan, 0), 48e9);
+  EXPECT_NEAR(plan.time.value(), 2 + 1 + 4 * 3, 1e-9);
+  EXPECT_EQ(replay(problem, plan).host_peak.value(), 36e9) << "three at once";
+  problem.rates.tiers.clear();
+  EXPECT_NEAR(make_plan("zero-infinity", problem).time.value(), 4, 1e-9);
+}
+
+TEST(TierPolicies, GoldenMlpOffload) {
+  // Of twelve one stays beside five on their way; the others by the lesser rates, 4 and 2 GB/s.
+  Problem problem = without_gpu(with_disk(12, 1, 6, 4, 6));
+  problem.rates.tiers.push_back(disk("pfs", 2, 3));
+  const Plan plan = make_plan("mlp-offload", problem);
+  EXPECT_EQ(plan.assignments.front().home, kHost);
+  EXPECT_EQ(bytes_at(problem, plan, 0), 7 * 12e9);
+  EXPECT_EQ(bytes_at(problem, plan, 1), 4 * 12e9);
+  EXPECT_LE(make_plan("dos", problem).time, plan.time);
 }
 
 /// A part of a published node, with the states of a model and disks of today.
