@@ -21,8 +21,8 @@ namespace dos::calibration {
 namespace {
 
 constexpr Index kMiB = Index{1} << 20;
-/// More than caches of controllers hold, and some seconds of a slow disk at most.
-constexpr Index kFileBytes = 1024 * kMiB;
+/// More than controllers hold, and a second of a slow disk: some hundred passes are read.
+constexpr Index kFileBytes = 256 * kMiB;
 constexpr Index kQuickBytes = 8 * kMiB;
 
 struct Unit {

@@ -58,7 +58,7 @@ TEST(Disks, ThatCannotBeReadAreNamed) {
 }
 
 TEST(Disks, AreMeasuredWithFilesOfTheirSize) {
-  EXPECT_EQ(test_file_bytes({"d", ".", {}}, /*quick=*/false), 1024 * kMiB);
+  EXPECT_EQ(test_file_bytes({"d", ".", {}}, /*quick=*/false), 256 * kMiB);
   EXPECT_EQ(test_file_bytes({"d", ".", {}}, /*quick=*/true), 8 * kMiB);
   EXPECT_EQ(test_file_bytes({"d", ".", 100 * kMiB + 1}, /*quick=*/false), 50 * kMiB);
   EXPECT_EQ(test_file_bytes({"d", ".", 1}, /*quick=*/false), kMiB);
