@@ -41,6 +41,11 @@ int main(int argc, char** argv) {
   app.add_option("--opencl-devices", options.opencl_devices,
                  "OpenCL devices, as train.opencl_devices, -1: all")
       ->capture_default_str();
+  app.add_option(
+         "--disk", options.disks,
+         "NAME=FOLDER[:SIZE]: measure the disk of a folder as tier NAME, for SIZE of states "
+         "(400GB); repeatable")
+      ->allow_extra_args(false);
   app.add_option("--max-spread", options.most_spread,
                  "refuse rates whose interquartile range is a larger part of the median")
       ->capture_default_str();

@@ -20,7 +20,7 @@ set(DOS_MAY_USE_sched base perfmodels)
 # Not rt: libstarpu_dos.so serves programs without it.
 set(DOS_MAY_USE_sched_starpu base sched perfmodels)
 set(DOS_MAY_USE_planner base shape perfmodels sched)
-set(DOS_MAY_USE_calibration base platform perfmodels rt codelets)
+set(DOS_MAY_USE_calibration base platform perfmodels rt codelets storage)
 set(DOS_MAY_USE_ranks base shape platform rt codelets tensor nn)
 set(DOS_MAY_USE_data base)
 set(DOS_MAY_USE_io base)

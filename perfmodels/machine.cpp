@@ -100,11 +100,7 @@ void check_link(const LinkNumbers& link, const Place& place) {
 
 void check_tier(const Tier& tier, const Place& place) {
   const std::string key = "tier." + tier.name;
-  for (const char* taken : {"host", "cpu", "gpu", "dram", "downcast"})
-    if (tier.name == taken)
-      fail("{}: a tier cannot be called '{}': choose another name", place(key), taken);
-  if (tier.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") != std::string::npos)
-    fail("{}: tier.name = \"{}\": use lower-case letters, digits, - and _", place(key), tier.name);
+  expect_tier_name(place(key), tier.name);
   check_link({.in_key = key + ".link.write",
               .out_key = key + ".link.read",
               .both_key = key + ".link.both",
@@ -148,6 +144,13 @@ void Machine::validate(const std::function<std::string(const std::string& key)>&
     fail("{}: {} tiers, at most {} may be given", place("tier." + tiers.back().name), tiers.size(),
          kMostTiers);
   for (const Tier& tier : tiers) check_tier(tier, place);
+}
+
+void expect_tier_name(const std::string& place, const std::string& name) {
+  for (const char* taken : {"host", "cpu", "gpu", "dram", "downcast"})
+    if (name == taken) fail("{}: a tier cannot be called '{}': choose another name", place, taken);
+  if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") != std::string::npos)
+    fail("{}: tier.name = \"{}\": use lower-case letters, digits, - and _", place, name);
 }
 
 std::vector<std::string> machine_names(const std::filesystem::path& folder) {

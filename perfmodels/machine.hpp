@@ -59,7 +59,8 @@ struct Tier {
   std::optional<Sourced<units::BytesPerSecond>> read_cpu_busy;
   std::optional<Sourced<units::BytesPerSecond>> write_cpu_busy;
   std::optional<Sourced<units::BytesPerSecond>> both_cpu_busy;
-  Sourced<units::Seconds> latency;  ///< of a copy
+  Sourced<units::Seconds> latency;                 ///< of a copy
+  std::optional<Sourced<units::Bytes>> endurance;  ///< that may be written in its life
 };
 
 /// A node. Rates of the CPU and of DRAM are of the whole node with every rank at work; rates of
@@ -133,6 +134,9 @@ std::vector<std::string> machine_names(const std::filesystem::path& folder);
 /// when that file was calibrated on another machine than `host`.
 Machine find_machine(const std::string& name, const std::filesystem::path& folder,
                      const Host& host = {});
+
+/// Throws Error, which starts with `place`, unless a tier may have this name.
+void expect_tier_name(const std::string& place, const std::string& name);
 
 /// Throws Error unless `machine`, of the given file, was written by hand or calibrated on `host`.
 void expect_measured_on(const Host& host, const Machine& machine, const std::string& file);

@@ -13,6 +13,7 @@ const Units kCount{{{"1", 1}}, 1, 1e5};
 const Units kUpdateRate{{{"Gparam/s", 1e9}, {"Mparam/s", 1e6}}, 1e3, 1e15};
 const Units kBandwidth{{{"GB/s", 1e9}, {"GiB/s", 0x1p30}}, 1e5, 1e16};
 const Units kCapacity{{{"GB", 1e9}, {"GiB", 0x1p30}}, 1e6, 1e17};
+const Units kEndurance{{{"TB", 1e12}, {"PB", 1e15}}, 1e10, 1e20};
 const Units kTime{{{"us", 1e-6}, {"ms", 1e-3}}, 1e-10, 1};
 const Units kSpeed{{{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}}, 1e6, 1e18};
 
@@ -128,6 +129,7 @@ const std::vector<TierKey>& tier_keys() {
       key("link.write_cpu_busy", kBandwidth, kOptional, &Tier::write_cpu_busy),
       key("link.both_cpu_busy", kBandwidth, kOptional, &Tier::both_cpu_busy),
       key("link.latency", kTime, kRequired, &Tier::latency),
+      key("endurance", kEndurance, kOptional, &Tier::endurance),
   };
   return list;
 }

@@ -166,8 +166,20 @@ std::string missing_devices() {
                      : "StarPU " + rt::Session::version() + " was built without CUDA");
 }
 
+std::vector<Disk> disks_of(const Options& options) {
+  std::vector<Disk> disks;
+  for (const std::string& text : options.disks) {
+    disks.push_back(parse_disk(text));
+    const Disk& disk = disks.back();
+    expect(std::ranges::count(disks, disk.name, &Disk::name) == 1,
+           "--disk {}: another one is called {}: give each a name of its own", text, disk.name);
+    expect_measurable(disk, test_file_bytes(disk, options.quick));
+  }
+  return disks;
+}
+
 Measured measure(const Options& options, const rt::SessionConfig& config,
-                 const platform::Topology& topology) {
+                 const platform::Topology& topology, const std::vector<Disk>& disks) {
   rt::Session session(config);
   expect_workers(options, session);
   set_unreadable_histories_aside();
@@ -192,6 +204,8 @@ Measured measure(const Options& options, const rt::SessionConfig& config,
     measured.missing = missing_devices();
   else
     add(measure_devices(meter, kind, devices, sizes, set));
+  for (const Disk& disk : disks)
+    add(measure_disk(meter, disk, test_file_bytes(disk, options.quick), set));
   reconcile(measured.results);
   return measured;
 }
@@ -221,6 +235,7 @@ void calibrate(const Options& options) {
   const platform::Topology topology = platform::read_topology();
   const std::string host = platform::host_name();
   const std::optional<Machine> before = read_before(options, host);
+  const std::vector<Disk> disks = disks_of(options);
   DurableFile file = open_output(options.output);
   Conditions conditions = conditions_of(topology);
   platform::blas::use_one_thread();
@@ -233,7 +248,7 @@ void calibrate(const Options& options) {
                                  .cuda_workers = options.cuda_devices};
   const std::optional<platform::ProcessorTime> start = platform::processor_time();
   const double own_start = platform::own_processor_seconds();
-  Measured measured = measure(options, config, topology);
+  Measured measured = measure(options, config, topology, disks);
   if (const auto end = platform::processor_time(); start && end)
     conditions.taken = taken_by_others(*start, *end, platform::own_processor_seconds() - own_start);
   fmt::print("{}: {}\n{}", host, measured.description, table(measured.results));

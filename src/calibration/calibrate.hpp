@@ -18,6 +18,7 @@ struct Options {
   Index workers = 0;               ///< CPU workers; 0: as many as StarPU takes
   Index opencl_devices = 0;        ///< -1: all
   Index cuda_devices = -1;         ///< -1: all
+  std::vector<std::string> disks;  ///< NAME=FOLDER[:SIZE] each (parse_disk())
   double most_spread = 0.1;
   bool allow_noise = false;
   bool force = false;  ///< replace a file that is not this machine's calibration

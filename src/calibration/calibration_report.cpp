@@ -4,14 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.hpp"
 
 namespace dos::calibration {
 namespace {
 
-double factor_of(const perfmodels::Key& key) {
-  return key.units->known.front().factor;
+const perfmodels::Units& units_of(const std::string& name) {
+  const auto of_tier = tier_number(name);
+  return of_tier ? *of_tier->key.units : *key_of(name).units;
 }
 
 }  // namespace
@@ -24,21 +26,33 @@ const perfmodels::Key& key_of(const std::string& name) {
   return *found;
 }
 
+std::optional<TierNumber> tier_number(const std::string& name) {
+  constexpr std::string_view kPrefix = "tier.";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::size_t dot = name.find('.', kPrefix.size());
+  const auto& keys = perfmodels::tier_keys();
+  const auto found = std::ranges::find(keys, name.substr(dot + 1), &perfmodels::TierKey::name);
+  require(dot != std::string::npos && found != keys.end(), "a key of a tier of the machine file");
+  return TierNumber{name.substr(kPrefix.size(), dot - kPrefix.size()), *found};
+}
+
 std::string in_unit(const std::string& key, double value) {
-  const perfmodels::Key& entry = key_of(key);
-  const bool has_unit = entry.units != &perfmodels::count_units();
-  return fmt::format("{:.4g}{}{}", value / factor_of(entry), has_unit ? " " : "",
-                     has_unit ? entry.units->known.front().name : "");
+  const perfmodels::Units& units = units_of(key);
+  const bool has_unit = &units != &perfmodels::count_units();
+  return fmt::format("{:.4g}{}{}", value / units.known.front().factor, has_unit ? " " : "",
+                     has_unit ? units.known.front().name : "");
 }
 
 std::string table(const std::vector<Result>& results) {
-  std::string text = fmt::format("{:<20}{:>12} {:<9}{:>8}{:>8}  {}\n", "rate", "median", "unit",
-                                 "spread", "rounds", "what");
+  std::size_t width = 20;
+  for (const Result& result : results) width = std::max(width, result.key.size() + 1);
+  std::string text = fmt::format("{:<{}}{:>12} {:<9}{:>8}{:>8}  {}\n", "rate", width, "median",
+                                 "unit", "spread", "rounds", "what");
   for (const Result& result : results) {
-    const perfmodels::Key& key = key_of(result.key);
+    const perfmodels::Unit& unit = units_of(result.key).known.front();
     const bool was_measured = result.rounds > 0;
-    text += fmt::format("{:<20}{:>12.4g} {:<9}{:>8}{:>8}  {}{}\n", result.key,
-                        result.value / factor_of(key), key.units->known.front().name,
+    text += fmt::format("{:<{}}{:>12.4g} {:<9}{:>8}{:>8}  {}{}\n", result.key, width,
+                        result.value / unit.factor, unit.name,
                         was_measured ? fmt::format("{:.1f} %", result.spread * 100) : "-",
                         was_measured ? fmt::format("{}", result.rounds) : "-", result.how,
                         result.device.empty() ? "" : ": " + result.device);

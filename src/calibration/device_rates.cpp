@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/units.hpp"
+#include "calibration/busy_cpu.hpp"
 #include "calibration/measured_rates.hpp"
 
 namespace dos::calibration {
@@ -106,29 +107,6 @@ class Links {
   Fleet out_;
 };
 
-/// Keeps the CPU busy while something else is timed.
-class BusyCpu {
- public:
-  BusyCpu(const Meter& meter, const UpdateSet& load) : meter_(meter), load_(load) {}
-
-  /// Bytes a second of a trip that ended before the updates beside it did.
-  double rate(const Links& links, bool in, bool out) {
-    for (;; runs_ *= 2) {
-      const double seconds = links.trip(in, out, [&] {
-        for (Index i = 0; i < runs_; ++i) load_.submit_updates(rt::kAnyCpuWorker);
-      });
-      const bool was_busy = meter_.session().pending_tasks() > 0;
-      meter_.run([] {});
-      if (was_busy) return links.bytes(in, out) / seconds;
-    }
-  }
-
- private:
-  const Meter& meter_;
-  const UpdateSet& load_;
-  Index runs_ = 1;
-};
-
 std::vector<Result> measure_links(const Meter& meter, const std::vector<Device>& devices,
                                   Index bytes, const UpdateSet& load) {
   const Links links(meter.session(), devices, kCopies, bytes);
@@ -145,7 +123,11 @@ std::vector<Result> measure_links(const Meter& meter, const std::vector<Device>&
        {Direction{"link.h2d", true, false}, {"link.d2h", false, true}, {"link.both", true, true}}) {
     const auto alone = [&] { return links.bytes(d.in, d.out) / links.trip(d.in, d.out, [] {}); };
     results.push_back(measured(d.key, repeat(meter.effort(), alone), how));
-    const auto beside = [&] { return busy.rate(links, d.in, d.out); };
+    const auto beside = [&] {
+      return links.bytes(d.in, d.out) / busy.seconds_beside([&](const Action& begin) {
+        return links.trip(d.in, d.out, begin);
+      });
+    };
     results.push_back(measured(std::string(d.key) + "_cpu_busy", repeat(meter.effort(), beside),
                                how + ", all CPU workers updating"));
   }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "calibration/disks.hpp"
 #include "calibration/meter.hpp"
 #include "calibration/results.hpp"
 #include "calibration/update_set.hpp"
@@ -29,6 +30,12 @@ std::vector<Result> measure_cpu(const Meter& meter, const codelets::UpdateKind& 
 std::vector<Result> measure_devices(const Meter& meter, const codelets::UpdateKind& kind,
                                     const std::vector<rt::Device>& devices, const Sizes& sizes,
                                     const UpdateSet& load);
+
+/// tier.NAME.*: capacity, rates of reads, of writes and of both at once, each also while the CPU
+/// updates `load`, latency; with two files of `file_bytes`. Throws Error for what the disk cannot
+/// do.
+std::vector<Result> measure_disk(const Meter& meter, const Disk& disk, Index file_bytes,
+                                 const UpdateSet& load);
 
 /// The subgroups that CPU rates are measured with: several a worker.
 UpdateSet make_cpu_set(rt::Submitter& submitter, const codelets::UpdateKind& kind,

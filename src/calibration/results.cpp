@@ -16,24 +16,25 @@ namespace {
 
 using perfmodels::Key;
 using perfmodels::Machine;
+using perfmodels::Tier;
 
 /// Numbers are written with five digits.
 constexpr double kRounding = 1e-4;
 
-Result* find(std::vector<Result>& results, const char* key) {
+Result* find(std::vector<Result>& results, const std::string& key) {
   const auto found = std::find_if(results.begin(), results.end(), [&](const Result& result) {
     return result.key == key && result.device.empty();
   });
   return found == results.end() ? nullptr : &*found;
 }
 
-void raise(Result* result, double least, const char* why) {
+void raise(Result* result, double least, const std::string& why) {
   if (result == nullptr || result->value >= least) return;
   result->value = least;
   result->how += fmt::format("; raised to {}", why);
 }
 
-void lower(Result* result, double most, const char* why) {
+void lower(Result* result, double most, const std::string& why) {
   if (result == nullptr || result->value <= most) return;
   result->value = most;
   result->how += fmt::format("; lowered to {}", why);
@@ -48,6 +49,47 @@ void reconcile_workers(std::vector<Result>& results) {
   lower(find(results, "cpu.worker_rate"), update->value, "the rate of all workers");
   raise(find(results, "cpu.worker_rate"), update->value / workers->value,
         "its part of all workers' rate");
+}
+
+/// Both at once are not faster than the sum, nor is anything faster beside a busy CPU.
+void reconcile_link(std::vector<Result>& results, const std::string& in_key,
+                    const std::string& out_key, const std::string& both_key) {
+  const auto busy = [&](const std::string& key) { return find(results, key + "_cpu_busy"); };
+  const Result* in = find(results, in_key);
+  const Result* out = find(results, out_key);
+  if (in == nullptr || out == nullptr) return;
+  lower(busy(in_key), in->value, in_key);
+  lower(busy(out_key), out->value, out_key);
+  Result* both = find(results, both_key);
+  if (both == nullptr) return;
+  lower(both, in->value + out->value, "the sum of the directions");
+  lower(busy(both_key), both->value, both_key);
+  if (busy(in_key) != nullptr && busy(out_key) != nullptr)
+    lower(busy(both_key), busy(in_key)->value + busy(out_key)->value, "the sum of the directions");
+}
+
+/// "tier.nvme" of "tier.nvme.link.read", each once.
+std::vector<std::string> tiers_of(const std::vector<Result>& results) {
+  std::vector<std::string> tiers;
+  for (const Result& result : results) {
+    const auto number = tier_number(result.key);
+    if (number && (tiers.empty() || tiers.back() != "tier." + number->tier))
+      tiers.push_back("tier." + number->tier);
+  }
+  return tiers;
+}
+
+/// A disk that moves less at once than in its faster direction had better take turns: so says a
+/// machine file without a rate of both.
+void reconcile_tier(std::vector<Result>& results, const std::string& tier) {
+  const std::string both_key = tier + ".link.both";
+  const Result* read = find(results, tier + ".link.read");
+  const Result* write = find(results, tier + ".link.write");
+  const Result* both = find(results, both_key);
+  if (read != nullptr && write != nullptr && both != nullptr &&
+      both->value < std::max(read->value, write->value))
+    std::erase_if(results, [&](const Result& each) { return each.key.starts_with(both_key); });
+  reconcile_link(results, tier + ".link.write", tier + ".link.read", both_key);
 }
 
 std::string source(const Result& result, const std::string& date) {
@@ -68,6 +110,25 @@ std::vector<std::string> likely_reasons(const Conditions& conditions) {
     reasons.push_back(fmt::format("a changing frequency (governor '{}')", conditions.governor));
   if (reasons.empty()) reasons.emplace_back("neighbours on the same hardware, or its temperature");
   return reasons;
+}
+
+Tier& tier_of(Machine& machine, const std::string& name) {
+  const auto found = std::ranges::find(machine.tiers, name, &Tier::name);
+  if (found != machine.tiers.end()) return *found;
+  machine.tiers.push_back({});
+  machine.tiers.back().name = name;
+  return machine.tiers.back();
+}
+
+/// Those that were not measured again, and what nobody can measure.
+void keep_tiers(const Machine& before, Machine& machine) {
+  for (const Tier& tier : before.tiers) {
+    const auto found = std::ranges::find(machine.tiers, tier.name, &Tier::name);
+    if (found == machine.tiers.end())
+      machine.tiers.push_back(tier);
+    else
+      found->endurance = tier.endurance;
+  }
 }
 
 bool differs(double before, double after, double noise) {
@@ -100,20 +161,14 @@ void reconcile(std::vector<Result>& results) {
     raise(find(results, "dram.bandwidth"), update->value * perfmodels::kCpuUpdateTraffic.value(),
           "what the update moved");
   reconcile_workers(results);
-  const Result* in = find(results, "link.h2d");
-  const Result* out = find(results, "link.d2h");
-  Result* both = find(results, "link.both");
-  if (in == nullptr || out == nullptr || both == nullptr) return;
-  raise(both, std::max(in->value, out->value), "the faster direction");
-  lower(both, in->value + out->value, "the sum of the directions");
-  lower(find(results, "link.h2d_cpu_busy"), in->value, "link.h2d");
-  lower(find(results, "link.d2h_cpu_busy"), out->value, "link.d2h");
-  Result* busy = find(results, "link.both_cpu_busy");
-  lower(busy, both->value, "link.both");
-  const Result* busy_in = find(results, "link.h2d_cpu_busy");
-  const Result* busy_out = find(results, "link.d2h_cpu_busy");
-  if (busy_in != nullptr && busy_out != nullptr)
-    lower(busy, busy_in->value + busy_out->value, "the sum of the directions");
+  if (find(results, "link.both") != nullptr) {
+    const Result* in = find(results, "link.h2d");
+    const Result* out = find(results, "link.d2h");
+    if (in != nullptr && out != nullptr)
+      raise(find(results, "link.both"), std::max(in->value, out->value), "the faster direction");
+    reconcile_link(results, "link.h2d", "link.d2h", "link.both");
+  }
+  for (const std::string& tier : tiers_of(results)) reconcile_tier(results, tier);
 }
 
 std::vector<Result> noisy(const std::vector<Result>& results, double most_spread) {
@@ -159,11 +214,17 @@ Machine assemble(const std::vector<Result>& results, const perfmodels::Calibrati
   Machine machine;
   machine.description = description;
   machine.calibration = calibration;
-  for (const Result& result : results)
-    if (result.device.empty())
-      key_of(result.key)
-          .set(machine, {result.value, source(result, calibration.date),
-                         result.rounds == 0 ? std::nullopt : std::optional(result.spread)});
+  for (const Result& result : results) {
+    if (!result.device.empty()) continue;
+    const perfmodels::Sourced<double> number{
+        result.value, source(result, calibration.date),
+        result.rounds == 0 ? std::nullopt : std::optional(result.spread)};
+    if (const auto of_tier = tier_number(result.key))
+      of_tier->key.set(tier_of(machine, of_tier->tier), number);
+    else
+      key_of(result.key).set(machine, number);
+  }
+  if (before) keep_tiers(*before, machine);
   if (before && machine.gpus.value > 0) {
     machine.gather = before->gather;
     machine.published = before->published;
@@ -173,21 +234,34 @@ Machine assemble(const std::vector<Result>& results, const perfmodels::Calibrati
                                    calibration.host.name);
 }
 
+namespace {
+
+void compare(const std::string& key, const std::optional<perfmodels::Sourced<double>>& old,
+             const std::optional<perfmodels::Sourced<double>>& now, std::vector<Change>& found) {
+  if (!old && !now) return;
+  Change change{.key = key, .before = std::nullopt, .after = std::nullopt, .noise = 0};
+  if (old) change.before = old->value;
+  if (now) change.after = now->value;
+  if (old && now) change.noise = old->spread.value_or(0) + now->spread.value_or(0);
+  if (!old || !now || differs(old->value, now->value, change.noise)) found.push_back(change);
+}
+
+}  // namespace
+
 std::vector<Change> changes(const Machine& before, const Machine& after) {
   std::vector<Change> found;
   const auto number = [](const Key& key, const Machine& machine) {
     const bool absent = key.needs_gpu() && machine.gpus.value == 0;
     return absent ? std::nullopt : key.get(machine);
   };
-  for (const Key& key : perfmodels::machine_keys()) {
-    const auto old = number(key, before);
-    const auto now = number(key, after);
-    if (!old && !now) continue;
-    Change change{.key = key.name, .before = std::nullopt, .after = std::nullopt, .noise = 0};
-    if (old) change.before = old->value;
-    if (now) change.after = now->value;
-    if (old && now) change.noise = old->spread.value_or(0) + now->spread.value_or(0);
-    if (!old || !now || differs(old->value, now->value, change.noise)) found.push_back(change);
+  for (const Key& key : perfmodels::machine_keys())
+    compare(key.name, number(key, before), number(key, after), found);
+  // No tier goes: what is not measured again is kept.
+  for (const Tier& tier : after.tiers) {
+    const auto old = std::ranges::find(before.tiers, tier.name, &Tier::name);
+    for (const perfmodels::TierKey& key : perfmodels::tier_keys())
+      compare("tier." + tier.name + "." + key.name,
+              old == before.tiers.end() ? std::nullopt : key.get(*old), key.get(tier), found);
   }
   return found;
 }

@@ -31,7 +31,9 @@ Result counted(std::string key, Index value, std::string how);
 /// Makes numbers agree that noise has set against each other, and says so in `how`:
 /// - DRAM carries at least what the update moved (kCpuUpdateTraffic a parameter);
 /// - both directions together carry at least what one does alone, and at most their sum;
-/// - a link is not faster with a busy CPU than without.
+/// - a link is not faster with a busy CPU than without;
+/// - a tier that moves less at once than one way has no rate of both: its reads and writes take
+///   turns.
 void reconcile(std::vector<Result>& results);
 
 /// The results whose spread is above `most_spread`.
@@ -58,8 +60,9 @@ double taken_by_others(const platform::ProcessorTime& before, const platform::Pr
 std::string objection(const std::vector<Result>& results, const Effort& effort,
                       const Conditions& conditions);
 
-/// The machine of the results. What cannot be measured (gather, network, published) is taken from
-/// `before`. Throws Error when the numbers contradict each other or a key is missing.
+/// The machine of the results. What cannot be measured (gather, network, published, endurance) is
+/// taken from `before`, and so are tiers that are not among them. Throws Error when the numbers
+/// contradict each other or a key is missing.
 perfmodels::Machine assemble(const std::vector<Result>& results,
                              const perfmodels::Calibration& calibration,
                              const std::string& description,

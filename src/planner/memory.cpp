@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sched/interleave.hpp"
+#include "sched/replay.hpp"
 #include "shape/activations.hpp"
 
 namespace dos::planner {
@@ -178,8 +179,12 @@ MemoryUse host_use(const shape::Model& model, const Deployment& layout,
   const double gradient = settings.policy.published ? kFp32 : value_bytes(settings);
   const units::BytesPerParam gradients(adds ? kSumBytes : on_cpu * gradient);
   const units::BytesPerParam weight(settings.fp32 ? 0 : 2);
-  MemoryUse use{.items = {{MemoryCategory::kStatesWithParameters,
-                           mine * (1 - elsewhere) * problem.cost.state},
+  // With those on their way through host memory, where some live behind it.
+  const units::Bytes states =
+      sched::lives_behind_host(problem, plan)
+          ? sched::replay(problem, plan).host_peak * real(layout.ranks_per_node)
+          : mine * (1 - elsewhere) * problem.cost.state;
+  MemoryUse use{.items = {{MemoryCategory::kStatesWithParameters, states},
                           {MemoryCategory::kGradients, mine * gradients},
                           {MemoryCategory::kWorking, mine * on_cpu * weight}},
                 .available = available};

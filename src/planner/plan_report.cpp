@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/checkpoints.hpp"
+#include "planner/homes.hpp"
 #include "planner/timeline.hpp"
 
 namespace dos::planner {
@@ -80,6 +81,29 @@ nlohmann::json checkpoint_json(const Request& request, const Forecast& forecast)
           {"every_steps", result.interval.steps}};
 }
 
+nlohmann::json home_json(const Forecast& forecast) {
+  nlohmann::json bytes = nlohmann::json::object();
+  for (Index tier = sched::kHost; tier < forecast.problem.tiers(); ++tier)
+    bytes[forecast.problem.name_of_tier(tier)] = 0.0;
+  for (const HomePart& part : parts_of(forecast.problem, forecast.plan))
+    bytes[part.home] = bytes[part.home].get<double>() + part.states.value();
+  return bytes;
+}
+
+nlohmann::json tiers_json(const Request& request, const Forecast& forecast) {
+  nlohmann::json tiers = nlohmann::json::object();
+  for (const TierUse& use : uses_of_tiers(request, forecast)) {
+    nlohmann::json& tier = tiers[use.name];
+    tier = {{"states", use.states.value()},
+            {"capacity", use.capacity.value()},
+            {"read", use.read.value()},
+            {"written", use.written.value()},
+            {"written_a_day", use.a_day.value()}};
+    if (use.days) tier["endurance_days"] = *use.days;
+  }
+  return tiers;
+}
+
 }  // namespace
 
 std::string report_text(const Request& request, const Forecast& forecast,
@@ -97,6 +121,7 @@ std::string report_text(const Request& request, const Forecast& forecast,
   text += fmt::format("\nplan of a rank, {} subgroups of at most {} parameters\n  {}\n  {}\n",
                       problem.subgroups.size(), problem.largest(), describe(plan, problem),
                       plan.reason);
+  text += homes_text(request, forecast);
   text += bound_text(plan);
   text += fmt::format(
       "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}; limit: {}\n"
@@ -139,6 +164,8 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"window", widest(plan)},
       {"windows", plan.window},
       {"subgroups", problem.subgroups.size()},
+      {"home", home_json(forecast)},
+      {"tiers", tiers_json(request, forecast)},
       {"memory", {{"gpu", memory_json(forecast.gpu)}, {"host", memory_json(forecast.host)}}}};
   if (request.storage) json["checkpoints"] = checkpoint_json(request, forecast);
   return json.dump(2);

@@ -15,8 +15,11 @@ std::string report_text(const Request& request, const Forecast& forecast,
 /// One JSON object: fits update_s step_s bound_s share window binding memory, and machine model
 /// params policy ranks micro_batch reason forward_s backward_s exposed_s (waiting for other ranks)
 /// zero sent {gradients, weights} (bytes of a rank in a step) limit resident_share subgroups
-/// windows. `window` is the widest of the GPUs' `windows`. `memory` is {"gpu": {"items": {category:
-/// bytes}, "total": b, "available": b}, "host": the same}.
+/// windows home (bytes of a rank's states by tier) tiers (by tier behind host memory, of a node:
+/// {"states", "capacity", "read" and "written" in a step, "written_a_day": bytes,
+/// "endurance_days", where the machine file says one}). `window` is the widest of the GPUs'
+/// `windows`. `memory` is {"gpu": {"items": {category: bytes}, "total": b, "available": b}, "host":
+/// the same}.
 std::string report_json(const Request& request, const Forecast& forecast);
 
 }  // namespace dos::planner

@@ -223,11 +223,65 @@ Forecast forecast_that_fits(const Request& request) {
   return best ? std::move(*best) : std::move(all);
 }
 
+/// Of what lives behind host memory, the part that may be on its way through it: room for more is
+/// room in which nothing stays.
+constexpr double kOnTheWay = 0.03;
+constexpr Index kMostFiner = 1024;
+constexpr Index kSmallestOnDisk = 500'000;
+/// How many times a tier's latency the reading of a subgroup should take.
+constexpr double kLatencies = 40;
+
+bool is_worth_latency(const sched::Problem& problem, units::Bytes subgroup) {
+  return std::ranges::all_of(problem.rates.tiers, [&](const perfmodels::TierRates& tier) {
+    return subgroup / tier.link.out >= tier.link.latency * kLatencies;
+  });
+}
+
+/// Smaller subgroups where states live behind host memory: less of it is needed for what is on its
+/// way, and more stays there. What all on the CPU comes to says how small.
+Index finer_subgroups(const Request& request) {
+  Request trial = request;
+  trial.policy = "zero-offload";
+  for (Index size = request.settings.subgroup_params;; size /= 2) {
+    trial.settings.subgroup_params = size;
+    const Forecast result = forecast_with(trial, 1);
+    const sched::Problem& problem = result.problem;
+    if (!sched::lives_behind_host(problem, result.plan)) return size;
+    const units::Params in_host =
+        problem.total() * result.plan.share(problem, [](const sched::Assignment& each) {
+          return each.home == sched::kHost;
+        });
+    const units::Bytes behind = (problem.total() - in_host) * problem.cost.state;
+    const units::Bytes on_the_way = problem.host_memory - in_host * problem.cost.state;
+    const units::Bytes half = units::Params(static_cast<double>(size) / 2) * problem.cost.state;
+    if (on_the_way <= behind * kOnTheWay || size / 2 < kSmallestOnDisk ||
+        std::ssize(problem.subgroups) >= kMostFiner || !is_worth_latency(problem, half))
+      return size;
+  }
+}
+
+/// Where the machine has further tiers and nothing else is asked for.
+void choose_subgroups(Request& request) {
+  sched::PolicyOptions& options = request.settings.policy;
+  if (request.machine.tiers.empty() || request.settings.subgroup_params > 0 || options.published)
+    return;
+  const Deployment layout = layout_of(request);
+  const Index size =
+      subgroup_params(request, perfmodels::rates_of(request.machine, layout.ranks_per_node));
+  request.settings.subgroup_params = size;
+  try {
+    request.settings.subgroup_params = finer_subgroups(request);
+  } catch (const Error&) {
+    // The CPU alone cannot have all states; what cannot be planned at all is said below.
+  }
+}
+
 }  // namespace
 
 Forecast forecast(const Request& given) {
   Request request = given;
   shape::mark_trained(request.settings.trained, request.model.parameters);
+  choose_subgroups(request);
   Forecast result = forecast_that_fits(request);
   // A model that does not fit is said so; dos drops plans whose window does not.
   const sched::PolicyOptions& options = request.settings.policy;

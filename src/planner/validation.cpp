@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "planner/disk_validation.hpp"
 
 namespace dos::planner {
 namespace {
@@ -190,7 +191,8 @@ std::vector<ValidationRow> validate_update(const std::filesystem::path& machines
 std::string validation_tables(const std::filesystem::path& machines) {
   return "Update phase, published code:\n\n" + update_table(machines) +
          "\nPhases of 20B on h100-4x, micro-batch 1, measured -> predicted:\n\n" +
-         step_table(machines) + "\nUpdate phase in ms, this project's runtime, predicted:\n\n" +
+         step_table(machines) + "\nUpdate phase with states on disks, published code:\n\n" +
+         disk_table(machines) + "\nUpdate phase in ms, this project's runtime, predicted:\n\n" +
          ours_table(machines);
 }
 

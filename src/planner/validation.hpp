@@ -26,7 +26,7 @@ struct ValidationRow {
 std::vector<ValidationRow> validate_update(const std::filesystem::path& machines);
 
 /// The tables of docs/performance/model-validation.md, as Markdown: update phases, backward phases,
-/// and what this project's runtime is predicted to reach on the same machines.
+/// states on disks, and what this project's runtime is predicted to reach on the same machines.
 std::string validation_tables(const std::filesystem::path& machines);
 
 }  // namespace dos::planner

@@ -43,9 +43,37 @@ double demand_of(const std::vector<Flow>& flows) {
   return demand;
 }
 
-}  // namespace
+/// Of those that lead or of the others, at their limits.
+double demand_of(const std::vector<Flow>& flows, bool leads) {
+  double demand = 0;
+  for (const Flow& flow : flows)
+    if (flow.leads == leads) demand += flow.bytes * std::min(flow.rate, flow.limit);
+  return demand;
+}
 
-void share_dram(std::vector<Flow>& flows, double bandwidth) {
+void share_behind(std::vector<Flow>& flows, double bandwidth);
+
+/// Serves those that lead. Returns whether there are any; the others have their rates, too.
+bool serve_leaders(std::vector<Flow>& flows, double bandwidth) {
+  const double wanted = demand_of(flows, /*leads=*/true);
+  if (wanted <= 0) return false;
+  const double most = std::max(bandwidth / 2, bandwidth - demand_of(flows, /*leads=*/false));
+  const double fraction = std::min(1.0, most / wanted);
+  std::vector<Flow> others;
+  for (Flow& flow : flows) {
+    if (flow.leads)
+      flow.rate = fraction * std::min(flow.rate, flow.limit);
+    else
+      others.push_back(flow);
+  }
+  share_behind(others, bandwidth - fraction * wanted);
+  auto next = others.begin();
+  for (Flow& flow : flows)
+    if (!flow.leads) flow = *next++;
+  return true;
+}
+
+void share_behind(std::vector<Flow>& flows, double bandwidth) {
   const auto first_to_yield = std::ranges::find_if(flows, &Flow::yields);
   require(std::all_of(first_to_yield, flows.end(), [](const Flow& flow) { return flow.yields; }),
           "flows that yield stand last");
@@ -64,6 +92,12 @@ void share_dram(std::vector<Flow>& flows, double bandwidth) {
   }
   share_in_proportion(others, bandwidth - taken);
   std::ranges::copy(others, flows.begin());
+}
+
+}  // namespace
+
+void share_dram(std::vector<Flow>& flows, double bandwidth) {
+  if (!serve_leaders(flows, bandwidth)) share_behind(flows, bandwidth);
 }
 
 }  // namespace dos::sched

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 
 #include "base/error.hpp"
+#include "sched/homes.hpp"
 #include "sched/interleave.hpp"
 #include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
@@ -21,7 +23,7 @@ namespace {
 class Search {
  public:
   Search(const Problem& problem, const PolicyOptions& options)
-      : problem_(problem), options_(options) {}
+      : problem_(problem), options_(options), homes_(problem) {}
 
   /// States of these sizes on the GPUs, the largest subgroups as residents, or those in front, or
   /// some spread over all. Returns the fastest plan's time, nothing when they do not fit.
@@ -38,6 +40,7 @@ class Search {
     try {
       Plan plan = policy.plan(problem_, options_);
       plan.reason = reason_as(policy.name);
+      if (!policy.chooses_homes) homes_.choose(plan);
       consider(std::move(plan));
     } catch (const Error& error) {  // it cannot place this problem and proposes nothing
       obstacle_ = error.what();
@@ -47,7 +50,17 @@ class Search {
   [[nodiscard]] bool found() const { return best_.has_value(); }
   [[nodiscard]] const std::string& obstacle() const { return obstacle_; }
   [[nodiscard]] Index cpu_updates() const { return std::ssize(best_->cpu_order()); }
-  Plan take() { return std::move(*best_); }
+  /// Whether the fastest plan has states behind host memory.
+  [[nodiscard]] bool needs_tiers() const { return best_ && lives_behind_host(problem_, *best_); }
+  /// A plan with homes.
+  void try_plan(Plan plan) {
+    choose_homes();
+    consider(std::move(plan));
+  }
+  Plan take() {
+    choose_homes();
+    return std::move(*best_);
+  }
 
  private:
   template <class Place>
@@ -67,8 +80,17 @@ class Search {
     }
   }
 
+  void choose_homes() {
+    if (chosen_ || !best_) return;
+    chosen_ = true;
+    Plan plan = *best_;
+    homes_.choose(plan);
+    consider(std::move(plan));
+  }
+
   units::Seconds consider(Plan plan) {
     plan.execution.half_duplex = options_.half_duplex;
+    homes_.place(plan);
     const units::Seconds time = replay(problem_, plan).update_end;
     // A tie within rounding keeps the earlier plan: the result must not hang on the last bit.
     if (!best_ || time.value() < best_time_.value() * (1 - 1e-9)) {
@@ -80,8 +102,10 @@ class Search {
 
   const Problem& problem_;
   const PolicyOptions& options_;
+  Homes homes_;
   std::optional<Plan> best_;
   units::Seconds best_time_{0};
+  bool chosen_ = false;  ///< homes of the best, by replays
   std::string obstacle_;
 };
 
@@ -151,6 +175,9 @@ class Line {
 void search_near(const Scope& scope, Search& search, const Shares& start) {
   Line line(scope, search, start, {});
   line.descend();
+  // Where states come from tiers behind host memory, those bound the step: neither whole rounds nor
+  // windows do.
+  if (search.needs_tiers()) return;
   line.round();
   if (scope.options.window || start.all_streamed().value() <= 0) return;
   // Working parameters and gradients come between states: more copies ahead bridge that, with as
@@ -172,16 +199,27 @@ bool slows_links(const perfmodels::Rates& rates) {
   });
 }
 
+/// As if host memory held all states.
+Problem all_in_host(const Problem& problem) {
+  Problem result = with_tiers(problem, {});
+  result.host_memory = units::Bytes(std::numeric_limits<double>::infinity());
+  return result;
+}
+
 void search_all(const Scope& scope, Search& search) {
   const Problem& problem = scope.problem;
   const PolicyOptions& options = scope.options;
   for (const bool busy : {false, true}) {
     if (busy && !slows_links(problem.rates)) break;
-    const Bound bound = lower_bound(problem, {.busy_links = busy,
-                                              .half_duplex = options.half_duplex,
-                                              .residents = options.residents,
-                                              .deals_evenly = true});
-    search_near(scope, search, shares_of(scope, bound));
+    const BoundOptions forecast{.busy_links = busy,
+                                .half_duplex = options.half_duplex,
+                                .residents = options.residents,
+                                .deals_evenly = true};
+    search_near(scope, search, shares_of(scope, lower_bound(problem, forecast)));
+    // Where tiers behind host memory bind, many shares are as good to the programme: of these, what
+    // leaves most of each device to spare.
+    if (search.needs_tiers())
+      search_near(scope, search, shares_of(scope, lower_bound(all_in_host(problem), forecast)));
   }
   const units::Params round = scope.streamed() * static_cast<double>(problem.rates.cpu_workers);
   const units::Params wanted =
@@ -190,6 +228,32 @@ void search_all(const Scope& scope, Search& search) {
   const double rounds = std::floor(wanted / round);
   for (const double count : {0.0, std::max(1.0, rounds), rounds + 1})
     search.try_shares(scope.residents, shares_beside(scope, round * count), options.window);
+}
+
+/// What is planned with a part of the tiers behind host memory.
+void try_with_tiers(const Problem& problem, const PolicyOptions& options,
+                    const std::vector<Index>& kept, Search& search) {
+  try {
+    Plan plan = plan_dos(with_tiers(problem, kept), options);
+    for (Assignment& each : plan.assignments)
+      if (problem.only_keeps(each.home))
+        each.home = kept[static_cast<std::size_t>(each.home - problem.gpus())];
+    search.try_plan(std::move(plan));
+  } catch (const Error&) {
+    // The others do not hold the states.
+  }
+}
+
+/// Tiers may be in each other's way: without the slowest, or each alone.
+void try_fewer_tiers(const Problem& problem, const PolicyOptions& options, Search& search) {
+  const std::vector<Index> fastest = fastest_tiers(problem);
+  if (fastest.size() < 2 || !search.needs_tiers()) return;
+  if (fastest.size() > 2) {
+    std::vector<Index> kept(fastest.begin(), fastest.end() - 1);
+    std::ranges::sort(kept);
+    try_with_tiers(problem, options, kept, search);
+  }
+  for (const Index tier : fastest) try_with_tiers(problem, options, {tier}, search);
 }
 
 /// The GPU share that the user asked for: residents first, the rest streamed.
@@ -231,6 +295,7 @@ Plan plan_dos(const Problem& problem, const PolicyOptions& options) {
     const Scope scope = scope_by_size(problem, options);
     if (scope.residents == Residents::kLargest) search_all(scope, search);
   }
+  try_fewer_tiers(problem, options, search);
   expect(search.found(), "{}", search.obstacle());
   Plan plan = search.take();
   if (plan.gpu_share(problem) == 0) plan.reason = reason_for_all_cpu(problem);

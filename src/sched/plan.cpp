@@ -36,6 +36,11 @@ double Plan::gpu_share(const Problem& problem) const {
   return share(problem, &is_streamed) + share(problem, &is_resident);
 }
 
+bool lives_behind_host(const Problem& problem, const Plan& plan) {
+  return std::ranges::any_of(plan.assignments,
+                             [&](const Assignment& each) { return problem.only_keeps(each.home); });
+}
+
 void expect_homes_fit(const Problem& problem, const std::vector<Assignment>& assignments) {
   if (problem.rates.tiers.empty() && std::isinf(problem.host_memory.value())) return;
   std::vector<units::Bytes> at_home(static_cast<std::size_t>(problem.tiers() + 1));
@@ -52,8 +57,7 @@ void expect_homes_fit(const Problem& problem, const std::vector<Assignment>& ass
     if (bytes <= room * (1 + 1e-12)) return;
     fail("{} has {:.4g} GB for states, {} need {:.4g} GB: use more ranks or a smaller model{}",
          tier == kHost ? "host memory" : "tier " + problem.name_of_tier(tier), room.value() / 1e9,
-         what, bytes.value() / 1e9,
-         problem.rates.tiers.empty() ? "" : "; no policy places states in further tiers yet");
+         what, bytes.value() / 1e9, problem.rates.tiers.empty() ? "" : ", or smaller subgroups");
   };
   expect_room(kHost, at_home.front(), "those that live there");
   expect_room(kHost, at_home.front() + passes, "those that live there and one on its way");

@@ -25,6 +25,7 @@ struct Execution {
   bool joins_copies = true;        ///< the update ends when the last copy has ended
   bool published_kernels = false;  ///< rates of the published passes (Rates::published)
   Downcast downcast = Downcast::kFused;
+  Index on_the_way = 0;  ///< states that live behind host memory, there at once; 0: as many as fit
 };
 
 /// What one rank does with its subgroups. A plain value: the same problem gives the same plan.
@@ -48,6 +49,9 @@ struct Plan {
   /// Part of the parameters that GPUs update.
   [[nodiscard]] double gpu_share(const Problem& problem) const;
 };
+
+/// Whether states of the plan live in a tier that only keeps them.
+bool lives_behind_host(const Problem& problem, const Plan& plan);
 
 /// Throws Error when host memory, or a tier that only keeps states, has no room for those that are
 /// at home there, or in host memory when the step begins, with the largest on its way through it.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "sched/homes.hpp"
 #include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
 
@@ -35,6 +36,7 @@ Plan make_plan(const std::string& policy, const Problem& problem, const PolicyOp
   Plan plan = entry.plan(problem, options);
   plan.policy = policy;
   plan.execution.half_duplex = plan.execution.half_duplex || options.half_duplex;
+  if (!entry.chooses_homes) Homes(problem).choose(plan);
   plan.bound = lower_bound(
       problem, {.half_duplex = plan.execution.half_duplex, .residents = options.residents});
   plan.time = replay(problem, plan).update_end;

@@ -39,6 +39,8 @@ struct Policy {
   /// Whether a runtime may depart from the plan when a device is late; baselines are kept to.
   bool adapts = false;
   bool uses_gpus = true;  ///< for updates
+  /// Whether it says itself what lives behind host memory; make_plan() does it for the others.
+  bool chooses_homes = false;
 };
 
 /// Checks problem and options, plans with the named policy (sched/policy_registry.hpp), and adds

@@ -12,7 +12,9 @@
 #include "sched/dos.hpp"
 #include "sched/dos_stride.hpp"
 #include "sched/gpu_only.hpp"
+#include "sched/mlp_offload.hpp"
 #include "sched/twinflow.hpp"
+#include "sched/zero_infinity.hpp"
 #include "sched/zero_offload.hpp"
 
 namespace dos::sched {
@@ -23,7 +25,8 @@ constexpr std::array kPolicies{
            .summary = "fractional share from the cost model, evenly interleaved",
            .plan = &plan_dos,
            .reads = {.stride = true, .share = true, .window = true},
-           .adapts = true},
+           .adapts = true,
+           .chooses_homes = true},
     Policy{.name = "dos-stride",
            .summary = "every k-th subgroup on the GPU",
            .plan = &plan_dos_stride,
@@ -41,6 +44,18 @@ constexpr std::array kPolicies{
            .summary = "all on the GPU",
            .plan = &plan_gpu_only,
            .reads = {.window = true}},
+    Policy{.name = "zero-infinity",
+           .summary = "all on the CPU, all states on one disk",
+           .plan = &plan_zero_infinity,
+           .reads = {.published = true},
+           .uses_gpus = false,
+           .chooses_homes = true},
+    Policy{.name = "mlp-offload",
+           .summary = "all on the CPU, states over several disks",
+           .plan = &plan_mlp_offload,
+           .reads = {.published = true},
+           .uses_gpus = false,
+           .chooses_homes = true},
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
     Link& link = links_[at(tier)];
     link.rates = problem.link_of(tier);
     link.half_duplex = plan.execution.half_duplex || link.rates.half_duplex;
+    link.is_gpu = problem.is_gpu(tier);
   }
   result_.kernel_busy.assign(gpus_.size(), units::Seconds{0});
   result_.links.resize(links_.size());
@@ -64,6 +65,7 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
 /// keep leave it first; what is streamed there is there already.
 void Simulation::find_departing() {
   departs_.assign(problem_.subgroups.size(), false);
+  passed_over_ = departs_;
   for (Index i = 0; i < std::ssize(plan_.assignments); ++i) {
     const auto& [home, device, reader] = assignment(i);
     const Index place = place_of(i);
@@ -120,7 +122,7 @@ void Simulation::grant_slots() {
   for (; granted_ < passing_.size(); ++granted_) {
     const Index subgroup = passing_[granted_];
     const double bytes = problem_.state_bytes(subgroup).value();
-    if (host_bytes_ + bytes > room) return;
+    if (host_bytes_ + bytes > room || is_way_taken()) return;
     host_bytes_ += bytes;
     result_.host_peak = std::max(result_.host_peak, units::Bytes(host_bytes_));
     links_[at(assignment(subgroup).home)].departing.push_back(subgroup);
@@ -149,7 +151,7 @@ void Simulation::start_first(Lane& lane, Work work, std::deque<Index>& waiting,
 /// while states occupy the link.
 void Simulation::request_gradients() {
   const std::size_t running = workers_.size() - idle_workers_.size();
-  const std::size_t until = std::min(cpu_next_ - running + gradients_ahead_, cpu_order_.size());
+  const std::size_t until = std::min(cpu_begun_ - running + gradients_ahead_, cpu_order_.size());
   for (; gradients_requested_ < until; ++gradients_requested_) {
     const Index subgroup = cpu_order_[gradients_requested_];
     links_[at(reader_of(subgroup))].gradients.push_back(subgroup);
@@ -266,15 +268,37 @@ bool Simulation::kernel_may_start(Index subgroup) const {
   return cpu_done_ == cpu_order_.size() || cpu_order_[cpu_done_] > subgroup;
 }
 
-void Simulation::start_cpu() {
-  while (!idle_workers_.empty() && cpu_next_ < cpu_order_.size()) {
+/// The first in order that may start, without waiting for states that come from a tier that only
+/// keeps: a worker takes what is ready.
+std::optional<Index> Simulation::next_for_cpu() {
+  if (!late_.empty()) {
+    const Index subgroup = late_.top();
+    late_.pop();
+    return subgroup;
+  }
+  while (cpu_next_ < cpu_order_.size()) {
     const Index subgroup = cpu_order_[cpu_next_];
-    if (!cpu_may_start(subgroup)) return;
+    const bool may_start = cpu_may_start(subgroup);
+    const bool comes = departs_[at(subgroup)] && problem_.only_keeps(assignment(subgroup).home);
+    if (!may_start && (!comes || !gradient_here_[at(subgroup)] || plan_.execution.lockstep))
+      return std::nullopt;
+    ++cpu_next_;
+    if (may_start) return subgroup;
+    passed_over_[at(subgroup)] = true;
+  }
+  return std::nullopt;
+}
+
+void Simulation::start_cpu() {
+  while (!idle_workers_.empty()) {
+    const std::optional<Index> next = next_for_cpu();
+    if (!next) return;
+    const Index subgroup = *next;
     const Index worker = idle_workers_.back();
     idle_workers_.pop_back();
     workers_[at(worker)] = {.subgroup = subgroup, .begin = now_, .waits_for_copy = false};
     updates_.waiting.push({now_ + problem_.rates.task_latency.value(), worker});
-    ++cpu_next_;
+    ++cpu_begun_;
     request_gradients();
   }
 }
@@ -286,25 +310,33 @@ void Simulation::start_downcast() {
   start(downcast_lane_, Work::kDowncast, subgroup, params(subgroup), 0);
 }
 
+/// Both directions at once share `both`: GPUs' links in proportion to what each does alone; a
+/// disk's queue serves reads and writes alike, and what one cannot take is the other's.
+Simulation::Pair Simulation::at_once(const Link& link, double in, double out, double both) const {
+  if (link.is_gpu) {
+    const double narrowed = std::min(1.0, both / (in + out));
+    return {in * narrowed, out * narrowed};
+  }
+  const double half = both / 2;
+  return {std::min(in, std::max(half, both - out)), std::min(out, std::max(half, both - in))};
+}
+
 void Simulation::limit_link(const Link& link, bool cpu_busy) {
   const double dram = 1;  // a copied byte is one byte of DRAM
   const perfmodels::LinkRates& rates = link.rates;
   const bool goes_in = flowing(link.in);
   const bool goes_out = flowing(link.out);
-  const double in_rate = rates.in.value();
-  const double out_rate = rates.out.value();
-  const double sum = in_rate + out_rate;
-  const double narrowed = goes_in && goes_out ? std::min(1.0, rates.both.value() / sum) : 1;
-  const double busy_in = cpu_busy ? rates.in_cpu_busy.value() : in_rate;
-  const double busy_out = cpu_busy ? rates.out_cpu_busy.value() : out_rate;
-  const double busy_both = (cpu_busy ? rates.both_cpu_busy : rates.both).value();
-  const double busy_narrowed =
-      goes_in && goes_out ? std::min(1.0, busy_both / (busy_in + busy_out)) : 1;
-  const auto flow = [&](double rate, double busy) {
-    return Flow{rate * narrowed, dram, std::min(rate * narrowed, busy * busy_narrowed)};
+  Pair alone{rates.in.value(), rates.out.value()};
+  Pair busy = cpu_busy ? Pair{rates.in_cpu_busy.value(), rates.out_cpu_busy.value()} : alone;
+  if (goes_in && goes_out) {
+    alone = at_once(link, alone.in, alone.out, rates.both.value());
+    busy = at_once(link, busy.in, busy.out, (cpu_busy ? rates.both_cpu_busy : rates.both).value());
+  }
+  const auto add = [&](double rate, double limit) {
+    flows_.push_back({.rate = rate, .bytes = dram, .limit = limit, .leads = !link.is_gpu});
   };
-  if (goes_in) flows_.push_back(flow(in_rate, busy_in));
-  if (goes_out) flows_.push_back(flow(out_rate, busy_out));
+  if (goes_in) add(alone.in, std::min(alone.in, busy.in));
+  if (goes_out) add(alone.out, std::min(alone.out, busy.out));
 }
 
 void Simulation::set_rates() {

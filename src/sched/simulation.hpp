@@ -2,6 +2,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <optional>
 #include <queue>
 #include <vector>
 
@@ -54,6 +56,7 @@ class Simulation {
   struct Link {
     perfmodels::LinkRates rates;
     bool half_duplex = false;
+    bool is_gpu = true;
     std::deque<Index> weights;    ///< waiting to go in
     std::deque<Index> returning;  ///< states waiting to go in to where they only live
     std::deque<Index> gradients;  ///< waiting to go out
@@ -82,6 +85,7 @@ class Simulation {
   void start_return(Link& link);
   void start_state_in(Index g);
   void start_cpu();
+  [[nodiscard]] std::optional<Index> next_for_cpu();
   void start_downcast();
   void start(Lane& lane, Work work, Index subgroup, double amount, double latency);
   void start_first(Lane& lane, Work work, std::deque<Index>& waiting, units::BytesPerParam each,
@@ -93,6 +97,12 @@ class Simulation {
   [[nodiscard]] double launch_left(const Gpu& gpu, Index subgroup) const;
 
   void set_rates();
+  /// Of the directions of a link.
+  struct Pair {
+    double in;
+    double out;
+  };
+  [[nodiscard]] Pair at_once(const Link& link, double in, double out, double both) const;
   void limit_link(const Link& link, bool cpu_busy);
   [[nodiscard]] double next_event() const;
   void advance(double step);
@@ -137,6 +147,11 @@ class Simulation {
   [[nodiscard]] bool resident_needs_nothing(Index subgroup) const {
     return stays(subgroup) && !arrives(subgroup) && problem_.cost.host_gradient.value() == 0;
   }
+  /// As many are on their way through host memory as the plan lets.
+  [[nodiscard]] bool is_way_taken() const {
+    const auto most = static_cast<std::size_t>(plan_.execution.on_the_way);
+    return most > 0 && granted_ - home_again_ >= most;
+  }
   [[nodiscard]] bool flowing(const Lane& lane) const {
     return lane.busy && lane.flows_from <= now_;
   }
@@ -150,16 +165,21 @@ class Simulation {
   std::vector<Link> links_;  ///< by tier
   std::vector<Gpu> gpus_;
   std::vector<Index> cpu_order_;
-  std::size_t cpu_next_ = 0;
+  std::size_t cpu_next_ = 0;  ///< place in it: those before have begun, or been passed over
+  std::size_t cpu_begun_ = 0;
   std::size_t cpu_done_ = 0;
   std::size_t gradients_requested_ = 0;
   std::size_t gradients_ahead_ = 0;
   std::vector<bool> gradient_here_;
   std::vector<bool> departs_;  ///< by subgroup: its states have yet to come to host memory
+  /// The CPU has come to it while its states were on their way; and those that have come since.
+  std::vector<bool> passed_over_;
+  std::priority_queue<Index, std::vector<Index>, std::greater<>> late_;
   /// Subgroups that live behind host memory, in order, and how many of them have room there. Each
   /// has it from before its states come until they are home again: none waits with a part.
   std::vector<Index> passing_;
   std::size_t granted_ = 0;
+  std::size_t home_again_ = 0;
   double host_bytes_ = 0;             ///< theirs, and of what is there when the step begins or ends
   std::vector<double> on_gpu_since_;  ///< by subgroup: when a kernel could be launched
   std::vector<Worker> workers_;

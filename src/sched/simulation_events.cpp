@@ -98,6 +98,7 @@ void Simulation::finish_state_in(Index subgroup, Index tier) {
     on_gpu_since_[at(subgroup)] = now_;
   } else {
     host_bytes_ -= problem_.state_bytes(subgroup).value();
+    ++home_again_;
     --unfinished_;
   }
 }
@@ -105,6 +106,7 @@ void Simulation::finish_state_in(Index subgroup, Index tier) {
 void Simulation::finish_state_out(Index subgroup, Index tier) {
   if (departs_[at(subgroup)]) {
     departs_[at(subgroup)] = false;
+    if (passed_over_[at(subgroup)]) late_.push(subgroup);
     return;
   }
   --gpus_[at(tier)].slots;

@@ -50,6 +50,23 @@ std::vector<Result> gpu_results() {
   return results;
 }
 
+std::vector<Result> disk_results(const std::string& name = "nvme") {
+  std::vector<Result> results = cpu_results();
+  const std::string tier = "tier." + name + ".";
+  const auto add = [&](const char* key, double value) {
+    results.push_back(steady((tier + key).c_str(), value));
+  };
+  results.push_back(counted(tier + "capacity", 2'000'000'000'000, "free"));
+  add("link.read", 6 * kGiga);
+  add("link.read_cpu_busy", 5 * kGiga);
+  add("link.write", 4 * kGiga);
+  add("link.write_cpu_busy", 3 * kGiga);
+  add("link.both", 7 * kGiga);
+  add("link.both_cpu_busy", 6 * kGiga);
+  add("link.latency", 2e-5);
+  return results;
+}
+
 Result& at(std::vector<Result>& results, const std::string& key) {
   return *std::ranges::find(results, key, &Result::key);
 }
@@ -100,6 +117,50 @@ TEST(Reconcile, LinksStayWithinTheirDirections) {
     EXPECT_DOUBLE_EQ(at(results, "link.both_cpu_busy").value, expected * kGiga);
     EXPECT_NO_THROW(machine_of(results));
   }
+}
+
+TEST(Reconcile, DisksThatMoveLessAtOnceTakeTurns) {
+  for (const auto& [both, expected] : {std::pair{11.0, 10.0}, {7.0, 7.0}, {5.9, 0.0}}) {
+    std::vector<Result> results = disk_results();
+    at(results, "tier.nvme.link.both").value = both * kGiga;
+    at(results, "tier.nvme.link.both_cpu_busy").value = 12 * kGiga;
+    at(results, "tier.nvme.link.read_cpu_busy").value = 6.1 * kGiga;
+    EXPECT_THROW(machine_of(results), Error);
+    reconcile(results);
+    const perfmodels::Tier tier = machine_of(results).tiers.at(0);
+    EXPECT_DOUBLE_EQ(tier.read_cpu_busy->value.value(), 6 * kGiga);
+    EXPECT_EQ(tier.both.has_value(), expected > 0);
+    EXPECT_EQ(tier.both_cpu_busy.has_value(), expected > 0);
+    if (tier.both) {
+      EXPECT_DOUBLE_EQ(tier.both->value.value(), expected * kGiga);
+    }
+  }
+}
+
+TEST(Objection, NamesNoisyRatesOfDisks) {
+  std::vector<Result> results = disk_results();
+  at(results, "tier.nvme.link.write").spread = 0.34;
+  EXPECT_THAT(objection(results, {}, {}),
+              HasSubstr("tier.nvme.link.write = 4 GB/s, spread 34.0 %"));
+}
+
+TEST(Assemble, TiersThatAreNotMeasuredAgainStay) {
+  perfmodels::Machine before = machine_of(disk_results());
+  before.tiers.push_back(before.tiers.front());
+  before.tiers.back().name = "pfs";
+  before.tiers.front().endurance = {units::Bytes(6e14), "data sheet"};
+  std::vector<Result> results = disk_results();
+  at(results, "tier.nvme.link.read").value = 5.5 * kGiga;
+  const perfmodels::Machine machine = assemble(results, kHere, "a test", before);
+  ASSERT_EQ(machine.tiers.size(), 2U);
+  EXPECT_EQ(machine.tiers[0].name, "nvme");
+  EXPECT_EQ(machine.tiers[0].endurance->source, "data sheet");
+  EXPECT_EQ(machine.tiers[1].name, "pfs");
+  const std::vector<Change> found = changes(before, machine);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].key, "tier.nvme.link.read");
+  EXPECT_THAT(changes_text(found, "a day"), HasSubstr("6 GB/s -> 5.5 GB/s"));
+  EXPECT_EQ(assemble(cpu_results(), kHere, "a test", before).tiers.size(), 2U);
 }
 
 TEST(Objection, NamesNoisyRatesReasonsAndRemedy) {

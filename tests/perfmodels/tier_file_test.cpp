@@ -159,11 +159,14 @@ TEST(TierFile, IsReadBackAsWritten) {
   machine.tiers.push_back(machine.tiers.front());
   machine.tiers.back().name = "pfs";
   machine.tiers.back().both = {units::gigabytes_per_second(7), "b"};
+  machine.tiers.back().endurance = {units::Bytes(6e14), "data sheet"};
   const std::string text = machine_text(machine);
   const Machine back = parse(text);
   EXPECT_EQ(machine_text(back), text);
   ASSERT_EQ(back.tiers.size(), 2U);
   EXPECT_EQ(back.tiers[0].name, "nvme");
+  EXPECT_FALSE(back.tiers[0].endurance.has_value());
+  EXPECT_DOUBLE_EQ(back.tiers[1].endurance->value.value(), 6e14);
   EXPECT_DOUBLE_EQ(back.tiers[0].write.spread.value(), 0.1);
   EXPECT_DOUBLE_EQ(back.tiers[1].both->value.value(), 7e9);
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/file.hpp"
+#include "planner/disk_validation.hpp"
 #include "requests.hpp"
 
 namespace dos::planner {
@@ -19,6 +20,20 @@ TEST(Validation, EveryPublishedUpdateIsWithinTenPercent) {
     EXPECT_LE(std::abs(row.error()), 0.1)
         << row.machine << ' ' << row.model << ' ' << row.mode << ' ' << row.source << ": measured "
         << row.measured.value() << " s, predicted " << row.predicted.value() << " s";
+}
+
+/// Three numbers are chosen with three rows in view: rates of both disks, and host memory.
+TEST(Validation, EveryPublishedUpdateFromDisksIsWithinTenPercent) {
+  int calibrated = 0;
+  const auto rows = validate_disks(test::machine_folder());
+  EXPECT_EQ(rows.size(), 8U);
+  for (const ValidationRow& row : rows) {
+    EXPECT_LE(std::abs(row.error()), row.calibrated ? 0.01 : 0.1)
+        << row.model << ' ' << row.mode << ": measured " << row.measured.value() << " s, predicted "
+        << row.predicted.value() << " s";
+    calibrated += row.calibrated ? 1 : 0;
+  }
+  EXPECT_EQ(calibrated, 3);
 }
 
 TEST(Validation, RowsThatNoRateWasChosenForAreMost) {

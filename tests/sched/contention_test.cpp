@@ -55,6 +55,24 @@ TEST(ShareDram, WhatYieldsKeepsItsLeast) {
   EXPECT_DOUBLE_EQ(flows[0].rate, 6);
 }
 
+TEST(ShareDram, WhatLeadsIsServedFirst) {
+  std::vector<Flow> flows{{8, 1, 8}, {.rate = 4, .bytes = 1, .limit = 3, .leads = true}};
+  share_dram(flows, 8);
+  EXPECT_DOUBLE_EQ(flows[1].rate, 3);
+  EXPECT_DOUBLE_EQ(flows[0].rate, 5);
+}
+
+TEST(ShareDram, WhatLeadsLeavesHalfToThoseThatWantIt) {
+  std::vector<Flow> flows{{8, 1, 8}, {.rate = 12, .bytes = 1, .limit = 12, .leads = true}};
+  share_dram(flows, 8);
+  EXPECT_DOUBLE_EQ(flows[1].rate, 4);
+  EXPECT_DOUBLE_EQ(flows[0].rate, 4);
+  flows = {{1, 1, 1}, {.rate = 12, .bytes = 1, .limit = 12, .leads = true}};
+  share_dram(flows, 8);
+  EXPECT_DOUBLE_EQ(flows[1].rate, 7);
+  EXPECT_DOUBLE_EQ(flows[0].rate, 1);
+}
+
 TEST(ShareDram, UsesAllOfTheBandwidthAndNoMore) {
   const Philox random(2);
   for (std::uint64_t stream = 0; stream < 2000; ++stream) {

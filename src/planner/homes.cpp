@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/homes.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+namespace dos::planner {
+namespace {
+
+constexpr double kGB = 1e9;
+constexpr double kTB = 1e12;
+constexpr double kSecondsADay = 24 * 3600;
+
+std::string text_of(const TierUse& use) {
+  std::string text = fmt::format(
+      "{}: {:.1f} of {:.0f} GB; a step reads {:.1f} GB and writes {:.1f} GB: {:.3g} TB written a "
+      "day",
+      use.name, use.states.value() / kGB, use.capacity.value() / kGB, use.read.value() / kGB,
+      use.written.value() / kGB, use.a_day.value() / kTB);
+  if (use.days) text += fmt::format(", its endurance after {:.3g} days", *use.days);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan& plan) {
+  std::map<std::pair<Index, Index>, units::Bytes> parts;
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
+    const sched::Assignment& each = plan.assignments[i];
+    parts[{each.home, each.device}] += problem.state_bytes(static_cast<Index>(i));
+  }
+  std::vector<HomePart> result;
+  for (const auto& [where, states] : parts)
+    result.push_back(
+        {.home = problem.name_of_tier(where.first),
+         .device = where.second == sched::kCpu ? "cpu" : problem.name_of_tier(where.second),
+         .states = states});
+  return result;
+}
+
+std::vector<TierUse> uses_of_tiers(const Request& request, const Forecast& forecast) {
+  const auto ranks = static_cast<double>(forecast.layout.ranks_per_node);
+  std::vector<TierUse> uses;
+  for (const perfmodels::Tier& tier : request.machine.tiers) {
+    TierUse use;
+    use.name = tier.name;
+    use.capacity = tier.capacity.value;
+    for (const HomePart& part : parts_of(forecast.problem, forecast.plan))
+      if (part.home == tier.name) use.states += part.states * ranks;
+    // All of a state is read for its update, and written after it.
+    use.read = use.written = use.states;
+    use.a_day = use.written * (kSecondsADay / forecast.step.value());
+    if (tier.endurance && use.a_day.value() > 0) use.days = tier.endurance->value / use.a_day;
+    uses.push_back(use);
+  }
+  return uses;
+}
+
+std::string homes_text(const Request& request, const Forecast& forecast) {
+  const std::vector<TierUse> uses = uses_of_tiers(request, forecast);
+  if (uses.empty()) return "";
+  std::string text = "states of a rank: home -> device\n";
+  for (const HomePart& part : parts_of(forecast.problem, forecast.plan))
+    text += fmt::format("  {:<34}{:>9.2f} GB\n", part.home + " -> " + part.device,
+                        part.states.value() / kGB);
+  for (const TierUse& use : uses) text += text_of(use);
+  return text;
+}
+
+}  // namespace dos::planner

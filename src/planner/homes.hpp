@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/planner.hpp"
+
+namespace dos::planner {
+
+/// States of a rank that have one home and one device.
+struct HomePart {
+  std::string home;    ///< "host", "gpu 0", or a tier of the machine file
+  std::string device;  ///< "cpu", "gpu 0"
+  units::Bytes states;
+};
+
+/// What a tier behind host memory keeps and moves, of all ranks of a node.
+struct TierUse {
+  std::string name;
+  units::Bytes states;
+  units::Bytes capacity;
+  units::Bytes read;     ///< in a step
+  units::Bytes written;  ///< in a step
+  units::Bytes a_day;    ///< written, at the predicted step time
+  /// Until what the maker promises has been written (Tier::endurance), where the machine file says.
+  std::optional<double> days{};
+};
+
+/// Only pairs that have states; homes in the order of the tiers, host memory first.
+std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan& plan);
+
+/// Every tier behind host memory that the machine has, used or not.
+std::vector<TierUse> uses_of_tiers(const Request& request, const Forecast& forecast);
+
+/// Of the parts and uses: lines of the report; "" for a machine without such tiers.
+std::string homes_text(const Request& request, const Forecast& forecast);
+
+}  // namespace dos::planner

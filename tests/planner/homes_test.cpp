@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans on machines whose host memory does not hold the states: homes, bytes, wear of disks.
+#include "planner/homes.hpp"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "planner/plan_report.hpp"
+#include "requests.hpp"
+
+namespace dos::planner {
+namespace {
+
+using testing::HasSubstr;
+
+perfmodels::Tier disk(const char* name, double read, double write) {
+  perfmodels::Tier tier;
+  tier.name = name;
+  tier.capacity = {units::gigabytes(4000), "test"};
+  tier.read = {units::gigabytes_per_second(read), "test"};
+  tier.write = {units::gigabytes_per_second(write), "test"};
+  tier.latency = {units::microseconds(20), "test"};
+  return tier;
+}
+
+/// 71 GB of states where host memory has 48 GB for everything.
+Request small_node(std::vector<perfmodels::Tier> tiers) {
+  Request request = test::request("rtx4090", "llama-7b", 1);
+  request.machine.dram_capacity.value = units::gigabytes(48);
+  request.machine.tiers = std::move(tiers);
+  return request;
+}
+
+double states_of(const Forecast& forecast) {
+  return (forecast.problem.total() * forecast.problem.cost.state).value();
+}
+
+TEST(Homes, AreHostMemoryWhereThatHoldsAll) {
+  Request request = test::request("rtx4090", "llama-7b", 1);
+  request.machine.dram_capacity.value = units::gigabytes(512);
+  request.machine.tiers = {disk("nvme", 7, 5)};
+  const Forecast result = forecast(request);
+  const TierUse use = uses_of_tiers(request, result).front();
+  EXPECT_EQ(use.states.value(), 0);
+  EXPECT_EQ(use.written.value(), 0);
+}
+
+TEST(Homes, OfWhatHostMemoryDoesNotHoldAreDisks) {
+  Request request = small_node({disk("nvme", 7, 5)});
+  EXPECT_FALSE(forecast(small_node({})).fits());
+  const Forecast result = forecast(request);
+  EXPECT_TRUE(result.fits());
+  double sum = 0;
+  for (const HomePart& part : parts_of(result.problem, result.plan)) {
+    sum += part.states.value();
+    EXPECT_GT(part.states.value(), 0) << part.home;
+  }
+  EXPECT_NEAR(sum, states_of(result), 1);
+  const TierUse use = uses_of_tiers(request, result).front();
+  EXPECT_GT(use.states.value(), states_of(result) - 48e9);
+  EXPECT_EQ(use.read, use.states);
+  EXPECT_EQ(use.written, use.states);
+  EXPECT_NEAR(use.a_day.value(), use.written.value() * 86400 / result.step.value(), 1);
+  EXPECT_FALSE(use.days.has_value());
+  EXPECT_GE(result.plan.bound.time / result.plan.time, 0.9);
+}
+
+TEST(Homes, OfRanksOfANodeAddUp) {
+  Request request = test::request("h100-4x", "llama-30b", 4);
+  request.machine.dram_capacity.value = units::gigabytes(240);
+  request.machine.tiers = {disk("nvme", 14, 10)};
+  const Forecast result = forecast(request);
+  double of_a_rank = 0;
+  for (const HomePart& part : parts_of(result.problem, result.plan))
+    if (part.home == "nvme") of_a_rank += part.states.value();
+  EXPECT_GT(of_a_rank, 0);
+  EXPECT_NEAR(uses_of_tiers(request, result).front().states.value(), 4 * of_a_rank, 1);
+}
+
+TEST(Homes, SayHowLongADiskLasts) {
+  Request request = small_node({disk("nvme", 7, 5), disk("sata", 0.5, 0.4)});
+  request.machine.tiers[0].endurance = {units::Bytes(1.2e15), "test"};
+  const Forecast result = forecast(request);
+  const std::vector<TierUse> uses = uses_of_tiers(request, result);
+  ASSERT_EQ(uses.size(), 2U);
+  EXPECT_NEAR(*uses[0].days, 1.2e15 / uses[0].a_day.value(), 1e-9);
+  const std::string text = homes_text(request, result);
+  EXPECT_THAT(text, HasSubstr("nvme -> "));
+  EXPECT_THAT(text, HasSubstr("TB written a day, its endurance after"));
+}
+
+TEST(Homes, StandInTheJson) {
+  Request request = small_node({disk("nvme", 7, 5)});
+  request.machine.tiers[0].endurance = {units::Bytes(1.2e15), "test"};
+  const Forecast result = forecast(request);
+  const auto json = nlohmann::json::parse(report_json(request, result));
+  double sum = 0;
+  for (const auto& [tier, bytes] : json["home"].items()) sum += bytes.get<double>();
+  EXPECT_NEAR(sum, states_of(result), 1);
+  EXPECT_GT(json["home"]["nvme"].get<double>(), 0);
+  EXPECT_TRUE(json["home"].contains("host"));
+  EXPECT_TRUE(json["home"].contains("gpu 0"));
+  const auto& tier = json["tiers"]["nvme"];
+  for (const char* key :
+       {"states", "capacity", "read", "written", "written_a_day", "endurance_days"})
+    EXPECT_GT(tier[key].get<double>(), 0) << key;
+}
+
+TEST(Homes, SubgroupsAreSmallWhereDisksNeedRoom) {
+  const Forecast chosen = forecast(small_node({disk("nvme", 7, 5)}));
+  Request given = small_node({disk("nvme", 7, 5)});
+  given.settings.subgroup_params = 100'000'000;
+  EXPECT_LT(chosen.plan.time, forecast(given).plan.time);
+  EXPECT_LT(chosen.problem.largest(), 50'000'000);
+}
+
+}  // namespace
+}  // namespace dos::planner
