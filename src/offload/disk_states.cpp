@@ -2,8 +2,6 @@
 #include "offload/disk_states.hpp"
 
 #include <fmt/format.h>
-#include <linux/magic.h>
-#include <sys/vfs.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,23 +10,10 @@
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/temporary.hpp"
 #include "base/units.hpp"
 #include "rt/device.hpp"
 
 namespace dos::offload {
-
-namespace {
-
-/// The file system of a file is no disk.
-void warn_of_memory(const storage::File& file) {
-  struct statfs info {};
-  if (::fstatfs(file.buffered(), &info) != 0 || info.f_type != TMPFS_MAGIC) return;
-  log::warn("sched.disks: {} is in memory (tmpfs): states there save none",
-            file.path().parent_path().string());
-}
-
-}  // namespace
 
 /// A subgroup that is on disk.
 struct DiskStates::Subgroup {
@@ -114,12 +99,11 @@ void DiskStates::create_files(std::span<const DiskPlace> disks) {
     const std::filesystem::path& folder = disks[i].folder;
     expect(std::filesystem::is_directory(folder),
            "sched.disks: '{}' is no folder: make it, or name another", folder.string());
-    const std::filesystem::path name = std::filesystem::canonical(folder) / "states";
-    remove_leftovers(name);
-    const std::filesystem::path path = random_name_beside(name);
-    files_.push_back(storage::File::create(path, capacity[i] * region));
-    std::filesystem::remove(path);
-    warn_of_memory(files_.back());
+    if (const char* memory = storage::memory_file_system(folder))
+      log::warn("sched.disks: {} is in memory ({}): states there save none", folder.string(),
+                memory);
+    files_.push_back(storage::File::create_nameless(std::filesystem::canonical(folder) / "states",
+                                                    capacity[i] * region));
     folders_.push_back(folder);
   }
   board_.emplace(capacity);

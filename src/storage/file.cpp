@@ -2,15 +2,21 @@
 #include "storage/file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <exception>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/temporary.hpp"
 
 namespace dos::storage {
 namespace {
@@ -77,6 +83,20 @@ File File::create(const std::filesystem::path& path, Index bytes) {
   return file;
 }
 
+File File::create_nameless(const std::filesystem::path& target, Index bytes) {
+  remove_leftovers(target);
+  const std::filesystem::path path = random_name_beside(target);
+  try {
+    File file = create(path, bytes);
+    std::filesystem::remove(path);
+    return file;
+  } catch (const std::exception&) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    throw;
+  }
+}
+
 File File::open(const std::filesystem::path& path) {
   return {path, O_RDONLY};
 }
@@ -108,6 +128,20 @@ std::filesystem::path File::mount_point() const {
   while (place.has_relative_path() && ::stat(place.parent_path().c_str(), &above) == 0 &&
          above.st_dev == device_);
   return place;
+}
+
+const char* memory_file_system(const std::filesystem::path& path) {
+  struct FileSystem {
+    std::uint32_t magic;
+    const char* name;
+  };
+  constexpr std::array kInMemory{FileSystem{TMPFS_MAGIC, "tmpfs"}, FileSystem{RAMFS_MAGIC, "ramfs"},
+                                 FileSystem{HUGETLBFS_MAGIC, "hugetlbfs"}};
+  struct statfs info {};
+  if (::statfs(path.c_str(), &info) != 0) return nullptr;
+  const auto* found =
+      std::ranges::find(kInMemory, static_cast<std::uint32_t>(info.f_type), &FileSystem::magic);
+  return found == kInMemory.end() ? nullptr : found->name;
 }
 
 void File::give_up_direct() const {

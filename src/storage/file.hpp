@@ -16,6 +16,9 @@ class File {
   /// Creates a file of `bytes` bytes, or empties one that is there, and reserves its space: a full
   /// disk is known before the first write, where the file system can tell.
   static File create(const std::filesystem::path& path, Index bytes);
+  /// Creates one beside `target` that has no name any more when this returns: it goes with the
+  /// process, however that ends. Removes those that killed processes were about to rename so.
+  static File create_nameless(const std::filesystem::path& target, Index bytes);
   /// Opens one to read it.
   static File open(const std::filesystem::path& path);
   /// Opens one that another process has created, to write to its places.
@@ -56,5 +59,9 @@ class File {
   Index alignment_ = 1;
   std::uint64_t device_ = 0;
 };
+
+/// "tmpfs", say, where what is at the path lies in memory; null where it does not, or nobody can
+/// tell.
+const char* memory_file_system(const std::filesystem::path& path);
 
 }  // namespace dos::storage

@@ -101,6 +101,7 @@ class Disks(AppTest):
             self.skipTest("no mount here")
         self.addCleanup(subprocess.run, ["umount", disk], check=True)
         result = self.train(keys=self.keys | {"sched.disks": disk})
+        self.assertEqual(list(disk.iterdir()), [])
         self.expect_error(result, str(disk), "cannot reserve its space", "No space left")
         self.expect_nothing_written()
 

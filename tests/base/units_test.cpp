@@ -20,5 +20,14 @@ TEST(FormatDuration, PicksTheUnit) {
   EXPECT_EQ(format_duration(3720), "1h02m");
 }
 
+TEST(Units, ParseBytes) {
+  EXPECT_EQ(parse_bytes("400GB"), 400'000'000'000);
+  EXPECT_EQ(parse_bytes("1.5TiB"), (Index{3} << 40) / 2);
+  EXPECT_EQ(parse_bytes("2MB"), 2'000'000);
+  for (const char* text :
+       {"", "GB", "4", "4 GB", "-4GB", "0GB", "nanGB", "infTB", "1e30TB", "4gb", "4GBx"})
+    EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
+}
+
 }  // namespace
 }  // namespace dos
