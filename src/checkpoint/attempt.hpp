@@ -54,7 +54,7 @@ struct Surroundings {
   /// What is wrong with what buffers hold that were granted so far; "": nothing. Any thread. Empty:
   /// nothing can be.
   std::function<std::string()> source_fault{};
-  KeptFile* kept = nullptr;                   ///< the Writer's
+  KeptFile* kept = nullptr;  ///< the Writer's
 };
 
 /// One checkpoint on its way to the disk, on a thread of its own. Ranks write their parts of the

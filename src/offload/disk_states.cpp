@@ -51,12 +51,10 @@ struct DiskStates::Visit {
 };
 
 DiskStates::DiskStates(rt::Session& session, const shape::Layout& layout, HomePlan plan,
-                       std::span<const DiskPlace> disks, bool last_first,
-                       std::unique_ptr<storage::Backend> backend)
+                       std::span<const DiskPlace> disks, std::unique_ptr<storage::Backend> backend)
     : session_(session),
       layout_(layout),
       plan_(std::move(plan)),
-      last_first_(last_first),
       states_(layout.subgroups.size()),
       engine_({}, std::move(backend)) {
   require(plan_.has_disks() && !disks.empty(), "states that are on disks");
@@ -221,8 +219,7 @@ void DiskStates::handle(const Event& event) {
   switch (event.stage) {
     case Stage::kOpen:
       if (event.is_transfer) return loaded(visit, event.fault);
-      waiting_.insert(
-          {{visit.round, last_first_ ? -visit.subgroup.turn : visit.subgroup.turn}, &visit});
+      waiting_.insert({{visit.round, visit.subgroup.turn}, &visit});
       return;
     case Stage::kStore:
       return event.is_transfer ? written(visit, event.fault) : write(visit);

@@ -48,11 +48,10 @@ struct DiskTraffic {
 /// buffers hold numbers that are none, so that nothing is taken for a result.
 class DiskStates final : public tensor::StateHomes {
  public:
-  /// What is given outlives the object, and so does the session. `last_first`: updates become ready
-  /// from the last subgroup to the first. Throws Error, naming folder and cause, where the disks
-  /// are no folders that can be written, or have no room for the states.
+  /// What is given outlives the object, and so does the session. Throws Error, naming folder and
+  /// cause, where the disks are no folders that can be written, or have no room for the states.
   DiskStates(rt::Session& session, const shape::Layout& layout, HomePlan plan,
-             std::span<const DiskPlace> disks, bool last_first,
+             std::span<const DiskPlace> disks,
              std::unique_ptr<storage::Backend> backend = storage::make_backend());
   /// Pre: settle() was called after the last round.
   ~DiskStates();
@@ -114,7 +113,6 @@ class DiskStates final : public tensor::StateHomes {
   rt::Session& session_;
   const shape::Layout& layout_;
   const HomePlan plan_;
-  const bool last_first_;
   std::vector<Index> subgroups_;
   std::vector<rt::HostBuffer> slots_;
   std::vector<std::filesystem::path> folders_;  ///< by disk

@@ -8,10 +8,8 @@ RunStates::RunStates(rt::Session& session, const Run& run,
   const offload::HomePlan plan = plan_homes(run, session.workers());
   if (!plan.has_disks()) return;
   has_parameters_ = plan.with_parameters;
-  // Without clipping an update waits for its own gradient only, and backward makes the last first.
-  const bool last_first = run.config.optim.clip == 0;
   disks_ = std::make_unique<offload::DiskStates>(session, run.layout, plan, run.config.disks(),
-                                                 last_first, storage());
+                                                 storage());
 }
 
 std::vector<Index> RunStates::on_disks() const {
