@@ -20,7 +20,7 @@ KEYS = {
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
              "no_decay freeze lr_factors beta1 beta2 momentum eps clip",
     "lora": "rank alpha targets rslora",
-    "sched": "subgroup_params stride share window resident fallback",
+    "sched": "subgroup_params stride share window resident fallback disks host_memory",
     "dist": "zero weights gpu_messages timeout_s",
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",

@@ -45,7 +45,8 @@ TEST(Config, TheKeysAreFrozen) {
       "optim.decay_vectors optim.decay_embeddings optim.no_decay optim.freeze "
       "optim.lr_factors optim.beta1 optim.beta2 optim.momentum optim.eps optim.clip "
       "sched.subgroup_params sched.stride sched.share sched.window sched.resident "
-      "sched.fallback dist.zero dist.weights dist.gpu_messages dist.timeout_s";
+      "sched.fallback sched.disks sched.host_memory dist.zero dist.weights dist.gpu_messages "
+      "dist.timeout_s";
   TrainConfig config;
   std::vector<std::string> names;
   for (const Key& key : keys_of(config)) names.push_back(key.name);
