@@ -33,8 +33,6 @@ namespace {
 using codelets::UpdateKind;
 using perfmodels::Machine;
 
-constexpr Index kMiB = Index{1} << 20;
-
 std::vector<std::string> rule_names() {
   std::vector<std::string> names;
   for (const codelets::RuleInfo& rule : codelets::all_rules()) names.emplace_back(rule.name);

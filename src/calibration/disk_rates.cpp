@@ -15,7 +15,6 @@
 namespace dos::calibration {
 namespace {
 
-constexpr Index kMiB = Index{1} << 20;
 constexpr Index kTransfer = 8 * kMiB;
 /// More than the engine has under way, so that nothing is read into what is being read.
 constexpr Index kMemory = 64 * kMiB;

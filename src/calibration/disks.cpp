@@ -13,7 +13,6 @@
 namespace dos::calibration {
 namespace {
 
-constexpr Index kMiB = Index{1} << 20;
 /// More than controllers hold, and a second of a slow disk: some hundred passes are read.
 constexpr Index kFileBytes = 256 * kMiB;
 constexpr Index kQuickBytes = 8 * kMiB;

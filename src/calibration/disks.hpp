@@ -11,6 +11,8 @@
 
 namespace dos::calibration {
 
+inline constexpr Index kMiB = Index{1} << 20;
+
 /// A disk that is to be measured, as a tier of the machine file.
 struct Disk {
   std::string name;              ///< of the tier

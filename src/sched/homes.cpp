@@ -14,11 +14,11 @@ namespace dos::sched {
 namespace {
 
 /// Of sums of whole subgroups, relatively.
-constexpr double kRounding = 1e-12;
+constexpr double kHomeRounding = 1e-12;
 /// Of the room that throughput times passage asks for. The first is what place() takes.
 constexpr std::array kFactors = {1.0, 0.4, 0.65, 1.6, 2.6};
 
-std::size_t at(Index index) {
+std::size_t to_position(Index index) {
   return static_cast<std::size_t>(index);
 }
 
@@ -44,7 +44,7 @@ Problem with_tiers(const Problem& problem, const std::vector<Index>& kept) {
   result.rates.tiers.clear();
   for (Index tier = problem.gpus(); tier < problem.tiers(); ++tier)
     if (std::ranges::find(kept, tier) != kept.end())
-      result.rates.tiers.push_back(problem.rates.tiers[at(tier - problem.gpus())]);
+      result.rates.tiers.push_back(problem.rates.tiers[to_position(tier - problem.gpus())]);
   return result;
 }
 
@@ -68,7 +68,7 @@ bool Homes::are_missing(const Plan& plan) const {
   for (std::size_t i = 0; i < plan.assignments.size(); ++i)
     if (plan.assignments[i].home == kHost)
       in_host += problem_.state_bytes(static_cast<Index>(i)).value();
-  return in_host > problem_.host_memory.value() * (1 + kRounding);
+  return in_host > problem_.host_memory.value() * (1 + kHomeRounding);
 }
 
 void Homes::place(Plan& plan) const {
@@ -161,8 +161,8 @@ std::optional<std::size_t> Homes::next_path(const Quotas& quotas, const std::vec
   // Of those with the same part of their quota the slowest begins, which has most to gain by it.
   for (std::size_t p = quotas.by_path.size(); p-- > 0;) {
     const double quota = quotas.by_path[p];
-    if (quota <= 0 || had[p] + bytes / 2 > quota * (1 + kRounding) ||
-        had[p] + bytes > paths_[p].capacity * (1 + kRounding))
+    if (quota <= 0 || had[p] + bytes / 2 > quota * (1 + kHomeRounding) ||
+        had[p] + bytes > paths_[p].capacity * (1 + kHomeRounding))
       continue;
     if (had[p] / quota < least) {
       least = had[p] / quota;
@@ -171,7 +171,7 @@ std::optional<std::size_t> Homes::next_path(const Quotas& quotas, const std::vec
   }
   if (next) return next;
   for (std::size_t p = 0; p < quotas.by_path.size(); ++p) {
-    if (had[p] + bytes > paths_[p].capacity * (1 + kRounding)) continue;
+    if (had[p] + bytes > paths_[p].capacity * (1 + kHomeRounding)) continue;
     const double end = (had[p] + bytes) * paths_[p].seconds;
     if (end < least) {
       least = end;
@@ -188,7 +188,7 @@ std::optional<Plan> Homes::placed(const Plan& plan, double factor, std::size_t p
   double all = 0;
   double largest = 0;
   for (Index i = 0; i < count; ++i) {
-    if (plan.assignments[at(i)].home != kHost) continue;
+    if (plan.assignments[to_position(i)].home != kHost) continue;
     const double bytes = problem_.state_bytes(i).value();
     all += bytes;
     largest = std::max(largest, bytes);
@@ -202,15 +202,15 @@ std::optional<Plan> Homes::placed(const Plan& plan, double factor, std::size_t p
   double seen = 0;
   double kept = 0;
   for (Index i = 0; i < count; ++i) {
-    Assignment& assignment = result.assignments[at(i)];
+    Assignment& assignment = result.assignments[to_position(i)];
     if (assignment.home != kHost) continue;
     const double bytes = problem_.state_bytes(i).value();
-    const bool stays_well = kept + bytes <= room * (1 + kRounding);
+    const bool stays_well = kept + bytes <= room * (1 + kHomeRounding);
     const double gone = seen - kept;
     seen += bytes;
     // The first goes, so that reading begins at once.
-    const bool is_due = gone * all <= quotas.behind * (seen - bytes) * (1 + kRounding) &&
-                        gone < quotas.behind * (1 - kRounding);
+    const bool is_due = gone * all <= quotas.behind * (seen - bytes) * (1 + kHomeRounding) &&
+                        gone < quotas.behind * (1 - kHomeRounding);
     const auto path = is_due || !stays_well ? next_path(quotas, had, bytes) : std::nullopt;
     if (!path) {
       if (!stays_well) return std::nullopt;

@@ -31,7 +31,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 using Plan = test::FaultyBackend::Plan;
-constexpr Index kSteps = test::CheckpointRun::kSteps;
 
 /// The file that an operation is on.
 std::string path_of(const Operation& operation) {
