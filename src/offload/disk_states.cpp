@@ -249,7 +249,14 @@ std::span<std::byte> DiskStates::memory_of(const Visit& visit) const {
           static_cast<std::size_t>(visit.subgroup.bytes)};
 }
 
-double DiskStates::now() const {
+storage::Label DiskStates::label_of(const Visit& visit) {
+  return {.purpose = storage::Purpose::kStates,
+          .step = visit.step,
+          .buffer = visit.subgroup.handles.front()->name(),
+          .category = MemoryCategory::kStates};
+}
+
+double DiskStates::now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -269,15 +276,12 @@ void DiskStates::load(Visit& visit) {
   }
   const Region& region = *subgroup.region;
   board_->begin(region.disk, now());
-  engine_.read(files_[static_cast<std::size_t>(region.disk)], region.number * plan_.slot_bytes,
-               memory,
-               [this, &visit](const std::string& fault) {
-                 post({&visit, Stage::kOpen, true, fault});
-               },
-               {.purpose = storage::Purpose::kStates,
-                .step = visit.step,
-                .buffer = subgroup.handles.front()->name(),
-                .category = MemoryCategory::kStates});
+  engine_.read(
+      files_[static_cast<std::size_t>(region.disk)], region.number * plan_.slot_bytes, memory,
+      [this, &visit](const std::string& fault) {
+        post({&visit, Stage::kOpen, true, fault});
+      },
+      label_of(visit));
 }
 
 void DiskStates::loaded(Visit& visit, const std::string& fault) {
@@ -312,15 +316,13 @@ void DiskStates::write(Visit& visit) {
   visit.target = board_->take(subgroup.region);
   require(visit.target.has_value(), "a region for each slot beside those of all states");
   board_->begin(visit.target->disk, now());
-  engine_.write(files_[static_cast<std::size_t>(visit.target->disk)],
-                visit.target->number * plan_.slot_bytes, memory,
-                [this, &visit](const std::string& fault) {
-                  post({&visit, Stage::kStore, true, fault});
-                },
-                {.purpose = storage::Purpose::kStates,
-                 .step = visit.step,
-                 .buffer = subgroup.handles.front()->name(),
-                 .category = MemoryCategory::kStates});
+  engine_.write(
+      files_[static_cast<std::size_t>(visit.target->disk)], visit.target->number * plan_.slot_bytes,
+      memory,
+      [this, &visit](const std::string& fault) {
+        post({&visit, Stage::kStore, true, fault});
+      },
+      label_of(visit));
 }
 
 void DiskStates::written(Visit& visit, const std::string& fault) {

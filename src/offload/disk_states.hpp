@@ -108,7 +108,8 @@ class DiskStates final : public tensor::StateHomes {
   void lose(Subgroup& subgroup, const std::string& fault);
   static void end_accesses(const Visit& visit);
   [[nodiscard]] std::span<std::byte> memory_of(const Visit& visit) const;
-  [[nodiscard]] double now() const;
+  [[nodiscard]] static storage::Label label_of(const Visit& visit);
+  [[nodiscard]] static double now();
 
   rt::Session& session_;
   const shape::Layout& layout_;
