@@ -2,10 +2,13 @@
 #include "offload/disk_states.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
@@ -50,6 +53,30 @@ struct DiskStates::Visit {
   std::optional<Region> target{};  ///< of a write
 };
 
+namespace {
+
+/// Regions of so many bytes that a disk can have: what is needed, as far as its size, and what is
+/// free, go.
+Index regions_on(const DiskPlace& disk, Index region, Index needed) {
+  const std::string folder = disk.folder.string();
+  expect(std::filesystem::is_directory(disk.folder),
+         "sched.disks: '{}' is no folder: make it, or name another", folder);
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(disk.folder, error);
+  expect(!error, "sched.disks: cannot tell what is free in '{}': {}; name another folder", folder,
+         error.message());
+  const auto free = static_cast<Index>(space.available);
+  if (!disk.bytes) return std::min(needed, free / region);
+  const Index wanted = std::min(needed, *disk.bytes / region);
+  expect(wanted * region <= free,
+         "sched.disks: {} are to be taken in '{}', where {} are free: make room, give a smaller "
+         "size, or raise sched.host_memory",
+         format_bytes(wanted * region), folder, format_bytes(free));
+  return wanted;
+}
+
+}  // namespace
+
 DiskStates::DiskStates(rt::Session& session, const shape::Layout& layout, HomePlan plan,
                        std::span<const DiskPlace> disks, std::unique_ptr<storage::Backend> backend)
     : session_(session),
@@ -85,24 +112,22 @@ void DiskStates::create_files(std::span<const DiskPlace> disks) {
   std::vector<Index> capacity;
   Index total = 0;
   for (const DiskPlace& disk : disks) {
-    capacity.push_back(disk.bytes ? std::min(*disk.bytes / region, needed) : needed);
+    capacity.push_back(regions_on(disk, region, needed));
     total += capacity.back();
+    folders_.push_back(disk.folder.string());
   }
   expect(total >= needed,
-         "sched.disks: {} of states, a region of {} each and {} on their way, need {}, and the "
-         "sizes that are given make {}: raise them, name another disk, or raise sched.host_memory",
-         std::ssize(subgroups_), format_bytes(region), plan_.slots, format_bytes(needed * region),
-         format_bytes(total * region));
+         "sched.disks: states of {} subgroups, and {} on their way, need {}, but there is room for "
+         "{} in {}: raise sizes, make room, name another disk, or raise sched.host_memory",
+         std::ssize(subgroups_), plan_.slots, format_bytes(needed * region),
+         format_bytes(total * region), fmt::join(folders_, ", "));
   for (std::size_t i = 0; i < disks.size(); ++i) {
     const std::filesystem::path& folder = disks[i].folder;
-    expect(std::filesystem::is_directory(folder),
-           "sched.disks: '{}' is no folder: make it, or name another", folder.string());
     if (const char* memory = storage::memory_file_system(folder))
       log::warn("sched.disks: {} is in memory ({}): states there save none", folder.string(),
                 memory);
     files_.push_back(storage::File::create_nameless(std::filesystem::canonical(folder) / "states",
                                                     capacity[i] * region));
-    folders_.push_back(folder);
   }
   board_.emplace(capacity);
 }
@@ -296,7 +321,7 @@ void DiskStates::loaded(Visit& visit, const std::string& fault) {
       why = fmt::format(
           "{} is not what was written there: CRC-32C {:08x} instead of {:08x}, at "
           "byte {}",
-          folders_[static_cast<std::size_t>(region.disk)].string(), found, subgroup.sum,
+          folders_[static_cast<std::size_t>(region.disk)], found, subgroup.sum,
           region.number * plan_.slot_bytes);
   }
   if (why.empty()) {

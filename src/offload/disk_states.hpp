@@ -116,7 +116,7 @@ class DiskStates final : public tensor::StateHomes {
   const HomePlan plan_;
   std::vector<Index> subgroups_;
   std::vector<rt::HostBuffer> slots_;
-  std::vector<std::filesystem::path> folders_;  ///< by disk
+  std::vector<std::string> folders_;  ///< by disk
   std::vector<storage::File> files_;
   std::vector<std::unique_ptr<Subgroup>> states_;  ///< by subgroup; null: at home in memory
   // The submitting thread's:

@@ -30,7 +30,16 @@ double RegionBoard::load_with_one_more(std::size_t disk, const std::optional<Reg
   return regions / disks_[disk].rate.value_or(unknown_rate);
 }
 
+void RegionBoard::forgive() {
+  Index all = 0;
+  for (const Disk& disk : disks_) all += disk.used;
+  for (Disk& disk : disks_)
+    if (disk.used == 0 && disk.rate && all > 0)
+      *disk.rate *= 1 + kForgiveness / static_cast<double>(all);
+}
+
 std::optional<Region> RegionBoard::take(const std::optional<Region>& current) {
+  forgive();
   const double unknown_rate = mean_rate();
   constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   std::size_t best = kNone;

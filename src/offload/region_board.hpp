@@ -39,6 +39,9 @@ class RegionBoard {
  private:
   /// A disk that is no more than so much better leaves states where they are.
   static constexpr double kHysteresis = 1.1;
+  /// A disk that has lost all states cannot show that it is fast again: the rate that it is thought
+  /// to have grows by this part while all states are written once.
+  static constexpr double kForgiveness = 0.125;
   /// A rate is taken over so long a time of transfers, and counts half beside those before.
   static constexpr double kSampleSeconds = 0.2;
 
@@ -58,6 +61,8 @@ class RegionBoard {
   /// How long the disk would need for what it has and one region more, relative to others.
   [[nodiscard]] double load_with_one_more(std::size_t disk, const std::optional<Region>& current,
                                           double unknown_rate) const;
+  /// Raises the rates of disks without states a little.
+  void forgive();
   /// Taken for disks that have not shown theirs: the mean of the others'.
   [[nodiscard]] double mean_rate() const;
 

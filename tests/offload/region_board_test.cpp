@@ -75,6 +75,16 @@ TEST(RegionBoard, TakesItsShareFromADiskThatBecomesSlow) {
   EXPECT_NEAR(static_cast<double>(board.used(1)), 12, 2);
 }
 
+TEST(RegionBoard, GivesADiskThatRecoversItsShareAgain) {
+  RegionBoard board({100, 100});
+  Steps steps(board, 60);
+  for (int i = 0; i < 3; ++i) steps.step({2e9, 2e9});
+  for (int i = 0; i < 30; ++i) steps.step({2e9, 1e5});
+  EXPECT_LE(board.used(1), 1) << "a thousandth of the rate";
+  for (int i = 0; i < 200; ++i) steps.step({2e9, 2e9});
+  EXPECT_NEAR(static_cast<double>(board.used(1)), 30, 3);
+}
+
 TEST(RegionBoard, LeavesStatesWhereTheyAreWhileRatesWaver) {
   RegionBoard board({100, 100});
   Steps steps(board, 60);

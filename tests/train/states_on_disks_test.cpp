@@ -227,7 +227,7 @@ TEST_F(StatesOnDisks, NeedAFolder) {
   config_.model.width = 256;
   config_.sched.subgroup_params = 100'000;
   EXPECT_THAT([&] { static_cast<void>(on_disks(scratch_ / "run")); },
-              test::fails_with({"sched.disks", "the sizes that are given make"}));
+              test::fails_with({"sched.disks", "there is room for"}));
 }
 
 }  // namespace
