@@ -2,6 +2,8 @@
 // Started by mpiexec on two or more ranks: every rank runs every test.
 #include <gmock/gmock.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <limits>
 
 #include "launch/handshake.hpp"
@@ -10,6 +12,7 @@
 #include "ranks/handle_transfer.hpp"
 #include "rt/tasks.hpp"
 #include "shape/cutter.hpp"
+#include "storage/faulty_backend.hpp"
 #include "train/diagnosis.hpp"
 #include "train/tiny_trainer.hpp"
 
@@ -80,8 +83,9 @@ class DivergenceTest : public testing::Test {
     std::string message;
     {
       rt::Session session({.scheduler = "", .cpu_workers = 1});
-      const auto trainer = test::make_trainer(
-          session, config, scratch_ / fmt::format("run{}", zero), share, &exchange);
+      const auto trainer =
+          test::make_trainer(session, config, scratch_ / fmt::format("run{}", zero), share,
+                             &exchange, rt::kHostNode, &storage::make_backend, disk_storage_);
       trainer->start_fresh();
       spoil(*trainer, share);
       message = test::message_of<ranks::AgreedError>([&] { trainer->run(); });
@@ -93,6 +97,7 @@ class DivergenceTest : public testing::Test {
 
   test::ScratchDirectory scratch_;
   config::TrainConfig config_ = test::tiny_config(test::write_tiny_dataset(scratch_));
+  test::StorageMaker disk_storage_ = &storage::make_backend;
 };
 
 TEST_F(DivergenceTest, AParameterIsNamedWithItsOwner) {
@@ -123,6 +128,30 @@ TEST_F(DivergenceTest, ATensorIsNamedWithTheRankThatMadeIt) {
     EXPECT_THAT(message, HasSubstr(", written by dos."));
     EXPECT_THAT(message, HasSubstr(", found by rank 0; training"));
   }
+}
+
+TEST_F(DivergenceTest, StatesThatOneRankLosesEndTheRunOfAll) {
+  std::filesystem::create_directory(scratch_ / "disk");
+  config_.sched.disks = (scratch_ / "disk").string();
+  config_.sched.subgroup_params = 500;
+  config_.train.checkpoint_every = 1;
+  for (const char* precision : {"fp32", "bf16"})
+    for (const Index bad : {0, 7, 20, 33}) {
+      SCOPED_TRACE(fmt::format("{} {}", precision, bad));
+      config_.train.precision = precision;
+      disk_storage_ = [bad] {
+        return std::make_unique<test::FaultyBackend>(
+            storage::make_backend(), [bad](Index number, const storage::Operation&) {
+              const bool fails = environment->rank() == last_rank() && number >= bad;
+              return test::Mishap{.error = fails ? EIO : 0};
+            });
+      };
+      const std::string message = error_of(config_, precision == std::string("bf16") ? 3 : 1,
+                                           [](Trainer&, const ranks::RankShare&) {});
+      EXPECT_THAT(message, HasSubstr("states of "));
+      EXPECT_THAT(message, HasSubstr("are lost: "));
+      EXPECT_THAT(message, HasSubstr("training stopped, "));
+    }
 }
 
 }  // namespace
