@@ -207,6 +207,14 @@ Index read_window(JsonKeys& keys, const LlamaKind& kind, Index layers) {
   return layers_have_window(keys, layers, is_used) ? window : 0;
 }
 
+/// A size that may be left out, or null.
+Index size_or(JsonKeys& keys, const char* key, Index otherwise) {
+  const std::optional<JsonField> field = keys.find(key);
+  const Index size = field ? field->index() : otherwise;
+  if (field && size == 0) field->fail("must be at least 1, or null");
+  return size;
+}
+
 shape::ModelConfig read_llama(JsonKeys& keys, const LlamaKind& kind, const std::string& prefix) {
   shape::ModelConfig model;
   model.architecture = "llama";
@@ -219,12 +227,12 @@ shape::ModelConfig read_llama(JsonKeys& keys, const LlamaKind& kind, const std::
   // Null stands for as many as heads in every kind.
   const Index key_heads =
       keys.has("num_key_value_heads") || kind.key_heads == 0 ? model.heads : kind.key_heads;
-  model.kv_heads = keys.index_or("num_key_value_heads", key_heads);
+  model.kv_heads = size_or(keys, "num_key_value_heads", key_heads);
   const Index own = model.heads > 0 ? model.width / model.heads : 0;
   const bool has_own = keys.has("head_dim") || kind.head_dim == 0;
   if (has_own && !keys.find("head_dim") && model.heads > 0 && model.width % model.heads != 0)
     fail("num_attention_heads = {} does not divide hidden_size = {}", model.heads, model.width);
-  model.head_dim = keys.index_or("head_dim", has_own ? own : kind.head_dim);
+  model.head_dim = size_or(keys, "head_dim", has_own ? own : kind.head_dim);
   model.norm_epsilon = keys.number_or("rms_norm_eps", 1e-6);
   model.tied_head = keys.truth_or("tie_word_embeddings", false);
   model.qkv_bias = kind.qkv_bias;
