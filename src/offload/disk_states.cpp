@@ -85,12 +85,8 @@ DiskStates::DiskStates(rt::Session& session, const shape::Layout& layout, HomePl
       states_(layout.subgroups.size()),
       engine_({}, std::move(backend)) {
   require(plan_.has_disks() && !disks.empty(), "states that are on disks");
-  for (Index i = 0; i < std::ssize(layout.subgroups); ++i)
-    if (plan_.is_on_disk(i)) subgroups_.push_back(i);
-  std::ranges::stable_sort(
-      subgroups_, {}, [&](Index i) { return layout.subgroups[static_cast<std::size_t>(i)].depth; });
-  for (Index turn = 0; turn < std::ssize(subgroups_); ++turn) {
-    const auto index = static_cast<std::size_t>(subgroups_[static_cast<std::size_t>(turn)]);
+  for (Index turn = 0; turn < std::ssize(plan_.subgroups); ++turn) {
+    const auto index = static_cast<std::size_t>(plan_.subgroups[static_cast<std::size_t>(turn)]);
     states_[index] = std::make_unique<Subgroup>(
         Subgroup{.index = static_cast<Index>(index),
                  .turn = turn,
@@ -108,7 +104,7 @@ DiskStates::DiskStates(rt::Session& session, const shape::Layout& layout, HomePl
 void DiskStates::create_files(std::span<const DiskPlace> disks) {
   const Index region = plan_.slot_bytes;
   // While states are written, those that they replace are still there.
-  const Index needed = std::ssize(subgroups_) + plan_.slots;
+  const Index needed = std::ssize(plan_.subgroups) + plan_.slots;
   std::vector<Index> capacity;
   Index total = 0;
   for (const DiskPlace& disk : disks) {
@@ -119,7 +115,7 @@ void DiskStates::create_files(std::span<const DiskPlace> disks) {
   expect(total >= needed,
          "sched.disks: states of {} subgroups, and {} on their way, need {}, but there is room for "
          "{} in {}: raise sizes, make room, name another disk, or raise sched.host_memory",
-         std::ssize(subgroups_), plan_.slots, format_bytes(needed * region),
+         std::ssize(plan_.subgroups), plan_.slots, format_bytes(needed * region),
          format_bytes(total * region), fmt::join(folders_, ", "));
   for (std::size_t i = 0; i < disks.size(); ++i) {
     const std::filesystem::path& folder = disks[i].folder;
@@ -144,7 +140,7 @@ DiskStates::~DiskStates() {
 }
 
 std::byte* DiskStates::lent_memory(Index subgroup) {
-  return plan_.is_on_disk(subgroup) ? slots_.front().data() : nullptr;
+  return states_[static_cast<std::size_t>(subgroup)] == nullptr ? nullptr : slots_.front().data();
 }
 
 void DiskStates::adopt(Index subgroup, const rt::Handle& buffer) {

@@ -63,7 +63,7 @@ class DiskStates final : public tensor::StateHomes {
   void end_round() override;
 
   /// Subgroups on disks, in the order of updates.
-  [[nodiscard]] const std::vector<Index>& subgroups() const { return subgroups_; }
+  [[nodiscard]] const std::vector<Index>& subgroups() const { return plan_.subgroups; }
   /// Rounds of that many subgroups do not wait for each other's slots.
   [[nodiscard]] Index slots() const { return plan_.slots; }
   /// Ends the round, and waits until all rounds are over. Pre: their tasks run.
@@ -114,7 +114,6 @@ class DiskStates final : public tensor::StateHomes {
   rt::Session& session_;
   const shape::Layout& layout_;
   const HomePlan plan_;
-  std::vector<Index> subgroups_;
   std::vector<rt::HostBuffer> slots_;
   std::vector<std::string> folders_;  ///< by disk
   std::vector<storage::File> files_;

@@ -40,9 +40,8 @@ Index padded_bytes(const shape::Subgroup& subgroup) {
 
 rt::MemoryBytes saved_memory(const shape::Layout& layout, const HomePlan& plan) {
   Index bytes = 0;  // of one buffer of each
-  for (Index i = 0; i < std::ssize(layout.subgroups); ++i)
-    if (plan.is_on_disk(i))
-      bytes += layout.subgroups[static_cast<std::size_t>(i)].count * size_of(DType::kF32);
+  for (const Index i : plan.subgroups)
+    bytes += layout.subgroups[static_cast<std::size_t>(i)].count * size_of(DType::kF32);
   rt::MemoryBytes saved;
   if (plan.with_parameters) saved[MemoryCategory::kParameters] = bytes;
   saved[MemoryCategory::kStates] = plan.states * bytes - plan.memory();
@@ -51,14 +50,10 @@ rt::MemoryBytes saved_memory(const shape::Layout& layout, const HomePlan& plan) 
 
 std::string describe(const shape::Layout& layout, const HomePlan& plan) {
   Index bytes = 0;
-  Index count = 0;
-  for (Index i = 0; i < std::ssize(layout.subgroups); ++i) {
-    if (!plan.is_on_disk(i)) continue;
+  for (const Index i : plan.subgroups)
     bytes += plan.buffers() * padded_bytes(layout.subgroups[static_cast<std::size_t>(i)]);
-    ++count;
-  }
-  return fmt::format("{} of {} subgroups, through {} slots of {}", format_bytes(bytes), count,
-                     plan.slots, format_bytes(plan.slot_bytes));
+  return fmt::format("{} of {} subgroups, through {} slots of {}", format_bytes(bytes),
+                     plan.subgroups.size(), plan.slots, format_bytes(plan.slot_bytes));
 }
 
 HomePlan plan_homes(const HomeRequest& request) {
@@ -87,7 +82,6 @@ HomePlan plan_homes(const HomeRequest& request) {
            format_bytes(kLeastSlots * largest));
     room = request.host_memory - plan.memory();
   }
-  plan.on_disk.assign(request.layout.subgroups.size(), false);
   const double stays = static_cast<double>(room) / static_cast<double>(all);
   double due = 0;  // bytes that should have stayed so far, of those before
   Index stayed = 0;
@@ -95,9 +89,10 @@ HomePlan plan_homes(const HomeRequest& request) {
     const Index bytes = bytes_of(i);
     due += stays * static_cast<double>(bytes);
     const bool is_its_turn = static_cast<double>(stayed) + static_cast<double>(bytes) / 2 < due;
-    const bool is_home = is_its_turn && stayed + bytes <= room;
-    plan.on_disk[static_cast<std::size_t>(i)] = !is_home;
-    if (is_home) stayed += bytes;
+    if (is_its_turn && stayed + bytes <= room)
+      stayed += bytes;
+    else
+      plan.subgroups.push_back(i);
   }
   return plan;
 }

@@ -13,16 +13,13 @@ namespace dos::offload {
 /// Which subgroups' states, and FP32 parameters where forward reads others, live on disks between
 /// updates, and the host memory that they take while they are used: slots, each for one subgroup.
 struct HomePlan {
-  std::vector<bool> on_disk{};  ///< by subgroup; empty: none
-  Index states = 0;             ///< of the update rule, FP32 each
+  std::vector<Index> subgroups{};  ///< on disk, in the order of updates
+  Index states = 0;                ///< of the update rule, FP32 each
   bool with_parameters = false;
   Index slots = 0;
   Index slot_bytes = 0;  ///< of the largest that is on disk
 
   [[nodiscard]] bool has_disks() const { return slots > 0; }
-  [[nodiscard]] bool is_on_disk(Index subgroup) const {
-    return !on_disk.empty() && on_disk[static_cast<std::size_t>(subgroup)];
-  }
   /// FP32 buffers of a subgroup.
   [[nodiscard]] Index buffers() const { return states + (with_parameters ? 1 : 0); }
   /// Of the slots.

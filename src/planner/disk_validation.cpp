@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "sched/cut.hpp"
 
@@ -74,17 +73,9 @@ std::vector<ValidationRow> validate_disks(const std::filesystem::path& machines)
 }
 
 std::string disk_table(const std::filesystem::path& machines) {
-  std::string text =
-      "| machine | model | policy | source | measured s | predicted s | error |\n"
-      "|---|---|---|---|---:|---:|---:|\n";
-  double worst = 0;
-  for (const ValidationRow& row : validate_disks(machines)) {
-    text += fmt::format("| {} | {} | {} | {}{} | {:.1f} | {:.1f} | {:+.1f} % |\n", row.machine,
-                        row.model, row.mode, row.source, row.calibrated ? " (c)" : "",
-                        row.measured.value(), row.predicted.value(), 100 * row.error());
-    worst = std::max(worst, std::abs(row.error()));
-  }
-  text += fmt::format("\nLargest error: {:.1f} %.\n\n", 100 * worst);
+  std::string text = comparison_table(validate_disks(machines), "policy",
+                                      {.name = "s", .seconds = 1, .decimals = 1}) +
+                     "\n";
   const perfmodels::Machine machine = perfmodels::find_machine(kMachine, machines);
   text += "| model | dos, predicted s | its bound |\n|---|---:|---:|\n";
   for (const Published& row : kPublished) {

@@ -95,17 +95,8 @@ double ms(units::Seconds time) {
 }
 
 std::string update_table(const std::filesystem::path& machines) {
-  std::string text =
-      "| machine | model | mode | source | measured ms | predicted ms | error |\n"
-      "|---|---|---|---|---:|---:|---:|\n";
-  double worst = 0;
-  for (const ValidationRow& row : validate_update(machines)) {
-    text += fmt::format("| {} | {} | {} | {}{} | {:.0f} | {:.0f} | {:+.1f} % |\n", row.machine,
-                        row.model, row.mode, row.source, row.calibrated ? " (c)" : "",
-                        ms(row.measured), ms(row.predicted), 100 * row.error());
-    worst = std::max(worst, std::abs(row.error()));
-  }
-  return text + fmt::format("\nLargest error: {:.1f} %.\n", 100 * worst);
+  return comparison_table(validate_update(machines), "mode",
+                          {.name = "ms", .seconds = 1e-3, .decimals = 0});
 }
 
 std::string step_table(const std::filesystem::path& machines) {
@@ -171,6 +162,25 @@ std::string ours_table(const std::filesystem::path& machines) {
 }
 
 }  // namespace
+
+std::string comparison_table(std::span<const ValidationRow> rows, const char* modes,
+                             const TimeUnit& unit) {
+  std::string text = fmt::format(
+      "| machine | model | {} | source | measured {} | predicted {} | error |\n"
+      "|---|---|---|---|---:|---:|---:|\n",
+      modes, unit.name, unit.name);
+  const auto shown = [&](units::Seconds time) {
+    return fmt::format("{:.{}f}", time.value() / unit.seconds, unit.decimals);
+  };
+  double worst = 0;
+  for (const ValidationRow& row : rows) {
+    text += fmt::format("| {} | {} | {} | {}{} | {} | {} | {:+.1f} % |\n", row.machine, row.model,
+                        row.mode, row.source, row.calibrated ? " (c)" : "", shown(row.measured),
+                        shown(row.predicted), 100 * row.error());
+    worst = std::max(worst, std::abs(row.error()));
+  }
+  return text + fmt::format("\nLargest error: {:.1f} %.\n", 100 * worst);
+}
 
 std::vector<ValidationRow> validate_update(const std::filesystem::path& machines) {
   std::vector<ValidationRow> rows;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,18 @@ struct ValidationRow {
 
   [[nodiscard]] double error() const { return predicted / measured - 1; }
 };
+
+/// How a table shows times.
+struct TimeUnit {
+  const char* name;  ///< "ms"
+  double seconds;    ///< of one
+  int decimals;
+};
+
+/// Rows as a table in Markdown, measured beside predicted, and the largest error. `modes`: what the
+/// column of modes is called.
+std::string comparison_table(std::span<const ValidationRow> rows, const char* modes,
+                             const TimeUnit& unit);
 
 /// Every row, predicted from the machine files in `machines`.
 std::vector<ValidationRow> validate_update(const std::filesystem::path& machines);
