@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -30,14 +31,30 @@ struct Options {
   bool json = false;
 };
 
-/// GPT-2's smallest, and the layers of a model of 7 G parameters.
+/// A model whose layers are measured.
+struct Model {
+  const char* name;
+  Index width;
+  Index heads;
+  Index vocabulary;
+};
+/// GPT-2's smallest, the one of whole steps (docs/performance/gpu.md), a model of 7 G parameters.
+constexpr Model kModels[] = {
+    {"gpt2-124m", 768, 12, 50257}, {"gpt3-1.3b", 2048, 16, 50257}, {"7b", 4096, 32, 32000}};
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const Model& model : kModels) names.emplace_back(model.name);
+  return names;
+}
+
 KernelSizes sizes_of(const Options& options) {
-  const bool large = options.sizes == "7b";
+  const Model& model = *std::ranges::find(kModels, options.sizes, &Model::name);
   return {.sequences = options.sequences,
           .context = options.context,
-          .width = large ? 4096 : 768,
-          .heads = large ? 32 : 12,
-          .vocabulary = large ? 32000 : 50257,
+          .width = model.width,
+          .heads = model.heads,
+          .vocabulary = model.vocabulary,
           .logit_rows = 1024};
 }
 
@@ -158,7 +175,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Times every CUDA kernel of a model beside copies and cuBLAS's largest product"};
   Options options;
   app.add_option("--sizes", options.sizes, "whose layers")
-      ->check(CLI::IsMember({"gpt2-124m", "7b"}))
+      ->check(CLI::IsMember(model_names()))
       ->capture_default_str();
   app.add_option("--batch", options.sequences, "sequences")
       ->check(CLI::PositiveNumber)

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels_cuda_cases.hpp"
 
+#include <algorithm>
+#include <span>
+#include <string_view>
+
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "codelets/attention/attention_batched_cuda.hpp"
@@ -13,6 +17,8 @@
 #include "codelets/linear/linear.hpp"
 #include "codelets/reduce/reduce.hpp"
 #include "codelets/swiglu/swiglu.hpp"
+#include "codelets/update/rule_info.hpp"
+#include "codelets/update/update.hpp"
 #include "shape/activations.hpp"
 
 namespace dos::bench {
@@ -34,6 +40,7 @@ KernelCases::KernelCases(const KernelSizes& sizes, DType type, const CudaContext
   add_loss();
   add_embedding();
   add_attention();
+  add_update();
   add_products();
 }
 
@@ -275,6 +282,39 @@ void KernelCases::add_attention() {
                                                                  dout->get(), dqkv->get(), scores);
                         },
                     .output = dqkv});
+}
+
+// AdamW of some 1.8 GB, with gradients and working parameters of the type measured.
+void KernelCases::add_update() {
+  constexpr Index kCount = Index{1} << 26;
+  const std::span<const RuleInfo> rules = all_rules();
+  const auto rule = std::ranges::find(rules, std::string_view("adamw"), &RuleInfo::name);
+  const UpdateKind kind{.rule = rule - rules.begin(), .gradient = type_, .working = type_};
+  const Hyperparameters hyper{
+      .beta1 = 0.9F, .beta2 = 0.95F, .momentum = 0, .eps = 1e-8F, .weight_decay = 0.1F};
+  const StepBytes step = rule->step(hyper, 1e-4F, 100);
+  const GpuMemory* parameters = numbers(kCount, DType::kF32);
+  const GpuMemory* working = type_ == DType::kBF16 ? array(kCount) : nullptr;
+  const float one = 1;
+  const GpuMemory* clip = numbers(1, DType::kF32);
+  clip->copy_from(&one);
+  UpdateArrays arrays{.count = kCount,
+                      .clip = clip->as<const float>(),
+                      .g = array(kCount)->get(),
+                      .p = parameters->as<float>(),
+                      .states = {},
+                      .w = working == nullptr ? nullptr : working->as<BF16>()};
+  for (std::size_t s = 0; s < rule->states.size(); ++s) {
+    const GpuMemory* state = numbers(kCount, DType::kF32);
+    // The second moment is a mean of squares.
+    const char* fault = fill_cuda(context_, DType::kF32, kCount, 0.5F, state->get());
+    expect(fault == nullptr, "states on the GPU: {}", fault == nullptr ? "" : fault);
+    arrays.states[s] = state->as<float>();
+  }
+  cases_.push_back({.name = "update.adamw",
+                    .bytes = amount(kCount, bytes_per_parameter(kind, std::ssize(rule->states))),
+                    .run = [=, this] { return update_cuda(context_, kind, step, arrays); },
+                    .output = working == nullptr ? parameters : working});
 }
 
 void KernelCases::add_products() {

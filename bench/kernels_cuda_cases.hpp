@@ -45,6 +45,7 @@ class KernelCases {
   void add_loss();
   void add_embedding();
   void add_attention();
+  void add_update();
   void add_products();
   struct LinearSizes {
     Index tokens;

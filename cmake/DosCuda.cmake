@@ -7,6 +7,7 @@ include(CheckLanguage)
 
 set(DOS_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO, ON or OFF")
 set_property(CACHE DOS_CUDA PROPERTY STRINGS AUTO ON OFF)
+option(DOS_CUDA_LINES "Line numbers in CUDA kernels, for profilers; names of files stay in installed programs" OFF)
 set(DOS_HAS_CUDA false)
 if(DOS_CUDA STREQUAL "AUTO" AND NOT DOS_SANITIZE)
   check_language(CUDA)
@@ -27,7 +28,11 @@ if(DOS_CUDA STREQUAL "AUTO" AND CMAKE_CUDA_COMPILER OR NOT DOS_CUDA MATCHES "^(A
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   endif()
-  set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -lineinfo")
+  # They are inside the device code, where nothing strips them.
+  set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO -O3)
+  if(DOS_CUDA_LINES)
+    string(APPEND CMAKE_CUDA_FLAGS_RELWITHDEBINFO " -lineinfo")
+  endif()
   set(DOS_HAS_CUDA true)
 endif()
 

@@ -43,8 +43,9 @@ std::vector<const rt::Codelet*> all_codelets() {
       LowRankBackwardWeight, LowRankForward, MeanLoss, Pack, ProductForward, ProductForwardRows,
       ProductResidualForward, RmsNormBackward, RmsNormBackwardLast, RmsNormBackwardWeight,
       RmsNormForward, Rotary, Round, SumOfSquares, SwigluBackward, SwigluForward, TakeGradient,
-      TokenEmbeddingForward, Unpack>();
-  for (const UpdateKind& kind : all_update_kinds()) all.push_back(&update_codelet(kind));
+      TellFactor, TokenEmbeddingForward, Unpack>();
+  for (const UpdateForm form : kUpdateForms)
+    for (const UpdateKind& kind : all_update_kinds()) all.push_back(&update_codelet(kind, form));
   return all;
 }
 

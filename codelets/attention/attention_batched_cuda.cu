@@ -43,14 +43,18 @@ struct Visible {
   }
 };
 
+/// Scores that a lane takes at a time.
+constexpr Index kNumbers = kPack<float>;
+
 /// f(number) for the visible numbers of a row, each in one lane of the warp.
 template <class F>
 __device__ __forceinline__ void each_visible(const float* row, const Visible& visible, F&& f) {
-  for (Index column = threadIdx.x % kWarp * kPack; column < visible.end; column += kWarp * kPack) {
+  for (Index column = threadIdx.x % kWarp * kNumbers; column < visible.end;
+       column += kWarp * kNumbers) {
     Pack<float> numbers;
     numbers.load(row + column);
 #pragma unroll
-    for (Index k = 0; k < kPack; ++k)
+    for (Index k = 0; k < kNumbers; ++k)
       if (visible.has(column + k)) f(numbers.at[k]);
   }
 }
@@ -73,15 +77,14 @@ __global__ void __launch_bounds__(kThreads)
     sum = reduce_warp(sum, Add{});
     if (threadIdx.x % kWarp == 0) logsumexp[i] = largest * batch.scale + logf(sum);
     const float inverse = 1.0F / sum;
-    for (Index first = 0; first < batch.stride; first += kWarp * kPack) {
-      const Index column = first + threadIdx.x % kWarp * kPack;
+    for (Index first = 0; first < batch.stride; first += kWarp * kNumbers) {
+      const Index column = first + threadIdx.x % kWarp * kNumbers;
       Pack<float> before{};
-      Pack<T> weights{};
+      Pack<T, kNumbers> weights;
       if (column < visible.end) before.load(row + column);
-#pragma unroll
-      for (Index k = 0; k < kPack; ++k)
-        if (visible.has(column + k))
-          weights.set(k, expf((before.at[k] - largest) * batch.scale) * inverse);
+      weights.fill([&](Index k) {
+        return visible.has(column + k) ? expf((before.at[k] - largest) * batch.scale) * inverse : 0;
+      });
       // An element is no longer than a number: the warp writes over what it has read.
       __syncwarp();
       if (column < batch.stride) weights.store(reinterpret_cast<T*>(row) + column);
@@ -105,24 +108,25 @@ __global__ void __launch_bounds__(kThreads)
     for (Index k = threadIdx.x % kWarp; k < batch.shape.head_size; k += kWarp)
       delta += to_float(out[start + k]) * to_float(dout[start + k]);
     delta = reduce_warp(delta, Add{});
-    for (Index first = 0; first < batch.stride; first += kWarp * kPack) {
-      const Index column = first + threadIdx.x % kWarp * kPack;
+    for (Index first = 0; first < batch.stride; first += kWarp * kNumbers) {
+      const Index column = first + threadIdx.x % kWarp * kNumbers;
       const Index at = i * batch.stride + column;
       Pack<float> score{};
       Pack<float> gradient{};
-      Pack<T> weights{};
-      Pack<T> differences{};
+      Pack<T, kNumbers> weights;
+      Pack<T, kNumbers> differences;
       if (column < visible.end) {
         score.load(scores + at);
         gradient.load(gradients + at);
       }
+      float of_score[kNumbers] = {};
 #pragma unroll
-      for (Index k = 0; k < kPack; ++k)
-        if (visible.has(column + k)) {
-          const float weight = expf(score.at[k] * batch.scale - logsumexp[i]);
-          weights.set(k, weight);
-          differences.set(k, weight * (gradient.at[k] - delta) * batch.scale);
-        }
+      for (Index k = 0; k < kNumbers; ++k)
+        if (visible.has(column + k)) of_score[k] = expf(score.at[k] * batch.scale - logsumexp[i]);
+      weights.fill([&](Index k) { return of_score[k]; });
+      differences.fill([&](Index k) {
+        return visible.has(column + k) ? of_score[k] * (gradient.at[k] - delta) * batch.scale : 0;
+      });
       __syncwarp();  // as above
       if (column >= batch.stride) continue;
       weights.store(reinterpret_cast<T*>(scores + i * batch.stride) + column);

@@ -131,7 +131,7 @@ template <class T>
 __global__ void __launch_bounds__(cuda::kThreads)
     delta_kernel(Launch launch, const T* out, const T* dout, float* delta) {
   using cuda::Pack;
-  constexpr Index kPack = cuda::kPack;
+  constexpr Index kPack = cuda::kPack<T>;
   const Index rows = launch.heads * launch.shape.tokens;
   const Index lane = threadIdx.x % kDeltaLanes;
   // Whole warps, so that all lanes take part in the sums.

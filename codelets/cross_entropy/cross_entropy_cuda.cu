@@ -62,16 +62,16 @@ struct Row {
   __device__ Row(T* row, Index vocabulary)
       : x(row),
         head(elements_to_alignment(row, Index{sizeof(T)}, vocabulary)),
-        packs((vocabulary - head) / kPack),
+        packs((vocabulary - head) / kPack<T>),
         count(vocabulary) {}
 
   /// one(i) for single elements, pack(i) for the first of a pack; each thread its own.
   template <class One, class Whole>
   __device__ __forceinline__ void each(One&& one, Whole&& pack) const {
     const Index thread = threadIdx.x;
-    const Index tail = head + packs * kPack;
+    const Index tail = head + packs * kPack<T>;
     for (Index i = thread; i < head; i += kRowThreads) one(i);
-    for (Index p = thread; p < packs; p += kRowThreads) pack(head + p * kPack);
+    for (Index p = thread; p < packs; p += kRowThreads) pack(head + p * kPack<T>);
     for (Index i = tail + thread; i < count; i += kRowThreads) one(i);
   }
 };
@@ -95,11 +95,11 @@ __device__ Denominator denominator_of(const Row<T>& row) {
         pack.load(row.x + i);
         float largest_of_pack = kNothing;
 #pragma unroll
-        for (Index k = 0; k < kPack; ++k) largest_of_pack = fmaxf(largest_of_pack, pack.get(k));
+        for (Index k = 0; k < kPack<T>; ++k) largest_of_pack = fmaxf(largest_of_pack, pack.get(k));
         add(largest_of_pack, [&](float largest) {
           float sum = 0;
 #pragma unroll
-          for (Index k = 0; k < kPack; ++k) sum += exponential<T>(pack.get(k) - largest);
+          for (Index k = 0; k < kPack<T>; ++k) sum += exponential<T>(pack.get(k) - largest);
           return sum;
         });
       });
@@ -151,8 +151,7 @@ __global__ void __launch_bounds__(kRowThreads) rows(CrossEntropyRows shape, floa
                [&](Index i) {
                  Pack<T> pack;
                  pack.load(row.x + i);
-#pragma unroll
-                 for (Index k = 0; k < kPack; ++k) pack.set(k, gradient(pack.get(k), i + k));
+                 pack.fill([&](Index k) { return gradient(pack.get(k), i + k); });
                  pack.store(row.x + i);
                });
     }

@@ -28,14 +28,6 @@ inline __device__ Index global_threads() {
   return Index{gridDim.x} * blockDim.x;
 }
 
-template <class T>
-__device__ __forceinline__ T from_float(float value) {
-  if constexpr (sizeof(T) == sizeof(BF16))
-    return to_bf16(value);
-  else
-    return value;
-}
-
 /// Calls f(float{}) or f(BF16{}); says what is wrong with another type.
 template <class F>
 const char* with_element(DType type, F&& f) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/host_device.hpp"
@@ -13,8 +14,10 @@ namespace dos::codelets::cuda {
 inline constexpr int kThreads = 256;
 /// Bytes that a thread reads or writes at a time, and what their address must be a multiple of.
 inline constexpr Index kWord = 16;
-/// Elements that a thread takes at a time: one word of BF16, two of FP32.
-inline constexpr Index kPack = 8;
+/// Elements that a thread takes at a time: a word of the widest type among those it works on, so
+/// that threads beside each other read words beside each other.
+template <class... T>
+inline constexpr Index kPack = kWord / std::max({Index{sizeof(T)}...});
 /// Blocks a processor that keep it busy while the loop over the grid has more to do.
 inline constexpr Index kBlocksPerProcessor = 16;
 
@@ -28,9 +31,11 @@ DOS_HD static bool aligned(const void* array) {
   return reinterpret_cast<std::uintptr_t>(array) % kWord == 0;
 }
 
-/// Elements of an array, from its start, that are taken in whole packs; the others one by one.
+/// Elements of arrays of types T, from their start, that are taken in whole packs; the others one
+/// by one.
+template <class... T>
 constexpr Index packed_elements(Index count, bool all_aligned) {
-  return all_aligned ? count / kPack * kPack : 0;
+  return all_aligned ? count / kPack<T...> * kPack<T...> : 0;
 }
 
 /// True when each of several rows, `stride` elements of `size` bytes apart, starts on a word if the
@@ -46,15 +51,22 @@ DOS_HD static Index elements_to_alignment(const void* array, Index size, Index c
   return before < count ? before : count;
 }
 
-/// Rows first .. first + count - 1 of `rows` that part `part` of `parts` sums: near-equal parts.
+/// Rows first .. first + count - 1 that a part sums.
 struct RowsOfPart {
   Index first;
   Index count;
 };
-DOS_HD constexpr RowsOfPart rows_of_part(Index rows, Index parts, Index part) {
-  const Index first = rows * part / parts;
-  return {first, rows * (part + 1) / parts - first};
-}
+/// `rows` in near-equal parts; the host divides, not every thread.
+struct RowParts {
+  Index rows;  ///< of each part,
+  Index more;  ///< and one more of so many, the first ones
+
+  constexpr RowParts(Index all, Index parts) : rows(all / parts), more(all % parts) {}
+  DOS_HD constexpr RowsOfPart part(Index number) const {
+    const bool has_more = number < more;
+    return {number * rows + (has_more ? number : more), rows + (has_more ? 1 : 0)};
+  }
+};
 
 /// Parts into which `rows` are cut for sums that a second kernel adds up in order: at least
 /// kRowsOfPart each, at most kMostParts, and never more than `room` bytes of partial results, of

@@ -34,14 +34,13 @@ __global__ void __launch_bounds__(kThreads)
     const bool has_positions = position_table.rows_per_block != 0;
     const T* b = find_row<T>(position_table, shape.first + i % shape.context, shape.width);
     if (a == nullptr || (has_positions && b == nullptr)) continue;
-    for (Index column = lane * kPack; column < shape.width; column += kWarp * kPack) {
+    for (Index column = lane * kPack<T>; column < shape.width; column += kWarp * kPack<T>) {
       const Index left = shape.width - column;
       Pack<T> first;
       Pack<T> second{};
       first.load(a + column, left, words);
       if (has_positions) second.load(b + column, left, words);
-#pragma unroll
-      for (Index k = 0; k < kPack; ++k) first.set(k, first.get(k) + second.get(k));
+      first.fill([&](Index k) { return first.get(k) + second.get(k); });
       first.store(y + i * shape.width + column, left, words);
     }
   }
@@ -101,26 +100,26 @@ __global__ void __launch_bounds__(kThreads)
   const Span span = spans[row];
   if (span.first > span.last) return;
   const auto token = static_cast<std::int32_t>(block.first_row + row);
-  const Index column = (Index{blockIdx.y} * kThreads + threadIdx.x) * kPack;
+  constexpr Index kCount = kPack<T, G>;
+  const Index column = (Index{blockIdx.y} * kThreads + threadIdx.x) * kCount;
   const Index left = shape.width - column;
-  Pack<G> table{};
+  Pack<G, kCount> table{};
   G* to = dtable + row * shape.width + column;
   if (left > 0) table.load(to, left, words);
-  float sum[kPack];
+  float sum[kCount];
 #pragma unroll
-  for (Index k = 0; k < kPack; ++k) sum[k] = table.get(k);
+  for (Index k = 0; k < kCount; ++k) sum[k] = table.get(k);
   for (Index first = span.first; first <= span.last; first += kThreads) {
     const int count = matches(shape, tokens, token, first, span.last, found);
     for (int m = 0; left > 0 && m < count; ++m) {
-      Pack<T> g;
+      Pack<T, kCount> g;
       g.load(dy + Index{found[m]} * shape.width + column, left, words);
 #pragma unroll
-      for (Index k = 0; k < kPack; ++k) sum[k] += g.get(k);
+      for (Index k = 0; k < kCount; ++k) sum[k] += g.get(k);
     }
   }
   if (left <= 0) return;
-#pragma unroll
-  for (Index k = 0; k < kPack; ++k) table.set(k, sum[k]);
+  table.fill([&](Index k) { return sum[k]; });
   table.store(to, left, words);
 }
 
@@ -128,25 +127,25 @@ template <class T, class G>
 __global__ void __launch_bounds__(kThreads)
     backward_position(EmbeddingShape shape, Index packs, bool words, TableBlock block, const T* dy,
                       bool accumulate, G* dtable) {
+  constexpr Index kCount = kPack<T, G>;
   for (Index i = global_thread(); i < block.rows * packs; i += global_threads()) {
     const Index row = i / packs;
-    const Index column = i % packs * kPack;
+    const Index column = i % packs * kCount;
     const Index left = shape.width - column;
     const Index position = block.first_row + row;
-    Pack<G> table{};
+    Pack<G, kCount> table{};
     G* to = dtable + row * shape.width + column;
     if (accumulate) table.load(to, left, words);
-    float sum[kPack];
+    float sum[kCount];
 #pragma unroll
-    for (Index k = 0; k < kPack; ++k) sum[k] = table.get(k);
+    for (Index k = 0; k < kCount; ++k) sum[k] = table.get(k);
     for (Index s = 0; position < shape.context && s < shape.sequences; ++s) {
-      Pack<T> g;
+      Pack<T, kCount> g;
       g.load(dy + (s * shape.context + position) * shape.width + column, left, words);
 #pragma unroll
-      for (Index k = 0; k < kPack; ++k) sum[k] += g.get(k);
+      for (Index k = 0; k < kCount; ++k) sum[k] += g.get(k);
     }
-#pragma unroll
-    for (Index k = 0; k < kPack; ++k) table.set(k, sum[k]);
+    table.fill([&](Index k) { return sum[k]; });
     table.store(to, left, words);
   }
 }
@@ -170,7 +169,7 @@ const char* launch_backward_token(const CudaContext& context, const EmbeddingSha
                                   G* dtable) {
   auto* spans = static_cast<Span*>(context.workspace);
   const dim3 grid(static_cast<unsigned>(block.rows),
-                  static_cast<unsigned>(ceil_div(shape.width, kThreads * kPack)));
+                  static_cast<unsigned>(ceil_div(shape.width, kThreads * kPack<T, G>)));
   empty_spans<<<blocks_for(block.rows, kThreads), kThreads, 0, context.stream>>>(block.rows, spans);
   find_spans<<<blocks_for(activations(shape), kThreads), kThreads, 0, context.stream>>>(
       shape, block, tokens, spans);
@@ -222,10 +221,10 @@ const char* embedding_backward_token_cuda(const CudaContext& context, DType type
 const char* embedding_backward_position_cuda(const CudaContext& context, DType type, DType gradient,
                                              const EmbeddingShape& shape, const TableBlock& block,
                                              const void* dy, bool accumulate, void* dtable) {
-  const Index packs = ceil_div(shape.width, kPack);
-  if (block.rows * packs == 0) return nullptr;
+  if (block.rows * shape.width == 0) return nullptr;
   return with_element(type, [&]<class T>(T) {
     return with_element(gradient, [&]<class G>(G) {
+      const Index packs = ceil_div(shape.width, kPack<T, G>);
       backward_position<T, G>
           <<<blocks_for(block.rows * packs, kThreads), kThreads, 0, context.stream>>>(
               shape, packs, in_words<T, G>(shape, dy, dtable), block, static_cast<const T*>(dy),

@@ -14,15 +14,6 @@ constexpr float kTwiceRootTwoOverPi = 1.5957691216057308F;
 // Beyond it the derivative is 0 or 1 to the last bit that counts: e^-87.
 constexpr float kFlat = 10.0F;
 
-/// a / b, rounded once, or fast and with one rounding more for BF16.
-template <class T>
-__device__ __forceinline__ float quotient(float a, float b) {
-  if constexpr (sizeof(T) == sizeof(BF16))
-    return a * __frcp_rn(b);
-  else
-    return a / b;
-}
-
 // The forms of gelu_cpu.cpp.
 template <class T>
 struct Forward {
@@ -52,15 +43,15 @@ template <class T, class Op>
 __global__ void __launch_bounds__(kThreads) map(Index count, Index packed, const T* x, T* y) {
   const Index thread = global_thread();
   const Index threads = global_threads();
-  for (Index i = thread * kPack; i < packed; i += threads * kPack) {
+  for (Index i = thread * kPack<T>; i < packed; i += threads * kPack<T>) {
     Pack<T> in;
     Pack<T> out{};
     in.load(x + i);
     if constexpr (Op::kReadsOutput) out.load(y + i);
-#pragma unroll
-    for (Index k = 0; k < kPack; ++k) out.set(k, Op::of(in.get(k), out.get(k)));
+    out.fill([&](Index k) { return Op::of(in.get(k), out.get(k)); });
     out.store(y + i);
   }
+#pragma unroll 1
   for (Index i = packed + thread; i < count; i += threads)
     y[i] = from_float<T>(Op::of(to_float(x[i]), Op::kReadsOutput ? to_float(y[i]) : 0.0F));
 }
@@ -69,8 +60,8 @@ template <template <class> class Op>
 const char* launch(const CudaContext& context, DType type, Index count, const void* x, void* y) {
   if (count == 0) return nullptr;
   return with_element(type, [&]<class T>(T) {
-    map<T, Op<T>><<<blocks_for(ceil_div(count, kPack), kThreads), kThreads, 0, context.stream>>>(
-        count, packed_elements(count, aligned(x) && aligned(y)), static_cast<const T*>(x),
+    map<T, Op<T>><<<blocks_for(ceil_div(count, kPack<T>), kThreads), kThreads, 0, context.stream>>>(
+        count, packed_elements<T>(count, aligned(x) && aligned(y)), static_cast<const T*>(x),
         static_cast<T*>(y));
     return launch_fault();
   });

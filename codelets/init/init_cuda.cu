@@ -13,10 +13,10 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) fill(Index count, Index packed, T value, T* out) {
   const Index thread = global_thread();
   const Index threads = global_threads();
-  Pack<T> pack;
+  Pack<T> pack{};
 #pragma unroll
-  for (Index k = 0; k < kPack; ++k) pack.at[k] = value;
-  for (Index i = thread * kPack; i < packed; i += threads * kPack) pack.store(out + i);
+  for (Index k = 0; k < kPack<T>; ++k) pack.put(k, value);
+  for (Index i = thread * kPack<T>; i < packed; i += threads * kPack<T>) pack.store(out + i);
   for (Index i = packed + thread; i < count; i += threads) out[i] = value;
 }
 
@@ -51,15 +51,15 @@ __global__ void __launch_bounds__(kThreads)
     round_all(Index count, Index packed, const float* x, BF16* out) {
   const Index thread = global_thread();
   const Index threads = global_threads();
-  for (Index i = thread * kPack; i < packed; i += threads * kPack) {
-    Pack<float> from;
-    Pack<BF16> to;
+  constexpr Index kCount = kPack<float, BF16>;
+  for (Index i = thread * kCount; i < packed; i += threads * kCount) {
+    Pack<float, kCount> from;
+    Pack<BF16, kCount> to;
     from.load(x + i);
-#pragma unroll
-    for (Index k = 0; k < kPack; ++k) to.at[k] = to_bf16(from.at[k]);
+    to.fill([&](Index k) { return from.get(k); });
     to.store(out + i);
   }
-  for (Index i = packed + thread; i < count; i += threads) out[i] = to_bf16(x[i]);
+  for (Index i = packed + thread; i < count; i += threads) out[i] = from_float<BF16>(x[i]);
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ const char* fill_cuda(const CudaContext& context, DType type, Index count, float
       element = to_bf16(value);
     else
       element = value;
-    fill<<<blocks_for(ceil_div(count, kPack), kThreads), kThreads, 0, context.stream>>>(
-        count, packed_elements(count, aligned(out)), element, static_cast<T*>(out));
+    fill<<<blocks_for(ceil_div(count, kPack<T>), kThreads), kThreads, 0, context.stream>>>(
+        count, packed_elements<T>(count, aligned(out)), element, static_cast<T*>(out));
     return launch_fault();
   });
 }
@@ -90,8 +90,8 @@ const char* init_random_cuda(const CudaContext& context, DType type, const Rando
 
 const char* round_cuda(const CudaContext& context, Index count, const float* x, BF16* out) {
   if (count == 0) return nullptr;
-  round_all<<<blocks_for(ceil_div(count, kPack), kThreads), kThreads, 0, context.stream>>>(
-      count, packed_elements(count, aligned(x) && aligned(out)), x, out);
+  round_all<<<blocks_for(ceil_div(count, kPack<float>), kThreads), kThreads, 0, context.stream>>>(
+      count, packed_elements<float, BF16>(count, aligned(x) && aligned(out)), x, out);
   return launch_fault();
 }
 

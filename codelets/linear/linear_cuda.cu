@@ -32,17 +32,17 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 struct BiasTerms {
+  using Element = T;
   static constexpr int kSums = 1;
   Index width;
-  bool words;
   const T* dy;
 
-  __device__ __forceinline__ void add(Index row, Index column, Index left,
-                                      float (&sums)[kSums][kPack]) const {
-    Pack<T> g;
-    g.load(dy + row * width + column, left, words);
+  template <class Read>
+  __device__ __forceinline__ void add(Index row, Index column, const Read& read,
+                                      float (&sums)[kSums][kPack<T>]) const {
+    const Pack<T> g = read(dy + row * width + column);
 #pragma unroll
-    for (Index k = 0; k < kPack; ++k) sums[0][k] += g.get(k);
+    for (Index k = 0; k < kPack<T>; ++k) sums[0][k] += g.get(k);
   }
 };
 
@@ -148,11 +148,10 @@ const char* linear_backward_weight_cuda(const CudaContext& context, DType type, 
 const char* bias_backward_cuda(const CudaContext& context, DType type, DType gradient, Index tokens,
                                Index out, const void* dy, bool accumulate, void* dbias) {
   return with_element(type, [&]<class T>(T) {
-    const bool words = aligned(dy) && rows_stay_aligned(out, Index{sizeof(T)});
-    const BiasTerms<T> terms{out, words, static_cast<const T*>(dy)};
+    const BiasTerms<T> terms{out, static_cast<const T*>(dy)};
+    const ColumnRows rows{tokens, out, aligned(dy) && rows_stay_aligned(out, Index{sizeof(T)})};
     return with_element(gradient, [&]<class G>(G) {
-      const ColumnOutputs<1, G> result{{static_cast<G*>(dbias)}};
-      return sum_columns<BiasTerms<T>, G>(context, terms, tokens, out, accumulate, result);
+      return sum_columns<G>(context, terms, rows, accumulate, {static_cast<G*>(dbias)});
     });
   });
 }

@@ -60,4 +60,23 @@ struct CombineNorm : Operation {
   }
 };
 
+/// told[0] = factor[0], in host memory: for who decides there what is to run (rt::Condition). What
+/// reads the factor behind it finds it told, although the factor stays what it is.
+struct TellFactor : Operation {
+  static constexpr Symbol kSymbol{"tell_factor", 1};
+  template <class As>
+  struct Buffers {
+    Updates<As, float> factor;
+    Writes<As, float> told;
+  };
+
+  static rt::Work work(const Buffers<AtSubmission>& /*b*/, const Args& /*args*/) {
+    return work_of(0, 1);
+  }
+  template <simd::Isa>
+  static void cpu(const auto& task) {
+    task.told.front() = task.factor.front();
+  }
+};
+
 }  // namespace dos::codelets

@@ -21,11 +21,11 @@ __global__ void __launch_bounds__(kThreads)
   const Index thread = global_thread();
   const Index threads = global_threads();
   double sum = 0;
-  for (Index i = thread * kPack; i < packed; i += threads * kPack) {
+  for (Index i = thread * kPack<T>; i < packed; i += threads * kPack<T>) {
     Pack<T> pack;
     pack.load(x + i);
 #pragma unroll
-    for (Index k = 0; k < kPack; ++k) {
+    for (Index k = 0; k < kPack<T>; ++k) {
       const double value = pack.get(k);
       sum += value * value;
     }
@@ -68,13 +68,13 @@ __global__ void __launch_bounds__(kMostScalars)
 
 const char* sum_of_squares_cuda(const CudaContext& context, DType type, Index count, const void* x,
                                 double* sum) {
-  const Index needed = grid_blocks(count, kPacksOfThread * kPack * kThreads, kMostPartials);
-  const Index blocks = needed == 0 ? 1 : needed;
   auto* partials = static_cast<double*>(context.workspace);
-  if (blocks * Index{sizeof(double)} > context.workspace_bytes) return kWorkspaceTooSmall;
   return with_element(type, [&]<class T>(T) {
+    const Index needed = grid_blocks(count, kPacksOfThread * kPack<T> * kThreads, kMostPartials);
+    const Index blocks = needed == 0 ? 1 : needed;
+    if (blocks * Index{sizeof(double)} > context.workspace_bytes) return kWorkspaceTooSmall;
     partial_sums<<<static_cast<unsigned>(blocks), kThreads, 0, context.stream>>>(
-        count, packed_elements(count, aligned(x)), static_cast<const T*>(x), partials);
+        count, packed_elements<T>(count, aligned(x)), static_cast<const T*>(x), partials);
     total<<<1, kThreads, 0, context.stream>>>(blocks, partials, sum);
     return launch_fault();
   });

@@ -15,80 +15,74 @@ struct Place {
   Index weight;
 
   __device__ __forceinline__ Place(const RmsNormShape& shape, Index number) {
-    const Index token = number / shape.vectors;
-    const Index vector = number % shape.vectors;
+    // Divisions of 64 bits cost as much as a narrow row, and most norms are of whole rows.
+    const Index token = shape.vectors == 1 ? number : number / shape.vectors;
+    const Index vector = number - token * shape.vectors;
     x = token * shape.stride_of_x() + vector * shape.width;
     y = token * shape.stride_of_y() + vector * shape.width;
     weight = vector < shape.first ? 0 : shape.width;
   }
 };
 
+/// x rounded to its type after the norm, as y = w x has it.
 template <class T>
-__device__ __forceinline__ float rounded(float value) {
-  return to_float(from_float<T>(value));
+__device__ __forceinline__ Pack<T> normalised(const Pack<T>& x, float rstd) {
+  Pack<T> result;
+  result.fill([&](Index k) { return x.get(k) * rstd; });
+  return result;
 }
 
-template <class T, int kGroup>
+template <class T, class Kind>
 __global__ void __launch_bounds__(kThreads)
     forward(Rows rows, RmsNormShape shape, const T* x, const T* weight, T* y, float* statistics) {
-  for_rows<kGroup>(rows, [&](Index number) {
+  for_rows<Kind>(rows, [&](Index number) {
     const Place at(shape, number);
-    const RowPart<T, kGroup> in(x + at.x, rows.width, rows.words);
-    const float squares = sum_row(in, [](float v) { return v * v; });
-    const float rstd = 1.0F / sqrtf(squares / static_cast<float>(rows.width) + shape.epsilon);
-    const auto write = [&](const Pack<T>& pack, Index column) {
-      const Index left = rows.width - column;
-      Pack<T> w;
+    const RowPart<T, Kind> in(x + at.x, rows);
+    const float squares = in.sum([](float v) { return v * v; });
+    const float rstd = inverse_root<T>(squares * rows.inverse_width + shape.epsilon);
+    in.each([&](Index p) {
+      const Pack<T> normal = normalised(in.pack(p), rstd);
+      const Pack<T> w = in.constant(weight + at.weight, p);
       Pack<T> out;
-      w.load(weight + at.weight + column, left, rows.words);
-#pragma unroll
-      for (Index k = 0; k < kPack; ++k) out.set(k, rounded<T>(pack.get(k) * rstd) * w.get(k));
-      out.store(y + at.y + column, left, rows.words);
-    };
-    for_packs(
-        in, [&](int p) { write(in.kept[p], in.column(p)); },
-        [&](Index p) { write(in.wide(p), in.column(p)); });
-    if (in.thread == 0) statistics[number] = rstd;
+      out.fill([&](Index k) { return normal.get(k) * w.get(k); });
+      in.write(out, y + at.y, p);
+    });
+    if (is_first_of_group<Kind>()) statistics[number] = rstd;
   });
 }
 
 /// dx may be dy: a thread writes only what it alone has read.
-template <class T, int kGroup>
+template <class T, class Kind>
 __global__ void __launch_bounds__(kThreads)
     backward(Rows rows, RmsNormShape shape, const T* x, const T* weight, const float* statistics,
              const T* dy, const T* residual, T* dx) {
-  for_rows<kGroup>(rows, [&](Index number) {
+  for_rows<Kind>(rows, [&](Index number) {
     const Place at(shape, number);
+    const RowPart<T, Kind> in(x + at.x, rows);
+    const RowPart<T, Kind> gradient(dy + at.y, rows);
+    const RowPart<T, Kind> by_pass(residual == nullptr ? nullptr : residual + at.y, rows);
     const float rstd = statistics[number];
-    const RowPart<T, kGroup> in(x + at.x, rows.width, rows.words);
-    const RowPart<T, kGroup> gradient(dy + at.y, rows.width, rows.words);
     float projection = 0;
     // Columns that are not there have dy = 0 and add nothing.
-    const auto add = [&](const Pack<T>& v, const Pack<T>& g, Index column) {
-      Pack<T> w;
-      w.load(weight + at.weight + column, rows.width - column, rows.words);
+    in.each([&](Index p) {
+      const Pack<T> v = in.pack(p);
+      const Pack<T> g = gradient.pack(p);
+      const Pack<T> w = in.constant(weight + at.weight, p);
 #pragma unroll
-      for (Index k = 0; k < kPack; ++k) projection += w.get(k) * g.get(k) * (v.get(k) * rstd);
-    };
-    for_packs(
-        in, [&](int p) { add(in.kept[p], gradient.kept[p], in.column(p)); },
-        [&](Index p) { add(in.wide(p), gradient.wide(p), in.column(p)); });
-    const float factor = reduce_block<kGroup>(projection, Add{}) / static_cast<float>(rows.width);
-    const auto write = [&](const Pack<T>& v, const Pack<T>& g, Index column) {
-      const Index left = rows.width - column;
-      Pack<T> w;
-      Pack<T> extra{};
+      for (Index k = 0; k < kPack<T>; ++k) projection += w.get(k) * g.get(k) * (v.get(k) * rstd);
+    });
+    const float factor = reduce_block<Kind::kGroup>(projection, Add{}) * rows.inverse_width;
+    in.each([&](Index p) {
+      const Pack<T> v = in.pack(p);
+      const Pack<T> g = gradient.pack(p);
+      const Pack<T> w = in.constant(weight + at.weight, p);
+      const Pack<T> extra = by_pass.pack(p);
       Pack<T> out;
-      w.load(weight + at.weight + column, left, rows.words);
-      if (residual != nullptr) extra.load(residual + at.y + column, left, rows.words);
-#pragma unroll
-      for (Index k = 0; k < kPack; ++k)
-        out.set(k, rstd * (w.get(k) * g.get(k) - v.get(k) * rstd * factor) + extra.get(k));
-      out.store(dx + at.y + column, left, rows.words);
-    };
-    for_packs(
-        in, [&](int p) { write(in.kept[p], gradient.kept[p], in.column(p)); },
-        [&](Index p) { write(in.wide(p), gradient.wide(p), in.column(p)); });
+      out.fill([&](Index k) {
+        return rstd * (w.get(k) * g.get(k) - v.get(k) * rstd * factor) + extra.get(k);
+      });
+      in.write(out, dx + at.y, p);
+    });
   });
 }
 
@@ -96,26 +90,26 @@ __global__ void __launch_bounds__(kThreads)
 /// of each token.
 template <class T>
 struct WeightTerms {
+  using Element = T;
   static constexpr int kSums = 1;
   RmsNormShape shape;
   Index first;
   Index count;
-  bool words;
   const T* x;
   const float* statistics;
   const T* dy;
 
-  __device__ __forceinline__ void add(Index row, Index column, Index left,
-                                      float (&sums)[kSums][kPack]) const {
-    const Index number = row / count * shape.vectors + first + row % count;
+  template <class Read>
+  __device__ __forceinline__ void add(Index row, Index column, const Read& read,
+                                      float (&sums)[kSums][kPack<T>]) const {
+    const Index token = count == 1 ? row : row / count;
+    const Index number = token * shape.vectors + first + (row - token * count);
     const Place at(shape, number);
-    const float rstd = statistics[number];
-    Pack<T> v;
-    Pack<T> g;
-    v.load(x + at.x + column, left, words);
-    g.load(dy + at.y + column, left, words);
+    const Pack<T> v = read(x + at.x + column);
+    const Pack<T> g = read(dy + at.y + column);
+    const Pack<T> normal = normalised(v, statistics[number]);
 #pragma unroll
-    for (Index k = 0; k < kPack; ++k) sums[0][k] += g.get(k) * rounded<T>(v.get(k) * rstd);
+    for (Index k = 0; k < kPack<T>; ++k) sums[0][k] += g.get(k) * normal.get(k);
   }
 };
 
@@ -152,10 +146,11 @@ const char* rmsnorm_forward_cuda(const CudaContext& context, DType type, const R
   if (is_empty(shape)) return nullptr;
   return with_element(type, [&]<class T>(T) {
     const Rows rows = rows_of<T>(shape, x, weight, static_cast<const void*>(y));
-    const auto kernel = rows.width <= kWidestOfWarp ? &forward<T, kWarp> : &forward<T, kThreads>;
-    kernel<<<blocks_for(rows.tokens, rows_of_block(rows.width)), kThreads, 0, context.stream>>>(
-        rows, shape, as<T>(x), as<T>(weight), static_cast<T*>(y), statistics);
-    return launch_fault();
+    return with_row_kind<T>(rows, [&]<class Kind>(Kind) {
+      forward<T, Kind><<<blocks_for_rows<Kind>(rows), kThreads, 0, context.stream>>>(
+          rows, shape, as<T>(x), as<T>(weight), static_cast<T*>(y), statistics);
+      return launch_fault();
+    });
   });
 }
 
@@ -165,11 +160,12 @@ const char* rmsnorm_backward_cuda(const CudaContext& context, DType type, const 
   if (is_empty(shape)) return nullptr;
   return with_element(type, [&]<class T>(T) {
     const Rows rows = rows_of<T>(shape, x, weight, dy, residual, static_cast<const void*>(dx));
-    const auto kernel = rows.width <= kWidestOfWarp ? &backward<T, kWarp> : &backward<T, kThreads>;
-    kernel<<<blocks_for(rows.tokens, rows_of_block(rows.width)), kThreads, 0, context.stream>>>(
-        rows, shape, as<T>(x), as<T>(weight), statistics, as<T>(dy), as<T>(residual),
-        static_cast<T*>(dx));
-    return launch_fault();
+    return with_row_kind<T>(rows, [&]<class Kind>(Kind) {
+      backward<T, Kind><<<blocks_for_rows<Kind>(rows), kThreads, 0, context.stream>>>(
+          rows, shape, as<T>(x), as<T>(weight), statistics, as<T>(dy), as<T>(residual),
+          static_cast<T*>(dx));
+      return launch_fault();
+    });
   });
 }
 
@@ -185,10 +181,9 @@ const char* rmsnorm_backward_weight_cuda(const CudaContext& context, DType type,
         const Index first = weight == 0 ? 0 : shape.first;
         const Index count =
             (shape.weights() == 1 || weight > 0 ? shape.vectors : shape.first) - first;
-        const WeightTerms<T> terms{shape, first, count, words, as<T>(x), statistics, as<T>(dy)};
-        const ColumnOutputs<1, G> out{{static_cast<G*>(dweight) + weight * shape.width}};
-        fault = sum_columns<WeightTerms<T>, G>(context, terms, shape.tokens * count, shape.width,
-                                               accumulate, out);
+        const WeightTerms<T> terms{shape, first, count, as<T>(x), statistics, as<T>(dy)};
+        fault = sum_columns<G>(context, terms, {shape.tokens * count, shape.width, words},
+                               accumulate, {static_cast<G*>(dweight) + weight * shape.width});
       }
       return fault;
     });

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "codelets/cuda/conversion.cuh"
 #include "codelets/cuda/kernel_launch.cuh"
 #include "codelets/rotary/rotary.hpp"
 

@@ -19,14 +19,14 @@ struct Rows {
 
 /// f(row, column) for the packs that this thread takes. Two divisions a thread, not one a pack: the
 /// next pack is as many rows and packs further as the grid is.
-template <class F>
+template <class T, class F>
 __device__ __forceinline__ void for_packs(const Rows& rows, F&& f) {
   Index row = global_thread() / rows.packs;
   Index pack = global_thread() % rows.packs;
   const Index more_rows = global_threads() / rows.packs;
   const Index more_packs = global_threads() % rows.packs;
   while (row < rows.tokens) {
-    f(row, pack * kPack);
+    f(row, pack * kPack<T>);
     row += more_rows;
     pack += more_packs;
     if (pack >= rows.packs) {
@@ -38,12 +38,13 @@ __device__ __forceinline__ void for_packs(const Rows& rows, F&& f) {
 
 template <class T>
 __device__ __forceinline__ Silu silu_of(float x) {
-  return silu(x, exponential<T>(-fabsf(x)));
+  const float e = exponential<T>(-fabsf(x));
+  return silu(x, e, quotient<T>(1.0F, 1.0F + e));
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) forward(Rows rows, const T* x, T* out) {
-  for_packs(rows, [&](Index row, Index column) {
+  for_packs<T>(rows, [&](Index row, Index column) {
     const Index left = rows.hidden - column;
     const T* from = x + 2 * row * rows.hidden + column;
     Pack<T> gate;
@@ -51,15 +52,14 @@ __global__ void __launch_bounds__(kThreads) forward(Rows rows, const T* x, T* ou
     Pack<T> to;
     gate.load(from, left, rows.words);
     up.load(from + rows.hidden, left, rows.words);
-#pragma unroll
-    for (Index k = 0; k < kPack; ++k) to.set(k, silu_of<T>(gate.get(k)).value * up.get(k));
+    to.fill([&](Index k) { return silu_of<T>(gate.get(k)).value * up.get(k); });
     to.store(out + row * rows.hidden + column, left, rows.words);
   });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) backward(Rows rows, const T* x, const T* dout, T* dx) {
-  for_packs(rows, [&](Index row, Index column) {
+  for_packs<T>(rows, [&](Index row, Index column) {
     const Index left = rows.hidden - column;
     const Index at = 2 * row * rows.hidden + column;
     Pack<T> gate;
@@ -68,13 +68,14 @@ __global__ void __launch_bounds__(kThreads) backward(Rows rows, const T* x, cons
     gate.load(x + at, left, rows.words);
     up.load(x + at + rows.hidden, left, rows.words);
     gradient.load(dout + row * rows.hidden + column, left, rows.words);
-#pragma unroll
-    for (Index k = 0; k < kPack; ++k) {
+    float of_up[kPack<T>];
+    gate.fill([&](Index k) {
       const Silu factor = silu_of<T>(gate.get(k));
       const float dy = gradient.get(k);
-      gate.set(k, dy * up.get(k) * factor.slope);
-      up.set(k, dy * factor.value);
-    }
+      of_up[k] = dy * factor.value;
+      return dy * up.get(k) * factor.slope;
+    });
+    up.fill([&](Index k) { return of_up[k]; });
     gate.store(dx + at, left, rows.words);
     up.store(dx + at + rows.hidden, left, rows.words);
   });
@@ -82,12 +83,13 @@ __global__ void __launch_bounds__(kThreads) backward(Rows rows, const T* x, cons
 
 template <class T, class... Arrays>
 Rows rows_of(const SwigluShape& shape, const Arrays*... arrays) {
-  return {shape.tokens, shape.hidden, ceil_div(shape.hidden, kPack),
+  return {shape.tokens, shape.hidden, ceil_div(shape.hidden, kPack<T>),
           (aligned(arrays) && ...) && rows_stay_aligned(shape.hidden, Index{sizeof(T)})};
 }
 
+template <class T>
 unsigned blocks_of(const SwigluShape& shape) {
-  return blocks_for(shape.tokens * ceil_div(shape.hidden, kPack), kThreads);
+  return blocks_for(shape.tokens * ceil_div(shape.hidden, kPack<T>), kThreads);
 }
 
 }  // namespace
@@ -96,7 +98,7 @@ const char* swiglu_forward_cuda(const CudaContext& context, DType type, const Sw
                                 const void* x, void* out) {
   if (shape.tokens == 0 || shape.hidden == 0) return nullptr;
   return with_element(type, [&]<class T>(T) {
-    forward<<<blocks_of(shape), kThreads, 0, context.stream>>>(
+    forward<<<blocks_of<T>(shape), kThreads, 0, context.stream>>>(
         rows_of<T>(shape, x, out), static_cast<const T*>(x), static_cast<T*>(out));
     return launch_fault();
   });
@@ -106,7 +108,7 @@ const char* swiglu_backward_cuda(const CudaContext& context, DType type, const S
                                  const void* x, const void* dout, void* dx) {
   if (shape.tokens == 0 || shape.hidden == 0) return nullptr;
   return with_element(type, [&]<class T>(T) {
-    backward<<<blocks_of(shape), kThreads, 0, context.stream>>>(
+    backward<<<blocks_of<T>(shape), kThreads, 0, context.stream>>>(
         rows_of<T>(shape, x, dout, dx), static_cast<const T*>(x), static_cast<const T*>(dout),
         static_cast<T*>(dx));
     return launch_fault();

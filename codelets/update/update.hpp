@@ -27,11 +27,17 @@ struct UpdateArrays {
   float* p;
   float* states[kMostStates];  ///< as many as the rule has
   BF16* w;                     ///< null when the parameters are the working ones
+  /// What p and states are made of, in memory of its own; null: of themselves.
+  const float* old_p = nullptr;
+  const float* old_states[kMostStates] = {};
+
+  [[nodiscard]] DOS_HD bool in_place() const { return old_p == nullptr; }
 };
 
 /// One step: p and states with the gradient g * clip, then w = p rounded to nearest, ties to even.
-/// A NaN clip factor leaves p and states as they are, bit for bit; w is then rounded from p as
-/// ever, which is what it held already. `step` is the rule's Step.
+/// A NaN clip factor leaves p and states as they are, or makes them what the old ones are, bit for
+/// bit; w is then rounded from p as ever. `step` is the rule's Step. Not a bit depends on whether p
+/// and states are made in place.
 using UpdateKernel = void (*)(const void* step, const UpdateArrays& arrays);
 
 /// On a GPU (cuda/context.hpp); the types are the kind's.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string_view>
 
 #include "codelets/update/update_opencl.hpp"
 
@@ -20,39 +21,75 @@ Index states_of(const UpdateKind& kind) {
   return std::ssize(rule_of(kind).states);
 }
 
-rt::Codelet codelet_for(const UpdateKind& kind) {
-  std::string symbol = fmt::format("dos.update.{}.{}.{}.v1", rule_of(kind).name,
-                                   name_of(kind.gradient), name_of(kind.working));
-  const std::array list_sizes{states_of(kind), Index{kind.working != DType::kF32}};
-  rt::OpenclSource opencl{.text = update_opencl_source(kind), .kernel = kUpdateOpenclKernel};
-  return kind.gradient == DType::kF32
-             ? make_codelet<Update, InTask<void, float>>(symbol, list_sizes, std::move(opencl))
-             : make_codelet<Update, InTask<void, BF16>>(symbol, list_sizes, std::move(opencl));
+std::string symbol_of(const UpdateKind& kind, UpdateForm form) {
+  return fmt::format("dos.{}.{}.{}.{}{}.v1", form == UpdateForm::kRedo ? "redo" : "update",
+                     rule_of(kind).name, name_of(kind.gradient), name_of(kind.working),
+                     form == UpdateForm::kApart ? ".apart" : "");
 }
 
-/// In the order of all_update_kinds().
+template <class Op>
+rt::Codelet codelet_for(const UpdateKind& kind, UpdateForm form,
+                        std::span<const Index> list_sizes) {
+  const std::string symbol = symbol_of(kind, form);
+  rt::OpenclSource opencl{.text = update_opencl_source(kind, form == UpdateForm::kInPlace),
+                          .kernel = kUpdateOpenclKernel};
+  return kind.gradient == DType::kF32
+             ? make_codelet<Op, InTask<void, float>>(symbol, list_sizes, std::move(opencl))
+             : make_codelet<Op, InTask<void, BF16>>(symbol, list_sizes, std::move(opencl));
+}
+
+rt::Codelet codelet_for(const UpdateKind& kind, UpdateForm form) {
+  const Index states = states_of(kind);
+  const Index working = kind.working != DType::kF32 ? 1 : 0;
+  if (form == UpdateForm::kInPlace)
+    return codelet_for<Update>(kind, form, std::array{states, working});
+  return codelet_for<UpdateApart>(kind, form, std::array{1 + states, 1 + states, working});
+}
+
+/// By form, in the order of all_update_kinds().
 std::vector<std::unique_ptr<const rt::Codelet>> make_codelets() {
   std::vector<std::unique_ptr<const rt::Codelet>> result;
-  for (const UpdateKind& kind : all_update_kinds())
-    result.push_back(std::unique_ptr<const rt::Codelet>(new rt::Codelet(codelet_for(kind))));
+  for (const UpdateForm form : kUpdateForms)
+    for (const UpdateKind& kind : all_update_kinds())
+      result.push_back(
+          std::unique_ptr<const rt::Codelet>(new rt::Codelet(codelet_for(kind, form))));
   return result;
+}
+
+rt::Work work_of_update(const UpdateKind& kind, Index parameters) {
+  return work_of(rule_of(kind).operations + 1, parameters);  // 1: the clip factor
+}
+
+/// Runs the kernel (update_opencl.hpp), whose first arguments are the same for all.
+template <class Op>
+void run_opencl(rt::OpenclKernel& kernel, const Task<Op, InOpencl>& task, Index count,
+                std::initializer_list<buffers::Places> places) {
+  const auto& [kind, step, number] = task.args;
+  kernel.add_bytes(std::span(step.bytes).first(rule_of(kind).step_size));
+  kernel.add_value(std::int64_t{count});
+  for (const buffers::Places& each : places)
+    for (Index i = 0; i < each.count; ++i) kernel.add_buffer(each.first + i);
+  kernel.run(count);
 }
 
 }  // namespace
 
 rt::Work Update::work(const Buffers<AtSubmission>& b, const Args& args) {
-  return work_of(rule_of(args.kind).operations + 1, b.parameters.count());  // 1: the clip factor
+  return work_of_update(args.kind, b.parameters.count());
 }
 
-/// The kernel's arguments (update_opencl.hpp).
+rt::Work UpdateApart::work(const Buffers<AtSubmission>& b, const Args& args) {
+  return work_of_update(args.kind, b.gradient.count());
+}
+
 void Update::opencl(rt::OpenclKernel& kernel, const Task<Update, InOpencl>& task) {
-  const auto& [kind, step, number] = task.args;
-  const Index count = task.parameters.elements;
-  kernel.add_bytes(std::span(step.bytes).first(rule_of(kind).step_size));
-  kernel.add_value(std::int64_t{count});
-  for (const auto& buffers : {task.clip, task.gradient, task.parameters, task.states, task.working})
-    for (Index i = 0; i < buffers.count; ++i) kernel.add_buffer(buffers.first + i);
-  kernel.run(count);
+  run_opencl(kernel, task, task.parameters.elements,
+             {task.clip, task.gradient, task.parameters, task.states, task.working});
+}
+
+void UpdateApart::opencl(rt::OpenclKernel& kernel, const Task<UpdateApart, InOpencl>& task) {
+  run_opencl(kernel, task, task.gradient.elements,
+             {task.clip, task.gradient, task.values, task.working, task.old_values});
 }
 
 std::vector<UpdateKind> all_update_kinds() {
@@ -63,13 +100,18 @@ std::vector<UpdateKind> all_update_kinds() {
   return kinds;
 }
 
-const rt::Codelet& update_codelet(const UpdateKind& kind) {
+const rt::Codelet& update_codelet(const UpdateKind& kind, UpdateForm form) {
   static const std::vector<UpdateKind> kinds = all_update_kinds();
   static const std::vector<std::unique_ptr<const rt::Codelet>> codelets = make_codelets();
   const auto found = std::find(kinds.begin(), kinds.end(), kind);
   expect(found != kinds.end(), "no update of rule {} has {} gradients and {} working parameters",
          kind.rule, name_of(kind.gradient), name_of(kind.working));
-  return *codelets[static_cast<std::size_t>(found - kinds.begin())];
+  const Index number = static_cast<Index>(form) * std::ssize(kinds) + (found - kinds.begin());
+  return *codelets[static_cast<std::size_t>(number)];
+}
+
+bool is_redo(const rt::Codelet& codelet) {
+  return std::string_view(codelet.symbol()).starts_with("dos.redo.");
 }
 
 void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,
@@ -86,14 +128,36 @@ void submit_update(rt::Submitter& submitter, Index rule, const StepBytes& step,
           "FP32 working parameters are the parameters themselves");
   // No device allocates a buffer of nothing.
   if (buffers.parameters.count() == 0) return;
-  submit_to<Update>(submitter, update_codelet(kind),
-                    {.parameters = buffers.parameters,
-                     .states = buffers.states,
-                     .working = workings,
-                     .gradient = buffers.gradient,
-                     .clip = buffers.clip,
-                     .sums = if_any(buffers.sums)},
-                    {kind, step, buffers.step}, options);
+  const bool in_place = buffers.old_parameters == nullptr;
+  require(!in_place || !buffers.is_redone, "an update in place is not made again");
+  if (in_place) {
+    submit_to<Update>(submitter, update_codelet(kind),
+                      {.parameters = buffers.parameters,
+                       .states = buffers.states,
+                       .working = workings,
+                       .gradient = buffers.gradient,
+                       .clip = buffers.clip,
+                       .sums = if_any(buffers.sums)},
+                      {kind, step, buffers.step}, options);
+    return;
+  }
+  require(std::ssize(buffers.old_states) == states_of(kind), "the old states of the rule");
+  const auto values_of = [](const rt::Handle* parameters, std::span<const rt::Handle* const> more) {
+    std::vector<const rt::Handle*> values{parameters};
+    values.insert(values.end(), more.begin(), more.end());
+    return values;
+  };
+  const auto old_values = values_of(buffers.old_parameters, buffers.old_states);
+  const auto values = values_of(&buffers.parameters, buffers.states);
+  submit_to<UpdateApart>(
+      submitter, update_codelet(kind, buffers.is_redone ? UpdateForm::kRedo : UpdateForm::kApart),
+      {.old_values = old_values,
+       .values = values,
+       .working = workings,
+       .gradient = buffers.gradient,
+       .clip = buffers.clip,
+       .sums = if_any(buffers.sums)},
+      {kind, step, buffers.step}, options);
 }
 
 }  // namespace dos::codelets

@@ -22,9 +22,10 @@ std::span<const OpenclText> opencl_texts();
 inline constexpr const char* kUpdateOpenclKernel = "update";
 
 /// The OpenCL C 1.2 program of an update. Its kernel takes the rule's Step, the count (long), then
-/// clip, g, p, the states and w (if there is one) as buffers; work item i updates element i.
+/// clip, g, p, the states and w (if there is one) as buffers, and then, unless it is in place, the
+/// old p and states; work item i updates element i.
 /// Products and sums are not contracted: with IEEE division, square root and denormal numbers it
-/// gives the bits of the portable CPU kernel.
-std::string update_opencl_source(const UpdateKind& kind);
+/// gives the bits of the CPU kernels.
+std::string update_opencl_source(const UpdateKind& kind, bool in_place);
 
 }  // namespace dos::codelets

@@ -30,6 +30,10 @@ UpdateArrays part_of(const UpdateArrays& all, Index states, Index gradient_bytes
   part.g = static_cast<const std::byte*>(all.g) + first * gradient_bytes;
   part.p += first;
   for (Index i = 0; i < states; ++i) part.states[i] += first;
+  if (!part.in_place()) {
+    part.old_p += first;
+    for (Index i = 0; i < states; ++i) part.old_states[i] += first;
+  }
   if (part.w != nullptr) part.w += first;
   return part;
 }

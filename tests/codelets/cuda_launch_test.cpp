@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/bf16.hpp"
 #include "codelets/cuda/ordered_sum.hpp"
 #include "codelets/embedding/table_batches.hpp"
 #include "codelets/reduce/clip_factor.hpp"
@@ -26,12 +27,11 @@ TEST(CudaLaunch, BlocksCoverTheItemsOrFillTheGrid) {
 }
 
 TEST(CudaLaunch, PacksEndBeforeTheTail) {
-  for (const Index count : {0, 1, 7, 8, 9, 15, 16, 1001}) {
-    EXPECT_EQ(packed_elements(count, false), 0);
-    const Index packed = packed_elements(count, true);
-    EXPECT_EQ(packed % kPack, 0);
-    EXPECT_LE(packed, count);
-    EXPECT_LT(count - packed, kPack);
+  static_assert(kPack<float> == 4 && kPack<BF16> == 8 && kPack<BF16, float> == 4);
+  for (const Index count : {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 1001}) {
+    EXPECT_EQ((packed_elements<BF16>(count, false)), 0);
+    EXPECT_EQ((packed_elements<BF16>(count, true)), count / 8 * 8);
+    EXPECT_EQ((packed_elements<float, BF16>(count, true)), count / 4 * 4);
   }
 }
 
@@ -60,8 +60,9 @@ TEST(CudaLaunch, PartsShareAllRowsAlmostEqually) {
   for (const Index rows : {0, 1, 5, 63, 64, 65, 1000, 8192, 100'003})
     for (const Index parts : {1, 2, 7, 256}) {
       Index next = 0;
+      const RowParts all(rows, parts);
       for (Index part = 0; part < parts; ++part) {
-        const RowsOfPart r = rows_of_part(rows, parts, part);
+        const RowsOfPart r = all.part(part);
         EXPECT_EQ(r.first, next);
         EXPECT_GE(r.count, rows / parts);
         EXPECT_LE(r.count, rows / parts + 1);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "base/bf16.hpp"
 #include "codelets/host_block.hpp"
 
 /// What the sources of CUDA kernels need of CUDA, for the host: cuda_to_host.py puts this header
@@ -25,6 +26,9 @@
 
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
 };
 struct dim3 {
   constexpr dim3(unsigned of_x = 1, unsigned of_y = 1) : x(of_x), y(of_y) {}
@@ -94,12 +98,36 @@ inline unsigned __ballot_sync(unsigned /*lanes*/, bool vote) {
 inline int __popc(unsigned bits) {
   return __builtin_popcount(bits);
 }
+template <class V>
+V __ldg(const V* from) {
+  return *from;
+}
 inline float __expf(float x) {
   return std::exp(x);
 }
-inline float __frcp_rn(float x) {
-  return 1.0F / x;
+/// As wrong as CUDA's may be.
+inline float rsqrtf(float x) {
+  return std::nextafter(1.0F / std::sqrt(x), 2.0F);
 }
+/// The instructions of codelets/cuda/instructions.cuh, as the PTX ISA has them.
+namespace dos::codelets::cuda {
+
+inline std::uint32_t cvt_bf16x2(float high, float low) {
+  const auto rounded = [](float x) {
+    return std::uint32_t{std::isnan(x) ? std::uint16_t{0x7FFF} : to_bf16(x).bits};
+  };
+  return rounded(high) << 16U | rounded(low);
+}
+/// Off by an ulp, away from 1.
+inline float approximate_reciprocal(float x) {
+  constexpr float kSmallest = 0x1p-126F;
+  const float inverse = 1.0F / (std::abs(x) < kSmallest ? std::copysign(0.0F, x) : x);
+  if (std::abs(inverse) < kSmallest) return std::copysign(0.0F, inverse);
+  return std::nextafter(inverse, std::copysign(std::abs(inverse) < 1 ? 0.0F : HUGE_VALF, inverse));
+}
+
+}  // namespace dos::codelets::cuda
+
 inline void atomicMin(int* at, int value) {
   if (value < *at) *at = value;
 }

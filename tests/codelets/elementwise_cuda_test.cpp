@@ -181,6 +181,35 @@ TEST_F(CudaKernel, FillsAndRounds) {
   });
 }
 
+// Every kind of number, in every place of a pack, with others beside it.
+TEST_F(CudaKernel, RoundsToTheBitsOfTheHost) {
+  std::vector<float> x;
+  for (const std::uint32_t bits :
+       {0x00000000U, 0x80000000U, 0x3F800000U, 0x3F808000U, 0x3F818000U, 0x3F808001U, 0xBF807FFFU,
+        0x7F7FFFFFU, 0xFF7F8000U, 0x7F800000U, 0xFF800000U, 0x7FC00000U, 0xFFC00000U, 0x7F800001U,
+        0xFFA00000U, 0x7FFFFFFFU, 0x00000001U, 0x807FFFFFU, 0x00008000U, 0x00018000U})
+    for (std::size_t place = 0; place < 9; ++place) {
+      x.resize(x.size() + 9, 0.1F * static_cast<float>(place));
+      x[x.size() - 9 + place] = __builtin_bit_cast(float, bits);
+    }
+  const Index count = std::ssize(x);
+  for (const Index shift : {0, 1}) {
+    const Elements from(DType::kF32, x, shift);
+    Elements to = unwritten(DType::kBF16, count, shift);
+    const OnGpu there(from);
+    Both back(to);
+    expect_done(
+        round_cuda(cuda_context(), count, there.as<float>(), static_cast<BF16*>(back.get())));
+    back.bring_back();
+    const auto* rounded = static_cast<const BF16*>(to.data());
+    for (Index i = 0; i < count; ++i) {
+      const float value = x[static_cast<std::size_t>(i)];
+      ASSERT_EQ(rounded[i].bits, to_bf16(value).bits)
+          << std::hex << __builtin_bit_cast(std::uint32_t, value);
+    }
+  }
+}
+
 // Two FP64 roundings more or less move the FP32 result by one of its own at most.
 void expect_random_numbers_of_the_cpu(Distribution distribution) {
   each_size([&](DType type, Index count, Index shift) {

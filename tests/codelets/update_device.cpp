@@ -40,30 +40,40 @@ std::unique_ptr<Lent<T>> lend(rt::Session& session, const std::unique_ptr<Guarde
 
 }  // namespace
 
-void update_as_task(rt::Submitter& submitter, UpdateData& data) {
+void update_as_task(rt::Submitter& submitter, UpdateData& data, bool in_place) {
   rt::Session& session = submitter.session();
-  const auto p = lend(session, data.p);
   const auto w = lend(session, data.w);
   const auto g32 = lend(session, data.g32);
   const auto g16 = lend(session, data.g16);
-  std::vector<std::unique_ptr<Lent<float>>> states;
-  std::vector<const rt::Handle*> state_handles;
-  for (const auto& state : data.states) {
-    states.push_back(lend(session, state));
-    state_handles.push_back(&states.back()->handle());
-  }
   const rt::Handle clip(session, {.name = "clip", .count = 1});
   rt::HostAccess(clip, rt::Mode::kWrite).as<float>()[0] = data.clip;
+  const auto lend_values = [&] {
+    std::vector<std::unique_ptr<Lent<float>>> values;
+    values.push_back(lend(session, data.p));
+    for (const auto& state : data.states) values.push_back(lend(session, state));
+    return values;
+  };
+  const auto values = lend_values();
+  std::vector<std::unique_ptr<Lent<float>>> old;
+  if (!in_place) old = lend_values();
+  const auto states_of = [](const auto& lent) {
+    std::vector<const rt::Handle*> states;
+    for (std::size_t i = 1; i < lent.size(); ++i) states.push_back(&lent[i]->handle());
+    return states;
+  };
+  const auto states = states_of(values);
+  const auto old_states = states_of(old);
   codelets::submit_update(submitter, data.kind.rule, data.step,
-                          {.parameters = p->handle(),
-                           .states = state_handles,
+                          {.parameters = values.front()->handle(),
+                           .states = states,
                            .working = w ? &w->handle() : nullptr,
                            .gradient = g16 ? g16->handle() : g32->handle(),
-                           .clip = clip},
+                           .clip = clip,
+                           .old_parameters = in_place ? nullptr : &old.front()->handle(),
+                           .old_states = old_states},
                           {});
-  p->bring_back();
+  for (const auto& each : values) each->bring_back();
   if (w) w->bring_back();
-  for (const auto& state : states) state->bring_back();
 }
 
 }  // namespace dos::test

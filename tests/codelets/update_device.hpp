@@ -7,7 +7,7 @@
 namespace dos::test {
 
 /// Runs an update as a task of the session: its buffers go to whatever worker the session has, and
-/// come back.
-void update_as_task(rt::Submitter& submitter, UpdateData& data);
+/// come back. Unless it is in place, it makes other buffers of them.
+void update_as_task(rt::Submitter& submitter, UpdateData& data, bool in_place = true);
 
 }  // namespace dos::test

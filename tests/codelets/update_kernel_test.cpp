@@ -27,6 +27,41 @@ TEST_P(UpdateKernel, ConformsOnEveryInstructionSet) {
   });
 }
 
+TEST_P(UpdateKernel, ConformsApart) {
+  for_each_compiled_isa([&]<simd::Isa isa>() {
+    expect_conforming({.name = simd::name_of(isa),
+                       .arithmetic = {},
+                       .update =
+                           [](UpdateData& data) {
+                             update_apart(data, [&](const codelets::UpdateArrays& arrays) {
+                               codelets::update_cpu<isa>(data.kind)(data.step.bytes, arrays);
+                             });
+                           }},
+                      GetParam());
+  });
+}
+
+// Whatever processor or device makes an update, in place or not.
+TEST_P(UpdateKernel, HasTheSameBitsOnEveryInstructionSet) {
+  std::vector<UpdateData> portable = update_inputs(GetParam());
+  for (UpdateData& data : portable)
+    codelets::update_cpu<simd::Isa::kPortable>(GetParam())(data.step.bytes, data.arrays());
+  for_each_compiled_isa([&]<simd::Isa isa>() {
+    std::vector<UpdateData> in_place = update_inputs(GetParam());
+    std::vector<UpdateData> apart = update_inputs(GetParam());
+    for (std::size_t i = 0; i < portable.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << simd::name_of(isa) << ", input " << i);
+      const codelets::UpdateKernel kernel = codelets::update_cpu<isa>(GetParam());
+      kernel(in_place[i].step.bytes, in_place[i].arrays());
+      update_apart(apart[i], [&](const codelets::UpdateArrays& arrays) {
+        kernel(apart[i].step.bytes, arrays);
+      });
+      EXPECT_TRUE(same_results(portable[i], in_place[i]));
+      EXPECT_TRUE(same_results(portable[i], apart[i]));
+    }
+  });
+}
+
 /// Ends of pieces of all lengths, up to the last element.
 std::vector<Index> drawn_ends(Index count, std::uint64_t seed) {
   const Philox random(seed);
@@ -66,9 +101,11 @@ TEST_P(UpdateKernel, SumsAreOfWhatAnUpdateOfTheSameBitsLeaves) {
   for_each_compiled_isa([&]<simd::Isa isa>() {
     std::vector<UpdateData> whole = update_inputs(GetParam());
     std::vector<UpdateData> summed = update_inputs(GetParam());
+    std::vector<UpdateData> others = update_inputs(GetParam());
     for (Index count : {8192, 8193, 30'000}) {
       whole.push_back(normal_input(GetParam(), count));
       summed.push_back(normal_input(GetParam(), count));
+      others.push_back(normal_input(GetParam(), count));
     }
     const codelets::UpdateKernel kernel = codelets::update_cpu<isa>(GetParam());
     for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -86,6 +123,14 @@ TEST_P(UpdateKernel, SumsAreOfWhatAnUpdateOfTheSameBitsLeaves) {
                                  data.arrays(), 7, UpdateSums(words));
       EXPECT_TRUE(same_results(whole[i], data));
       expect_sums(data, UpdateSums(words), ends);
+      UpdateSums::prepare(words, arrays, ends);
+      UpdateData& apart = others[i];
+      update_apart(apart, [&](const codelets::UpdateArrays& all) {
+        codelets::update_with_sums({kernel, &codelets::all_finite_cpu<isa>}, apart.kind, apart.step,
+                                   all, 7, UpdateSums(words));
+      });
+      EXPECT_TRUE(same_results(whole[i], apart));
+      expect_sums(apart, UpdateSums(words), ends);
     }
   });
 }

@@ -281,6 +281,22 @@ std::vector<UpdateData> update_inputs(const UpdateKind& kind) {
   return inputs;
 }
 
+void update_apart(UpdateData& data,
+                  const std::function<void(const codelets::UpdateArrays&)>& update) {
+  const Values before(data);
+  const Values old(data);
+  constexpr float kPoison = 3.5F;
+  std::fill_n(data.p->get(), data.count(), kPoison);
+  for (auto& state : data.states) std::fill_n(state->get(), data.count(), kPoison);
+  codelets::UpdateArrays arrays = data.arrays();
+  arrays.old_p = old.p->get();
+  for (std::size_t s = 0; s < old.states.size(); ++s) arrays.old_states[s] = old.states[s]->get();
+  update(arrays);
+  EXPECT_TRUE(same_bits(old.p->view(), before.p->view()));
+  for (std::size_t s = 0; s < old.states.size(); ++s)
+    EXPECT_TRUE(same_bits(old.states[s]->view(), before.states[s]->view()));
+}
+
 UpdateData normal_input(const UpdateKind& kind, Index count) {
   return make_data({.what = "normal", .count = count, .step = 2}, kind);
 }

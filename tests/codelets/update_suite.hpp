@@ -49,6 +49,11 @@ void expect_conforming(const UpdateDevice& device, const codelets::UpdateKind& k
 /// comparing two devices.
 std::vector<UpdateData> update_inputs(const codelets::UpdateKind& kind);
 
+/// Calls `update` with arrays like those of `data`, whose values are in memory of their own and not
+/// made in place; `data` then has what it made, and the guards of both are looked at.
+void update_apart(UpdateData& data,
+                  const std::function<void(const codelets::UpdateArrays&)>& update);
+
 /// Inputs of an update with that many normal numbers.
 UpdateData normal_input(const codelets::UpdateKind& kind, Index count);
 

@@ -142,10 +142,22 @@ Case combine_norm(const char* name, float max_norm) {
   };
 }
 
+Case tell_factor() {
+  return {
+      .name = "tell_factor",
+      .codelet = &codelet_of<TellFactor>(),
+      .buffers = {updates(1), writes(1)},
+      .submit = [](rt::Submitter& s,
+                   const Handles& h) { submit<TellFactor>(s, {.factor = h[0], .told = h[1]}, {}); },
+      .kernel = [](const Memory& m) { *m.at<float>(1) = *m.at<float>(0); },
+  };
+}
+
 }  // namespace
 
 std::vector<Case> loss_cases() {
-  return {cross_entropy_forward<float>(),
+  return {tell_factor(),
+          cross_entropy_forward<float>(),
           cross_entropy_forward<BF16>(),
           cross_entropy_forward_backward<float>(),
           cross_entropy_forward_backward<BF16>(),
