@@ -10,8 +10,8 @@
 #include "base/units.hpp"
 #include "calibration/update_set.hpp"
 #include "platform/memory_limits.hpp"
-#include "platform/topology.hpp"
 #include "rt/access.hpp"
+#include "rt/cuda.hpp"
 #include "rt/device.hpp"
 #include "sched_starpu/policies.hpp"
 #include "update_result.hpp"
@@ -101,7 +101,7 @@ Index memory_of(const UpdatePhase& phase) {
 }
 
 rt::SessionConfig session_of(const UpdatePhase& phase) {
-  const bool has_nvidia = platform::read_topology().nvidia_gpus > 0;
+  const bool has_nvidia = !rt::cuda_bus_ids().empty();
   const Index gpus = phase.problem.gpus();
   return {.scheduler = phase.policy,
           .cpu_workers = phase.problem.rates.cpu_workers,

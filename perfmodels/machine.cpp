@@ -177,6 +177,10 @@ Machine find_machine(const std::string& name, const std::filesystem::path& folde
            "machine there (docs/adding/machine.md), or name another machine",
            path.string());
     const std::vector<std::string> known = machine_names(folder);
+    expect(!known.empty(),
+           "machine '{}': {} holds no machine file; name a folder that does with --machines, or a "
+           "file by its path",
+           name, folder.string());
     fail("unknown machine '{}'{}; known in {}: {}", name, did_you_mean(name, known),
          folder.string(), fmt::join(known, ", "));
   }
@@ -194,8 +198,8 @@ void expect_measured_on(const Host& host, const Machine& machine, const std::str
   expect(then.cores == host.cores, "{}: calibrated with {} cores, this process may use {}: {}",
          file, then.cores, host.cores, kRemedy);
   expect(then.nvidia_gpus == host.nvidia_gpus,
-         "{}: calibrated with {} NVIDIA GPUs in the machine, now it has {}: {}", file,
-         then.nvidia_gpus, host.nvidia_gpus, kRemedy);
+         "{}: calibrated with {} NVIDIA GPUs, CUDA now shows {}: {}", file, then.nvidia_gpus,
+         host.nvidia_gpus, kRemedy);
 }
 
 }  // namespace dos::perfmodels

@@ -25,7 +25,7 @@ struct Sourced {
 struct Host {
   std::string name;
   Index cores = 0;        ///< that a process may use
-  Index nvidia_gpus = 0;  ///< on the PCI bus
+  Index nvidia_gpus = 0;  ///< CUDA devices that a process, or the ranks of a node, may use
 };
 
 /// Who measured a machine, where and when: written by `calibrate` only.

@@ -13,6 +13,10 @@ CHILD = Path(__file__).resolve().parent / "gpu_check_child.py"
 POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
 
 
+# What programs warn of once (src/rt/host_buffer.cpp).
+REFUSED_PINNING = "CUDA refuses to pin"
+
+
 class Failed(Exception):
     """A stage did not pass; the text says why, and `result` is what it has found all the same."""
 
@@ -40,6 +44,7 @@ class Stage:
             raise subprocess.TimeoutExpired(command, 0)
         if shutil.which(command[0]) is None:
             raise Failed(f"{command[0]} is not on this machine")
+        start = self.log.stat().st_size
         with self.log.open("a", encoding="utf-8") as log:
             log.write(f"\n$ {' '.join(map(str, command))}\n")
             log.flush()
@@ -56,4 +61,13 @@ class Stage:
             log.write(output)
         if process.returncode != 0 and not may_fail:
             raise Failed(f"{' '.join(map(str, command))} ended with status {process.returncode}; see {self.log}")
+        if REFUSED_PINNING in self.said_from(start):
+            raise Failed(f"CUDA refuses to pin host memory, so that nothing measured counts: raise the limit of locked "
+                         f"memory (ulimit -l) or the container's memory; see {self.log}")
         return output
+
+    def said_from(self, start):
+        """The log from a place on."""
+        with self.log.open("rb") as log:
+            log.seek(start)
+            return log.read().decode(errors="replace")

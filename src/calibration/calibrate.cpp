@@ -25,6 +25,7 @@
 #include "platform/blas.hpp"
 #include "platform/memory_limits.hpp"
 #include "platform/topology.hpp"
+#include "rt/cuda.hpp"
 #include "rt/history_model.hpp"
 
 namespace dos::calibration {
@@ -258,7 +259,9 @@ void calibrate(const Options& options) {
     measured.description +=
         fmt::format(", while others had {:.0f} % of the processors' time", conditions.taken * 100);
   const perfmodels::Calibration calibration{
-      .host = {.name = host, .cores = topology.cores, .nvidia_gpus = topology.nvidia_gpus},
+      .host = {.name = host,
+               .cores = topology.cores,
+               .nvidia_gpus = std::ssize(rt::cuda_bus_ids())},
       .date = fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))),
       .starpu = rt::Session::version()};
   const Machine machine =

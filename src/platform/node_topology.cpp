@@ -9,10 +9,17 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "platform/nvidia_pci.hpp"
 
 namespace dos::platform {
 namespace {
+
+/// Whether a PCI device is an NVIDIA GPU, whatever driver it has.
+bool is_nvidia_gpu(const hwloc_obj& device) {
+  constexpr unsigned kNvidia = 0x10de;
+  constexpr unsigned kDisplayControllers = 0x03;  // the upper byte of the PCI class
+  const auto& pci = device.attr->pcidev;
+  return pci.vendor_id == kNvidia && pci.class_id >> 8U == kDisplayControllers;
+}
 
 struct FreeBitmap {
   void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }

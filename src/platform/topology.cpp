@@ -9,7 +9,6 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "platform/nvidia_pci.hpp"
 
 namespace dos::platform {
 namespace {
@@ -22,8 +21,6 @@ std::unique_ptr<hwloc_topology, DestroyTopology> load() {
   hwloc_topology_t raw = nullptr;
   expect(hwloc_topology_init(&raw) == 0, "hwloc cannot initialise");
   std::unique_ptr<hwloc_topology, DestroyTopology> topology(raw);
-  // PCI devices; without it hwloc does not look for them.
-  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   expect(hwloc_topology_load(raw) == 0, "hwloc cannot read the machine's topology");
   return topology;
 }
@@ -38,14 +35,6 @@ Index cache_bytes(hwloc_topology_t topology) {
     if (bytes > 0) return bytes;
   }
   return 0;
-}
-
-Index count_nvidia_gpus(hwloc_topology_t topology) {
-  Index count = 0;
-  hwloc_obj_t device = nullptr;
-  while ((device = hwloc_get_next_pcidev(topology, device)) != nullptr)
-    count += is_nvidia_gpu(*device) ? 1 : 0;
-  return count;
 }
 
 }  // namespace
@@ -67,7 +56,6 @@ Topology read_topology() {
       package == nullptr ? nullptr : hwloc_obj_get_info_by_name(package, "CPUModel");
   if (model != nullptr) result.processor = model;
   result.last_level_cache_bytes = cache_bytes(topology.get());
-  result.nvidia_gpus = count_nvidia_gpus(topology.get());
   return result;
 }
 

@@ -16,7 +16,6 @@ struct Topology {
   Index processing_units = 0;
   Index memory_bytes = 0;            ///< of the NUMA nodes
   Index last_level_cache_bytes = 0;  ///< of all caches of the outermost level together
-  Index nvidia_gpus = 0;             ///< on the PCI bus, whether a driver uses them or not
 };
 
 /// Throws Error when hwloc cannot read the machine.

@@ -210,7 +210,7 @@ TEST(Calibration, OfAnotherMachineIsStale) {
   EXPECT_THAT(error({.name = "node7", .cores = 4, .nvidia_gpus = 2}),
               HasSubstr("calibrated with 8 cores, this process may use 4"));
   EXPECT_THAT(error({.name = "node7", .cores = 8, .nvidia_gpus = 1}),
-              HasSubstr("calibrated with 2 NVIDIA GPUs in the machine, now it has 1"));
+              HasSubstr("calibrated with 2 NVIDIA GPUs, CUDA now shows 1"));
   // By its name or path a file is used as it is.
   EXPECT_EQ(find_machine("node8", folder.path()).calibration->host.name, "node7");
 }

@@ -27,6 +27,7 @@ sys.path.insert(0, str(GPU_CHECK.parent))
 import gpu_check_report  # noqa: E402
 import gpu_check_stage  # noqa: E402
 import gpu_check_training  # noqa: E402
+import sources  # noqa: E402
 
 
 def load():
@@ -77,7 +78,7 @@ class Rehearsal(InScratchFolder):
                 self.assertRegex(log, f"\\$ compute-sanitizer --tool {tool} .*/{program}\n")
         page = (self.output / "report.md").read_text(encoding="utf-8")
         for text in ("NVIDIA H100 Rehearsal, 81920 MiB, driver 999.99", "gpt2-124m, 16 x 1024 tokens: copy",
-                     "7b, 4 x 2048 tokens: copy", "| gelu_forward |", "| attention_forward |",
+                     "gpt3-1.3b, 8 x 2048 tokens: copy", "7b, 4 x 2048 tokens: copy", "| gelu_forward |", "| attention_forward |",
                      "cpu.update_rate", "| bf16 | gpu-only | 0.5 |", "gpt3-1.3b, bf16, 98304 tokens",
                      "46.5 % of the data sheet's 989 TFLOP/s under dos: the goal of 50 % is missed",
                      "| bf16 | CUDA 0 | all but states | 35694.0 | 35900.0 | +0.6 % |"):
@@ -149,6 +150,16 @@ class Commands(InScratchFolder):
             self.assertNotEqual(process.returncode, 0)
             self.expect_gone(number)
 
+    def test_memory_that_cuda_does_not_pin_fails(self):
+        source = (GPU_CHECK.parents[1] / "src/rt/host_buffer.cpp").read_text(encoding="utf-8")
+        self.assertIn(f'"{gpu_check_stage.REFUSED_PINNING} ', source)
+        module = load()
+        stage = module.Stage(mock.Mock(output=self.folder, **{"seconds_left.return_value": 9}), "pinning")
+        self.assertEqual(stage.run("echo", "all is pinned"), "all is pinned\n")
+        with self.assertRaisesRegex(module.Failed, "ulimit -l"):
+            stage.run("sh", "-c", "echo warning: CUDA refuses to pin 1 GB of host memory >&2; echo figures")
+        self.assertEqual(stage.run("echo", "the next one"), "the next one\n")
+
     def test_a_program_that_is_not_there_is_named(self):
         module = load()
         stage = module.Stage(mock.Mock(output=self.folder, **{"seconds_left.return_value": 9}), "none")
@@ -161,7 +172,7 @@ class Builds(InScratchFolder):
         (self.folder / "CMakeCache.txt").write_text("DOS_STARPU_HAS_CUDA:INTERNAL=\n", encoding="utf-8")
         module, stage = load(), mock.Mock()
         with self.assertRaisesRegex(module.Failed, "without CUDA"):
-            module.build(mock.Mock(rehearses=False, build=self.folder), stage)
+            module.build(mock.Mock(rehearses=False, build=self.folder, manifest=None), stage)
         self.assertEqual(stage.run.call_count, 1)
 
 
@@ -184,7 +195,7 @@ class Machines(InScratchFolder):
 
 class Sources(InScratchFolder):
     def test_each_change_of_a_source_is_known_and_no_other(self):
-        checksum = load().checksum
+        checksum = sources.checksum
         kernel, result = self.folder / "codelets" / "kernel.cu", self.folder / "build" / "result"
         for file in (kernel, result, self.folder / "src" / "__pycache__" / "cached"):
             file.parent.mkdir(parents=True)
