@@ -6,6 +6,7 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "config/config_file.hpp"
@@ -16,7 +17,7 @@ namespace {
 struct CommandLine {
   dos::bench::StepRequest request;
   std::vector<std::string> assignments;
-  std::string machines = DOS_MACHINE_FOLDER;
+  std::string machines = (dos::data_folder() / "machines").string();
 };
 
 void run(CommandLine command) {
@@ -63,6 +64,10 @@ int main(int argc, char** argv) {
       "--state-memory", request.state_memory,
       "GB of the GPU for states and their window; all that the model leaves if not given");
   app.add_option("--steps", request.steps, "steps that are recorded")->capture_default_str();
+  app.add_flag("--ahead", request.goes_ahead, "updates go ahead of the norm (docs/speculation.md)");
+  app.add_option("--clipped-every", request.clipped_every,
+                 "every so many steps one is clipped, and its updates are made again; 0: none")
+      ->capture_default_str();
   app.add_option("--set", command.assignments, "key=value of plan: sched.subgroup_params, ...");
   app.add_option("--machines", command.machines, "folder of the machine files")
       ->capture_default_str();

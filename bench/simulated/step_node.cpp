@@ -5,6 +5,7 @@
 #include <starpu.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -47,7 +48,7 @@ double cpu_rate = 0;
 double gpu_rate = 0;
 
 double update_time(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*implementation*/) {
-  const auto params = static_cast<double>(starpu_vector_get_nx(task->handles[0]));
+  const auto params = static_cast<double>(starpu_vector_get_nx(STARPU_TASK_GET_HANDLE(task, 0)));
   const double rate = arch->devices[0].type == STARPU_CPU_WORKER ? cpu_rate : gpu_rate;
   return params / rate / kMicro;
 }
@@ -67,8 +68,13 @@ double link_bytes() {
   return sum;
 }
 
+/// Parameters and moments.
+using Bank = std::array<starpu_data_handle_t, 3>;
+
 struct Subgroup {
-  starpu_data_handle_t p = nullptr, m = nullptr, v = nullptr, g = nullptr, w = nullptr;
+  Bank states{};
+  Bank other{};  ///< null unless updates go ahead
+  starpu_data_handle_t g = nullptr, w = nullptr;
   std::string name;
   Index params = 0;
   std::size_t depth = 0;
@@ -125,8 +131,9 @@ class Program {
 
  private:
   static constexpr Index kNormBytes = 4;
-  /// FP32 parameters and two moments, 16-bit gradients and working parameters.
-  static constexpr Index kBytesPerParam = 16;
+  /// FP32 parameters and two moments, in two banks at most, 16-bit gradients and working
+  /// parameters.
+  static constexpr Index kBytesPerParam = 28;
   /// Of an update's bytes, what the sum of squares of a 16-bit gradient reads.
   static constexpr double kSumPart = 2 / dos::perfmodels::kCpuUpdateTraffic.value();
 
@@ -150,9 +157,18 @@ class Program {
                           addresses_.take(static_cast<std::size_t>(each.params * bytes)),
                           each.params, bytes);
     };
-    result.p = add("state.p", MemoryCategory::kStates, 4);
-    result.m = add("state.m", MemoryCategory::kStates, 4);
-    result.v = add("state.v", MemoryCategory::kStates, 4);
+    const auto add_bank = [&](const char* p, const char* m, const char* v) {
+      Bank bank;
+      std::ranges::transform(std::array{p, m, v}, bank.begin(), [&](const char* kind) {
+        return add(kind, MemoryCategory::kStates, 4);
+      });
+      return bank;
+    };
+    result.states = add_bank("state.p", "state.m", "state.v");
+    if (task_.goes_ahead) {
+      result.other = add_bank("bank.p", "bank.m", "bank.v");
+      starpu_data_set_user_data(result.other.front(), result.states.front());
+    }
     result.g = add("gradient", MemoryCategory::kGradients, 2);
     result.w = add("working", MemoryCategory::kWorking, 2);
     return result;
@@ -190,8 +206,17 @@ class Program {
     }
     release(forward_workspace_);
     release(backward_workspace_);
-    for (std::size_t i = 0; i < subgroups_.size(); ++i)
-      submit_update(subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
+    for (const auto& kernel : kernels_of_updates())
+      for (std::size_t i = 0; i < subgroups_.size(); ++i)
+        submit_update(*kernel, subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
+    for (Subgroup& each : subgroups_)
+      if (task_.goes_ahead) std::swap(each.states, each.other);
+  }
+
+  /// Of a step, in the order of submission: of all subgroups each.
+  [[nodiscard]] std::vector<Kernel*> kernels_of_updates() {
+    if (task_.goes_ahead) return {&ahead_, &redo_};
+    return {&update_};
   }
 
   void release(starpu_data_handle_t dead) const {
@@ -225,14 +250,22 @@ class Program {
             .microseconds = std::max(1.0, seconds / kMicro)});
   }
 
-  void submit_update(const Subgroup& subgroup, Index step, int priority) {
+  void submit_update(Kernel& kernel, const Subgroup& subgroup, Index step, int priority) {
     starpu_task* task = starpu_task_create();
-    task->cl = &update_.codelet;
-    std::size_t buffer = 0;
-    for (starpu_data_handle_t handle :
-         {subgroup.p, subgroup.m, subgroup.v, subgroup.g, subgroup.w, norm_})
-      task->handles[buffer++] = handle;
-    submit(task, priority, {.label = subgroup.name, .phase = "update", .step = step});
+    task->cl = &kernel.codelet;
+    const bool in_place = &kernel == &update_;
+    Access access;
+    for (starpu_data_handle_t state : subgroup.states)
+      access.emplace_back(state, in_place ? STARPU_RW : STARPU_R);
+    if (!in_place)
+      for (starpu_data_handle_t state : subgroup.other) access.emplace_back(state, STARPU_W);
+    access.emplace_back(subgroup.g, STARPU_R);
+    access.emplace_back(subgroup.w, STARPU_W);
+    if (&kernel != &ahead_) access.emplace_back(norm_, STARPU_R);
+    attach(task, access);
+    const bool is_clipped = task_.clipped_every > 0 && step % task_.clipped_every == 0;
+    submit(task, priority, {.label = subgroup.name, .phase = "update", .step = step},
+           /*is_left_out=*/&kernel == &redo_ && !is_clipped);
   }
 
   /// StarPU frees the lists with the task.
@@ -251,12 +284,21 @@ class Program {
     Program* program;
     starpu_task* task;
     Note note;
+    bool is_left_out;
   };
 
-  void submit(starpu_task* task, int priority, Note note) {
+  void submit(starpu_task* task, int priority, Note note, bool is_left_out = false) {
     note.number = submitted_++;
     ++pending_[note.step];
-    auto* ending = new Ending{.program = this, .task = task, .note = std::move(note)};
+    auto* ending = new Ending{
+        .program = this, .task = task, .note = std::move(note), .is_left_out = is_left_out};
+    // Once all that it waits for is done, as rt::Condition.
+    if (is_left_out) {
+      task->prologue_callback_func = [](void* left_out) {
+        static_cast<starpu_task*>(left_out)->where = STARPU_NOWHERE;
+      };
+      task->prologue_callback_arg = task;
+    }
     task->cl_arg = &ending->note;
     task->priority = priority;
     task->callback_func = ended;
@@ -268,7 +310,7 @@ class Program {
     const std::unique_ptr<Ending> ending(static_cast<Ending*>(argument));
     Program& program = *ending->program;
     const Note& note = ending->note;
-    program.log_.task_done(*ending->task, note);
+    if (!ending->is_left_out) program.log_.task_done(*ending->task, note);
     program.ends_[note.step] = starpu_timing_now();
     --program.pending_[note.step];
   }
@@ -286,10 +328,9 @@ class Program {
   Kernel forward_{"forward.simulated", told_time, {}, false};
   Kernel backward_{"backward.simulated", told_time, {}, false};
   Kernel sum_{"sum_of_squares.simulated", told_time, {}, false};
-  Kernel update_{"dos.update.simulated",
-                 update_time,
-                 {STARPU_RW, STARPU_RW, STARPU_RW, STARPU_R, STARPU_W, STARPU_R},
-                 true};
+  Kernel update_{"dos.update.simulated", update_time, {}, true};
+  Kernel ahead_{"dos.update.simulated.apart", update_time, {}, true};
+  Kernel redo_{"dos.redo.simulated", update_time, {}, true};
   dos::bench::Addresses addresses_;
   dos::bench::Buffers buffers_;
   dos::bench::StepLog log_;

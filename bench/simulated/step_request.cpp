@@ -66,6 +66,11 @@ units::Bytes limit_of(const StepRequest& request, const planner::MemoryUse& memo
 
 SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& machines) {
   expect(request.steps >= 1, "--steps {}: must be at least 1", request.steps);
+  expect(request.clipped_every >= 0, "--clipped-every {}: must be at least 0",
+         request.clipped_every);
+  expect(request.clipped_every == 0 || request.goes_ahead,
+         "--clipped-every {}: only what goes ahead is made again: add --ahead",
+         request.clipped_every);
   expect(
       !request.state_memory || (std::isfinite(*request.state_memory) && *request.state_memory > 0),
       "--state-memory {:g}: must be a positive number of GB", request.state_memory.value_or(0));
@@ -108,6 +113,8 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                    .depths = depths_of(plan, phases, whole(kept)),
                    .forward_workspace = whole(block + memory.of(MemoryCategory::kGathered)),
                    .backward_workspace = whole(in_backward),
+                   .goes_ahead = request.goes_ahead,
+                   .clipped_every = request.clipped_every,
                    .releases_activations = planner::needs_dead_activations(
                        {.update = states, .resident = states}, update),
                    .cpu_workers = rates.cpu_workers,

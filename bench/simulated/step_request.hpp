@@ -20,6 +20,8 @@ struct StepRequest {
   std::string policy = "dos";
   planner::PlanSettings settings{};
   Index steps = 2;
+  bool goes_ahead = false;  ///< as StepTask
+  Index clipped_every = 0;
   std::optional<double>
       state_memory{};  ///< GB of the GPU for states; all that is left if not given
   std::string trace;   ///< folder

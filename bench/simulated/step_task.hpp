@@ -27,6 +27,8 @@ struct StepTask {
   std::vector<DepthTask> depths;
   Index forward_workspace = 0;   ///< bytes that the layers use besides, in both passes
   Index backward_workspace = 0;  ///< bytes from the last layer's forward to the end of backward
+  bool goes_ahead = false;       ///< updates do, of the norm, into second banks
+  Index clipped_every = 0;       ///< so many steps, one whose updates are made again; 0: none
   bool releases_activations = false;  ///< for updates (planner::needs_dead_activations)
   Index cpu_workers = 0;
   double cpu_rate = 0;  ///< parameters a second, of one worker
@@ -44,8 +46,9 @@ struct StepResult {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DepthTask, forward, backward, activations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTask, machine, model, policy, options, subgroups, depths,
-                                   forward_workspace, backward_workspace, releases_activations,
-                                   cpu_workers, cpu_rate, gpu_rate, steps, trace)
+                                   forward_workspace, backward_workspace, goes_ahead, clipped_every,
+                                   releases_activations, cpu_workers, cpu_rate, gpu_rate, steps,
+                                   trace)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepResult, seconds, link_bytes, plan, obstacle)
 
 }  // namespace dos::bench

@@ -84,6 +84,7 @@ struct Keys {
     double momentum = 0.9;
     double eps = 1e-8;
     double clip = 1.0;
+    std::string speculate = "off";
   } optim;
   struct Sched {
     Index subgroup_params = 5'000'000;

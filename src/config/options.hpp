@@ -277,6 +277,12 @@ inline constexpr std::array kOptions{
            [](Keys& k) -> Value { return &k.optim.eps; }, optim::OptimizerOptions::kEps},
     Option{"optim.clip", "largest global gradient norm; 0: no clipping",
            [](Keys& k) -> Value { return &k.optim.clip; }, optim::OptimizerOptions::kClips},
+    Option{"optim.speculate",
+           "with clipping: updates go ahead of the norm, and are made again where it clips, with "
+           "the same bits: off, on, auto (with devices, in memory that is left, while few steps "
+           "are clipped); needs bf16",
+           [](Keys& k) -> Value { return &k.optim.speculate; }, Choice{"off", "on", "auto"},
+           Scope::kNode},
     Option{"sched.subgroup_params",
            "most parameters of a subgroup, the unit of the update",
            [](Keys& k) -> Value { return &k.sched.subgroup_params; },

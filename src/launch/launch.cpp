@@ -289,6 +289,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   // A dry run shows what does not fit, too.
   if (!options.dry_run || config.train.fit == "auto")
     prepared.run = fitted(prepared.run, room, company.exchange);
+  prepared.run = fit::choose_ahead(prepared.run, room, /*may_exceed=*/options.dry_run);
   wait_for_verification(options, prepared, verification.get(), company.exchange);
   if (options.dry_run) {
     if (prints)

@@ -32,7 +32,7 @@ std::string describe_precision(const config::TrainConfig& config) {
 
 void report_start(const train::Run& run, const rt::Session& session,
                   const MessageMemory& messages) {
-  const auto& [config, model, layout, share] = run;
+  const auto& [config, model, layout, share, ahead] = run;
   log::info(
       "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters{} "
       "in "
@@ -47,6 +47,11 @@ void report_start(const train::Run& run, const rt::Session& session,
               platform::MpiEnvironment::library_version(), messages.words);
   if (const offload::HomePlan homes = train::plan_homes(run, session.workers()); homes.has_disks())
     log::info("on disks ({}): states of {}", config.sched.disks, offload::describe(layout, homes));
+  if (!ahead.empty())
+    log::info(
+        "updates of {} subgroups go ahead of the norm, with second banks of {} "
+        "(optim.speculate={})",
+        ahead.size(), format_bytes(train::bank_bytes(run, ahead).total()), config.optim.speculate);
   if (config.parameter_types().working == DType::kBF16)
     log::info("BF16 products: {}", codelets::bf16_products());
 }

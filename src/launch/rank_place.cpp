@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -77,6 +78,9 @@ RankPlace find_rank_place() {
                   .position = platform::rank_position(),
                   .node = topology.node(),
                   .binding = {}};
+  std::set<std::string> visible;
+  for (const RankResources& rank : ranks) visible.insert(rank.gpus.begin(), rank.gpus.end());
+  place.visible_gpus = std::ssize(visible);
   place.binding = bind_rank(place.node, ranks, place.position.local_rank,
                             /*communicates=*/place.position.size > 1);
   return place;

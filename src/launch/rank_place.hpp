@@ -17,6 +17,7 @@ struct RankPlace {
   platform::RankPosition position;
   platform::Node node;
   platform::Binding binding;
+  Index visible_gpus = 0;  ///< CUDA devices that the ranks of the node see, each counted once
 };
 
 /// Reads the machine and what each rank of the node was given, and decides (platform/binding.hpp).

@@ -14,6 +14,7 @@
 #include "planner/memory.hpp"
 #include "platform/topology.hpp"
 #include "ranks/gather.hpp"
+#include "rt/cuda.hpp"
 #include "sched/bound.hpp"
 #include "shape/owners.hpp"
 
@@ -22,7 +23,9 @@ namespace {
 
 units::ParamsPerSecond measured_rate(const std::filesystem::path& machines, const RankPlace& place,
                                      bool uses_gpus) {
-  perfmodels::Machine machine = perfmodels::find_machine("this", machines, this_host());
+  perfmodels::Host host = this_host();
+  host.nvidia_gpus = place.visible_gpus;
+  perfmodels::Machine machine = perfmodels::find_machine("this", machines, host);
   if (!uses_gpus) machine.gpus.value = 0;
   return update_rate(perfmodels::rates_of(machine, place.position.local_size));
 }
@@ -31,8 +34,9 @@ units::ParamsPerSecond measured_rate(const std::filesystem::path& machines, cons
 
 perfmodels::Host this_host() {
   const platform::Topology topology = platform::read_topology();
-  return {
-      .name = platform::host_name(), .cores = topology.cores, .nvidia_gpus = topology.nvidia_gpus};
+  return {.name = platform::host_name(),
+          .cores = topology.cores,
+          .nvidia_gpus = std::ssize(rt::cuda_bus_ids())};
 }
 
 units::ParamsPerSecond update_rate(const perfmodels::Rates& rates) {

@@ -9,10 +9,30 @@
 
 namespace dos::optim {
 
-ElementwiseOptimizer::ElementwiseOptimizer(rt::Session& session,
-                                           const tensor::ParameterSet& parameters,
+class ElementwiseOptimizer::Steps {
+ public:
+  Steps(const ElementwiseOptimizer& optimizer, Index step, double learning_rate)
+      : optimizer_(optimizer), step_(step), learning_rate_(learning_rate) {}
+
+  [[nodiscard]] Index number() const { return step_; }
+  [[nodiscard]] const codelets::StepBytes& of(const shape::Subgroup& subgroup) {
+    const auto [bytes, is_new] = steps_.try_emplace({subgroup.lr_factor, subgroup.decay});
+    if (is_new)
+      bytes->second =
+          optimizer_.step_of(step_, learning_rate_ * subgroup.lr_factor, subgroup.decay);
+    return bytes->second;
+  }
+
+ private:
+  const ElementwiseOptimizer& optimizer_;
+  Index step_;
+  double learning_rate_;
+  std::map<std::pair<double, bool>, codelets::StepBytes> steps_;
+};
+
+ElementwiseOptimizer::ElementwiseOptimizer(rt::Session& session, tensor::ParameterSet& parameters,
                                            const OptimizerOptions& options,
-                                           tensor::StateHomes* homes)
+                                           tensor::StateHomes* homes, std::span<const Index> ahead)
     : parameters_(parameters),
       options_(options),
       homes_(homes),
@@ -30,6 +50,20 @@ ElementwiseOptimizer::ElementwiseOptimizer(rt::Session& session,
     if (subgroups[static_cast<std::size_t>(i)].trained) order_.push_back(i);
   std::ranges::stable_sort(order_, {},
                            [&](Index i) { return subgroups[static_cast<std::size_t>(i)].depth; });
+  add_banks(session, ahead);
+}
+
+void ElementwiseOptimizer::add_banks(rt::Session& session, std::span<const Index> ahead) {
+  if (ahead.empty()) return;
+  require(options_.clip > 0, "updates that wait for the norm of all gradients");
+  ahead_ = std::ssize(ahead);
+  for (const Index i : ahead) {
+    require(parameters_.ownership().owns(i) && clip_factor(i) != nullptr &&
+                (homes_ == nullptr || homes_->lent_memory(i) == nullptr),
+            "a subgroup that this rank updates in memory");
+    parameters_.values_in_banks().add_bank(session, i);
+    for (tensor::SubgroupHandles& handles : states_) handles.add_bank(session, i);
+  }
 }
 
 codelets::StepBytes ElementwiseOptimizer::step_of(Index step, double learning_rate,
@@ -43,16 +77,17 @@ codelets::StepBytes ElementwiseOptimizer::step_of(Index step, double learning_ra
 }
 
 void ElementwiseOptimizer::submit_step(rt::Submitter& submitter, Index step, double learning_rate,
-                                       const rt::Handle& norm) const {
-  norms_.submit(submitter, norm, listener_);
+                                       const rt::Handle& norm) {
+  Steps steps(*this, step, learning_rate);
+  const auto goes_ahead = [&](Index i) { return goes_ahead_ && values().has_bank(i); };
   submitter.set_phase(rt::Phase::kUpdate);
-  std::map<std::pair<double, bool>, codelets::StepBytes> steps;  // by factor and decay
-  const auto& subgroups = parameters_.layout().subgroups;
+  for (const Index i : order_)
+    if (goes_ahead(i)) submit_update(submitter, i, steps, Turn::kAhead);
+  norms_.submit(submitter, norm, listener_, goes_ahead_ && ahead_ > 0);
+  submitter.set_phase(rt::Phase::kUpdate);
   for (const Index i : order_) {
-    const shape::Subgroup& subgroup = subgroups[static_cast<std::size_t>(i)];
-    const auto [bytes, is_new] = steps.try_emplace({subgroup.lr_factor, subgroup.decay});
-    if (is_new) bytes->second = step_of(step, learning_rate * subgroup.lr_factor, subgroup.decay);
-    if (parameters_.ownership().owns(i)) submit_update(submitter, i, bytes->second, step);
+    if (parameters_.ownership().owns(i))
+      submit_update(submitter, i, steps, goes_ahead(i) ? Turn::kAgain : Turn::kOnly);
     if (listener_ != nullptr) listener_->updated(i);
   }
 }
@@ -63,23 +98,36 @@ const rt::Handle* ElementwiseOptimizer::clip_factor(Index subgroup) const {
                                                                : nullptr;
 }
 
-void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index,
-                                         const codelets::StepBytes& bytes, Index step) const {
+void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index, Steps& steps,
+                                         Turn turn) {
   const shape::Subgroup& subgroup = parameters_.layout().subgroups[static_cast<std::size_t>(index)];
+  const bool in_place = turn == Turn::kOnly;
+  std::vector<const rt::Handle*> old_states;
   std::vector<const rt::Handle*> states;
-  for (const tensor::SubgroupHandles& handles : states_) states.push_back(&handles[index]);
+  for (const tensor::SubgroupHandles& handles : states_) {
+    if (!in_place) old_states.push_back(&handles[index]);
+    states.push_back(in_place ? &handles[index] : &handles.bank(index));
+  }
   if (homes_ != nullptr) homes_->open(index);
   codelets::submit_update(
-      submitter, rule_.number, bytes,
-      {.parameters = parameters_.values()[index],
+      submitter, rule_.number, steps.of(subgroup),
+      {.parameters = in_place ? values()[index] : values().bank(index),
        .states = states,
        .working = parameters_.has_working() ? &parameters_.working()[index] : nullptr,
        .gradient = parameters_.sums()[index],
-       .clip = norms_.factor_of(index),
+       .clip = turn == Turn::kAhead ? norms_.one() : norms_.factor_of(index),
        .sums = sums_.empty() ? nullptr : sums_[static_cast<std::size_t>(index)].get(),
-       .step = step},
-      {.priority = static_cast<int>(depths_ - subgroup.depth), .label = subgroup.name.c_str()});
+       .step = steps.number(),
+       .old_parameters = in_place ? nullptr : &values()[index],
+       .old_states = old_states,
+       .is_redone = turn == Turn::kAgain},
+      {.priority = static_cast<int>(depths_ - subgroup.depth),
+       .label = subgroup.name.c_str(),
+       .condition = turn == Turn::kAgain ? norms_.is_clipped() : rt::Condition{}});
   if (homes_ != nullptr) homes_->store(index);
+  if (turn != Turn::kAgain) return;
+  parameters_.values_in_banks().flip(index);
+  for (tensor::SubgroupHandles& handles : states_) handles.flip(index);
 }
 
 }  // namespace dos::optim

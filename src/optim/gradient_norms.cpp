@@ -28,6 +28,10 @@ std::unique_ptr<rt::Handle> make_factor(rt::Session& session, const std::string&
 GradientNorms::GradientNorms(rt::Session& session, const tensor::ParameterSet& parameters,
                              float clip)
     : parameters_(parameters), clip_(clip), global_factor_(make_factor(session, "clip_factor")) {
+  if (clip_ > 0) {
+    told_factor_ = make_factor(session, "clip_factor.told");
+    one_ = make_factor(session, "clip_factor.none");
+  }
   const auto& subgroups = parameters.layout().subgroups;
   sums_.resize(subgroups.size());
   if (clip_ <= 0) {
@@ -46,7 +50,12 @@ GradientNorms::GradientNorms(rt::Session& session, const tensor::ParameterSet& p
 Index GradientNorms::bytes(Index subgroups, float clip) {
   const Index scalar = size_of(DType::kF32);
   const Index wide = size_of(DType::kF64);
-  return wide * subgroups + scalar + (clip > 0 ? 0 : subgroups * (scalar + wide));
+  return wide * subgroups + scalar + (clip > 0 ? 2 * scalar : subgroups * (scalar + wide));
+}
+
+rt::Condition GradientNorms::is_clipped() const {
+  return {.holds = [](const void* factor) { return *static_cast<const float*>(factor) != 1.0F; },
+          .what = told_factor_->home()};
 }
 
 const rt::Handle& GradientNorms::factor_of(Index subgroup) const {
@@ -54,7 +63,7 @@ const rt::Handle& GradientNorms::factor_of(Index subgroup) const {
 }
 
 void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
-                           tensor::ParameterListener* listener) const {
+                           tensor::ParameterListener* listener, bool tells) const {
   submitter.set_phase(rt::Phase::kReduce);
   const auto& subgroups = parameters_.layout().subgroups;
   std::vector<const rt::Handle*> sums;
@@ -77,6 +86,10 @@ void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
   codelets::submit<codelets::CombineNorm>(
       submitter, {.factor = *global_factor_, .norm = norm, .sums = sums}, {.max_norm = clip_},
       {.priority = kNormPriority, .label = "global norm"});
+  if (tells)
+    codelets::submit<codelets::TellFactor>(submitter,
+                                           {.factor = *global_factor_, .told = *told_factor_},
+                                           {.priority = kNormPriority, .label = "clip factor"});
 }
 
 }  // namespace dos::optim

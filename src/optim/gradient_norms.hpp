@@ -20,12 +20,17 @@ class GradientNorms {
   GradientNorms(rt::Session& session, const tensor::ParameterSet& parameters, float clip);
 
   /// Submits the norms of a step; `norm` (FP64 [1]) receives the global one. `listener` may be
-  /// null.
-  void submit(rt::Submitter& submitter, const rt::Handle& norm,
-              tensor::ParameterListener* listener) const;
+  /// null. `tells`: tasks of the step ask is_clipped().
+  void submit(rt::Submitter& submitter, const rt::Handle& norm, tensor::ParameterListener* listener,
+              bool tells = false) const;
 
   /// FP32 [1]: what the subgroup's gradient is multiplied with.
   [[nodiscard]] const rt::Handle& factor_of(Index subgroup) const;
+  /// FP32 [1]: 1, for what goes ahead of the factor.
+  [[nodiscard]] const rt::Handle& one() const { return *one_; }
+  /// Holds unless the factor is 1, of tasks that read it, in steps that are told so. Pre: with
+  /// clipping.
+  [[nodiscard]] rt::Condition is_clipped() const;
   /// FP64 [1]: the sum of squares of the subgroup's gradient.
   [[nodiscard]] const rt::Handle& sum_of(Index subgroup) const {
     return *sums_[static_cast<std::size_t>(subgroup)];
@@ -38,6 +43,8 @@ class GradientNorms {
   const tensor::ParameterSet& parameters_;
   float clip_;
   std::unique_ptr<rt::Handle> global_factor_;  ///< FP32 [1]
+  std::unique_ptr<rt::Handle> told_factor_;    ///< FP32 [1], in host memory; with clipping
+  std::unique_ptr<rt::Handle> one_;            ///< FP32 [1]; with clipping
   // By subgroup, null where it is frozen.
   std::vector<std::unique_ptr<rt::Handle>> sums_;     ///< FP64 [1] a subgroup
   std::vector<std::unique_ptr<rt::Handle>> factors_;  ///< FP32 [1] a subgroup, without clipping

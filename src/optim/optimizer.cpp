@@ -17,11 +17,10 @@ void OptimizerOptions::validate() const {
   expect_in(kClips, "optim.clip", clip);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(rt::Session& session,
-                                          const tensor::ParameterSet& parameters,
+std::unique_ptr<Optimizer> make_optimizer(rt::Session& session, tensor::ParameterSet& parameters,
                                           const OptimizerOptions& options,
-                                          tensor::StateHomes* homes) {
-  return std::make_unique<ElementwiseOptimizer>(session, parameters, options, homes);
+                                          tensor::StateHomes* homes, std::span<const Index> ahead) {
+  return std::make_unique<ElementwiseOptimizer>(session, parameters, options, homes, ahead);
 }
 
 Index state_bytes(const shape::Layout& layout, const OptimizerOptions& options,

@@ -31,12 +31,19 @@ class Optimizer {
   /// there is none. They must outlive the tasks. Empty: nowhere. A rule need not make them.
   virtual void set_sums(std::span<const std::unique_ptr<rt::Handle>> /*sums*/) {}
 
+  /// Whether updates of the next submit_step() that can go ahead of the clip factor do: they take
+  /// it for 1, and are made again where it is not, of the same values. Not a bit depends on it.
+  /// Of subgroups that have two banks (make_optimizer()).
+  virtual void set_goes_ahead(bool /*on*/) {}
+  /// Updates that go ahead in a step, if they may.
+  [[nodiscard]] virtual Index going_ahead() const { return 0; }
+
   /// Submits step `step` (counted from 1): norms, clip factor, the updates of owned subgroups in
   /// the order in which the next forward pass needs them, each with `learning_rate` times its
   /// factor. What is frozen has no part in any of it. norm (FP64 [1]) receives the global gradient
   /// norm.
   virtual void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
-                           const rt::Handle& norm) const = 0;
+                           const rt::Handle& norm) = 0;
 
   /// FP32 [1]: what the subgroup's next update waits for besides access to its parameters and
   /// states. Null where it is frozen.
@@ -51,12 +58,14 @@ class Optimizer {
 };
 
 /// The optimizer of options.rule. `parameters` must outlive it, and so must `homes`, which may keep
-/// states elsewhere than in memory; null: nobody does. Throws Error for an unknown rule or an
-/// option out of range.
-std::unique_ptr<Optimizer> make_optimizer(rt::Session& session,
-                                          const tensor::ParameterSet& parameters,
+/// states elsewhere than in memory; null: nobody does. `ahead`: subgroups that get a second bank of
+/// parameters and states, so that their updates need not wait for the clip factor; owned, trained,
+/// in memory, with working parameters of their own, with clipping. Throws Error for an unknown rule
+/// or an option out of range.
+std::unique_ptr<Optimizer> make_optimizer(rt::Session& session, tensor::ParameterSet& parameters,
                                           const OptimizerOptions& options,
-                                          tensor::StateHomes* homes = nullptr);
+                                          tensor::StateHomes* homes = nullptr,
+                                          std::span<const Index> ahead = {});
 
 /// Bytes that make_optimizer() will register.
 Index state_bytes(const shape::Layout& layout, const OptimizerOptions& options,

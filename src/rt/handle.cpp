@@ -100,6 +100,10 @@ void Handle::move_home(std::byte* lent) const {
   vector->ptr = vector->dev_handle = reinterpret_cast<std::uintptr_t>(lent);
 }
 
+void Handle::stand_for(const Handle& other) const {
+  starpu_data_set_user_data(raw_, other.raw_);
+}
+
 bool Handle::was_released_from(int node) const noexcept {
   return (released_from_ >> node & 1) != 0;
 }

@@ -59,6 +59,13 @@ class Handle {
   /// place.
   void move_home(std::byte* lent) const;
 
+  /// Schedulers take this buffer and `other`, which outlives it, for one that tasks use in turns.
+  void stand_for(const Handle& other) const;
+
+  /// Its own memory on the host: what it contains, while no other node has newer contents. Pre: it
+  /// has some.
+  [[nodiscard]] const std::byte* home() const { return home_.value().data(); }
+
   [[nodiscard]] RawHandle raw() const noexcept { return raw_; }
   [[nodiscard]] const std::string& name() const noexcept { return spec_.name; }
   [[nodiscard]] DType type() const noexcept { return spec_.type; }

@@ -50,7 +50,7 @@ class Profile {
  public:
   /// One more task of tag.step will complete. Called by the submitting thread before submission.
   void expect_task(const TaskTag& tag);
-  /// The task announced last for tag.step will not come.
+  /// A task announced for tag.step will not come.
   void cancel_task(const TaskTag& tag);
   /// Called by workers.
   void complete_task(const TaskRecord& record);

@@ -50,7 +50,9 @@ TaskHeader* make_argument_block(const TaskCall& call) {
                  .number = 0,
                  .buffers = static_cast<std::uint32_t>(call.buffers.size()),
                  .payload_offset = payload_offset,
-                 .bytes = bytes};
+                 .bytes = bytes,
+                 .condition = call.options.condition,
+                 .is_left_out = false};
 }
 
 void check_buffer_count(const TaskCall& call) {
@@ -128,19 +130,31 @@ TaskTrace describe(const TaskHeader& header, const TaskRecord& record) {
   return trace;
 }
 
+/// StarPU calls it when the task's dependencies are fulfilled, before it asks for data or a worker.
+void decide(void* argument) {
+  auto& header = *static_cast<TaskHeader*>(argument);
+  header.is_left_out = !header.condition.holds(header.condition.what);
+  if (header.is_left_out) header.task->where = STARPU_NOWHERE;
+}
+
 void report_completion(void* argument) {
   const auto& header = *static_cast<const TaskHeader*>(argument);
   const starpu_profiling_task_info* info = header.task->profiling_info;
   TaskRecord record = header.record;
-  record.worker = info->workerid;
-  record.start_us = microseconds(info->start_time);
-  record.end_us = microseconds(info->end_time);
-  with_trace_sink([&](TraceSink& sink) { sink.task_done(describe(header, record)); });
+  if (!header.is_left_out) {
+    record.worker = info->workerid;
+    record.start_us = microseconds(info->start_time);
+    record.end_us = microseconds(info->end_time);
+    with_trace_sink([&](TraceSink& sink) { sink.task_done(describe(header, record)); });
+  }
   note_end_of_task();
   // Before the step is told to be complete: whoever waits for it may end the submitter.
   *header.pending_bytes -= header.takes;
   header.pending_bytes->notify_one();
-  header.profile->complete_task(record);
+  if (header.is_left_out)
+    header.profile->cancel_task(record.tag);
+  else
+    header.profile->complete_task(record);
 }
 
 }  // namespace
@@ -199,6 +213,10 @@ void Submitter::submit(const TaskCall& call) {
   task->cl_arg = header;
   task->cl_arg_size = header->bytes;
   task->cl_arg_free = 1;
+  if (call.options.condition.holds != nullptr) {
+    task->prologue_callback_func = decide;
+    task->prologue_callback_arg = header;
+  }
   task->callback_func = report_completion;
   task->callback_arg = header;
   task->flops = call.work.flops;

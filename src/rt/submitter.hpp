@@ -13,6 +13,7 @@
 
 #include "base/types.hpp"
 #include "rt/codelet.hpp"
+#include "rt/condition.hpp"
 #include "rt/handle.hpp"
 #include "rt/profile.hpp"
 #include "rt/session.hpp"
@@ -31,6 +32,7 @@ struct TaskOptions {
   int priority = 0;         ///< larger runs earlier; clamped to what the scheduler supports
   const char* label = "";   ///< what the task works on; must outlive the task
   int worker = kAnyWorker;  ///< who may run it; for measurements, schedulers know better
+  Condition condition{};    ///< a task that is left out has no record
 };
 
 /// The size of a task's work: what its duration depends on, never hyper-parameters or step numbers.

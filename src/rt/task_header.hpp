@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/types.hpp"
+#include "rt/condition.hpp"
 #include "rt/profile.hpp"
 
 struct starpu_task;
@@ -27,6 +28,8 @@ struct alignas(std::max_align_t) TaskHeader {
   std::uint32_t buffers;                  ///< number of buffers
   std::size_t payload_offset;             ///< from the start of the block
   std::size_t bytes;                      ///< of the whole block
+  Condition condition;                    ///< under which it runs
+  bool is_left_out;                       ///< as that did not hold
 };
 
 }  // namespace dos::rt

@@ -44,12 +44,16 @@ struct UpdateCost {
 
   /// Buffers that hold the states of a subgroup: each is a copy of its own, with its latency.
   Index state_buffers = 1;
+  /// Where states are updated: 1: in place; 2: into another bank.
+  Index banks = 1;
 
   /// Over the link when streamed: to the GPU, and back.
   [[nodiscard]] units::BytesPerParam streamed_in() const { return state + host_gradient; }
   [[nodiscard]] units::BytesPerParam streamed_out() const { return state + host_weight; }
   /// GPU memory of what is updated there.
-  [[nodiscard]] units::BytesPerParam held() const { return state + host_gradient + host_weight; }
+  [[nodiscard]] units::BytesPerParam held() const {
+    return state * static_cast<double>(banks) + host_gradient + host_weight;
+  }
 };
 
 /// Memory of one GPU for states.

@@ -24,6 +24,7 @@ struct TaskNote {
   bool is_resident = false;  ///< an update whose states stay on the GPU
   bool travels = false;      ///< an update whose states come to the GPU first
   bool in_window = false;    ///< an update that a GPU prefetches or runs; of the CPU, its gradient
+  bool is_redone = false;    ///< an update (UpdateTask)
   std::optional<MoveReason> moved{};  ///< an update that is not where it was planned
   Index worker = 0;                   ///< of the group, once it runs
   double taken = 0;                   ///< seconds: when the worker took it

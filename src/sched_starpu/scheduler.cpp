@@ -159,6 +159,7 @@ void Scheduler::place_update(TaskNote& note) {
   // With one GPU there is nothing to choose.
   if (gpu_memories_.size() > 1) update.user = user_of(update, gpu_memories_);
   note.params = update.params;
+  note.is_redone = update.is_redone;
   const bool restricted = is_restricted(note.task);
   const auto [subgroup, place, by_plan] = ask_board(update, note.task);
   note.subgroup = subgroup;
@@ -353,7 +354,8 @@ void Scheduler::after_execution(starpu_task* task) {
     // A GPU's worker starts a task while the one before still runs.
     const double last_end = dispatch_.groups()[static_cast<std::size_t>(group)].last_update_end;
     const double start = device.is_cpu() ? note->start : std::max(note->start, last_end);
-    board_->executed(note->subgroup, device, units::Seconds(now - start), note->moved);
+    board_->executed(note->subgroup, device, units::Seconds(now - start), note->moved,
+                     note->is_redone);
     if (device.is_cpu()) board_->waited(units::Seconds(note->start - note->taken));
     dispatch_.ended(*note, *board_, now);
     help = dispatch_.can_be_helped(group);

@@ -25,6 +25,8 @@ struct SchedulerSettings {
   sched::PolicyOptions options{};
   /// Tasks whose performance model has a symbol that starts with it are updates.
   std::string update_prefix = "dos.update.";
+  /// Likewise of updates that are made once more, in the step of those.
+  std::string redo_prefix = "dos.redo.";
   /// Whether forward and backward run on the CPU; nothing: if updates write no working parameters
   /// of their own.
   std::optional<bool> model_on_host{};

@@ -15,12 +15,14 @@ namespace dos::sched_starpu {
 
 /// One update task as the runtime shows it.
 struct UpdateTask {
-  const void* subgroup = nullptr;  ///< identity: the handle of the parameters
+  /// Identity: the handle of the parameters, or what that stands for (starpu_data_set_user_data()).
+  const void* subgroup = nullptr;
   const void* gradient = nullptr;  ///< likewise
   Index params = 0;
   int priority = 0;  ///< larger: the next forward needs it earlier
   sched::UpdateCost cost;
-  Index user = -1;  ///< the only GPU that has the gradient; -1: none, or several
+  Index user = -1;         ///< the only GPU that has the gradient; -1: none, or several
+  bool is_redone = false;  ///< made once more, as the one before took a wrong clip factor
 };
 
 /// The subgroups of a program, and which of them the step has seen. A subgroup has one index for
@@ -51,6 +53,12 @@ class SubgroupRegistry {
   }
   /// An update has run.
   void ran() { ++ran_; }
+  /// The index of a subgroup that has arrived in this step.
+  [[nodiscard]] std::optional<Index> arrived(const void* subgroup) const {
+    const auto found = index_of_.find(subgroup);
+    if (found == index_of_.end() || !has_arrived(found->second)) return std::nullopt;
+    return found->second;
+  }
 
   [[nodiscard]] Index size() const { return std::ssize(known_); }
   /// As it arrived last.

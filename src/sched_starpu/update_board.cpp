@@ -14,6 +14,8 @@ UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
       ledger_(rates_.around().cpu_workers, std::ssize(rates_.around().gpus), tuning) {}
 
 Index UpdateBoard::arrive(const UpdateTask& task) {
+  if (task.is_redone)
+    if (const std::optional<Index> known = subgroups_.arrived(task.subgroup)) return *known;
   const auto [index, begins_step] = subgroups_.arrive(task);
   if (index == 0) rates_.set_cost(task.cost);
   if (begins_step) {
@@ -32,7 +34,9 @@ PlanOrder UpdateBoard::order() {
     const UpdateTask& task = subgroups_.task(index);
     problem.subgroups.push_back(
         {.params = task.params, .depth = std::ssize(problem.subgroups), .user = task.user});
-    problem.cost = task.cost;
+    // Of those with two banks, if some have: they take most memory.
+    if (problem.subgroups.size() == 1 || task.cost.banks > problem.cost.banks)
+      problem.cost = task.cost;
     problem.homes.push_back(homes[static_cast<std::size_t>(index)]);
   }
   problem.rates = rates_.for_plan(problem.cost);
@@ -41,9 +45,9 @@ PlanOrder UpdateBoard::order() {
 }
 
 void UpdateBoard::executed(Index index, Device device, units::Seconds time,
-                           std::optional<MoveReason> reason) {
+                           std::optional<MoveReason> reason, bool is_redone) {
   const UpdateTask& task = subgroups_.task(index);
-  subgroups_.ran();
+  if (!is_redone) subgroups_.ran();
   rates_.see(task.params, device, time, ledger_.ran(index, task, device, reason));
 }
 

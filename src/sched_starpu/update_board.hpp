@@ -51,12 +51,12 @@ class UpdateBoard {
     }
     return {.index = index,
             .place = ledger_.placed(index, task, planned(index)),
-            .by_plan = !prefers_earliest_end()};
+            .by_plan = task.is_redone || !prefers_earliest_end()};
   }
   /// The update has run in `time` on one CPU worker or on a GPU, data at hand. `reason`: why it ran
   /// elsewhere than placed; nothing if that place cannot run it.
   void executed(Index index, Device device, units::Seconds time,
-                std::optional<MoveReason> reason = {});
+                std::optional<MoveReason> reason = {}, bool is_redone = false);
   /// The gradient of a subgroup has started its way to the CPU before its update has arrived.
   void flushed(Index index, units::Bytes bytes) {
     ledger_.flushed(bytes, subgroups_.has_arrived(index));

@@ -2,6 +2,7 @@
 #include "sched_starpu/update_task.hpp"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "sched_starpu/runtime_version.hpp"
@@ -25,20 +26,56 @@ struct Copy {
   }
 };
 
-/// Calls f(handle, mode) for each buffer but work space.
+/// What a buffer is for an update. An update apart reads parameters and states, first of its
+/// buffers, and writes others: as many of their size as it reads of them, none in place.
+enum class Role { kState, kOldState, kWorking, kRead, kSums };
+
+/// Calls f(handle, role) for each buffer but work space.
 template <class F>
 void for_each_buffer(starpu_task* task, F&& f) {
-  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
-    const int mode = STARPU_TASK_GET_MODE(task, i) & STARPU_RW;
-    if (mode != 0) f(STARPU_TASK_GET_HANDLE(task, i), mode);
+  const unsigned count = STARPU_TASK_GET_NBUFFERS(task);
+  const double size = bytes_of(STARPU_TASK_GET_HANDLE(task, 0));
+  const auto mode_of = [&](unsigned i) { return STARPU_TASK_GET_MODE(task, i) & STARPU_RW; };
+  const bool is_apart = mode_of(0) == STARPU_R;
+  Index old_states = 0;
+  for (unsigned i = 0; is_apart && i < count; ++i)
+    if (mode_of(i) == STARPU_W && bytes_of(STARPU_TASK_GET_HANDLE(task, i)) == size) ++old_states;
+  for (unsigned i = 0; i < count; ++i) {
+    starpu_data_handle_t handle = STARPU_TASK_GET_HANDLE(task, i);
+    const bool is_full = bytes_of(handle) == size;
+    switch (mode_of(i)) {
+      case STARPU_R:
+        f(handle, old_states-- > 0 ? Role::kOldState : Role::kRead);
+        break;
+      case STARPU_W:
+        f(handle, is_apart && is_full ? Role::kState : Role::kWorking);
+        break;
+      case STARPU_RW:
+        f(handle, is_full ? Role::kState : Role::kSums);
+        break;
+      default:
+        break;
+    }
   }
 }
 
 /// Whether the update has working parameters of its own.
 bool writes_parameters(starpu_task* task) {
   bool writes = false;
-  for_each_buffer(task, [&](starpu_data_handle_t, int mode) { writes |= mode == STARPU_W; });
+  for_each_buffer(task, [&](starpu_data_handle_t, Role role) { writes |= role == Role::kWorking; });
   return writes;
+}
+
+bool has_prefix(starpu_task* task, const std::string& prefix) {
+  const starpu_perfmodel* model = task->cl == nullptr ? nullptr : task->cl->model;
+  return model != nullptr && model->symbol != nullptr &&
+         std::string_view(model->symbol).starts_with(prefix);
+}
+
+/// What a handle is one of the banks of.
+const void* identity_of(starpu_data_handle_t handle) {
+  const void* identity = starpu_data_get_user_data(handle);
+  return identity == nullptr ? handle : identity;
 }
 
 /// Gradients are where the model is. An update without working parameters of its own is of a model
@@ -56,10 +93,9 @@ starpu_data_handle_t masters_of_device(starpu_task* task, const SchedulerSetting
 }  // namespace
 
 bool is_update(starpu_task* task, const SchedulerSettings& settings) {
-  const starpu_perfmodel* model = task->cl == nullptr ? nullptr : task->cl->model;
-  return model != nullptr && model->symbol != nullptr && STARPU_TASK_GET_NBUFFERS(task) > 0 &&
-         bytes_of(STARPU_TASK_GET_HANDLE(task, 0)) >= sizeof(float) &&
-         std::string_view(model->symbol).starts_with(settings.update_prefix);
+  return (has_prefix(task, settings.update_prefix) || has_prefix(task, settings.redo_prefix)) &&
+         STARPU_TASK_GET_NBUFFERS(task) > 0 &&
+         bytes_of(STARPU_TASK_GET_HANDLE(task, 0)) >= sizeof(float);
 }
 
 UpdateTask describe_update(starpu_task* task, const SchedulerSettings& settings) {
@@ -68,24 +104,28 @@ UpdateTask describe_update(starpu_task* task, const SchedulerSettings& settings)
   double read = 0;
   double gradient_bytes = 0;
   Index state_buffers = 0;
+  Index banks = 1;
   starpu_data_handle_t gradient = nullptr;
   starpu_data_handle_t parameters = STARPU_TASK_GET_HANDLE(task, 0);
-  const double parameter_bytes = bytes_of(parameters);
-  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
+  for_each_buffer(task, [&](starpu_data_handle_t handle, Role role) {
     const double bytes = bytes_of(handle);
-    // Checksums of what is written, in some steps: they cost no traffic.
-    if (mode == STARPU_RW && bytes != parameter_bytes) return;
-    (mode == STARPU_RW ? states : mode == STARPU_W ? written : read) += bytes;
-    if (mode == STARPU_RW) ++state_buffers;
-    if (mode != STARPU_R || bytes <= gradient_bytes) return;
+    if (role == Role::kState) {
+      states += bytes;
+      ++state_buffers;
+    }
+    if (role == Role::kOldState) banks = 2;
+    if (role == Role::kWorking) written += bytes;
+    if (role != Role::kRead) return;
+    read += bytes;
+    if (bytes <= gradient_bytes) return;
     gradient = handle;
     gradient_bytes = bytes;
   });
-  const double params = parameter_bytes / sizeof(float);
+  const double params = bytes_of(parameters) / sizeof(float);
   const bool on_host = is_on_host(task, settings);
   const bool comes_from_host = on_host || settings.gradients_on_host;
   const double working = written == 0 ? sizeof(float) : written / params;
-  return {.subgroup = parameters,
+  return {.subgroup = identity_of(parameters),
           .gradient = gradient,
           .params = static_cast<Index>(params),
           .priority = task->priority,
@@ -96,7 +136,9 @@ UpdateTask describe_update(starpu_task* task, const SchedulerSettings& settings)
                    .host_parameter = units::BytesPerParam(on_host ? working : 0),
                    .host_weight = units::BytesPerParam(on_host ? written / params : 0),
                    .cpu_traffic = units::BytesPerParam((2 * states + written + read) / params),
-                   .state_buffers = state_buffers}};
+                   .state_buffers = state_buffers,
+                   .banks = banks},
+          .is_redone = has_prefix(task, settings.redo_prefix)};
 }
 
 Index user_of(const UpdateTask& update, std::span<const unsigned> memories) {
@@ -114,8 +156,9 @@ Index user_of(const UpdateTask& update, std::span<const unsigned> memories) {
 void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuffers& buffers) {
   const bool on_host = is_on_host(task, settings);
   starpu_data_handle_t masters = masters_of_device(task, settings);
-  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
-    const bool is_updates = on_host || (mode == STARPU_RW && handle != masters);
+  for_each_buffer(task, [&](starpu_data_handle_t handle, Role role) {
+    const bool is_state = role == Role::kState || role == Role::kOldState || role == Role::kSums;
+    const bool is_updates = on_host || (is_state && handle != masters);
     (is_updates ? buffers.of_update : buffers.of_model).push_back(handle);
   });
 }
@@ -123,8 +166,8 @@ void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuf
 void start_return(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
   if (is_on_host(task, settings)) return;
   starpu_data_handle_t masters = masters_of_device(task, settings);
-  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
-    if (mode != STARPU_W && handle != masters) return;
+  for_each_buffer(task, [&](starpu_data_handle_t handle, Role role) {
+    if (role != Role::kWorking && handle != masters) return;
     const Copy copy(handle, node);
     if (copy.is_allocated != 0 && copy.is_valid == 0 && copy.is_requested == 0)
       starpu_data_prefetch_on_node_prio(handle, node, /*async=*/1, task->priority);
@@ -152,8 +195,8 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
 }
 
 void start_fetch(starpu_task* task, unsigned node) {
-  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
-    if (mode == STARPU_R)
+  for_each_buffer(task, [&](starpu_data_handle_t handle, Role role) {
+    if (role == Role::kRead || role == Role::kOldState)
       starpu_data_prefetch_on_node_prio(handle, node, /*async=*/1, task->priority);
   });
 }
@@ -167,9 +210,9 @@ units::Bytes start_flush(starpu_data_handle_t buffer, unsigned node) {
 
 void start_home(starpu_task* task, const SchedulerSettings& settings, bool is_resident) {
   const bool model_is_on_host = settings.model_on_host.value_or(false);
-  for_each_buffer(task, [&](starpu_data_handle_t handle, int mode) {
-    const bool is_state = mode == STARPU_RW;
-    if (is_state ? !is_resident : mode == STARPU_W && model_is_on_host)
+  for_each_buffer(task, [&](starpu_data_handle_t handle, Role role) {
+    const bool is_state = role == Role::kState || role == Role::kSums;
+    if (is_state ? !is_resident : role == Role::kWorking && model_is_on_host)
       start_copy(handle, home_of(handle));
   });
 }

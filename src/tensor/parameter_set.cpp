@@ -45,6 +45,18 @@ SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layo
   }
 }
 
+void SubgroupHandles::add_bank(rt::Session& session, Index subgroup) {
+  const rt::Handle& first = (*this)[subgroup];
+  const auto [bank, is_new] = banks_.try_emplace(
+      subgroup,
+      std::make_shared<rt::Handle>(session, rt::HandleSpec{.name = first.name() + ".bank",
+                                                           .type = first.type(),
+                                                           .count = first.count(),
+                                                           .category = first.category()}));
+  require(is_new, "one more bank a subgroup");
+  bank->second->stand_for(first);
+}
+
 void SubgroupHandles::read(const shape::PlacedParameter& parameter, std::span<float> out) const {
   require(std::ssize(out) == parameter.spec.count(), "room for the whole parameter");
   for (const shape::Piece& piece : shape::pieces_of(parameter)) {

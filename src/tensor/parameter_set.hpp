@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rt/handle.hpp"
@@ -37,6 +39,17 @@ class SubgroupHandles {
     return handles_[static_cast<std::size_t>(subgroup)] != nullptr;
   }
 
+  /// Gives a subgroup a second bank: a buffer in whose place flip() puts the one that it has.
+  /// Pre: has(subgroup), none yet.
+  void add_bank(rt::Session& session, Index subgroup);
+  [[nodiscard]] bool has_bank(Index subgroup) const { return banks_.contains(subgroup); }
+  /// The bank that is not in use. Pre: has_bank(subgroup).
+  [[nodiscard]] const rt::Handle& bank(Index subgroup) const { return *banks_.at(subgroup); }
+  /// Tasks and accesses that are submitted from now on use the other bank. Pre: has_bank(subgroup).
+  void flip(Index subgroup) {
+    std::swap(handles_[static_cast<std::size_t>(subgroup)], banks_.at(subgroup));
+  }
+
   /// Copies a parameter's elements, in order, to `out` as FP32; waits for the tasks that write
   /// them.
   void read(const shape::PlacedParameter& parameter, std::span<float> out) const;
@@ -47,6 +60,7 @@ class SubgroupHandles {
 
  private:
   std::vector<std::shared_ptr<rt::Handle>> handles_;
+  std::map<Index, std::shared_ptr<rt::Handle>> banks_;
 };
 
 /// Values and gradients of a model's parameters, or a rank's part of them. The values are FP32,
@@ -68,6 +82,11 @@ class ParameterSet {
   [[nodiscard]] const Ownership& ownership() const { return ownership_; }
   /// Those of owned subgroups are all that an update needs.
   [[nodiscard]] const SubgroupHandles& values() const { return values_; }
+  /// Pre: has_working(), so that forward and backward know nothing of banks.
+  [[nodiscard]] SubgroupHandles& values_in_banks() {
+    require(has_working(), "working parameters of their own");
+    return values_;
+  }
   /// What forward and backward read: the values themselves in FP32.
   [[nodiscard]] const SubgroupHandles& working() const { return working_ ? *working_ : values_; }
   [[nodiscard]] bool has_working() const { return working_.has_value(); }

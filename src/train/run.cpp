@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <set>
+
 #include "optim/rules.hpp"
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
@@ -17,6 +21,7 @@ Run Run::with(const config::TrainConfig& other) const {
 Run Run::with(const ranks::RankShare& other) const {
   Run run = *this;
   run.share = other;
+  run.ahead.clear();
   return run;
 }
 
@@ -28,6 +33,35 @@ Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model)
           .model = model,
           .layout = shape::cut_into_subgroups(parameters, config.sched.subgroup_params,
                                               config.decay_groups())};
+}
+
+std::vector<Index> candidates_to_go_ahead(const Run& run, Index workers) {
+  const config::TrainConfig& config = run.config;
+  if (config.optim.clip == 0 || config.parameter_types().working == DType::kF32) return {};
+  const tensor::Ownership ownership = run.share.ownership();
+  const offload::HomePlan homes = plan_homes(run, workers);
+  const std::set<Index> on_disks(homes.subgroups.begin(), homes.subgroups.end());
+  std::vector<Index> candidates;
+  const auto& subgroups = run.layout.subgroups;
+  for (Index i = 0; i < std::ssize(subgroups); ++i) {
+    const shape::Subgroup& subgroup = subgroups[static_cast<std::size_t>(i)];
+    if (subgroup.trained && subgroup.count > 0 && ownership.owns(i) && !on_disks.contains(i))
+      candidates.push_back(i);
+  }
+  std::ranges::stable_sort(candidates, std::ranges::greater{},
+                           [&](Index i) { return subgroups[static_cast<std::size_t>(i)].depth; });
+  return candidates;
+}
+
+rt::MemoryBytes bank_bytes(const Run& run, std::span<const Index> ahead) {
+  Index buffer = 0;
+  for (const Index i : ahead)
+    buffer += run.layout.subgroups[static_cast<std::size_t>(i)].count * size_of(DType::kF32);
+  rt::MemoryBytes bytes;
+  bytes[MemoryCategory::kParameters] = buffer;
+  bytes[MemoryCategory::kStates] =
+      buffer * std::ssize(optim::find_rule(run.config.optim.rule).info->states);
+  return bytes;
 }
 
 offload::HomePlan plan_homes(const Run& run, Index workers) {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "config/train_config.hpp"
 #include "offload/home_plan.hpp"
 #include "ranks/share.hpp"
+#include "rt/memory_ledger.hpp"
 #include "shape/layout.hpp"
 #include "shape/model_config.hpp"
 
@@ -16,6 +20,8 @@ struct Run {
   shape::ModelConfig model;
   shape::Layout layout;
   ranks::RankShare share{};
+  /// Subgroups whose updates may go ahead of the clip factor (optim::make_optimizer()).
+  std::vector<Index> ahead{};
 
   /// Pre: the same model, cut the same way.
   [[nodiscard]] Run with(const config::TrainConfig& other) const;
@@ -25,6 +31,13 @@ struct Run {
 /// The run of a configuration on one rank. Throws Error as shape::mark_trained() and
 /// shape::cut_into_subgroups().
 Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model);
+
+/// Subgroups of the rank whose updates can go ahead of the clip factor, those first whose gradients
+/// backward completes first; of those in memory, with so many workers that update.
+std::vector<Index> candidates_to_go_ahead(const Run& run, Index workers);
+
+/// Bytes of the second banks that they need, by category.
+rt::MemoryBytes bank_bytes(const Run& run, std::span<const Index> ahead);
 
 /// Which states of the rank live on the disks of sched.disks, with so many workers that update.
 /// Throws Error as offload::plan_homes().

@@ -38,7 +38,8 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
       parameters_(session, inputs_.run.layout, inputs_.run.config.parameter_types(),
                   inputs_.run.share.ownership(), states_.homes()),
       optimizer_(optim::make_optimizer(session, parameters_, inputs_.run.config.optimizer(),
-                                       states_.homes())),
+                                       states_.homes(), inputs_.run.ahead)),
+      speculation_(*optimizer_, inputs_.run.config.optim),
       results_(session, inputs_.run.config.train.run_ahead),
       model_(
           std::make_unique<models::Decoder>(session, parameters_, inputs_.run.model,
@@ -236,6 +237,7 @@ void Trainer::submit_step(Index step) {
   submitter_.set_tag({rt::Phase::kReduce, step});
   states_.set_step(step);
   submit_gradients(step, batches);
+  speculation_.begin_step();
   optimizer_->submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
   checkpoints_.writer().updates_submitted();
   in_flight_.push_back(step);
@@ -265,6 +267,7 @@ void Trainer::finish_oldest() {
   metrics.flush = PolicyWatch::flush_of(step - start_step_);
   metrics.checkpoint = checkpoints_.take_ended();
   metrics.disks = states_.take_traffic();
+  metrics.speculation = speculation_.see(records, metrics.grad_norm);
   step_s_ = step_s_ == 0 ? metrics.ms_step / 1e3 : (step_s_ + metrics.ms_step / 1e3) / 2;
   if (notes_)
     take_notes(step);

@@ -31,6 +31,7 @@
 #include "train/run.hpp"
 #include "train/run_checkpoints.hpp"
 #include "train/run_states.hpp"
+#include "train/speculation.hpp"
 #include "train/step_results.hpp"
 #include "train/stop_signal.hpp"
 
@@ -150,6 +151,7 @@ class Trainer {
   RunStates states_;
   tensor::ParameterSet parameters_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  Speculation speculation_;
   StepResults results_;
   std::unique_ptr<models::Decoder> model_;
   std::unique_ptr<ranks::Sharding> sharding_;  ///< of several ranks

@@ -18,7 +18,7 @@ KEYS = {
              "validate_batches checkpoint_every mtbf_hours checkpoint_memory keep keep_every_hours "
              "checkpoint_local checkpoint_copy_every checkpoint_copy_rate log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "
-             "no_decay freeze lr_factors beta1 beta2 momentum eps clip",
+             "no_decay freeze lr_factors beta1 beta2 momentum eps clip speculate",
     "lora": "rank alpha targets rslora",
     "sched": "subgroup_params stride share window resident fallback disks host_memory",
     "dist": "zero weights gpu_messages timeout_s",

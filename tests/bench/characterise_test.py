@@ -99,15 +99,36 @@ class Simulated(unittest.TestCase):
             self.assertLessEqual(link["overlapped_with_compute"], link["hidden_behind_compute"])
             self.assertLessEqual(link["hidden_behind_compute"], 1.000001)
 
+    def test_updates_go_ahead_of_the_norm(self):
+        """Beside backward where nothing is clipped, and once more behind it where all is."""
+        seconds = {}
+        for name, more in (("waiting", ()), ("ahead", ("--ahead",)), ("clipped", ("--ahead", "--clipped-every", 1))):
+            trace = self.folder / name
+            result = step("--machine", "h100-4x", "--model", "llama-20b", "--micro-batch", 4, "--state-memory", 2.5,
+                          "--set", "sched.subgroup_params=10000000", *more, "--trace", trace)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            seconds[name] = json.loads(result.stdout)["step_seconds"][-1]
+            tasks = rows(trace, "tasks.csv")
+            updates = [row for row in tasks if row["phase"] == "update"]
+            redone = [row for row in updates if row["codelet"].startswith("dos.redo.")]
+            self.assertEqual(len(redone), len(updates) / 2 if name == "clipped" else 0)
+            step_14 = [row for row in tasks if row["step"] == "14"]
+            end = max(float(row["end_us"]) for row in step_14 if row["phase"] == "backward")
+            beside = sum(float(row["end_us"]) < end for row in step_14 if row["phase"] == "update")
+            self.assertEqual(beside > 0, name != "waiting")
+        self.assertLess(seconds["ahead"], seconds["waiting"])
+        self.assertGreater(seconds["clipped"], seconds["ahead"])
+
     def test_bad_input(self):
         new = ("--trace", self.folder / "new")
         for arguments, part in (
                 ((*SMALL, "--trace", self.trace), "holds a trace already"),
-                (("--machine", "a100-4x", "--model", "llama-8b", *new), "--model llama-8b: not known"),
+                (("--machine", "a100-4x", "--model", "llama-8b", *new), "unknown --model 'llama-8b'"),
                 (("--machine", "h10", "--model", "llama-7b", *new), "did you mean"),
                 ((*SMALL, "--ranks", 2, *new), "--ranks 2: a rank is simulated with one GPU"),
                 ((*SMALL, "--micro-batch", 1000, *new), "--micro-batch 1000 of llama-7b needs"),
                 ((*SMALL, "--steps", 0, *new), "--steps 0"),
+                ((*SMALL, "--clipped-every", 2, *new), "--clipped-every 2: only what goes ahead"),
                 ((*SMALL, "--state-memory", -1, *new), "--state-memory -1"),
                 ((*SMALL, "--set", "sched.strid=2", *new), "did you mean 'sched.stride'")):
             result = step(*arguments)

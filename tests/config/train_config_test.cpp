@@ -44,6 +44,7 @@ TEST(Config, TheKeysAreFrozen) {
       "optim.lr optim.final_lr_ratio optim.warmup optim.schedule optim.weight_decay "
       "optim.decay_vectors optim.decay_embeddings optim.no_decay optim.freeze "
       "optim.lr_factors optim.beta1 optim.beta2 optim.momentum optim.eps optim.clip "
+      "optim.speculate "
       "sched.subgroup_params sched.stride sched.share sched.window sched.resident "
       "sched.fallback sched.disks sched.host_memory dist.zero dist.weights dist.gpu_messages "
       "dist.timeout_s";

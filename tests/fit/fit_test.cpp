@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.hpp"
 #include "fit/estimate.hpp"
@@ -275,6 +276,71 @@ TEST(Fit, StepsThatDoNotComeTakeNoMemory) {
   EXPECT_LT(host_need(config), two + units::Bytes(0x1p16));
   config.train.steps = 1000;
   EXPECT_GT(host_need(config), two + units::Bytes(0x1p20));
+}
+
+config::TrainConfig speculating(const char* choice) {
+  config::TrainConfig config = config_of(1);
+  config.train.precision = "bf16";
+  config.optim.speculate = choice;
+  return config;
+}
+
+/// Depths of the subgroups that go ahead.
+std::vector<Index> depths_ahead(const train::Run& run) {
+  std::vector<Index> depths;
+  for (const Index i : run.ahead)
+    depths.push_back(run.layout.subgroups[static_cast<std::size_t>(i)].depth);
+  return depths;
+}
+
+TEST(Fit, UpdatesGoAheadWhereTheyMayAndSomethingIsGained) {
+  Room room = room_with(1e15);
+  const auto ahead = [&](const config::TrainConfig& config) {
+    return std::ssize(choose_ahead(run_of(config), room).ahead);
+  };
+  const auto all = std::ssize(run_of(speculating("auto")).layout.subgroups);
+  EXPECT_EQ(ahead(speculating("auto")), all);
+  EXPECT_EQ(ahead(speculating("on")), all);
+  EXPECT_EQ(ahead(speculating("off")), 0);
+  config::TrainConfig unclipped = speculating("auto");
+  unclipped.optim.clip = 0;
+  EXPECT_EQ(ahead(unclipped), 0);
+  EXPECT_EQ(ahead(config_of(1)), 0) << "FP32";
+  config::TrainConfig frozen = speculating("on");
+  frozen.optim.freeze = "blocks.*";
+  EXPECT_LT(ahead(frozen), all);
+  EXPECT_GT(ahead(frozen), 0);
+  room.devices.clear();
+  EXPECT_EQ(ahead(speculating("auto")), 0) << "CPUs alone gain nothing";
+  EXPECT_EQ(ahead(speculating("on")), all);
+}
+
+TEST(Fit, BanksTakeTheMemoryThatIsLeftTheLastLayersFirst) {
+  config::TrainConfig config = speculating("auto");
+  config.sched.subgroup_params = 20'000;
+  const train::Run run = run_of(config);
+  const double without = estimate_run(run, room_with(1e15)).host.total().value();
+  const double banks = 12 * static_cast<double>(run.layout.parameter_count());
+  Room room = room_with(1e15);
+  std::size_t before = 0;
+  for (const double part : {0.1, 0.5, 1.0, 1.4}) {
+    room.host_bytes = static_cast<Index>(without + part * banks);
+    const train::Run chosen = choose_ahead(run, room);
+    const std::vector<Index> depths = depths_ahead(chosen);
+    EXPECT_TRUE(std::ranges::is_sorted(depths, std::ranges::greater{})) << part;
+    EXPECT_GE(depths.size(), before) << part;
+    before = depths.size();
+    const double taken = estimate_run(chosen, room).host.total().value() - without;
+    // What is left over is less than a subgroup.
+    EXPECT_LE(taken, 0.75 * part * banks + 1) << part;
+    EXPECT_GT(taken, std::min(0.75 * part, 1.0) * banks - 12 * 20'000.0) << part;
+  }
+  EXPECT_EQ(before, run.layout.subgroups.size());
+  config.optim.speculate = "on";
+  room.host_bytes = static_cast<Index>(without + 0.9 * banks);
+  EXPECT_THAT(test::message_of<Error>([&] { choose_ahead(run_of(config), room); }),
+              AllOf(HasSubstr("optim.speculate = on needs"), HasSubstr("use auto")));
+  EXPECT_NO_THROW(choose_ahead(run_of(config), room, /*may_exceed=*/true));
 }
 
 }  // namespace

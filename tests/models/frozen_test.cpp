@@ -244,7 +244,7 @@ TEST_P(Frozen, TakesTheMemoryThatIsEstimated) {
                   given.model.layers +
               1 - most);
     EXPECT_EQ(counted[MemoryCategory::kStates],
-              8 * trained + 4 + (clip > 0 ? 8 : 20) * layout.trained_subgroups());
+              8 * trained + (clip > 0 ? 12 : 4) + (clip > 0 ? 8 : 20) * layout.trained_subgroups());
   }
 }
 

@@ -34,7 +34,7 @@ class MatrixDescent final : public Optimizer {
   void set_listener(tensor::ParameterListener* listener) override { listener_ = listener; }
 
   void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
-                   const rt::Handle& norm) const override {
+                   const rt::Handle& norm) override {
     norms_.submit(submitter, norm, listener_);
     const Rule sgd = find_rule("sgd");
     codelets::Hyperparameters hyper{};

@@ -56,7 +56,7 @@ TEST(RankShare, ZeroOneSharesStates) {
     EXPECT_EQ(bf16[MemoryCategory::kWorking], 2 * p);
     EXPECT_EQ(bf16[MemoryCategory::kGradients], 2 * p + 4 * o) << "FP32 sums owned";
     EXPECT_NEAR(static_cast<double>(fp32[MemoryCategory::kStates]), 8.0 * static_cast<double>(o),
-                8.0 * static_cast<double>(layout().subgroups.size()) + 4);
+                8.0 * static_cast<double>(layout().subgroups.size()) + 12);
   }
 }
 

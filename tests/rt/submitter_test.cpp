@@ -5,6 +5,7 @@
 #include <starpu.h>
 
 #include <atomic>
+#include <cstring>
 #include <numeric>
 #include <thread>
 
@@ -251,6 +252,47 @@ TEST(Submitter, MayEndBeforeItsTasks) {
     for (int i = 0; i < 3; ++i) test::submit_body(submitter, slow, {&buffer});
   }
   EXPECT_EQ(ran, 3);
+}
+
+// Who is left out changes nothing, has no record, and those behind it do not wait for ever.
+TEST(Submitter, ATaskWhoseConditionDoesNotHoldIsLeftOut) {
+  Session session(kTwoWorkers);
+  const Handle value(session, {.name = "value", .type = DType::kI32, .count = 1});
+  const Handle limit(session, {.name = "limit", .type = DType::kI32, .count = 1});
+  static const Codelet write = make_codelet<write_argument>(
+      {.symbol = "dos.test_set.v1", .modes = {Mode::kWrite}, .tail = {}});
+  static const Codelet write_if = make_codelet<write_argument>(
+      {.symbol = "dos.test_set_if.v1", .modes = {Mode::kWrite, Mode::kRead}, .tail = {}});
+  const Condition is_odd{.holds =
+                             [](const void* what) {
+                               std::int32_t number = 0;
+                               std::memcpy(&number, what, sizeof number);
+                               return number % 2 == 1;
+                             },
+                         .what = limit.home()};
+  const std::vector<const Handle*> values{&value};
+  const std::vector<const Handle*> limits{&limit};
+  const std::vector<const Handle*> both{&value, &limit};
+  Submitter submitter(session);
+  submitter.set_tag({Phase::kUpdate, 1});
+  constexpr std::int32_t kRounds = 500;
+  std::atomic<int> wrong{0};
+  std::vector<test::Body> readers;
+  for (std::int32_t i = 0; i < kRounds; ++i)
+    readers.emplace_back([&, i](const TaskView& task) {
+      if (*task.pointer<const std::int32_t>(0) != (i % 2 == 1 ? 1000 + i : i)) ++wrong;
+    });
+  for (std::int32_t i = 0; i < kRounds; ++i) {
+    submitter.submit(write, limits, i, {}, {});
+    submitter.submit(write, values, i, {}, {});
+    submitter.submit(write_if, both, 1000 + i, {}, {.condition = is_odd});
+    test::submit_body(submitter, readers[static_cast<std::size_t>(i)], values, {},
+                      test::reading_body_codelet());
+  }
+  const std::vector<TaskRecord> records = submitter.profile().take(1);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(std::ssize(records), 3 * kRounds + kRounds / 2);
+  EXPECT_EQ(std::ranges::count(records, &write_if, &TaskRecord::codelet), kRounds / 2);
 }
 
 }  // namespace

@@ -347,5 +347,37 @@ TEST(UpdateBoard, RefusesUnknownPoliciesAndOptionsOutOfRange) {
   EXPECT_THROW(UpdateBoard("dos", {.share = 1.5}, surroundings(1)), Error);
 }
 
+// Updates that went ahead ran beside backward; what is made again comes all at once.
+TEST(UpdateBoard, ARedoIsOfTheSameStepAndFollowsThePlan) {
+  Program program("dos", surroundings(1));
+  UpdateBoard& board = program.board;
+  for (Index step = 1; step <= 4; ++step)
+    for (Index i = 0; i < kSubgroups; ++i) {
+      const PlacedUpdate placed = board.place(program.task(i), NoLock());
+      board.executed(placed.index, placed.place.device, units::Seconds(kParams / kCpuRate));
+    }
+  ASSERT_TRUE(board.plans().plan());
+  program.arrive(0);
+  EXPECT_TRUE(board.prefers_earliest_end());
+  for (Index i = 1; i < kSubgroups; ++i) program.arrive(i);
+  ASSERT_EQ(board.subgroups().step(), 5);
+  Index on_gpu = 0;
+  for (Index i = 0; i < kSubgroups; ++i) {
+    UpdateTask redone = program.task(i);
+    redone.is_redone = true;
+    const PlacedUpdate placed = board.place(redone, NoLock());
+    EXPECT_EQ(placed.index, i);
+    EXPECT_TRUE(placed.by_plan);
+    EXPECT_EQ(placed.place.device, board.planned(i).device);
+    on_gpu += placed.place.device.is_cpu() ? 0 : 1;
+    board.executed(placed.index, placed.place.device, units::Seconds(kParams / kCpuRate), {},
+                   /*is_redone=*/true);
+  }
+  EXPECT_EQ(board.subgroups().step(), 5);
+  EXPECT_GT(on_gpu, 0);
+  program.arrive(0);
+  EXPECT_EQ(board.subgroups().step(), 6);
+}
+
 }  // namespace
 }  // namespace dos::sched_starpu

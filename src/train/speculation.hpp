@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <span>
+
+#include "config/keys.hpp"
+#include "optim/optimizer.hpp"
+#include "rt/profile.hpp"
+#include "train/metrics.hpp"
+
+namespace dos::train {
+
+/// Whether updates go ahead of the clip factor (optim.speculate), step by step. With auto they do
+/// not while many of the last steps were clipped: an update that goes ahead in vain takes time from
+/// backward, and hides none. The submitting thread's.
+class Speculation {
+ public:
+  /// `optimizer` must outlive the object.
+  Speculation(optim::Optimizer& optimizer, const config::Keys::Optim& options);
+
+  /// To be called before the updates of a step are submitted, in the order of steps.
+  void begin_step();
+  /// A step has ended, in the order of steps, with these records and this norm of its gradients.
+  /// What its updates did; nullopt where none may go ahead.
+  std::optional<StepMetrics::Speculation> see(std::span<const rt::TaskRecord> records, double norm);
+
+  /// Whether those of the next step go ahead.
+  [[nodiscard]] bool is_on() const { return is_on_; }
+
+ private:
+  optim::Optimizer& optimizer_;
+  bool adapts_;
+  double clip_;
+  bool is_on_ = true;
+  std::deque<bool> in_flight_;     ///< of steps that have begun: whether they went ahead
+  std::deque<bool> last_clipped_;  ///< of the last that have ended
+};
+
+}  // namespace dos::train
