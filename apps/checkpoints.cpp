@@ -13,6 +13,7 @@
 #include <string>
 
 #include "apps/command_line.hpp"
+#include "apps/program.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
@@ -102,6 +103,15 @@ void print_pruned(const std::vector<Listed>& gone, bool is_dry, bool as_json) {
   fmt::print("{} checkpoints, {}\n", gone.size(), dos::format_bytes(bytes));
 }
 
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {.name = "checkpoints",
+          .examples = {
+              {"checkpoints runs/mine --verify",
+               "reads every byte of all checkpoints and says which are intact"},
+              {"checkpoints runs/mine --prune --keep 3 --dry-run", "says what would be removed"}}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -112,6 +122,7 @@ int main(int argc, char** argv) {
   dos::checkpoint::Pruning pruning;
   CLI::App app("Lists the checkpoints of a run. Ends with status 1 when one is damaged.");
   app.add_option("run", run, "output folder of a train_gpt run")
+      ->type_name("FOLDER")
       ->required()
       ->check(dos::apps::not_empty());
   CLI::Option* verify =
@@ -132,7 +143,7 @@ int main(int argc, char** argv) {
   app.add_flag("--dry-run", pruning.is_dry, "with --prune: say what would go, remove nothing")
       ->needs(prune);
   dos::platform::say_at_crash("checkpoints");
-  if (const auto status = dos::apps::read_command_line(app, "checkpoints", argc, argv))
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   try {
     dos::log::configure("warn");

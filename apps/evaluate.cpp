@@ -11,6 +11,7 @@
 #include <string>
 
 #include "apps/command_line.hpp"
+#include "apps/program.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
@@ -51,6 +52,13 @@ void run(const dos::inference::EvaluateOptions& options, bool as_json) {
              result.tokens);
 }
 
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {.name = "evaluate",
+          .examples = {{"evaluate runs/mine --checkpoint best --data data/mine",
+                        "loss and perplexity of all validation text"}}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -61,12 +69,15 @@ int main(int argc, char** argv) {
   CLI::App app("Says the loss of a trained model on tokens, each predicted from those before it.");
   app.add_option("source", options.source,
                  "output folder of a train_gpt run, a checkpoint, or a folder with config.json")
+      ->type_name("FOLDER")
       ->required()
       ->check(dos::apps::not_empty());
   auto* data = app.add_option("--data", options.data_prefix,
                               "data set prefix, whose whole validation split is evaluated")
+                   ->type_name("PREFIX")
                    ->check(dos::apps::not_empty());
   app.add_option("--tokens", options.tokens, "token file, as of prepare_data")
+      ->type_name("FILE")
       ->excludes(data)
       ->check(dos::apps::not_empty());
   app.add_option("--context", options.context, "tokens of a window; 0: as many as the model's")
@@ -83,7 +94,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_flag("--json", as_json, "print one JSON object: loss, perplexity, tokens");
   dos::platform::say_at_crash("evaluate");
-  if (const auto status = dos::apps::read_command_line(app, "evaluate", argc, argv)) return *status;
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
+    return *status;
   try {
     dos::log::configure("warn");
     dos::end_with_words_when_cut("evaluate");

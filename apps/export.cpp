@@ -8,6 +8,7 @@
 #include <string>
 
 #include "apps/command_line.hpp"
+#include "apps/program.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
@@ -27,6 +28,13 @@ void run(dos::train::ExportRequest& request, const std::string& dtype, const std
   for (const std::string& note : outcome.notes) fmt::print("{}\n", note);
 }
 
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {.name = "export",
+          .examples = {{"export runs/mine tuned",
+                        "then, in Python: AutoModelForCausalLM.from_pretrained(\"tuned\")"}}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -36,9 +44,11 @@ int main(int argc, char** argv) {
   CLI::App app("Writes a model that train_gpt trained as a folder that transformers reads.");
   app.add_option("source", request.source,
                  "output folder of a train_gpt run, a checkpoint, or a folder with config.json")
+      ->type_name("FOLDER")
       ->required()
       ->check(dos::apps::not_empty());
   app.add_option("folder", request.folder, "folder to be written; must not be there yet")
+      ->type_name("FOLDER")
       ->required()
       ->check(dos::apps::not_empty());
   app.add_option("--checkpoint", request.checkpoint,
@@ -55,7 +65,8 @@ int main(int argc, char** argv) {
                "of a run with adapters: write the whole model with what they add to it, not the "
                "adapters alone");
   dos::platform::say_at_crash("export");
-  if (const auto status = dos::apps::read_command_line(app, "export", argc, argv)) return *status;
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
+    return *status;
   try {
     dos::end_with_words_when_cut("export");
     run(request, dtype, shard);

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "apps/command_line.hpp"
+#include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -16,17 +17,30 @@
 #include "platform/blas.hpp"
 #include "platform/crash_signals.hpp"
 
+namespace {
+
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {.name = "generate",
+          .examples = {{"generate runs/mine --checkpoint best --prompt 'Once' --tokens 200",
+                        "continues the text with the checkpoint of the lowest validation loss"}}};
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   dos::generate::GenerateOptions options;
   CLI::App app("Continues a prompt with a trained model.");
   app.add_option("source", options.source,
                  "output folder of a train_gpt run, a checkpoint, or a folder with config.json")
+      ->type_name("FOLDER")
       ->required()
       ->check(dos::apps::not_empty());
   auto* prompt =
       app.add_option("--prompt", options.prompt, "text to continue")->capture_default_str();
   app.add_option("--prompt-file", options.prompt_file, "file with the text to continue, as it is")
+      ->type_name("FILE")
       ->excludes(prompt)
       ->check(dos::apps::not_empty());
   app.add_flag("--chat", options.chats,
@@ -39,10 +53,12 @@ int main(int argc, char** argv) {
   app.add_option("--data", options.data_prefix,
                  "data set prefix whose tokenizer to use; default: "
                  "the one of the training run")
+      ->type_name("PREFIX")
       ->check(dos::apps::not_empty());
   app.add_option("--tokenizer", options.tokenizer,
                  "tokenizer.json, or the folder that has it, or a SentencePiece model: for a model "
                  "whose data came without")
+      ->type_name("FILE")
       ->check(dos::apps::not_empty());
   app.add_option("--temperature", options.sampling.temperature, "0: the most likely token")
       ->capture_default_str();
@@ -57,7 +73,8 @@ int main(int argc, char** argv) {
   app.add_flag("--speed", options.says_speed, "print tokens a second to standard error at the end");
   app.add_option("--seed", options.sampling.seed, "of the draws")->capture_default_str();
   dos::platform::say_at_crash("generate");
-  if (const auto status = dos::apps::read_command_line(app, "generate", argc, argv)) return *status;
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
+    return *status;
   try {
     dos::log::configure("warn");
     dos::end_with_words_when_cut("generate");

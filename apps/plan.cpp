@@ -12,6 +12,8 @@
 #include <optional>
 
 #include "apps/command_line.hpp"
+#include "apps/machine_folders.hpp"
+#include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "config/config_file.hpp"
@@ -31,7 +33,7 @@ struct CommandLine {
   std::string machine;
   std::string model;
   std::vector<std::string> assignments;
-  std::string machines = DOS_MACHINE_FOLDER;
+  std::string machines;
   std::string svg;
   bool json = false;
   bool validation = false;
@@ -106,6 +108,11 @@ std::optional<dos::planner::CheckpointStorage> storage_of(const CommandLine& com
 
 void run(CommandLine& command) {
   using namespace dos;
+  const perfmodels::Host here =
+      command.machine == "this" ? launch::this_host() : perfmodels::Host{};
+  if (command.machines.empty())
+    command.machines =
+        (here.name.empty() ? apps::machine_folder() : apps::folder_with(here.name)).string();
   if (command.validation) {
     fmt::print("{}", planner::validation_tables(command.machines));
     return;
@@ -120,9 +127,7 @@ void run(CommandLine& command) {
   }
   expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");
   planner::Request& request = command.request;
-  request.machine = perfmodels::find_machine(
-      command.machine, command.machines,
-      command.machine == "this" ? launch::this_host() : perfmodels::Host{});
+  request.machine = perfmodels::find_machine(command.machine, command.machines, here);
   set_up(command, request);
   request.storage = storage_of(command);
   const planner::Forecast forecast = planner::forecast(request);
@@ -135,6 +140,18 @@ void run(CommandLine& command) {
   }
   fmt::print("{}\n", command.json ? planner::report_json(request, forecast)
                                   : planner::report_text(request, forecast, replay));
+}
+
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {
+      .name = "plan",
+      .examples = {{"plan --machine h100-4x --model llama-7b --ranks 4",
+                    "does it fit, how long does a step take, and why"},
+                   {"plan --machine this --model mine.toml --svg timeline.svg",
+                    "for this machine, after calibrate, with the keys of a configuration file"}},
+      .keys = dos::config::plan_keys(),
+      .keys_in_help = dos::config::describe_plan_keys()};
 }
 
 }  // namespace
@@ -158,11 +175,16 @@ int main(int argc, char** argv) {
                  "sequences on one rank [1, or train.batch of a configuration]");
   app.add_option("--policy", command.request.policy, "see below")->capture_default_str();
   app.add_option("--set", command.assignments, "key=value, see below; repeatable")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--machines", command.machines, "folder of the machine files")
-      ->capture_default_str()
+  app.add_option(
+         "--machines", command.machines,
+         "folder of the machine files; default: those that come with this program, and those "
+         "of calibrate")
+      ->type_name("FOLDER")
       ->check(dos::apps::not_empty());
   app.add_option("--svg", command.svg, "draw the timeline into this file")
+      ->type_name("FILE")
       ->check(dos::apps::not_empty());
   app.add_option("--write-rate", command.write_rate,
                  "GB/s that a node writes durably: says what checkpoints cost");
@@ -177,7 +199,8 @@ int main(int argc, char** argv) {
   app.add_flag("--checkpoints", command.checkpoints,
                "print what checkpoints of large models cost on a published cluster");
   app.add_flag("--scaling", command.scaling, "print predictions of runs on many ranks");
-  if (const auto status = dos::apps::read_command_line(app, "plan", argc, argv)) return *status;
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
+    return *status;
   try {
     run(command);
     dos::expect_output_written();

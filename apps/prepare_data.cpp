@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "apps/command_line.hpp"
+#include "apps/program.hpp"
 #include "base/mapped_file.hpp"
 #include "data/prepare.hpp"
 
@@ -19,6 +20,14 @@ void print_chat(const dos::data::PrepareSummary& summary) {
   if (chat.windows > 0)
     fmt::print(stderr, "; {} cut at the end of a window, {} windows", chat.cut, chat.windows);
   fmt::print(stderr, "\n");
+}
+
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {.name = "prepare_data",
+          .examples = {
+              {"prepare_data --tokenizer sentencepiece --vocab-size 4096 --output data/mine *.txt",
+               "tokens for train_gpt --set data.path=data/mine"}}};
 }
 
 int run(int argc, char** argv) {
@@ -37,6 +46,7 @@ int run(int argc, char** argv) {
       ->capture_default_str()
       ->check(dos::apps::not_empty());
   app.add_option("--model", config.model, "use this SentencePiece model")
+      ->type_name("FILE")
       ->check(dos::apps::not_empty());
   app.add_option("--val-fraction", config.val_fraction, "share of every file for validation")
       ->capture_default_str();
@@ -52,12 +62,14 @@ int run(int argc, char** argv) {
                  "with --chat: lay whole conversations into windows of N tokens, as model.context");
   app.add_option("--threads", config.threads, "that encode; 0: one a core")->capture_default_str();
   app.add_option("--output", config.output, "PREFIX of the files to write")
+      ->type_name("PREFIX")
       ->required()
       ->check(dos::apps::not_empty());
   app.add_option("FILE", config.inputs,
                  "text files, one document each, or JSON-lines, one document a line")
+      ->type_name("FILE")
       ->required();
-  if (const auto status = dos::apps::read_command_line(app, "prepare_data", argc, argv))
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   const auto summary = dos::data::prepare(
       config, [](const std::string& line) { fmt::print(stderr, "prepare_data: {}\n", line); });

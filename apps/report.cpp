@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/command_line.hpp"
+#include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -98,26 +99,41 @@ void run(const CommandLine& command) {
         dos::trace::to_html(trace, analysis));
 }
 
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {.name = "report",
+          .examples = {
+              {"report runs/trace", "writes runs/trace/report.html and says where the time went"},
+              {"report --compare runs/a runs/b --output both.html",
+               "two runs of one model side by side"}}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CommandLine command;
   CLI::App app("Says from a trace of train_gpt where the time went (docs/traces.md).");
   app.add_option("folder", command.folder, "what train_gpt --trace wrote")
+      ->type_name("FOLDER")
       ->check(dos::apps::not_empty());
   app.add_option("--output", command.output,
                  "the HTML file; default: report.html in the "
                  "folder, or compare.html")
+      ->type_name("FILE")
       ->check(dos::apps::not_empty());
   app.add_flag("--json", command.json,
                "print the figures as JSON; the HTML file is written only with --output");
   app.add_option("--compare", command.compared, "two folders: two runs of one model side by side")
+      ->type_name("FOLDER")
       ->expected(2);
   app.add_option("--paje", command.paje, "write the trace of all ranks for ViTE and pj_dump")
+      ->type_name("FILE")
       ->check(dos::apps::not_empty());
   app.add_option("--perfetto", command.perfetto, "write the trace of all ranks for Perfetto")
+      ->type_name("FILE")
       ->check(dos::apps::not_empty());
-  if (const auto status = dos::apps::read_command_line(app, "report", argc, argv)) return *status;
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
+    return *status;
   try {
     run(command);
     dos::expect_output_written();

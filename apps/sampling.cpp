@@ -10,6 +10,8 @@
 #include <filesystem>
 
 #include "apps/command_line.hpp"
+#include "apps/machine_folders.hpp"
+#include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "perfmodels/starpu_bus.hpp"
@@ -43,22 +45,33 @@ void run(const std::vector<std::string>& names, const std::string& machines,
   }
 }
 
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {.name = "sampling",
+          .examples = {{"sampling h100-4x --output models",
+                        "then: STARPU_PERF_MODEL_DIR=models/h100-4x STARPU_HOSTNAME=h100-4x"}}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<std::string> names;
-  std::string machines = DOS_MACHINE_FOLDER;
+  std::string machines;
   std::string output;
   CLI::App app("Writes StarPU's bus model of machine files, each with all GPUs of the node.");
   app.add_option("machine", names, "names or paths of machine files; all with GPUs if none");
   app.add_option("--output", output, "folder that gets a folder for each machine")
+      ->type_name("FOLDER")
       ->required()
       ->check(dos::apps::not_empty());
-  app.add_option("--machines", machines, "folder of the machine files")
-      ->capture_default_str()
+  app.add_option("--machines", machines,
+                 "folder of the machine files; default: those that come with this program")
+      ->type_name("FOLDER")
       ->check(dos::apps::not_empty());
-  if (const auto status = dos::apps::read_command_line(app, "sampling", argc, argv)) return *status;
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
+    return *status;
   try {
+    if (machines.empty()) machines = dos::apps::machine_folder().string();
     run(names, machines, output);
     dos::expect_output_written();
     return EXIT_SUCCESS;

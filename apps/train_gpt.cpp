@@ -10,6 +10,8 @@
 #include <exception>
 
 #include "apps/command_line.hpp"
+#include "apps/machine_folders.hpp"
+#include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -21,8 +23,8 @@
 #include "platform/blas.hpp"
 #include "platform/crash_signals.hpp"
 #include "platform/mpi.hpp"
+#include "platform/topology.hpp"
 #include "ranks/agreed_error.hpp"
-#include "train/run_info.hpp"
 #include "train/stop_signal.hpp"
 
 namespace {
@@ -49,6 +51,8 @@ void run(CommandLine& command, const CLI::App& app, dos::platform::MpiEnvironmen
   dos::log::configure(command.log_level);
   if (app.count("--resume") > 0) command.launch.resume = command.resume;
   if (const char* scheduler = std::getenv("STARPU_SCHED")) command.launch.scheduler = scheduler;
+  if (command.launch.machines.empty())
+    command.launch.machines = dos::apps::folder_with(dos::platform::host_name());
   command.launch.quiet = command.launch.quiet || mpi.rank() != 0;
   if (command.print_config) {
     if (mpi.rank() != 0) return;
@@ -63,13 +67,27 @@ void run(CommandLine& command, const CLI::App& app, dos::platform::MpiEnvironmen
   dos::train::hold_stop_signals();
 };
 
+/// What --help and the manual page show beside the options.
+dos::apps::Program described() {
+  return {
+      .name = "train_gpt",
+      .examples = {{"train_gpt --out runs/mine --set data.path=data/mine --set "
+                    "model.preset=small-3m --set train.steps=5000",
+                    "trains a small model on the data that prepare_data wrote"},
+                   {"train_gpt --config mine.toml --out runs/mine --resume auto",
+                    "starts a run, or goes on with it"},
+                   {"mpiexec -n 4 train_gpt --config mine.toml --out runs/mine --set dist.zero=2",
+                    "on four ranks"}},
+      .keys = dos::config::training_keys(),
+      .keys_in_help = dos::config::describe_keys()};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   dos::train::catch_stop_signals(dos::train::Warnings::kHeld);
   CommandLine command;
-  command.launch.machines = DOS_MACHINE_FOLDER;
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
   CLI::App app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::config::describe_keys() +
@@ -79,15 +97,16 @@ int main(int argc, char** argv) {
              "first, ends it at once.\n\nA line of progress: loss (nats a token), "
              "grad_norm (norm of all gradients together, before optim.clip), lr (learning rate), "
              "tokens/s and ms of the step, time left.");
-  app.set_version_flag("--version",
-                       dos::train::program_version() + " (" + dos::train::source_revision() + ")");
   app.add_option("--config", command.launch.config_file, "TOML file with configuration keys")
+      ->type_name("FILE")
       ->check(dos::apps::not_empty());
   app.add_option("--set", command.launch.assignments,
                  "section.key=value, after the file; one each, repeatable")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--out", command.launch.out, "folder for metrics, run.json and checkpoints")
-      ->capture_default_str()
+      ->type_name("FOLDER")
+      ->default_str("runs/<date>-<time>")
       ->check(dos::apps::not_empty());
   app.add_option("--resume", command.resume,
                  "continue from a checkpoint of --out: last (if no value is given), best, auto "
@@ -98,11 +117,13 @@ int main(int argc, char** argv) {
   app.add_option("--init-from", command.launch.init_from,
                  "start with the weights and the model of a folder with config.json and "
                  "model.safetensors (docs/huggingface.md)")
+      ->type_name("FOLDER")
       ->check(dos::apps::not_empty());
   app.add_option(
          "--lora-from", command.launch.lora_from,
          "with --init-from: go on with the adapters of a folder with adapter_config.json and "
          "adapter_model.safetensors (docs/finetuning.md)")
+      ->type_name("FOLDER")
       ->check(dos::apps::not_empty());
   app.add_flag("--new-data", command.launch.new_data,
                "with --resume: go on with another data set than the checkpoint's, of the same "
@@ -115,11 +136,16 @@ int main(int argc, char** argv) {
   app.add_option("--trace", command.launch.trace,
                  "record a trace of the run into this folder; see "
                  "docs/traces.md")
+      ->type_name("FOLDER")
       ->check(dos::apps::not_empty());
   app.add_option("--trace-steps", command.launch.trace_steps, "A:B: only these steps")
+      ->type_name("STEPS")
       ->check(dos::apps::not_empty());
-  app.add_option("--machines", command.launch.machines,
-                 "folder of the machine files that calibrate writes, for dist.weights=auto")
+  app.add_option(
+         "--machines", command.launch.machines,
+         "folder of the machine files that calibrate writes, for dist.weights=auto; default: "
+         "where it writes them")
+      ->type_name("FOLDER")
       ->check(dos::apps::not_empty());
   app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
   app.add_flag("--print-topology", command.print_topology,
@@ -128,7 +154,7 @@ int main(int argc, char** argv) {
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
   dos::platform::say_at_crash("train_gpt");
-  if (const auto status = dos::apps::read_command_line(app, "train_gpt", argc, argv))
+  if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   const auto report = [](const std::exception& error) {
     return dos::apps::report_failure("train_gpt", error);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "launch/rank_weights.hpp"
@@ -23,7 +24,7 @@ using dos::bench::UpdatePhase;
 
 struct CommandLine {
   dos::bench::Request request;
-  std::string machines = DOS_MACHINE_FOLDER;
+  std::string machines = (dos::data_folder() / "machines").string();
   bool here = false;
   bool json = false;
 };

@@ -91,6 +91,10 @@ if(DOS_HAS_MPI)
   unset(CMAKE_REQUIRED_LIBRARIES)
 endif()
 
+# Debian's interpreter first: it is the one that sees Debian's python3-matplotlib.
+find_program(DOS_PYTHON3 NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
+find_program(DOS_PYTHON3 NAMES python3)
+
 add_library(dos_starpu INTERFACE)
 target_include_directories(dos_starpu SYSTEM INTERFACE ${STARPU_INCLUDE_DIRS})
 target_link_libraries(dos_starpu INTERFACE PkgConfig::STARPU)

@@ -20,8 +20,11 @@ add_library(dos_options INTERFACE)
 set(dos_not_cuda $<NOT:$<COMPILE_LANGUAGE:CUDA>>)
 set(dos_cxx_flags -Wall -Wextra -Wconversion -Wshadow -fno-math-errno -fno-trapping-math
                   $<$<BOOL:${DOS_WERROR}>:-Werror>)
+# Messages of broken contracts name files of the sources, not of the machine that has compiled them.
+set(dos_file_names -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 target_compile_options(
-  dos_options INTERFACE "$<${dos_not_cuda}:${dos_cxx_flags}>"
+  dos_options INTERFACE "$<${dos_not_cuda}:${dos_cxx_flags};${dos_file_names}>"
+                        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${dos_file_names}>
                         "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>"
                         $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${DOS_WERROR}>>:-Werror=all-warnings>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

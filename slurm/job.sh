@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What the batch scripts share. Slurm runs a copy of a script from its spool folder: the tree is where sbatch was
-# called, or DOS_ROOT.
+# What the batch scripts share. Slurm runs a copy of a script from its spool folder: root, the sources or the files of
+# an installation, is DOS_ROOT, where sbatch was called, or where the script lies.
 
 fail() {
   printf 'error: %s\n' "$1" >&2
   exit 1
 }
 
-# Sets build, and checks what a site file must have set.
+# Sets programs, their folder, and checks what a site file must have set.
 open_site() {
   : "${SLURM_JOB_ID:?is set by Slurm: start this script with sbatch}"
   : "${DOS_SITE:?source a file of slurm/sites before sbatch (slurm/README.md)}"
   : "${DOS_RANKS_PER_NODE:?the site file sets it}" "${DOS_CORES_PER_RANK:?the site file sets it}"
-  build=${DOS_BUILD:-$root/build/release}
-  [[ -x $build/apps/train_gpt ]] || fail "no $build/apps/train_gpt: build before the job (README.md), or set DOS_BUILD"
+  : "${root:?the batch script sets it}"
+  programs=$root/build/release/apps
+  [[ $root != */share/deep-optimizer-states ]] || programs=${root%/share/*}/bin
+  [[ -z ${DOS_BUILD-} ]] || programs=$DOS_BUILD/apps
+  [[ -x $programs/train_gpt ]] || fail "no $programs/train_gpt: build before the job (README.md), or set DOS_BUILD"
 }
 
 # ranks COMMAND...: runs it on all ranks of the job.
@@ -42,8 +45,8 @@ provenance() {
   env | grep -E '^(DOS|SLURM|SBATCH|STARPU|MPICH|UCX|CUDA|LOADEDMODULES)' | sort >"$folder/environment" || true
   scontrol show job "$SLURM_JOB_ID" >"$folder/job" 2>&1 || true
   cp "$root/slurm/sites/$DOS_SITE.env" "$folder/" 2>/dev/null || true
-  "$build/apps/train_gpt" --version >"$folder/version" 2>&1 || true
-  ranks "$build/apps/train_gpt" --print-topology >"$folder/topology" 2>&1 || true
+  "$programs/train_gpt" --version >"$folder/version" 2>&1 || true
+  ranks "$programs/train_gpt" --print-topology >"$folder/topology" 2>&1 || true
   if command -v lstopo-no-graphics >/dev/null; then once lstopo-no-graphics --of xml >"$folder/lstopo.xml" || true; fi
   if command -v nvidia-smi >/dev/null; then once nvidia-smi -q >"$folder/nvidia-smi" 2>&1 || true; fi
 }

@@ -166,6 +166,15 @@ void set_planned(void (*set)(planner::PlanSettings&, T), const Assignment& given
   settings = changed;
 }
 
+/// All that a value of the domain may be, as far as they are words.
+std::vector<std::string> words_of(const Domain& domain) {
+  if (const auto* choice = std::get_if<Choice>(&domain)) return choice->words();
+  if (const auto* named = std::get_if<Named>(&domain)) return named->known();
+  if (const auto* range = std::get_if<Range>(&domain); range != nullptr && range->also_word)
+    return {range->also_word};
+  return {};
+}
+
 }  // namespace
 
 void read_config_file(const std::filesystem::path& path, TrainConfig& config) {
@@ -210,19 +219,34 @@ std::string to_toml(const TrainConfig& config) {
   return text;
 }
 
-std::string describe_keys() {
+std::vector<KeyDescription> training_keys() {
   TrainConfig defaults;
+  std::vector<KeyDescription> all;
+  for (const Key& key : keys_of(defaults))
+    all.push_back({key.name, key.help, value_text(key), words_of(key.option->domain)});
+  return all;
+}
+
+std::vector<KeyDescription> plan_keys() {
+  std::vector<KeyDescription> all;
+  for (const Option& option : kOptions)
+    if (option.is_for_plan())
+      all.push_back({option.name, option.plan.help, "", words_of(option.plan.domain)});
+  return all;
+}
+
+std::string describe_keys() {
   std::string text =
       "Configuration keys (--set section.key=value, or [section] key = value in --config):\n";
-  for (const Key& key : keys_of(defaults))
-    text += fmt::format("  {:<24} {}  [{}]\n", key.name, key.help, value_text(key));
+  for (const KeyDescription& key : training_keys())
+    text += fmt::format("  {:<24} {}  [{}]\n", key.name, key.help, key.value);
   return text;
 }
 
 std::string describe_plan_keys() {
   std::string text = "Keys of --set key=value:\n";
-  for (const Option& option : kOptions)
-    if (option.is_for_plan()) text += fmt::format("  {:<24} {}\n", option.name, option.plan.help);
+  for (const KeyDescription& key : plan_keys())
+    text += fmt::format("  {:<24} {}\n", key.name, key.help);
   return text;
 }
 

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "config/key_description.hpp"
 #include "config/train_config.hpp"
 
 namespace dos::config {
@@ -21,6 +23,12 @@ void set_from_text(const std::string& assignment, planner::PlanSettings& setting
 
 /// The whole configuration as a TOML file with a comment a key; read_config_file() reads it back.
 std::string to_toml(const TrainConfig& config);
+
+/// The keys with their defaults, in the order of the table of options.
+std::vector<KeyDescription> training_keys();
+
+/// Those of `plan`, which has defaults of its own and says them in words.
+std::vector<KeyDescription> plan_keys();
 
 /// The keys with defaults, for --help.
 std::string describe_keys();

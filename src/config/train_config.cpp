@@ -123,6 +123,11 @@ void TrainConfig::validate() const {
          "set it, or leave them out");
   // In single precision.
   optimizer().validate();
+  expect(
+      optim.speculate != "on" || optim.clip > 0,
+      "optim.speculate = on, but with optim.clip = 0 no update waits for the norm: leave it out");
+  expect(optim.speculate != "on" || parameter_types().working != DType::kF32,
+         "optim.speculate = on needs train.precision=bf16: forward reads FP32 parameters in place");
   expect(!disks().empty() || sched.host_memory == 0,
          "sched.host_memory = {} GB, but sched.disks names no disk for the states beyond it: name "
          "one, or leave it out",

@@ -81,13 +81,8 @@ class FineTuning(FolderTest):
             self.assertNotEqual(lines[0][category], lines[1][category])
 
     def test_plan_counts_what_is_trained(self):
-        def planned(*arguments):
-            result = program("plan", "--machine", "rtx4090", "--model", "gpt2-124m", "--json", *arguments,
-                             cwd=self.folder)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            return json.loads(result.stdout)
-
-        whole, part = planned(), planned("--set", "optim.freeze=*_embedding.*,blocks.?.*")
+        whole = self.planned("rtx4090", "gpt2-124m")
+        part = self.planned("rtx4090", "gpt2-124m", "--set", "optim.freeze=*_embedding.*,blocks.?.*")
         self.assertEqual(whole["trained_params"], whole["params"])
         self.assertEqual(part["trained_params"], 2 * (12 * 768 * 768 + 13 * 768) + 2 * 768)
         for key in ("update_s", "backward_s", "step_s"):

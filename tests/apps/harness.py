@@ -94,6 +94,12 @@ class AppTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
+    def planned(self, machine, model, *arguments):
+        """What `plan --json` says."""
+        result = program("plan", "--machine", machine, "--model", model, "--json", *arguments, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
     def trained_on_ranks(self, ranks, *arguments):
         """train_gpt on so many ranks, which must end well."""
         command = [os.environ["DOS_MPIEXEC"], "-n", ranks, APPS / "train_gpt", *arguments, "--quiet"]

@@ -240,13 +240,8 @@ class Lora(FolderTest):
         self.assertFalse((self.folder / "b").exists())
 
     def test_plan_and_dry_run_count_adapters(self):
-        def planned(*arguments):
-            result = program("plan", "--machine", "h100", "--model", "llama-3.1-8b", "--json", *arguments,
-                             cwd=self.folder)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            return json.loads(result.stdout)
-
-        whole, part = planned(), planned("--set", "lora.rank=16")
+        whole = self.planned("h100", "llama-3.1-8b")
+        part = self.planned("h100", "llama-3.1-8b", "--set", "lora.rank=16")
         # Of q_proj and v_proj of 32 blocks: rank times both sides.
         adapters = 32 * 16 * (4096 + 4096 + 4096 + 1024)
         self.assertEqual(part["trained_params"], adapters)

@@ -5,6 +5,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -61,12 +62,15 @@ class Slurm(AppTest):
         run = json.loads((self.out / "run.json").read_text())
         self.assertEqual(run["runtime"]["scheduler"], "dos")
 
-    def submit(self, script, *arguments, **changes):
+    def submit(self, script, *arguments, root=SOURCE, options=(), log="job.log", **changes):
         """The number of a job of slurm/`script` with a site's environment."""
-        site = {"DOS_SITE": "generic", "DOS_RANKS_PER_NODE": str(RANKS), "DOS_CORES_PER_RANK": "1",
-                "DOS_ROOT": str(SOURCE), "DOS_BUILD": str(APPS.parent)} | changes
-        self.slurm.environment |= site
-        result = self.slurm.run("sbatch", "--parsable", "--output=job.log", SOURCE / "slurm" / script,
+        site = {"DOS_SITE": "generic", "DOS_RANKS_PER_NODE": str(RANKS), "DOS_CORES_PER_RANK": "1"}
+        if root == SOURCE:
+            site |= {"DOS_ROOT": str(SOURCE), "DOS_BUILD": str(APPS.parent)}
+        for name in ("DOS_ROOT", "DOS_BUILD"):
+            self.slurm.environment.pop(name, None)
+        self.slurm.environment |= site | changes
+        result = self.slurm.run("sbatch", "--parsable", f"--output={log}", *options, root / "slurm" / script,
                                 *arguments, cwd=self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout.strip()
@@ -113,6 +117,41 @@ class Slurm(AppTest):
                          "version"):
                 self.assertGreater((folder / name).stat().st_size, 0, folder / name)
             self.assertIn("rank 0 of 1", (folder / "topology").read_text())
+
+    def test_scripts_of_a_prefix_find_their_programs(self):
+        prefix = self.folder / "moved" / "prefix"
+        subprocess.run([os.environ["DOS_CMAKE"], "--install", os.environ["DOS_BINARY_DIR"], "--prefix", self.folder / "first"],
+                       check=True, capture_output=True)
+        prefix.parent.mkdir()
+        (self.folder / "first").rename(prefix)
+        number = self.submit("train.sbatch", self.out, *settings(self.keys(**{"train.steps": 3})), "--quiet",
+                             root=prefix / "share" / "deep-optimizer-states")
+        self.assertEqual(self.wait_for_job(number)["JobState"], "COMPLETED", self.log())
+        self.assertEqual([line["step"] for line in self.metrics() if "loss" in line], [1, 2, 3])
+        command = (self.out / "slurm" / f"{number}-0" / "command").read_text()
+        self.assertTrue(command.startswith(f"{prefix}/bin/train_gpt "), command)
+
+    def test_a_sweep_is_one_array_and_one_picture(self):
+        rates = ("1e-3", "1e-2", "1e-1")
+        number = self.submit("sweep.sbatch", self.out, "optim.lr=" + ",".join(rates), *settings(self.keys()), "--quiet",
+                             options=("--array=0-2",), log="job-%a.log", DOS_RANKS_PER_NODE="1")
+        for task in range(len(rates)):
+            self.assertEqual(self.wait_for_job(f"{number}_{task}")["JobState"], "COMPLETED",
+                             (self.folder / f"job-{task}.log").read_text())
+        losses = set()
+        for rate in rates:
+            lines = self.metrics(self.out / f"optim.lr={rate}")
+            losses.add([line["loss"] for line in lines if "loss" in line][-1])
+        self.assertEqual(len(losses), len(rates), "the values made no difference")
+        logs = "".join((self.folder / f"job-{task}.log").read_text() for task in range(len(rates)))
+        if "matplotlib is missing" not in logs:
+            self.assertIn("<svg", (self.out / "sweep.svg").read_text())
+
+    def test_a_sweep_of_another_size_than_its_array_is_refused(self):
+        number = self.submit("sweep.sbatch", self.out, "optim.lr=1,2", options=("--array=0-2",), log="job.log")
+        self.assertEqual(self.wait_for_job(f"{number}_0")["JobState"], "FAILED")
+        self.assertIn("optim.lr has 2 values: give --array=0-1", self.log())
+        self.expect_nothing_written()
 
     def test_a_failed_run_fails_the_job(self):
         number = self.submit("train.sbatch", self.out,

@@ -16,6 +16,8 @@ from unittest import mock
 from scratch import InScratchFolder
 
 PACK = Path(__file__).resolve().parents[2] / "tools" / "pack"
+# As when it runs by itself.
+sys.path.append(str(PACK.parent))
 
 
 def load():
