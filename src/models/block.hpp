@@ -32,6 +32,10 @@ class Block {
                        const BlockBuffers& kept, const rt::Handle* output,
                        const nn::Urgency& urgency) const = 0;
 
+  /// Makes what is cheap (shape::Activation) from the rest of `kept` and the input.
+  virtual void refill(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
+                      const BlockBuffers& kept, const nn::Urgency& urgency) const = 0;
+
   /// From d_output to gradients[kInputGradient], and the gradients of the block's parameters that
   /// are trained, added to what is there if `accumulate`.
   virtual void backward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,

@@ -68,6 +68,7 @@ void Continuation::add_pass(rt::Session& session, Index tokens) {
   }
   // What the cache stands for has no other owner, and goes.
   pass.lane.blocks.clear();
+  pass.lane.dead_after.clear();
   passes.push_back(std::move(pass));
 }
 

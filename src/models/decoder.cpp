@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/decoder.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -25,10 +24,13 @@ const shape::RunShape& valid(const shape::RunShape& run) {
 }  // namespace
 
 Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
-                 const shape::ModelConfig& config, const shape::RunShape& run)
+                 const shape::ModelConfig& config, const shape::RunShape& run,
+                 tensor::ActivationStore* store)
     : config_(valid(config)),
       run_(valid(run)),
       first_trained_(set.layout().first_trained_depth()),
+      sets_(config, {run.training, run.activations, shape::reached_blocks(config, first_trained_)}),
+      store_(store),
       workspace_(rt::Handle::scratch(
           session, "attention_workspace", DType::kF32,
           workspace_count(config, run, /*on_cuda=*/session.cuda_workers() > 0))),
@@ -36,7 +38,8 @@ Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
   const Family& family = find_family(config.architecture);
   for (Index lane = 0; lane < run_.lanes; ++lane)
     lanes_.push_back(make_lane(session, family.shape, config_, run_,
-                               shape::reached_blocks(config_, first_trained_), lane));
+                               shape::reached_blocks(config_, first_trained_), lane, store));
+  if (store != nullptr) store->reserve();
   parts_ = family.parts(set, config_, *workspace_);
 }
 
@@ -55,7 +58,8 @@ void Decoder::train(rt::Submitter& submitter, std::span<const std::int32_t> toke
   const rt::TaskTag tag = submitter.tag();
   submitter.set_phase(rt::Phase::kForward);
   load(submitter, tokens);
-  forward(submitter);
+  moves_ = store_ != nullptr && store_->is_usable();
+  forward(submitter, moves_);
   submitter.set_phase(rt::Phase::kBackward);
   backward(submitter, micro_batch);
   submitter.set_tag(tag);
@@ -63,7 +67,7 @@ void Decoder::train(rt::Submitter& submitter, std::span<const std::int32_t> toke
 
 void Decoder::evaluate(rt::Submitter& submitter, std::span<const std::int32_t> tokens) {
   load(submitter, tokens);
-  forward(submitter);
+  forward(submitter, /*moves=*/false);
   for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
     head_.forward(submitter, head_lane(lane), nn::forward_urgency(depths(), depths()));
   });
@@ -73,7 +77,7 @@ const rt::Handle& Decoder::predict(rt::Submitter& submitter, std::span<const std
                                    Index position) {
   require(position >= 0 && position < config_.context, "position inside the context");
   load(submitter, tokens);
-  forward(submitter);
+  forward(submitter, /*moves=*/false);
   const Lane& lane = lanes_.front();
   head_.project_row(submitter, position, *lane.last_norm, *lane.logits,
                     nn::forward_urgency(depths(), depths()));
@@ -95,7 +99,7 @@ void Decoder::load(rt::Submitter& submitter, std::span<const std::int32_t> token
   }
 }
 
-void Decoder::forward(rt::Submitter& submitter) {
+void Decoder::forward(rt::Submitter& submitter, bool moves) {
   tell(&tensor::ParameterListener::before_forward, 0);
   for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
     parts_.stem->forward(submitter, embedding_shape(lane), *lane.tokens, *lane.stream[0],
@@ -108,6 +112,8 @@ void Decoder::forward(rt::Submitter& submitter) {
       parts_.blocks[layer]->forward(
           submitter, lane.shape, *lane.stream[layer], kept(lane, static_cast<Index>(layer)),
           lane.stream[layer + 1].get(), nn::forward_urgency(depth, depths()));
+      if (!moves) return;
+      for (const auto& [buffer, slot] : lane.moved[layer]) store_->store(slot, *buffer);
     });
   }
   tell(&tensor::ParameterListener::before_forward, depths());
@@ -168,11 +174,8 @@ void Decoder::release_block(rt::Submitter& submitter, Index layer, const Lane& l
   submitter.release(*lane.stream[static_cast<std::size_t>(layer)]);
   const bool is_last = layer == config_.layers - 1;
   if (is_last) submitter.release(*lane.d_stream);
-  // A block that backward does not reach has the set of one that it reaches, if there is any.
-  const bool is_reached = layer + 1 >= first_trained_;
-  const bool is_needed = layer + 1 - std::ssize(lane.blocks) >= std::max<Index>(1, first_trained_);
-  const bool is_first_use = is_reached || (is_last && first_trained_ > config_.layers);
-  if (is_first_use && !is_needed) kept(lane, layer).release(submitter);
+  for (const rt::Handle* dead : lane.dead_after[static_cast<std::size_t>(layer)])
+    submitter.release(*dead);
 }
 
 void Decoder::backward_block(rt::Submitter& submitter, Index layer, const Lane& lane,
@@ -184,13 +187,32 @@ void Decoder::backward_block(rt::Submitter& submitter, Index layer, const Lane& 
     return lane.gradients[static_cast<std::size_t>(l % sets)];
   };
   const nn::Urgency urgency = nn::backward_urgency(layer + 1);
-  // The last blocks' activations are still there from forward.
-  const bool lost = layer + std::ssize(lane.blocks) < config_.layers;
-  if (lost) block.forward(submitter, lane.shape, input, kept(lane, layer), nullptr, urgency);
+  refill(submitter, layer, lane);
   const bool last = layer == config_.layers - 1;
   const rt::Handle& d_output = last ? *lane.d_stream : gradients(layer + 1)[kInputGradient];
   block.backward(submitter, lane.shape, input, kept(lane, layer), d_output, gradients(layer),
                  accumulate, urgency);
+}
+
+void Decoder::refill(rt::Submitter& submitter, Index layer, const Lane& lane) {
+  const Block& block = *parts_.blocks[static_cast<std::size_t>(layer)];
+  const rt::Handle& input = *lane.stream[static_cast<std::size_t>(layer)];
+  const nn::Urgency urgency = nn::backward_urgency(layer + 1);
+  switch (sets_.refill(layer)) {
+    case shape::Refill::kNone:
+      return;
+    case shape::Refill::kMove:
+      if (moves_) {
+        for (const auto& [buffer, slot] : lane.moved[static_cast<std::size_t>(layer)])
+          store_->load(slot, *buffer);
+        return block.refill(submitter, lane.shape, input, kept(lane, layer), urgency);
+      }
+      [[fallthrough]];
+    case shape::Refill::kRecompute:
+      return block.forward(submitter, lane.shape, input, kept(lane, layer), nullptr, urgency);
+    case shape::Refill::kSelective:
+      return block.refill(submitter, lane.shape, input, kept(lane, layer), urgency);
+  }
 }
 
 nn::LossHead::Lane Decoder::head_lane(const Lane& lane) const {
@@ -207,7 +229,7 @@ codelets::EmbeddingShape Decoder::embedding_shape(const Lane& lane) const {
 }
 
 const BlockBuffers& Decoder::kept(const Lane& lane, Index layer) const {
-  return lane.blocks[static_cast<std::size_t>(layer % std::ssize(lane.blocks))];
+  return lane.blocks[static_cast<std::size_t>(layer)];
 }
 
 }  // namespace dos::models

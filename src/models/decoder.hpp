@@ -9,6 +9,7 @@
 #include "models/family.hpp"
 #include "models/lane.hpp"
 #include "nn/loss_head.hpp"
+#include "shape/activations.hpp"
 #include "tensor/parameter_listener.hpp"
 #include "tensor/parameter_set.hpp"
 
@@ -25,10 +26,11 @@ struct MicroBatch {
 /// by lane. Every method returns at once; the order of submission is the order of the results.
 class Decoder {
  public:
-  /// Allocates what buffers() counts. The session and `set` must outlive the object. Throws Error
-  /// for a family that cannot be trained, or sizes out of range.
+  /// Allocates what buffers() counts. The session, `set` and `store`, which has what `run` moves,
+  /// must outlive the object. Throws Error for a family that cannot be trained, sizes out of range,
+  /// or a store without room.
   Decoder(rt::Session& session, const tensor::ParameterSet& set, const shape::ModelConfig& config,
-          const shape::RunShape& run);
+          const shape::RunShape& run, tensor::ActivationStore* store = nullptr);
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
@@ -58,10 +60,11 @@ class Decoder {
     if (listener_ != nullptr) (listener_->*what)(depth);
   }
   void load(rt::Submitter& submitter, std::span<const std::int32_t> tokens);
-  void forward(rt::Submitter& submitter);
+  void forward(rt::Submitter& submitter, bool moves);
   void backward(rt::Submitter& submitter, const MicroBatch& micro_batch);
   void backward_stem(rt::Submitter& submitter, bool overwrites);
   void backward_block(rt::Submitter& submitter, Index layer, const Lane& lane, bool accumulate);
+  void refill(rt::Submitter& submitter, Index layer, const Lane& lane);
   void release_head(rt::Submitter& submitter, const Lane& lane) const;
   void release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const;
   /// Calls f(lane, number of the lane) for each; what it submits is the lane's.
@@ -75,6 +78,9 @@ class Decoder {
   shape::ModelConfig config_;
   shape::RunShape run_;
   Index first_trained_;  ///< depth
+  shape::ActivationSets sets_;
+  tensor::ActivationStore* store_;
+  bool moves_ = false;  ///< in the micro-batch that is submitted
   std::unique_ptr<rt::Handle> workspace_;
   std::vector<Lane> lanes_;
   Parts parts_;

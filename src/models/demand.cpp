@@ -7,6 +7,22 @@
 #include "nn/attention.hpp"
 
 namespace dos::models {
+namespace {
+
+Index refill_tasks(const shape::BlockShape& block, shape::Refill refill) {
+  switch (refill) {
+    case shape::Refill::kNone:
+      return 0;
+    case shape::Refill::kRecompute:
+      return block.recompute_tasks;
+    case shape::Refill::kSelective:
+    case shape::Refill::kMove:
+      return block.selective_tasks;
+  }
+  return 0;
+}
+
+}  // namespace
 
 Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run, Index tokens) {
   return std::min(tokens, run.logits_rows) * shape::logits_stride(config.vocabulary);
@@ -20,7 +36,7 @@ Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& r
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
                         const WorkerCount& workers, Index reached) {
   const shape::ActivationCount token = shape::count_activations(
-      shape::find_family(config.architecture), config, {run.training, run.recompute, reached});
+      shape::find_family(config.architecture), config, {run.training, run.activations, reached});
   rt::MemoryBytes bytes;
   for (Index lane = 0; lane < run.lanes; ++lane) {
     const Index sequences = run.lane_sequences(lane);
@@ -68,10 +84,11 @@ RunCounts counts(const shape::ModelConfig& config, const shape::RunShape& run,
   // Tokens, loss, logits, last norm and its statistics; in training their two gradients.
   const Index ends = run.training ? 7 : 5;
   const Index reached = shape::reached_blocks(config, layout.first_trained_depth());
-  const shape::Passes passes{run.training, run.recompute, reached};
-  const Index of_lane = ends + config.layers + 1 +
-                        shape::activation_sets(config, passes) * std::ssize(block.kept) +
-                        shape::gradient_sets(config, passes) * std::ssize(block.gradients);
+  const shape::Passes passes{run.training, run.activations, reached};
+  const shape::ActivationSets sets(config, passes);
+  Index of_lane =
+      ends + config.layers + 1 + shape::gradient_sets(config, passes) * std::ssize(block.gradients);
+  for (const shape::Activation& each : block.kept) of_lane += sets.count(each);
   RunCounts counts{.buffers = run.lanes * of_lane + 1};  // and the work space
   // The gradient of a matrix is a task for each piece; of the head one a chunk, beside that of a
   // tied table.
@@ -83,13 +100,15 @@ RunCounts counts(const shape::ModelConfig& config, const shape::RunShape& run,
   }
   const shape::PlacedParameter& projection = layout.find(head);
   const Index head_pieces = projection.spec.trained ? std::ssize(shape::pieces_of(projection)) : 0;
-  const Index of_backward = (run.recompute ? block.recompute_tasks : 0) + block.backward_tasks;
+  Index refills = 0;
+  for (Index layer = 0; layer < config.layers; ++layer)
+    refills += refill_tasks(block, sets.refill(layer));
   for (Index lane = 0; lane < run.lanes; ++lane) {
     const Index tokens = run.lane_sequences(lane) * config.context;
     const Index chunks = ceil_div(tokens, std::min(tokens, run.logits_rows));
     // Tokens, embedding and last norm have 5 tasks.
-    counts.tasks += 5 + config.layers * block.forward_tasks + reached * of_backward + pieces +
-                    chunks * (3 + head_pieces);
+    counts.tasks += 5 + config.layers * block.forward_tasks + reached * block.backward_tasks +
+                    refills + pieces + chunks * (3 + head_pieces);
   }
   return counts;
 }

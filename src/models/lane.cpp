@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/error.hpp"
 #include "models/demand.hpp"
 #include "shape/activations.hpp"
 
@@ -45,14 +46,41 @@ class LaneBuilder {
   DType type_;
 };
 
+/// Where blocks share buffers, the names have those of their sets.
+void add_kept(LaneBuilder& build, const std::vector<shape::Activation>& kept,
+              const shape::ActivationSets& sets, Index layers, tensor::ActivationStore* store,
+              Lane& lane) {
+  lane.blocks.resize(static_cast<std::size_t>(layers));
+  lane.dead_after.resize(static_cast<std::size_t>(layers));
+  lane.moved.resize(static_cast<std::size_t>(layers));
+  for (const shape::Activation& each : kept) {
+    std::vector<std::shared_ptr<const rt::Handle>> handles;
+    for (Index set = 0; set < sets.count(each); ++set) {
+      build.set_scope(fmt::format("activations{}.", set));
+      handles.push_back(build.activation(each.name, each.width, each.is_wide));
+    }
+    for (std::size_t layer = 0; layer < lane.blocks.size(); ++layer) {
+      const auto& handle =
+          handles[static_cast<std::size_t>(sets.of(each, static_cast<Index>(layer)))];
+      lane.blocks[layer].add(each.name, handle);
+      if (sets.is_last_use(each, static_cast<Index>(layer)))
+        lane.dead_after[layer].push_back(handle.get());
+      if (each.is_cheap || sets.refill(static_cast<Index>(layer)) != shape::Refill::kMove) continue;
+      require(store != nullptr, "a store for what is moved");
+      lane.moved[layer].push_back({handle.get(), store->add(handle->bytes())});
+    }
+  }
+}
+
 }  // namespace
 
 Lane make_lane(rt::Session& session, const shape::Family& family, const shape::ModelConfig& config,
-               const shape::RunShape& run, Index reached, Index index) {
+               const shape::RunShape& run, Index reached, Index index,
+               tensor::ActivationStore* store) {
   Lane lane;
   lane.shape = {.sequences = run.lane_sequences(index), .context = config.context};
   const shape::BlockShape block = family.block(config);
-  const shape::Passes passes{run.training, run.recompute, reached};
+  const shape::Passes passes{run.training, run.activations, reached};
   LaneBuilder build(session, index, lane.shape.tokens(), run.type);
   lane.tokens = build.make("tokens", DType::kI32, lane.shape.sequences * (config.context + 1),
                            MemoryCategory::kData);
@@ -70,10 +98,7 @@ Lane make_lane(rt::Session& session, const shape::Family& family, const shape::M
     lane.d_last_norm = build.activation("d_norm", config.width);
     lane.d_stream = build.activation("d_stream", config.width);
   }
-  for (Index set = 0; set < shape::activation_sets(config, passes); ++set) {
-    build.set_scope(fmt::format("activations{}.", set));
-    lane.blocks.push_back(build.block(block.kept));
-  }
+  add_kept(build, block.kept, shape::ActivationSets(config, passes), config.layers, store, lane);
   for (Index set = 0; set < shape::gradient_sets(config, passes); ++set) {
     build.set_scope(fmt::format("gradients{}.", set));
     lane.gradients.push_back(build.block(block.gradients));

@@ -6,14 +6,15 @@
 
 #include "models/block.hpp"
 #include "shape/family_shape.hpp"
+#include "tensor/activation_store.hpp"
 
 namespace dos::models {
 
 using HandlePtr = std::unique_ptr<rt::Handle>;
 
-/// Every buffer of one lane: n tokens, width C, vocabulary V. Block l uses blocks[l % size] and
-/// gradients[l % size]: with two sets of gradients the weight gradients of one block may still run
-/// while the next block's backward does.
+/// Every buffer of one lane: n tokens, width C, vocabulary V. Block l uses blocks[l], in which
+/// blocks may have the same buffers, and gradients[l % size]: with two sets of gradients the weight
+/// gradients of one block may still run while the next block's backward does.
 struct Lane {
   LaneShape shape{};
   HandlePtr tokens;               ///< I32 [sequences, context + 1]
@@ -25,11 +26,21 @@ struct Lane {
   HandlePtr d_last_norm;          ///< [n, C], training only
   HandlePtr d_stream;             ///< [n, C]: gradient of the last output, training only
   std::vector<BlockBuffers> blocks;
+  /// By block: what is of no use any more once its backward is over.
+  std::vector<std::vector<const rt::Handle*>> dead_after;
+  /// By block: what is moved to a store, and its slot there.
+  struct Moved {
+    const rt::Handle* buffer;
+    Index slot;
+  };
+  std::vector<std::vector<Moved>> moved;
   std::vector<BlockBuffers> gradients;  ///< empty unless training
 };
 
-/// `reached`: blocks that backward goes through.
+/// `reached`: blocks that backward goes through. `store` gets slots for what is moved; null: the
+/// run moves nothing.
 Lane make_lane(rt::Session& session, const shape::Family& family, const shape::ModelConfig& config,
-               const shape::RunShape& run, Index reached, Index index);
+               const shape::RunShape& run, Index reached, Index index,
+               tensor::ActivationStore* store = nullptr);
 
 }  // namespace dos::models

@@ -13,13 +13,18 @@ void GatedMlp::forward(rt::Submitter& submitter, Index tokens, const rt::Handle&
                        const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
                        const Buffers& kept, const Urgency& urgency) const {
   gate_up_.forward(submitter, tokens, x, hidden.before, kept, urgency);
-  codelets::submit<codelets::SwigluForward>(
-      submitter, {.x = hidden.before, .out = hidden.after}, {tokens, hidden_},
-      {.priority = urgency.path, .label = activation_label_.c_str()});
+  activate(submitter, tokens, hidden, urgency);
   if (out != nullptr)
     down_.forward(submitter, tokens, hidden.after, residual, *out, kept, urgency);
   else
     down_.recompute(submitter, tokens, hidden.after, kept, urgency);
+}
+
+void GatedMlp::activate(rt::Submitter& submitter, Index tokens, const Hidden& hidden,
+                        const Urgency& urgency) const {
+  codelets::submit<codelets::SwigluForward>(
+      submitter, {.x = hidden.before, .out = hidden.after}, {tokens, hidden_},
+      {.priority = urgency.path, .label = activation_label_.c_str()});
 }
 
 void GatedMlp::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,

@@ -26,6 +26,10 @@ class GatedMlp {
                const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
                const Buffers& kept, const Urgency& urgency) const;
 
+  /// hidden.after from hidden.before, as in forward.
+  void activate(rt::Submitter& submitter, Index tokens, const Hidden& hidden,
+                const Urgency& urgency) const;
+
   /// Buffers of backward: dout in, those of Hidden's gradients work space, dx out.
   struct Gradients {
     const rt::Handle& dout;

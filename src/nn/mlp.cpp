@@ -10,13 +10,18 @@ void Mlp::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                   const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
                   const Buffers& kept, const Urgency& urgency) const {
   up_.forward(submitter, tokens, x, hidden.before, kept, urgency);
-  codelets::submit<codelets::GeluForward>(
-      submitter, {.x = hidden.before, .y = hidden.after},
-      {.priority = urgency.path, .label = activation_label_.c_str()});
+  activate(submitter, tokens, hidden, urgency);
   if (out != nullptr)
     down_.forward(submitter, tokens, hidden.after, residual, *out, kept, urgency);
   else
     down_.recompute(submitter, tokens, hidden.after, kept, urgency);
+}
+
+void Mlp::activate(rt::Submitter& submitter, Index /*tokens*/, const Hidden& hidden,
+                   const Urgency& urgency) const {
+  codelets::submit<codelets::GeluForward>(
+      submitter, {.x = hidden.before, .y = hidden.after},
+      {.priority = urgency.path, .label = activation_label_.c_str()});
 }
 
 void Mlp::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,

@@ -24,6 +24,10 @@ class Mlp {
                const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
                const Buffers& kept, const Urgency& urgency) const;
 
+  /// hidden.after from hidden.before, as in forward.
+  void activate(rt::Submitter& submitter, Index tokens, const Hidden& hidden,
+                const Urgency& urgency) const;
+
   /// Buffers of backward: dout in, d_hidden[tokens, hidden] work space, dx out.
   struct Gradients {
     const rt::Handle& dout;

@@ -51,7 +51,7 @@ double activation_bytes(const shape::Model& model, const PlanSettings& settings,
   const shape::ActivationCount token = shape::count_activations(
       *model.family, model.config,
       {.training = true,
-       .recompute = settings.recompute,
+       .plan = shape::recompute_if(settings.recompute),
        .reached = shape::reached_blocks(model.config, model.first_trained_depth())});
   return tokens * real(token.bytes(size_of(settings.fp32 ? DType::kF32 : DType::kBF16)));
 }

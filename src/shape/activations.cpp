@@ -6,9 +6,14 @@
 namespace dos::shape {
 namespace {
 
-void add(const std::vector<Activation>& activations, Index sets, ActivationCount& count) {
-  for (const Activation& each : activations)
-    (each.is_wide ? count.wide : count.values) += sets * each.width;
+void add(const Activation& activation, Index sets, ActivationCount& count) {
+  (activation.is_wide ? count.wide : count.values) += sets * activation.width;
+}
+
+/// Sets in a ring: of the block at work and of the one before it; one more while a block's are on
+/// their way from or to a disk.
+Index ring_of(const ActivationPlan& plan) {
+  return plan.moved > 0 ? 3 : 2;
 }
 
 }  // namespace
@@ -21,9 +26,28 @@ Index reached_blocks(const ModelConfig& config, Index first_trained_depth) {
   return std::clamp<Index>(config.layers + 1 - first_trained_depth, 0, config.layers);
 }
 
-Index activation_sets(const ModelConfig& config, const Passes& passes) {
-  const Index reached = std::max<Index>(1, passes.reached_of(config));
-  return passes.recompute ? std::min<Index>(2, reached) : reached;
+ActivationSets::ActivationSets(const ModelConfig& config, const Passes& passes)
+    : plan_(passes.plan),
+      layers_(config.layers),
+      reached_(passes.reached_of(config)),
+      made_(std::max<Index>(1, reached_), plan_.moved + plan_.recomputed, ring_of(plan_)),
+      cheap_(std::max<Index>(1, reached_), plan_.moved + plan_.recomputed + plan_.selective,
+             ring_of(plan_)) {}
+
+Index ActivationSets::place_of(Index layer) const {
+  return reached_ == 0 ? 0 : std::max<Index>(0, layer - (layers_ - reached_));
+}
+
+bool ActivationSets::is_last_use(const Activation& activation, Index layer) const {
+  if (reached_ == 0) return layer == layers_ - 1;
+  return layer >= layers_ - reached_ && sets_of(activation).is_last_use(place_of(layer));
+}
+
+Refill ActivationSets::refill(Index layer) const {
+  if (layer < layers_ - reached_) return Refill::kNone;
+  const Index place = place_of(layer);
+  if (made_.is_lost(place)) return place < plan_.moved ? Refill::kMove : Refill::kRecompute;
+  return cheap_.is_lost(place) ? Refill::kSelective : Refill::kNone;
 }
 
 Index gradient_sets(const ModelConfig& config, const Passes& passes) {
@@ -35,9 +59,10 @@ ActivationCount count_activations(const Family& family, const ModelConfig& confi
   const BlockShape block = family.block(config);
   ActivationCount count{.values = (config.layers + 2) * config.width,
                         .wide = family.norm_statistics};
-  add(block.kept, activation_sets(config, passes), count);
+  const ActivationSets sets(config, passes);
+  for (const Activation& each : block.kept) add(each, sets.count(each), count);
   if (passes.training) count.values += 2 * config.width;
-  add(block.gradients, gradient_sets(config, passes), count);
+  for (const Activation& each : block.gradients) add(each, gradient_sets(config, passes), count);
   return count;
 }
 

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "shape/activation_plan.hpp"
 #include "shape/family_shape.hpp"
 
 namespace dos::shape {
@@ -19,7 +20,7 @@ constexpr Index logits_stride(Index vocabulary) {
 /// What a model does with its blocks, the last ones of which backward goes through.
 struct Passes {
   bool training = true;
-  bool recompute = false;
+  ActivationPlan plan{};
   Index reached = std::numeric_limits<Index>::max();  ///< by backward; at most all
 
   [[nodiscard]] Index reached_of(const ModelConfig& config) const;
@@ -28,10 +29,40 @@ struct Passes {
 /// The blocks that backward goes through to end at a depth.
 Index reached_blocks(const ModelConfig& config, Index first_trained_depth);
 
-/// Sets of a block's kept activations that exist: one of each block that backward reaches; with
-/// recomputation those of the block at work and of the one before it; one where none is reached.
-/// Block l has set l modulo their number.
-Index activation_sets(const ModelConfig& config, const Passes& passes);
+/// Where what blocks keep lies. Blocks that backward does not reach share the buffers of the first
+/// one that it reaches; where it reaches none, all have the same.
+class ActivationSets {
+ public:
+  ActivationSets(const ModelConfig& config, const Passes& passes);
+
+  /// Buffers that exist of an activation.
+  [[nodiscard]] Index count(const Activation& activation) const {
+    return sets_of(activation).count();
+  }
+  /// The one that a block has, counted from the model's first.
+  [[nodiscard]] Index of(const Activation& activation, Index layer) const {
+    return sets_of(activation).of(place_of(layer));
+  }
+  /// Whether backward of no other block uses the buffer after this one's, or none is reached and
+  /// this is the last.
+  [[nodiscard]] bool is_last_use(const Activation& activation, Index layer) const;
+  /// What is to be done before backward of a block: nothing where its buffers have kept what was
+  /// there, as those that share them came before it.
+  [[nodiscard]] Refill refill(Index layer) const;
+
+ private:
+  [[nodiscard]] const BufferSets& sets_of(const Activation& activation) const {
+    return activation.is_cheap ? cheap_ : made_;
+  }
+  [[nodiscard]] Index place_of(Index layer) const;
+
+  ActivationPlan plan_;
+  Index layers_;
+  Index reached_;
+  BufferSets made_;   ///< of what products make
+  BufferSets cheap_;  ///< of the rest
+};
+
 /// Sets of gradients: weight gradients of one block may run beside backward of the next.
 Index gradient_sets(const ModelConfig& config, const Passes& passes);
 

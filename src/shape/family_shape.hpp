@@ -14,7 +14,8 @@ namespace dos::shape {
 struct Activation {
   std::string name;
   Index width;
-  bool is_wide = false;  ///< FP32 whatever the activations are: statistics, logarithms of sums
+  bool is_wide = false;   ///< FP32 whatever the activations are: statistics, logarithms of sums
+  bool is_cheap = false;  ///< made again from others of the block, or its input, without a product
 };
 
 /// One block of a decoder, as far as buffers and tasks go.
@@ -26,6 +27,7 @@ struct BlockShape {
   // Tasks of a lane; each piece of a matrix has one more in backward.
   Index forward_tasks = 0;
   Index recompute_tasks = 0;  ///< once more in backward, where activations are not kept
+  Index selective_tasks = 0;  ///< as many where only what is cheap is not kept
   Index backward_tasks = 0;
 };
 

@@ -31,16 +31,16 @@ std::vector<ParameterSpec> gpt2_parameters(const ModelConfig& config) {
 
 BlockShape gpt2_block(const ModelConfig& config) {
   const Index width = config.width;
-  return {.kept = {{"norm1", width},
+  return {.kept = {{"norm1", width, /*is_wide=*/false, /*is_cheap=*/true},
                    {"norm1_stats", 2, /*is_wide=*/true},
                    {"qkv", 3 * width},
                    {"attention", width},
                    {"logsumexp", config.heads, /*is_wide=*/true},
                    {"middle", width},  // the residual stream after attention
-                   {"norm2", width},
+                   {"norm2", width, /*is_wide=*/false, /*is_cheap=*/true},
                    {"norm2_stats", 2, /*is_wide=*/true},
-                   {"hidden", 4 * width},      // before GELU
-                   {"activated", 4 * width}},  // after GELU, in its place the gradient before it
+                   {"hidden", 4 * width},                                            // before GELU
+                   {"activated", 4 * width, /*is_wide=*/false, /*is_cheap=*/true}},  // after GELU
           .gradients = {{"hidden", 4 * width},
                         {"norm2", width},
                         {"middle", width},
@@ -51,6 +51,7 @@ BlockShape gpt2_block(const ModelConfig& config) {
           .cached = "qkv",
           .forward_tasks = 8,
           .recompute_tasks = 7,
+          .selective_tasks = 3,
           .backward_tasks = 14};
 }
 

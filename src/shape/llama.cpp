@@ -52,16 +52,16 @@ BlockShape llama_block(const ModelConfig& config) {
   const Index width = config.width;
   const Index attention = config.attention_width();
   const Index qkv = config.qkv_width();
-  BlockShape block{.kept = {{"norm1", width},
+  BlockShape block{.kept = {{"norm1", width, /*is_wide=*/false, /*is_cheap=*/true},
                             {"norm1_stats", 1, /*is_wide=*/true},
                             {"qkv", qkv},  // queries and keys rotated
                             {"attention", attention},
                             {"logsumexp", config.heads, /*is_wide=*/true},
                             {"middle", width},
-                            {"norm2", width},
+                            {"norm2", width, /*is_wide=*/false, /*is_cheap=*/true},
                             {"norm2_stats", 1, /*is_wide=*/true},
                             {"hidden", 2 * config.ffn},
-                            {"activated", config.ffn}},
+                            {"activated", config.ffn, /*is_wide=*/false, /*is_cheap=*/true}},
                    .gradients = {{"hidden", 2 * config.ffn},
                                  {"activated", config.ffn},
                                  {"norm2", width},
@@ -73,6 +73,7 @@ BlockShape llama_block(const ModelConfig& config) {
                    .cached = "qkv",
                    .forward_tasks = 9,
                    .recompute_tasks = 8,
+                   .selective_tasks = 3,
                    .backward_tasks = config.qkv_bias ? 12 : 11};
   if (config.qk_norm) {
     const Index heads = config.heads + config.key_heads();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/types.hpp"
+#include "shape/activation_plan.hpp"
 #include "shape/adapters.hpp"
 
 namespace dos::shape {
@@ -67,12 +68,12 @@ struct ModelConfig {
 
 /// How a model is run; decides its buffers.
 struct RunShape {
-  Index batch = 1;           ///< sequences of a micro-batch
-  Index lanes = 1;           ///< slices of the micro-batch that workers run side by side
-  bool recompute = false;    ///< keep only each block's input, compute the rest again in backward
-  bool training = true;      ///< false: no buffers for gradients of activations
-  Index logits_rows = 512;   ///< rows of logits that exist at a time in a lane
-  DType type = DType::kF32;  ///< of activations and their gradients: kF32 or kBF16
+  Index batch = 1;               ///< sequences of a micro-batch
+  Index lanes = 1;               ///< slices of the micro-batch that workers run side by side
+  ActivationPlan activations{};  ///< how backward has them
+  bool training = true;          ///< false: no buffers for gradients of activations
+  Index logits_rows = 512;       ///< rows of logits that exist at a time in a lane
+  DType type = DType::kF32;      ///< of activations and their gradients: kF32 or kBF16
 
   /// Sequences of lane `lane`: batch / lanes, the first batch % lanes lanes have one more.
   [[nodiscard]] Index lane_sequences(Index lane) const {

@@ -181,7 +181,8 @@ TEST(Estimate, IsThePlannersAndWhatIsRegistered) {
         SCOPED_TRACE(fmt::format("{}, recompute {}, {}", name, recompute, name_of(type)));
         const shape::ModelConfig model = models::find_preset(name);
         const shape::Layout layout = layout_of(model, 5'000'000);
-        const shape::RunShape shape{.batch = 4, .recompute = recompute, .type = type};
+        const shape::RunShape shape{
+            .batch = 4, .activations = shape::recompute_if(recompute), .type = type};
         planner::PlanSettings settings;
         settings.recompute = recompute;
         settings.fp32 = type == DType::kF32;

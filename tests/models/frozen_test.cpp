@@ -66,7 +66,10 @@ class Frozen : public ::testing::TestWithParam<Case> {
   [[nodiscard]] static RunOptions options(bool freezes, float clip = 0) {
     const Case& c = GetParam();
     return {.model = c.model,
-            .shape = {.batch = 3, .lanes = 2, .recompute = c.recompute, .logits_rows = 5},
+            .shape = {.batch = 3,
+                      .lanes = 2,
+                      .activations = shape::recompute_if(c.recompute),
+                      .logits_rows = 5},
             .subgroup_params = 200,
             .optimizer = {.clip = clip},
             .decay = {},

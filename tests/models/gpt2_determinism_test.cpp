@@ -15,14 +15,13 @@ namespace {
 const shape::ModelConfig kModel{"gpt2", 5, 36, 3, 19, 83};
 
 RunOptions base_options() {
-  return {
-      .model = kModel,
-      .shape = {.batch = 3, .lanes = 2, .recompute = false, .training = true, .logits_rows = 11},
-      .subgroup_params = 1000,
-      .workers = 2,
-      .scheduler = "lws",
-      .optimizer = {.clip = 0.5F},
-      .decay = {}};
+  return {.model = kModel,
+          .shape = {.batch = 3, .lanes = 2, .training = true, .logits_rows = 11},
+          .subgroup_params = 1000,
+          .workers = 2,
+          .scheduler = "lws",
+          .optimizer = {.clip = 0.5F},
+          .decay = {}};
 }
 
 class Gpt2Determinism : public ::testing::Test {
@@ -39,7 +38,7 @@ TEST_F(Gpt2Determinism, TheSameRunTwice) {
 
 TEST_F(Gpt2Determinism, RecomputeOrNot) {
   RunOptions options = base_options();
-  options.shape.recompute = true;
+  options.shape.activations = shape::kRecomputeAll;
   EXPECT_TRUE(train(options) == base());
 }
 
@@ -80,7 +79,7 @@ TEST_F(Gpt2Determinism, InBf16) {
     RunOptions changed = options;
     changed.workers = 3;
     changed.scheduler = "random";
-    changed.shape.recompute = true;
+    changed.shape.activations = shape::kRecomputeAll;
     EXPECT_TRUE(train(changed) == outcome) << name_of(gradient);
   }
 }

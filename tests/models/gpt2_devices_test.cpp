@@ -24,7 +24,7 @@ RunOptions on_cpus(bool recompute, float clip) {
   return {.model = kModel,
           .shape = {.batch = kBatch,
                     .lanes = 2,
-                    .recompute = recompute,
+                    .activations = shape::recompute_if(recompute),
                     .training = true,
                     .logits_rows = 30},
           .subgroup_params = 3000,

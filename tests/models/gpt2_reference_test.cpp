@@ -59,7 +59,7 @@ class Gpt2Reference : public ::testing::TestWithParam<Variant> {
     return {.model = fixture_.config(),
             .shape = {.batch = kSequences / v.micro_batches,
                       .lanes = v.lanes,
-                      .recompute = v.recompute,
+                      .activations = shape::recompute_if(v.recompute),
                       .training = true,
                       .logits_rows = v.logits_rows},
             .subgroup_params = v.subgroup_params,

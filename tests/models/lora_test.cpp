@@ -60,7 +60,10 @@ class Lora : public ::testing::TestWithParam<Case> {
                                           Index subgroup_params = 200) {
     const Case& c = GetParam();
     return {.model = c.model,
-            .shape = {.batch = 3, .lanes = lanes, .recompute = recompute, .logits_rows = 5},
+            .shape = {.batch = 3,
+                      .lanes = lanes,
+                      .activations = shape::recompute_if(recompute),
+                      .logits_rows = 5},
             .subgroup_params = subgroup_params,
             .optimizer = {.clip = 1},
             .decay = {},

@@ -32,13 +32,14 @@ inline std::vector<shape::ParameterSpec> parameters(const shape::ModelConfig& co
 }
 
 inline shape::BlockShape block(const shape::ModelConfig& config) {
-  return {.kept = {{"norm", config.width},
+  return {.kept = {{"norm", config.width, /*is_wide=*/false, /*is_cheap=*/true},
                    {"norm_stats", 2, /*is_wide=*/true},
                    {"hidden", config.ffn},
-                   {"activated", config.ffn}},
+                   {"activated", config.ffn, /*is_wide=*/false, /*is_cheap=*/true}},
           .gradients = {{"hidden", config.ffn}, {"norm", config.width}, {"input", config.width}},
           .forward_tasks = 4,
           .recompute_tasks = 3,
+          .selective_tasks = 2,
           .backward_tasks = 7};
 }
 
@@ -63,6 +64,13 @@ class ToyBlock final : public models::Block {
                   urgency);
     mlp_.forward(submitter, lane.tokens(), kept["norm"], input, {kept["hidden"], kept["activated"]},
                  output, kept, urgency);
+  }
+
+  void refill(rt::Submitter& submitter, const models::LaneShape& lane, const rt::Handle& input,
+              const models::BlockBuffers& kept, const nn::Urgency& urgency) const override {
+    mlp_.activate(submitter, lane.tokens(), {kept["hidden"], kept["activated"]}, urgency);
+    norm_.forward(submitter, {lane.tokens(), width_}, input, kept["norm"], kept["norm_stats"],
+                  urgency);
   }
 
   void backward(rt::Submitter& submitter, const models::LaneShape& lane, const rt::Handle& input,

@@ -50,6 +50,7 @@ struct RunOptions {
   Index opencl_workers = 0;
   rt::Schedulers schedulers = {};
   shape::TrainedGroups trained = {};
+  tensor::ActivationStore* store = nullptr;  ///< outlives the run
 
   [[nodiscard]] shape::Layout layout() const {
     std::vector<shape::ParameterSpec> parameters =
@@ -75,7 +76,7 @@ class TrainingRun {
         loss_(session_, {.name = "loss", .type = DType::kF64, .count = 1}),
         norm_(session_, {.name = "norm", .type = DType::kF64, .count = 1}),
         model_(std::make_unique<models::Decoder>(session_, parameters_, options_.model,
-                                                 options_.shape)) {
+                                                 options_.shape, options.store)) {
     platform::blas::use_one_thread();
     submitter_.keep_from_cpus(options.cuda_workers > 0);
   }
@@ -170,6 +171,7 @@ class TrainingRun {
  private:
   void append(const tensor::SubgroupHandles& handles, std::vector<float>& all) const {
     for (const shape::PlacedParameter& parameter : layout().parameters) {
+      if (!parameter.spec.trained && &handles != &parameters_.values()) continue;
       const std::vector<float> values = read(handles, parameter.spec.name);
       all.insert(all.end(), values.begin(), values.end());
     }

@@ -17,13 +17,14 @@ TEST(Activations, OfGpt2AreThoseOfTheFormula) {
     for (const bool recompute : {false, true}) {
       const ModelConfig config{"gpt2", layers, 48, 3, 64, 100};
       const Index sets = recompute ? std::min<Index>(2, layers) : layers;
-      const ActivationCount count = count_activations(gpt2(), config, {.recompute = recompute});
+      const ActivationCount count =
+          count_activations(gpt2(), config, {.plan = recompute_if(recompute)});
       EXPECT_EQ(count.values,
                 (layers + 2) * 48 + sets * 15 * 48 + 2 * 48 + std::min<Index>(2, layers) * 12 * 48);
       EXPECT_EQ(count.wide, sets * (3 + 4) + 2);
       EXPECT_EQ(count.bytes(2), 2 * count.values + 4 * count.wide);
       // Forward alone has one block's, whatever is kept.
-      const Passes forward{.training = false, .recompute = recompute};
+      const Passes forward{.training = false, .plan = recompute_if(recompute)};
       EXPECT_EQ(count_activations(gpt2(), config, forward).values, (layers + 2) * 48 + 15 * 48);
     }
 }
@@ -36,9 +37,9 @@ TEST(Activations, AreKeptOfBlocksThatBackwardReaches) {
     SCOPED_TRACE(depth);
     EXPECT_EQ(reached_blocks(config, depth), reached);
     for (const bool recompute : {false, true}) {
-      const Passes passes{.recompute = recompute, .reached = reached};
+      const Passes passes{.plan = recompute_if(recompute), .reached = reached};
       const Index sets = std::max<Index>(1, recompute ? std::min<Index>(2, reached) : reached);
-      EXPECT_EQ(activation_sets(config, passes), sets);
+      EXPECT_EQ(ActivationSets(config, passes).count({"any", 1}), sets);
       EXPECT_EQ(gradient_sets(config, passes), std::min<Index>(2, reached));
       EXPECT_EQ(count_activations(gpt2(), config, passes).values,
                 14 * 48 + sets * 15 * 48 + 2 * 48 + std::min<Index>(2, reached) * 12 * 48);

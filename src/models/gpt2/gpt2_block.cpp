@@ -38,6 +38,15 @@ void Gpt2Block::forward(rt::Submitter& submitter, const LaneShape& lane, const r
                kept, urgency);
 }
 
+void Gpt2Block::refill(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
+                       const BlockBuffers& kept, const nn::Urgency& urgency) const {
+  const codelets::NormShape norm{lane.tokens(), config_.width};
+  // In the order in which backward needs them.
+  mlp_.activate(submitter, lane.tokens(), {kept["hidden"], kept["activated"]}, urgency);
+  norm2_.forward(submitter, norm, kept["middle"], kept["norm2"], kept["norm2_stats"], urgency);
+  norm1_.forward(submitter, norm, input, kept["norm1"], kept["norm1_stats"], urgency);
+}
+
 void Gpt2Block::backward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
                          const BlockBuffers& kept, const rt::Handle& d_output,
                          const BlockBuffers& gradients, bool accumulate,

@@ -23,6 +23,8 @@ class LlamaBlock final : public Block {
   void forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
                const BlockBuffers& kept, const rt::Handle* output,
                const nn::Urgency& urgency) const override;
+  void refill(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
+              const BlockBuffers& kept, const nn::Urgency& urgency) const override;
   void backward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& input,
                 const BlockBuffers& kept, const rt::Handle& d_output, const BlockBuffers& gradients,
                 bool accumulate, const nn::Urgency& urgency) const override;
