@@ -53,6 +53,8 @@ struct Keys {
     std::string precision = "fp32";
     std::string gradient_precision = "fp32";
     bool recompute = false;
+    std::string activations = "keep";
+    std::string activation_disks;
     Index logits_rows = 512;
     Index run_ahead = 2;
     Index validate_every = 100;

@@ -172,6 +172,17 @@ inline constexpr std::array kOptions{
            Scope::kRun,
            {"keep only the blocks' inputs, compute the rest again",
             [](planner::PlanSettings& s, bool yes) { s.recompute = yes; }, kFlag}},
+    Option{"train.activations",
+           "what forward leaves for backward: keep; selective: norms and activation functions are "
+           "computed again; recompute: all but blocks' inputs is; disk: moved; auto: the least "
+           "that fits; or counts of blocks, as disk:4,selective:6",
+           [](Keys& k) -> Value { return &k.train.activations; },
+           Any{"shape::parse_activation_plan() reads it"}},
+    Option{"train.activation_disks",
+           "folders for activations that are moved, FOLDER or FOLDER:SIZE, and commas; empty: "
+           "those of sched.disks",
+           [](Keys& k) -> Value { return &k.train.activation_disks; },
+           Any{"offload::parse_disks() reads it"}, Scope::kNode},
     Option{"train.logits_rows", "tokens of a lane whose logits exist at a time",
            [](Keys& k) -> Value { return &k.train.logits_rows; }, at_least(1)},
     Option{"train.run_ahead", "steps submitted before the oldest is finished",

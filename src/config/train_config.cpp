@@ -132,6 +132,12 @@ void TrainConfig::validate() const {
          "sched.host_memory = {} GB, but sched.disks names no disk for the states beyond it: name "
          "one, or leave it out",
          sched.host_memory);
+  expect(!train.recompute || train.activations == "keep",
+         "train.recompute = true and train.activations = {}: leave one of them out",
+         train.activations);
+  expect(activation_plan().moved == 0 || !activation_disks().empty(),
+         "train.activations = {}, but no disk is named: name folders in train.activation_disks",
+         train.activations);
   static_cast<void>(trained_groups());
   static_cast<void>(scheduling(/*ranks=*/1));
 }
@@ -213,7 +219,7 @@ shape::RunShape TrainConfig::run_shape(Index workers) const {
   shape::RunShape shape;
   shape.batch = train.batch;
   shape.lanes = train.lanes != 0 ? train.lanes : std::min(train.batch, workers);
-  shape.recompute = train.recompute;
+  shape.activations = activation_plan();
   shape.logits_rows = train.logits_rows;
   shape.type = parameter_types().working;
   shape.validate();
@@ -222,6 +228,16 @@ shape::RunShape TrainConfig::run_shape(Index workers) const {
 
 std::vector<offload::DiskPlace> TrainConfig::disks() const {
   return offload::parse_disks(sched.disks);
+}
+
+std::vector<offload::DiskPlace> TrainConfig::activation_disks() const {
+  return train.activation_disks.empty()
+             ? disks()
+             : offload::parse_disks(train.activation_disks, "train.activation_disks");
+}
+
+shape::ActivationPlan TrainConfig::activation_plan() const {
+  return train.recompute ? shape::kRecomputeAll : shape::parse_activation_plan(train.activations);
 }
 
 optim::OptimizerOptions TrainConfig::optimizer() const {

@@ -55,6 +55,11 @@ struct TrainConfig : Keys {
   [[nodiscard]] shape::DecayGroups decay_groups() const;
   /// Throws Error as offload::parse_disks().
   [[nodiscard]] std::vector<offload::DiskPlace> disks() const;
+  /// Those of activations. Throws Error as offload::parse_disks().
+  [[nodiscard]] std::vector<offload::DiskPlace> activation_disks() const;
+  /// How backward has activations; before train.activations=auto was decided, as if all were kept.
+  /// Throws Error as shape::parse_activation_plan().
+  [[nodiscard]] shape::ActivationPlan activation_plan() const;
   /// Throws Error as shape::parse_factors().
   [[nodiscard]] shape::TrainedGroups trained_groups() const;
   /// Of a training on `ranks` ranks: which of them have their gradients in host memory.

@@ -49,13 +49,54 @@ std::vector<Index> batches(const config::TrainConfig& config) {
   return sizes;
 }
 
+/// All but blocks' inputs computed again.
+config::TrainConfig recomputing(const config::TrainConfig& config) {
+  config::TrainConfig changed = config;
+  changed.train.recompute = true;
+  changed.train.activations = "keep";
+  return changed;
+}
+
+bool recomputes_all(const config::TrainConfig& config) {
+  return config.activation_plan() == shape::kRecomputeAll;
+}
+
+bool is_open(const config::TrainConfig& config) {
+  return config.train.activations == "auto";
+}
+
 /// Tries configurations of a run.
 class Trial {
  public:
   Trial(const train::Run& run, const Room& room) : run_(run), room_(room) {}
 
+  /// With train.activations=auto whether there is a plan that fits.
   [[nodiscard]] bool fits(const config::TrainConfig& config) const {
-    return estimate_run(run_.with(config), room_).fits();
+    return is_open(config) ? with_activations(config).has_value()
+                           : estimate_run(run_.with(config), room_).fits();
+  }
+
+  /// With the first plan for activations that fits, of those that save more and more and take ever
+  /// longer: norms and activation functions of more and more blocks are computed again; then, from
+  /// the first block on, the rest is moved to disks, where there are some, or else computed again.
+  [[nodiscard]] std::optional<config::TrainConfig> with_activations(
+      const config::TrainConfig& config) const {
+    const Index blocks = run_.model.layers;
+    config::TrainConfig changed = config;
+    const auto fits_with = [&](const shape::ActivationPlan& plan) {
+      changed.train.activations = shape::activation_plan_text(plan, blocks);
+      return fits(changed);
+    };
+    for (Index selective = 0; selective <= blocks; ++selective)
+      if (fits_with({.selective = selective})) return changed;
+    const auto saving = config.activation_disks().empty() ? &shape::ActivationPlan::recomputed
+                                                          : &shape::ActivationPlan::moved;
+    for (Index saved = 1; saved <= blocks; ++saved) {
+      shape::ActivationPlan plan{.selective = blocks - saved};
+      plan.*saving = saved;
+      if (fits_with(plan)) return changed;
+    }
+    return std::nullopt;
   }
 
   /// The largest micro-batch that fits, of lanes of at least `tokens`; the batch itself whatever
@@ -85,13 +126,15 @@ std::string batch_text(const config::TrainConfig& config) {
 /// Single changes that make the run fit.
 std::vector<std::string> remedies(const config::TrainConfig& config, const Trial& trial) {
   std::vector<std::string> found;
-  config::TrainConfig recomputing = config;
-  recomputing.train.recompute = true;
-  if (!config.train.recompute && trial.fits(recomputing))
-    found.emplace_back("train.recompute=true");
+  config::TrainConfig open = config;
+  open.train.activations = "auto";
+  if (config.activation_plan().keeps_all() && !is_open(config) && trial.fits(open))
+    found.emplace_back("train.activations=auto");
+  const config::TrainConfig recomputed = recomputing(config);
+  if (!recomputes_all(config) && trial.fits(recomputed)) found.emplace_back("train.recompute=true");
   if (const auto smaller = trial.smaller(config, 0)) found.push_back(batch_text(*smaller));
   if (found.empty())
-    if (const auto both = trial.smaller(recomputing, 0))
+    if (const auto both = trial.smaller(recomputed, 0))
       found.push_back("train.recompute=true and " + batch_text(*both));
   config::TrainConfig waiting = config;
   waiting.train.run_ahead = 1;
@@ -262,12 +305,13 @@ RunMemory estimate_run(const train::Run& run, const Room& room) {
 
 train::Run fit_to(const train::Run& run, const Room& room) {
   const Trial trial(run, room);
-  if (trial.fits(run.config)) return run;
+  const auto decided = [&](const config::TrainConfig& config) {
+    return run.with(is_open(config) ? *trial.with_activations(config) : config);
+  };
+  if (trial.fits(run.config)) return decided(run.config);
   if (run.config.train.fit == "auto") {
-    if (const auto smaller = trial.smaller(run.config, kEnoughTokens)) return run.with(*smaller);
-    config::TrainConfig recomputing = run.config;
-    recomputing.train.recompute = true;
-    if (const auto smaller = trial.smaller(recomputing, 0)) return run.with(*smaller);
+    if (const auto smaller = trial.smaller(run.config, kEnoughTokens)) return decided(*smaller);
+    if (const auto smaller = trial.smaller(recomputing(run.config), 0)) return run.with(*smaller);
   }
   fail_to_fit(run, room);
 }
@@ -299,8 +343,8 @@ Index update_bytes(const train::Run& run, const Room& room) {
 std::string memory_report(const train::Run& run, const Room& room) {
   const ranks::RankShare& share = run.share;
   const RunMemory memory = estimate_run(run, room);
-  config::TrainConfig other = run.config;
-  other.train.recompute = !other.train.recompute;
+  config::TrainConfig other = recomputing(run.config);
+  other.train.recompute = run.config.activation_plan().keeps_all();
   const RunMemory otherwise = estimate_run(run.with(other), room);
   const auto table = [&](const planner::MemoryUse& use, const planner::MemoryUse& without) {
     return fmt::format("{}\n  total with train.recompute={}: {}\n{}", memory_table(use),

@@ -30,9 +30,10 @@ struct Option {
 /// Single changes that may make forward and backward lighter.
 std::vector<Option> lighter(const config::TrainConfig& config) {
   std::vector<Option> options;
-  if (!config.train.recompute) {
+  if (config.activation_plan() != shape::kRecomputeAll) {
     options.push_back({"train.recompute=true", config});
     options.back().config.train.recompute = true;
+    options.back().config.train.activations = "keep";
   }
   if (config.train.batch > 1) {
     config::TrainConfig smaller = config;

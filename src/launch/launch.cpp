@@ -86,20 +86,30 @@ fit::Room planned_room(const config::TrainConfig& config, const rt::Session& ses
   return room;
 }
 
-/// What ranks change to fit must be the same for all: the smallest micro-batch that one proposes.
-config::TrainConfig common_fit(config::TrainConfig mine, ranks::Exchange& exchange) {
+/// What ranks change to fit must be the same for all: the smallest micro-batch that one proposes,
+/// and of activations as much as one cannot keep.
+config::TrainConfig common_fit(config::TrainConfig mine, const shape::ModelConfig& model,
+                               ranks::Exchange& exchange) {
   const config::TrainConfig::Train& train = mine.train;
   const Index samples = train.batch * train.accumulate;
-  for (const std::string& text :
-       ranks::gather_texts(exchange, fmt::format("{} {}", train.batch, train.recompute ? 1 : 0))) {
+  const shape::ActivationPlan own = mine.activation_plan();
+  shape::ActivationPlan common;
+  bool recomputes = false;
+  for (const std::string& text : ranks::gather_texts(
+           exchange, fmt::format("{} {} {} {} {}", train.batch, train.recompute ? 1 : 0, own.moved,
+                                 own.recomputed, own.selective))) {
     std::istringstream proposal(text);
     Index batch = 0;
-    bool recomputes = false;
-    proposal >> batch >> recomputes;
+    bool recomputes_there = false;
+    shape::ActivationPlan there;
+    proposal >> batch >> recomputes_there >> there.moved >> there.recomputed >> there.selective;
     if (batch < mine.train.batch) mine.train.lanes = std::min(mine.train.lanes, batch);
     mine.train.batch = std::min(mine.train.batch, batch);
-    mine.train.recompute = mine.train.recompute || recomputes;
+    recomputes = recomputes || recomputes_there;
+    common = common.with_all_of(there);
   }
+  mine.train.recompute = recomputes;
+  mine.train.activations = recomputes ? "keep" : shape::activation_plan_text(common, model.layers);
   mine.train.accumulate = samples / mine.train.batch;
   return mine;
 }
@@ -107,8 +117,9 @@ config::TrainConfig common_fit(config::TrainConfig mine, ranks::Exchange& exchan
 /// fit_to() of all ranks, and says what it has changed.
 train::Run fitted(const train::Run& run, const fit::Room& room, ranks::Exchange* exchange) {
   train::Run result = fit::fit_to(run, room);
-  if (exchange != nullptr && run.config.train.fit == "auto") {
-    result = run.with(common_fit(result.config, *exchange));
+  const bool is_open = run.config.train.fit == "auto" || run.config.train.activations == "auto";
+  if (exchange != nullptr && is_open) {
+    result = run.with(common_fit(result.config, run.model, *exchange));
     // What another rank needs may not fit here: throws.
     config::TrainConfig fixed = result.config;
     fixed.train.fit = "error";
@@ -120,6 +131,8 @@ train::Run fitted(const train::Run& run, const fit::Room& room, ranks::Exchange*
   if (has_changed && run.share.rank == 0)
     log::info("train.fit=auto: train.batch={} train.accumulate={} train.recompute={}", now.batch,
               now.accumulate, now.recompute);
+  if (run.config.train.activations == "auto" && run.share.rank == 0)
+    log::info("train.activations=auto: {}", now.recompute ? "recompute" : now.activations);
   return result;
 }
 
@@ -287,7 +300,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   // Nobody allocates before all have looked.
   if (company.exchange != nullptr) ranks::gather_texts(*company.exchange, "");
   // A dry run shows what does not fit, too.
-  if (!options.dry_run || config.train.fit == "auto")
+  const bool is_open = config.train.fit == "auto" || config.train.activations == "auto";
+  if (!options.dry_run || is_open)
     prepared.run = fitted(prepared.run, room, company.exchange);
   prepared.run = fit::choose_ahead(prepared.run, room, /*may_exceed=*/options.dry_run);
   wait_for_verification(options, prepared, verification.get(), company.exchange);

@@ -17,7 +17,7 @@ struct DiskPlace {
 };
 
 /// "FOLDER:SIZE,FOLDER", sizes such as 400GB, 1.5TB or 800GiB. An empty text is no disk. Throws
-/// Error, naming sched.disks, for an empty or doubled folder, or a size that is none.
-std::vector<DiskPlace> parse_disks(const std::string& text);
+/// Error, naming the key, for an empty or doubled folder, or a size that is none.
+std::vector<DiskPlace> parse_disks(const std::string& text, const char* key = "sched.disks");
 
 }  // namespace dos::offload

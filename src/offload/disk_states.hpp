@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "offload/disk_place.hpp"
+#include "offload/disk_traffic.hpp"
 #include "offload/home_plan.hpp"
 #include "offload/region_board.hpp"
 #include "rt/access.hpp"
@@ -24,12 +25,6 @@
 #include "tensor/state_homes.hpp"
 
 namespace dos::offload {
-
-/// What was moved between host memory and disks.
-struct DiskTraffic {
-  Index read_bytes = 0;
-  Index written_bytes = 0;
-};
 
 /// States that live on disks, FP32 parameters with them where the plan says so, and in slots of
 /// host memory while tasks use them. All is ordered by accesses to their handles:

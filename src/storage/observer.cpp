@@ -11,7 +11,7 @@ const char* name_of(Activity activity) {
 }
 
 const char* name_of(Purpose purpose) {
-  constexpr std::array kNames{"", "checkpoint", "checkpoint copy", "states"};
+  constexpr std::array kNames{"", "checkpoint", "checkpoint copy", "states", "activations"};
   return kNames[static_cast<std::size_t>(purpose)];
 }
 

@@ -16,6 +16,7 @@ enum class Purpose : std::uint8_t {
   kCheckpoint,
   kCheckpointCopy,  ///< from one level of checkpoints to the next
   kStates,          ///< of the optimizer, which live on disks
+  kActivations,     ///< on disks from forward to backward
 };
 
 /// Whom a transfer serves: for those who look on. The name lives until the transfer's Done.

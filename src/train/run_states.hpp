@@ -10,14 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "offload/disk_activations.hpp"
 #include "offload/disk_states.hpp"
 #include "train/run.hpp"
 #include "train/storage_trace.hpp"
 
 namespace dos::train {
 
-/// The optimizer's states that live on the disks of sched.disks, if there are any. The submitting
-/// thread's.
+/// What a run has on disks: the optimizer's states of sched.disks and moved activations, if there
+/// are any. The submitting thread's.
 class RunStates {
  public:
   /// All in memory.
@@ -28,6 +29,8 @@ class RunStates {
 
   /// Null: all states are in memory.
   [[nodiscard]] tensor::StateHomes* homes() const { return disks_.get(); }
+  /// For activations that are moved; null: none are.
+  [[nodiscard]] tensor::ActivationStore* activations() const { return activations_.get(); }
   /// Subgroups whose states are on disks, in the order of updates.
   [[nodiscard]] std::vector<Index> on_disks() const;
   /// Those whose FP32 parameters are there, too.
@@ -69,8 +72,8 @@ class RunStates {
   /// Waits until nothing is under way. Pre: the tasks submitted so far run.
   void settle();
 
-  /// Why states are lost; "": they are not. Any thread.
-  [[nodiscard]] std::string fault() const { return disks_ == nullptr ? "" : disks_->fault(); }
+  /// Why states or activations are lost; "": they are not. Any thread.
+  [[nodiscard]] std::string fault() const;
   /// Since the last call; nullopt without disks.
   std::optional<offload::DiskTraffic> take_traffic();
 
@@ -79,8 +82,11 @@ class RunStates {
   void set_recorder(trace::Recorder* recorder);
 
  private:
-  std::optional<StorageTrace> trace_;  ///< outlives the engine
+  /// Of states and of activations; they outlive the engines.
+  std::optional<StorageTrace> trace_;
+  std::optional<StorageTrace> activation_trace_;
   std::unique_ptr<offload::DiskStates> disks_;
+  std::unique_ptr<offload::DiskActivations> activations_;
   bool has_parameters_ = false;  ///< on disks
   offload::DiskTraffic taken_;
 };

@@ -41,9 +41,9 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
                                        states_.homes(), inputs_.run.ahead)),
       speculation_(*optimizer_, inputs_.run.config.optim),
       results_(session, inputs_.run.config.train.run_ahead),
-      model_(
-          std::make_unique<models::Decoder>(session, parameters_, inputs_.run.model,
-                                            inputs_.run.config.run_shape(session.lane_workers()))),
+      model_(std::make_unique<models::Decoder>(session, parameters_, inputs_.run.model,
+                                               inputs_.run.config.run_shape(session.lane_workers()),
+                                               states_.activations())),
       policy_(session.scheduler()),
       feed_(inputs_.sources, inputs_.run),
       learning_rate_(inputs_.run.config.learning_rate()),

@@ -94,6 +94,46 @@ TEST(Fit, AutoRecomputesBeforeMicroBatchesBecomeSmall) {
   EXPECT_THROW(fit(config, needed(recomputing(config_of(1, 36))) - 1), Error);
 }
 
+config::TrainConfig with_activations(config::TrainConfig config, const std::string& text) {
+  config.train.activations = text;
+  return config;
+}
+
+TEST(Fit, ActivationsAreKeptWhereAllFits) {
+  const config::TrainConfig config = with_activations(config_of(6), "auto");
+  for (const char* how : {"error", "auto"})
+    EXPECT_EQ(fit(config, needed(config_of(6)), how).train.activations, "keep");
+}
+
+// In ever less memory: each plan fits, and the one before it, which takes less time, does not.
+TEST(Fit, AutoTakesTheFirstPlanForActivationsThatFits) {
+  for (const bool has_disk : {false, true}) {
+    config::TrainConfig base = config_of(6);
+    if (has_disk) base.train.activation_disks = "disk";
+    const auto blocks = run_of(base).model.layers;
+    std::vector<std::string> plans{"keep"};
+    for (Index selective = 1; selective <= blocks; ++selective)
+      plans.push_back(shape::activation_plan_text({.selective = selective}, blocks));
+    for (Index saved = 1; saved <= blocks; ++saved) {
+      shape::ActivationPlan plan{.selective = blocks - saved};
+      (has_disk ? plan.moved : plan.recomputed) = saved;
+      plans.push_back(shape::activation_plan_text(plan, blocks));
+    }
+    double least = 1e300;
+    for (const std::string& plan : plans) {
+      const double needs = needed(with_activations(base, plan));
+      if (needs >= least) continue;  // saves nothing more
+      least = needs;
+      EXPECT_EQ(fit(with_activations(base, "auto"), needs, "error").train.activations, plan);
+    }
+    EXPECT_LT(least, 0.5 * needed(base));
+    EXPECT_THROW(fit(with_activations(base, "auto"), least - 1, "error"), Error);
+    const config::TrainConfig smaller = fit(with_activations(base, "auto"), least - 1);
+    EXPECT_LT(smaller.train.batch, 6);
+    EXPECT_LE(needed(smaller), least - 1);
+  }
+}
+
 TEST(Fit, AutoLeavesNoLaneWithoutASequence) {
   config::TrainConfig config = config_of(8);
   config.train.lanes = 4;

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""However backward has its activations: the same numbers, as much memory as was said, and disks that are none."""
+
+import csv
+import re
+import unittest
+
+from harness import AppTest, program, settings
+
+DEEP = {"model.layers": 7, "train.validate_every": 0}
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+class Activations(AppTest):
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        self.keys = DEEP | {"train.activation_disks": self.disk}
+
+    def dry_run(self, **keys):
+        result = self.train("--dry-run", keys=self.keys | {f"train.{key}": value for key, value in keys.items()})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def bytes_of_activations(self, **keys):
+        found = re.search(r"^ +activations +([0-9.]+) (\w+)", self.dry_run(**keys).stdout, re.MULTILINE)
+        return float(found[1]) * UNITS[found[2]]
+
+    def test_same_numbers(self):
+        for keys in ({}, {"train.precision": "bf16", "train.accumulate": 2}, {"optim.speculate": "auto"},
+                     {"model.preset": "llama-tiny", "model.width": 0, "model.heads": 0}):
+            straight = self.folder / f"straight{len(list(self.folder.iterdir()))}"
+            self.trained(keys=self.keys | keys, out=straight)
+            for plan in ("selective", "disk", "disk:2,recompute:2,selective:1"):
+                with self.subTest((keys, plan)):
+                    out = self.folder / f"run{len(list(self.folder.iterdir()))}"
+                    self.trained(keys=self.keys | keys | {"train.activations": plan}, out=out)
+                    self.expect_same_state(straight, out)
+                    self.assertEqual(list(self.disk.iterdir()), [])
+
+    def test_goes_on_another_way(self):
+        straight = self.folder / "straight"
+        self.trained(keys=self.keys, out=straight)
+        self.trained(keys=self.keys | {"train.activations": "disk", "train.stop_after": 7})
+        self.resumed("--set", "train.activations=recompute", "--set", "train.stop_after=0")
+        self.expect_same_state(straight, self.out)
+
+    def test_save_memory(self):
+        kept = self.bytes_of_activations(activations="keep")
+        selective = self.bytes_of_activations(activations="selective")
+        moved = self.bytes_of_activations(activations="disk")
+        self.assertGreater(kept, selective)
+        self.assertGreater(selective, moved)
+        self.assertEqual(self.bytes_of_activations(activations="recompute"), self.bytes_of_activations(recompute="true"))
+
+    def test_move_nothing_where_all_fits(self):
+        result = self.trained(keys=self.keys | {"train.activations": "auto", "sched.disks": ""})
+        self.assertIn("train.activations=auto: keep", result.stderr)
+        self.assertNotIn("disk_read_bytes", self.metrics()[0])
+
+    def test_traces(self):
+        trace = self.folder / "trace"
+        self.trained("--trace", trace, keys=self.keys | {"train.activations": "disk"})
+        with open(trace / "rank0" / "storage.csv", encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["purpose"] == "activations"]
+        self.assertEqual({row["operation"] for row in rows}, {"read", "write"})
+        moved = sum(int(row["bytes"]) for row in rows)
+        lines = [line for line in self.metrics() if "loss" in line]
+        self.assertEqual(moved, sum(line["disk_read_bytes"] + line["disk_written_bytes"] for line in lines))
+        self.assertEqual(program("report", trace, cwd=self.folder).returncode, 0)
+
+    def test_bad_input(self):
+        for keys, part in (
+                ({"activations": "tape"}, "train.activations = 'tape': 'tape' is no way to have them"),
+                ({"activations": "disk:x"}, "'x' is no count of blocks"),
+                ({"activations": "disk", "activation_disks": ""}, "no disk is named"),
+                ({"activations": "disk", "activation_disks": self.folder / "none"}, "is no folder: make it"),
+                ({"activations": "disk", "activation_disks": f"{self.disk}:1MB,{self.disk}"}, "twice: each disk once"),
+                ({"activations": "disk", "activation_disks": f"{self.disk}:0.01MB"}, "of which its size allows"),
+                ({"activations": "selective", "recompute": "true"}, "leave one of them out")):
+            with self.subTest(keys):
+                result = self.train(keys=self.keys | {f"train.{key}": value for key, value in keys.items()})
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("train_gpt: error: ", result.stderr)
+                self.assertIn(part, result.stderr)
+                self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+                self.assertFalse(self.out.exists() and list(self.out.glob("checkpoint*")))
+
+
+if __name__ == "__main__":
+    unittest.main()
