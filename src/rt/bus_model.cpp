@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rt/bus_model.hpp"
 
-#include <starpu.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/types.hpp"
 #include "rt/locked_file.hpp"
+#include "rt/starpu_version.hpp"
 
 namespace dos::rt {
 namespace {
@@ -31,11 +31,8 @@ std::optional<std::string> variable(const char* name) {
 }
 
 bool is_older_than_1_4() {
-  int major = 0;
-  int minor = 0;
-  int release = 0;
-  starpu_get_version(&major, &minor, &release);
-  return major == 1 && minor < 4;
+  const StarpuVersion version = loaded_starpu();
+  return version.major == 1 && version.minor < 4;
 }
 
 /// As StarPU names it in its files.

@@ -13,6 +13,7 @@
 #include "rt/bus_model.hpp"
 #include "rt/cuda.hpp"
 #include "rt/starpu_variables.hpp"
+#include "rt/starpu_version.hpp"
 #include "rt/start_lock.hpp"
 
 namespace dos::rt {
@@ -75,6 +76,7 @@ void choose_cuda_devices(const std::vector<Index>& devices, starpu_conf& conf) {
 }  // namespace
 
 Session::Session(const SessionConfig& config) {
+  expect_starpu_of_the_build();
   expect_good_starpu_variables();
   starpu_conf conf;
   starpu_conf_init(&conf);
@@ -160,11 +162,7 @@ starpu_opencl_program* Session::opencl_program(const Codelet& codelet) {
 }
 
 std::string Session::version() {
-  int major = 0;
-  int minor = 0;
-  int release = 0;
-  starpu_get_version(&major, &minor, &release);
-  return fmt::format("{}.{}.{}", major, minor, release);
+  return loaded_starpu().text();
 }
 
 void Session::expect_scheduler(const std::string& name, const Schedulers& more) {

@@ -55,7 +55,8 @@ inline constexpr const char* kDefaultScheduler = "lws";
 /// handles must be destroyed before. Only one may exist at a time.
 class Session {
  public:
-  /// Throws Error when the scheduler is unknown (the message lists the known ones), when
+  /// Throws Error when StarPU is of another version than that of the build (starpu_version.hpp),
+  /// when the scheduler is unknown (the message lists the known ones), when
   /// STARPU_SCHED names another than `config`, when StarPU finds no worker, or cannot read what it
   /// has measured of the links, when a variable of its environment has a value that it cannot take
   /// (starpu_variables.hpp), or when there is no place for what it measures.

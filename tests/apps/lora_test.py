@@ -257,15 +257,6 @@ class Lora(FolderTest):
         text = self.trained("--dry-run", keys={"lora.rank": 2}).stdout
         self.assertRegex(text, r"gradients +\d")
 
-    def test_the_commands_of_the_page(self):
-        self.make_page_files()
-        made = program("prepare_data", "--tokenizer", "sentencepiece", "--model", "pieces.model", "--output",
-                       "data/mine", self.shared / "corpus.txt", cwd=self.folder)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        self.run_commands((PAGES / "finetuning.md").read_text().split("## Adapters of low rank")[1], programs=6)
-        self.assertEqual(len(self.adapters(self.folder / "adapters")), 4)
-        self.assertEqual(read_folder(self.folder / "merged").keys(), read_folder(self.folder / "model").keys())
-
 
 if __name__ == "__main__":
     unittest.main()
