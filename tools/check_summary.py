@@ -3,8 +3,8 @@
 """check_summary.py FOLDER: sums up what tools/check left in FOLDER.
 
 FOLDER/<part>.xml are ctest's JUnit files, FOLDER/notes.tsv has a line `part, status, text` for each
-part of the check that failed or was skipped as a whole. Prints the failed tests, the skipped ones by
-reason, and as last line `N passed, N failed, N skipped`; the status is 1 if anything failed or
+part of the check that failed or was skipped as a whole. Prints the failed tests with their last words, the
+skipped ones by reason, and as last line `N passed, N failed, N skipped`; the status is 1 if anything failed or
 nothing passed.
 """
 
@@ -17,6 +17,15 @@ from xml.etree import ElementTree
 # GoogleTest writes "file:line: Skipped", the reason in the next lines, and "[  SKIPPED ]".
 GTEST_REASON = re.compile(r": Skipped\n(.*?)\[  SKIPPED \]", re.DOTALL)
 CHECK_REASON = re.compile(r"^skipped: (.*)$", re.MULTILINE)
+
+
+LAST_LINES, LINE_WIDTH = 15, 200
+
+
+def last_words(output):
+    """The end of what a test printed, line by line."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    return "".join(f"\n         | {line[:LINE_WIDTH]}" for line in lines[-LAST_LINES:])
 
 
 def reason_of(output):
@@ -44,7 +53,8 @@ def read_results(path):
             yield name, "skipped", "disabled"
         else:
             failure = case.find("failure")
-            yield name, "failed", failure.get("message", "") if failure is not None else ""
+            message = failure.get("message", "") if failure is not None else ""
+            yield name, "failed", message + last_words(case.findtext("system-out", ""))
 
 
 def main():

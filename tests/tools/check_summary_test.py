@@ -48,6 +48,15 @@ class CheckSummary(InScratchFolder):
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
         self.assertIn("FAILED   release: a.failed", lines)
 
+    def test_a_failed_test_has_its_last_words(self):
+        output = "\n".join(f"line {number}" for number in range(40)) + "\n\n" + "x" * 500
+        status, lines = self.summary('<testcase name="a" status="fail"><failure message="Failed"/>'
+                                     f"<system-out>{output}</system-out></testcase>")
+        self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed, 0 skipped"))
+        start = lines.index("FAILED   release: a Failed")
+        self.assertEqual(lines[start + 14:start + 16], ["         | line 39", "         | " + "x" * 200])
+        self.assertTrue(lines[start + 16].startswith("release"))
+
     def test_a_test_that_was_not_built_has_failed(self):
         status, lines = self.summary(PASSED, NOT_BUILT)
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
