@@ -111,10 +111,14 @@ const char* MemorySampler::category(Index number) const {
 }
 
 rt::MemoryBytes MemorySampler::on_node(int node) const {
-  rt::MemoryBytes bytes;
+  // The runtime goes on meanwhile. Memory that a buffer gives to one behind it must not count
+  // twice: what was there all the time counts.
+  std::vector<const Buffer*> there;
   for (const Buffer& buffer : buffers_)
-    if (buffer.handle != nullptr && rt::is_allocated(buffer.handle, node))
-      bytes[buffer.category] += buffer.bytes;
+    if (buffer.handle != nullptr && rt::is_allocated(buffer.handle, node)) there.push_back(&buffer);
+  rt::MemoryBytes bytes;
+  for (const Buffer* buffer : there)
+    if (rt::is_allocated(buffer->handle, node)) bytes[buffer->category] += buffer->bytes;
   return bytes;
 }
 
