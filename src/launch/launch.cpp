@@ -301,8 +301,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   if (company.exchange != nullptr) ranks::gather_texts(*company.exchange, "");
   // A dry run shows what does not fit, too.
   const bool is_open = config.train.fit == "auto" || config.train.activations == "auto";
-  if (!options.dry_run || is_open)
-    prepared.run = fitted(prepared.run, room, company.exchange);
+  if (!options.dry_run || is_open) prepared.run = fitted(prepared.run, room, company.exchange);
   prepared.run = fit::choose_ahead(prepared.run, room, /*may_exceed=*/options.dry_run);
   wait_for_verification(options, prepared, verification.get(), company.exchange);
   if (options.dry_run) {
