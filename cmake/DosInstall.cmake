@@ -56,13 +56,15 @@ function(dos_install_pages)
   endforeach()
   add_custom_command(
     OUTPUT ${pages}/stamp
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}/man ${pages}/bash-completion
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}/man ${pages}/bash-completion ${pages}/zsh ${pages}/fish
     COMMAND ${command}
     COMMAND ${CMAKE_COMMAND} -E touch ${pages}/stamp
-    DEPENDS ${programs} ${tools} ${PROJECT_SOURCE_DIR}/tools/program_pages.py ${PROJECT_SOURCE_DIR}/VERSION
+    DEPENDS ${programs} ${tools} ${PROJECT_SOURCE_DIR}/tools/program_pages.py
+            ${PROJECT_SOURCE_DIR}/tools/shell_completions.py ${PROJECT_SOURCE_DIR}/VERSION
     VERBATIM)
   add_custom_target(pages ALL DEPENDS ${pages}/stamp)
-  install(DIRECTORY ${pages}/man ${pages}/bash-completion DESTINATION ${CMAKE_INSTALL_DATADIR})
+  install(DIRECTORY ${pages}/man ${pages}/bash-completion ${pages}/zsh ${pages}/fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR})
 endfunction()
 
 function(dos_install_files)

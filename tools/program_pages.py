@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes manual pages and completions for bash of what programs and tools say of themselves.
+"""Makes manual pages and completions for bash, zsh and fish of what programs and tools say of themselves.
 
 A program answers --describe with a JSON object (docs/schemas/program.schema.json); a tool has its --help. The build
 runs this, so that no page is written by hand."""
@@ -12,11 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from shell_completions import COMMAND, SHELLS, direct_names
 from version import version
 
-COMMAND = "deep-optimizer-states"
-# bash has a command of its own of this name, whose completion stays.
-OF_THE_SHELL = {"export"}
 STATUS = """0: it has done what it was asked for. 1: it has not; one line on standard error, which begins with the
 program's name, says what is wrong, where, and what to do. A signal that ends it shows as 128 and its number in a
 shell."""
@@ -106,97 +104,26 @@ def manual(page, others):
     return "".join(parts)
 
 
-def case(names, words):
-    return f"    {'|'.join(names)}) _dos_words {words} ;;\n"
-
-
-def completion_of(page):
-    """A bash function that completes the arguments of one program."""
-    names = [name for option in page["options"] for name in option["names"] if name.startswith("--")]
-    cases = ""
-    for option in page["options"]:
-        if option["words"]:
-            cases += case(option["names"], "'" + " ".join(option["words"]) + "'")
-        elif option["value"] == "FOLDER":
-            cases += f"    {'|'.join(option['names'])}) _dos_folders ;;\n"
-        elif option["value"] == "KEY=VALUE":
-            cases += case(option["names"], "'" + " ".join(f"{key['name']}=" for key in page["keys"]) + "'")
-    keys = "".join(case([key["name"]], "'" + " ".join(key["words"]) + "'") for key in page["keys"] if key["words"])
-    return (f"_dos_{page['program'].replace('-', '_')}() {{\n  local cur prev key\n  _dos_start\n"
-            f"  case $key in\n{keys}    ?*) ;;\n    *)\n  case $prev in\n{cases}"
-            f"    *) _dos_options '{' '.join(names)}' ;;\n  esac ;;\n  esac\n}}\n")
-
-
-COMPLETION = """\
-# SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2207,SC2034
-# Completion for bash, made by the build from what the programs say of themselves.
-
-# cur, prev: words at and before the cursor; key: of --set KEY=VALUE, when the value is due. bash cuts words at "=".
-_dos_start() {
-  COMPREPLY=()
-  key=
-  cur=${COMP_WORDS[COMP_CWORD]}
-  prev=${COMP_WORDS[COMP_CWORD-1]}
-  if [[ $cur == = ]]; then
-    key=$prev
-    cur=
-  elif [[ $prev == = ]]; then
-    key=${COMP_WORDS[COMP_CWORD-2]}
-  fi
-}
-
-_dos_words() {
-  COMPREPLY=($(compgen -W "$1" -- "$cur"))
-  if [[ ${COMPREPLY[0]-} == *= ]]; then compopt -o nospace 2>/dev/null; fi
-}
-
-_dos_folders() {
-  COMPREPLY=($(compgen -d -- "$cur"))
-  compopt -o filenames 2>/dev/null
-}
-
-_dos_options() {
-  if [[ $cur == -* ]]; then
-    COMPREPLY=($(compgen -W "$1" -- "$cur"))
-  else
-    COMPREPLY=($(compgen -f -- "$cur"))
-    compopt -o filenames 2>/dev/null
-  fi
-}
-
-"""
-
-
-def completions(pages):
-    names = [page["program"] for page in pages if page["program"] != COMMAND]
-    functions = "\n".join(completion_of(page) for page in pages if page["program"] != COMMAND)
-    cases = "".join(f"    {name}) _dos_{name.replace('-', '_')} ;;\n" for name in names)
-    command = (f"\n_dos_command() {{\n  local cur prev key\n  if ((COMP_CWORD == 1)); then\n    _dos_start\n"
-               f"    _dos_words '{' '.join(names)} --help --version'\n    return\n  fi\n"
-               f"  case ${{COMP_WORDS[1]}} in\n{cases}  esac\n}}\n\ncomplete -F _dos_command {COMMAND}\n")
-    direct = "".join(f"complete -F _dos_{name.replace('-', '_')} {name}\n" for name in names if name not in OF_THE_SHELL)
-    return COMPLETION + functions + command + direct
-
-
 def write(pages, output):
     manuals = output / "man" / "man1"
-    bash = output / "bash-completion" / "completions"
-    for folder in (manuals, bash):
-        folder.mkdir(parents=True, exist_ok=True)
+    manuals.mkdir(parents=True, exist_ok=True)
     names = [page["program"] for page in pages]
     for page in pages:
         (manuals / f"{page['program']}.1").write_text(manual(page, names), encoding="utf-8")
-    (bash / COMMAND).write_text(completions(pages), encoding="utf-8")
-    for name in names:
-        link = bash / name
-        if name != COMMAND and name not in OF_THE_SHELL and not link.is_symlink():
-            link.symlink_to(COMMAND)
+    for shell in SHELLS:
+        folder = output / shell.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in shell.texts.items():
+            (folder / name).write_text(text(pages), encoding="utf-8")
+        for name in direct_names(pages) if shell.link else ():
+            link = folder / shell.link.format(name)
+            if not link.is_symlink():
+                link.symlink_to(next(iter(shell.texts)))
 
 
 def main():
     parser = argparse.ArgumentParser(prog="program_pages", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="gets man/ and bash-completion/")
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="gets man/ and a folder for each shell")
     parser.add_argument("--tool", type=Path, action="append", default=[], help="a script with --help; repeatable")
     parser.add_argument("programs", type=Path, nargs="+", metavar="PROGRAM", help="with --describe")
     arguments = parser.parse_args()

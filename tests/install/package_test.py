@@ -68,10 +68,11 @@ class Package(unittest.TestCase):
                          {output_of("date", "-d", "@1700000000", "+%Y-%m-%d").strip()})
         for file in (f"./opt/{NAME}/bin/train_gpt", f"./usr/bin/{NAME}", f"./usr/share/doc/{NAME}/copyright",
                      f"./opt/{NAME}/share/man/man1/plan.1", f"./opt/{NAME}/share/{NAME}/machines/h100-4x.toml",
-                     f"./opt/{NAME}/share/{NAME}/slurm/train.sbatch", f"./usr/share/bash-completion/completions/{NAME}"):
+                     f"./opt/{NAME}/share/{NAME}/slurm/train.sbatch", f"./usr/share/bash-completion/completions/{NAME}",
+                     f"./usr/share/zsh/vendor-completions/_{NAME}", f"./usr/share/fish/vendor_completions.d/{NAME}.fish"):
             self.assertIn(file, listed)
         outside = {name for name in listed if not name.startswith(f"./opt/{NAME}/") and not name.endswith("/")}
-        self.assertEqual({name for name in outside if not re.search(rf"/{NAME}(\.1|/copyright)?$", name)}, set())
+        self.assertEqual({name for name in outside if not re.search(rf"/_?{NAME}(\.1|\.fish|/copyright)?$", name)}, set())
         for name, words in listed.items():
             self.assertRegex(words[0], r"^(l.*|.rw[-x]r-[-x]r-[-x])$", name)
 

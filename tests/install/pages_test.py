@@ -9,6 +9,7 @@ import subprocess
 import unittest
 
 from prefix import SOURCE, PrefixTest
+from shells import completed_by_fish, completed_by_zsh
 
 PROGRAMS = ("train_gpt", "plan", "prepare_data", "generate", "evaluate", "export", "checkpoints", "calibrate", "report",
             "sampling")
@@ -82,6 +83,10 @@ class Pages(PrefixTest):
                 for key in self.described(name)["keys"] if name in PROGRAMS else ():
                     self.assertIn(key["name"], text)
 
+    def make_files(self):
+        (self.work / "runs").mkdir(exist_ok=True)
+        (self.work / "runs.txt").write_text("")
+
     def test_completion_knows_options_words_and_keys(self):
         for name in PROGRAMS:
             with self.subTest(program=name):
@@ -92,12 +97,70 @@ class Pages(PrefixTest):
         self.assertEqual(self.completed("train_gpt", "--set", "train.precision", "=", "b"), {"bf16"})
         self.assertEqual(self.completed("train_gpt", "--set", "train.precision", "="), {"bf16", "fp32"})
         self.assertEqual(self.completed("deep-optimizer-states", "pl"), {"plan", "plot_metrics"})
-        (self.work / "runs").mkdir(exist_ok=True)
-        (self.work / "runs.txt").write_text("")
+        self.make_files()
         self.assertEqual(self.completed("train_gpt", "--out", "run"), {"runs"})
         file = self.prefix / "share/bash-completion/completions"
         self.assertFalse((file / "export").exists(), "bash completes its own export")
         self.assertTrue((file / "plan").exists())
+
+    def files_of_shell(self, folder):
+        """{name: text}, every program's options among them."""
+        texts = {path.name: path.read_text(encoding="utf-8") for path in (self.prefix / "share" / folder).iterdir()}
+        self.assertTrue(texts)
+        for text in texts.values():
+            self.assertIn("SPDX-License-Identifier", "".join(text.splitlines(keepends=True)[:2]))
+        return texts
+
+    def test_files_of_zsh_and_fish_have_every_option_and_key(self):
+        zsh = self.files_of_shell("zsh/site-functions")
+        fish = self.files_of_shell("fish/vendor_completions.d")
+        self.assertEqual(zsh["_deep-optimizer-states"].splitlines()[0], "#compdef deep-optimizer-states")
+        own = set(zsh["_deep-optimizer-states-programs"].splitlines()[0].split()[1:])
+        self.assertEqual(own, {*PROGRAMS, *TOOLS} - {"export", "deep-optimizer-states"})
+        self.assertEqual({name.removesuffix(".fish") for name in fish}, own | {"deep-optimizer-states"})
+        for name in (*PROGRAMS, *TOOLS):
+            for option in self.options_of(name) if name != "deep-optimizer-states" else ():
+                with self.subTest(program=name, option=option):
+                    function = zsh["_deep-optimizer-states"].partition(f"_dos_{name}() {{")[2].partition("\n}\n")[0]
+                    self.assertRegex(function, rf"(?m)^ +'[*]?(\([^)]*\))?{option}(=?\[|'|[=:])")
+                    self.assertRegex(fish["deep-optimizer-states.fish"], rf"(?m)subcommand_from {name}' .*-l {option[2:]}\b")
+        for key in self.described("train_gpt")["keys"]:
+            self.assertIn(f"\n    '{key['name']}:", zsh["_deep-optimizer-states"])
+            self.assertIn(f"\n    '{key['name']}=\t", fish["deep-optimizer-states.fish"])
+
+    def test_zsh_offers_what_bash_offers(self):
+        if shutil.which("zsh") is None:
+            self.skipTest("no zsh on this machine")
+        self.make_files()
+        for line, offered in (("train_gpt --", self.options_of("train_gpt")),
+                              ("deep-optimizer-states export --", self.options_of("export")),
+                              ("deep-optimizer-states pl", {"plan", "plot_metrics"}),
+                              ("evaluate run --precision ", {"fp32", "bf16"}),
+                              ("train_gpt --set train.batc", {"train.batch"}),
+                              ("train_gpt --quiet --set train.precision=", {"fp32", "bf16"}),
+                              ("train_gpt --set=train.precision=b", {"bf16"}),
+                              ("train_gpt --out run", {"runs"}),
+                              ("prepare_data --output a run", {"runs", "runs.txt"}),
+                              ("plan --ranks ", set())):
+            with self.subTest(line=line):
+                self.assertEqual(completed_by_zsh(self.prefix / "share/zsh/site-functions", line, self.work), offered)
+
+    def test_fish_offers_what_bash_offers(self):
+        if shutil.which("fish") is None:
+            self.skipTest("no fish on this machine")
+        self.make_files()
+        for line, offered in (("train_gpt --", self.options_of("train_gpt")),
+                              ("deep-optimizer-states export --", self.options_of("export")),
+                              ("deep-optimizer-states pl", {"plan", "plot_metrics"}),
+                              ("evaluate run --precision ", {"fp32", "bf16"}),
+                              ("train_gpt --set train.batc", {"train.batch="}),
+                              ("train_gpt --quiet --set train.precision=b", {"train.precision=bf16"}),
+                              ("train_gpt --out run", {"runs/"}),
+                              ("prepare_data --output a run", {"runs/", "runs.txt"}),
+                              ("plan --ranks ", set())):
+            with self.subTest(line=line):
+                found = completed_by_fish(self.prefix / "share/fish/vendor_completions.d", self.prefix / "bin", line, self.work)
+                self.assertEqual(set(found), offered)
 
 
 if __name__ == "__main__":
