@@ -82,7 +82,8 @@ function(dos_install_files)
   # Links would lead to them in a build folder.
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/perfmodels/machines ${PROJECT_SOURCE_DIR}/perfmodels/sampling
           DESTINATION ${DOS_DATA_FOLDER})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm DESTINATION ${DOS_DATA_FOLDER})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/slurm DESTINATION ${DOS_DATA_FOLDER} PATTERN test_only EXCLUDE)
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/slurm/test_only DESTINATION ${DOS_DATA_FOLDER}/slurm)
   install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/LICENSE
           DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/deep-optimizer-states)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/deep-optimizer-states)

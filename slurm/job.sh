@@ -9,8 +9,7 @@ fail() {
 }
 
 # Sets programs, their folder, and checks what a site file must have set.
-open_site() {
-  : "${SLURM_JOB_ID:?is set by Slurm: start this script with sbatch}"
+read_site() {
   : "${DOS_SITE:?source a file of slurm/sites before sbatch (slurm/README.md)}"
   : "${DOS_RANKS_PER_NODE:?the site file sets it}" "${DOS_CORES_PER_RANK:?the site file sets it}"
   : "${root:?the batch script sets it}"
@@ -18,6 +17,12 @@ open_site() {
   [[ $root != */share/deep-optimizer-states ]] || programs=${root%/share/*}/bin
   [[ -z ${DOS_BUILD-} ]] || programs=$DOS_BUILD/apps
   [[ -x $programs/train_gpt ]] || fail "no $programs/train_gpt: build before the job (README.md), or set DOS_BUILD"
+}
+
+# The same in a job.
+open_site() {
+  : "${SLURM_JOB_ID:?is set by Slurm: start this script with sbatch}"
+  read_site
 }
 
 # ranks COMMAND...: runs it on all ranks of the job.

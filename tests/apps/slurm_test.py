@@ -124,6 +124,9 @@ class Slurm(AppTest):
                        check=True, capture_output=True)
         prefix.parent.mkdir()
         (self.folder / "first").rename(prefix)
+        files = prefix / "share" / "deep-optimizer-states"
+        result = self.say_only("--nodes=1", files / "slurm/train.sbatch", self.out, root=files)
+        self.assertIn(f"{prefix}/bin, ", result.stdout, result.stderr)
         number = self.submit("train.sbatch", self.out, *settings(self.keys(**{"train.steps": 3})), "--quiet",
                              root=prefix / "share" / "deep-optimizer-states")
         self.assertEqual(self.wait_for_job(number)["JobState"], "COMPLETED", self.log())
@@ -158,6 +161,51 @@ class Slurm(AppTest):
                              *settings(self.keys(**{"train.steps": -1})))
         self.assertEqual(self.wait_for_job(number)["JobState"], "FAILED")
         self.assertIn("train.steps", self.log())
+
+    def say_only(self, *arguments, root=SOURCE, **changes):
+        """slurm/test_only as somebody with the generic site's file calls it; nothing may be queued or written."""
+        site = {"DOS_SITE": "generic", "DOS_RANKS_PER_NODE": str(RANKS), "DOS_CORES_PER_RANK": "1"}
+        if root == SOURCE:
+            site["DOS_BUILD"] = str(APPS.parent)
+        kept = {name: value for name, value in self.slurm.environment.items() if not name.startswith("DOS_")}
+        jobs = self.slurm.run("squeue", "--noheader").stdout
+        before = sorted(self.folder.rglob("*"))
+        result = subprocess.run(list(map(str, (root / "slurm/test_only", *arguments))), cwd=self.folder, capture_output=True,
+                                text=True, timeout=PATIENCE, check=False, env=kept | site | changes)
+        self.assertEqual(self.slurm.run("squeue", "--noheader").stdout, jobs)
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+        return result
+
+    def test_what_a_job_would_get_is_said_without_one(self):
+        self.trained("--quiet", keys={"train.steps": 2})
+        result = self.say_only("--nodes", 1, "slurm/train.sbatch", self.out, "--set", "train.steps=3")
+        self.assertEqual((result.returncode, result.stderr), (1, "error: no batch script of slurm/ among the arguments "
+                                                                 "(slurm/test_only --help)\n"))
+        result = self.say_only("--nodes", 1, SOURCE / "slurm/train.sbatch", self.out, "--set", "train.steps=3")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        said = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+        self.assertRegex(said["start"], r"^\d{4}-\d\d-\d\dT")
+        self.assertRegex(said["nodes"], r" of partition all, whose jobs have at most 1:00:00$")
+        self.assertRegex(said["ranks"], rf"^{RANKS} a node, 1 cores each: {RANKS} of \d+$")
+        self.assertTrue(said["programs"].startswith(f"{APPS}, "), said)
+        self.assertEqual(said["run"], f"{self.out} goes on from step-00000002")
+
+    def test_what_would_be_refused_is_refused_before_the_queue(self):
+        train = SOURCE / "slurm/train.sbatch"
+        for arguments, changes, part in (
+                (("--nodes=2", train, "out"), {}, "Slurm refuses the job: allocation failure"),
+                (("--partition=none", train, "out"), {}, "Invalid partition"),
+                ((train, "out"), {"DOS_CORES_PER_RANK": "4096"}, "asks for 2 ranks of 4096 cores, but node"),
+                ((train, "out", "--set", "train.stepz=1"), {}, "did you mean 'train.steps'?"),
+                ((SOURCE / "slurm/sweep.sbatch", "out"), {}, "no KEY=VALUE"),
+                ((train,), {}, "no output folder"),
+                ((train, "out"), {"DOS_SITE": ""}, "source a file of slurm/sites"),
+                ((train, "out"), {"DOS_BUILD": "/nowhere"}, "no /nowhere/apps/train_gpt: build before the job")):
+            with self.subTest(part):
+                result = self.say_only(*arguments, **changes)
+                self.assertEqual(result.returncode, 1, result.stdout)
+                self.assertIn(part, result.stderr)
+                self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 
     def test_a_calibration_is_this_nodes(self):
         number = self.submit("calibrate.sbatch", self.out, "--quick", "--allow-noise", "--subgroup-params", "65536")
