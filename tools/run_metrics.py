@@ -5,6 +5,9 @@ import json
 import os
 
 
+FORMAT = 1  # of run.json: src/train/run_info.hpp
+
+
 class UserError(Exception):
     """A message for the user, in one line."""
 
@@ -56,12 +59,18 @@ class Metrics:
 
 
 def configuration_of(folder):
-    """What run.json says; {} while it is not there."""
+    """What run.json says; {} while it is not there. Older ones have no format."""
     try:
         run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return run if isinstance(run, dict) else {}
+    if not isinstance(run, dict):
+        return {}
+    if isinstance(run.get("format"), int) and run["format"] > FORMAT:
+        release = part_of(run, "program", "version")
+        raise UserError(f"{folder / 'run.json'}: format {run['format']}, but this tool reads up to {FORMAT}; use the one of the "
+                        f"release that wrote it" + (f", {release}" if isinstance(release, str) else ""))
+    return run
 
 
 def part_of(run, *names):

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/types.hpp"
 #include "io/safetensors.hpp"
 
@@ -59,6 +60,12 @@ struct CheckpointManifest {
   bool operator==(const CheckpointManifest&) const = default;
 };
 
+/// A manifest that a later release wrote, whole: not damaged, but not to be passed over either.
+class NewerFormat : public Error {
+ public:
+  using Error::Error;
+};
+
 inline constexpr Index kManifestFormat = 3;
 inline constexpr const char* kManifestName = "manifest.json";
 
@@ -73,10 +80,10 @@ std::uint64_t manifest_checksum(nlohmann::json document);
 void write_manifest(const std::filesystem::path& folder, const CheckpointManifest& manifest);
 
 /// Reads FOLDER/manifest.json. Throws Error "FILE: field 'a.b': what; remedy" when it is missing,
-/// not JSON, of another format version, a field is missing or of another type, or anything is not
-/// as it was written; a manifest of format 1 has no checksum of itself and is read with a warning;
-/// those of formats 1 and 2 have one sum (xxh3) a tensor. A folder named after another step than
-/// the manifest's is refused, too.
+/// not JSON, of another format version (NewerFormat when it has its checksum all the same), a field
+/// is missing or of another type, or anything is not as it was written; a manifest of format 1 has
+/// no checksum of itself and is read with a warning; those of formats 1 and 2 have one sum (xxh3) a
+/// tensor. A folder named after another step than the manifest's is refused, too.
 CheckpointManifest read_manifest(const std::filesystem::path& folder);
 
 /// Throws Error, naming the first key that differs and both values, unless the checkpoint in

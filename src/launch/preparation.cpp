@@ -14,6 +14,7 @@
 #include "hf/adapters.hpp"
 #include "hf/config_json.hpp"
 #include "io/checkpoint_levels.hpp"
+#include "io/checkpoint_manifest.hpp"
 #include "launch/handshake.hpp"
 #include "launch/output_folder.hpp"
 #include "launch/rank_weights.hpp"
@@ -38,6 +39,9 @@ std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& opti
     if (!last) return std::nullopt;
     newest = last->folder;
     return train::CheckpointReader(newest);
+  } catch (const io::NewerFormat&) {
+    // A later release's steps: going back would write over them.
+    throw;
   } catch (const Error& error) {
     std::optional<train::CheckpointReader> older = find_older_checkpoint(options, newest);
     if (!older) throw;

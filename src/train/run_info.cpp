@@ -23,7 +23,8 @@ std::string program_version() {
 
 nlohmann::json describe_run(const Run& run, const std::string& scheduler, Index workers) {
   const platform::Topology topology = platform::read_topology();
-  return {{"program", {{"version", program_version()}, {"revision", source_revision()}}},
+  return {{"format", kRunFormat},
+          {"program", {{"version", program_version()}, {"revision", source_revision()}}},
           {"configuration", to_json(run.config)},
           {"model", to_json(run.model)},
           {"runtime", {{"scheduler", scheduler}, {"cpu_workers", workers}}},

@@ -8,7 +8,7 @@ import signal
 import time
 import unittest
 
-from harness import AppTest, program
+from harness import AppTest, program, snapshot
 
 EVERY = {"train.checkpoint_every": 1, "train.keep": 3, "train.validate_every": 0}
 
@@ -76,6 +76,18 @@ class Checkpoints(AppTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("going back to the checkpoint of step 8", result.stderr)
         self.expect_same_state(straight, self.out)
+
+    def test_one_of_a_later_release_is_not_written_over(self):
+        self.trained(keys=EVERY | {"train.stop_after": 3})
+        self.edit_manifest(self.checkpoint(), lambda manifest: manifest.update(format=99))
+        before = snapshot(self.out)
+        for how in ("auto", "last"):
+            self.expect_error(self.resume(how), "manifest.json: format 99, but this program reads formats 1 to ",
+                              "use the release that wrote it")
+        after = snapshot(self.out)
+        for each in (before, after):
+            each.pop("run.lock", None)
+        self.assertEqual(after, before)
 
     def test_nothing_intact_is_refused(self):
         self.trained(keys=EVERY | {"train.stop_after": 3, "train.keep": 1})

@@ -115,6 +115,7 @@ class Outputs(AppTest):
     def test_run_json(self):
         self.trained(keys={"train.stop_after": 1, "optim.lr": 0.002})
         run = json.loads((self.out / "run.json").read_text())
+        self.assertEqual(run["format"], 1)
         self.assertEqual({section: set(keys) for section, keys in run["configuration"].items()},
                          {section: set(keys.split()) for section, keys in KEYS.items()})
         self.assertEqual(run["configuration"]["optim"]["lr"], 0.002)

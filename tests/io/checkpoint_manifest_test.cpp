@@ -23,6 +23,7 @@ using test::byte_pattern;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::Throws;
 using testing::ThrowsMessage;
 
 constexpr const char* kFileName = "params.safetensors";
@@ -235,6 +236,16 @@ TEST_F(ManifestFile, ReadsEarlierFormats) {
     EXPECT_NO_THROW(expect_contents(SafetensorsFile(scratch / kFileName), read));
     make_checkpoint();
   }
+}
+
+TEST_F(ManifestFile, OfALaterFormatIsKnownByItsChecksum) {
+  write_as_format(kManifestFormat + 1);
+  EXPECT_THROW(read_manifest(scratch.path()), NewerFormat);
+  json damaged = json::parse(read_text(scratch / kManifestName));
+  damaged["step"] = 11;
+  write_durably(scratch / kManifestName, damaged.dump());
+  EXPECT_THAT([&] { read_manifest(scratch.path()); }, Throws<Error>());
+  EXPECT_THAT([&] { read_manifest(scratch.path()); }, Not(Throws<NewerFormat>()));
 }
 
 TEST_F(ManifestFile, OfAnEarlierFormatHasNoneOfALaterOne) {

@@ -87,6 +87,17 @@ class WatchRun(InScratchFolder):
                 self.assertIn("200 of 400", "\n".join(lines))
         self.expect_error("19 columns", "wider", columns=19)
 
+    def test_nothing_is_lost_in_a_narrow_terminal(self):
+        self.write([step_line(step, checkpoint_step=1, checkpoint_s=0.5, mb_checkpoint=12.0, ms_checkpoint_waited=3.0)
+                    for step in range(1, 4)])
+        for columns in (20, 50):
+            with self.subTest(columns=columns):
+                said = " ".join(self.shown(columns=columns).split())
+                for part in ("small-3m, bf16, ranks 2, scheduler dos", "step 3 of 400", "tokens/s 640", "ms a step 100",
+                             "of it forward 25 %, backward 50 %, update 25 %", "left 39 s",
+                             "checkpoint of step 1, 12 MB in 0.5 s, waited 3 ms"):
+                    self.assertIn(part, said)
+
     def test_plain_characters(self):
         for text in (self.shown("--ascii"), self.shown(encoding="ascii")):
             self.assertTrue(text.isascii(), text)
@@ -107,6 +118,14 @@ class WatchRun(InScratchFolder):
         (self.run_folder / "run.json").write_text(json.dumps({"configuration": [1], "model": 3, "runtime": None}))
         self.write([step_line(1, something_new=3)])
         self.assertRegex(self.shown(), r"step +1\n")
+
+    def test_a_run_of_a_newer_format(self):
+        for said, more in ((RUN | {"format": 2, "program": {"version": "0.7.0"}}, "use the one of the release that wrote it, 0.7.0"),
+                           ({"format": 99}, "format 99, but this tool reads up to 1; use the one of the release that wrote it")):
+            (self.run_folder / "run.json").write_text(json.dumps(said))
+            self.expect_error("mine/run.json: format ", more)
+        (self.run_folder / "run.json").write_text(json.dumps(RUN | {"format": 1}))
+        self.assertIn("200 of 400", self.shown())
 
     def test_a_line_that_is_being_written_is_left_out(self):
         self.write([step_line(1), '{"step":2,"lo'], end="")
