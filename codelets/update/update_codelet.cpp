@@ -110,6 +110,10 @@ const rt::Codelet& update_codelet(const UpdateKind& kind, UpdateForm form) {
   return *codelets[static_cast<std::size_t>(number)];
 }
 
+bool is_update(const rt::Codelet& codelet) {
+  return std::string_view(codelet.symbol()).starts_with("dos.update.");
+}
+
 bool is_redo(const rt::Codelet& codelet) {
   return std::string_view(codelet.symbol()).starts_with("dos.redo.");
 }

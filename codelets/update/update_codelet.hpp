@@ -116,6 +116,8 @@ std::vector<UpdateKind> all_update_kinds();
 /// "dos.update.<rule>.<gradient>.<working>.v<N>", ".apart.v<N>", and "dos.redo." for redone ones.
 const rt::Codelet& update_codelet(const UpdateKind& kind, UpdateForm form = UpdateForm::kInPlace);
 
+/// Whether it is one for updates, but not for those that are made once more.
+bool is_update(const rt::Codelet& codelet);
 /// Whether it is one for updates that are made once more.
 bool is_redo(const rt::Codelet& codelet);
 

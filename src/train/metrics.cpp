@@ -53,14 +53,20 @@ std::string to_json_line(const StepMetrics& m) {
       m.speculation
           ? fmt::format(R"(,"ahead":{},"redone":{})", m.speculation->ahead, m.speculation->redone)
           : "";
+  std::string devices;
+  for (const StepMetrics::Device& device : m.devices) {
+    devices += fmt::format(R"(,"busy_{}":{})", device.name, number(device.busy, 3));
+    if (device.updated)
+      devices += fmt::format(R"(,"updated_{}":{})", device.name, number(*device.updated, 3));
+  }
   const std::string targets = m.targets ? fmt::format(R"(,"targets":{})", *m.targets) : "";
   return fmt::format(
       R"({{"step":{},"loss":{},"lr":{},"grad_norm":{},"tokens":{},"tokens_per_s":{},"ms_step":{},)"
-      R"("ms_forward":{},"ms_backward":{},"ms_update":{}{}{}{}{}{}}})",
+      R"("ms_forward":{},"ms_backward":{},"ms_update":{}{}{}{}{}{}{}}})",
       m.step, number(m.loss, 9), number(m.lr, 9), number(m.grad_norm, 9), m.tokens,
       number(m.tokens_per_s, 6), number(m.ms_step, 6), number(m.ms_forward, 6),
       number(m.ms_backward, 6), number(m.ms_update, 6), targets, flush, checkpoint, disks,
-      speculation);
+      speculation, devices);
 }
 
 std::string validation_json_line(Index step, double loss) {

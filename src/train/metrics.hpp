@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "offload/disk_states.hpp"
 #include "rt/profile.hpp"
@@ -54,11 +55,21 @@ struct StepMetrics {
   };
   std::optional<Speculation> speculation{};
   std::optional<Index> targets{};  ///< of the step, where not all of its tokens count
+  /// What a device of this rank had of the step.
+  struct Device {
+    std::string name;  ///< "cpu", "cuda0"
+    /// Of ms_step, the part in which its workers, on average, ran the step's tasks. Those that run
+    /// beside the step before count, too: a mean over steps is below 1, a single one need not be.
+    double busy = 0;
+    std::optional<double> updated{};  ///< part of the parameters; nothing where it is the only one
+  };
+  std::vector<Device> devices{};
 };
 
 /// {"step":1,"loss":...}: losses with 9 significant digits; targets where not all tokens count;
 /// mb_flushed and ms_flush_waited where there is a flush; disk_read_bytes and disk_written_bytes
-/// where states live on disks; ahead and redone where updates may go ahead.
+/// where states live on disks; ahead and redone where updates may go ahead; busy_NAME and, where
+/// there are several devices, updated_NAME of each.
 std::string to_json_line(const StepMetrics& metrics);
 /// {"step":100,"val_loss":...}
 std::string validation_json_line(Index step, double loss);

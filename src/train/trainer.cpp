@@ -61,7 +61,8 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
                            .architecture = to_json(inputs_.run.model)}},
           parameters_, *optimizer_),
       progress_(inputs_.run.config.train.steps, inputs_.run.config.train.log_every,
-                inputs_.quiet || inputs_.run.share.rank != 0) {
+                inputs_.quiet || inputs_.run.share.rank != 0),
+      devices_(rt::view_machine(), inputs_.run.layout) {
   submitter_.set_releases(inputs_.releases_activations);
   if (inputs_.exchange == nullptr) return;
   sharding_ = std::make_unique<ranks::Sharding>(submitter_, parameters_, *inputs_.exchange,
@@ -255,6 +256,7 @@ void Trainer::finish_oldest() {
   if (recorder_ != nullptr) recorder_->end_step(step);
   StepMetrics metrics;
   clock_.measure(records, metrics);
+  metrics.devices = devices_.measure(records, metrics.ms_step);
   const double tokens =
       static_cast<double>(feed_.shape().samples_per_step() * inputs_.run.model.context);
   metrics.step = step;

@@ -25,6 +25,7 @@
 #include "trace/recorder.hpp"
 #include "train/checkpoint.hpp"
 #include "train/data_feed.hpp"
+#include "train/device_shares.hpp"
 #include "train/metrics.hpp"
 #include "train/policy_watch.hpp"
 #include "train/progress_line.hpp"
@@ -166,6 +167,7 @@ class Trainer {
   std::optional<MetricsFile> metrics_;
   ProgressLine progress_;
   StepClock clock_;
+  DeviceShares devices_;
   std::function<void(Index, std::span<const rt::TaskRecord>)> record_sink_;
   trace::Recorder* recorder_ = nullptr;
   std::deque<Index> in_flight_;

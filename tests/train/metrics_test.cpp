@@ -40,6 +40,13 @@ TEST(Metrics, ALineHasTheFieldsInOrder) {
               testing::EndsWith(R"("ms_update":0.125,"mb_flushed":1234.5,"ms_flush_waited":0.5})"));
   metrics.targets = 17;
   EXPECT_THAT(to_json_line(metrics), testing::HasSubstr(R"("ms_update":0.125,"targets":17,"mb)"));
+  metrics.devices = {{.name = "cpu", .busy = 0.98765}};
+  EXPECT_THAT(to_json_line(metrics), testing::EndsWith(R"(,"busy_cpu":0.988})"));
+  metrics.devices = {{.name = "cpu", .busy = 0.5, .updated = 0.25},
+                     {.name = "cuda0", .busy = 1, .updated = 0.75}};
+  EXPECT_THAT(to_json_line(metrics),
+              testing::EndsWith(
+                  R"(,"busy_cpu":0.5,"updated_cpu":0.25,"busy_cuda0":1,"updated_cuda0":0.75})"));
 }
 
 // 9 significant digits tell every FP32 value from its neighbours.
