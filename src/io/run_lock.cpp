@@ -20,6 +20,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/temporary.hpp"
 
 namespace dos::io {
 namespace {
@@ -171,6 +172,17 @@ bool RunLock::try_to_take(bool asks_system) {
     log::info("{} {}: process {} on {} has ended without letting go of it; taken over", words_.what,
               folder_.string(), holder.process, holder.host);
   return true;
+}
+
+bool is_locked(const fs::path& folder) {
+  const int descriptor = ::open((folder / kLockName).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const Descriptor closes(descriptor);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(descriptor, F_OFD_GETLK, &whole) == 0) return whole.l_type != F_UNLCK;
+  return !was_left(parse(read_all(descriptor)));
 }
 
 RunLock::RunLock(RunLock&& other) noexcept

@@ -46,4 +46,8 @@ class RunLock {
   int descriptor_ = -1;
 };
 
+/// Whether a process has the folder, as far as this one can see; nothing is changed. On a file
+/// system without locks: whether there is a file that no process of this machine has left behind.
+bool is_locked(const std::filesystem::path& folder);
+
 }  // namespace dos::io

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "codelets/matrix/onednn.hpp"
 #include "codelets/simd/isa.hpp"
+#include "io/run_folder.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
 #include "platform/topology.hpp"
@@ -23,7 +24,7 @@ std::string program_version() {
 
 nlohmann::json describe_run(const Run& run, const std::string& scheduler, Index workers) {
   const platform::Topology topology = platform::read_topology();
-  return {{"format", kRunFormat},
+  return {{"format", io::kRunFormat},
           {"program", {{"version", program_version()}, {"revision", source_revision()}}},
           {"configuration", to_json(run.config)},
           {"model", to_json(run.model)},

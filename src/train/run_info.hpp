@@ -15,10 +15,6 @@ std::string source_revision();
 /// The program's version, "0.1.0".
 std::string program_version();
 
-/// What run.json says of itself. A higher number is for what readers would misunderstand: new
-/// fields alone change nothing.
-inline constexpr Index kRunFormat = 1;
-
 /// run.json: format, configuration, model, libraries with their versions, the machine, the source
 /// revision.
 nlohmann::json describe_run(const Run& run, const std::string& scheduler, Index workers);

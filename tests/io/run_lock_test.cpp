@@ -54,6 +54,25 @@ TEST(RunLock, NamesItsHolderToASecondOne) {
   }
 }
 
+TEST(RunLock, OthersSeeWhetherAFolderIsHeld) {
+  const test::ScratchDirectory scratch;
+  EXPECT_FALSE(is_locked(scratch.path()));
+  EXPECT_FALSE(is_locked(scratch.path() / "none"));
+  {
+    const RunLock lock(scratch.path());
+    EXPECT_TRUE(is_locked(scratch.path()));
+    EXPECT_EQ(in_child([&] { return is_locked(scratch.path()) ? 7 : 0; }), 7);
+  }
+  EXPECT_FALSE(is_locked(scratch.path()));
+  // Left by one that was killed.
+  in_child([&]() -> int {
+    const RunLock lock(scratch.path());
+    ::_exit(0);
+  });
+  ASSERT_TRUE(std::filesystem::exists(scratch.path() / kLockName));
+  EXPECT_FALSE(is_locked(scratch.path()));
+}
+
 TEST(RunLock, LeavesNothingBehind) {
   for (const Take& take : kWays) {
     const test::ScratchDirectory scratch;
