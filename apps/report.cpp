@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// report: says from a trace of train_gpt where the time went.
+// report: says from a trace of train_gpt where the time went, or shows a run in a browser while it
+// runs.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/command_line.hpp"
+#include "apps/looks.hpp"
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -21,6 +26,7 @@
 #include "trace/report/html.hpp"
 #include "trace/report/report_json.hpp"
 #include "trace/report/svg.hpp"
+#include "watch/page.hpp"
 
 namespace {
 
@@ -30,10 +36,13 @@ using dos::trace::Trace;
 struct CommandLine {
   std::string folder;
   std::vector<std::string> compared;
+  std::string live;
   std::string output;
   std::string paje;
   std::string perfetto;
   bool json = false;
+  bool once = false;
+  double seconds = 2;
 };
 
 Trace read(const std::string& folder) {
@@ -77,8 +86,33 @@ void print_summary(const Analysis& analysis) {
     fmt::print("{:5.1f} %  {}\n         -> {}\n", loss.share * 100, loss.what, loss.remedy);
 }
 
+/// Writes the page of a run again and again, until the run or this program ends.
+void show_live(const CommandLine& command) {
+  dos::watch::RunView run(command.live);
+  const std::string path = command.output.empty()
+                               ? (std::filesystem::path(command.live) / "live.html").string()
+                               : command.output;
+  const dos::apps::Looks looks;
+  for (bool is_first = true;; is_first = false) {
+    run.look();
+    const bool is_last = command.once || run.has_ended();
+    const std::string now = fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr)));
+    dos::write_durably(
+        path,
+        dos::watch::to_page(run, now, is_last ? std::nullopt : std::optional(command.seconds)));
+    if (is_first)
+      fmt::print(stderr, "report: wrote {}{}\n", path,
+                 is_last ? "" : ", and goes on until the run ends: open it in a browser");
+    if (is_last || !looks.pause(command.seconds)) return;
+  }
+}
+
 void run(const CommandLine& command) {
   dos::log::configure("info");
+  if (!command.live.empty()) {
+    show_live(command);
+    return;
+  }
   if (!command.compared.empty()) {
     dos::expect(command.folder.empty(), "give one folder, or two with --compare");
     compare(command);
@@ -105,33 +139,50 @@ dos::apps::Program described() {
           .examples = {
               {"report runs/trace", "writes runs/trace/report.html and says where the time went"},
               {"report --compare runs/a runs/b --output both.html",
-               "two runs of one model side by side"}}};
+               "two runs of one model side by side"},
+              {"report --live runs/mine",
+               "writes runs/mine/live.html again and again while the run goes on"}}};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CommandLine command;
-  CLI::App app("Says from a trace of train_gpt where the time went (docs/traces.md).");
-  app.add_option("folder", command.folder, "what train_gpt --trace wrote")
-      ->type_name("FOLDER")
-      ->check(dos::apps::not_empty());
+  CLI::App app(
+      "Says from a trace of train_gpt where the time went (docs/traces.md), or shows a run in a "
+      "browser while it runs (--live).");
+  CLI::Option* folder = app.add_option("folder", command.folder, "what train_gpt --trace wrote")
+                            ->type_name("FOLDER")
+                            ->check(dos::apps::not_empty());
   app.add_option("--output", command.output,
                  "the HTML file; default: report.html in the "
-                 "folder, or compare.html")
+                 "folder, compare.html, or live.html in the run")
       ->type_name("FILE")
       ->check(dos::apps::not_empty());
-  app.add_flag("--json", command.json,
-               "print the figures as JSON; the HTML file is written only with --output");
-  app.add_option("--compare", command.compared, "two folders: two runs of one model side by side")
-      ->type_name("FOLDER")
-      ->expected(2);
-  app.add_option("--paje", command.paje, "write the trace of all ranks for ViTE and pj_dump")
-      ->type_name("FILE")
-      ->check(dos::apps::not_empty());
-  app.add_option("--perfetto", command.perfetto, "write the trace of all ranks for Perfetto")
-      ->type_name("FILE")
-      ->check(dos::apps::not_empty());
+  CLI::Option* json =
+      app.add_flag("--json", command.json,
+                   "print the figures as JSON; the HTML file is written only with --output");
+  CLI::Option* compare = app.add_option("--compare", command.compared,
+                                        "two folders: two runs of one model side by side")
+                             ->type_name("FOLDER")
+                             ->expected(2);
+  CLI::Option* paje =
+      app.add_option("--paje", command.paje, "write the trace of all ranks for ViTE and pj_dump")
+          ->type_name("FILE")
+          ->check(dos::apps::not_empty());
+  CLI::Option* perfetto =
+      app.add_option("--perfetto", command.perfetto, "write the trace of all ranks for Perfetto")
+          ->type_name("FILE")
+          ->check(dos::apps::not_empty());
+  CLI::Option* live =
+      app.add_option("--live", command.live,
+                     "output folder of a train_gpt run: write a page that browsers load again by "
+                     "themselves, without a server, until the last step")
+          ->type_name("FOLDER")
+          ->check(dos::apps::not_empty());
+  for (CLI::Option* other : {folder, json, compare, paje, perfetto}) live->excludes(other);
+  dos::apps::add_seconds(app, command.seconds, "with --live: between two pages")->needs(live);
+  app.add_flag("--once", command.once, "with --live: write one page and end")->needs(live);
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   try {

@@ -4,7 +4,7 @@
 include_guard()
 
 set(DOS_MODULES base shape platform perfmodels rt codelets tensor nn models optim sched sched_starpu planner
-                calibration ranks data io storage offload checkpoint hf trace config train fit launch inference generate)
+                calibration ranks data io storage offload checkpoint hf trace watch config train fit launch inference generate)
 
 set(DOS_MAY_USE_base "")
 set(DOS_MAY_USE_shape base)
@@ -29,6 +29,7 @@ set(DOS_MAY_USE_offload base shape rt tensor optim storage)
 set(DOS_MAY_USE_checkpoint base shape rt codelets tensor optim ranks io storage)
 set(DOS_MAY_USE_hf base shape io)
 set(DOS_MAY_USE_trace base rt)
+set(DOS_MAY_USE_watch base io)
 set(DOS_MAY_USE_config base shape perfmodels rt data hf tensor models optim offload sched sched_starpu planner)
 set(DOS_MAY_USE_train base shape platform perfmodels rt codelets tensor nn models optim sched_starpu ranks data io storage offload checkpoint hf trace config)
 set(DOS_MAY_USE_fit base shape platform rt sched tensor models optim planner ranks storage offload checkpoint config train)

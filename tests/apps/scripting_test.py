@@ -18,7 +18,7 @@ from harness import AppTest, program
 
 SOURCE = Path(os.environ["DOS_SOURCE_DIR"])
 PROGRAMS = ("train_gpt", "plan", "prepare_data", "generate", "evaluate", "export", "checkpoints", "calibrate", "report",
-            "sampling")
+            "sampling", "watch_run")
 
 
 class Scripting(AppTest):

@@ -12,8 +12,8 @@ from prefix import SOURCE, PrefixTest
 from shells import completed_by_fish, completed_by_zsh
 
 PROGRAMS = ("train_gpt", "plan", "prepare_data", "generate", "evaluate", "export", "checkpoints", "calibrate", "report",
-            "sampling")
-TOOLS = ("corpus", "deep-optimizer-states", "plot_metrics", "quickstart", "to_tensorboard", "watch_run")
+            "sampling", "watch_run")
+TOOLS = ("corpus", "deep-optimizer-states", "plot_metrics", "quickstart", "to_tensorboard")
 VERSION = (SOURCE / "VERSION").read_text(encoding="utf-8").strip()
 
 

@@ -30,6 +30,8 @@ class Prefix(PrefixTest):
         self.run_program("to_tensorboard", "run", "--output", "events")
         self.run_program("report", "trace")
         self.assertIn("<svg", (self.work / "trace/report.html").read_text())
+        self.run_program("report", "--live", "run")
+        self.assertIn("4 of 4", (self.work / "run/live.html").read_text())
         evaluation = json.loads(self.run_program("evaluate", "run", "--data", "data", "--json").stdout)
         self.assertGreater(evaluation["tokens"], 0)
         self.assertEqual(len(json.loads(self.run_program("checkpoints", "run", "--json").stdout)), 1)
@@ -99,7 +101,7 @@ class Prefix(PrefixTest):
 
     def test_tools_know_their_version(self):
         version = (SOURCE / "VERSION").read_text().strip()
-        for tool in ("corpus", "deep-optimizer-states", "plot_metrics", "quickstart", "to_tensorboard", "watch_run"):
+        for tool in ("corpus", "deep-optimizer-states", "plot_metrics", "quickstart", "to_tensorboard"):
             self.assertIn(version, self.run_program(tool, "--version").stdout, tool)
 
     def test_a_build_folder_finds_the_machine_files_of_the_sources(self):

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "watch/run_view.hpp"
+
+namespace dos::watch {
+
+/// The run as a page that needs nothing else: no network, no script, no server. `written`: the time
+/// that it names. With `seconds` a browser loads it again after so many, which is how it shows what
+/// is written in its place meanwhile; without, nothing new will come.
+std::string to_page(const RunView& run, const std::string& written, std::optional<double> seconds);
+
+}  // namespace dos::watch
