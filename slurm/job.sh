@@ -3,15 +3,17 @@
 # What the batch scripts share. Slurm runs a copy of a script from its spool folder: root, the sources or the files of
 # an installation, is DOS_ROOT, where sbatch was called, or where the script lies.
 
+# script_name: of who has read this file; Slurm gives its copies another one.
 fail() {
-  printf 'error: %s\n' "$1" >&2
+  printf '%s: error: %s\n' "${script_name:-${0##*/}}" "$1" >&2
   exit 1
 }
 
 # Sets programs, their folder, and checks what a site file must have set.
 read_site() {
-  : "${DOS_SITE:?source a file of slurm/sites before sbatch (slurm/README.md)}"
-  : "${DOS_RANKS_PER_NODE:?the site file sets it}" "${DOS_CORES_PER_RANK:?the site file sets it}"
+  [[ -n ${DOS_SITE-} ]] || fail 'DOS_SITE is not set: source a file of slurm/sites before sbatch (slurm/README.md)'
+  [[ -n ${DOS_RANKS_PER_NODE-} && -n ${DOS_CORES_PER_RANK-} ]] ||
+    fail "$DOS_SITE.env must set DOS_RANKS_PER_NODE and DOS_CORES_PER_RANK (slurm/README.md)"
   : "${root:?the batch script sets it}"
   programs=$root/build/release/apps
   [[ $root != */share/deep-optimizer-states ]] || programs=${root%/share/*}/bin
@@ -21,7 +23,7 @@ read_site() {
 
 # The same in a job.
 open_site() {
-  : "${SLURM_JOB_ID:?is set by Slurm: start this script with sbatch}"
+  [[ -n ${SLURM_JOB_ID-} ]] || fail 'this is no job of Slurm: start this script with sbatch'
   read_site
 }
 

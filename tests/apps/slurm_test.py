@@ -153,6 +153,7 @@ class Slurm(AppTest):
     def test_a_sweep_of_another_size_than_its_array_is_refused(self):
         number = self.submit("sweep.sbatch", self.out, "optim.lr=1,2", options=("--array=0-2",), log="job.log")
         self.assertEqual(self.wait_for_job(f"{number}_0")["JobState"], "FAILED")
+        self.assertIn("sweep.sbatch: error: ", self.log())
         self.assertIn("optim.lr has 2 values: give --array=0-1", self.log())
         self.expect_nothing_written()
 
@@ -179,7 +180,7 @@ class Slurm(AppTest):
     def test_what_a_job_would_get_is_said_without_one(self):
         self.trained("--quiet", keys={"train.steps": 2})
         result = self.say_only("--nodes", 1, "slurm/train.sbatch", self.out, "--set", "train.steps=3")
-        self.assertEqual((result.returncode, result.stderr), (1, "error: no batch script of slurm/ among the arguments "
+        self.assertEqual((result.returncode, result.stderr), (1, "test_only: error: no batch script of slurm/ among the arguments "
                                                                  "(slurm/test_only --help)\n"))
         result = self.say_only("--nodes", 1, SOURCE / "slurm/train.sbatch", self.out, "--set", "train.steps=3")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -204,6 +205,7 @@ class Slurm(AppTest):
             with self.subTest(part):
                 result = self.say_only(*arguments, **changes)
                 self.assertEqual(result.returncode, 1, result.stdout)
+                self.assertTrue(result.stderr.startswith("test_only: error: "), result.stderr)
                 self.assertIn(part, result.stderr)
                 self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 

@@ -57,6 +57,7 @@ class PlotMetrics(InScratchFolder):
 
     def expect_error(self, result, *parts):
         self.assertEqual(result.returncode, 1)
+        self.assertTrue(result.stderr.startswith("plot_metrics: error: "), result.stderr)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         for part in parts:
             self.assertIn(part, result.stderr)
