@@ -38,10 +38,15 @@ class Outputs(AppTest):
         self.assertEqual([line["step"] for line in steps], list(range(1, 21)))
         for line in steps:
             more = CHECKPOINT_FIELDS if "checkpoint_s" in line else []
-            self.assertEqual(list(line), STEP_FIELDS + more)
+            self.assertEqual(list(line), STEP_FIELDS + more + ["busy_cpu"])
             self.assertEqual(line["tokens"], line["step"] * 4 * 16)
             for field in STEP_FIELDS:
                 self.assertGreater(line[field], 0)
+        # Workers are never busier than the time there is; each share has three digits.
+        whole = sum(line["ms_step"] for line in steps)
+        busy = sum(line["busy_cpu"] * line["ms_step"] for line in steps) / whole
+        self.assertGreater(busy, 0)
+        self.assertLessEqual(busy, 1.005)
         # Where several end in a step it tells of the last; that of the last step ends after it.
         ended = [line for line in steps if "checkpoint_s" in line]
         saved = [line["checkpoint_step"] for line in ended]
