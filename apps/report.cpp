@@ -86,6 +86,14 @@ void print_summary(const Analysis& analysis) {
     fmt::print("{:5.1f} %  {}\n         -> {}\n", loss.share * 100, loss.what, loss.remedy);
 }
 
+void write_page(const std::string& path, const std::string& page) {
+  try {
+    dos::write_durably(path, page);
+  } catch (const dos::Error& error) {
+    dos::fail("{}: name a file that can be written with --output", error.what());
+  }
+}
+
 /// Writes the page of a run again and again, until the run or this program ends.
 void show_live(const CommandLine& command) {
   dos::watch::RunView run(command.live);
@@ -97,9 +105,8 @@ void show_live(const CommandLine& command) {
     run.look();
     const bool is_last = command.once || run.has_ended();
     const std::string now = fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr)));
-    dos::write_durably(
-        path,
-        dos::watch::to_page(run, now, is_last ? std::nullopt : std::optional(command.seconds)));
+    write_page(path, dos::watch::to_page(run, now,
+                                         is_last ? std::nullopt : std::optional(command.seconds)));
     if (is_first)
       fmt::print(stderr, "report: wrote {}{}\n", path,
                  is_last ? "" : ", and goes on until the run ends: open it in a browser");

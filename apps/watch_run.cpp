@@ -105,8 +105,9 @@ dos::apps::Program described() {
 int main(int argc, char** argv) {
   CommandLine command;
   CLI::App app(
-      "Shows a run of train_gpt in the terminal while it runs, and after: 20 columns or more, no "
-      "colours, also from another machine that sees the folder.");
+      "Shows a run of train_gpt in the terminal while it runs, and after, also from another "
+      "machine "
+      "that sees its folder.");
   app.add_option("run", command.run, "output folder of a train_gpt run")
       ->type_name("FOLDER")
       ->required()

@@ -115,7 +115,7 @@ class LivePage(WatchedRun):
 
     def test_bad_input(self):
         self.expect_refused(self.report("--once", "--output", "missing/page.html"), "report", "missing/page.html",
-                            "No such file or directory")
+                            "No such file or directory", "name a file that can be written with --output")
         self.expect_refused(self.report("--json"), "report", "--json excludes --live", "see report --help")
         self.expect_refused(self.call("report", "mine", "--once"), "report", "--once requires --live")
         self.expect_refused(self.call("report", "--live", "other"), "report", "other: no such folder")
