@@ -168,7 +168,11 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
 std::string chart(const std::string& title, const std::vector<Series>& series, Scale scale,
                   Index first, Index last) {
   std::vector<Series> shown = series;
-  for (Series& each : shown) each.points = thinned(each.points);
+  for (Series& each : shown) {
+    each.points = thinned(each.points);
+    if (scale != Scale::kShare) continue;
+    for (auto& [step, value] : each.points) value = std::clamp(value, 0.0, 1.0);
+  }
   const Axes axes{.range = range_of(shown, scale), .first = first, .last = last};
   if (!(axes.range.low <= axes.range.high)) return "";
   std::string lines;

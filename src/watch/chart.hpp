@@ -29,7 +29,7 @@ inline constexpr std::size_t kMostPoints = 600;
 std::vector<Point> thinned(const std::vector<Point>& points);
 
 /// A figure with the series over the steps from `first` to `last`, as HTML; "" where no value
-/// can be drawn. kShare: parts of 1, drawn in percent.
+/// can be drawn. kShare: parts of 1, drawn in percent; what is beyond is drawn as 1.
 std::string chart(const std::string& title, const std::vector<Series>& series, Scale scale,
                   Index first, Index last);
 

@@ -45,10 +45,10 @@ class Charts {
   std::string all() {
     loss();
     line("tokens a second", "tokens_per_s", Scale::kFromZero);
-    add("milliseconds a step",
-        {of("whole", "ms_step"), of("forward", "ms_forward"), of("backward", "ms_backward"),
-         of("update", "ms_update")},
-        Scale::kFromZero);
+    std::vector<Series> times{of("whole", "ms_step"), of("forward", "ms_forward"),
+                              of("backward", "ms_backward"), of("update", "ms_update")};
+    for (Series& each : times) leave_out_first(each);
+    add("milliseconds a step", times, Scale::kFromZero);
     shares("busy workers of each device", "busy_");
     shares("updates on each device", "updated_");
     add("waits, milliseconds a step",
@@ -97,6 +97,13 @@ class Charts {
     for (std::size_t i = 0; i < series.points.size(); ++i)
       series.points[i].second *= factor / times[i];
     return series;
+  }
+
+  /// The first step meets nothing that is ready, and takes so long that the others would be flat.
+  static void leave_out_first(Series& series) {
+    constexpr std::size_t kEnough = 10;
+    if (series.points.size() > kEnough && series.points.front().first == 1)
+      series.points.erase(series.points.begin());
   }
 
   void loss() {

@@ -55,12 +55,12 @@ class PrefixTest(unittest.TestCase):
         if IS_ROOT:
             os.chown(cls.work, NOBODY, NOBODY)
 
-    def run_program(self, *command, status=0, env=None):
+    def run_program(self, *command, status=0, env=None, cwd=None):
         """A program of bin, by somebody who has nothing but `work`; the result when it ends with `status`."""
         somebody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if IS_ROOT else []
         kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "LANG") if name in os.environ}
         environment = kept | {"HOME": str(self.work), "STARPU_SILENT": "1"} | (env or {})
-        result = subprocess.run([*somebody, self.prefix / "bin" / command[0], *map(str, command[1:])], cwd=self.work,
+        result = subprocess.run([*somebody, self.prefix / "bin" / command[0], *map(str, command[1:])], cwd=cwd or self.work,
                                 env=environment, capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(result.returncode, status, result.stderr)
         return result

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from prefix import BUILD, SOURCE, PrefixTest
+from prefix import BUILD, CMAKE, IS_ROOT, SOURCE, PrefixTest
 
 TINY = ("model.preset=tiny", "model.layers=1", "model.width=16", "model.heads=2", "model.context=16", "train.batch=4",
         "train.lanes=2", "train.workers=2", "train.steps=4", "train.validate_batches=1", "optim.warmup=1")
@@ -73,6 +73,20 @@ class Prefix(PrefixTest):
         self.assertEqual(told.count("\n"), 1, told)
         self.assertIn(f"plan: error: machine 'h100': {copy}/share/deep-optimizer-states/machines holds no machine file; ",
                       told)
+
+    def test_a_prefix_that_cannot_be_written_is_named_and_left_alone(self):
+        file = self.scratch / "file"
+        file.write_text("")
+        self.addCleanup(file.unlink)
+        result = subprocess.run([CMAKE, "--install", BUILD, "--prefix", file / "prefix"], capture_output=True, text=True, check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(f"{file}/prefix/bin", "".join(result.stderr.split()))
+        self.assertEqual(file.read_text(), "")
+
+    @unittest.skipUnless(IS_ROOT, "needs to run programs as somebody else")
+    def test_quickstart_needs_a_folder_to_write_to(self):
+        result = self.run_program("quickstart", status=1, cwd="/")
+        self.assertEqual(result.stderr, "quickstart: error: cannot write in /: call it in a folder where you can\n")
 
     def test_nothing_in_it_names_the_folders_of_sources_or_build(self):
         looked_at = 0

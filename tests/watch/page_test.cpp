@@ -84,6 +84,15 @@ TEST(Chart, AFallingLineFalls) {
   EXPECT_LT(places[1].second, places[2].second);
 }
 
+TEST(Chart, SharesAreOneAtMost) {
+  // Parts of a step's time: tasks that ran before it may count to it.
+  const auto places =
+      drawn(chart("t", {{.name = "a", .points = {{1, 1.5}, {2, 1}, {3, 0}}}}, Scale::kShare, 1, 3));
+  ASSERT_THAT(places, SizeIs(3));
+  EXPECT_EQ(places[0].second, places[1].second);
+  EXPECT_LT(places[1].second, places[2].second);
+}
+
 TEST(Chart, NothingToDrawIsNoFigure) {
   EXPECT_EQ(chart("t", {}, Scale::kShare, 1, 9), "");
   EXPECT_EQ(chart("t", {{.name = "a", .points = {{1, kNan}}}}, Scale::kValues, 1, 9), "");
