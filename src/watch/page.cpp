@@ -94,6 +94,7 @@ class Charts {
                             double factor, bool is_dots = false) const {
     Series series = of(std::move(name), amount, is_dots);
     const std::span<const double> times = metrics_.column(time);
+    if (times.empty()) series.points.clear();
     for (std::size_t i = 0; i < series.points.size(); ++i)
       series.points[i].second *= factor / times[i];
     return series;
