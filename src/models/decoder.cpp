@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "models/demand.hpp"
 #include "nn/tokens.hpp"
+#include "rt/device.hpp"
 #include "shape/activations.hpp"
 
 namespace dos::models {
@@ -19,6 +20,15 @@ const shape::ModelConfig& valid(const shape::ModelConfig& config) {
 const shape::RunShape& valid(const shape::RunShape& run) {
   run.validate();
   return run;
+}
+
+/// The memory that a lane's tasks work in: of its GPU, where GPUs run the model
+/// (rt::Submitter::set_lane).
+int node_of(Index lane) {
+  std::vector<int> nodes;
+  for (const rt::Device& device : rt::devices())
+    if (device.is_cuda) nodes.push_back(device.node);
+  return nodes.empty() ? rt::kHostNode : nodes[static_cast<std::size_t>(lane % std::ssize(nodes))];
 }
 
 }  // namespace
@@ -40,7 +50,7 @@ Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
   for (Index lane = 0; lane < run_.lanes; ++lane)
     lanes_.push_back(make_lane(session, family.shape, config_, run_,
                                shape::reached_blocks(config_, first_trained_), lane,
-                               {.disk = disk, .host = &host_}));
+                               {.disk = disk, .host = &host_, .node = node_of(lane)}));
   if (disk != nullptr) disk->reserve();
   parts_ = family.parts(set, config_, *workspace_);
 }

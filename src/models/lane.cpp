@@ -55,16 +55,6 @@ class LaneBuilder {
   DType type_;
 };
 
-/// The store of an activation of a block; null: it goes to none.
-tensor::ActivationStore* store_of(const shape::Activation& activation, shape::Refill refill,
-                                  const ActivationStores& stores) {
-  if (activation.is_cheap) return nullptr;
-  if (refill == shape::Refill::kHost) return stores.host;
-  if (refill != shape::Refill::kDisk) return nullptr;
-  require(stores.disk != nullptr, "a store for what is moved to disks");
-  return stores.disk;
-}
-
 /// A buffer of what blocks keep, and its home where blocks that use it have no slot of their own.
 struct Kept {
   std::shared_ptr<const rt::Handle> buffer;
@@ -104,11 +94,14 @@ void add_kept(LaneBuilder& build, const std::vector<shape::Activation>& kept,
       const auto& [buffer, home] = made[static_cast<std::size_t>(sets.of(each, layer))];
       lane.blocks[at].add(each.name, buffer);
       if (sets.is_last_use(each, layer)) lane.dead_after[at].push_back(buffer.get());
+      const shape::Refill refill = each.is_cheap ? shape::Refill::kNone : sets.refill(layer);
       std::optional<Index> slot = home;
-      if (tensor::ActivationStore* store = store_of(each, sets.refill(layer), stores)) {
-        const Index own = store->add(buffer->bytes());
-        lane.moved[at].push_back({buffer.get(), store, own});
-        if (store == stores.host) slot = own;
+      if (refill == shape::Refill::kHost) {
+        slot = stores.host->add(buffer->bytes(), stores.node);
+        lane.moved[at].push_back({buffer.get(), stores.host, *slot});
+      } else if (refill == shape::Refill::kDisk) {
+        require(stores.disk != nullptr, "a store for what is moved to disks");
+        lane.moved[at].push_back({buffer.get(), stores.disk, stores.disk->add(buffer->bytes())});
       }
       if (slot) lane.homes[at].push_back({buffer.get(), *slot});
     }

@@ -48,6 +48,7 @@ struct Lane {
 struct ActivationStores {
   tensor::ActivationStore* disk = nullptr;  ///< null: the run moves none to disks
   tensor::HostActivations* host = nullptr;  ///< null: to host memory
+  int node = rt::kHostNode;                 ///< in whose memory the lane's tasks need them
 };
 
 /// `reached`: blocks that backward goes through. The stores get slots for what is moved.

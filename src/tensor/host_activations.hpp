@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "rt/device.hpp"
 #include "rt/host_buffer.hpp"
 #include "rt/session.hpp"
 #include "tensor/activation_store.hpp"
@@ -17,6 +18,7 @@ namespace dos::tensor {
 ///   set_home()  write access  before forward of a block that uses the buffer
 ///   store()     read access   behind it: what a device has made is copied home
 ///   load()      write access  before backward: the slot is the home again, with its contents
+///               read access   on the device, which has them copied before a task asks for them
 ///
 /// All is ordered by these accesses, and nobody waits but who needs the buffer.
 class HostActivations final : public ActivationStore {
@@ -27,7 +29,9 @@ class HostActivations final : public ActivationStore {
   ~HostActivations();
 
   /// Throws Error when the system refuses the memory.
-  Index add(Index bytes) override;
+  Index add(Index bytes) override { return add(bytes, rt::kHostNode); }
+  /// For contents that tasks need in the memory of this node (rt::Device::node, or rt::kHostNode).
+  Index add(Index bytes, int node);
   void reserve() override {}
   [[nodiscard]] bool is_usable() const override { return true; }
   /// For rt::HandleSpec::lent.
@@ -37,11 +41,16 @@ class HostActivations final : public ActivationStore {
   /// What it contains is lost, unless it was stored.
   void set_home(Index slot, const rt::Handle& buffer);
   void store(Index slot, const rt::Handle& buffer) override;
-  void load(Index slot, const rt::Handle& buffer) override { set_home(slot, buffer); }
+  void load(Index slot, const rt::Handle& buffer) override;
 
  private:
+  struct Slot {
+    rt::HostBuffer memory;
+    int node;  ///< who reads it
+  };
+
   rt::Session& session_;
-  std::vector<rt::HostBuffer> slots_;
+  std::vector<Slot> slots_;
   Index bytes_ = 0;  ///< of all slots
 };
 

@@ -16,12 +16,13 @@ MACHINE = "h100-4x"
 
 
 @functools.cache
-def trained(gpus, policy="dos"):
+def trained(gpus, policy="dos", activations="keep"):
     with tempfile.TemporaryDirectory(prefix="dos-training-") as home:
         env = {name: value for name, value in os.environ.items() if not name.startswith("STARPU_")}
         env |= {"STARPU_PERF_MODEL_DIR": str(Path(os.environ["DOS_SAMPLING"]) / MACHINE), "STARPU_HOSTNAME": MACHINE,
                 "STARPU_HOME": home, "STARPU_SILENT": "1"}
-        result = subprocess.run([os.environ["DOS_TRAINING_NODE"], str(gpus), policy, "--log=root.thres:error"],
+        result = subprocess.run([os.environ["DOS_TRAINING_NODE"], str(gpus), policy, activations,
+                                 "--log=root.thres:error"],
                                 capture_output=True, text=True, timeout=200, env=env, cwd=home, check=True)
     answer = json.loads(result.stdout)
     assert "error" not in answer, answer["error"]
