@@ -174,8 +174,9 @@ inline constexpr std::array kOptions{
             [](planner::PlanSettings& s, bool yes) { s.recompute = yes; }, kFlag}},
     Option{"train.activations",
            "what forward leaves for backward: keep; selective: norms and activation functions are "
-           "computed again; recompute: all but blocks' inputs is; disk: moved; auto: the least "
-           "that fits; or counts of blocks, as disk:4,selective:6",
+           "computed again; recompute: all but blocks' inputs is; disk: moved there; host: moved "
+           "from a GPU to host memory; auto: the least that fits; or counts of blocks, as "
+           "disk:4,selective:6",
            [](Keys& k) -> Value { return &k.train.activations; },
            Any{"shape::parse_activation_plan() reads it"}},
     Option{"train.activation_disks",

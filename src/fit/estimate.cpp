@@ -82,8 +82,9 @@ planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape:
                                    const tensor::Ownership& ownership, Index accumulate,
                                    Index devices, units::Bytes available) {
   const shape::RunShape part = part_of(shape, devices);
-  const rt::MemoryBytes buffers =
-      models::buffers(model, part, {.all = 1, .cuda = 1}, reached_by(model, layout));
+  const Index reached = reached_by(model, layout);
+  rt::MemoryBytes buffers = models::buffers(model, part, {.all = 1, .cuda = 1}, reached);
+  buffers[MemoryCategory::kActivations] -= models::host_slot_bytes(model, part, reached);
   const rt::MemoryBytes kept = tensor::ParameterSet::bytes(layout, types, ownership);
   const tensor::BufferPlan plan(layout, types, ownership);
   const bool is_narrow = types.working != DType::kF32;

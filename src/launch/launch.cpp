@@ -96,13 +96,14 @@ config::TrainConfig common_fit(config::TrainConfig mine, const shape::ModelConfi
   shape::ActivationPlan common;
   bool recomputes = false;
   for (const std::string& text : ranks::gather_texts(
-           exchange, fmt::format("{} {} {} {} {}", train.batch, train.recompute ? 1 : 0, own.moved,
-                                 own.recomputed, own.selective))) {
+           exchange, fmt::format("{} {} {} {} {} {}", train.batch, train.recompute ? 1 : 0,
+                                 own.moved, own.hosted, own.recomputed, own.selective))) {
     std::istringstream proposal(text);
     Index batch = 0;
     bool recomputes_there = false;
     shape::ActivationPlan there;
-    proposal >> batch >> recomputes_there >> there.moved >> there.recomputed >> there.selective;
+    proposal >> batch >> recomputes_there >> there.moved >> there.hosted >> there.recomputed >>
+        there.selective;
     if (batch < mine.train.batch) mine.train.lanes = std::min(mine.train.lanes, batch);
     mine.train.batch = std::min(mine.train.batch, batch);
     recomputes = recomputes || recomputes_there;

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "models/demand.hpp"
 #include "nn/tokens.hpp"
+#include "rt/device.hpp"
 #include "shape/activations.hpp"
 
 namespace dos::models {
@@ -21,16 +22,26 @@ const shape::RunShape& valid(const shape::RunShape& run) {
   return run;
 }
 
+/// The memory that a lane's tasks work in: of its GPU, where GPUs run the model
+/// (rt::Submitter::set_lane).
+int node_of(Index lane) {
+  std::vector<int> nodes;
+  for (const rt::Device& device : rt::devices())
+    if (device.is_cuda) nodes.push_back(device.node);
+  return nodes.empty() ? rt::kHostNode : nodes[static_cast<std::size_t>(lane % std::ssize(nodes))];
+}
+
 }  // namespace
 
 Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
                  const shape::ModelConfig& config, const shape::RunShape& run,
-                 tensor::ActivationStore* store)
+                 tensor::ActivationStore* disk)
     : config_(valid(config)),
       run_(valid(run)),
       first_trained_(set.layout().first_trained_depth()),
       sets_(config, {run.training, run.activations, shape::reached_blocks(config, first_trained_)}),
-      store_(store),
+      disk_(disk),
+      host_(session),
       workspace_(rt::Handle::scratch(
           session, "attention_workspace", DType::kF32,
           workspace_count(config, run, /*on_cuda=*/session.cuda_workers() > 0))),
@@ -38,8 +49,9 @@ Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
   const Family& family = find_family(config.architecture);
   for (Index lane = 0; lane < run_.lanes; ++lane)
     lanes_.push_back(make_lane(session, family.shape, config_, run_,
-                               shape::reached_blocks(config_, first_trained_), lane, store));
-  if (store != nullptr) store->reserve();
+                               shape::reached_blocks(config_, first_trained_), lane,
+                               {.disk = disk, .host = &host_, .node = node_of(lane)}));
+  if (disk != nullptr) disk->reserve();
   parts_ = family.parts(set, config_, *workspace_);
 }
 
@@ -58,8 +70,8 @@ void Decoder::train(rt::Submitter& submitter, std::span<const std::int32_t> toke
   const rt::TaskTag tag = submitter.tag();
   submitter.set_phase(rt::Phase::kForward);
   load(submitter, tokens);
-  moves_ = store_ != nullptr && store_->is_usable();
-  forward(submitter, moves_);
+  uses_disk_ = disk_ != nullptr && disk_->is_usable();
+  forward(submitter, /*trains=*/true);
   submitter.set_phase(rt::Phase::kBackward);
   backward(submitter, micro_batch);
   submitter.set_tag(tag);
@@ -67,7 +79,7 @@ void Decoder::train(rt::Submitter& submitter, std::span<const std::int32_t> toke
 
 void Decoder::evaluate(rt::Submitter& submitter, std::span<const std::int32_t> tokens) {
   load(submitter, tokens);
-  forward(submitter, /*moves=*/false);
+  forward(submitter, /*trains=*/false);
   for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
     head_.forward(submitter, head_lane(lane), nn::forward_urgency(depths(), depths()));
   });
@@ -77,7 +89,7 @@ const rt::Handle& Decoder::predict(rt::Submitter& submitter, std::span<const std
                                    Index position) {
   require(position >= 0 && position < config_.context, "position inside the context");
   load(submitter, tokens);
-  forward(submitter, /*moves=*/false);
+  forward(submitter, /*trains=*/false);
   const Lane& lane = lanes_.front();
   head_.project_row(submitter, position, *lane.last_norm, *lane.logits,
                     nn::forward_urgency(depths(), depths()));
@@ -99,7 +111,7 @@ void Decoder::load(rt::Submitter& submitter, std::span<const std::int32_t> token
   }
 }
 
-void Decoder::forward(rt::Submitter& submitter, bool moves) {
+void Decoder::forward(rt::Submitter& submitter, bool trains) {
   tell(&tensor::ParameterListener::before_forward, 0);
   for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
     parts_.stem->forward(submitter, embedding_shape(lane), *lane.tokens, *lane.stream[0],
@@ -107,13 +119,17 @@ void Decoder::forward(rt::Submitter& submitter, bool moves) {
   });
   for (std::size_t layer = 0; layer < parts_.blocks.size(); ++layer) {
     const Index depth = static_cast<Index>(layer) + 1;
+    const bool moves = trains && is_moved(static_cast<Index>(layer));
     tell(&tensor::ParameterListener::before_forward, depth);
     for_each_lane(submitter, [&](const Lane& lane, std::size_t) {
+      if (trains)
+        for (const Lane::Home& each : lane.homes[layer]) host_.set_home(each.slot, *each.buffer);
       parts_.blocks[layer]->forward(
           submitter, lane.shape, *lane.stream[layer], kept(lane, static_cast<Index>(layer)),
           lane.stream[layer + 1].get(), nn::forward_urgency(depth, depths()));
-      if (!moves) return;
-      for (const auto& [buffer, slot] : lane.moved[layer]) store_->store(slot, *buffer);
+      if (moves)
+        for (const Lane::Moved& each : lane.moved[layer])
+          each.store->store(each.slot, *each.buffer);
     });
   }
   tell(&tensor::ParameterListener::before_forward, depths());
@@ -194,6 +210,11 @@ void Decoder::backward_block(rt::Submitter& submitter, Index layer, const Lane& 
                  accumulate, urgency);
 }
 
+bool Decoder::is_moved(Index layer) const {
+  const shape::Refill refill = sets_.refill(layer);
+  return refill == shape::Refill::kHost || (refill == shape::Refill::kDisk && uses_disk_);
+}
+
 void Decoder::refill(rt::Submitter& submitter, Index layer, const Lane& lane) {
   const Block& block = *parts_.blocks[static_cast<std::size_t>(layer)];
   const rt::Handle& input = *lane.stream[static_cast<std::size_t>(layer)];
@@ -201,10 +222,11 @@ void Decoder::refill(rt::Submitter& submitter, Index layer, const Lane& lane) {
   switch (sets_.refill(layer)) {
     case shape::Refill::kNone:
       return;
-    case shape::Refill::kMove:
-      if (moves_) {
-        for (const auto& [buffer, slot] : lane.moved[static_cast<std::size_t>(layer)])
-          store_->load(slot, *buffer);
+    case shape::Refill::kHost:
+    case shape::Refill::kDisk:
+      if (is_moved(layer)) {
+        for (const Lane::Moved& each : lane.moved[static_cast<std::size_t>(layer)])
+          each.store->load(each.slot, *each.buffer);
         return block.refill(submitter, lane.shape, input, kept(lane, layer), urgency);
       }
       [[fallthrough]];

@@ -26,11 +26,11 @@ struct MicroBatch {
 /// by lane. Every method returns at once; the order of submission is the order of the results.
 class Decoder {
  public:
-  /// Allocates what buffers() counts. The session, `set` and `store`, which has what `run` moves,
-  /// must outlive the object. Throws Error for a family that cannot be trained, sizes out of range,
-  /// or a store without room.
+  /// Allocates what buffers() counts. The session, `set` and `disk`, which has what `run` moves to
+  /// disks, must outlive the object. Throws Error for a family that cannot be trained, sizes out of
+  /// range, or a store without room.
   Decoder(rt::Session& session, const tensor::ParameterSet& set, const shape::ModelConfig& config,
-          const shape::RunShape& run, tensor::ActivationStore* store = nullptr);
+          const shape::RunShape& run, tensor::ActivationStore* disk = nullptr);
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
@@ -60,10 +60,12 @@ class Decoder {
     if (listener_ != nullptr) (listener_->*what)(depth);
   }
   void load(rt::Submitter& submitter, std::span<const std::int32_t> tokens);
-  void forward(rt::Submitter& submitter, bool moves);
+  void forward(rt::Submitter& submitter, bool trains);
   void backward(rt::Submitter& submitter, const MicroBatch& micro_batch);
   void backward_stem(rt::Submitter& submitter, bool overwrites);
   void backward_block(rt::Submitter& submitter, Index layer, const Lane& lane, bool accumulate);
+  /// Whether what products make in a block goes to a store in this micro-batch.
+  [[nodiscard]] bool is_moved(Index layer) const;
   void refill(rt::Submitter& submitter, Index layer, const Lane& lane);
   void release_head(rt::Submitter& submitter, const Lane& lane) const;
   void release_block(rt::Submitter& submitter, Index layer, const Lane& lane) const;
@@ -79,8 +81,9 @@ class Decoder {
   shape::RunShape run_;
   Index first_trained_;  ///< depth
   shape::ActivationSets sets_;
-  tensor::ActivationStore* store_;
-  bool moves_ = false;  ///< in the micro-batch that is submitted
+  tensor::ActivationStore* disk_;
+  bool uses_disk_ = false;  ///< in the micro-batch that is submitted
+  tensor::HostActivations host_;
   std::unique_ptr<rt::Handle> workspace_;
   std::vector<Lane> lanes_;
   Parts parts_;

@@ -16,7 +16,8 @@ Index refill_tasks(const shape::BlockShape& block, shape::Refill refill) {
     case shape::Refill::kRecompute:
       return block.recompute_tasks;
     case shape::Refill::kSelective:
-    case shape::Refill::kMove:
+    case shape::Refill::kHost:
+    case shape::Refill::kDisk:
       return block.selective_tasks;
   }
   return 0;
@@ -33,11 +34,21 @@ Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& r
       nn::attention_shape(config, {.sequences = 1, .context = config.context}), run.type, on_cuda);
 }
 
+Index host_slot_bytes(const shape::ModelConfig& config, const shape::RunShape& run, Index reached) {
+  const shape::ActivationCount token = shape::count_host_slots(
+      shape::find_family(config.architecture), config, {run.training, run.activations, reached});
+  Index tokens = 0;
+  for (Index lane = 0; lane < run.lanes; ++lane) tokens += run.lane_sequences(lane);
+  return tokens * config.context * token.bytes(size_of(run.type));
+}
+
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
                         const WorkerCount& workers, Index reached) {
-  const shape::ActivationCount token = shape::count_activations(
-      shape::find_family(config.architecture), config, {run.training, run.activations, reached});
+  const shape::Family& family = shape::find_family(config.architecture);
+  const shape::Passes passes{run.training, run.activations, reached};
+  const shape::ActivationCount token = shape::count_activations(family, config, passes);
   rt::MemoryBytes bytes;
+  bytes[MemoryCategory::kActivations] = host_slot_bytes(config, run, reached);
   for (Index lane = 0; lane < run.lanes; ++lane) {
     const Index sequences = run.lane_sequences(lane);
     const Index tokens = sequences * config.context;

@@ -26,9 +26,13 @@ Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run,
 /// FP32 elements of work space that one task of attention takes.
 Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& run, bool on_cuda);
 
+/// Bytes of slots in host memory for activations that devices do not keep. `reached`: blocks that
+/// backward goes through.
+Index host_slot_bytes(const shape::ModelConfig& config, const shape::RunShape& run, Index reached);
+
 /// Bytes of activations, work space and token buffers that a Decoder registers: activations as
-/// shape::count_activations() has them for every token, and the logits of each lane. `reached`:
-/// blocks that backward goes through.
+/// shape::count_activations() has them for every token, host_slot_bytes(), and the logits of each
+/// lane. `reached` as above.
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
                         const WorkerCount& workers, Index reached = shape::Passes().reached);
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -20,10 +21,15 @@ class LaneBuilder {
 
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
-  /// [tokens, width] activations, in FP32 whatever their type is if `is_wide`.
-  [[nodiscard]] HandlePtr activation(const std::string& name, Index width,
-                                     bool is_wide = false) const {
-    return make(name, is_wide ? DType::kF32 : type_, tokens_ * width, MemoryCategory::kActivations);
+  /// [tokens, width] activations, in FP32 whatever their type is if `is_wide`, in lent memory
+  /// unless that is null.
+  [[nodiscard]] HandlePtr activation(const std::string& name, Index width, bool is_wide = false,
+                                     std::byte* lent = nullptr) const {
+    return make(name, is_wide ? DType::kF32 : type_, tokens_ * width, MemoryCategory::kActivations,
+                lent);
+  }
+  [[nodiscard]] Index bytes_of(const shape::Activation& each) const {
+    return tokens_ * each.width * size_of(each.is_wide ? DType::kF32 : type_);
   }
   [[nodiscard]] BlockBuffers block(const std::vector<shape::Activation>& activations) const {
     BlockBuffers buffers;
@@ -32,10 +38,13 @@ class LaneBuilder {
     return buffers;
   }
   [[nodiscard]] HandlePtr make(const std::string& name, DType type, Index count,
-                               MemoryCategory category) const {
-    const std::string full = fmt::format("{}.{}{}", prefix_, scope_, name);
+                               MemoryCategory category, std::byte* lent = nullptr) const {
     return std::make_unique<rt::Handle>(
-        session_, rt::HandleSpec{.name = full, .type = type, .count = count, .category = category});
+        session_, rt::HandleSpec{.name = fmt::format("{}.{}{}", prefix_, scope_, name),
+                                 .type = type,
+                                 .count = count,
+                                 .category = category,
+                                 .lent = lent});
   }
 
  private:
@@ -46,28 +55,55 @@ class LaneBuilder {
   DType type_;
 };
 
+/// A buffer of what blocks keep, and its home where blocks that use it have no slot of their own.
+struct Kept {
+  std::shared_ptr<const rt::Handle> buffer;
+  std::optional<Index> home;  ///< nothing: it is the buffer's for ever
+};
+
 /// Where blocks share buffers, the names have those of their sets.
-void add_kept(LaneBuilder& build, const std::vector<shape::Activation>& kept,
-              const shape::ActivationSets& sets, Index layers, tensor::ActivationStore* store,
-              Lane& lane) {
-  lane.blocks.resize(static_cast<std::size_t>(layers));
-  lane.dead_after.resize(static_cast<std::size_t>(layers));
-  lane.moved.resize(static_cast<std::size_t>(layers));
-  for (const shape::Activation& each : kept) {
-    std::vector<std::shared_ptr<const rt::Handle>> handles;
-    for (Index set = 0; set < sets.count(each); ++set) {
-      build.set_scope(fmt::format("activations{}.", set));
-      handles.push_back(build.activation(each.name, each.width, each.is_wide));
+std::vector<Kept> make_sets(LaneBuilder& build, const shape::Activation& each,
+                            const shape::ActivationSets& sets, tensor::HostActivations* host) {
+  std::vector<Kept> made;
+  for (Index set = 0; set < sets.count(each); ++set) {
+    build.set_scope(fmt::format("activations{}.", set));
+    Kept kept;
+    if (sets.changes_home(each, set)) {
+      require(host != nullptr, "a store in host memory for what goes there");
+      kept.home = host->add(build.bytes_of(each));
     }
-    for (std::size_t layer = 0; layer < lane.blocks.size(); ++layer) {
-      const auto& handle =
-          handles[static_cast<std::size_t>(sets.of(each, static_cast<Index>(layer)))];
-      lane.blocks[layer].add(each.name, handle);
-      if (sets.is_last_use(each, static_cast<Index>(layer)))
-        lane.dead_after[layer].push_back(handle.get());
-      if (each.is_cheap || sets.refill(static_cast<Index>(layer)) != shape::Refill::kMove) continue;
-      require(store != nullptr, "a store for what is moved");
-      lane.moved[layer].push_back({handle.get(), store->add(handle->bytes())});
+    kept.buffer = build.activation(each.name, each.width, each.is_wide,
+                                   kept.home ? host->memory_of(*kept.home) : nullptr);
+    made.push_back(std::move(kept));
+  }
+  return made;
+}
+
+void add_kept(LaneBuilder& build, const std::vector<shape::Activation>& kept,
+              const shape::ActivationSets& sets, Index layers, const ActivationStores& stores,
+              Lane& lane) {
+  const auto count = static_cast<std::size_t>(layers);
+  lane.blocks.resize(count);
+  lane.dead_after.resize(count);
+  lane.moved.resize(count);
+  lane.homes.resize(count);
+  for (const shape::Activation& each : kept) {
+    const std::vector<Kept> made = make_sets(build, each, sets, stores.host);
+    for (Index layer = 0; layer < layers; ++layer) {
+      const auto at = static_cast<std::size_t>(layer);
+      const auto& [buffer, home] = made[static_cast<std::size_t>(sets.of(each, layer))];
+      lane.blocks[at].add(each.name, buffer);
+      if (sets.is_last_use(each, layer)) lane.dead_after[at].push_back(buffer.get());
+      const shape::Refill refill = each.is_cheap ? shape::Refill::kNone : sets.refill(layer);
+      std::optional<Index> slot = home;
+      if (refill == shape::Refill::kHost) {
+        slot = stores.host->add(buffer->bytes(), stores.node);
+        lane.moved[at].push_back({buffer.get(), stores.host, *slot});
+      } else if (refill == shape::Refill::kDisk) {
+        require(stores.disk != nullptr, "a store for what is moved to disks");
+        lane.moved[at].push_back({buffer.get(), stores.disk, stores.disk->add(buffer->bytes())});
+      }
+      if (slot) lane.homes[at].push_back({buffer.get(), *slot});
     }
   }
 }
@@ -76,7 +112,7 @@ void add_kept(LaneBuilder& build, const std::vector<shape::Activation>& kept,
 
 Lane make_lane(rt::Session& session, const shape::Family& family, const shape::ModelConfig& config,
                const shape::RunShape& run, Index reached, Index index,
-               tensor::ActivationStore* store) {
+               const ActivationStores& stores) {
   Lane lane;
   lane.shape = {.sequences = run.lane_sequences(index), .context = config.context};
   const shape::BlockShape block = family.block(config);
@@ -98,7 +134,7 @@ Lane make_lane(rt::Session& session, const shape::Family& family, const shape::M
     lane.d_last_norm = build.activation("d_norm", config.width);
     lane.d_stream = build.activation("d_stream", config.width);
   }
-  add_kept(build, block.kept, shape::ActivationSets(config, passes), config.layers, store, lane);
+  add_kept(build, block.kept, shape::ActivationSets(config, passes), config.layers, stores, lane);
   for (Index set = 0; set < shape::gradient_sets(config, passes); ++set) {
     build.set_scope(fmt::format("gradients{}.", set));
     lane.gradients.push_back(build.block(block.gradients));

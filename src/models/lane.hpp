@@ -6,7 +6,7 @@
 
 #include "models/block.hpp"
 #include "shape/family_shape.hpp"
-#include "tensor/activation_store.hpp"
+#include "tensor/host_activations.hpp"
 
 namespace dos::models {
 
@@ -28,19 +28,32 @@ struct Lane {
   std::vector<BlockBuffers> blocks;
   /// By block: what is of no use any more once its backward is over.
   std::vector<std::vector<const rt::Handle*>> dead_after;
-  /// By block: what is moved to a store, and its slot there.
+  /// By block: what goes to a store until backward, and its slot there.
   struct Moved {
     const rt::Handle* buffer;
+    tensor::ActivationStore* store;
     Index slot;
   };
   std::vector<std::vector<Moved>> moved;
+  /// By block: the homes of those of its buffers that have not always the same.
+  struct Home {
+    const rt::Handle* buffer;
+    Index slot;  ///< in host memory
+  };
+  std::vector<std::vector<Home>> homes;
   std::vector<BlockBuffers> gradients;  ///< empty unless training
 };
 
-/// `reached`: blocks that backward goes through. `store` gets slots for what is moved; null: the
-/// run moves nothing.
+/// Where activations go that blocks do not keep.
+struct ActivationStores {
+  tensor::ActivationStore* disk = nullptr;  ///< null: the run moves none to disks
+  tensor::HostActivations* host = nullptr;  ///< null: to host memory
+  int node = rt::kHostNode;                 ///< in whose memory the lane's tasks need them
+};
+
+/// `reached`: blocks that backward goes through. The stores get slots for what is moved.
 Lane make_lane(rt::Session& session, const shape::Family& family, const shape::ModelConfig& config,
                const shape::RunShape& run, Index reached, Index index,
-               tensor::ActivationStore* store = nullptr);
+               const ActivationStores& stores = {});
 
 }  // namespace dos::models

@@ -245,7 +245,7 @@ void Scheduler::place_other(TaskNote& note) {
   const bool restricted = is_restricted(note.task);
   const Index group = note.group;
   // What it reads is on its way while the task waits.
-  if (nodes_.size() > 1) starpu_prefetch_task_input_on_node(note.task, node(group).id);
+  if (nodes_.size() > 1) start_inputs(note.task, node(group).id);
   {
     const std::lock_guard lock(mutex_);
     starpu_push_task_end(note.task);
@@ -267,10 +267,9 @@ void Scheduler::admit(Index group) {
       restricted = is_restricted(next.mapped()->task);
     }
     starpu_task* task = next.mapped()->task;
-    if (node(group).device.is_cpu())
-      start_fetch(task, node(group).id);
-    else
-      starpu_prefetch_task_input_on_node(task, node(group).id);
+    // First what updates share, such as the clip factor, of which any number may wait for one copy.
+    start_fetch(task, node(group).id);
+    if (!node(group).device.is_cpu()) starpu_prefetch_task_input_on_node(task, node(group).id);
     {
       const std::lock_guard lock(mutex_);
       dispatch_.admitted(std::move(next));

@@ -194,6 +194,16 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
   return {.update = less_reserve(free + released), .resident = less_reserve(free)};
 }
 
+void start_inputs(starpu_task* task, unsigned node) {
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
+    if ((STARPU_TASK_GET_MODE(task, i) & STARPU_R) == 0) continue;
+    const Copy copy(STARPU_TASK_GET_HANDLE(task, i), node);
+    if (copy.is_valid != 0 || copy.is_requested != 0) continue;
+    starpu_prefetch_task_input_on_node(task, node);
+    return;
+  }
+}
+
 void start_fetch(starpu_task* task, unsigned node) {
   for_each_buffer(task, [&](starpu_data_handle_t handle, Role role) {
     if (role == Role::kRead || role == Role::kOldState)

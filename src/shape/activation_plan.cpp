@@ -19,14 +19,14 @@ struct Kind {
   Index ActivationPlan::*count;
 };
 /// In the order of blocks.
-constexpr std::array kKinds{Kind{"disk", &ActivationPlan::moved},
-                            Kind{"recompute", &ActivationPlan::recomputed},
-                            Kind{"selective", &ActivationPlan::selective}};
+constexpr std::array kKinds{
+    Kind{"disk", &ActivationPlan::moved}, Kind{"host", &ActivationPlan::hosted},
+    Kind{"recompute", &ActivationPlan::recomputed}, Kind{"selective", &ActivationPlan::selective}};
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
   fail(
-      "train.activations = '{}': {}: use keep, selective, recompute, disk or auto, or counts of "
-      "blocks, as in disk:4,recompute:2,selective:6",
+      "train.activations = '{}': {}: use keep, selective, recompute, host, disk or auto, or counts "
+      "of blocks, as in disk:4,recompute:2,selective:6",
       text, why);
 }
 
@@ -41,12 +41,15 @@ Index parse_count(const std::string& text, std::string_view number) {
 }  // namespace
 
 ActivationPlan ActivationPlan::with_all_of(const ActivationPlan& other) const {
-  // Up to which block nothing, or only what is cheap, is not kept.
-  const Index made = std::max(moved + recomputed, other.moved + other.recomputed);
-  const Index cheap =
-      std::max(moved + recomputed + selective, other.moved + other.recomputed + other.selective);
+  const Index made = std::max(without_made(), other.without_made());
+  const Index cheap = std::max(without_cheap(), other.without_cheap());
   const Index most_moved = std::max(moved, other.moved);
-  return {.moved = most_moved, .recomputed = made - most_moved, .selective = cheap - made};
+  // Without memory of the host, too.
+  const Index nowhere = std::max(moved + recomputed, other.moved + other.recomputed);
+  return {.moved = most_moved,
+          .hosted = made - nowhere,
+          .recomputed = nowhere - most_moved,
+          .selective = cheap - made};
 }
 
 ActivationPlan parse_activation_plan(const std::string& text) {

@@ -14,29 +14,38 @@ enum class Refill : std::uint8_t {
   kNone,       ///< all of it was kept
   kSelective,  ///< norms and activation functions are computed again, the rest was kept
   kRecompute,  ///< all but the block's input is computed again
-  kMove,       ///< norms and activation functions are computed again, the rest comes from a disk
+  kHost,       ///< norms and activation functions are computed again, the rest is in host memory
+  kDisk,       ///< norms and activation functions are computed again, the rest comes from a disk
 };
 
 /// Blocks by how backward has their activations, from the first block that backward reaches on: so
-/// many are moved, the next ones recomputed, the next ones recomputed in part; those behind them,
-/// which backward needs first, keep all. What is beyond the blocks does not count.
+/// many are moved to disks, the next ones to host memory, the next ones are recomputed, the next
+/// ones recomputed in part; those behind them, which backward needs first, keep all. What is beyond
+/// the blocks does not count.
 struct ActivationPlan {
   static constexpr Index kAll = std::numeric_limits<Index>::max() / 4;
 
   Index moved = 0;
+  Index hosted = 0;
   Index recomputed = 0;
   Index selective = 0;
 
+  /// Blocks that have no buffers of their own for what products make.
+  [[nodiscard]] Index without_made() const { return moved + hosted + recomputed; }
+  /// Blocks that have none for norms and activation functions.
+  [[nodiscard]] Index without_cheap() const { return without_made() + selective; }
+
   bool operator==(const ActivationPlan&) const = default;
 
-  /// That, and what the other does not keep, from the first block on.
+  /// Of as many blocks at least as of this one and of the other: nothing in the device's memory,
+  /// nothing of what products make, nothing in memory at all.
   [[nodiscard]] ActivationPlan with_all_of(const ActivationPlan& other) const;
   [[nodiscard]] bool keeps_all() const { return *this == ActivationPlan(); }
 };
 
-/// "keep", "selective", "recompute", "disk", or counts of blocks as
-/// "disk:4,recompute:2,selective:6"; of "auto" nothing is known: that keeps all. Throws Error,
-/// naming train.activations, for another text.
+/// "keep", "selective", "recompute", "host", "disk", or counts of blocks as
+/// "disk:4,host:1,recompute:2,selective:6"; of "auto" nothing is known: that keeps all. Throws
+/// Error, naming train.activations, for another text.
 ActivationPlan parse_activation_plan(const std::string& text);
 
 /// The text of a plan for a model of so many blocks.

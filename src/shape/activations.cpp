@@ -11,9 +11,9 @@ void add(const Activation& activation, Index sets, ActivationCount& count) {
 }
 
 /// Sets in a ring: of the block at work and of the one before it; one more while a block's are on
-/// their way from or to a disk.
+/// their way from or to a disk or host memory.
 Index ring_of(const ActivationPlan& plan) {
-  return plan.moved > 0 ? 3 : 2;
+  return plan.moved + plan.hosted > 0 ? 3 : 2;
 }
 
 }  // namespace
@@ -30,9 +30,8 @@ ActivationSets::ActivationSets(const ModelConfig& config, const Passes& passes)
     : plan_(passes.plan),
       layers_(config.layers),
       reached_(passes.reached_of(config)),
-      made_(std::max<Index>(1, reached_), plan_.moved + plan_.recomputed, ring_of(plan_)),
-      cheap_(std::max<Index>(1, reached_), plan_.moved + plan_.recomputed + plan_.selective,
-             ring_of(plan_)) {}
+      made_(std::max<Index>(1, reached_), plan_.without_made(), ring_of(plan_)),
+      cheap_(std::max<Index>(1, reached_), plan_.without_cheap(), ring_of(plan_)) {}
 
 Index ActivationSets::place_of(Index layer) const {
   return reached_ == 0 ? 0 : std::max<Index>(0, layer - (layers_ - reached_));
@@ -46,8 +45,24 @@ bool ActivationSets::is_last_use(const Activation& activation, Index layer) cons
 Refill ActivationSets::refill(Index layer) const {
   if (layer < layers_ - reached_) return Refill::kNone;
   const Index place = place_of(layer);
-  if (made_.is_lost(place)) return place < plan_.moved ? Refill::kMove : Refill::kRecompute;
-  return cheap_.is_lost(place) ? Refill::kSelective : Refill::kNone;
+  if (!made_.is_lost(place)) return cheap_.is_lost(place) ? Refill::kSelective : Refill::kNone;
+  if (place < plan_.moved) return Refill::kDisk;
+  return place < plan_.moved + plan_.hosted ? Refill::kHost : Refill::kRecompute;
+}
+
+bool ActivationSets::changes_home(const Activation& activation, Index set) const {
+  if (activation.is_cheap) return false;
+  for (Index layer = 0; layer < layers_; ++layer)
+    if (refill(layer) == Refill::kHost && of(activation, layer) == set) return true;
+  return false;
+}
+
+Index ActivationSets::host_slots(const Activation& activation) const {
+  if (activation.is_cheap) return 0;
+  Index slots = 0;
+  for (Index layer = 0; layer < layers_; ++layer)
+    if (refill(layer) == Refill::kHost) ++slots;
+  return slots;
 }
 
 Index gradient_sets(const ModelConfig& config, const Passes& passes) {
@@ -63,6 +78,14 @@ ActivationCount count_activations(const Family& family, const ModelConfig& confi
   for (const Activation& each : block.kept) add(each, sets.count(each), count);
   if (passes.training) count.values += 2 * config.width;
   for (const Activation& each : block.gradients) add(each, gradient_sets(config, passes), count);
+  return count;
+}
+
+ActivationCount count_host_slots(const Family& family, const ModelConfig& config,
+                                 const Passes& passes) {
+  ActivationCount count;
+  const ActivationSets sets(config, passes);
+  for (const Activation& each : family.block(config).kept) add(each, sets.host_slots(each), count);
   return count;
 }
 

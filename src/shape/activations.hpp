@@ -49,6 +49,10 @@ class ActivationSets {
   /// What is to be done before backward of a block: nothing where its buffers have kept what was
   /// there, as those that share them came before it.
   [[nodiscard]] Refill refill(Index layer) const;
+  /// Whether one of its buffers has contents of several slots in host memory, one after the other.
+  [[nodiscard]] bool changes_home(const Activation& activation, Index set) const;
+  /// Blocks whose activation has a slot in host memory, from forward to backward.
+  [[nodiscard]] Index host_slots(const Activation& activation) const;
 
  private:
   [[nodiscard]] const BufferSets& sets_of(const Activation& activation) const {
@@ -81,5 +85,9 @@ struct ActivationCount {
 /// the gradients of the last norm and of the stream before it, and sets of blocks' gradients.
 ActivationCount count_activations(const Family& family, const ModelConfig& config,
                                   const Passes& passes);
+
+/// Slots in host memory for the activations of blocks that devices do not keep.
+ActivationCount count_host_slots(const Family& family, const ModelConfig& config,
+                                 const Passes& passes);
 
 }  // namespace dos::shape

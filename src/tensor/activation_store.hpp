@@ -6,8 +6,8 @@
 
 namespace dos::tensor {
 
-/// Has activations from forward to backward elsewhere than in memory, a slot for each. The
-/// submitting thread's, all of it.
+/// Has activations from forward to backward elsewhere than in the buffers that blocks share, a slot
+/// for each. The submitting thread's, all of it.
 class ActivationStore {
  public:
   ActivationStore() = default;

@@ -96,7 +96,9 @@ TEST_P(Activations, AreTheSameHoweverBackwardHasThem) {
        {ActivationPlan{.selective = kAll}, ActivationPlan{.selective = 4}, shape::kRecomputeAll,
         ActivationPlan{.recomputed = 3, .selective = 2}, ActivationPlan{.moved = kAll},
         ActivationPlan{.moved = 1}, ActivationPlan{.moved = 4, .selective = kAll},
-        ActivationPlan{.moved = 2, .recomputed = 3, .selective = 1}}) {
+        ActivationPlan{.moved = 2, .recomputed = 3, .selective = 1}, ActivationPlan{.hosted = kAll},
+        ActivationPlan{.hosted = 2, .recomputed = 3, .selective = kAll},
+        ActivationPlan{.moved = 2, .hosted = 3, .recomputed = 1}}) {
     SCOPED_TRACE(shape::activation_plan_text(plan, GetParam().options.model.layers));
     for (const Index workers : {1, 3}) {
       offload::DiskActivations store(disks);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "fit/estimate.hpp"
 #include "models/opencl_gpus.hpp"
 #include "models/training_outcome.hpp"
 #include "rt/device.hpp"
@@ -96,6 +97,45 @@ TEST_F(Gpt2Devices, RecomputeAndUpdateDuringBackward) {
     const TrainingOutcome on_cpu = train(options);
     const OpenclGpus gpus;
     EXPECT_TRUE(train(on_devices(options, "dos")) == on_cpu);
+  }
+}
+
+// The device has buffers of three blocks, whatever the number of blocks; the others' activations
+// are on the host meanwhile.
+TEST_F(Gpt2Devices, KeepActivationsOnTheHost) {
+  RunOptions options = on_cpus(/*recompute=*/false, /*clip=*/0.5F);
+  options.model.layers = 6;
+  const TrainingOutcome on_cpu = train(options);
+  const OpenclGpus gpus;
+  for (const shape::ActivationPlan& plan :
+       {shape::ActivationPlan{.hosted = 6}, shape::ActivationPlan{.hosted = 4, .recomputed = 1},
+        shape::ActivationPlan{.hosted = 4, .selective = 2}}) {
+    SCOPED_TRACE(shape::activation_plan_text(plan, options.model.layers));
+    options.shape.activations = plan;
+    EXPECT_TRUE(train(on_devices(options, "dos")) == on_cpu);
+  }
+}
+
+TEST_F(Gpt2Devices, TakeNoMoreMemoryThanIsSaid) {
+  RunOptions options = on_cpus(/*recompute=*/false, /*clip=*/0.5F);
+  options.model.layers = 6;
+  const OpenclGpus gpus;
+  for (const shape::ActivationPlan& plan :
+       {shape::ActivationPlan{}, {.hosted = 6}, {.hosted = 3}}) {
+    SCOPED_TRACE(shape::activation_plan_text(plan, options.model.layers));
+    options.shape.activations = plan;
+    TrainingRun run(on_devices(options, "gpu-only"));
+    train(run);
+    run.session().wait_all();
+    const planner::MemoryUse said = fit::estimate_device(options.model, options.shape, run.layout(),
+                                                         options.types, {}, /*accumulate=*/2,
+                                                         /*devices=*/2, units::Bytes(1e9));
+    const units::Bytes activations =
+        said.of(MemoryCategory::kActivations) + said.of(MemoryCategory::kLogits);
+    for (const rt::Device& device : rt::devices())
+      EXPECT_LE(rt::allocated_on(run.session(), device.node)[MemoryCategory::kActivations],
+                static_cast<Index>(activations.value()))
+          << device.name;
   }
 }
 

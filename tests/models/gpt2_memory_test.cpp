@@ -27,16 +27,21 @@ Index activations_of_lane(const shape::ModelConfig& c, const shape::RunShape& sh
                           Index sequences) {
   const Index n = sequences * c.context;
   const Index layers = c.layers;
-  // Blocks that do not keep it share the buffers of two, of three where some are moved.
+  // Blocks that do not keep it share the buffers of two, of three where some are moved; on the host
+  // each of those that are moved to its memory has one.
   const shape::ActivationPlan& plan = shape.activations;
   const auto sets_of = [&](Index without) {
     if (!shape.training) return Index{1};
     const Index shared = std::min(without, layers);
-    return layers - shared + std::min<Index>(plan.moved > 0 ? 3 : 2, shared);
+    return layers - shared + std::min<Index>(plan.moved + plan.hosted > 0 ? 3 : 2, shared);
   };
-  const Index sets = sets_of(plan.moved + plan.recomputed);
+  const Index without = plan.moved + plan.hosted + plan.recomputed;
+  Index sets = sets_of(without);
+  if (shape.training)
+    for (Index block = plan.moved; block < plan.moved + plan.hosted; ++block)
+      if (block + 3 < std::min(without, layers)) ++sets;
   // Both norms' outputs and GELU's.
-  const Index cheap = sets_of(plan.moved + plan.recomputed + plan.selective);
+  const Index cheap = sets_of(without + plan.selective);
   const Index forward = (layers + 1) * c.width + (sets * 9 + cheap * 6) * c.width + c.width;
   const Index wide = sets * (c.heads + 4) + 2;
   const Index one_layer = 2 * c.width + 12 * c.width;
@@ -97,6 +102,20 @@ const Case kCases[] = {
      DType::kBF16},
     {"selective", kSmall, {4, 2, kSelective, true, 512}, 2, 1.0F, 600, 1},
     {"mixed", {"gpt2", 9, 24, 3, 17, 61}, {3, 2, kMixed, true, 512}, 2, 1.0F, 600, 1},
+    {"all on the host",
+     {"gpt2", 6, 24, 3, 17, 61},
+     {3, 2, {.hosted = 9}, true, 512},
+     2,
+     1.0F,
+     600,
+     1},
+    {"some on the host",
+     {"gpt2", 9, 24, 3, 17, 61},
+     {3, 2, {1, 3, 2, 1}, true, 512},
+     2,
+     1.0F,
+     600,
+     1},
     {"all moved", {"gpt2", 6, 24, 3, 17, 61}, {3, 2, {.moved = 9}, true, 512}, 2, 1.0F, 600, 1},
 };
 

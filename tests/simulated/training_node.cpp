@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// training_node GPUS POLICY: training steps of GPT-2 on a simulated node, submitted as train_gpt
-// does. Nothing is computed: tasks take what their work costs at the rates below, StarPU places
+// training_node GPUS POLICY ACTIVATIONS: training steps of GPT-2 on a simulated node, submitted as
+// train_gpt does. Nothing is computed: tasks take what their work costs at the rates below, StarPU places
 // them, moves data and counts memory. Prints what ran where, as JSON.
 #include <starpu.h>
 
@@ -62,9 +62,13 @@ void simulate_codelets() {
   }
 }
 
-dos::test::RunOptions options(Index gpus, const std::string& policy) {
+dos::test::RunOptions options(Index gpus, const std::string& policy,
+                              const std::string& activations) {
   return {.model = kModel,
-          .shape = {.batch = kSequences, .lanes = gpus, .logits_rows = 512},
+          .shape = {.batch = kSequences,
+                    .lanes = gpus,
+                    .activations = dos::shape::parse_activation_plan(activations),
+                    .logits_rows = 512},
           .subgroup_params = 1'000'000,
           .workers = kCpuWorkers,
           .scheduler = policy,
@@ -90,10 +94,10 @@ nlohmann::json device_of(int worker, const Placement& placement) {
           {"updates", placement.updates[at]}};
 }
 
-nlohmann::json run(Index gpus, const std::string& policy) {
+nlohmann::json run(Index gpus, const std::string& policy, const std::string& activations) {
   simulate_codelets();
   dos::sched_starpu::configure({.released = &dos::rt::released_on});
-  dos::test::TrainingRun run(options(gpus, policy));
+  dos::test::TrainingRun run(options(gpus, policy, activations));
   run.submitter().keep_from_cpus(false);
   const std::vector<std::int32_t> tokens(
       static_cast<std::size_t>(kSequences * (kModel.context + 1)));
@@ -144,8 +148,8 @@ nlohmann::json run(Index gpus, const std::string& policy) {
 int main(int argc, char** argv) {
   nlohmann::json answer;
   try {
-    dos::require(argc == 3, "training_node GPUS POLICY");
-    answer = run(std::atoi(argv[1]), argv[2]);
+    dos::require(argc == 4, "training_node GPUS POLICY ACTIVATIONS");
+    answer = run(std::atoi(argv[1]), argv[2], argv[3]);
   } catch (const std::exception& error) {
     answer = {{"error", error.what()}};
   }

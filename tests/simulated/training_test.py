@@ -16,12 +16,13 @@ MACHINE = "h100-4x"
 
 
 @functools.cache
-def trained(gpus, policy="dos"):
+def trained(gpus, policy="dos", activations="keep"):
     with tempfile.TemporaryDirectory(prefix="dos-training-") as home:
         env = {name: value for name, value in os.environ.items() if not name.startswith("STARPU_")}
         env |= {"STARPU_PERF_MODEL_DIR": str(Path(os.environ["DOS_SAMPLING"]) / MACHINE), "STARPU_HOSTNAME": MACHINE,
                 "STARPU_HOME": home, "STARPU_SILENT": "1"}
-        result = subprocess.run([os.environ["DOS_TRAINING_NODE"], str(gpus), policy, "--log=root.thres:error"],
+        result = subprocess.run([os.environ["DOS_TRAINING_NODE"], str(gpus), policy, activations,
+                                 "--log=root.thres:error"],
                                 capture_output=True, text=True, timeout=200, env=env, cwd=home, check=True)
     answer = json.loads(result.stdout)
     assert "error" not in answer, answer["error"]
@@ -65,6 +66,21 @@ class SimulatedTraining(unittest.TestCase):
                 self.assertEqual(sum(on_each), on_gpus * all_updates, policy)
             if policy != "zero-offload":
                 self.assertTrue(all(on_each), on_each)
+
+    def test_activations_are_on_the_host_meanwhile(self):
+        kept, moved, recomputed = (trained(1, activations=plan) for plan in ("keep", "host", "recompute"))
+        on_gpu = [answer["devices"][0]["activations"] for answer in (kept, moved, recomputed)]
+        # Buffers of three blocks of six, and of two.
+        self.assertLess(on_gpu[1], 0.7 * on_gpu[0])
+        self.assertLess(on_gpu[2], on_gpu[1])
+        # Copies go beside the products; to compute again takes a third of forward and backward in addition.
+        last = [answer["step_microseconds"][-1] for answer in (kept, moved, recomputed)]
+        self.assertLess(last[1], 1.1 * last[0])
+        self.assertLess(last[1], last[2])
+
+    def test_gpus_may_ask_for_the_same_as_often_as_they_like(self):
+        for plan in ("host", "recompute"):
+            self.assertEqual(len(trained(4, activations=plan)["devices"]), 4, plan)
 
     def test_the_same_run_takes_the_same_time(self):
         again = trained.__wrapped__(2)
