@@ -30,12 +30,19 @@ shape::ModelConfig with_context(const train::ModelSource& source, Index context,
 /// with more, ".
 void expect_room(const train::ModelSource& source, const Use& use, const std::string& remedy);
 
-/// The parameters of a trained model, for forward passes.
+/// Parameters that are in memory as FP32 at a time, while they are rounded; more in a subgroup that
+/// has more.
+inline constexpr Index kRoundedAtOnce = 100'000'000;
+
+/// The parameters of a trained model, for forward passes: frozen, and in BF16 nothing but the
+/// working parameters.
 class TrainedModel {
  public:
-  /// Allocates and loads them, and rounds them to working parameters of type `working`. The session
-  /// must outlive the object. Throws Error as ModelSource::load() does.
-  TrainedModel(rt::Session& session, const train::ModelSource& source, DType working = DType::kF32);
+  /// Allocates and loads them, and rounds them to working parameters of type `working`, `at_once`
+  /// of them or a subgroup. The session must outlive the object. Throws Error as
+  /// ModelSource::load() does.
+  TrainedModel(rt::Session& session, const train::ModelSource& source, DType working = DType::kF32,
+               Index at_once = kRoundedAtOnce);
   ~TrainedModel();
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
@@ -45,6 +52,8 @@ class TrainedModel {
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
 
  private:
+  void load_rounded(const train::ModelSource& source, Index at_once);
+
   rt::Session& session_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
