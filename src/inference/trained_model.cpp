@@ -18,8 +18,7 @@
 namespace dos::inference {
 namespace {
 
-constexpr Index kBlockParameters = 50'000'000;
-static_assert(kBlockParameters <= kRoundedAtOnce);
+constexpr Index kBlockParameters = 25'000'000;
 
 std::vector<shape::ParameterSpec> parameters_of(const shape::ModelConfig& model) {
   return models::find_family(model.architecture).shape.parameters(model);
@@ -53,7 +52,8 @@ Index end_of_turn(const shape::Layout& layout, Index first, Index most) {
 /// Bytes of FP32 parameters that are in memory at most beside working ones of type `working`.
 Index rounded_bytes(const shape::Layout& layout, DType working) {
   if (working == DType::kF32) return 0;
-  return size_of(DType::kF32) * std::min(layout.parameter_count(), kRoundedAtOnce);
+  const Index all = layout.parameter_count();
+  return size_of(DType::kF32) * std::min(all, rounded_at_once(all));
 }
 
 }  // namespace
@@ -109,6 +109,7 @@ TrainedModel::TrainedModel(rt::Session& session, const train::ModelSource& sourc
 }
 
 void TrainedModel::load_rounded(const train::ModelSource& source, Index at_once) {
+  if (at_once == 0) at_once = rounded_at_once(parameters_.layout().parameter_count());
   const auto count = std::ssize(parameters_.layout().subgroups);
   for (Index first = 0; first < count;) {
     const Index end = end_of_turn(parameters_.layout(), first, at_once);
