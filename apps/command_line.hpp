@@ -16,6 +16,7 @@
 
 #include "base/error.hpp"
 #include "base/shortened.hpp"
+#include "base/types.hpp"
 
 namespace dos::apps {
 
@@ -56,6 +57,16 @@ inline CLI::Validator not_empty() {
             return value.empty() ? std::string("must not be empty") : std::string();
           },
           ""};
+}
+
+/// --precision, which says what a trained model computes in.
+inline void add_precision(CLI::App& app, DType& type) {
+  app.add_option_function<std::string>(
+         "--precision",
+         [&type](const std::string& name) { type = name == "bf16" ? DType::kBF16 : DType::kF32; },
+         "that the model computes in: fp32 or bf16, which takes half of the memory")
+      ->default_str("fp32")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
 }
 
 /// Prints what ended the program, one line, and returns its status. What no user can cause is

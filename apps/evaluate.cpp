@@ -64,7 +64,6 @@ dos::apps::Program described() {
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   dos::inference::EvaluateOptions options;
-  std::string precision = "fp32";
   bool as_json = false;
   CLI::App app("Says the loss of a trained model on tokens, each predicted from those before it.");
   app.add_option("source", options.source,
@@ -89,9 +88,7 @@ int main(int argc, char** argv) {
       ->check(dos::apps::not_empty());
   app.add_option("--batch", options.batch, "windows at a time; 0: one for each worker")
       ->capture_default_str();
-  app.add_option("--precision", precision, "that the model computes in: fp32 or bf16")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+  dos::apps::add_precision(app, options.type);
   app.add_flag("--json", as_json, "print one JSON object: loss, perplexity, tokens");
   dos::platform::say_at_crash("evaluate");
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
@@ -99,7 +96,6 @@ int main(int argc, char** argv) {
   try {
     dos::log::configure("warn");
     dos::end_with_words_when_cut("evaluate");
-    if (precision == "bf16") options.type = dos::DType::kBF16;
     if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
     run(options, as_json);
     dos::expect_output_written();

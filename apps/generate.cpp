@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   app.add_option("--repetition-penalty", options.sampling.repetition_penalty,
                  "above 1: tokens that are there already become less likely")
       ->capture_default_str();
+  dos::apps::add_precision(app, options.type);
   app.add_flag("--speed", options.says_speed, "print tokens a second to standard error at the end");
   app.add_option("--seed", options.sampling.seed, "of the draws")->capture_default_str();
   dos::platform::say_at_crash("generate");

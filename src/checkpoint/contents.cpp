@@ -37,7 +37,7 @@ void add_extents(const tensor::ParameterSet& parameters, const TensorGroup& grou
   const auto& subgroups = parameters.layout().subgroups;
   Index offset = 0;
   for (const shape::Piece& piece : shape::pieces_of(parameter)) {
-    if (parameters.ownership().owns(piece.subgroup)) {
+    if (parameters.ownership().owns(piece.subgroup) && group.handles.has(piece.subgroup)) {
       Part& part = parts[piece.subgroup];
       part.handle = &group.handles[piece.subgroup];
       part.subgroup = piece.subgroup;

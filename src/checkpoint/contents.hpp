@@ -56,7 +56,8 @@ inline constexpr Index kTensorAlignment = 4096;
 io::SafetensorsLayout layout_of(const std::filesystem::path& path,
                                 const std::vector<io::TensorSpec>& tensors);
 
-/// The FP32 values of all parameters, to be read from whichever files hold them.
+/// The FP32 values of all parameters, to be read from whichever files hold them; parts are of those
+/// that are there.
 FileContents model_contents(const tensor::ParameterSet& parameters);
 /// The states of what is trained.
 FileContents optimizer_contents(const tensor::ParameterSet& parameters,

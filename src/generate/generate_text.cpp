@@ -174,15 +174,20 @@ void generate_text(const GenerateOptions& options) {
   const Sampler sampler(options.sampling);
   const train::ModelSource model(options.source, options.checkpoint);
   TokenizerPtr found = find_tokenizer(options, model);
-  expect(
-      found->vocabulary() <= model.model().vocabulary,
-      "the tokenizer has {} tokens, the model {}: name the data set it was trained on with --data",
-      found->vocabulary(), model.model().vocabulary);
+  expect(found->vocabulary() <= model.model().vocabulary,
+         "{}: the tokenizer has {} tokens, the model {}: name the {}", model.folder().string(),
+         found->vocabulary(), model.model().vocabulary,
+         model.checkpoint() != nullptr ? "data set it was trained on with --data"
+                                       : "model's own with --tokenizer");
   const ChatPrompt prompt = make_prompt(options, model, std::move(found));
   const data::Tokenizer& tokenizer = *prompt.tokenizer;
   std::vector<std::int32_t> tokens = prompt.tokens;
-  const inference::Use use = Generator::use(model, std::ssize(tokens), options.tokens);
-  inference::expect_room(model, use, "lower --tokens, or raise the limit");
+  const inference::Use use =
+      Generator::use(model, std::ssize(tokens), options.tokens, options.type);
+  inference::expect_room(model, use,
+                         options.type == DType::kF32
+                             ? "compute in half of it with --precision bf16, or lower --tokens"
+                             : "lower --tokens, or raise the limit");
 
   platform::blas::use_one_thread();
   sched_starpu::configure({});

@@ -22,8 +22,9 @@ struct GenerateOptions {
   bool chats = false;                 ///< the prompt is a message; its answer is printed, alone
   Index tokens = 200;
   SamplingOptions sampling;
-  bool says_speed = false;  ///< at the end, on standard error
-  std::string scheduler;    ///< STARPU_SCHED; "": the default
+  DType type = DType::kF32;  ///< of parameters, activations, keys and values
+  bool says_speed = false;   ///< at the end, on standard error
+  std::string scheduler;     ///< STARPU_SCHED; "": the default
 };
 
 /// Prints the prompt and its continuation to standard output, in whole UTF-8 characters: one that

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/bf16.hpp"
 #include "base/error.hpp"
 
 namespace dos::generate {
@@ -14,23 +15,38 @@ constexpr Index kMostChunk = 128;
 constexpr Index kMostLanes = 4;
 
 /// Chunks of about one size for `tokens` tokens.
-models::ContinuationShape chunks_of(Index tokens) {
+models::ContinuationShape chunks_of(Index tokens, DType type) {
   const Index count = ceil_div(tokens, kMostChunk);
-  return {.chunk = ceil_div(tokens, count), .lanes = std::min(count, kMostLanes)};
+  return {.chunk = ceil_div(tokens, count), .lanes = std::min(count, kMostLanes), .type = type};
+}
+
+/// The first numbers of a buffer, as FP32.
+std::vector<float> first_of(const rt::Handle& handle, Index count) {
+  const rt::HostAccess access(handle, rt::Mode::kRead);
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  const auto copy = [&](const auto& all) {
+    std::transform(all.begin(), all.begin() + count, numbers.begin(),
+                   [](auto number) { return to_float(number); });
+  };
+  if (handle.type() == DType::kBF16)
+    copy(access.as<const BF16>());
+  else
+    copy(access.as<const float>());
+  return numbers;
 }
 
 }  // namespace
 
-inference::Use Generator::use(const train::ModelSource& source, Index prompt, Index count) {
+inference::Use Generator::use(const train::ModelSource& source, Index prompt, Index count,
+                              DType type) {
   const Index context = source.model().context;
   const Index first = std::min(context, prompt);
   const Index all = first + std::min(context - first, count);
   // A window that moves is computed whole.
   const bool moves = count > context - first;
   // One worker's work space stands for all: the rest is small beside the parameters.
-  inference::Use use{.model = source.model(),
-                     .run = models::kContinuationRun,
-                     .continued = chunks_of(moves ? all : first)};
+  const models::ContinuationShape shape = chunks_of(moves ? all : first, type);
+  inference::Use use{.model = source.model(), .run = shape.run(), .continued = shape};
   use.model.context = all;
   return use;
 }
@@ -38,7 +54,7 @@ inference::Use Generator::use(const train::ModelSource& source, Index prompt, In
 Generator::Generator(rt::Session& session, const train::ModelSource& source,
                      const inference::Use& use)
     : config_(use.model),
-      trained_(session, source),
+      trained_(session, source, use.run.type),
       continuation_(session, trained_.parameters(), config_, use.continued.value()) {}
 
 void Generator::generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
@@ -57,8 +73,7 @@ void Generator::generate(std::vector<std::int32_t>& tokens, Index count, const S
         continuation_.extend(submitter, window, all > config_.context ? 0 : computed);
     computed = used;
     submitter.profile().take(0);
-    const rt::HostAccess access(logits, rt::Mode::kRead);
-    const auto known = access.as<const float>().first(static_cast<std::size_t>(vocabulary));
+    const std::vector<float> known = first_of(logits, vocabulary);
     tokens.push_back(sampler.draw(known, static_cast<Index>(tokens.size()), tokens));
     if (tokens.back() == tokenizer.end_of_text()) return;
     grown();

@@ -15,9 +15,10 @@ namespace dos::generate {
 /// Continues token sequences with a trained model.
 class Generator {
  public:
-  /// What sequences of `prompt` tokens take that grow by `count`: a context of so many, at most the
-  /// model's.
-  static inference::Use use(const train::ModelSource& source, Index prompt, Index count);
+  /// What sequences of `prompt` tokens take that grow by `count`, computed in `type`: a context of
+  /// so many, at most the model's.
+  static inference::Use use(const train::ModelSource& source, Index prompt, Index count,
+                            DType type = DType::kF32);
 
   /// Allocates what `use` says, and loads the model's parameters. The session must outlive the
   /// object.

@@ -141,7 +141,7 @@ std::map<std::string, std::vector<Index>> adapter_targets(const shape::ModelConf
     }
     const std::vector<std::string> known = names_of(matrices);
     expect(is_known, "{}: '{}' matches no matrix of the model's blocks{}; known: {}", kTargets,
-           name, did_you_mean(last_part(name), known), fmt::join(known, ", "));
+           one_line(name), did_you_mean(last_part(name), known), fmt::join(known, ", "));
   };
   std::ranges::for_each(names.empty() ? usual_targets(model) : names, take);
   for (auto& [module, parts] : targets) std::ranges::sort(parts);

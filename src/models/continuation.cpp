@@ -34,7 +34,7 @@ Continuation::Continuation(rt::Session& session, const tensor::ParameterSet& set
       shape_(shape),
       workspace_(rt::Handle::scratch(
           session, "attention_workspace", DType::kF32,
-          workspace_count(config, kContinuationRun, /*on_cuda=*/session.cuda_workers() > 0))),
+          workspace_count(config, shape.run(), /*on_cuda=*/session.cuda_workers() > 0))),
       head_(set, shape::head_of(config)) {
   require(shape.lanes >= 1 && shape.chunk >= 1 && shape.chunk <= config.context,
           "chunks inside the context");
@@ -44,7 +44,7 @@ Continuation::Continuation(rt::Session& session, const tensor::ParameterSet& set
     for (Index layer = 0; layer < config.layers; ++layer)
       caches_.push_back(std::make_shared<const rt::Handle>(
           session, rt::HandleSpec{.name = fmt::format("cache{}.{}", layer, cached->name),
-                                  .type = cached->is_wide ? DType::kF32 : kContinuationRun.type,
+                                  .type = cached->is_wide ? DType::kF32 : shape.type,
                                   .count = config.context * cached->width,
                                   .category = MemoryCategory::kActivations}));
   for (Index lane = 0; lane < shape.lanes; ++lane) add_pass(session, shape.chunk);
@@ -57,7 +57,7 @@ void Continuation::add_pass(rt::Session& session, Index tokens) {
   shape::ModelConfig part = config_;
   part.context = tokens;
   std::vector<Pass>& passes = tokens == shape_.chunk ? chunks_ : steps_;
-  Pass pass{.lane = make_lane(session, family, part, kContinuationRun, /*reached=*/0,
+  Pass pass{.lane = make_lane(session, family, part, shape_.run(), /*reached=*/0,
                               std::ssize(chunks_) + std::ssize(steps_)),
             .blocks = {}};
   const char* cached = family.block(config_).cached;

@@ -27,9 +27,9 @@ class Continuation {
   Continuation& operator=(const Continuation&) = delete;
 
   /// Forward of the tokens from number `first` on, where those before have been computed. Returns
-  /// at once; the returned buffer begins with the logits of the last token, in FP32, once its tasks
-  /// are done. Tokens before `first` may be computed again, to fill a chunk. Pre: 0 <= first <
-  /// tokens.size() <= config.context.
+  /// at once; the returned buffer begins with the logits of the last token, in the shape's type,
+  /// once its tasks are done. Tokens before `first` may be computed again, to fill a chunk. Pre: 0
+  /// <= first < tokens.size() <= config.context.
   const rt::Handle& extend(rt::Submitter& submitter, std::span<const std::int32_t> tokens,
                            Index first);
 

@@ -68,13 +68,13 @@ rt::MemoryBytes buffers(const shape::ModelConfig& config, const ContinuationShap
   Index cached = 0;
   for (const shape::Activation& each : block.kept)
     if (block.cached != nullptr && std::string_view(each.name) == block.cached)
-      cached = each.width * size_of(each.is_wide ? DType::kF32 : kContinuationRun.type);
+      cached = each.width * size_of(each.is_wide ? DType::kF32 : shape.type);
   rt::MemoryBytes bytes;
   // Passes share what is cached.
   const auto add_pass = [&](Index tokens) {
     shape::ModelConfig part = config;
     part.context = tokens;
-    const rt::MemoryBytes pass = buffers(part, kContinuationRun, workers);
+    const rt::MemoryBytes pass = buffers(part, shape.run(), workers);
     bytes[MemoryCategory::kActivations] += pass[MemoryCategory::kActivations] - tokens * cached;
     bytes[MemoryCategory::kData] += pass[MemoryCategory::kData];
   };
@@ -82,7 +82,7 @@ rt::MemoryBytes buffers(const shape::ModelConfig& config, const ContinuationShap
   if (shape.chunk > 1) add_pass(1);
   bytes[MemoryCategory::kActivations] += config.layers * config.context * cached;
   bytes[MemoryCategory::kWorkspace] = size_of(DType::kF32) * workers.all *
-                                      workspace_count(config, kContinuationRun,
+                                      workspace_count(config, shape.run(),
                                                       /*on_cuda=*/workers.cuda > 0);
   return bytes;
 }

@@ -38,12 +38,15 @@ rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape&
 
 /// How one sequence is continued (continuation.hpp).
 struct ContinuationShape {
-  Index chunk = 1;  ///< tokens of a pass over several, at most the context
-  Index lanes = 1;  ///< such passes that may run side by side, each in buffers of its own
-};
+  Index chunk = 1;           ///< tokens of a pass over several, at most the context
+  Index lanes = 1;           ///< such passes that may run side by side, each in buffers of its own
+  DType type = DType::kF32;  ///< of activations, keys, values and logits
 
-/// How its passes run.
-inline constexpr shape::RunShape kContinuationRun{.training = false, .logits_rows = 1};
+  /// How its passes run.
+  [[nodiscard]] shape::RunShape run() const {
+    return {.training = false, .logits_rows = 1, .type = type};
+  }
+};
 
 /// Bytes that a Continuation registers for a sequence of config.context tokens.
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const ContinuationShape& shape,

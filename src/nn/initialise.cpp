@@ -48,7 +48,7 @@ void submit_initial_values(rt::Submitter& submitter, const tensor::ParameterSet&
 void submit_working_parameters(rt::Submitter& submitter, const tensor::ParameterSet& parameters) {
   if (!parameters.has_working()) return;
   for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
-    if (parameters.ownership().owns(i))
+    if (parameters.ownership().owns(i) && parameters.values().has(i))
       codelets::submit<codelets::Round>(
           submitter, {.x = parameters.values()[i], .out = parameters.working()[i]},
           {.priority = 0, .label = "round"});

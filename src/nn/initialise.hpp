@@ -21,8 +21,8 @@ void submit_initial_values(rt::Submitter& submitter, const tensor::ParameterSet&
                            std::uint64_t seed,
                            const std::function<bool(const shape::ParameterSpec&)>& wanted);
 
-/// Submits the tasks that round owned values to the working parameters, where those are others:
-/// needed whenever the values did not come from an update.
+/// Submits the tasks that round owned values, those that are there, to the working parameters,
+/// where those are others: needed whenever the values did not come from an update.
 void submit_working_parameters(rt::Submitter& submitter, const tensor::ParameterSet& parameters);
 
 }  // namespace dos::nn

@@ -3,6 +3,7 @@
 
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace dos::tensor {
 namespace {
@@ -61,6 +62,7 @@ BufferPlan::BufferPlan(const shape::Layout& layout, const ParameterTypes& types,
     values = forward;
   } else {
     values = owned(layout, ownership);
+    if (!types.frozen_values) values = trained(layout, std::move(values));
     working = forward;
   }
   const bool adds_in_place = ownership.zero == 1 && types.gradient == DType::kF32;

@@ -11,6 +11,8 @@ namespace dos::tensor {
 struct ParameterTypes {
   DType working = DType::kF32;
   DType gradient = DType::kF32;
+  /// Whether what is frozen has FP32 values beside narrower working parameters.
+  bool frozen_values = true;
 };
 
 /// Which subgroups of a layout a rank owns, and how much of the others it keeps. The default is a

@@ -113,6 +113,15 @@ ParameterSet::ParameterSet(rt::Session& session, shape::Layout layout, const Par
                   DType::kF32);
 }
 
+void ParameterSet::add_values(rt::Session& session, Index subgroup) {
+  require(ownership_.owns(subgroup) && !values_.has(subgroup), "a subgroup without values");
+  const shape::Subgroup& place = layout_.subgroups[to_size(subgroup)];
+  values_.put(subgroup, std::make_shared<rt::Handle>(
+                            session, rt::HandleSpec{.name = "value." + place.name,
+                                                    .count = place.count,
+                                                    .category = MemoryCategory::kParameters}));
+}
+
 rt::MemoryBytes ParameterSet::bytes(const shape::Layout& layout, const ParameterTypes& types,
                                     const Ownership& ownership) {
   const BufferPlan plan(layout, types, ownership);

@@ -50,6 +50,12 @@ class SubgroupHandles {
     std::swap(handles_[static_cast<std::size_t>(subgroup)], banks_.at(subgroup));
   }
 
+  /// From now on the subgroup has this buffer; null: none. Waits for the tasks that use the one
+  /// that it had, unless another subgroup shares that.
+  void put(Index subgroup, std::shared_ptr<rt::Handle> handle) {
+    handles_[static_cast<std::size_t>(subgroup)] = std::move(handle);
+  }
+
   /// Copies a parameter's elements, in order, to `out` as FP32; waits for the tasks that write
   /// them.
   void read(const shape::PlacedParameter& parameter, std::span<float> out) const;
@@ -87,6 +93,12 @@ class ParameterSet {
     require(has_working(), "working parameters of their own");
     return values_;
   }
+  /// Gives a frozen subgroup the FP32 values that it has none of (ParameterTypes::frozen_values),
+  /// zeros at first, until drop_values(): for nn::submit_working_parameters() to round what is put
+  /// there. Pre: owned; !values().has(subgroup).
+  void add_values(rt::Session& session, Index subgroup);
+  /// Waits for the tasks that use them. Pre: add_values().
+  void drop_values(Index subgroup) { values_.put(subgroup, nullptr); }
   /// What forward and backward read: the values themselves in FP32.
   [[nodiscard]] const SubgroupHandles& working() const { return working_ ? *working_ : values_; }
   [[nodiscard]] bool has_working() const { return working_.has_value(); }

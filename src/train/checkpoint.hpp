@@ -44,7 +44,8 @@ class CheckpointReader {
   /// Throws Error unless the manifest lists each of the parameters: a damaged shape is found before
   /// memory is taken for it.
   void expect_lists(const std::vector<shape::ParameterSpec>& parameters) const;
-  /// Overwrites the parameters in owned subgroups, wherever they live, and reads nothing else.
+  /// Overwrites the values that are there of the parameters in owned subgroups, wherever they live,
+  /// and reads nothing else.
   /// Throws Error naming file and tensor when the checkpoint is of another model, or damaged:
   /// missing, extra, truncated or altered tensors. Before it finds altered bytes it may have
   /// overwritten some parameters.

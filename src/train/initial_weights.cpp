@@ -49,7 +49,9 @@ std::vector<OwnedRange> owned_ranges(const Tensor& tensor, const tensor::Paramet
   for (const shape::Piece& piece : shape::pieces_of(parameter)) {
     const Index from = std::max(begin, position);
     const Index to = std::min(end, position + piece.count);
-    if (from < to && parameters.ownership().owns(piece.subgroup) && is_wanted(piece.subgroup))
+    const bool is_here = parameters.ownership().owns(piece.subgroup) &&
+                         parameters.values().has(piece.subgroup) && is_wanted(piece.subgroup);
+    if (from < to && is_here)
       ranges.push_back({piece.subgroup, piece.offset + from - position, from - begin, to - from});
     position += piece.count;
   }

@@ -15,11 +15,11 @@ namespace dos::train {
 /// Of a subgroup.
 using IsWanted = std::function<bool(Index subgroup)>;
 
-/// Overwrites the values of the parameters in owned subgroups that are wanted with a folder's
-/// weights, read piece by piece: a few MiB of memory beside the values. Throws Error naming file
-/// and tensor when a weight is not finite, or a file has become shorter; part of the values is then
-/// overwritten. Pre: no task that uses the values is under way; StarPU's workers are paused
-/// meanwhile.
+/// Overwrites the values that are there of the parameters in owned subgroups that are wanted with a
+/// folder's weights, read piece by piece: a few MiB of memory beside the values. Throws Error
+/// naming file and tensor when a weight is not finite, or a file has become shorter; part of the
+/// values is then overwritten. Pre: no task that uses the values is under way; StarPU's workers are
+/// paused meanwhile.
 void load_weights(
     const hf::ModelWeights& weights, const tensor::ParameterSet& parameters,
     const IsWanted& is_wanted = [](Index) { return true; });

@@ -2,6 +2,7 @@
 #include "train/model_source.hpp"
 
 #include "hf/config_json.hpp"
+#include "io/tensor_folder.hpp"
 #include "shape/family_shape.hpp"
 #include "storage/engine.hpp"
 #include "train/initial_weights.hpp"
@@ -27,7 +28,9 @@ CheckpointReader open_checkpoint(const fs::path& source, const std::string& chec
 }  // namespace
 
 ModelSource::ModelSource(const fs::path& source, const std::string& checkpoint) {
-  if (holds(source, hf::kConfigFile)) {
+  // Weights without a manifest are no checkpoint's, and config.json is what is missing.
+  const bool has_weights = holds(source, io::kSingleFile) || holds(source, io::kIndexFile);
+  if (holds(source, hf::kConfigFile) || (has_weights && !holds(source, io::kManifestName))) {
     folder_ = source;
     model_ = hf::read_config(source);
     weights_.emplace(source, model_);

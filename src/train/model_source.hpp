@@ -32,8 +32,9 @@ class ModelSource {
   /// The output folder of the checkpoint's run. Pre: checkpoint().
   [[nodiscard]] const std::filesystem::path& run() const { return run_; }
 
-  /// Overwrites the values of the parameters. Throws Error naming file and tensor when the weights
-  /// are damaged, as CheckpointReader::load_parameters() and load_weights() do.
+  /// Overwrites the values of the parameters, those that are there. Throws Error naming file and
+  /// tensor when the weights are damaged, as CheckpointReader::load_parameters() and load_weights()
+  /// do.
   void load(const tensor::ParameterSet& parameters) const;
 
  private:

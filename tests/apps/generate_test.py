@@ -56,6 +56,13 @@ class Generate(AppTest):
         rounded, folder = exported(self.out, "bf16")
         self.assertEqual(exported(folder, "fp32")[0], rounded)
 
+    def test_computing_in_bf16(self):
+        greedy = ("--prompt", "to be", "--temperature", 0, "--tokens", 40)
+        text = self.text(*greedy, "--precision", "bf16")
+        # The model is far from undecided: what it says first survives the roundings.
+        self.assertEqual(text[:8], self.text(*greedy)[:8])
+        self.assertEqual(text, self.text(*greedy, "--precision", "bf16", env={"STARPU_NCPU": "1"}))
+
     def test_a_model_of_the_llama_family(self):
         self.trained(keys={"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 40,
                            "model.window": 6, "model.qk_norm": "on", "model.tied_head": "on",
@@ -164,6 +171,7 @@ class Generate(AppTest):
                 (("--repetition-penalty", 0), ("--repetition-penalty must be positive",)),
                 (("--top-p", 1.5), ("--top-p must lie in (0, 1], got 1.5",)),
                 (("--checkpoint", 17), ("no checkpoint of step 17", "steps there: 300")),
+                (("--precision", "fp16"), ("--precision", "bf16")),
                 (("--data", "nowhere"), ("nowhere.json",))):
             with self.subTest(arguments):
                 self.expect_refused(self.generate(*arguments), *parts)

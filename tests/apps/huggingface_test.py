@@ -198,6 +198,11 @@ class HuggingFace(FolderTest):
         (self.source / "model.safetensors").unlink()
         (self.source / "model.safetensors.index.json").write_text('{"weight_map": {"x": "a.safetensors"}}')
         self.expect_error(self.start_from(), "index.json: names the file 'a.safetensors', which is not there")
+        (self.source / "config.json").unlink()
+        for name in ("export", "generate", "evaluate"):
+            more = {"export": ["x"], "evaluate": ["--tokens", "x"]}.get(name, [])
+            self.expect_error(program(name, self.source, *more, cwd=self.folder), "good/config.json: does not exist",
+                              "save_pretrained()", name=name)
         self.source = self.folder / "none"
         self.expect_error(self.start_from(), "none/config.json", "save_pretrained()")
         self.expect_nothing_written()
@@ -234,6 +239,21 @@ class HuggingFace(FolderTest):
         self.assertNotEqual(read_folder(self.folder / "tuned"), read_folder(self.folder / "model"))
         self.assertEqual((self.folder / "tuned/tokenizer.model").read_bytes(),
                          (self.folder / "model/tokenizer.model").read_bytes())
+
+    def test_the_lines_of_the_readme(self):
+        tokenizer = PAGES.parent / "tests/reference/tokenizers/prefix.json"
+        vocabulary = json.loads(tokenizer.read_text())
+        tokens = len(vocabulary["model"]["vocab"]) + len(vocabulary["added_tokens"])
+        config = LLAMAS["llama"] | {"vocab_size": tokens}
+        write_folder(self.folder / "model", config, llama_tensors(config))
+        shutil.copy(tokenizer, self.folder / "model/tokenizer.json")
+        for name in ("text", "data", "runs"):
+            (self.folder / name).mkdir()
+        shutil.copy(self.shared / "corpus.txt", self.folder / "text/corpus.txt")
+        readme = (PAGES.parent / "README.md").read_text()
+        self.run_commands(readme.split("## From a Hugging Face folder")[1], programs=5)
+        self.assertNotEqual(read_folder(self.folder / "tuned"), read_folder(self.folder / "model"))
+        self.assertEqual((self.folder / "tuned/tokenizer.json").read_bytes(), tokenizer.read_bytes())
 
     def test_plan_knows_a_folder_s_model(self):
         write_folder(self.source, GPT2, {})

@@ -54,7 +54,7 @@ std::vector<AttentionShape> random_shapes() {
     AttentionShape s{.sequences = up_to(0, 2),
                      .tokens = up_to(1, 150),
                      .heads = 1,
-                     .head_size = 2 * up_to(2, 20)};
+                     .head_size = n % 4 == 1 ? 2 * (15 + up_to(2, 113)) : 2 * up_to(2, 20)};
     s.kv_heads = up_to(3, 3);
     s.heads = s.kv_heads * up_to(4, 3);
     s.window = n % 3 == 0 ? 0 : up_to(5, 1.2 * static_cast<double>(s.tokens));

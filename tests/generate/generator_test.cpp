@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/bf16.hpp"
 #include "models/decoder.hpp"
 #include "norms.hpp"
 #include "scratch_directory.hpp"
@@ -42,10 +44,10 @@ class Endless final : public data::Tokenizer {
 };
 
 /// The most likely tokens behind a prompt.
-Tokens continued(rt::Session& session, const train::ModelSource& source, Tokens tokens,
-                 Index count) {
+Tokens continued(rt::Session& session, const train::ModelSource& source, Tokens tokens, Index count,
+                 DType type = DType::kF32) {
   const auto prompt = std::ssize(tokens);
-  Generator generator(session, source, Generator::use(source, prompt, count));
+  Generator generator(session, source, Generator::use(source, prompt, count, type));
   Index grown = 0;
   generator.generate(tokens, count, Sampler({.temperature = 0}), Endless(source.model().vocabulary),
                      [&] { ++grown; });
@@ -76,13 +78,16 @@ void write_as(const std::filesystem::path& from, DType dtype, const std::filesys
 
 /// The logits behind a prompt.
 std::vector<float> logits_of(rt::Session& session, const train::ModelSource& source,
-                             const Tokens& prompt) {
-  inference::TrainedModel trained(session, source);
+                             const Tokens& prompt, DType type = DType::kF32) {
+  inference::TrainedModel trained(session, source, type);
   const auto size = std::ssize(prompt);
-  models::Continuation continuation(session, trained.parameters(), source.model(), {size, 1});
+  models::Continuation continuation(session, trained.parameters(), source.model(), {size, 1, type});
   const rt::HostAccess access(continuation.extend(trained.submitter(), prompt, 0), rt::Mode::kRead);
-  const auto all = access.as<const float>();
-  return {all.begin(), all.end()};
+  std::vector<float> logits(static_cast<std::size_t>(source.model().vocabulary));
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    logits[i] =
+        type == DType::kBF16 ? to_float(access.as<const BF16>()[i]) : access.as<const float>()[i];
+  return logits;
 }
 
 // BF16 is widened, which is exact: what is computed is what FP32 makes of the rounded weights.
@@ -111,6 +116,32 @@ TEST(Generator, ComputesAModelInBf16AsOneInFp32WithItsWeights) {
     EXPECT_LT(error, 2 * expected_error);
     EXPECT_GT(error, 0.1 * expected_error);
     EXPECT_EQ(continued(session, half, prompt, 27), continued(session, widened, prompt, 27));
+  }
+}
+
+// Another computation with the same weights: activations are rounded.
+TEST(Generator, InBf16ComesNear) {
+  rt::Session session({.scheduler = "lws", .cpu_workers = 2});
+  for (const char* name : kModels) {
+    SCOPED_TRACE(name);
+    const test::ScratchDirectory scratch;
+    write_as(folder_of(name), DType::kBF16, scratch / "bf16");
+    const train::ModelSource source(scratch / "bf16", "");
+    const Tokens prompt{1, 8, 43, 35, 56};
+    const std::vector<float> expected = logits_of(session, source, prompt);
+    const std::vector<float> logits = logits_of(session, source, prompt, DType::kBF16);
+    // Two blocks of eight roundings each, stem, last norm and logits: some 20, each of 2^-8 /
+    // sqrt(3) in the mean square. Twice that is the limit, a tenth must be there.
+    const double expected_error = std::sqrt(20.0 / 3) * 0x1p-8;
+    const double error = test::distance(logits, expected) / test::norm_of(expected);
+    EXPECT_LT(error, 2 * expected_error);
+    EXPECT_GT(error, 0.1 * expected_error);
+    // Token by token as all at once, but for roundings: the most likely one is among the first.
+    const Tokens next = continued(session, source, prompt, 1, DType::kBF16);
+    const float chosen = expected[static_cast<std::size_t>(next.front())];
+    const float largest = *std::ranges::max_element(expected);
+    EXPECT_LT(largest - chosen, 2 * error * test::norm_of(expected));
+    EXPECT_EQ(std::ssize(continued(session, source, prompt, 27, DType::kBF16)), 27);
   }
 }
 

@@ -51,6 +51,9 @@ TEST(AdapterTargets, ThatMatchNothingAreRefused) {
           adapter_targets(kLlama, {"q_proj", name});
         },
         test::fails_with({name, "matches no matrix"}));
+  // A message is one line, whatever a folder calls its modules.
+  EXPECT_THAT([] { adapter_targets(kLlama, {"q_proj\nk"}); },
+              test::fails_with({R"(lora.targets: 'q_proj\nk' matches no matrix)"}));
 }
 
 TEST(AdapterTensors, HaveTheNamesOfPeft) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "base/random.hpp"
@@ -137,6 +138,30 @@ TEST(Evaluation, InBf16ComesNear) {
   const double expected = reference.expected.at("losses").at("16");
   EXPECT_NEAR(result.mean(), expected, 0.04);
   EXPECT_NE(result.mean(), expected);
+}
+
+TEST(TrainedModel, InBf16IsHalfOfOneInFp32HoweverItIsRounded) {
+  rt::Session session({.scheduler = "lws", .cpu_workers = 2});
+  for (const char* name : kModels) {
+    const Reference reference(name);
+    const auto model = with_context(reference.source, 16, "--context");
+    const data::TokenFile file(reference.file);
+    Index exact = 0;
+    {
+      const TrainedModel trained(session, reference.source);
+      exact = session.memory().now().total();
+    }
+    std::optional<double> loss;
+    // All together, subgroup by subgroup, some of them.
+    for (const Index at_once : {Index{0}, Index{1}, Index{3000}}) {
+      TrainedModel trained(session, reference.source, DType::kBF16, at_once);
+      EXPECT_EQ(session.memory().now().total(), exact / 2);
+      const Evaluation result =
+          evaluate(trained, model, DType::kBF16, file, nullptr, 2, [](const Evaluation&) {});
+      EXPECT_EQ(result.mean(), loss.value_or(result.mean())) << name << " " << at_once;
+      loss = result.mean();
+    }
+  }
 }
 
 TEST(Evaluation, NeedsWhatIsSaidBefore) {

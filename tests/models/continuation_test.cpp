@@ -147,7 +147,8 @@ TEST(Continuation, GivesTheLogitsOfTheWholeSequence) {
 
 TEST(Continuation, RegistersWhatIsSaidBefore) {
   for (const ModelConfig& config : models_of(29))
-    for (const ContinuationShape shape : {ContinuationShape{1, 1}, {7, 2}, {29, 1}}) {
+    for (const ContinuationShape shape :
+         {ContinuationShape{1, 1}, {7, 2}, {29, 1}, {7, 2, DType::kBF16}}) {
       Model model(config);
       const rt::MemoryBytes before = model.session.memory().now();
       const Continuation continuation(model.session, model.parameters, config, shape);

@@ -183,7 +183,11 @@ shape::ModelConfig random_model(std::uint64_t number) {
   model.kv_heads = up_to(4, 3);
   model.heads = model.kv_heads * up_to(5, 3);
   model.ffn = up_to(6, 50);
-  model.head_dim = 2 * up_to(7, 20);
+  // Half of the heads are as large as those of models, 32 to 256, of which some have 80 and 96.
+  constexpr Index kReal[] = {80, 96, 256};
+  model.head_dim = number % 4 == 3   ? kReal[number / 4 % 3]
+                   : number % 4 == 2 ? 2 * (15 + up_to(7, 113))
+                                     : 2 * up_to(7, 20);
   model.window = number % 2 == 0 ? 0 : up_to(8, 1.2 * static_cast<double>(model.context));
   model.rope_theta = 10 + 1e4 * random.uniform(number, 9);
   model.rope_scaling.factor = number % 3 == 0 ? 1 : 8;

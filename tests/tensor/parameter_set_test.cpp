@@ -116,6 +116,32 @@ TEST_F(ParameterSetTest, NarrowWorkingParametersAndGradientsHaveHandlesOfTheirOw
   EXPECT_THROW(set.working().write(vector, counting_from(0, 1)), ContractViolation);
 }
 
+TEST_F(ParameterSetTest, WhatIsFrozenMayHaveNoValues) {
+  const ParameterTypes types{.working = DType::kBF16, .frozen_values = false};
+  shape::Layout layout = make_layout();
+  layout.subgroups.front().trained = false;
+  const Index frozen = layout.subgroups.front().count;
+  rt::MemoryBytes expected = ParameterSet::bytes(layout, {.working = DType::kBF16});
+  expected[MemoryCategory::kParameters] -= frozen * size_of(DType::kF32);
+  EXPECT_EQ(ParameterSet::bytes(layout, types).total(), expected.total());
+  const Index before = session_.memory().now().total();
+  ParameterSet set(session_, layout, types);
+  const auto used = [&] { return session_.memory().now().total() - before; };
+  EXPECT_EQ(used(), expected.total());
+  for (Index s = 0; s < std::ssize(layout.subgroups); ++s) {
+    EXPECT_EQ(set.values().has(s), s != 0);
+    EXPECT_TRUE(set.working().has(s));
+  }
+  // They come for a while, to be rounded.
+  set.add_values(session_, 0);
+  EXPECT_EQ(set.values()[0].count(), frozen);
+  EXPECT_EQ(used(), expected.total() + frozen * size_of(DType::kF32));
+  EXPECT_THROW(set.add_values(session_, 0), ContractViolation);
+  set.drop_values(0);
+  EXPECT_FALSE(set.values().has(0));
+  EXPECT_EQ(used(), expected.total());
+}
+
 TEST_F(ParameterSetTest, AnotherSizeIsADefect) {
   const shape::PlacedParameter& vector = set_.layout().find("a.bias");
   std::vector<float> values(4);
