@@ -31,9 +31,9 @@ Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
       first_trained_(set.layout().first_trained_depth()),
       sets_(config, {run.training, run.activations, shape::reached_blocks(config, first_trained_)}),
       store_(store),
-      workspace_(rt::Handle::scratch(
-          session, "attention_workspace", DType::kF32,
-          workspace_count(config, run, /*on_cuda=*/session.cuda_workers() > 0))),
+      workspace_(
+          rt::Handle::scratch(session, "attention_workspace", DType::kF32,
+                              workspace_count(config, /*on_cuda=*/session.cuda_workers() > 0))),
       head_(set, shape::head_of(config)) {
   const Family& family = find_family(config.architecture);
   for (Index lane = 0; lane < run_.lanes; ++lane)

@@ -24,7 +24,7 @@ struct RunCounts {
 Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run, Index tokens);
 
 /// FP32 elements of work space that one task of attention takes.
-Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& run, bool on_cuda);
+Index workspace_count(const shape::ModelConfig& config, bool on_cuda);
 
 /// Bytes of activations, work space and token buffers that a Decoder registers: activations as
 /// shape::count_activations() has them for every token, and the logits of each lane. `reached`:

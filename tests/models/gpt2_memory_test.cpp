@@ -197,8 +197,8 @@ rt::MemoryBytes at_context(Index context) {
   return models::buffers(model, {.batch = 4096 / context, .lanes = 1}, {});
 }
 
-// With as many tokens, longer sequences cost nothing but the tile of scores that a worker has
-// before it, kAttentionRows = 64 rows and so linear: nothing is [context, context].
+// With as many tokens, longer sequences cost nothing but the copies that a worker has of a head's
+// keys and values and of their gradients, and so linear: nothing is [context, context].
 TEST(Gpt2Memory, NothingGrowsWithTheSquareOfTheContext) {
   const rt::MemoryBytes shortest = at_context(64);
   for (Index context = 128; context <= 4096; context *= 2) {
@@ -210,13 +210,16 @@ TEST(Gpt2Memory, NothingGrowsWithTheSquareOfTheContext) {
     EXPECT_LE(bytes[MemoryCategory::kWorkspace],
               shortest[MemoryCategory::kWorkspace] * context / 64);
   }
-  // All heads' scores of one sequence of 4096 would be 12 * 64 MiB; a worker has two tiles.
-  EXPECT_EQ(at_context(4096)[MemoryCategory::kWorkspace], 4 * (2 * 64 * 4096 + 64));
+  // All heads' scores of one sequence of 4096 would be 12 * 64 MiB; a worker has four copies of 64
+  // elements a token, five of those of 64 queries, two tiles, three numbers a query, and 16 numbers
+  // to begin with a whole cache line.
+  EXPECT_EQ(at_context(4096)[MemoryCategory::kWorkspace],
+            4 * (4 * 64 * (4096 + 8) + 5 * 64 * 64 + 2 * 64 * 64 + 3 * 64 + 16));
 }
 
 // What the CUDA kernels for such heads write: scores and their gradients, of four heads of 1024
-// tokens in 32 MiB, of one head if it needs more. CPUs have two tiles of rows, in BF16 the FP32
-// values of what a task reads and writes of a head beside them.
+// tokens in 32 MiB, of one head if it needs more. CPUs have copies of a head in FP32,
+// whatever the type.
 TEST(Gpt2Memory, HeadsOfMoreThan128HaveRoomForTheirScoresOnCudaWorkers) {
   const auto workspace = [](Index head_size, Index context, DType type, Index cuda) {
     const shape::ModelConfig model{"gpt2", 1, 8 * head_size, 8, context, 61};
