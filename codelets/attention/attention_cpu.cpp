@@ -205,6 +205,8 @@ void attention_forward_cpu(const AttentionShape& shape, const T* qkv, T* out, fl
       ahead.add(qkv + next.query, at.qkv_stride);
       ahead.add(qkv + next.key, at.qkv_stride);
       ahead.add(qkv + next.value, at.qkv_stride);
+      // Lines that are written are read before, too.
+      if (head.first == 0) ahead.add(out + at.out, at.out_stride);
       forward_block(head, b, block, queries, results, logsumexp + at.row);
     }
   });
