@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times train_step and PyTorch on the same model, round by round in turn.
+"""Times train_step and the newest PyTorch on the same model, round by round in turn.
 
-PyTorch gets the best set-up known on the machine: OpenBLAS (the OpenMP build where Debian has it) with
-AVX-512 kernels, all cores, one process a round. Both train on random tokens in FP32 with AdamW. Prints
-the median and spread of each and of the ratio of neighbouring rounds; --json prints one object instead.
+PyTorch comes from PyPI, into a virtual environment that this script makes (--venv), or is that of --python. It
+trains as a user who wants speed would: scaled_dot_product_attention, fused AdamW, clipping, eager and through
+torch.compile, all cores, its own libraries of products (MKL and oneDNN), autocast for BF16. Each run is a process
+of its own; the compiled one takes its kernels from the cache of the run before. Both train on random tokens. Prints
+the median and spread of each, the ratio to the better of eager and compiled by round, and the peak memory; --json
+prints one object instead.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OPENMP_BLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp/libopenblas.so.0"
+MODES = ("eager", "compile")
 
 # Shapes of the presets in src/shape/model.cpp.
 PRESETS = {
@@ -27,8 +31,7 @@ PRESETS = {
 
 
 def torch_round(options):
-    """Runs in a child process: prints the step times in milliseconds as JSON."""
-    import math
+    """Runs in a child process: prints version, step times in milliseconds and peak memory as JSON."""
     import time
 
     import torch
@@ -44,19 +47,15 @@ def torch_round(options):
             self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
             self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
             self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-            mask = torch.full((context, context), -math.inf).triu(1)
-            self.register_buffer("mask", mask)
 
         def attention(self, x):
             batch = x.shape[0]
             q, k, v = (part.view(batch, context, heads, -1).transpose(1, 2) for part in self.qkv(x).split(width, 2))
-            scores = q @ k.transpose(2, 3) / math.sqrt(width // heads) + self.mask
-            mixed = functional.softmax(scores, dim=-1) @ v
+            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             return self.projection(mixed.transpose(1, 2).reshape(batch, context, width))
 
         def forward(self, x):
             x = x + self.attention(self.norm1(x))
-            # torch 1.12 and later have the tanh form as one kernel.
             return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
     class Gpt2(nn.Module):
@@ -72,35 +71,52 @@ def torch_round(options):
 
     torch.manual_seed(1)
     model = Gpt2()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def loss_of(inputs, targets):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16"):
+            logits = model(inputs)
+            return functional.cross_entropy(logits.view(-1, shape["vocab"]), targets.reshape(-1))
+
+    if options.torch_mode == "compile":
+        loss_of = torch.compile(loss_of)
     times = []
     for step in range(options.warmup + options.steps):
         batch = torch.randint(shape["vocab"], (options.batch, context + 1))
+        inputs, targets = batch[:, :-1].contiguous(), batch[:, 1:].contiguous()
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        logits = model(batch[:, :-1])
-        loss = functional.cross_entropy(logits.view(-1, shape["vocab"]), batch[:, 1:].reshape(-1))
+        loss = loss_of(inputs, targets)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         loss.item()
         if step >= options.warmup:
             times.append(1e3 * (time.perf_counter() - start))
-    print(json.dumps(times))
+    print(json.dumps({"version": torch.__version__, "ms": statistics.median(times),
+                      "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
 
 
-def best_torch_environment():
-    environment = dict(os.environ, OMP_NUM_THREADS=str(os.cpu_count()))
-    if pathlib.Path(OPENMP_BLAS).exists():
-        environment["LD_PRELOAD"] = OPENMP_BLAS
-    if "avx512" in pathlib.Path("/proc/cpuinfo").read_text():
-        environment["OPENBLAS_CORETYPE"] = "SkylakeX"
-    return environment
+def torch_environment():
+    return dict(os.environ, OMP_NUM_THREADS=str(len(os.sched_getaffinity(0))), CUDA_VISIBLE_DEVICES="")
+
+
+def python_with_torch(options):
+    """The interpreter of --python, or of the virtual environment, made and filled where it is not there."""
+    python = options.python or str(pathlib.Path(options.venv) / "bin/python")
+    if not options.python and not pathlib.Path(python).exists():
+        for command in ([sys.executable, "-m", "venv", options.venv],
+                        [python, "-m", "pip", "install", "--quiet", options.requirement, "numpy", "setuptools"]):
+            if subprocess.run(command).returncode != 0:
+                sys.exit(f"compare_pytorch: error: {' '.join(command)} failed: name a Python with torch by --python")
+    if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
+        sys.exit(f"compare_pytorch: error: {python} has no torch: remove {options.venv}, or name another by --python")
+    return python
 
 
 def common_arguments(options):
     return ["--model", options.model, "--batch", str(options.batch), "--context", str(options.context),
-            "--steps", str(options.steps), "--warmup", str(options.warmup)]
+            "--steps", str(options.steps), "--warmup", str(options.warmup), "--precision", options.precision]
 
 
 def run(command, environment=None):
@@ -117,37 +133,47 @@ def spread(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train-step", default=str(ROOT / "build/release/bench/train_step"))
-    parser.add_argument("--python", default="/usr/bin/python3", help="the Python that has PyTorch")
+    parser.add_argument("--venv", default=str(ROOT / "build/pytorch"), help="virtual environment, made if need be")
+    parser.add_argument("--requirement", default="torch", help="what pip installs into it, torch==2.15.0 say")
+    parser.add_argument("--python", help="a Python that has PyTorch, instead of the virtual environment")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), help="of PyTorch")
     parser.add_argument("--model", choices=PRESETS, default="gpt2-124m")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--context", type=int, default=256)
     parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--torch-round", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--torch-mode", choices=MODES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.torch_round:
+    if options.torch_mode:
         return torch_round(options)
 
-    if subprocess.run([options.python, "-c", "import torch"], capture_output=True).returncode != 0:
-        sys.exit(f"compare_pytorch: error: {options.python} has no torch; Debian: apt-get install python3-torch")
-    ours, theirs = [], []
+    python = python_with_torch(options)
+    ours, theirs = [], {mode: [] for mode in options.modes}
     for _ in range(options.rounds):
-        ours.append(run([options.train_step, "--json", *common_arguments(options)])["ms_step"])
-        theirs.append(statistics.median(run(
-            [options.python, __file__, "--torch-round", *common_arguments(options)], best_torch_environment())))
+        ours.append(run([options.train_step, "--json", *common_arguments(options)]))
+        for mode in options.modes:
+            theirs[mode].append(run([python, __file__, "--torch-mode", mode, *common_arguments(options)],
+                                    torch_environment()))
+    rounds = list(zip(ours, *theirs.values()))
     result = {
-        "model": options.model, "batch": options.batch, "context": options.context, "rounds": options.rounds,
-        "ms_step": spread(ours), "pytorch_ms_step": spread(theirs),
-        "ratio": spread([a / b for a, b in zip(ours, theirs)]),
+        "model": options.model, "batch": options.batch, "context": options.context, "precision": options.precision,
+        "rounds": options.rounds, "pytorch": theirs[options.modes[0]][0]["version"],
+        "ms_step": spread([each["ms_step"] for each in ours]),
+        **{f"pytorch_{mode}_ms_step": spread([each["ms"] for each in values]) for mode, values in theirs.items()},
+        "ratio": spread([mine["ms_step"] / min(each["ms"] for each in others) for mine, *others in rounds]),
+        "memory_ratio": spread([mine["peak_rss_mib"] / min(each["peak_mib"] for each in others)
+                                for mine, *others in rounds]),
     }
     if options.json:
         print(json.dumps(result))
         return None
-    for name in ("ms_step", "pytorch_ms_step", "ratio"):
-        row = result[name]
-        print(f"{name:<16} {row['median']:10.3f}  ({row['min']:.3f} to {row['max']:.3f})")
+    print(f"{options.model} {options.batch} x {options.context} {options.precision}, PyTorch {result['pytorch']}")
+    for name, row in result.items():
+        if isinstance(row, dict):
+            print(f"{name:<24} {row['median']:10.3f}  ({row['min']:.3f} to {row['max']:.3f})")
     return None
 
 

@@ -41,22 +41,26 @@ struct AttentionShape {
   }
 };
 
-/// Rows of the score matrix computed at a time: memory stays linear in the number of tokens.
+/// Queries and keys whose scores are computed at a time, at most: memory stays linear in the number
+/// of tokens.
 inline constexpr Index kAttentionRows = 64;
 
-/// The rows of a score tile are padded to this many elements, the widest vector.
+/// Rows are padded to this many elements, the widest vector.
 inline constexpr Index kAttentionPadding = 16;
 
-/// Elements between the rows of a score tile that covers `keys` keys.
-[[gnu::always_inline]] constexpr Index attention_row_stride(Index keys) {
-  return (keys + kAttentionPadding - 1) / kAttentionPadding * kAttentionPadding;
+/// Elements of a row of `count` with its padding.
+[[gnu::always_inline]] constexpr Index attention_row_stride(Index count) {
+  return (count + kAttentionPadding - 1) / kAttentionPadding * kAttentionPadding;
 }
 
-/// Floats of work space: forward one, backward two [kAttentionRows, padded tokens] tiles and one
-/// row vector; for BF16, one head in FP32 besides: q, k, v, their gradients, out and dout.
-[[gnu::always_inline]] constexpr Index attention_workspace(const AttentionShape& s, DType type) {
-  const Index tiles = 2 * kAttentionRows * attention_row_stride(s.tokens) + kAttentionRows;
-  return tiles + (type == DType::kBF16 ? 8 * s.tokens * s.head_size : 0);
+/// Floats of work space: one head's keys, values and their gradients; of kAttentionRows queries what
+/// is read and written of them, two of these also transposed, two tiles and three numbers a query;
+/// what it takes to begin with a whole cache line.
+[[gnu::always_inline]] constexpr Index attention_workspace(const AttentionShape& s) {
+  constexpr Index kMostRowsBehind = 8;
+  const Index stride = attention_row_stride(s.head_size);
+  return 4 * (s.tokens + kMostRowsBehind) * stride + 5 * kAttentionRows * stride +
+         2 * kAttentionRows * kAttentionRows + 3 * kAttentionRows + kAttentionPadding;
 }
 
 /// A value that is not finite spoils the tokens that see it, and may spoil up to kAttentionRows - 1

@@ -19,8 +19,8 @@ inline bool is_tiled(const AttentionShape& shape) {
 /// it. CUDA workers (`on_cuda`: there are some) need none for heads of at most kLargestTiledHead
 /// elements; for larger ones the scores of some heads, which then grow with the square of the
 /// tokens.
-inline Index attention_task_workspace(const AttentionShape& shape, DType type, bool on_cuda) {
-  const Index on_cpu = attention_workspace(shape, type);
+inline Index attention_task_workspace(const AttentionShape& shape, bool on_cuda) {
+  const Index on_cpu = attention_workspace(shape);
   if (!on_cuda || is_tiled(shape)) return on_cpu;
   return std::max(on_cpu, attention_score_bytes(shape) / size_of(DType::kF32));
 }

@@ -3,316 +3,181 @@
 
 #include <cmath>
 
-#include "codelets/matrix/gemm.hpp"
-#include "codelets/simd/elements.hpp"
+#include "codelets/attention/attention_cpu_tiles.hpp"
 #include "codelets/simd/math.hpp"
 
 namespace dos::codelets {
 namespace {
 
-constexpr simd::Isa kIsa = simd::Isa::DOS_ISA;
-
-/// Query rows first .. first + rows - 1 against the keys that any of them sees: from first_key on.
-struct Tile {
-  Index first;
-  Index rows;
-  Index first_key;
-  Index keys;
-  Index stride;
-  Index window;
-
-  /// Keys up to the last one that row `row` of the tile sees.
-  [[nodiscard]] Index visible(Index row) const { return first - first_key + row + 1; }
-  /// The same, up to the padding: whole vectors, so that no loop over a row has a scalar remainder.
-  [[nodiscard]] Index padded(Index row) const { return attention_row_stride(visible(row)); }
-  /// Keys before the first one that it sees.
-  [[nodiscard]] Index hidden(Index row) const {
-    return window != 0 && visible(row) > window ? visible(row) - window : 0;
-  }
-};
-
-/// One head of one sequence.
-struct Head {
-  Index first;  ///< token that asks
-  Index tokens;
-  Index size;
-  Index window;
-  float scale;
-};
-
-Tile tile_at(Index first, const Head& head) {
-  const Index left = head.tokens - first;
-  const Index rows = left < kAttentionRows ? left : kAttentionRows;
-  const Index first_key = head.window != 0 && first >= head.window ? first - head.window + 1 : 0;
-  const Index keys = first + rows - first_key;
-  return {first, rows, first_key, keys, attention_row_stride(keys), head.window};
+/// Calls compute(tile, is_first) for the tiles that a block sees, the last first: in it each query
+/// sees itself, so that its largest score is a number from the beginning.
+template <class Compute>
+[[gnu::always_inline]] inline void for_each_tile(const Head& head, const Block& block,
+                                                 const Compute& compute) {
+  const Span keys = head.sight.keys_of(block.asking);
+  for (Index first = block.first; first + C::kKeys > keys.first && first >= 0; first -= C::kKeys)
+    compute(tile_at(first, head), first == block.first);
 }
 
-/// Rows of a matrix inside a wider one.
+/// The block's rows of a matrix that has one for each query; zeros for those that do not ask.
 template <class T>
-struct Rows {
-  T* first;
-  Index stride;
+void copy_block(const Head& head, const Block& block, Rows<const T> from, const Rows<float>& to) {
+  const Index before = block.asking.first - block.first;
+  for (Index i = 0; i < before * to.stride; ++i) to.first[i] = 0;
+  copy_rows(block.asking.last - block.asking.first, C::kQueries - before, head.size, from,
+            Rows<float>{to[before], to.stride});
+}
 
-  [[nodiscard]] T* operator[](Index row) const { return first + row * stride; }
-};
-
-/// q, k and v of one head, or their gradients: [tokens, size] each, in the same rows.
+/// out and logsumexp of the head's queries; `queries` are those of all tokens.
 template <class T>
-struct Triple {
-  T* queries;
-  T* keys;
-  T* values;
-  Index stride;
-
-  [[nodiscard]] Rows<T> query() const { return {queries, stride}; }
-  [[nodiscard]] Rows<T> key() const { return {keys, stride}; }
-  [[nodiscard]] Rows<T> value() const { return {values, stride}; }
-};
-
-/// One head in the arrays of the whole model.
-struct Place {
-  Index width;
-  Index key_width;
-  Index query_offset;
-  Index key_offset;
-  Index out_offset;
-  Index row_offset;
-  bool is_first;  ///< of those that share keys and values
-  bool is_last;
-
-  Place(const AttentionShape& shape, Index sequence, Index head)
-      : width(shape.width()),
-        key_width(shape.key_width()),
-        query_offset(sequence * shape.tokens * shape.qkv_width() + head * shape.head_size),
-        key_offset(sequence * shape.tokens * shape.qkv_width() + width +
-                   head / shape.group() * shape.head_size),
-        out_offset(sequence * shape.queries() * width + head * shape.head_size),
-        row_offset((sequence * shape.heads + head) * shape.queries()),
-        is_first(head % shape.group() == 0),
-        is_last(head % shape.group() == shape.group() - 1) {}
-
-  template <class T>
-  [[nodiscard]] Triple<T> triple(T* qkv) const {
-    return {qkv + query_offset, qkv + key_offset, qkv + key_offset + key_width,
-            width + 2 * key_width};
+void forward_block(const Head& head, const Buffers& b, const Block& block, Rows<const T> queries,
+                   Rows<T> out, float* logsumexp) {
+  copy_block(head, block, Rows<const T>{queries[block.asking.first], queries.stride}, b.queries);
+  transpose<C>(C::kQueries, head.stride, head.scale * kLog2E, {b.queries.first, b.queries.stride},
+               b.turned_queries);
+  for_each_tile(head, block, [&](Span tile, bool is_first) {
+    forward_weights(head, b, block, tile, is_first);
+    add_rows_of_keys(head, b, block, tile, b.weights, b.values, is_first, true);
+  });
+  for (Index row = 0; row < C::kQueries; row += C::kLanes) {
+    const auto sum = simd::load<Floats>(b.sums + row);
+    const auto largest = simd::load<Floats>(b.largest + row);
+    simd::store(b.largest + row, largest * kLn2 + simd::logarithm<C>(sum));
+    simd::store(b.sums + row, 1.0F / sum);
   }
-  template <class T>
-  [[nodiscard]] Rows<T> rows(T* out) const {
-    return {out + out_offset, width};
-  }
-};
-
-void fill(float* first, float* last, float value) {
-  for (; first < last; ++first) *first = value;
-}
-
-void scale_row(Index count, float factor, float* __restrict x) {
-#pragma omp simd
-  for (Index i = 0; i < count; ++i) x[i] *= factor;
-}
-
-void add_row(Index count, float factor, const float* __restrict x, float* __restrict sum) {
-#pragma omp simd
-  for (Index i = 0; i < count; ++i) sum[i] += factor * x[i];
-}
-
-float dot(Index count, const float* __restrict a, const float* __restrict b) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (Index i = 0; i < count; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-/// scores[tile.rows, tile.stride] = scale * q k^T, masked part included, padding untouched.
-void scaled_scores(const Head& head, const Tile& tile, const Triple<const float>& qkv,
-                   float* scores) {
-  gemm(tile.rows, tile.keys, head.size, head.scale, {qkv.query()[tile.first], qkv.stride},
-       {qkv.key()[tile.first_key], qkv.stride, CblasTrans}, 0.0F, scores, tile.stride);
-}
-
-/// The same of one row, which asks alone: each key is read once, and not copied before.
-void scaled_row(const Head& head, const Tile& tile, const Triple<const float>& qkv, float* scores) {
-  for (Index key = 0; key < tile.keys; ++key)
-    scores[key] =
-        head.scale * dot(head.size, qkv.query()[tile.first], qkv.key()[tile.first_key + key]);
-}
-
-/// out = the values under the weights.
-void weighted_values(const Head& head, const Tile& tile, const Triple<const float>& qkv,
-                     const float* weights, float* out) {
-  fill(out, out + head.size, 0);
-  for (Index key = 0; key < tile.keys; ++key)
-    add_row(head.size, weights[key], qkv.value()[tile.first_key + key], out);
-}
-
-/// Scores to unnormalised weights; sums[tile.rows] receives each row's softmax denominator, and
-/// logsumexp[tile.rows] its logarithm.
-void softmax_numerators(const Tile& tile, float* scores, float* sums, float* logsumexp) {
-  for (Index row = 0; row < tile.rows; ++row) {
-    float* x = scores + row * tile.stride;
-    const Index padded = tile.padded(row);
-    fill(x, x + tile.hidden(row), -__builtin_inff());
-    fill(x + tile.visible(row), x + padded, -__builtin_inff());
-    const float largest = simd::maximum(padded, x);
-    sums[row] = simd::exponentials(padded, largest, x);
-    logsumexp[row] = largest + ::logf(sums[row]);
-    fill(x + padded, x + tile.stride, 0);
+  for (Index query = block.asking.first; query < block.asking.last; ++query) {
+    const Index row = query - block.first;
+    logsumexp[query - head.first] = b.largest[row];
+    put_row(head.size, b.sums[row], b.results[row], out[query - head.first]);
   }
 }
 
-/// out and logsumexp of the head's queries.
-void forward_tile(const Head& head, const Tile& tile, const Triple<const float>& qkv,
-                  const Rows<float>& out, float* logsumexp, float* workspace) {
-  float* scores = workspace;
-  float* sums = workspace + kAttentionRows * tile.stride;
-  const Index query = tile.first - head.first;
-  const bool is_alone = head.first > 0 && tile.rows == 1;
-  if (is_alone)
-    scaled_row(head, tile, qkv, scores);
-  else
-    scaled_scores(head, tile, qkv, scores);
-  softmax_numerators(tile, scores, sums, logsumexp + query);
-  if (is_alone)
-    weighted_values(head, tile, qkv, scores, out[query]);
-  else
-    gemm(tile.rows, head.size, tile.keys, 1.0F, {scores, tile.stride},
-         {qkv.value()[tile.first_key], qkv.stride}, 0.0F, out[query], out.stride);
-  for (Index row = 0; row < tile.rows; ++row)
-    scale_row(head.size, 1.0F / sums[row], out[query + row]);
-}
-
-void forward_head(const Head& head, const Triple<const float>& qkv, const Rows<float>& out,
-                  float* logsumexp, float* workspace) {
-  for (Index first = head.first; first < head.tokens; first += kAttentionRows)
-    forward_tile(head, tile_at(first, head), qkv, out, logsumexp, workspace);
-}
-
-/// scores -> p = e^(score - logsumexp); dp -> scale * p * (dp - delta): the gradient of q k^T.
-void softmax_backward_row(Index count, float logsumexp, float delta, float scale,
-                          float* __restrict scores, float* __restrict dp) {
-#pragma omp simd
-  for (Index i = 0; i < count; ++i) {
-    const float p = simd::exponential(scores[i] - logsumexp);
-    scores[i] = p;
-    dp[i] = p * (dp[i] - delta) * scale;
-  }
-}
-
-/// What backward reads and writes of a head, in FP32.
-struct HeadGradients {
-  Rows<const float> out;
-  Rows<const float> dout;
-  Triple<float> dqkv;
-  bool adds;  ///< to the gradients of keys and values
-};
-
-void softmax_backward(const Head& head, const Tile& tile, const HeadGradients& g,
-                      const float* logsumexp, float* scores, float* dp) {
-  for (Index row = 0; row < tile.rows; ++row) {
-    const Index token = tile.first + row;
-    const Index padded = tile.padded(row);
-    float* p = scores + row * tile.stride;
-    float* ds = dp + row * tile.stride;
-    fill(p, p + tile.hidden(row), -__builtin_inff());
-    fill(p + tile.visible(row), p + padded, -__builtin_inff());
-    fill(ds + tile.keys, ds + tile.stride, 0);
-    const float delta = dot(head.size, g.dout[token], g.out[token]);
-    softmax_backward_row(padded, logsumexp[token], delta, head.scale, p, ds);
-    fill(p + padded, p + tile.stride, 0);
-    fill(ds + padded, ds + tile.stride, 0);
-  }
-}
-
-void backward_tile(const Head& head, const Tile& tile, const Triple<const float>& qkv,
-                   const float* logsumexp, const HeadGradients& g, float* workspace) {
-  float* p = workspace;
-  float* ds = workspace + kAttentionRows * tile.stride;
-  const Rows<float> dkey = g.dqkv.key();
-  const Rows<float> dvalue = g.dqkv.value();
-  const Rows<float> dquery = g.dqkv.query();
-  scaled_scores(head, tile, qkv, p);
-  gemm(tile.rows, tile.keys, head.size, 1.0F, {g.dout[tile.first], g.dout.stride},
-       {qkv.value()[tile.first_key], qkv.stride, CblasTrans}, 0.0F, ds, tile.stride);
-  softmax_backward(head, tile, g, logsumexp, p, ds);
-  // The last tile comes first: if it covers every key, it overwrites what dqkv held.
-  const float beta = !g.adds && tile.keys == head.tokens ? 0.0F : 1.0F;
-  gemm(tile.keys, head.size, tile.rows, 1.0F, {p, tile.stride, CblasTrans},
-       {g.dout[tile.first], g.dout.stride}, beta, dvalue[tile.first_key], dvalue.stride);
-  gemm(tile.keys, head.size, tile.rows, 1.0F, {ds, tile.stride, CblasTrans},
-       {qkv.query()[tile.first], qkv.stride}, beta, dkey[tile.first_key], dkey.stride);
-  gemm(tile.rows, head.size, tile.keys, 1.0F, {ds, tile.stride},
-       {qkv.key()[tile.first_key], qkv.stride}, 0.0F, dquery[tile.first], dquery.stride);
-}
-
-void backward_head(const Head& head, const Triple<const float>& qkv, const float* logsumexp,
-                   HeadGradients g, float* workspace) {
-  // With a window no tile covers every key.
-  if (!g.adds && head.window != 0 && head.window < head.tokens) {
-    for (Index token = 0; token < head.tokens; ++token) {
-      fill(g.dqkv.key()[token], g.dqkv.key()[token] + head.size, 0);
-      fill(g.dqkv.value()[token], g.dqkv.value()[token] + head.size, 0);
+/// Weights of a tile, and the gradients of its scores.
+void backward_weights(const Head& head, const Buffers& b, const Block& block, Span tile) {
+  for_each_column(head, block, tile, [&](Index column, Span queries, Span keys) {
+    Floats shifts[kVectors];
+    Floats deltas[kVectors];
+    for (int j = 0; j < kVectors; ++j) {
+      shifts[j] = simd::load<Floats>(b.largest + column + j * C::kLanes);
+      deltas[j] = simd::load<Floats>(b.sums + column + j * C::kLanes);
     }
-    g.adds = true;
-  }
-  const Index tiles = (head.tokens + kAttentionRows - 1) / kAttentionRows;
-  for (Index tile = tiles - 1; tile >= 0; --tile)
-    backward_tile(head, tile_at(tile * kAttentionRows, head), qkv, logsumexp, g, workspace);
+    for (Index key = keys.first; key < keys.last; key += C::kGroup) {
+      const auto weights = [&](int i, int j) {
+        return b.weights[key + i - tile.first] + column + j * C::kLanes;
+      };
+      block.ahead->step();
+      Sums<C, kVectors> scores;
+      compute_scores(head, b, block, column, queries, key, scores);
+#pragma GCC unroll 8
+      for (int i = 0; i < C::kGroup; ++i) {
+#pragma GCC unroll 8
+        for (int j = 0; j < kVectors; ++j)
+          simd::store(weights(i, j), simd::power_of_two<C>(scores[i][j] - shifts[j]));
+      }
+      block.ahead->step();
+      Sums<C, kVectors> gradients;
+      sum_products<C, kVectors>(head.size, {b.values[key], b.values.stride, 1},
+                                {b.turned_out_gradients.first + column, C::kQueries}, gradients);
+#pragma GCC unroll 8
+      for (int i = 0; i < C::kGroup; ++i) {
+#pragma GCC unroll 8
+        for (int j = 0; j < kVectors; ++j)
+          simd::store(
+              b.score_gradients[key + i - tile.first] + column + j * C::kLanes,
+              simd::load<Floats>(weights(i, j)) * ((gradients[i][j] - deltas[j]) * head.scale));
+      }
+    }
+  });
 }
 
-/// A head's copies in FP32, behind the tiles of the work space: rows without gaps.
-struct Widened {
-  Triple<float> qkv;
-  Triple<float> dqkv;
-  Rows<float> out;
-  Rows<float> dout;
-
-  Widened(const AttentionShape& shape, float* workspace)
-      : qkv(triple(shape, workspace + attention_workspace(shape, DType::kF32))),
-        dqkv(triple(shape, qkv.queries + 3 * shape.tokens * shape.head_size)),
-        out{dqkv.queries + 3 * shape.tokens * shape.head_size, shape.head_size},
-        dout{out.first + shape.tokens * shape.head_size, shape.head_size} {}
-
- private:
-  static Triple<float> triple(const AttentionShape& shape, float* first) {
-    const Index size = shape.head_size;
-    return {first, first + size, first + 2 * size, 3 * size};
-  }
+/// What backward reads and writes of one head.
+template <class T>
+struct HeadArrays {
+  Rows<const T> queries;
+  Rows<const T> out;
+  Rows<const T> out_gradients;
+  const float* logsumexp;
+  Rows<T> query_gradients;
 };
 
-template <class From, class To>
-void copy(const Head& head, Index rows, const Rows<From>& from, const Rows<To>& to) {
-  for (Index row = 0; row < rows; ++row) {
-    const From* __restrict in = from[row];
-    To* __restrict out = to[row];
-#pragma omp simd
-    for (Index i = 0; i < head.size; ++i) simd::put(out + i, to_float(in[i]));
+template <class T>
+void backward_block(const Head& head, const Buffers& b, const Block& block, const HeadArrays<T>& a,
+                    bool is_first_head) {
+  const Index first = block.first;
+  copy_block(head, block, Rows<const T>{a.queries[first], a.queries.stride}, b.queries);
+  copy_block(head, block, Rows<const T>{a.out_gradients[first], a.out_gradients.stride},
+             b.out_gradients);
+  transpose<C>(C::kQueries, head.stride, head.scale * kLog2E, {b.queries.first, b.queries.stride},
+               b.turned_queries);
+  transpose<C>(C::kQueries, head.stride, 1, {b.out_gradients.first, b.out_gradients.stride},
+               b.turned_out_gradients);
+  for (Index row = 0; row < C::kQueries; ++row) {
+    const Index query = first + row;
+    const bool asks = query < block.asking.last;
+    b.largest[row] = asks ? a.logsumexp[query] * kLog2E : 0;
+    b.sums[row] = asks ? dot(head.size, b.out_gradients[row], a.out[query]) : 0;
   }
+  for_each_tile(head, block, [&](Span tile, bool is_first) {
+    // Nothing came before to the keys that the block is the first to see: its own.
+    const Target target = is_first_head && is_first ? Target::kOverwritten : Target::kAddedTo;
+    backward_weights(head, b, block, tile);
+    add_rows_of_queries(head, block, tile, b.weights, b.out_gradients, target, b.value_gradients);
+    add_rows_of_queries(head, block, tile, b.score_gradients, b.queries, target, b.key_gradients);
+    add_rows_of_keys(head, b, block, tile, b.score_gradients, b.keys, is_first, false);
+  });
+  for (Index query = first; query < block.asking.last; ++query)
+    put_row(head.size, 1, b.results[query - first], a.query_gradients[query]);
 }
 
-/// With keys and values if `all`.
-template <class From, class To>
-void copy(const Head& head, bool all, const Triple<From>& from, const Triple<To>& to) {
-  copy(head, head.tokens, from.query(), to.query());
-  if (!all) return;
-  copy(head, head.tokens, from.key(), to.key());
-  copy(head, head.tokens, from.value(), to.value());
+/// The only query behind keys of earlier tasks: each key and each value is read once, and nothing
+/// is copied before.
+template <class T>
+void forward_alone(const Head& head, const T* query, Rows<const T> keys, Rows<const T> values,
+                   T* out, float* logsumexp, float* workspace) {
+  const Span seen = head.sight.keys_of({head.first, head.first + 1});
+  const Index count = seen.last - seen.first;
+  float* result = workspace;
+  float* scores = workspace + head.stride;
+  for (Index key = 0; key < count; ++key)
+    scores[key] = head.scale * dot(head.size, query, keys[seen.first + key]);
+  const float largest = simd::maximum(count, scores);
+  const float sum = simd::exponentials(count, largest, scores);
+  *logsumexp = largest + ::logf(sum);
+  for (Index i = 0; i < head.size; ++i) result[i] = 0;
+  for (Index key = 0; key < count; ++key)
+    add_row(head.size, scores[key], values[seen.first + key], result);
+  put_row(head.size, 1.0F / sum, result, out);
 }
 
-Triple<const float> as_const(const Triple<float>& t) {
-  return {t.queries, t.keys, t.values, t.stride};
-}
-Rows<const float> as_const(const Rows<float>& rows) {
-  return {rows.first, rows.stride};
+Head head_of(const AttentionShape& s) {
+  return {{s.tokens, s.window != 0 && s.window < s.tokens ? s.window : s.tokens},
+          s.first,
+          s.head_size,
+          rounded_up(s.head_size, C::kLanes),
+          1.0F / __builtin_sqrtf(static_cast<float>(s.head_size))};
 }
 
-/// Calls compute(head, place) for every head of every sequence.
+/// Calls compute(place, place of the next, head) for every head of queries, those of a head of keys
+/// in a row. Behind the last comes itself.
 template <class Compute>
 void for_each_head(const AttentionShape& shape, const Compute& compute) {
-  const Head head{shape.first, shape.tokens, shape.head_size, shape.window,
-                  1.0F / __builtin_sqrtf(static_cast<float>(shape.head_size))};
   for (Index sequence = 0; sequence < shape.sequences; ++sequence)
-    for (Index h = 0; h < shape.heads; ++h) compute(head, Place(shape, sequence, h));
+    for (Index h = 0; h < shape.heads; ++h) {
+      const bool is_last = h + 1 == shape.heads;
+      const bool is_end = is_last && sequence + 1 == shape.sequences;
+      compute(place_of(shape, sequence, h),
+              is_end ? place_of(shape, sequence, h)
+                     : place_of(shape, sequence + (is_last ? 1 : 0), is_last ? 0 : h + 1),
+              h);
+    }
+}
+
+template <class T>
+void copy_keys(const Head& head, const Buffers& b, const Place& at, const T* qkv) {
+  const Index tokens = head.sight.tokens;
+  const Index padded = rounded_up(tokens, C::kGroup);
+  copy_rows(tokens, padded, head.size, Rows<const T>{qkv + at.key, at.qkv_stride}, b.keys);
+  copy_rows(tokens, padded, head.size, Rows<const T>{qkv + at.value, at.qkv_stride}, b.values);
 }
 
 }  // namespace
@@ -320,15 +185,29 @@ void for_each_head(const AttentionShape& shape, const Compute& compute) {
 template <simd::Isa, class T>
 void attention_forward_cpu(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
                            float* workspace) {
-  for_each_head(shape, [&](const Head& head, const Place& place) {
-    float* row_sums = logsumexp + place.row_offset;
-    if constexpr (!simd::kIsRounded<T>) {
-      forward_head(head, place.triple(qkv), place.rows(out), row_sums, workspace);
-    } else {
-      const Widened fp32(shape, workspace);
-      copy(head, place.is_first, place.triple(qkv), fp32.qkv);
-      forward_head(head, as_const(fp32.qkv), fp32.out, row_sums, workspace);
-      copy(head, shape.queries(), fp32.out, place.rows(out));
+  const Head head = head_of(shape);
+  const bool is_alone = shape.first > 0 && shape.queries() == 1;
+  const Index padded = rounded_up(shape.tokens, C::kGroup);
+  const Buffers b(head, Room(workspace), padded);
+  for_each_head(shape, [&](const Place& at, const Place& next, Index h) {
+    const Rows<const T> queries{qkv + at.query, at.qkv_stride};
+    const Rows<T> results{out + at.out, at.out_stride};
+    if (is_alone)
+      return forward_alone(head, queries[head.first], Rows<const T>{qkv + at.key, at.qkv_stride},
+                           Rows<const T>{qkv + at.value, at.qkv_stride}, results[0],
+                           logsumexp + at.row, workspace);
+    if (h % shape.group() == 0) copy_keys(head, b, at, qkv);
+    for (Index first = head.first / C::kQueries * C::kQueries; first < shape.tokens;
+         first += C::kQueries) {
+      Ahead ahead;
+      const Block block = block_at(first, head, ahead);
+      ahead.begin<T>(block.asking, head.size);
+      ahead.add(qkv + next.query, at.qkv_stride);
+      ahead.add(qkv + next.key, at.qkv_stride);
+      ahead.add(qkv + next.value, at.qkv_stride);
+      // Lines that are written are read before, too.
+      if (head.first == 0) ahead.add(out + at.out, at.out_stride);
+      forward_block(head, b, block, queries, results, logsumexp + at.row);
     }
   });
 }
@@ -336,22 +215,37 @@ void attention_forward_cpu(const AttentionShape& shape, const T* qkv, T* out, fl
 template <simd::Isa, class T>
 void attention_backward_cpu(const AttentionShape& shape, const T* qkv, const T* out,
                             const float* logsumexp, const T* dout, T* dqkv, float* workspace) {
-  for_each_head(shape, [&](const Head& head, const Place& place) {
-    const float* row_sums = logsumexp + place.row_offset;
-    if constexpr (!simd::kIsRounded<T>) {
-      backward_head(head, place.triple(qkv), row_sums,
-                    {place.rows(out), place.rows(dout), place.triple(dqkv), !place.is_first},
-                    workspace);
-    } else {
-      const Widened fp32(shape, workspace);
-      copy(head, place.is_first, place.triple(qkv), fp32.qkv);
-      copy(head, head.tokens, place.rows(out), fp32.out);
-      copy(head, head.tokens, place.rows(dout), fp32.dout);
-      backward_head(head, as_const(fp32.qkv), row_sums,
-                    {as_const(fp32.out), as_const(fp32.dout), fp32.dqkv, !place.is_first},
-                    workspace);
-      // The gradients of keys and values are whole after the last head that shares them.
-      copy(head, place.is_last, fp32.dqkv, place.triple(dqkv));
+  const Head head = head_of(shape);
+  const Index padded = rounded_up(shape.tokens, C::kGroup);
+  const Buffers b(head, Room(workspace), padded);
+  for_each_head(shape, [&](const Place& at, const Place& next, Index h) {
+    const bool is_first = h % shape.group() == 0;
+    if (is_first) copy_keys(head, b, at, qkv);
+    const HeadArrays<T> arrays{{qkv + at.query, at.qkv_stride},
+                               {out + at.out, at.out_stride},
+                               {dout + at.out, at.out_stride},
+                               logsumexp + at.row,
+                               {dqkv + at.query, at.qkv_stride}};
+    for (Index first = 0; first < shape.tokens; first += C::kQueries) {
+      Ahead ahead;
+      const Block block = block_at(first, head, ahead);
+      ahead.begin<T>(block.asking, head.size);
+      ahead.add(qkv + next.query, at.qkv_stride);
+      ahead.add(qkv + next.key, at.qkv_stride);
+      ahead.add(qkv + next.value, at.qkv_stride);
+      // Lines that are written are read before, too.
+      ahead.add(dqkv + at.query, at.qkv_stride);
+      ahead.add(dqkv + at.key, at.qkv_stride);
+      ahead.add(dqkv + at.value, at.qkv_stride);
+      ahead.add(out + next.out, at.out_stride);
+      ahead.add(dout + next.out, at.out_stride);
+      backward_block(head, b, block, arrays, is_first);
+    }
+    // The gradients of keys and values are whole after the last head that shares them.
+    if (h % shape.group() != shape.group() - 1) return;
+    for (Index token = 0; token < shape.tokens; ++token) {
+      put_row(head.size, 1, b.key_gradients[token], dqkv + at.key + token * at.qkv_stride);
+      put_row(head.size, 1, b.value_gradients[token], dqkv + at.value + token * at.qkv_stride);
     }
   });
 }

@@ -32,9 +32,9 @@ Continuation::Continuation(rt::Session& session, const tensor::ParameterSet& set
                            const shape::ModelConfig& config, const ContinuationShape& shape)
     : config_(checked(config)),
       shape_(shape),
-      workspace_(rt::Handle::scratch(
-          session, "attention_workspace", DType::kF32,
-          workspace_count(config, shape.run(), /*on_cuda=*/session.cuda_workers() > 0))),
+      workspace_(
+          rt::Handle::scratch(session, "attention_workspace", DType::kF32,
+                              workspace_count(config, /*on_cuda=*/session.cuda_workers() > 0))),
       head_(set, shape::head_of(config)) {
   require(shape.lanes >= 1 && shape.chunk >= 1 && shape.chunk <= config.context,
           "chunks inside the context");

@@ -42,9 +42,9 @@ Decoder::Decoder(rt::Session& session, const tensor::ParameterSet& set,
       sets_(config, {run.training, run.activations, shape::reached_blocks(config, first_trained_)}),
       disk_(disk),
       host_(session),
-      workspace_(rt::Handle::scratch(
-          session, "attention_workspace", DType::kF32,
-          workspace_count(config, run, /*on_cuda=*/session.cuda_workers() > 0))),
+      workspace_(
+          rt::Handle::scratch(session, "attention_workspace", DType::kF32,
+                              workspace_count(config, /*on_cuda=*/session.cuda_workers() > 0))),
       head_(set, shape::head_of(config)) {
   const Family& family = find_family(config.architecture);
   for (Index lane = 0; lane < run_.lanes; ++lane)

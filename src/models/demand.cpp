@@ -29,9 +29,9 @@ Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run,
   return std::min(tokens, run.logits_rows) * shape::logits_stride(config.vocabulary);
 }
 
-Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& run, bool on_cuda) {
+Index workspace_count(const shape::ModelConfig& config, bool on_cuda) {
   return codelets::attention_task_workspace(
-      nn::attention_shape(config, {.sequences = 1, .context = config.context}), run.type, on_cuda);
+      nn::attention_shape(config, {.sequences = 1, .context = config.context}), on_cuda);
 }
 
 Index host_slot_bytes(const shape::ModelConfig& config, const shape::RunShape& run, Index reached) {
@@ -57,8 +57,8 @@ rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape&
     bytes[MemoryCategory::kData] +=
         size_of(DType::kI32) * sequences * (config.context + 1) + size_of(DType::kF64);
   }
-  bytes[MemoryCategory::kWorkspace] = size_of(DType::kF32) * workers.all *
-                                      workspace_count(config, run, /*on_cuda=*/workers.cuda > 0);
+  bytes[MemoryCategory::kWorkspace] =
+      size_of(DType::kF32) * workers.all * workspace_count(config, /*on_cuda=*/workers.cuda > 0);
   return bytes;
 }
 
@@ -82,7 +82,7 @@ rt::MemoryBytes buffers(const shape::ModelConfig& config, const ContinuationShap
   if (shape.chunk > 1) add_pass(1);
   bytes[MemoryCategory::kActivations] += config.layers * config.context * cached;
   bytes[MemoryCategory::kWorkspace] = size_of(DType::kF32) * workers.all *
-                                      workspace_count(config, shape.run(),
+                                      workspace_count(config,
                                                       /*on_cuda=*/workers.cuda > 0);
   return bytes;
 }

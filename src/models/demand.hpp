@@ -24,7 +24,7 @@ struct RunCounts {
 Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run, Index tokens);
 
 /// FP32 elements of work space that one task of attention takes.
-Index workspace_count(const shape::ModelConfig& config, const shape::RunShape& run, bool on_cuda);
+Index workspace_count(const shape::ModelConfig& config, bool on_cuda);
 
 /// Bytes of slots in host memory for activations that devices do not keep. `reached`: blocks that
 /// backward goes through.

@@ -49,6 +49,19 @@ class Options(unittest.TestCase):
         self.expect_error("train_step", ("--model", "tiny", "--state-memory", "1", "--cuda-devices", "-1"),
                           "--state-memory 1", "--cuda-devices")
 
+    def test_attention(self):
+        for option, values in (("--sequences", ("0",)), ("--tokens", ("0", "-1")), ("--heads", ("0",)),
+                               ("--rounds", ("0",)), ("--head-size", ("0", "1025")), ("--product-rows", ("0",)),
+                               ("--product-width", ("0",)), ("--kv-heads", ("5", "-1")), ("--window", ("-1",)),
+                               ("--type", ("fp16",)), ("--isa", ("sse",))):
+            for value in values:
+                self.expect_error("attention", (f"{option}={value}",), f"{option} {value}: must")
+        for kind in ("fp32", "bf16"):
+            result = self.run_program("attention", "--tokens", "70", "--heads", "4", "--kv-heads", "2",
+                                      "--head-size", "24", "--window", "50", "--rounds", "1", "--type", kind, "--json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual([each["pass"] for each in json.loads(result.stdout)["passes"]], ["forward", "backward"])
+
     def test_io(self):
         for option, values in (("--gigabytes", ("0", "-1", "nan", "1000")), ("--depth", ("0", "65")),
                                ("--block-mib", ("0", "0.001", "4.0001", "2048")), ("--rounds", ("0",))):

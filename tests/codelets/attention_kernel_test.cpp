@@ -41,7 +41,11 @@ constexpr AttentionShape kShapes[] = {
     {1, 3 * kRows, 2, 8, 1, kRows + 1},
     {1, 2 * kRows, 2, 8, 2, 2 * kRows - 1},
     {1, kRows + 9, 3, 4, 1, kRows + 9},
-    {1, kRows + 9, 3, 4, 3, 10'000}};
+    {1, kRows + 9, 3, 4, 3, 10'000},
+    // Rows of whole vectors and a rest, several blocks of each instruction set.
+    {1, 3 * kRows + 5, 1, 20},
+    {1, 4 * kRows, 1, 96, 0, kRows - 3},
+    {1, 3 * 48 + 1, 2, 40, 1, 47}};
 
 /// Shapes that nobody chose.
 std::vector<AttentionShape> random_shapes() {
@@ -69,9 +73,7 @@ struct Result {
       : out(s.sequences * s.tokens * s.width(), element<T>(kNan)),
         logsumexp(s.sequences * s.heads * s.tokens, kNan),
         dqkv(s.sequences * s.tokens * s.qkv_width(), element<T>(kNan)),
-        workspace(
-            codelets::attention_workspace(s, std::is_same_v<T, BF16> ? DType::kBF16 : DType::kF32),
-            kNan) {}
+        workspace(codelets::attention_workspace(s), kNan) {}
   // What the outputs and the work space held must not matter.
   static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   Guarded<T> out;
@@ -95,13 +97,15 @@ void run(simd::Isa isa, const AttentionShape& s, const Input<T>& qkv, const Inpu
 
 /// Error bound of one sequence, in eps relative to the magnitudes of the reference. With d = head
 /// size, T = tokens and S the largest sum of |q k| terms over sqrt(d), half an eps a rounding: a
-/// score is off by (d + 4) / 2 S; a probability by that twice (its own and the denominator's), by
-/// the roundings of score - largest and of the logarithm, 2 S + ln T, by 2 of the exponential and
-/// by the sum's T / 8 + 4; summing over keys or rows adds T / 2.
+/// score, in units of ln 2 and of queries times a rounded factor, is off by (d + 5) / 2 S; a
+/// probability by that twice (its own and the denominator's), by the roundings of score - largest
+/// and of the logarithm, 3 S + ln T, and by 2 of the power. Weights are added up one by one, T / 2,
+/// as are their products with values, T / 2. From tile to tile both shrink by the same factor: the
+/// product with it and the addition of the tile round each, T / 48 + 1 tiles at most.
 double forward_factor(const AttentionShape& s, double score) {
   const auto d = static_cast<double>(s.head_size);
   const auto t = static_cast<double>(s.tokens);
-  return ((d + 6) * score + std::log(t) + t / 8 + t / 2 + 8) * kEps;
+  return ((d + 8) * score + std::log(t) + t + 2 * (t / 48 + 1) + 4) * kEps;
 }
 /// Backward: the same for the rebuilt probabilities, again for `out` inside delta, d / 2 for dp and
 /// for delta each, T / 2 for the sums and one addition a tile. The `out` inside delta is the one in
@@ -189,9 +193,7 @@ void check_later(const AttentionShape& s) {
     const Input<T> qkv(random_values(s.sequences * s.tokens * s.qkv_width(), 1));
     Guarded<T> out(s.sequences * s.queries() * s.width(), element<T>(Result<T>::kNan));
     Guarded<float> logsumexp(s.sequences * s.heads * s.queries(), Result<T>::kNan);
-    Guarded<float> workspace(
-        codelets::attention_workspace(s, std::is_same_v<T, BF16> ? DType::kBF16 : DType::kF32),
-        Result<T>::kNan);
+    Guarded<float> workspace(codelets::attention_workspace(s), Result<T>::kNan);
     simd::dispatch(isa, [&]<simd::Isa kIsa>() {
       codelets::attention_forward_cpu<kIsa>(s, qkv.elements(), out.get(), logsumexp.get(),
                                             workspace.get());

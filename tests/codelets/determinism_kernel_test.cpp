@@ -16,10 +16,6 @@
 namespace dos::test {
 namespace {
 
-constexpr Index kAttentionValues = 2 * 83 * 24;
-
-constexpr codelets::AttentionShape kAttention{2, 83, 2, 12};
-
 constexpr Index kShifts[] = {1, 3, 8, 13};
 
 /// Runs `kernel(input, output)` on buffers at several alignments; the outputs must agree.
@@ -138,18 +134,54 @@ TEST(KernelDeterminism, Losses) {
   });
 }
 
+// Several blocks of queries, heads that share keys, a window that ends within a block.
 TEST(KernelDeterminism, Attention) {
-  for_each_compiled_isa([]<simd::Isa isa>() {
-    expect_same_everywhere(
-        4 * kAttentionValues, 4 * kAttentionValues + 2 * 83 * 2, [](const float* x, float* y) {
-          std::vector<float> workspace(
-              static_cast<std::size_t>(codelets::attention_workspace(kAttention, DType::kF32)));
-          float* logsumexp = y + 4 * kAttentionValues;
-          codelets::attention_forward_cpu<isa>(kAttention, x, y, logsumexp, workspace.data());
-          codelets::attention_backward_cpu<isa>(kAttention, x, y, logsumexp,
-                                                x + 3 * kAttentionValues, y + kAttentionValues,
-                                                workspace.data());
-        });
+  static constexpr codelets::AttentionShape kShape{1, 171, 4, 12, 2, 70};
+  static constexpr Index kRow = kShape.qkv_width();
+  static constexpr Index kQkv = kShape.tokens * kRow;
+  static constexpr Index kOut = kShape.tokens * kShape.width();
+  const auto kernels = []<simd::Isa isa>(const auto* x, auto* y) {
+    // From the beginning of a cache line on, and from within one.
+    static Index shift = 0;
+    shift = (shift + 3) % 16;
+    std::vector<float> workspace(
+        static_cast<std::size_t>(codelets::attention_workspace(kShape) + shift));
+    std::vector<float> logsumexp(static_cast<std::size_t>(kShape.tokens * kShape.heads));
+    codelets::attention_forward_cpu<isa>(kShape, x, y, logsumexp.data(), workspace.data() + shift);
+    codelets::attention_backward_cpu<isa>(kShape, x, y, logsumexp.data(), x + kQkv, y + kOut,
+                                          workspace.data() + shift);
+  };
+  for_each_compiled_isa([&]<simd::Isa isa>() {
+    expect_same_everywhere(kQkv + kOut, kQkv + kOut, [&](const float* x, float* y) {
+      kernels.template operator()<isa>(x, y);
+    });
+    expect_same_everywhere<BF16>(kQkv + kOut, kQkv + kOut, [&](const BF16* x, BF16* y) {
+      kernels.template operator()<isa>(x, y);
+    });
+  });
+}
+
+// What a sequence gives does not depend on those before it, nor on how many heads there are.
+TEST(KernelDeterminism, AttentionOfASequenceAlone) {
+  constexpr codelets::AttentionShape kBoth{2, 83, 2, 12};
+  constexpr codelets::AttentionShape kOne{1, 83, 2, 12};
+  const Index values = kOne.tokens * kOne.qkv_width();
+  const std::vector<float> qkv = random_values(2 * values, 1);
+  for_each_compiled_isa([&]<simd::Isa isa>() {
+    const auto outputs = [&](const codelets::AttentionShape& shape, const float* x) {
+      std::vector<float> workspace(static_cast<std::size_t>(codelets::attention_workspace(shape)));
+      std::vector<float> out(
+          static_cast<std::size_t>(shape.sequences * shape.tokens * shape.width()));
+      std::vector<float> logsumexp(
+          static_cast<std::size_t>(shape.sequences * shape.tokens * shape.heads));
+      codelets::attention_forward_cpu<isa>(shape, x, out.data(), logsumexp.data(),
+                                           workspace.data());
+      return out;
+    };
+    const std::vector<float> together = outputs(kBoth, qkv.data());
+    const std::vector<float> alone = outputs(kOne, qkv.data() + values);
+    EXPECT_TRUE(same_bits(std::span<const float>(together).last(alone.size()),
+                          std::span<const float>(alone)));
   });
 }
 

@@ -81,5 +81,73 @@ TEST(Exponential, IsNeverDenormal) {
   });
 }
 
+/// Calls check(x, y) for patterns first, first + kStride, ... up to last, computed by whole
+/// vectors.
+template <class Compute, class Check>
+void for_patterns(std::uint64_t first, std::uint64_t last, const Compute& compute,
+                  const Check& check) {
+  constexpr Index kVectors = 4096;
+  std::vector<float> x(kVectors);
+  std::vector<float> y(kVectors);
+  for (std::uint64_t pattern = first; pattern < last; pattern += kStride * kVectors) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = std::bit_cast<float>(static_cast<std::uint32_t>(pattern + i * kStride));
+    compute(kVectors, x.data(), y.data());
+    for (std::size_t i = 0; i < x.size(); ++i) check(x[i], y[i]);
+  }
+}
+
+// 1.25 ulp: the bound derived in vectors.hpp, for what is below 127.
+TEST(PowerOfTwo, IsWithinItsBound) {
+  for_each_compiled_isa([]<simd::Isa isa>() {
+    double largest = 0;
+    for_patterns(0, 1ULL << 32U, powers_of_two<isa>, [&](float x, float y) {
+      if (x >= 127.0F) return;
+      ASSERT_EQ(std::isnan(x), std::isnan(y)) << x;
+      ASSERT_TRUE(!(x < -125.0F) || y == 0.0F) << x << " gives " << y;
+      if (!(x >= -125.0F)) return;
+      const double exact = std::exp2(static_cast<double>(x));
+      const double ulp = std::ldexp(1.0, std::ilogb(exact) - 23);
+      largest = std::max(largest, std::abs(static_cast<double>(y) - exact) / ulp);
+    });
+    EXPECT_LE(largest, 1.25);
+    RecordProperty(simd::name_of(isa), std::to_string(largest));
+  });
+}
+
+// A weight of the largest score is 1, one that is hidden is 0.
+TEST(PowerOfTwo, IsExactWhereItMustBe) {
+  for_each_compiled_isa([]<simd::Isa isa>() {
+    std::vector<float> x(16, -kInfinity);
+    x[0] = 0.0F;
+    x[1] = -0.0F;
+    x[2] = -3.0F;
+    std::vector<float> expected(16, 0.0F);
+    expected[0] = expected[1] = 1.0F;
+    expected[2] = 0.125F;
+    std::vector<float> y(16);
+    powers_of_two<isa>(16, x.data(), y.data());
+    EXPECT_EQ(y, expected);
+  });
+}
+
+// From 1 to infinity and NaN.
+TEST(Logarithm, IsWithinItsBound) {
+  for_each_compiled_isa([]<simd::Isa isa>() {
+    double largest = 0;
+    for_patterns(0x3F800000U, 0x7FC00000U, logarithms<isa>, [&](float x, float y) {
+      if (!std::isfinite(x)) {
+        ASSERT_EQ(std::isnan(x), std::isnan(y));
+        ASSERT_TRUE(std::isnan(x) || y == kInfinity);
+        return;
+      }
+      const double exact = std::log(static_cast<double>(x));
+      largest = std::max(largest, std::abs(static_cast<double>(y) - exact) / std::max(1.0, exact));
+    });
+    EXPECT_LE(largest, 0x1p-23);
+    RecordProperty(simd::name_of(isa), std::to_string(largest * 0x1p23));
+  });
+}
+
 }  // namespace
 }  // namespace dos::test

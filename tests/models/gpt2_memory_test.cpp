@@ -216,8 +216,15 @@ rt::MemoryBytes at_context(Index context) {
   return models::buffers(model, {.batch = 4096 / context, .lanes = 1}, {});
 }
 
-// With as many tokens, longer sequences cost nothing but the tile of scores that a worker has
-// before it, kAttentionRows = 64 rows and so linear: nothing is [context, context].
+/// Bytes that a CPU worker has for attention, of heads whose rows are filled up to so many
+/// elements: four copies of a head with a few rows behind it, five of 64 queries, two tiles of
+/// scores, three numbers a query, and 16 to begin with a whole cache line.
+Index cpu_workspace(Index context, Index row) {
+  return 4 * (4 * row * (context + 8) + 5 * 64 * row + 2 * 64 * 64 + 3 * 64 + 16);
+}
+
+// With as many tokens, longer sequences cost nothing but the copies that a worker has of a head's
+// keys and values and of their gradients, and so linear: nothing is [context, context].
 TEST(Gpt2Memory, NothingGrowsWithTheSquareOfTheContext) {
   const rt::MemoryBytes shortest = at_context(64);
   for (Index context = 128; context <= 4096; context *= 2) {
@@ -229,13 +236,13 @@ TEST(Gpt2Memory, NothingGrowsWithTheSquareOfTheContext) {
     EXPECT_LE(bytes[MemoryCategory::kWorkspace],
               shortest[MemoryCategory::kWorkspace] * context / 64);
   }
-  // All heads' scores of one sequence of 4096 would be 12 * 64 MiB; a worker has two tiles.
-  EXPECT_EQ(at_context(4096)[MemoryCategory::kWorkspace], 4 * (2 * 64 * 4096 + 64));
+  // All heads' scores of one sequence of 4096 would be 12 * 64 MiB.
+  EXPECT_EQ(at_context(4096)[MemoryCategory::kWorkspace], cpu_workspace(4096, 64));
 }
 
 // What the CUDA kernels for such heads write: scores and their gradients, of four heads of 1024
-// tokens in 32 MiB, of one head if it needs more. CPUs have two tiles of rows, in BF16 the FP32
-// values of what a task reads and writes of a head beside them.
+// tokens in 32 MiB, of one head if it needs more. CPUs have copies of a head in FP32,
+// whatever the type.
 TEST(Gpt2Memory, HeadsOfMoreThan128HaveRoomForTheirScoresOnCudaWorkers) {
   const auto workspace = [](Index head_size, Index context, DType type, Index cuda) {
     const shape::ModelConfig model{"gpt2", 1, 8 * head_size, 8, context, 61};
@@ -247,8 +254,11 @@ TEST(Gpt2Memory, HeadsOfMoreThan128HaveRoomForTheirScoresOnCudaWorkers) {
     EXPECT_EQ(workspace(160, 4096, type, 2), 2 * 4 * 4096 * 4096);
     EXPECT_EQ(workspace(128, 1024, type, 1), workspace(128, 1024, type, 0));
   }
-  for (const Index head_size : {128, 129, 160})
-    EXPECT_EQ(workspace(head_size, 1024, DType::kF32, 0), 4 * (2 * 64 * 1024 + 64));
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    EXPECT_EQ(workspace(128, 1024, type, 0), cpu_workspace(1024, 128));
+    EXPECT_EQ(workspace(129, 1024, type, 0), cpu_workspace(1024, 144));
+    EXPECT_EQ(workspace(160, 1024, type, 0), cpu_workspace(1024, 160));
+  }
   EXPECT_LT(workspace(160, 4096, DType::kBF16, 0), workspace(160, 4096, DType::kBF16, 1) / 4);
 }
 

@@ -25,7 +25,7 @@ Case forward() {
       .codelet = &codelet_of<AttentionForward, T>(),
       .buffers = {reads(kTokens * kShape.qkv_width(), Values::kUniform, kTypeOf<T>),
                   writes(kTokens * kWidth, kTypeOf<T>), writes(kScores),
-                  works_in(attention_workspace(kShape, kTypeOf<T>))},
+                  works_in(attention_workspace(kShape))},
       .submit =
           [](rt::Submitter& submitter, const Handles& h) {
             submit<AttentionForward>(
@@ -61,7 +61,7 @@ Case forward_later() {
                              kTypeOf<T>),
                   writes(kLaterShape.queries() * kLaterShape.width(), kTypeOf<T>),
                   writes(kLaterShape.queries() * kLaterShape.heads),
-                  works_in(attention_workspace(kLaterShape, kTypeOf<T>))},
+                  works_in(attention_workspace(kLaterShape))},
       .submit =
           [](rt::Submitter& submitter, const Handles& h) {
             submit<AttentionForward>(
@@ -87,7 +87,7 @@ Case backward() {
                   reads(kTokens * kWidth, Values::kUniform, kTypeOf<T>), reads(kScores),
                   reads(kTokens * kWidth, Values::kUniform, kTypeOf<T>),
                   writes(kTokens * kShape.qkv_width(), kTypeOf<T>),
-                  works_in(attention_workspace(kShape, kTypeOf<T>))},
+                  works_in(attention_workspace(kShape))},
       .submit =
           [](rt::Submitter& submitter, const Handles& h) {
             submit<AttentionBackward>(submitter,
