@@ -26,11 +26,18 @@ constexpr double kStep = 1.0905077326652577;
 /// A GPU: with more subgroups a step counts in latencies.
 constexpr Index kMostTried = 2500;
 constexpr double kWorthSmaller = 0.002;
+/// Of all states, what stays on GPUs where large subgroups are tried: of less they gain little, and
+/// memory of two sizes costs what the replay does not know (gh200, 2.5 GB: the plan gains 0.5 %,
+/// the step takes 204 ms for 147.5).
+constexpr double kStaysForLarge = 0.5;
 /// Once a step is so near its bound, smaller sizes are not tried behind an octave of those that are
 /// slower by so much: fill and drain are short then, latencies grow.
 constexpr double kNear = 1.05;
 constexpr double kSlower = 1.01;
 constexpr Index kStepsAnOctave = 8;
+/// A size whose first plans are slower than the best so far by so much is not searched further:
+/// whole rounds and wider windows gain less.
+constexpr double kHopeless = 1.1;
 /// Smaller subgroups need more buffers; each is allocated once.
 constexpr double kStepsThatPayAllocations = 1000;
 /// How much longer than the bound a step with fill and drain takes, where it comes near it.
@@ -57,6 +64,7 @@ class Trial {
     problem_.subgroups = cut_into(params_, cut);
     const Index count = std::ssize(problem_.subgroups);
     if (!tried_.emplace(count, cut.large, cut.large_params).second) return std::nullopt;
+    if (!tries_.empty()) options_.hopeless = units::Seconds(least() * kHopeless);
     try {
       const Plan plan = make_plan(policy_, problem_, options_);
       const double time = plan.time.value() + allocations(plan) / kStepsThatPayAllocations;
@@ -101,7 +109,7 @@ class Trial {
   const std::string& policy_;
   Problem& problem_;
   Index params_;
-  const PolicyOptions& options_;
+  PolicyOptions options_;
   std::set<std::tuple<Index, Index, Index>> tried_;  ///< subgroups, and the large ones
   std::vector<Try> tries_;
   std::string obstacle_;
@@ -156,6 +164,8 @@ void try_large(Trial& trial, const Range& range, const Problem& problem, Index p
                const Bound& bound) {
   const perfmodels::GpuRates& gpu = problem.rates.gpus.front();
   const units::Params stays = *std::ranges::min_element(bound.resident);
+  const double all_stay = stays.value() * static_cast<double>(problem.gpus());
+  if (all_stay < kStaysForLarge * static_cast<double>(params)) return;
   const units::Params by_worker = bound.time * problem.rates.cpu_worker;
   for (const int rounds : kRounds) {
     for (const double factor : kNearLarge) {

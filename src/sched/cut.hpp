@@ -37,8 +37,9 @@ std::vector<Subgroup> cut_into(Index params, const Cut& cut);
 
 /// The cut with which the policy's plan has the shortest replay; of those within 0.2 % the one with
 /// the fewest subgroups, which makes the fewest tasks. `problem` is complete but for its subgroups.
-/// Large subgroups are for policies that adapt (Policy::adapts). Throws Error when no cut can be
-/// planned.
+/// Large subgroups are for policies that adapt (Policy::adapts), and where half of the
+/// states stay on GPUs. Throws
+/// Error when no cut can be planned.
 Cut choose_cut(const std::string& policy, Problem problem, Index params,
                const PolicyOptions& options);
 

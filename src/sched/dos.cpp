@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.hpp"
 #include "sched/homes.hpp"
@@ -19,7 +20,24 @@
 namespace dos::sched {
 namespace {
 
-/// Keeps the fastest of the plans that it is shown.
+/// What tells a plan from others of the same search.
+std::size_t fingerprint(const Plan& plan) {
+  std::size_t sum = 0;
+  const auto add = [&](Index value) {
+    sum = (sum ^ static_cast<std::size_t>(value)) * 0x9e3779b97f4a7c15U;
+    sum ^= sum >> 29U;
+  };
+  for (const auto& [home, device, reader] : plan.assignments) {
+    add(home);
+    add(device);
+    add(reader);
+  }
+  for (const Index window : plan.window) add(window);
+  add(plan.execution.on_the_way);
+  return sum;
+}
+
+/// Keeps the fastest of the plans that it is shown. Equal ones are played once.
 class Search {
  public:
   Search(const Problem& problem, const PolicyOptions& options)
@@ -47,6 +65,12 @@ class Search {
     }
   }
 
+  /// What is shown from here on need not be played to its end when it is slower than the best.
+  void only_improve(bool on) { only_improves_ = on; }
+  /// Whether the plans so far are worse than PolicyOptions::hopeless.
+  [[nodiscard]] bool is_hopeless() const {
+    return options_.hopeless && (!best_ || best_time_ > *options_.hopeless);
+  }
   [[nodiscard]] bool found() const { return best_.has_value(); }
   [[nodiscard]] const std::string& obstacle() const { return obstacle_; }
   [[nodiscard]] Index cpu_updates() const { return std::ssize(best_->cpu_order()); }
@@ -88,14 +112,20 @@ class Search {
     consider(std::move(plan));
   }
 
-  units::Seconds consider(Plan plan) {
+  /// Its time; nothing when it is slower than the best and only_improve() holds.
+  std::optional<units::Seconds> consider(Plan plan) {
     plan.execution.half_duplex = options_.half_duplex;
+    std::optional<units::Seconds>& time = times_[fingerprint(plan)];
+    if (time) return time;
     homes_.place(plan);
-    const units::Seconds time = replay(problem_, plan).update_end;
+    const bool cuts = best_ && only_improves_;
+    time =
+        update_end_by(problem_, plan,
+                      cuts ? best_time_ : units::Seconds(std::numeric_limits<double>::infinity()));
     // A tie within rounding keeps the earlier plan: the result must not hang on the last bit.
-    if (!best_ || time.value() < best_time_.value() * (1 - 1e-9)) {
+    if (time && (!best_ || time->value() < best_time_.value() * (1 - 1e-9))) {
       best_ = std::move(plan);
-      best_time_ = time;
+      best_time_ = *time;
     }
     return time;
   }
@@ -105,6 +135,8 @@ class Search {
   Homes homes_;
   std::optional<Plan> best_;
   units::Seconds best_time_{0};
+  std::unordered_map<std::size_t, std::optional<units::Seconds>> times_;  ///< by fingerprint
+  bool only_improves_ = false;
   bool chosen_ = false;  ///< homes of the best, by replays
   std::string obstacle_;
 };
@@ -151,9 +183,11 @@ class Line {
   /// one.
   void round() {
     if (streamed_ <= 0 || !search_.found()) return;
+    search_.only_improve(true);
     for (const Index extra :
          to_whole_rounds(search_.cpu_updates(), scope_.problem.rates.cpu_workers))
       time_of(at_ - static_cast<double>(extra) * one_subgroup());
+    search_.only_improve(false);
   }
 
  private:
@@ -177,7 +211,7 @@ void search_near(const Scope& scope, Search& search, const Shares& start) {
   line.descend();
   // Where states come from tiers behind host memory, those bound the step: neither whole rounds nor
   // windows do.
-  if (search.needs_tiers()) return;
+  if (search.needs_tiers() || search.is_hopeless()) return;
   line.round();
   if (scope.options.window || start.all_streamed().value() <= 0) return;
   // Working parameters and gradients come between states: more copies ahead bridge that, with as

@@ -16,6 +16,8 @@ struct PolicyOptions {
   bool published = false;         ///< model the published code instead of this project's runtime
   bool residents = true;          ///< states may stay on the GPU
   bool half_duplex = false;       ///< one direction of the link at a time
+  /// Not for users: a search whose first plans are all slower than this ends with the best of them.
+  std::optional<units::Seconds> hopeless{};
 
   /// Throws Error naming the first option out of range.
   void validate() const;

@@ -50,7 +50,9 @@ std::string track_of(const Problem& problem, const Activity& activity) {
   return "?";
 }
 
-Replay replay(const Problem& problem, const Plan& plan, bool record) {
+namespace {
+
+void expect_plays(const Problem& problem, const Plan& plan) {
   const auto gpus = static_cast<std::size_t>(problem.gpus());
   require(plan.window.size() == gpus && plan.window_memory.size() == gpus, "a window for each GPU");
   require(plan.assignments.size() == problem.subgroups.size(), "the plan is of this problem");
@@ -76,7 +78,21 @@ Replay replay(const Problem& problem, const Plan& plan, bool record) {
            assignment.device, room / 1e9, i, bytes / 1e9);
   }
   expect_homes_fit(problem, plan.assignments);
+}
+
+}  // namespace
+
+Replay replay(const Problem& problem, const Plan& plan, bool record) {
+  expect_plays(problem, plan);
   return Simulation(problem, plan, record).run();
+}
+
+std::optional<units::Seconds> update_end_by(const Problem& problem, const Plan& plan,
+                                            units::Seconds limit) {
+  expect_plays(problem, plan);
+  const std::optional<units::Seconds> end =
+      Simulation(problem, plan, /*record=*/false).run_until(limit.value());
+  return end && *end > limit ? std::nullopt : end;
 }
 
 }  // namespace dos::sched

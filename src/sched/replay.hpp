@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,5 +73,9 @@ std::string track_of(const Problem& problem, const Activity& activity);
 /// Throws Error when a streamed subgroup is larger than the memory of its window, or states do not
 /// fit where they live; ContractViolation when the plan does not fit the problem.
 Replay replay(const Problem& problem, const Plan& plan, bool record = false);
+
+/// The update_end of that; nothing, at less cost, when it is later than `limit`.
+std::optional<units::Seconds> update_end_by(const Problem& problem, const Plan& plan,
+                                            units::Seconds limit);
 
 }  // namespace dos::sched

@@ -82,21 +82,6 @@ void Simulation::find_departing() {
   result_.host_peak = units::Bytes(host_bytes_);
 }
 
-Replay Simulation::run() {
-  start_everything();
-  while (unfinished_ > 0) {
-    set_rates();
-    const double step = next_event();
-    require(std::isfinite(step), "the replay goes on");
-    advance(step);
-    finish_due(step);
-    start_everything();
-  }
-  result_.makespan = units::Seconds(now_);
-  result_.update_end = units::Seconds(plan_.execution.joins_copies ? now_ : host_end_);
-  return std::move(result_);
-}
-
 void Simulation::start_everything() {
   request_gradients();
   grant_slots();

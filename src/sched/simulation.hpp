@@ -17,6 +17,8 @@ class Simulation {
  public:
   Simulation(const Problem& problem, const Plan& plan, bool record);
   Replay run();
+  /// When the update ends; nothing once that is known to be later than `limit`, in seconds.
+  std::optional<units::Seconds> run_until(double limit);
 
  private:
   /// A resource that does one thing at a time: a direction of a link, a GPU, the downcast thread.
@@ -78,6 +80,7 @@ class Simulation {
   };
 
   void find_departing();
+  void step();
   void start_everything();
   void grant_slots();
   void start_kernel(Index g);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens at the end of each activity.
+// From event to event, and what happens at the end of each activity.
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "sched/simulation.hpp"
@@ -17,6 +18,34 @@ std::size_t at(Index index) {
 constexpr double kRounding = 1e-9;
 
 }  // namespace
+
+Replay Simulation::run() {
+  start_everything();
+  while (unfinished_ > 0) step();
+  result_.makespan = units::Seconds(now_);
+  result_.update_end = units::Seconds(plan_.execution.joins_copies ? now_ : host_end_);
+  return std::move(result_);
+}
+
+std::optional<units::Seconds> Simulation::run_until(double limit) {
+  start_everything();
+  while (unfinished_ > 0) {
+    // A host that does not wait for copies is done before the last of them.
+    if (now_ > limit && plan_.execution.joins_copies) return std::nullopt;
+    step();
+  }
+  return units::Seconds(plan_.execution.joins_copies ? now_ : host_end_);
+}
+
+/// To the next event, and what begins then.
+void Simulation::step() {
+  set_rates();
+  const double step = next_event();
+  require(std::isfinite(step), "the replay goes on");
+  advance(step);
+  finish_due(step);
+  start_everything();
+}
 
 void Simulation::advance(double step) {
   const auto move = [&](Lane& lane) {
@@ -60,6 +89,7 @@ void Simulation::finish_due(double step) {
 }
 
 void Simulation::finish_copy(Lane& lane, Index tier, bool goes_in) {
+  const bool downcast_waits = plan_.execution.downcast == Downcast::kBlocking;
   const Index subgroup = lane.subgroup;
   lane.busy = false;
   log(lane.work, subgroup, tier, -1, lane.begin);
@@ -76,7 +106,7 @@ void Simulation::finish_copy(Lane& lane, Index tier, bool goes_in) {
       gradient_here_[at(subgroup)] = true;
       return;
     case Work::kWeightIn:
-      for (std::size_t w = 0; w < workers_.size(); ++w)
+      for (std::size_t w = 0; downcast_waits && w < workers_.size(); ++w)
         if (workers_[w].waits_for_copy && workers_[w].subgroup == subgroup)
           release_worker(static_cast<Index>(w));
       [[fallthrough]];

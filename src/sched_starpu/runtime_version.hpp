@@ -17,6 +17,10 @@ inline constexpr Index kMostStreamed = 1;
 inline constexpr Index kMostStreamed = 0;
 #endif
 
+/// Whether free memory that is held makes it use again what streamed updates have left
+/// (HeldMemory): 1.3 has a window of one, and spins where memory is short.
+inline constexpr bool kReusesMemory = kMostStreamed == 0;
+
 /// The memory node in which CPU workers read and write.
 inline constexpr unsigned kCpuMemory = STARPU_MAIN_RAM;
 

@@ -143,6 +143,7 @@ PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
   if (!board_)
     board_ = std::make_unique<UpdateBoard>(policy_.name, settings_.options, surroundings(),
                                            settings_.tuning);
+  if (!held_) held_ = std::make_unique<HeldMemory>(gpu_memories_);
   for (std::size_t i = 0; i < times.size(); ++i)
     board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
   lacks_rates_ = !board_->rates().are_known();
@@ -163,6 +164,7 @@ void Scheduler::place_update(TaskNote& note) {
   const bool restricted = is_restricted(note.task);
   const auto [subgroup, place, by_plan] = ask_board(update, note.task);
   note.subgroup = subgroup;
+  if (kReusesMemory) hold_memory(note.task, place);
   note.group = group_of(place.device, note.task);
   const Index planned = note.group;
   if (adapts_ && !by_plan) choose_group(note, planned);
@@ -187,6 +189,21 @@ void Scheduler::place_update(TaskNote& note) {
   // From here on the task may have run, and the note be gone.
   admit(group);
   if (group == 0) wake(0, restricted);
+}
+
+void Scheduler::hold_memory(starpu_task* update, const Place& place) {
+  std::vector<UpdateRoom> rooms;
+  Index step = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    step = board_->subgroups().step();
+    if (held_step_ != step) rooms = board_->rooms();
+  }
+  if (held_step_.exchange(step) != step) held_->begin_step(rooms);
+  if (!held_->holds()) return;
+  for (Index gpu = 0; gpu < std::ssize(gpu_memories_); ++gpu)
+    if (place.stays_on() != gpu)
+      held_->found(gpu, allocated_for(update, settings_, node(gpu + 1).id));
 }
 
 /// Earliest end over the groups, from history models, transfers and what waits there. A group whose
@@ -238,6 +255,7 @@ void Scheduler::flush_gradients(starpu_task* task) {
 }
 
 void Scheduler::place_other(TaskNote& note) {
+  if (held_ != nullptr) held_->release();
   if (nodes_.size() > 1) {
     flush_gradients(note.task);
     choose_group(note);
@@ -347,6 +365,7 @@ void Scheduler::after_execution(starpu_task* task) {
     for (std::size_t gpu = 1; gpu < nodes_.size(); ++gpu)
       start_return(task, settings_, nodes_[gpu].id);
   bool help = false;
+  bool all_ran = false;
   {
     const std::lock_guard lock(mutex_);
     clocks_[worker].ended(now_us);
@@ -358,9 +377,11 @@ void Scheduler::after_execution(starpu_task* task) {
     if (device.is_cpu()) board_->waited(units::Seconds(note->start - note->taken));
     dispatch_.ended(*note, *board_, now);
     help = dispatch_.can_be_helped(group);
+    all_ran = board_->subgroups().all_ran();
     task->sched_data = nullptr;
     delete note;
   }
+  if (all_ran) held_->release();
   if (!device.is_cpu()) admit(group);
   for (Index other = 0; help && other < std::ssize(nodes_); ++other)
     if (other != group) wake(other);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sched_starpu/dispatch.hpp"
+#include "sched_starpu/held_memory.hpp"
 #include "sched_starpu/scheduler_settings.hpp"
 #include "sched_starpu/update_task.hpp"
 #include "sched_starpu/worker_clock.hpp"
@@ -64,6 +65,8 @@ class Scheduler {
   /// Of the board, which reads memory under the lock.
   [[nodiscard]] Surroundings surroundings();
   void place_update(TaskNote& note);
+  /// Keeps what streamed updates may allocate within the plan's room.
+  void hold_memory(starpu_task* update, const Place& place);
   void place_other(TaskNote& note);
   [[nodiscard]] double expected_seconds(starpu_task* task, int worker,
                                         unsigned implementation) const;
@@ -97,7 +100,9 @@ class Scheduler {
   Dispatch dispatch_;
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
-  UpdateBuffers buffers_;  ///< of all updates, until memory is read
+  std::unique_ptr<HeldMemory> held_;  ///< from the first update on
+  std::atomic<Index> held_step_{0};   ///< for which memory is, or was, held
+  UpdateBuffers buffers_;             ///< of all updates, until memory is read
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};

@@ -83,6 +83,8 @@ class SubgroupRegistry {
   /// Whether as many updates have arrived as in the step before: until then a device without work
   /// has work of its own to come.
   [[nodiscard]] bool all_arrived() const { return arrived_ >= expected_; }
+  /// Whether the step's updates have arrived and run.
+  [[nodiscard]] bool all_ran() const { return all_arrived() && ran_ >= arrived_; }
   /// Whether updates of the step before ran as they came (Tuning::kept_pace).
   [[nodiscard]] bool kept_pace() const { return kept_pace_; }
 

@@ -69,6 +69,9 @@ class UpdateBoard {
 
   /// Where the plan of this step has the subgroup.
   [[nodiscard]] Place planned(Index index) const;
+  /// By GPU, what this step's updates may newly take of its memory; empty without a plan to keep
+  /// to.
+  [[nodiscard]] std::vector<UpdateRoom> rooms() const;
   /// The subgroup with this gradient, if the CPU will update it.
   [[nodiscard]] std::optional<Index> updated_on_cpu(const void* gradient) const;
   /// Whether updates go where they end first: when they come no faster than they run. Then a plan,

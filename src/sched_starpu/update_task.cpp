@@ -163,6 +163,15 @@ void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuf
   });
 }
 
+units::Bytes allocated_for(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
+  UpdateBuffers buffers;
+  add_buffers(task, settings, buffers);
+  units::Bytes sum{0};
+  for (starpu_data_handle_t buffer : buffers.of_update)
+    if (Copy(buffer, node).is_allocated != 0) sum += units::Bytes(bytes_of(buffer));
+  return sum;
+}
+
 void start_return(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
   if (is_on_host(task, settings)) return;
   starpu_data_handle_t masters = masters_of_device(task, settings);

@@ -32,6 +32,9 @@ struct UpdateBuffers {
 
 void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuffers& buffers);
 
+/// What a memory node has for the update alone, whatever it is worth.
+units::Bytes allocated_for(starpu_task* task, const SchedulerSettings& settings, unsigned node);
+
 /// What states may use of a GPU, read from StarPU between backward and the first update: what is
 /// free, what updates have of it, and outdated copies of the model's buffers, which another GPU
 /// uses now; less sched::kMemoryReserve. While the update runs also what settings.released says.

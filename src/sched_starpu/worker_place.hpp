@@ -35,6 +35,13 @@ struct Place {
   [[nodiscard]] Index stays_on() const { return is_resident ? device.gpu : -1; }
 };
 
+/// What the updates of a step may newly take of the memory of a GPU.
+struct UpdateRoom {
+  units::Bytes arriving{0};   ///< residents that come, and what comes from other GPUs to stay
+  units::Bytes streaming{0};  ///< streamed ones that are there at once
+  bool is_even = true;  ///< streamed ones are of one size, but for one: memory of one is the next's
+};
+
 /// Why the scheduler lets an update run elsewhere than planned.
 enum class MoveReason : std::uint8_t {
   kOverdue,  ///< an idle device took it from one that is overdue

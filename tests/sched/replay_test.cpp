@@ -38,6 +38,16 @@ TEST(Replay, CpuWorkersTakeSubgroupsInRounds) {
   EXPECT_NEAR(makespan(problem, all_cpu(problem)), 1.5, 1e-9);
 }
 
+TEST(Replay, EndsEarlyWhereALimitIsPassed) {
+  const Problem problem = test::simple_problem(5, 4, 12);
+  const Plan plan = all_cpu(problem);
+  const units::Seconds end = replay(problem, plan).update_end;
+  EXPECT_EQ(update_end_by(problem, plan, end), end);
+  EXPECT_EQ(update_end_by(problem, plan, end * 2), end);
+  EXPECT_EQ(update_end_by(problem, plan, end * 0.999), std::nullopt);
+  EXPECT_EQ(update_end_by(problem, plan, units::Seconds(0)), std::nullopt);
+}
+
 TEST(Replay, AWindowOfOneIsHalfDuplex) {
   const Problem problem = test::simple_problem(3, 1, 12);
   // In and out one after the other: 2 s a subgroup.

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "sched_starpu/worker_place.hpp"
+
+namespace dos::sched_starpu {
+
+/// Memory of GPUs that updates are not to take. StarPU gives each streamed update memory of its own
+/// as long as any is free, a fraction of a millisecond a buffer and GPU after GPU, before it uses
+/// any again: a step takes several times as long until all is used. What is held is only counted:
+/// nothing is allocated. Thread-safe.
+class HeldMemory {
+ public:
+  explicit HeldMemory(std::vector<unsigned> memories)
+      : memories_(std::move(memories)), gpus_(memories_.size()) {}
+  HeldMemory(const HeldMemory&) = delete;
+  HeldMemory& operator=(const HeldMemory&) = delete;
+  ~HeldMemory() { release(); }
+
+  /// A step begins: holds what is free but for these, where streamed updates can use memory of each
+  /// other. `rooms`: by GPU.
+  void begin_step(const std::vector<UpdateRoom>& rooms);
+  /// Whether anything is held.
+  [[nodiscard]] bool holds() const { return holds_; }
+  /// An update has this memory of the GPU from the step before: so much less may be allocated.
+  void found(Index gpu, units::Bytes bytes);
+  /// Others need memory, or the updates have run.
+  void release();
+
+ private:
+  struct Gpu {
+    units::Bytes held{0};
+    units::Bytes streaming{0};  ///< that updates may still allocate to stream
+  };
+  void hold(Index gpu, units::Bytes bytes);
+
+  const std::vector<unsigned> memories_;  ///< StarPU's memory nodes, by GPU
+  std::mutex mutex_;
+  std::vector<Gpu> gpus_;
+  std::atomic<bool> holds_{false};
+};
+
+}  // namespace dos::sched_starpu
