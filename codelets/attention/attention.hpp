@@ -53,9 +53,9 @@ inline constexpr Index kAttentionPadding = 16;
   return (count + kAttentionPadding - 1) / kAttentionPadding * kAttentionPadding;
 }
 
-/// Floats of work space: one head's keys, values and their gradients; of kAttentionRows queries what
-/// is read and written of them, two of these also transposed, two tiles and three numbers a query;
-/// what it takes to begin with a whole cache line.
+/// Floats of work space: one head's keys, values and their gradients; of kAttentionRows queries
+/// what is read and written of them, two of these also transposed, two tiles and three numbers a
+/// query; what it takes to begin with a whole cache line.
 [[gnu::always_inline]] constexpr Index attention_workspace(const AttentionShape& s) {
   constexpr Index kMostRowsBehind = 8;
   const Index stride = attention_row_stride(s.head_size);
