@@ -16,11 +16,13 @@ namespace dos::sched_starpu {
 /// nothing is allocated. Thread-safe.
 class HeldMemory {
  public:
-  explicit HeldMemory(std::vector<unsigned> memories)
-      : memories_(std::move(memories)), gpus_(memories_.size()) {}
+  HeldMemory() = default;
   HeldMemory(const HeldMemory&) = delete;
   HeldMemory& operator=(const HeldMemory&) = delete;
   ~HeldMemory() { release(); }
+
+  /// One more GPU, with this memory node of StarPU. Before the first step.
+  void add_gpu(unsigned memory) { gpus_.push_back({.memory = memory}); }
 
   /// A step begins: holds what is free but for these, where streamed updates can use memory of each
   /// other. `rooms`: by GPU.
@@ -34,12 +36,12 @@ class HeldMemory {
 
  private:
   struct Gpu {
+    unsigned memory;
     units::Bytes held{0};
     units::Bytes streaming{0};  ///< that updates may still allocate to stream
   };
   void hold(Index gpu, units::Bytes bytes);
 
-  const std::vector<unsigned> memories_;  ///< StarPU's memory nodes, by GPU
   std::mutex mutex_;
   std::vector<Gpu> gpus_;
   std::atomic<bool> holds_{false};

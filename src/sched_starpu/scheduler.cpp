@@ -66,6 +66,7 @@ void Scheduler::add_workers(std::span<const int> workers) {
       if (group == std::ssize(nodes_)) {
         nodes_.push_back({.id = memory, .device = {.gpu = group - 1}});
         gpu_memories_.push_back(memory);
+        held_.add_gpu(memory);
         dispatch_.add_group(nodes_.back().device);
       }
     }
@@ -143,7 +144,6 @@ PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
   if (!board_)
     board_ = std::make_unique<UpdateBoard>(policy_.name, settings_.options, surroundings(),
                                            settings_.tuning);
-  if (!held_) held_ = std::make_unique<HeldMemory>(gpu_memories_);
   for (std::size_t i = 0; i < times.size(); ++i)
     board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
   lacks_rates_ = !board_->rates().are_known();
@@ -199,11 +199,11 @@ void Scheduler::hold_memory(starpu_task* update, const Place& place) {
     step = board_->subgroups().step();
     if (held_step_ != step) rooms = board_->rooms();
   }
-  if (held_step_.exchange(step) != step) held_->begin_step(rooms);
-  if (!held_->holds()) return;
+  if (held_step_.exchange(step) != step) held_.begin_step(rooms);
+  if (!held_.holds()) return;
   for (Index gpu = 0; gpu < std::ssize(gpu_memories_); ++gpu)
     if (place.stays_on() != gpu)
-      held_->found(gpu, allocated_for(update, settings_, node(gpu + 1).id));
+      held_.found(gpu, allocated_for(update, settings_, node(gpu + 1).id));
 }
 
 /// Earliest end over the groups, from history models, transfers and what waits there. A group whose
@@ -255,7 +255,7 @@ void Scheduler::flush_gradients(starpu_task* task) {
 }
 
 void Scheduler::place_other(TaskNote& note) {
-  if (held_ != nullptr) held_->release();
+  held_.release();
   if (nodes_.size() > 1) {
     flush_gradients(note.task);
     choose_group(note);
@@ -381,7 +381,7 @@ void Scheduler::after_execution(starpu_task* task) {
     task->sched_data = nullptr;
     delete note;
   }
-  if (all_ran) held_->release();
+  if (all_ran) held_.release();
   if (!device.is_cpu()) admit(group);
   for (Index other = 0; help && other < std::ssize(nodes_); ++other)
     if (other != group) wake(other);

@@ -100,9 +100,9 @@ class Scheduler {
   Dispatch dispatch_;
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
-  std::unique_ptr<HeldMemory> held_;  ///< from the first update on
-  std::atomic<Index> held_step_{0};   ///< for which memory is, or was, held
-  UpdateBuffers buffers_;             ///< of all updates, until memory is read
+  HeldMemory held_;
+  std::atomic<Index> held_step_{0};  ///< for which memory is, or was, held
+  UpdateBuffers buffers_;            ///< of all updates, until memory is read
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};
