@@ -246,7 +246,7 @@ TEST(Gpt2Memory, NothingGrowsWithTheSquareOfTheContext) {
 TEST(Gpt2Memory, HeadsOfMoreThan128HaveRoomForTheirScoresOnCudaWorkers) {
   const auto workspace = [](Index head_size, Index context, DType type, Index cuda) {
     const shape::ModelConfig model{"gpt2", 1, 8 * head_size, 8, context, 61};
-    return models::buffers(model, {.type = type},
+    return models::buffers(model, RunShape{.type = type},
                            {.all = 1, .cuda = cuda})[MemoryCategory::kWorkspace];
   };
   for (const DType type : {DType::kF32, DType::kBF16}) {
