@@ -255,11 +255,12 @@ class Outputs(AppTest):
         self.expect_nothing_written()
 
     def test_scores_of_large_heads_are_counted_where_gpus_run_or_are_planned(self):
-        # Two heads of 144, 512 tokens: two [512, 512] of FP32 a head; without a GPU two [64, 512] and 64 more.
+        # Two heads of 144, 512 tokens: two [512, 512] of FP32 a head; without a GPU each of two workers has four
+        # [520, 144] of one head, five [64, 144], two [64, 64] and 208 more.
         keys = {"model.width": 288, "model.context": 512, "train.workers": 2}
         row = r"^  workspace +([\d.]+ .iB)$"
         alone = self.trained("--dry-run", keys=keys | {"train.cuda_devices": 0}).stdout
-        self.assertEqual(re.findall(row, alone, re.M), ["512 KiB"], alone)
+        self.assertEqual(re.findall(row, alone, re.M), ["2.70 MiB"], alone)
         planned = self.trained("--dry-run", keys=keys | {"train.gpu_memory": 80}).stdout
         self.assertEqual(re.findall(row, planned, re.M), ["12.0 MiB"], planned)
 

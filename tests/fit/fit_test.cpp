@@ -187,12 +187,14 @@ TEST(Fit, HostMemoryHasScoresOfLargeHeadsOnlyWithDevicesThatRunTheModel) {
   const auto work_space = [&](const Room& room) {
     return estimate_run(run, room).host.of(MemoryCategory::kWorkspace).value();
   };
+  // One head's keys, values and their gradients, and blocks of 64 queries, for each worker.
+  constexpr double kOfCpus = 2.0 * (4 * 1032 * 144 + 5 * 64 * 144 + 2 * 64 * 64 + 3 * 64 + 16) * 4;
   Room room = room_with(1e9);
   EXPECT_EQ(work_space(room), 2.0 * 2 * 2 * 1024 * 1024 * 4);
   room.devices.front().runs_model = false;
-  EXPECT_EQ(work_space(room), 2.0 * (2 * 64 * 1024 + 64) * 4);
+  EXPECT_EQ(work_space(room), kOfCpus);
   room.devices.clear();
-  EXPECT_EQ(work_space(room), 2.0 * (2 * 64 * 1024 + 64) * 4);
+  EXPECT_EQ(work_space(room), kOfCpus);
 }
 
 // Four updates at once is what keeps a GPU and its link at work.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // training_node GPUS POLICY ACTIVATIONS: training steps of GPT-2 on a simulated node, submitted as
-// train_gpt does. Nothing is computed: tasks take what their work costs at the rates below, StarPU places
-// them, moves data and counts memory. Prints what ran where, as JSON.
+// train_gpt does. Nothing is computed: tasks take what their work costs at the rates below, StarPU
+// places them, moves data and counts memory. Prints what ran where, as JSON.
 #include <starpu.h>
 
 #include <array>
