@@ -49,7 +49,7 @@ class ChrootTest(unittest.TestCase):
         text = configuration.read_text(encoding="utf-8")
         self.assertIn("\nsteps = 3500\n", text)
         configuration.write_text(text.replace("\nsteps = 3500\n", f"\nsteps = {STEPS}\n"), encoding="utf-8")
-        told = self.system.run("bash", "-c", "mkdir /work/first && cd /work/first && deep-optimizer-states quickstart", user="nobody")
+        told = self.system.run("bash", "-c", "mkdir ~/first && cd ~/first && deep-optimizer-states quickstart", user="nobody")
         self.assertIn(f"of {STEPS} steps", told)
         self.assertIn("She was not at all surprised", told)
         self.assertTrue((self.root / "work/first/runs/quickstart-trace/report.html").exists())
