@@ -285,8 +285,10 @@ class Folder(AppTest):
 
     def test_a_dry_run_needs_no_lock(self):
         process = self.start({"train.steps": 100000, "train.validate_every": 0})
-        self.wait_for((self.out / "run.lock").exists, process)
-        holder = (self.out / "run.lock").read_text().split()
+        lock = self.out / "run.lock"
+        # The file is there a moment before the line in it.
+        self.wait_for(lambda: lock.exists() and lock.read_text().endswith("\n"), process)
+        holder = lock.read_text().split()
         self.assertEqual(int(holder[1]), process.pid)
         self.trained("--dry-run")
         self.expect_error(self.train(), f"--out {self.out} is in use by process {process.pid} on "
