@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <array>
 #include <memory>
@@ -11,6 +12,23 @@
 #include "base/error.hpp"
 
 namespace dos::log {
+namespace {
+
+spdlog::level::level_enum of_spdlog(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarn:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+}  // namespace
 
 void configure(const std::string& level) {
   constexpr std::array kLevels{"trace", "debug", "info", "warn", "error", "off"};
@@ -22,6 +40,14 @@ void configure(const std::string& level) {
   logger->set_pattern("[%H:%M:%S] %^%l%$ %v");
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(logger));
+}
+
+bool shows(Level level) {
+  return spdlog::should_log(of_spdlog(level));
+}
+
+void write(Level level, std::string_view line) {
+  spdlog::log(of_spdlog(level), line);
 }
 
 }  // namespace dos::log
