@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cblas.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 

@@ -8,7 +8,7 @@
 
 #include "reference/all.hpp"
 
-namespace dos {
+namespace dos::bf16_test {
 namespace {
 
 struct Case {
@@ -58,4 +58,4 @@ TEST(BF16, EveryUpperHalfAndItsNeighboursAgreeWithArithmetic) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::bf16_test

@@ -5,7 +5,7 @@
 
 #include "io/byte_pattern.hpp"
 
-namespace dos {
+namespace dos::checksum_test {
 namespace {
 
 // The value that the XXH3 specification's reference program prints for no input.
@@ -59,4 +59,4 @@ TEST(HexText, RefusesAnythingElse) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::checksum_test

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dos {
+namespace dos::crc32c_test {
 namespace {
 
 /// By the definition, a bit at a time.
@@ -52,4 +52,4 @@ TEST(Crc32c, EqualsTheDefinitionWhereverItIsCut) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::crc32c_test

@@ -6,7 +6,7 @@
 #include "base/file.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos {
+namespace dos::data_folder_test {
 namespace {
 
 TEST(DataFolder, LiesBesideTheFolderOfThePrograms) {
@@ -32,4 +32,4 @@ TEST(DataFolder, OfThisProgramBelongsToWhereItLies) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::data_folder_test

@@ -13,7 +13,7 @@
 #include "fails_with.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos {
+namespace dos::durable_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -78,4 +78,4 @@ TEST(DurableFolder, SaysWhereItCannotBe) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::durable_folder_test

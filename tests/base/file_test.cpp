@@ -14,7 +14,7 @@
 #include "file_size_limit.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos {
+namespace dos::file_test {
 namespace {
 
 using testing::AllOf;
@@ -148,4 +148,4 @@ TEST(InputFile, DoesNotWaitForAPipe) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::file_test

@@ -9,7 +9,7 @@
 #include "message_of.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos {
+namespace dos::json_test {
 namespace {
 
 using nlohmann::json;
@@ -119,4 +119,4 @@ TEST(Json, ShowsValuesInShort) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::json_test

@@ -11,7 +11,7 @@
 #include "base/file.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos {
+namespace dos::mapped_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST(MappedFileDeathTest, OtherFaultsAreLeftAlone) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::mapped_file_test

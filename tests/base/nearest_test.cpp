@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-namespace dos {
+namespace dos::nearest_test {
 namespace {
 
 const std::array<std::string, 3> kNames{"train.steps", "train.seed", "optim.lr"};
@@ -24,4 +24,4 @@ TEST(NearestName, SaysNothingWhenNothingIsClose) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::nearest_test

@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-namespace dos::units {
+namespace dos::units::quantity_test {
 namespace {
 
 template <class A, class B>
@@ -32,4 +32,4 @@ TEST(Quantity, Compares) {
 }
 
 }  // namespace
-}  // namespace dos::units
+}  // namespace dos::units::quantity_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace dos {
+namespace dos::random_test {
 namespace {
 
 // Known answers of Random123 1.14 (kat_vectors, philox4x32 with 10 rounds).
@@ -64,4 +64,4 @@ TEST(Permutation, DependsOnTheKey) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::random_test

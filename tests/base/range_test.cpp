@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace dos {
+namespace dos::range_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -50,4 +50,4 @@ TEST(Range, ErrorsNameAndQuoteTheValue) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::range_test

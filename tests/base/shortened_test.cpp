@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dos {
+namespace dos::shortened_test {
 namespace {
 
 std::string times(const std::string& text, int count) {
@@ -31,4 +31,4 @@ TEST(Shortened, LeavesNoHalfCharacter) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::shortened_test

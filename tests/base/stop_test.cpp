@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-namespace dos {
+namespace dos::stop_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -41,4 +41,4 @@ TEST(SleepUnlessStopped, DoesNotBeginWhenAskedToEndBefore) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::stop_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dos {
+namespace dos::units_test {
 namespace {
 
 TEST(FormatBytes, KeepsThreeDigits) {
@@ -30,4 +30,4 @@ TEST(Units, ParseBytes) {
 }
 
 }  // namespace
-}  // namespace dos
+}  // namespace dos::units_test

@@ -9,7 +9,7 @@
 #include "message_of.hpp"
 #include "simulated/node_protocol.hpp"
 
-namespace dos::bench {
+namespace dos::bench::simulation_request_test {
 namespace {
 
 using testing::AllOf;
@@ -158,4 +158,4 @@ TEST(Exchange, CarriesTaskAndResult) {
 }
 
 }  // namespace
-}  // namespace dos::bench
+}  // namespace dos::bench::simulation_request_test

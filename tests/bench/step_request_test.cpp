@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "message_of.hpp"
 
-namespace dos::bench {
+namespace dos::bench::step_request_test {
 namespace {
 
 using testing::HasSubstr;
@@ -79,4 +79,4 @@ TEST(StepExchange, CarriesTaskAndResult) {
 }
 
 }  // namespace
-}  // namespace dos::bench
+}  // namespace dos::bench::step_request_test

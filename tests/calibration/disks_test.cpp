@@ -12,7 +12,7 @@
 #include "storage/blocking.hpp"
 #include "storage/pages.hpp"
 
-namespace dos::calibration {
+namespace dos::calibration::disks_test {
 namespace {
 
 using testing::AllOf;
@@ -106,4 +106,4 @@ TEST(Disks, LeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace dos::calibration
+}  // namespace dos::calibration::disks_test

@@ -10,7 +10,7 @@
 #include "calibration/calibration_report.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::calibration {
+namespace dos::calibration::results_test {
 namespace {
 
 using testing::AllOf;
@@ -269,4 +269,4 @@ TEST(Changes, ADeviceMayComeAndGo) {
 }
 
 }  // namespace
-}  // namespace dos::calibration
+}  // namespace dos::calibration::results_test

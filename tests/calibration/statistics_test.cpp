@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::calibration {
+namespace dos::calibration::statistics_test {
 namespace {
 
 TEST(Summarise, OneReadingHasNoSpread) {
@@ -75,4 +75,4 @@ TEST(Repeat, TheLimitItselfIsAllowed) {
 }
 
 }  // namespace
-}  // namespace dos::calibration
+}  // namespace dos::calibration::statistics_test

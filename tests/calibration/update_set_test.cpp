@@ -7,7 +7,7 @@
 #include "calibration/meter.hpp"
 #include "rt/device.hpp"
 
-namespace dos::calibration {
+namespace dos::calibration::update_set_test {
 namespace {
 
 class UpdateSets : public ::testing::Test {
@@ -60,4 +60,4 @@ TEST_F(UpdateSets, MetersCountRoundsAndRuns) {
 }
 
 }  // namespace
-}  // namespace dos::calibration
+}  // namespace dos::calibration::update_set_test

@@ -6,7 +6,7 @@
 #include "base/file.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::checkpoint {
+namespace dos::checkpoint::kept_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,4 +93,4 @@ TEST_F(Kept, IsForgotten) {
 }
 
 }  // namespace
-}  // namespace dos::checkpoint
+}  // namespace dos::checkpoint::kept_file_test

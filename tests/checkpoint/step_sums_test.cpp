@@ -16,7 +16,7 @@
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 
-namespace dos::checkpoint {
+namespace dos::checkpoint::step_sums_test {
 namespace {
 
 using End = Outcome::End;
@@ -149,4 +149,4 @@ TEST(StepSums, OfUpdatesOnADeviceAreMadeLater) {
 }
 
 }  // namespace
-}  // namespace dos::checkpoint
+}  // namespace dos::checkpoint::step_sums_test

@@ -48,6 +48,32 @@ class OneJsonReader(Checks):
         self.expect_fault("one_json_reader.py", "apps/b.cpp:2: parses JSON without bounds")
 
 
+class Includes(Checks):
+    def setUp(self):
+        super().setUp()
+        self.write("src/base/size.hpp", CPP + "#include <vector>\nnamespace dos {\nstruct Size {};\nSize largest();\n"
+                   "template <class T>\nusing Sizes = std::vector<T>;\nconstexpr int kSizes = 3;\n}\n")
+        self.write("src/io/disk.hpp", CPP + '#include "base/size.hpp"\nnamespace dos {\nclass Disk {};\n}\n')
+
+    def test_what_is_reached_is_clean(self):
+        self.write("src/io/disk.cpp", CPP + '#include "io/disk.hpp"\nSizes<Size> sizes{largest()};\nstd::vector<int> x;\n'
+                   "// std::map\nauto text = \"std::map\";\nother.largest();\nstd::largest();\n")
+        self.write("src/io/told.cpp", CPP + "class Disk;\nDisk* disk;\ntemplate <class Size>\nSize x;\n"
+                   "enum class Kind { kSizes };\n")
+        self.expect_clean("includes.py")
+
+    def test_what_is_not_reached(self):
+        for use, missing in (("Size size;", 'Size without including "src/base/size.hpp"'),
+                             ("auto x = dos::largest();", 'largest without including "src/base/size.hpp"'),
+                             ("Sizes<int> sizes;", 'Sizes without including "src/base/size.hpp"'),
+                             ("int x = kSizes;", 'kSizes without including "src/base/size.hpp"'),
+                             ("std::vector<int> x;", "std::vector without including <vector>"),
+                             ("auto x = std::ranges::max(y);", "std::ranges::max without including <algorithm>")):
+            with self.subTest(use):
+                self.write("apps/a.cpp", CPP + "#include <map>\n" + use + "\n")
+                self.expect_fault("includes.py", f"apps/a.cpp:3: uses {missing}")
+
+
 class NamedBuffers(Checks):
     def test_indices(self):
         self.write("codelets/a/a_codelet.hpp", CPP + "a_cpu(task.x.data());\nkernel.add_buffer(i);\n")

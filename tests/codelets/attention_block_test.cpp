@@ -2,6 +2,7 @@
 // The CUDA kernels of attention, block by block, on an emulation of a GPU's threads.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 #include "codelets/attention/attention_kinds.hpp"
@@ -9,7 +10,7 @@
 #include "codelets/block_emulator.hpp"
 #include "codelets/kernel_test.hpp"
 
-namespace dos::test {
+namespace dos::test::attention_block_test {
 namespace {
 
 using namespace codelets::attention;
@@ -314,4 +315,4 @@ TEST(AttentionTiles, EveryRowOfEveryHeadHasOneBlock) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::attention_block_test

@@ -4,7 +4,7 @@
 #include "codelets/attention_batched_run.hpp"
 #include "codelets/cuda_test.hpp"
 
-namespace dos::test {
+namespace dos::test::attention_cuda_test {
 namespace {
 
 using namespace codelets;
@@ -135,4 +135,4 @@ TEST_F(CudaKernel, AttentionRefusesHeadsThatAreTooLarge) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::attention_cuda_test

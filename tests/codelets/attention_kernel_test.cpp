@@ -9,7 +9,7 @@
 #include "reference/attention.hpp"
 #include "sanitized.hpp"
 
-namespace dos::test {
+namespace dos::test::attention_kernel_test {
 namespace {
 
 using codelets::AttentionShape;
@@ -305,4 +305,4 @@ TEST(AttentionKernel, BadInputsGiveBadOutputs) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::attention_kernel_test

@@ -9,7 +9,7 @@
 
 #include "kernel_test.hpp"
 
-namespace dos::test {
+namespace dos::test::collect_kernel_test {
 namespace {
 
 constexpr Index kCounts[] = {0, 1, 2, 15, 16, 17, 33, 1000};
@@ -59,4 +59,4 @@ TEST(AddGradientKernel, ShowsBadElements) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::collect_kernel_test

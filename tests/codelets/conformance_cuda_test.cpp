@@ -12,7 +12,7 @@
 #include "platform/blas.hpp"
 #include "rt/cuda.hpp"
 
-namespace dos::test {
+namespace dos::test::conformance_cuda_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -49,4 +49,4 @@ TEST(ConformanceCuda, CodeletsTouchWhatTheySay) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::conformance_cuda_test

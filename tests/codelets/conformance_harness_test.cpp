@@ -9,7 +9,7 @@
 
 #include "codelets/conformance/harness.hpp"
 
-namespace dos::test {
+namespace dos::test::conformance_harness_test {
 namespace {
 
 using rt::Mode;
@@ -149,4 +149,4 @@ TEST(ConformanceHarness, FindsAPartThatIsDeclaredAsTheWhole) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::conformance_harness_test

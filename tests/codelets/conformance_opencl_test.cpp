@@ -5,7 +5,7 @@
 #include "codelets/conformance/cases.hpp"
 #include "rt/opencl_device.hpp"
 
-namespace dos::test {
+namespace dos::test::conformance_opencl_test {
 namespace {
 
 using ::testing::Contains;
@@ -33,4 +33,4 @@ TEST_F(ConformanceOpencl, FindsAChangedInput) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::conformance_opencl_test

@@ -9,7 +9,7 @@
 #include "reference/cross_entropy.hpp"
 #include "row_gaps.hpp"
 
-namespace dos::test {
+namespace dos::test::cross_entropy_kernel_test {
 namespace {
 
 using codelets::CrossEntropyRows;
@@ -171,4 +171,4 @@ TEST(CrossEntropyKernel, BadLogitsGiveBadLossAndGradient) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::cross_entropy_kernel_test

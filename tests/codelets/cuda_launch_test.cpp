@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -13,7 +14,7 @@
 #include "codelets/embedding/table_batches.hpp"
 #include "codelets/reduce/clip_factor.hpp"
 
-namespace dos::test {
+namespace dos::test::cuda_launch_test {
 namespace {
 
 using namespace codelets::cuda;
@@ -129,4 +130,4 @@ TEST(ClipFactor, SkipsWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::cuda_launch_test

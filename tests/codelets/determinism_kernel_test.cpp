@@ -13,7 +13,7 @@
 #include "codelets/update/update.hpp"
 #include "kernel_test.hpp"
 
-namespace dos::test {
+namespace dos::test::determinism_kernel_test {
 namespace {
 
 constexpr Index kShifts[] = {1, 3, 8, 13};
@@ -186,4 +186,4 @@ TEST(KernelDeterminism, AttentionOfASequenceAlone) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::determinism_kernel_test

@@ -10,7 +10,7 @@
 #include "reference/gelu.hpp"
 #include "reference/swiglu.hpp"
 
-namespace dos::test {
+namespace dos::test::elementwise_cuda_test {
 namespace {
 
 using namespace codelets;
@@ -277,4 +277,4 @@ TEST_F(CudaKernel, CombinesNormsAsTheCpuDoes) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::elementwise_cuda_test

@@ -8,7 +8,7 @@
 #include "kernel_test.hpp"
 #include "reference/embedding.hpp"
 
-namespace dos::test {
+namespace dos::test::embedding_kernel_test {
 namespace {
 
 struct Case {
@@ -170,4 +170,4 @@ TEST(EmbeddingKernel, BadGradientsReachTheTables) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::embedding_kernel_test

@@ -5,7 +5,7 @@
 #include "codelets/init/init_codelet.hpp"
 #include "rt/submitter.hpp"
 
-namespace dos::test {
+namespace dos::test::full_device_cuda_test {
 namespace {
 
 void nothing(const rt::TaskView& /*task*/) {}
@@ -33,4 +33,4 @@ TEST(FullDeviceCuda, AnAllocationInVainIsNoFaultOfTheNextKernel) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::full_device_cuda_test

@@ -8,7 +8,7 @@
 #include "kernel_test.hpp"
 #include "reference/gelu.hpp"
 
-namespace dos::test {
+namespace dos::test::gelu_kernel_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -106,4 +106,4 @@ TEST(GeluKernel, BadInputsGiveBadOutputs) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gelu_kernel_test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -10,7 +11,7 @@
 #include "kernel_test.hpp"
 #include "reference/bounded.hpp"
 
-namespace dos::test {
+namespace dos::test::gemm_kernel_test {
 namespace {
 
 using codelets::MatrixView;
@@ -131,4 +132,4 @@ TEST(Bf16Product, EveryThreadGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gemm_kernel_test

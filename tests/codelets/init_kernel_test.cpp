@@ -7,7 +7,7 @@
 
 #include "kernel_test.hpp"
 
-namespace dos::test {
+namespace dos::test::init_kernel_test {
 namespace {
 
 TEST(InitKernel, FillWritesEveryElementAndNoOther) {
@@ -73,4 +73,4 @@ TEST(InitKernel, WorkingParametersAreRoundedToNearestEven) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::init_kernel_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-namespace dos::test {
+namespace dos::test::kernels_cuda_absent_test {
 namespace {
 
 TEST(CudaKernel, All) {
@@ -9,4 +9,4 @@ TEST(CudaKernel, All) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::kernels_cuda_absent_test

@@ -8,7 +8,7 @@
 #include "kernel_test.hpp"
 #include "reference/layernorm.hpp"
 
-namespace dos::test {
+namespace dos::test::layernorm_kernel_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -166,4 +166,4 @@ TEST(LayernormKernel, OneBadInputSpoilsItsRowAlone) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::layernorm_kernel_test

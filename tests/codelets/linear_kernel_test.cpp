@@ -9,7 +9,7 @@
 #include "reference/linear.hpp"
 #include "row_gaps.hpp"
 
-namespace dos::test {
+namespace dos::test::linear_kernel_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -204,4 +204,4 @@ TEST(LinearKernel, BadInputsGiveBadOutputs) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::linear_kernel_test

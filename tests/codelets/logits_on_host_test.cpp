@@ -5,7 +5,7 @@
 #include "codelets/products_on_host.hpp"
 #include "shape/activations.hpp"
 
-namespace dos::test {
+namespace dos::test::logits_on_host_test {
 namespace {
 
 using namespace codelets;
@@ -46,4 +46,4 @@ TEST_F(CudaKernel, ProductsOfAnOddVocabularyAreAlignedTo16Bytes) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::logits_on_host_test

@@ -5,7 +5,7 @@
 #include "codelets/cuda_test.hpp"
 #include "codelets/low_rank_tasks.hpp"
 
-namespace dos::test {
+namespace dos::test::low_rank_cuda_test {
 namespace {
 
 using namespace codelets;
@@ -127,4 +127,4 @@ TEST_F(CudaKernel, LowRankWeightGradientMatchesTheReference) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::low_rank_cuda_test

@@ -8,7 +8,7 @@
 #include "kernel_test.hpp"
 #include "low_rank_tasks.hpp"
 
-namespace dos::test {
+namespace dos::test::low_rank_kernel_test {
 namespace {
 
 using namespace codelets;
@@ -123,4 +123,4 @@ TEST(LowRankKernel, WeightGradientOfEachBlockMatchesTheReference) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::low_rank_kernel_test

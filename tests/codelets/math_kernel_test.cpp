@@ -2,11 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
 
 #include "exponentials.hpp"
 #include "kernel_test.hpp"
 
-namespace dos::test {
+namespace dos::test::math_kernel_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -150,4 +151,4 @@ TEST(Logarithm, IsWithinItsBound) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::math_kernel_test

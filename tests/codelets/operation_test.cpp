@@ -10,7 +10,7 @@
 #include "codelets/gelu/gelu_codelet.hpp"
 #include "codelets/linear/linear_codelet.hpp"
 
-namespace dos::test {
+namespace dos::test::operation_test {
 namespace {
 
 using namespace codelets;
@@ -203,4 +203,4 @@ static_assert(std::is_same_v<Reads<InTask<BF16>, Activation>, std::span<const BF
 static_assert(std::is_same_v<Writes<InTask<float, BF16>, Gradient>, std::span<BF16>>);
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::operation_test

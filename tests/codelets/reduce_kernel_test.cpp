@@ -8,7 +8,7 @@
 
 #include "kernel_test.hpp"
 
-namespace dos::test {
+namespace dos::test::reduce_kernel_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -107,4 +107,4 @@ TEST(CombineNorm, FollowsTheOrderGiven) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::reduce_kernel_test

@@ -8,7 +8,7 @@
 #include "kernel_test.hpp"
 #include "reference/rmsnorm.hpp"
 
-namespace dos::test {
+namespace dos::test::rmsnorm_kernel_test {
 namespace {
 
 using codelets::RmsNormShape;
@@ -202,4 +202,4 @@ TEST(RmsNormKernel, OneBadInputSpoilsItsVectorAlone) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::rmsnorm_kernel_test

@@ -8,7 +8,7 @@
 #include "kernel_test.hpp"
 #include "rotary_cases.hpp"
 
-namespace dos::test {
+namespace dos::test::rotary_kernel_test {
 namespace {
 
 using codelets::RotaryShape;
@@ -44,4 +44,4 @@ TEST(RotaryKernel, OneBadInputSpoilsItsPairAlone) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::rotary_kernel_test

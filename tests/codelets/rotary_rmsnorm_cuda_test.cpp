@@ -5,7 +5,7 @@
 #include "codelets/rotary_cases.hpp"
 #include "reference/rmsnorm.hpp"
 
-namespace dos::test {
+namespace dos::test::rotary_rmsnorm_cuda_test {
 namespace {
 
 using namespace codelets;
@@ -202,4 +202,4 @@ TEST_F(CudaKernel, RotaryMatchesTheReference) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::rotary_rmsnorm_cuda_test

@@ -9,7 +9,7 @@
 #include "reference/cross_entropy.hpp"
 #include "reference/layernorm.hpp"
 
-namespace dos::test {
+namespace dos::test::rows_cuda_test {
 namespace {
 
 using namespace codelets;
@@ -286,4 +286,4 @@ TEST_F(CudaKernel, MeanLossEmptiesTheLanes) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::rows_cuda_test

@@ -8,7 +8,7 @@
 #include "kernel_test.hpp"
 #include "reference/swiglu.hpp"
 
-namespace dos::test {
+namespace dos::test::swiglu_kernel_test {
 namespace {
 
 using codelets::SwigluShape;
@@ -127,4 +127,4 @@ TEST(SwigluKernel, BadInputsGiveBadOutputs) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::swiglu_kernel_test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and embedding tables, which lie in row blocks, on an NVIDIA GPU.
+#include <algorithm>
 #include <memory>
 
 #include "codelets/cuda_test.hpp"
@@ -9,7 +10,7 @@
 #include "reference/embedding.hpp"
 #include "reference/linear.hpp"
 
-namespace dos::test {
+namespace dos::test::tables_cuda_test {
 namespace {
 
 using namespace codelets;
@@ -289,4 +290,4 @@ TEST_F(CudaKernel, EmbeddingGradientsAreThoseOfALoop) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::tables_cuda_test

@@ -7,7 +7,7 @@
 #include "codelets/update_device.hpp"
 #include "rt/cuda.hpp"
 
-namespace dos::test {
+namespace dos::test::update_cuda_test {
 namespace {
 
 TEST(UpdateCuda, CodeletsConform) {
@@ -26,4 +26,4 @@ TEST(UpdateCuda, CodeletsConform) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::update_cuda_test

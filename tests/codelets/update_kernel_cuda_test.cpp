@@ -6,7 +6,7 @@
 #include "codelets/update/update.hpp"
 #include "codelets/update_suite.hpp"
 
-namespace dos::test {
+namespace dos::test::update_kernel_cuda_test {
 namespace {
 
 /// Runs the update of `host` on the device, its arrays `shift` elements away from the allocator's
@@ -90,4 +90,4 @@ TEST_F(CudaKernel, UpdatesApartConformAlignedAndNot) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::update_kernel_cuda_test

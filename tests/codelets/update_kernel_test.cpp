@@ -8,7 +8,7 @@
 #include "codelets/update/update_sums.hpp"
 #include "codelets/update_suite.hpp"
 
-namespace dos::test {
+namespace dos::test::update_kernel_test {
 namespace {
 
 class UpdateKernel : public ::testing::TestWithParam<codelets::UpdateKind> {};
@@ -143,4 +143,4 @@ TEST(UpdateKernel, BytesFollowFromTheRule) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::update_kernel_test

@@ -8,7 +8,7 @@
 #include "codelets/update_device.hpp"
 #include "rt/opencl_device.hpp"
 
-namespace dos::test {
+namespace dos::test::update_opencl_test {
 namespace {
 
 /// OpenCL 1.2, table 7.1: units in the last place, at most 2^-23 relative, doubled as in
@@ -59,4 +59,4 @@ TEST_P(UpdateOpencl, Conforms) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::update_opencl_test

@@ -7,7 +7,7 @@
 #include "fails_with.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::config {
+namespace dos::config::config_file_test {
 namespace {
 
 using test::fails_with;
@@ -184,4 +184,4 @@ TEST_F(ConfigFile, HelpNamesEveryKeyWithItsDefault) {
 }
 
 }  // namespace
-}  // namespace dos::config
+}  // namespace dos::config::config_file_test

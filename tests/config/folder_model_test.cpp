@@ -7,7 +7,7 @@
 #include "fails_with.hpp"
 #include "models/family.hpp"
 
-namespace dos::config {
+namespace dos::config::folder_model_test {
 namespace {
 
 shape::ModelConfig gpt2() {
@@ -124,4 +124,4 @@ TEST(FolderModel, RefusesAFamilyThatCannotBeTrained) {
 }
 
 }  // namespace
-}  // namespace dos::config
+}  // namespace dos::config::folder_model_test

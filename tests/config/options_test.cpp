@@ -10,7 +10,7 @@
 #include "fails_with.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::config {
+namespace dos::config::options_test {
 namespace {
 
 using test::fails_with;
@@ -190,4 +190,4 @@ TEST(Options, PlanRefusesWhatIsOutsideInOneLineToo) {
 }
 
 }  // namespace
-}  // namespace dos::config
+}  // namespace dos::config::options_test

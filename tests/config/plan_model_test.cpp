@@ -8,7 +8,7 @@
 #include "message_of.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::config {
+namespace dos::config::plan_model_test {
 namespace {
 
 TEST(PlannedModel, GptShapesHaveTheNumbersOfTheirPapers) {
@@ -70,4 +70,4 @@ TEST(PlannedConfiguration, NamesFileAndKeyOfWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace dos::config
+}  // namespace dos::config::plan_model_test

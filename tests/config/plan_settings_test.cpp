@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "message_of.hpp"
 
-namespace dos::config {
+namespace dos::config::plan_settings_test {
 namespace {
 
 using testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(PlannerSettings, ErrorsNameTheValue) {
 }
 
 }  // namespace
-}  // namespace dos::config
+}  // namespace dos::config::plan_settings_test

@@ -8,7 +8,7 @@
 
 #include "fails_with.hpp"
 
-namespace dos::config {
+namespace dos::config::train_config_test {
 namespace {
 
 using test::fails_with;
@@ -355,4 +355,4 @@ TEST(Config, RefusesForeignJsonAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace dos::config
+}  // namespace dos::config::train_config_test

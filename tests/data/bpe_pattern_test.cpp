@@ -4,7 +4,7 @@
 #include "data/files.hpp"
 #include "data/tokenizer_reference.hpp"
 
-namespace dos::data::bpe {
+namespace dos::data::bpe::bpe_pattern_test {
 namespace {
 
 using nlohmann::json;
@@ -116,4 +116,4 @@ TEST(BpePattern, GivesUpInWords) {
 }
 
 }  // namespace
-}  // namespace dos::data::bpe
+}  // namespace dos::data::bpe::bpe_pattern_test

@@ -11,7 +11,7 @@
 #include "data/utf8.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::byte_level_bpe_test {
 namespace {
 
 using nlohmann::json;
@@ -178,4 +178,4 @@ TEST_F(TokenizerFileTest, RefusesAnEndThatItCannotFind) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::byte_level_bpe_test

@@ -7,7 +7,7 @@
 #include "data/files.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::chat_encoder_test {
 namespace {
 
 using nlohmann::json;
@@ -302,4 +302,4 @@ TEST_F(ChatTemplateFile, BadOnesAreRefused) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::chat_encoder_test

@@ -8,7 +8,7 @@
 #include "json_mutations.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::dataset_manifest_test {
 namespace {
 
 using test::fails_with;
@@ -174,4 +174,4 @@ TEST(Hash, IsXxHash64) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::dataset_manifest_test

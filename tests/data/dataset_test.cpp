@@ -6,7 +6,7 @@
 #include "data/sentencepiece.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::dataset_test {
 namespace {
 
 using test::fails_with;
@@ -136,4 +136,4 @@ TEST_F(DatasetTest, RefusesAModelThatIsNone) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::dataset_test

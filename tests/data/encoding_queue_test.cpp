@@ -4,7 +4,7 @@
 #include "data/files.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::encoding_queue_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -65,4 +65,4 @@ TEST_F(EncodingQueueTest, TheFirstTextsErrorIsThrown) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::encoding_queue_test

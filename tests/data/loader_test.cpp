@@ -6,7 +6,7 @@
 #include "data/files.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::loader_test {
 namespace {
 
 using test::fails_with;
@@ -150,4 +150,4 @@ TEST_F(LoaderTest, RequiresItsContract) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::loader_test

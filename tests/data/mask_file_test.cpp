@@ -6,7 +6,7 @@
 #include "data/loader.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::mask_file_test {
 namespace {
 
 using test::fails_with;
@@ -149,4 +149,4 @@ TEST_F(MaskedLoaderTest, NoTargetAtAllIsRefused) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::mask_file_test

@@ -8,7 +8,7 @@
 #include "data/sources.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::mixture_test {
 namespace {
 
 using test::fails_with;
@@ -162,4 +162,4 @@ TEST(SourcesTest, OneTokenizerMadeThemAll) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::mixture_test

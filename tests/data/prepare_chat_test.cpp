@@ -16,7 +16,7 @@
 #include "data/verification.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::prepare_chat_test {
 namespace {
 
 using nlohmann::json;
@@ -289,4 +289,4 @@ TEST(BestFit, EveryItemLiesInOneWindow) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::prepare_chat_test

@@ -11,7 +11,7 @@
 #include "data/files.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::prepare_data_app_test {
 namespace {
 
 using testing::EndsWith;
@@ -126,4 +126,4 @@ TEST_F(PrepareDataApp, ReportsWhatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::prepare_data_app_test

@@ -10,7 +10,7 @@
 #include "data/tokenizer_reference.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::prepare_inputs_test {
 namespace {
 
 using test::fails_with;
@@ -181,4 +181,4 @@ TEST_F(PrepareInputs, ATokenizerIsNotOverwritten) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::prepare_inputs_test

@@ -11,7 +11,7 @@
 #include "data/text_input.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::prepare_test {
 namespace {
 
 using test::fails_with;
@@ -284,4 +284,4 @@ TEST_F(PrepareTest, AFailedRunKeepsTheEarlierDataset) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::prepare_test

@@ -12,7 +12,7 @@
 #include "data/files.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::sentencepiece_test {
 namespace {
 
 using test::fails_with;
@@ -222,4 +222,4 @@ TEST(SentencePieceModel, SpecialTokensDecodeVisiblyOrToNothing) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::sentencepiece_test

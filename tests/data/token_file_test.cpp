@@ -4,7 +4,7 @@
 #include "data/files.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::token_file_test {
 namespace {
 
 using test::fails_with;
@@ -191,4 +191,4 @@ TEST_F(TokenFileTest, NamesThePathThatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::token_file_test

@@ -10,7 +10,7 @@
 #include "data/loader.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::token_layout_test {
 namespace {
 
 using test::fails_with;
@@ -179,4 +179,4 @@ TEST_F(TokenLayoutTest, SamplesComeFromThePart) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::token_layout_test

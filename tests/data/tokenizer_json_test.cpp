@@ -6,7 +6,7 @@
 #include "data/tokenizer_reference.hpp"
 #include "json_mutations.hpp"
 
-namespace dos::data {
+namespace dos::data::tokenizer_json_test {
 namespace {
 
 using nlohmann::json;
@@ -164,4 +164,4 @@ TEST(TokenizerJson, RefusesAnEndThatIsNone) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::tokenizer_json_test

@@ -3,7 +3,7 @@
 
 #include "data/files.hpp"
 
-namespace dos::data {
+namespace dos::data::tokenizer_test {
 namespace {
 
 using testing::ElementsAre;
@@ -42,4 +42,4 @@ TEST(BytesTokenizer, RefusesForeignTokens) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::tokenizer_test

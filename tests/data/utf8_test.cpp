@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::data {
+namespace dos::data::utf8_test {
 namespace {
 
 using std::string_view_literals::operator""sv;
@@ -68,4 +68,4 @@ TEST(Utf8, PartsEndBehindALineOrACharacter) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::utf8_test

@@ -4,7 +4,7 @@
 #include "data/files.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::data {
+namespace dos::data::verification_test {
 namespace {
 
 using testing::AllOf;
@@ -86,4 +86,4 @@ TEST_F(VerificationTest, EndsWithItsObject) {
 }
 
 }  // namespace
-}  // namespace dos::data
+}  // namespace dos::data::verification_test

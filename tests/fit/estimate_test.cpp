@@ -13,7 +13,7 @@
 #include "shape/trained_groups.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::fit {
+namespace dos::fit::estimate_test {
 namespace {
 
 using test::fails_with;
@@ -227,4 +227,4 @@ TEST(Estimate, RefusesSizesWhoseSumsWouldOverflow) {
 }
 
 }  // namespace
-}  // namespace dos::fit
+}  // namespace dos::fit::estimate_test

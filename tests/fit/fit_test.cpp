@@ -10,7 +10,7 @@
 #include "fit/estimate.hpp"
 #include "message_of.hpp"
 
-namespace dos::fit {
+namespace dos::fit::fit_test {
 namespace {
 
 using testing::AllOf;
@@ -386,4 +386,4 @@ TEST(Fit, BanksTakeTheMemoryThatIsLeftTheLastLayersFirst) {
 }
 
 }  // namespace
-}  // namespace dos::fit
+}  // namespace dos::fit::fit_test

@@ -16,7 +16,7 @@
 #include "scratch_directory.hpp"
 #include "train/export_run.hpp"
 
-namespace dos::generate {
+namespace dos::generate::generator_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -195,4 +195,4 @@ TEST(Generator, NeedsRoomForItsTokensOnly) {
 }
 
 }  // namespace
-}  // namespace dos::generate
+}  // namespace dos::generate::generator_test

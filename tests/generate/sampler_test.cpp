@@ -7,7 +7,7 @@
 
 #include "fails_with.hpp"
 
-namespace dos::generate {
+namespace dos::generate::sampler_test {
 namespace {
 
 using test::fails_with;
@@ -178,4 +178,4 @@ TEST(Sampler, NamesTheOptionOutOfRange) {
 }
 
 }  // namespace
-}  // namespace dos::generate
+}  // namespace dos::generate::sampler_test

@@ -5,7 +5,7 @@
 
 #include "fails_with.hpp"
 
-namespace dos::hf {
+namespace dos::hf::adapters_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -154,4 +154,4 @@ TEST(AdapterConfig, OfWhatIsNotComputedIsRefused) {
 }
 
 }  // namespace
-}  // namespace dos::hf
+}  // namespace dos::hf::adapters_test

@@ -7,12 +7,12 @@
 #include "hf/folder.hpp"
 #include "json_mutations.hpp"
 
-namespace dos::hf {
+namespace dos::hf::config_json_test {
 namespace {
 
 using nlohmann::json;
 using test::fails_with;
-using test::tiny_config;
+using test::tiny_hf_config;
 
 shape::ModelConfig parsed(const json& config) {
   return parse_config(config.dump(), "/m/config.json");
@@ -20,7 +20,7 @@ shape::ModelConfig parsed(const json& config) {
 
 /// The tiny model of a kind with changed keys.
 json changed(const std::string& type, const json& keys) {
-  json config = tiny_config(type);
+  json config = tiny_hf_config(type);
   config.update(keys);
   return config;
 }
@@ -28,7 +28,7 @@ json changed(const std::string& type, const json& keys) {
 TEST(ConfigJson, ReadsGpt2) {
   const shape::ModelConfig expected{
       .architecture = "gpt2", .layers = 2, .width = 8, .heads = 2, .context = 16, .vocabulary = 11};
-  EXPECT_EQ(parsed(tiny_config("gpt2")), expected);
+  EXPECT_EQ(parsed(tiny_hf_config("gpt2")), expected);
   // As the first GPT-2 was published.
   EXPECT_EQ(parsed(changed("gpt2", {{"activation_function", "gelu_new"},
                                     {"architectures", {"GPT2LMHeadModel"}},
@@ -53,20 +53,20 @@ TEST(ConfigJson, ReadsLlama) {
                                     .ffn = 12,
                                     .head_dim = 2,
                                     .norm_epsilon = 1e-5};
-  EXPECT_EQ(parsed(tiny_config("llama")), expected);
+  EXPECT_EQ(parsed(tiny_hf_config("llama")), expected);
 }
 
 /// What transformers takes for keys that are left out, as its classes say.
 TEST(ConfigJson, TakesEachKindsDefaults) {
   const auto without = [](const std::string& type, const char* key) {
-    json config = tiny_config(type);
+    json config = tiny_hf_config(type);
     config.erase(key);
     return config;
   };
   for (const char* type : {"llama", "mistral", "qwen2", "qwen3"}) {
     EXPECT_EQ(parsed(without(type, "rms_norm_eps")).norm_epsilon, 1e-6) << type;
     EXPECT_FALSE(parsed(without(type, "tie_word_embeddings")).tied_head) << type;
-    EXPECT_EQ(parsed(tiny_config(type)).rope_theta, 10000) << type;
+    EXPECT_EQ(parsed(tiny_hf_config(type)).rope_theta, 10000) << type;
     EXPECT_EQ(parsed(changed(type, {{"num_key_value_heads", nullptr}})).kv_heads, 4) << type;
   }
   EXPECT_EQ(parsed(without("llama", "num_key_value_heads")).kv_heads, 4);
@@ -79,8 +79,8 @@ TEST(ConfigJson, TakesEachKindsDefaults) {
   EXPECT_EQ(parsed(without("mistral", "sliding_window")).window, 4096);
   EXPECT_EQ(parsed(without("qwen3", "head_dim")).head_dim, 128);
   EXPECT_EQ(parsed(changed("mistral", {{"sliding_window", nullptr}})).window, 0);
-  EXPECT_TRUE(parsed(tiny_config("qwen2")).qkv_bias);
-  EXPECT_TRUE(parsed(tiny_config("qwen3")).qk_norm);
+  EXPECT_TRUE(parsed(tiny_hf_config("qwen2")).qkv_bias);
+  EXPECT_TRUE(parsed(tiny_hf_config("qwen3")).qk_norm);
 }
 
 TEST(ConfigJson, ReadsWindowsOfAllBlocksOrNone) {
@@ -233,7 +233,7 @@ TEST(ConfigJson, RefusesByNameWhatItCannotCompute) {
 
 TEST(ConfigJson, StandsDamage) {
   for (const std::string& type : test::all_model_types())
-    test::expect_stands_damage(tiny_config(type).dump(), 1000, [](const std::string& text) {
+    test::expect_stands_damage(tiny_hf_config(type).dump(), 1000, [](const std::string& text) {
       static_cast<void>(parse_config(text, "config.json"));
     });
 }
@@ -251,7 +251,7 @@ TEST(ConfigJson, WritesWhatItReads) {
   std::vector<json> configs{changed("llama", scaled), changed("llama", {{"head_dim", 6}}),
                             changed("llama", {{"tie_word_embeddings", true}}),
                             changed("qwen2", window), changed("qwen3", window)};
-  for (const std::string& type : test::all_model_types()) configs.push_back(tiny_config(type));
+  for (const std::string& type : test::all_model_types()) configs.push_back(tiny_hf_config(type));
   for (const json& config : configs) {
     const shape::ModelConfig model = parsed(config);
     const json written = config_json(model, {.dtype = DType::kBF16, .end_of_text = 7});
@@ -266,7 +266,7 @@ TEST(ConfigJson, WritesWhatItReads) {
 }
 
 TEST(ConfigJson, ScaledModelsAreWrittenForMoreTokensThanBefore) {
-  shape::ModelConfig model = parsed(tiny_config("llama"));
+  shape::ModelConfig model = parsed(tiny_hf_config("llama"));
   model.rope_scaling.factor = 2.5;
   model.rope_scaling.original_context = 33;
   const std::pair<Index, Index> cases[] = {{7, 83}, {33, 83}, {34, 34}};
@@ -291,9 +291,9 @@ TEST(ConfigJson, HeadsThatDoNotDivideTheWidthAreWrittenAsMistral) {
 TEST(ConfigJson, KeysOfKnownFoldersAreRead) {
   // Of gpt2-xl, Qwen2.5-0.5B, huggyllama/llama-7b and of folders that unsloth writes.
   const json older{{"n_special", 0}, {"predict_special_tokens", true}, {"output_past", true}};
-  EXPECT_EQ(parsed(changed("gpt2", older)), parsed(tiny_config("gpt2")));
-  EXPECT_EQ(parsed(changed("qwen2", {{"use_mrope", false}})), parsed(tiny_config("qwen2")));
-  const shape::ModelConfig llama = parsed(tiny_config("llama"));
+  EXPECT_EQ(parsed(changed("gpt2", older)), parsed(tiny_hf_config("gpt2")));
+  EXPECT_EQ(parsed(changed("qwen2", {{"use_mrope", false}})), parsed(tiny_hf_config("qwen2")));
+  const shape::ModelConfig llama = parsed(tiny_hf_config("llama"));
   const json others{{"max_sequence_length", llama.context},
                     {"unsloth_fixed", true},
                     {"unsloth_version", "2025.1"}};
@@ -311,7 +311,7 @@ TEST(ConfigJson, KeysOfKnownFoldersAreRead) {
 }
 
 TEST(ConfigJson, RefusesToWriteWhatTransformersLacks) {
-  shape::ModelConfig model = parsed(tiny_config("qwen3"));
+  shape::ModelConfig model = parsed(tiny_hf_config("qwen3"));
   model.qkv_bias = true;
   EXPECT_THAT([&] { config_json(model, {}); }, fails_with({"model.qk_norm and model.qkv_bias"}));
   model.architecture = "toy";
@@ -319,4 +319,4 @@ TEST(ConfigJson, RefusesToWriteWhatTransformersLacks) {
 }
 
 }  // namespace
-}  // namespace dos::hf
+}  // namespace dos::hf::config_json_test

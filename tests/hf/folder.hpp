@@ -21,7 +21,7 @@
 namespace dos::test {
 
 /// A tiny model of each kind, as its config.json says it.
-inline nlohmann::json tiny_config(const std::string& type) {
+inline nlohmann::json tiny_hf_config(const std::string& type) {
   if (type == "gpt2")
     return {{"model_type", "gpt2"}, {"n_layer", 2},      {"n_embd", 8},
             {"n_head", 2},          {"n_positions", 16}, {"vocab_size", 11}};
@@ -73,8 +73,8 @@ inline void write_file(const std::filesystem::path& path, const std::vector<File
 
 /// A folder with a config.json and weights that a test changes before it writes them.
 struct ModelFolder {
-  explicit ModelFolder(const std::string& type) : ModelFolder(tiny_config(type)) {}
-  explicit ModelFolder(const char* type) : ModelFolder(tiny_config(type)) {}
+  explicit ModelFolder(const std::string& type) : ModelFolder(tiny_hf_config(type)) {}
+  explicit ModelFolder(const char* type) : ModelFolder(tiny_hf_config(type)) {}
   explicit ModelFolder(nlohmann::json says) : config(std::move(says)) {
     const std::vector<hf::TensorName> names =
         hf::tensor_names(hf::parse_config(config.dump(), "config.json"));

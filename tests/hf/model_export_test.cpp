@@ -11,7 +11,7 @@
 #include "hf/model_weights.hpp"
 #include "io/safetensors.hpp"
 
-namespace dos::hf {
+namespace dos::hf::model_export_test {
 namespace {
 
 using test::fails_with;
@@ -143,4 +143,4 @@ TEST(ShardSize, ReadsUnits) {
 }
 
 }  // namespace
-}  // namespace dos::hf
+}  // namespace dos::hf::model_export_test

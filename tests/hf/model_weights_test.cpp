@@ -6,7 +6,7 @@
 #include "fails_with.hpp"
 #include "hf/folder.hpp"
 
-namespace dos::hf {
+namespace dos::hf::model_weights_test {
 namespace {
 
 using test::fails_with;
@@ -104,4 +104,4 @@ TEST(ModelWeights, IsKnownByItsTensors) {
 }
 
 }  // namespace
-}  // namespace dos::hf
+}  // namespace dos::hf::model_weights_test

@@ -10,13 +10,13 @@
 #include "hf/folder.hpp"
 #include "shape/family_shape.hpp"
 
-namespace dos::hf {
+namespace dos::hf::tensor_names_test {
 namespace {
 
 using testing::IsSupersetOf;
 
 shape::ModelConfig tiny(const std::string& type) {
-  return parse_config(test::tiny_config(type).dump(), "config.json");
+  return parse_config(test::tiny_hf_config(type).dump(), "config.json");
 }
 
 /// Name and shape, as save_pretrained() writes them.
@@ -103,4 +103,4 @@ TEST(TensorNames, RefusesOtherFamilies) {
 }
 
 }  // namespace
-}  // namespace dos::hf
+}  // namespace dos::hf::tensor_names_test

@@ -13,7 +13,7 @@
 #include "models/demand.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::inference {
+namespace dos::inference::evaluation_test {
 namespace {
 
 using test::fails_with;
@@ -220,4 +220,4 @@ TEST(TrainedModel, TooLittleMemoryIsFoundBefore) {
 }
 
 }  // namespace
-}  // namespace dos::inference
+}  // namespace dos::inference::evaluation_test

@@ -12,7 +12,7 @@
 #include "base/file.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::io {
+namespace dos::io::checkpoint_directory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -368,4 +368,4 @@ TEST_F(Store, HoldsItsCallerToTheContract) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos::io::checkpoint_directory_test

@@ -9,7 +9,7 @@
 #include "io/checkpoint_manifest.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::io {
+namespace dos::io::checkpoint_levels_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,4 +257,4 @@ TEST_F(Levels, PruningLeavesWhatComesAfterLast) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos::io::checkpoint_levels_test

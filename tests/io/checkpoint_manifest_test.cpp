@@ -15,7 +15,7 @@
 #include "message_of.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::io {
+namespace dos::io::checkpoint_manifest_test {
 namespace {
 
 using nlohmann::json;
@@ -392,4 +392,4 @@ TEST_F(ManifestCheck, FindsOneFlippedBit) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos::io::checkpoint_manifest_test

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::io {
+namespace dos::io::retention_test {
 namespace {
 
 using std::chrono::minutes;
@@ -83,4 +83,4 @@ TEST(Retention, KeepsAtLeastOne) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos::io::retention_test

@@ -12,7 +12,7 @@
 #include "base/file.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::io {
+namespace dos::io::run_lock_test {
 namespace {
 
 using testing::AllOf;
@@ -134,4 +134,4 @@ TEST(RunLock, WritesThroughNoLinkAndNamesWhatFails) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos::io::run_lock_test

@@ -16,7 +16,7 @@
 #include "json_mutations.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::io {
+namespace dos::io::safetensors_test {
 namespace {
 
 using testing::AllOf;
@@ -296,4 +296,4 @@ TEST(Widen, KeepsTheBitsOfTheOthersAndSeesWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos::io::safetensors_test

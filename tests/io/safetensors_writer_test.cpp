@@ -9,7 +9,7 @@
 #include "io/safetensors.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::io {
+namespace dos::io::safetensors_writer_test {
 namespace {
 
 using test::byte_pattern;
@@ -141,4 +141,4 @@ TEST(SafetensorsWriter, HoldsItsCallerToTheContract) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos::io::safetensors_writer_test

@@ -13,7 +13,7 @@
 #include "json_mutations.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::io {
+namespace dos::io::tensor_folder_test {
 namespace {
 
 using test::fails_with;
@@ -167,4 +167,4 @@ TEST(TensorFolder, SeesAFileThatIsCutMeanwhile) {
 }
 
 }  // namespace
-}  // namespace dos::io
+}  // namespace dos::io::tensor_folder_test

@@ -21,7 +21,7 @@
 #include "rt/tasks.hpp"
 #include "sanitized.hpp"
 
-namespace dos::launch {
+namespace dos::launch::crash_test {
 namespace {
 
 using test::kIsSanitized;
@@ -208,4 +208,4 @@ TEST_F(CrashTest, AnAbortSaysItsLastWordsWhateverIsHeld) {
 }
 
 }  // namespace
-}  // namespace dos::launch
+}  // namespace dos::launch::crash_test

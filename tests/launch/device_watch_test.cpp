@@ -15,7 +15,7 @@
 #include "models/family.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::launch {
+namespace dos::launch::device_watch_test {
 namespace {
 
 using testing::AllOf;
@@ -265,4 +265,4 @@ TEST_F(LastWordsDeathTest, AreAWatchsAdviceWhileItSeesAFullDevice) {
 }
 
 }  // namespace
-}  // namespace dos::launch
+}  // namespace dos::launch::device_watch_test

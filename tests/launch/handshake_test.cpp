@@ -6,7 +6,7 @@
 #include "config/option_values.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::launch {
+namespace dos::launch::handshake_test {
 namespace {
 
 using ::testing::AllOf;
@@ -102,4 +102,4 @@ TEST_F(HandshakeTest, AnErrorComesBeforeDifferences) {
 }
 
 }  // namespace
-}  // namespace dos::launch
+}  // namespace dos::launch::handshake_test

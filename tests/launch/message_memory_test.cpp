@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace dos::launch {
+namespace dos::launch::message_memory_test {
 namespace {
 
 using testing::HasSubstr;
@@ -35,4 +35,4 @@ TEST(MessageMemory, IsTheHostsOtherwiseAndSaysWhy) {
 }
 
 }  // namespace
-}  // namespace dos::launch
+}  // namespace dos::launch::message_memory_test

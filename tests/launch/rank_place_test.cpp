@@ -11,7 +11,7 @@
 #include "platform/node_topology.hpp"
 #include "rt/device.hpp"
 
-namespace dos::launch {
+namespace dos::launch::rank_place_test {
 namespace {
 
 using testing::Contains;
@@ -110,4 +110,4 @@ TEST_F(RankPlaceTest, AThreadBesideTheWorkersHasTheSpareCores) {
 }
 
 }  // namespace
-}  // namespace dos::launch
+}  // namespace dos::launch::rank_place_test

@@ -6,7 +6,7 @@
 
 #include "perfmodels/machine.hpp"
 
-namespace dos::launch {
+namespace dos::launch::rank_weights_test {
 namespace {
 
 using testing::ElementsAre;
@@ -37,4 +37,4 @@ TEST(RankWeights, AreRelativeToTheFastest) {
 }
 
 }  // namespace
-}  // namespace dos::launch
+}  // namespace dos::launch::rank_weights_test

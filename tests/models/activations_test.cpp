@@ -15,7 +15,7 @@
 #include "scratch_directory.hpp"
 #include "storage/faulty_backend.hpp"
 
-namespace dos::test {
+namespace dos::test::activations_test {
 namespace {
 
 using shape::ActivationPlan;
@@ -188,4 +188,4 @@ TEST_F(MovedActivations, NeedAFolderWithRoom) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::activations_test

@@ -12,7 +12,7 @@
 #include "nn/initialise.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::test {
+namespace dos::test::continuation_test {
 namespace {
 
 using models::Continuation;
@@ -183,4 +183,4 @@ TEST(Continuation, RefusesTokensOutsideTheContext) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::continuation_test

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::models {
+namespace dos::models::family_test {
 namespace {
 
 using ::testing::AllOf;
@@ -36,4 +36,4 @@ TEST(Families, ThatCanOnlyBePlannedSaySo) {
 }
 
 }  // namespace
-}  // namespace dos::models
+}  // namespace dos::models::family_test

@@ -7,7 +7,7 @@
 #include "norms.hpp"
 #include "shape/trained_groups.hpp"
 
-namespace dos::test {
+namespace dos::test::frozen_reference_test {
 namespace {
 
 nlohmann::json expected_cases() {
@@ -72,4 +72,4 @@ TEST_P(FrozenReference, FiftyStepsOfAdamW) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::frozen_reference_test

@@ -3,6 +3,7 @@
 // rest.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <ostream>
 #include <set>
@@ -12,7 +13,7 @@
 #include "models/training_run.hpp"
 #include "train/step_results.hpp"
 
-namespace dos::test {
+namespace dos::test::frozen_test {
 namespace {
 
 const shape::ModelConfig kGpt2{"gpt2", 3, 24, 3, 7, 61};
@@ -289,4 +290,4 @@ TEST(LearningRateFactors, AreLearningRates) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::frozen_test

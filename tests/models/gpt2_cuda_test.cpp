@@ -10,7 +10,7 @@
 #include "norms.hpp"
 #include "rt/cuda.hpp"
 
-namespace dos::test {
+namespace dos::test::gpt2_cuda_test {
 namespace {
 
 constexpr Index kSequences = 4;
@@ -137,4 +137,4 @@ TEST_F(Gpt2Cuda, TenStepsInBf16FollowPyTorchs) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gpt2_cuda_test

@@ -7,7 +7,7 @@
 
 #include "models/training_outcome.hpp"
 
-namespace dos::test {
+namespace dos::test::gpt2_determinism_test {
 namespace {
 
 // Five layers: with recompute the activations of two exist at a time, so that those of the first
@@ -92,4 +92,4 @@ TEST_F(Gpt2Determinism, AnotherNumberOfLanesIsAnotherOrderOfSums) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gpt2_determinism_test

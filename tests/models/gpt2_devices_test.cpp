@@ -15,7 +15,7 @@
 #include "rt/opencl.hpp"
 #include "sched_starpu/policies.hpp"
 
-namespace dos::test {
+namespace dos::test::gpt2_devices_test {
 namespace {
 
 const shape::ModelConfig kModel{"gpt2", 3, 36, 3, 19, 83};
@@ -140,4 +140,4 @@ TEST_F(Gpt2Devices, TakeNoMoreMemoryThanIsSaid) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gpt2_devices_test

@@ -2,7 +2,7 @@
 #include "models/gpt2_tiny.hpp"
 #include "models/gradient_check.hpp"
 
-namespace dos::test {
+namespace dos::test::gpt2_gradient_test {
 namespace {
 
 TEST(Gpt2Gradient, EveryParameterAlongRandomDirectionsAndItsOwn) {
@@ -19,4 +19,4 @@ TEST(Gpt2Gradient, EveryParameterAlongRandomDirectionsAndItsOwn) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gpt2_gradient_test

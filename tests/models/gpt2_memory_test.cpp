@@ -13,7 +13,7 @@
 #include "shape/cutter.hpp"
 #include "train/step_results.hpp"
 
-namespace dos::test {
+namespace dos::test::gpt2_memory_test {
 namespace {
 
 using shape::ModelConfig;
@@ -285,4 +285,4 @@ TEST(Gpt2Memory, MoreWorkersNeedMoreWorkSpaceOnly) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gpt2_memory_test

@@ -11,7 +11,7 @@
 #include "models/training_run.hpp"
 #include "norms.hpp"
 
-namespace dos::test {
+namespace dos::test::gpt2_precision_test {
 namespace {
 
 const shape::ModelConfig kModel{"gpt2", 2, 32, 2, 16, 29};
@@ -136,4 +136,4 @@ TEST(Gpt2Precision, LossesOf500StepsStayInTheBand) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gpt2_precision_test

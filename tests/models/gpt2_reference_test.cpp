@@ -11,7 +11,7 @@
 #include "models/training_run.hpp"
 #include "norms.hpp"
 
-namespace dos::test {
+namespace dos::test::gpt2_reference_test {
 namespace {
 
 struct Variant {
@@ -165,4 +165,4 @@ TEST_P(Gpt2Reference, TenStepsOfAdamW) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::gpt2_reference_test

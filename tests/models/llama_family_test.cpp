@@ -14,7 +14,7 @@
 #include "train/run_info.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::test {
+namespace dos::test::llama_family_test {
 namespace {
 
 /// An odd vocabulary and context, heads that share keys, all choices and none.
@@ -233,4 +233,4 @@ TEST(LlamaFamilySizes, AnyAreTrainedToTheSameBitsHoweverTheyAreCut) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::llama_family_test

@@ -10,7 +10,7 @@
 #include "models/hf_tiny.hpp"
 #include "norms.hpp"
 
-namespace dos::test {
+namespace dos::test::lora_reference_test {
 namespace {
 
 class LoraReference : public ::testing::TestWithParam<Variant> {
@@ -77,4 +77,4 @@ TEST_P(LoraReference, StepsOfAdamW) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::lora_reference_test

@@ -11,7 +11,7 @@
 #include "models/training_run.hpp"
 #include "train/step_results.hpp"
 
-namespace dos::test {
+namespace dos::test::lora_test {
 namespace {
 
 shape::ModelConfig gpt2() {
@@ -184,4 +184,4 @@ TEST_P(Lora, TakesTheMemoryAndTheTasksThatAreEstimated) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::lora_test

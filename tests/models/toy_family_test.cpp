@@ -14,7 +14,7 @@
 #include "train/checkpoint.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::test {
+namespace dos::test::toy_family_test {
 namespace {
 
 const shape::ModelConfig kModel{"toy", 3, 16, 2, 8, 257, /*kv_heads=*/0, /*ffn=*/24};
@@ -152,4 +152,4 @@ TEST_F(ToyFamily, TrainsSavesAndGoesOnAsEstimated) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::toy_family_test

@@ -8,7 +8,7 @@
 #include "models/hf_tiny.hpp"
 #include "norms.hpp"
 
-namespace dos::test {
+namespace dos::test::transformers_reference_test {
 namespace {
 
 class TransformersReference : public ::testing::TestWithParam<Variant> {
@@ -90,4 +90,4 @@ TEST_P(MaskedReference, LossAndEveryGradient) {
 }
 
 }  // namespace
-}  // namespace dos::test
+}  // namespace dos::test::transformers_reference_test

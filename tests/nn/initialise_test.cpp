@@ -11,7 +11,7 @@
 #include "models/family.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::nn {
+namespace dos::nn::initialise_test {
 namespace {
 
 using Values = std::map<std::string, std::vector<float>>;
@@ -108,4 +108,4 @@ TEST(Initialisation, NormsAreOneAndBiasesZero) {
 }
 
 }  // namespace
-}  // namespace dos::nn
+}  // namespace dos::nn::initialise_test

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "message_of.hpp"
 
-namespace dos::offload {
+namespace dos::offload::disk_place_test {
 namespace {
 
 using testing::HasSubstr;
@@ -37,4 +37,4 @@ TEST(DiskPlace, RefusesWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace dos::offload
+}  // namespace dos::offload::disk_place_test

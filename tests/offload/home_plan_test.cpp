@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "message_of.hpp"
 
-namespace dos::offload {
+namespace dos::offload::home_plan_test {
 namespace {
 
 using testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(HomePlan, SaysHowLittleMemoryIsTooLittle) {
 }
 
 }  // namespace
-}  // namespace dos::offload
+}  // namespace dos::offload::home_plan_test

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-namespace dos::offload {
+namespace dos::offload::region_board_test {
 namespace {
 
 /// Moves all states once: as a step does, each to a region of its choice.
@@ -105,4 +105,4 @@ TEST(RegionBoard, FillsTheFasterDiskNoFurtherThanItGoes) {
 }
 
 }  // namespace
-}  // namespace dos::offload
+}  // namespace dos::offload::region_board_test

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace dos::optim {
+namespace dos::optim::ahead_protocol_test {
 namespace {
 
 using Values = std::map<std::string, std::int64_t>;
@@ -199,4 +199,4 @@ TEST(AheadProtocol, TheFactorMustBeToldInOrder) {
 }
 
 }  // namespace
-}  // namespace dos::optim
+}  // namespace dos::optim::ahead_protocol_test

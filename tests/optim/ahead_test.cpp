@@ -18,7 +18,7 @@
 #include "optim/rules.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::optim {
+namespace dos::optim::ahead_test {
 namespace {
 
 using ::testing::Each;
@@ -263,4 +263,4 @@ TEST(Ahead, NeedsClippingAndWorkingParametersOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace dos::optim
+}  // namespace dos::optim::ahead_test

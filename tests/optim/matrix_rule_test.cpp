@@ -12,7 +12,7 @@
 #include "optim/rules.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::optim {
+namespace dos::optim::matrix_rule_test {
 namespace {
 
 /// Gradient descent with momentum on matrices whose gradient is first scaled to a Frobenius norm of
@@ -159,4 +159,4 @@ TEST(MatrixRule, SeesMatricesWholeThatAreCutIntoSubgroups) {
 }
 
 }  // namespace
-}  // namespace dos::optim
+}  // namespace dos::optim::matrix_rule_test

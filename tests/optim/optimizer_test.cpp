@@ -18,7 +18,7 @@
 #include "reference/all.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::optim {
+namespace dos::optim::optimizer_test {
 namespace {
 
 using reference::Tracked;
@@ -361,4 +361,4 @@ TEST(OptimizerOptions, ValuesOutOfRangeAreNamed) {
 }
 
 }  // namespace
-}  // namespace dos::optim
+}  // namespace dos::optim::optimizer_test

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::optim {
+namespace dos::optim::schedule_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(LearningRate, ValuesOutOfRangeAreNamed) {
 }
 
 }  // namespace
-}  // namespace dos::optim
+}  // namespace dos::optim::schedule_test

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::perfmodels {
+namespace dos::perfmodels::checkpoint_interval_test {
 namespace {
 
 TEST(ChooseInterval, IsWhatTheDeviceCanWrite) {
@@ -43,4 +43,4 @@ TEST(ChooseInterval, StandsWhateverIsMeasured) {
 }
 
 }  // namespace
-}  // namespace dos::perfmodels
+}  // namespace dos::perfmodels::checkpoint_interval_test

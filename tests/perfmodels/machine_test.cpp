@@ -11,7 +11,7 @@
 #include "perfmodels/rates.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::perfmodels {
+namespace dos::perfmodels::machine_test {
 namespace {
 
 using testing::AllOf;
@@ -303,4 +303,4 @@ TEST(RatesOfRule, FollowTheBytesThatAnUpdateMoves) {
 }
 
 }  // namespace
-}  // namespace dos::perfmodels
+}  // namespace dos::perfmodels::machine_test

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 
-namespace dos::perfmodels {
+namespace dos::perfmodels::starpu_bus_test {
 namespace {
 
 using testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST_P(Committed, IsWhatTheProgramWrites) {
 }
 
 }  // namespace
-}  // namespace dos::perfmodels
+}  // namespace dos::perfmodels::starpu_bus_test

@@ -6,7 +6,7 @@
 #include "perfmodels/machine.hpp"
 #include "perfmodels/rates.hpp"
 
-namespace dos::perfmodels {
+namespace dos::perfmodels::tier_file_test {
 namespace {
 
 using testing::AllOf;
@@ -172,4 +172,4 @@ TEST(TierFile, IsReadBackAsWritten) {
 }
 
 }  // namespace
-}  // namespace dos::perfmodels
+}  // namespace dos::perfmodels::tier_file_test

@@ -9,7 +9,7 @@
 #include "message_of.hpp"
 #include "requests.hpp"
 
-namespace dos::planner {
+namespace dos::planner::checkpoints_test {
 namespace {
 
 using test::request;
@@ -106,4 +106,4 @@ TEST(Checkpoints, NeedPositiveRates) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::checkpoints_test

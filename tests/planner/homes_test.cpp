@@ -9,7 +9,7 @@
 #include "planner/plan_report.hpp"
 #include "requests.hpp"
 
-namespace dos::planner {
+namespace dos::planner::homes_test {
 namespace {
 
 using testing::HasSubstr;
@@ -116,4 +116,4 @@ TEST(Homes, SubgroupsAreSmallWhereDisksNeedRoom) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::homes_test

@@ -10,7 +10,7 @@
 #include "requests.hpp"
 #include "shape/trained_groups.hpp"
 
-namespace dos::planner {
+namespace dos::planner::memory_test {
 namespace {
 
 TEST(Memory, OfTheSampleRunIsAsMeasured) {
@@ -290,4 +290,4 @@ TEST(Memory, RecomputeSavesActivations) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::memory_test

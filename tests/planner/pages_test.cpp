@@ -7,7 +7,7 @@
 #include "planner/scaling.hpp"
 #include "requests.hpp"
 
-namespace dos::planner {
+namespace dos::planner::pages_test {
 namespace {
 
 /// A page holds what a program prints.
@@ -38,4 +38,4 @@ TEST(Pages, OfCheckpointsIsUpToDate) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::pages_test

@@ -11,7 +11,7 @@
 #include "requests.hpp"
 #include "sched/replay.hpp"
 
-namespace dos::planner {
+namespace dos::planner::planner_test {
 namespace {
 
 using testing::HasSubstr;
@@ -200,4 +200,4 @@ TEST(Report, TextNamesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::planner_test

@@ -6,7 +6,7 @@
 #include "config/plan_model.hpp"
 #include "requests.hpp"
 
-namespace dos::planner {
+namespace dos::planner::scaling_test {
 namespace {
 
 TEST(Scaling, FitsWithEverythingShared) {
@@ -31,4 +31,4 @@ TEST(Scaling, TheLargestMicroBatchFitsAndTwiceItDoesNot) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::scaling_test

@@ -7,7 +7,7 @@
 #include "shape/cutter.hpp"
 #include "shape/owners.hpp"
 
-namespace dos::planner {
+namespace dos::planner::subgroups_test {
 namespace {
 
 TEST(Subgroups, OfThePublishedSampleRun) {
@@ -62,4 +62,4 @@ TEST(Subgroups, AreThoseOfTrainGpt) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::subgroups_test

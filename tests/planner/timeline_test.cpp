@@ -5,7 +5,7 @@
 
 #include "requests.hpp"
 
-namespace dos::planner {
+namespace dos::planner::timeline_test {
 namespace {
 
 using testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST(Timeline, ColumnsShowHowBusyAResourceIs) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::timeline_test

@@ -9,7 +9,7 @@
 #include "planner/disk_validation.hpp"
 #include "requests.hpp"
 
-namespace dos::planner {
+namespace dos::planner::validation_test {
 namespace {
 
 /// The bar for the model: every published update phase within 10 %.
@@ -73,4 +73,4 @@ TEST(Validation, ThePageIsUpToDate) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::validation_test

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "requests.hpp"
 
-namespace dos::planner {
+namespace dos::planner::wire_test {
 namespace {
 
 using testing::DoubleEq;
@@ -167,4 +167,4 @@ TEST(Overlapped, BroadcastsBeginWhileOthersAreUpdated) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::wire_test

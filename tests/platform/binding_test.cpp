@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "platform/node_topology.hpp"
 
-namespace dos::platform {
+namespace dos::platform::binding_test {
 namespace {
 
 using testing::ElementsAre;
@@ -212,4 +212,4 @@ TEST(Describe, IsOneLine) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::binding_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace dos::platform::blas {
+namespace dos::platform::blas::blas_test {
 namespace {
 
 using ::testing::AnyOf;
@@ -110,4 +110,4 @@ TEST(BlasRestart, MendsABadChoiceAndKeepsTheArguments) {
 }
 
 }  // namespace
-}  // namespace dos::platform::blas
+}  // namespace dos::platform::blas::blas_test

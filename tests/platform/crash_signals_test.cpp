@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-namespace dos::platform {
+namespace dos::platform::crash_signals_test {
 namespace {
 
 using Handler = void (*)(int);
@@ -40,4 +40,4 @@ TEST(CrashSignals, AreTakenFromLibrariesOnly) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::crash_signals_test

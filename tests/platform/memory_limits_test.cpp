@@ -11,7 +11,7 @@
 #include "platform/topology.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::platform {
+namespace dos::platform::memory_limits_test {
 namespace {
 
 constexpr Index kUnlimited = std::numeric_limits<Index>::max();
@@ -129,4 +129,4 @@ TEST(MemoryLeft, KnowsResourceLimits) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::memory_limits_test

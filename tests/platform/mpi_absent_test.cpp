@@ -3,7 +3,7 @@
 
 #include "platform/mpi.hpp"
 
-namespace dos::platform {
+namespace dos::platform::mpi_absent_test {
 namespace {
 
 TEST(MpiAbsent, IsRankZeroOfOne) {
@@ -16,4 +16,4 @@ TEST(MpiAbsent, IsRankZeroOfOne) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::mpi_absent_test

@@ -8,7 +8,7 @@
 #include <array>
 #include <thread>
 
-namespace dos::platform {
+namespace dos::platform::mpi_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -120,11 +120,11 @@ TEST(MpiTransfers, AMessageOfAnotherLengthIsAnErrorThatNamesTheRank) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::mpi_test
 
 int main(int argc, char** argv) {
   const dos::platform::MpiEnvironment mpi(argc, argv);
-  dos::platform::environment = &mpi;
+  dos::platform::mpi_test::environment = &mpi;
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -6,7 +6,7 @@
 
 #include "platform/mpi.hpp"
 
-namespace dos::platform {
+namespace dos::platform::neighbours_test {
 namespace {
 
 using testing::ElementsAre;
@@ -27,7 +27,7 @@ TEST(Neighbours, ExchangeTextsOfAnyLength) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::neighbours_test
 
 int main(int argc, char** argv) {
   const dos::platform::MpiEnvironment mpi(argc, argv);

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "platform/topology.hpp"
 
-namespace dos::platform {
+namespace dos::platform::node_topology_test {
 namespace {
 
 using testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(NodeTopology, PrefersMemoryOfItsNodes) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::node_topology_test

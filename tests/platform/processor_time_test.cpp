@@ -7,7 +7,7 @@
 #include <sstream>
 #include <thread>
 
-namespace dos::platform {
+namespace dos::platform::processor_time_test {
 namespace {
 
 TEST(ProcessorTime, IsReadFromTheKernelsText) {
@@ -48,4 +48,4 @@ TEST(ProcessorTime, OfAThreadIsItsOwn) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::processor_time_test

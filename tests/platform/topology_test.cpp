@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-namespace dos::platform {
+namespace dos::platform::topology_test {
 namespace {
 
 using ::testing::MatchesRegex;
@@ -58,4 +58,4 @@ TEST(Topology, SaysTheVersionOfHwloc) {
 }
 
 }  // namespace
-}  // namespace dos::platform
+}  // namespace dos::platform::topology_test

@@ -17,7 +17,7 @@
 #include "rt/tasks.hpp"
 #include "rt/two_memory_nodes.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::alone_test {
 namespace {
 
 using Direction = platform::MpiMessage::Direction;
@@ -225,4 +225,4 @@ TEST_F(Alone, AThreadThatWaitsOrHasEndedDoesNotHang) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::alone_test

@@ -9,7 +9,7 @@
 #include "ranks/exchange.hpp"
 #include "rt/tasks.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::ended_peer_test {
 namespace {
 
 // Rank 0 is done, and the others still want something from it: nobody waits for ever.
@@ -33,4 +33,4 @@ TEST(EndedPeer, WhoWaitsForItFailsAndSaysWhere) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::ended_peer_test

@@ -12,7 +12,7 @@
 #include "mpi_main.hpp"
 #include "ranks/gather.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::exchange_test {
 namespace {
 
 using Direction = platform::MpiMessage::Direction;
@@ -139,4 +139,4 @@ TEST_F(ExchangeTest, WaitingCostsLittle) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::exchange_test

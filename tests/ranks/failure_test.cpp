@@ -9,7 +9,7 @@
 #include "ranks/handle_transfer.hpp"
 #include "rt/tasks.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::failure_test {
 namespace {
 
 // Rank 0 gives up. All others fail with its words; tasks that wait for messages run all the same,
@@ -44,4 +44,4 @@ TEST(Failure, WhoStopsStopsAllAndTheGraphsDrain) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::failure_test

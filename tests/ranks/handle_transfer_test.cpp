@@ -7,7 +7,7 @@
 #include "mpi_main.hpp"
 #include "rt/tasks.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::handle_transfer_test {
 namespace {
 
 const rt::SessionConfig kOneWorker{.scheduler = "", .cpu_workers = 1};
@@ -89,4 +89,4 @@ TEST(HandleTransfers, APartOfAHandle) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::handle_transfer_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace dos::ranks {
+namespace dos::ranks::heartbeat_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -107,4 +107,4 @@ TEST(Heartbeats, WhoWasAwayBlamesNobody) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::heartbeat_test

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "base/bf16.hpp"
 #include "ranks/exchange.hpp"
 #include "tensor/parameter_set.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "mpi_main.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::root_texts_test {
 namespace {
 
 std::string text_of(Index rank, Index conversation) {
@@ -55,4 +55,4 @@ TEST(RootTexts, OfOneRankAreItsOwn) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::root_texts_test

@@ -17,7 +17,7 @@
 #include "rt/two_memory_nodes.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::sharding_test {
 namespace {
 
 platform::MpiEnvironment* environment = nullptr;
@@ -347,11 +347,11 @@ TEST_F(ShardingTest, RunsFurtherAheadThanTwoSteps) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::sharding_test
 
 int main(int argc, char** argv) {
   dos::platform::MpiEnvironment mpi(argc, argv);
-  dos::ranks::environment = &mpi;
+  dos::ranks::sharding_test::environment = &mpi;
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -8,7 +8,7 @@
 #include "optim/optimizer.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::share_test {
 namespace {
 
 const shape::ModelConfig kModel{"gpt2", 6, 64, 2, 32, 257};
@@ -91,4 +91,4 @@ TEST(TotalsByRank, AreOneLine) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::share_test

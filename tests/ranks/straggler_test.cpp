@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace dos::ranks {
+namespace dos::ranks::straggler_test {
 namespace {
 
 using ::testing::AllOf;
@@ -52,4 +52,4 @@ TEST(Straggler, AStepWithoutDelayStartsAnew) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::straggler_test

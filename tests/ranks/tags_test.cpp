@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::ranks {
+namespace dos::ranks::tags_test {
 namespace {
 
 constexpr Index kLargestTag = 32767;  // the least that the standard promises
@@ -48,4 +48,4 @@ TEST(Tags, UnknownNumbersAreRefused) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::tags_test

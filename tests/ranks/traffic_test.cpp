@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace dos::ranks {
+namespace dos::ranks::traffic_test {
 namespace {
 
 /// An embedding of 100, `layers` layers of two subgroups (40 and 8), a last norm of 4.
@@ -111,4 +111,4 @@ TEST(Traffic, TwoLayersStay) {
 }
 
 }  // namespace
-}  // namespace dos::ranks
+}  // namespace dos::ranks::traffic_test

@@ -14,7 +14,7 @@
 #include "rt/tasks.hpp"
 #include "rt/two_memory_nodes.hpp"
 
-namespace dos::rt {
+namespace dos::rt::access_test {
 namespace {
 
 const SessionConfig kTwoWorkers{.scheduler = "", .cpu_workers = 2};
@@ -217,4 +217,4 @@ TEST_F(DeviceAccess, OfTheHostIsNotCounted) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::access_test

@@ -8,7 +8,7 @@
 #include "rt/tasks.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::rt {
+namespace dos::rt::bus_model_test {
 namespace {
 
 using ::testing::AllOf;
@@ -79,4 +79,4 @@ TEST_F(BusFiles, AreRegularFiles) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::bus_model_test

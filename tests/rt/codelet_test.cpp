@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <starpu.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::codelet_test {
 namespace {
 
 const SessionConfig kTwoWorkers{.scheduler = "", .cpu_workers = 2};
@@ -153,4 +154,4 @@ TEST(TaskView, TaskWithoutArgumentsHasNone) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::codelet_test

@@ -12,7 +12,7 @@
 
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::device_test {
 namespace {
 
 class Devices : public ::testing::Test {
@@ -150,4 +150,4 @@ TEST(Workers, ATaskRunsOnTheOneThatItNames) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::device_test

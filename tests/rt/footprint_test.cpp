@@ -10,7 +10,7 @@
 #include "rt/tasks.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::rt {
+namespace dos::rt::footprint_test {
 namespace {
 
 using ::testing::SizeIs;
@@ -96,4 +96,4 @@ TEST(Footprint, TwoSizesAreTwoEntriesOfTheModel) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::footprint_test

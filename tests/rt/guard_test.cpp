@@ -6,7 +6,7 @@
 #include "base/log.hpp"
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::guard_test {
 namespace {
 
 struct NotAStandardException {};
@@ -50,4 +50,4 @@ TEST_F(GuardDeathTest, ForeignExceptionNamesTheCodeletAndAborts) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::guard_test

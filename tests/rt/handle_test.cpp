@@ -16,7 +16,7 @@
 
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::handle_test {
 namespace {
 
 using ::testing::AllOf;
@@ -172,4 +172,4 @@ TEST(Handle, DestructionWaitsForItsTasks) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::handle_test

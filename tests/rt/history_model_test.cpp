@@ -12,7 +12,7 @@
 #include "rt/tasks.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::rt {
+namespace dos::rt::history_model_test {
 namespace {
 
 using ::testing::AllOf;
@@ -184,4 +184,4 @@ TEST(HistoryModel, IsKeptByACalibratingSessionAndRefusedWhenItIsForeign) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::history_model_test

@@ -5,7 +5,7 @@
 
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::host_access_test {
 namespace {
 
 const SessionConfig kTwoWorkers{.scheduler = "", .cpu_workers = 2};
@@ -83,4 +83,4 @@ TEST(HostAccess, DemandsAnElementTypeOfTheRightSize) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::host_access_test

@@ -11,7 +11,7 @@
 #include "rt/opencl_device.hpp"
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::opencl_test {
 namespace {
 
 using ::testing::AllOf;
@@ -118,4 +118,4 @@ TEST_F(Opencl, CpuAndDeviceShareTheTasksOfAChain) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::opencl_test

@@ -8,7 +8,7 @@
 
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::priority_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(Priority, LargerRunsEarlier) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::priority_test

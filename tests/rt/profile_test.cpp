@@ -11,7 +11,7 @@
 
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::profile_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -164,4 +164,4 @@ TEST(Profile, TakeWaitsForRunningTasks) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::profile_test

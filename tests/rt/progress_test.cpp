@@ -8,7 +8,7 @@
 
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::progress_test {
 namespace {
 
 constexpr Progress kIdle{.ready = 2, .started = 5, .ended = 5};
@@ -108,4 +108,4 @@ TEST(Progress, CountsTasks) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::progress_test

@@ -11,7 +11,7 @@
 #include "rt/tasks.hpp"
 #include "sanitized.hpp"
 
-namespace dos::rt {
+namespace dos::rt::runtime_memory_test {
 namespace {
 
 using test::kIsSanitized;
@@ -74,4 +74,4 @@ TEST(RuntimeMemory, APendingTaskTakesWhatIsSaidAndNoThirdOfIt) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::runtime_memory_test

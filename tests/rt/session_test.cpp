@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::session_test {
 namespace {
 
 using ::testing::AllOf;
@@ -160,4 +160,4 @@ TEST(Session, SaysItsVersion) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::session_test

@@ -8,7 +8,7 @@
 
 #include "scratch_directory.hpp"
 
-namespace dos::rt {
+namespace dos::rt::starpu_home_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,4 +85,4 @@ TEST_F(Home, OfALongPathIsNone) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::starpu_home_test

@@ -11,7 +11,7 @@
 #include "message_of.hpp"
 #include "rt/scoped_environment.hpp"
 
-namespace dos::rt {
+namespace dos::rt::starpu_variables_test {
 namespace {
 
 using testing::AllOf;
@@ -88,4 +88,4 @@ TEST(StarpuVariables, OfTheEnvironmentAreNamedWithValueAndRange) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::starpu_variables_test

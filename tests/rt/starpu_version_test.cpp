@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace dos::rt {
+namespace dos::rt::starpu_version_test {
 namespace {
 
 using testing::AllOf;
@@ -37,4 +37,4 @@ TEST(StarpuVersion, OfThisBuildIsAccepted) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::starpu_version_test

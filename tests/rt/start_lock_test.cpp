@@ -11,7 +11,7 @@
 
 #include "scratch_directory.hpp"
 
-namespace dos::rt {
+namespace dos::rt::start_lock_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -57,4 +57,4 @@ TEST(StartLock, OneOfEachMachineInStarpusHome) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::start_lock_test

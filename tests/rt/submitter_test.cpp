@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <starpu.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <numeric>
@@ -12,7 +13,7 @@
 #include "rt/runtime_memory.hpp"
 #include "rt/tasks.hpp"
 
-namespace dos::rt {
+namespace dos::rt::submitter_test {
 namespace {
 
 using ::testing::AllOf;
@@ -296,4 +297,4 @@ TEST(Submitter, ATaskWhoseConditionDoesNotHoldIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace dos::rt
+}  // namespace dos::rt::submitter_test

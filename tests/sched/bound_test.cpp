@@ -5,7 +5,7 @@
 
 #include "problems.hpp"
 
-namespace dos::sched {
+namespace dos::sched::bound_test {
 namespace {
 
 const ResourceUse& resource(const Bound& bound, const std::string& name) {
@@ -124,4 +124,4 @@ TEST(LowerBound, BusyLinksAreSlower) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::bound_test

@@ -5,7 +5,7 @@
 
 #include "base/random.hpp"
 
-namespace dos::sched {
+namespace dos::sched::contention_test {
 namespace {
 
 double demand(const std::vector<Flow>& flows) {
@@ -93,4 +93,4 @@ TEST(ShareDram, UsesAllOfTheBandwidthAndNoMore) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::contention_test

@@ -3,11 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/error.hpp"
 
-namespace dos::sched {
+namespace dos::sched::cut_test {
 namespace {
 
 using testing::AllOf;
@@ -141,4 +142,4 @@ TEST(ChooseCut, KeepsToTheMemory) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::cut_test

@@ -10,7 +10,7 @@
 #include "problems.hpp"
 #include "sched/policy_registry.hpp"
 
-namespace dos::sched {
+namespace dos::sched::given_options_test {
 namespace {
 
 using testing::AllOf;
@@ -79,4 +79,4 @@ TEST(ExpectWindowFits, NamesTheLargestThatFits) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::given_options_test

@@ -15,7 +15,7 @@
 #include "sched/replay.hpp"
 #include "tracks.hpp"
 
-namespace dos::sched {
+namespace dos::sched::invariants_test {
 namespace {
 
 #ifdef __SANITIZE_ADDRESS__
@@ -216,4 +216,4 @@ TEST(Invariants, ManySubgroupsAreNoObstacle) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::invariants_test

@@ -8,7 +8,7 @@
 
 #include "base/random.hpp"
 
-namespace dos::sched {
+namespace dos::sched::linear_program_test {
 namespace {
 
 using Matrix = std::vector<std::vector<double>>;
@@ -136,4 +136,4 @@ TEST(LinearProgram, SaysWhenNothingIsFeasible) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::linear_program_test

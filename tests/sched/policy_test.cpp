@@ -12,7 +12,7 @@
 #include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
 
-namespace dos::sched {
+namespace dos::sched::policy_test {
 namespace {
 
 using testing::HasSubstr;
@@ -272,4 +272,4 @@ TEST(Registry, NamesAreUniqueAndKnown) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::policy_test

@@ -10,7 +10,7 @@
 #include "sched/interleave.hpp"
 #include "sched/policy.hpp"
 
-namespace dos::sched {
+namespace dos::sched::replay_test {
 namespace {
 
 constexpr double kKernels = 1e-5;
@@ -224,4 +224,4 @@ TEST(Replay, ASubgroupBeyondItsWindowIsAnError) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::replay_test

@@ -12,7 +12,7 @@
 #include "sched/bound.hpp"
 #include "tiers.hpp"
 
-namespace dos::sched {
+namespace dos::sched::tier_bound_test {
 namespace {
 
 using test::disk;
@@ -198,4 +198,4 @@ TEST(TierBound, IsTheLeastOfAllDivisions) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::tier_bound_test

@@ -14,7 +14,7 @@
 #include "sched/replay.hpp"
 #include "tiers.hpp"
 
-namespace dos::sched {
+namespace dos::sched::tier_policy_test {
 namespace {
 
 using test::disk;
@@ -184,4 +184,4 @@ TEST(TierPolicies, DosIsNotSlowerThanOverOneDiskOrThanAnyOther) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::tier_policy_test

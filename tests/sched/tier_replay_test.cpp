@@ -17,7 +17,7 @@
 #include "tiers.hpp"
 #include "tracks.hpp"
 
-namespace dos::sched {
+namespace dos::sched::tier_replay_test {
 namespace {
 
 using test::disk;
@@ -358,4 +358,4 @@ TEST(TierReplay, KeepsMemoryAndBoundWithEveryPolicy) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::tier_replay_test

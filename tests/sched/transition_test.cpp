@@ -10,7 +10,7 @@
 #include "sched/problems.hpp"
 #include "sched/replay.hpp"
 
-namespace dos::sched {
+namespace dos::sched::transition_test {
 namespace {
 
 /// Two GPUs with room for three quarters of the states, behind links of `link` GB/s.
@@ -133,4 +133,4 @@ TEST(Transition, EveryRandomMachineSettles) {
 }
 
 }  // namespace
-}  // namespace dos::sched
+}  // namespace dos::sched::transition_test

@@ -7,7 +7,7 @@
 #include "sched_starpu/counted_allocations.hpp"
 #include "sched_starpu/dispatch.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::allocation_test {
 namespace {
 
 constexpr Index kTasks = 1000;
@@ -70,4 +70,4 @@ TEST(Dispatch, TakingATaskAllocatesNothing) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::allocation_test

@@ -14,7 +14,7 @@
 #include "rt/tasks.hpp"
 #include "sched_starpu/policies.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::device_memory_test {
 namespace {
 
 constexpr Index kSubgroups = 24;
@@ -233,4 +233,4 @@ TEST_F(DeviceMemory, OfDeadActivationsIsTheUpdates) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::device_memory_test

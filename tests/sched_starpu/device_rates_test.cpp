@@ -5,7 +5,7 @@
 
 #include "sched_starpu/update_program.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::device_rates_test {
 namespace {
 
 constexpr Device kCpu{};
@@ -157,4 +157,4 @@ TEST(DeviceRates, MemoryIsThatOfTheSurroundingsUntilItIsRead) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::device_rates_test

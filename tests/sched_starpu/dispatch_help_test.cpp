@@ -7,7 +7,7 @@
 
 #include "sched_starpu/dispatch.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::dispatch_help_test {
 namespace {
 
 constexpr Index kParams = 1'000'000;
@@ -181,4 +181,4 @@ TEST(DispatchHelp, WhatTheCpuHasNotAskedForGoesFirst) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::dispatch_help_test

@@ -11,7 +11,7 @@
 #include "sched/policy_registry.hpp"
 #include "sched_starpu/simulated_step.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::dispatch_test {
 namespace {
 
 constexpr Index kSubgroups = 60;
@@ -325,4 +325,4 @@ TEST(Dispatch, TasksThatAWorkerCannotRunStay) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::dispatch_test

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::gpu_window_test {
 namespace {
 
 constexpr GpuWindow::Limits kThree{
@@ -111,4 +111,4 @@ TEST(GpuWindow, WhatIsOnItsWayBackDoesNotStopTheGpu) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::gpu_window_test

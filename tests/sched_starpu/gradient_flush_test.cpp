@@ -17,7 +17,7 @@
 #include "rt/tasks.hpp"
 #include "sched_starpu/policies.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::gradient_flush_test {
 namespace {
 
 constexpr Index kSubgroups = 6;
@@ -242,4 +242,4 @@ TEST_F(GradientFlush, LeavesWhatTheDeviceWillUse) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::gradient_flush_test

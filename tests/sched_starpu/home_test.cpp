@@ -20,7 +20,7 @@ extern "C" {
 #include "sched_starpu/update_task.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::home_test {
 namespace {
 
 constexpr std::uint32_t kCount = 1000;
@@ -128,4 +128,4 @@ TEST_F(Home, AFlushGoesToTheGivenNodeOnce) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::home_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::learned_rate_test {
 namespace {
 
 units::ParamsPerSecond rate(double value) {
@@ -102,4 +102,4 @@ TEST(LearnedRate, EqualUpdatesShowNoOverhead) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::learned_rate_test

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::ledger_test {
 namespace {
 
 using testing::ElementsAre;
@@ -190,4 +190,4 @@ TEST(Ledger, SubgroupsThatWereNeverPlacedAreAtHome) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::ledger_test

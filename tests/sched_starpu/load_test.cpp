@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::load_test {
 namespace {
 
 Load with(int workers, bool one_by_one = true) {
@@ -63,4 +63,4 @@ TEST(Load, AGpuIsOneTaskAhead) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::load_test

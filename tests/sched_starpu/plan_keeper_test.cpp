@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "sched_starpu/update_program.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::plan_keeper_test {
 namespace {
 
 using testing::HasSubstr;
@@ -202,4 +202,4 @@ TEST(PlanKeeper, RefusesOptionsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::plan_keeper_test

@@ -5,7 +5,7 @@
 
 #include "sched/replay.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::planning_test {
 namespace {
 
 constexpr Index kSubgroups = 40;
@@ -138,4 +138,4 @@ TEST(Planning, AGainThatMovingEatsIsNotTaken) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::planning_test

@@ -13,7 +13,7 @@
 #include "rt/tasks.hpp"
 #include "sched/policy_registry.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::policies_test {
 namespace {
 
 using rt::Handle;
@@ -272,4 +272,4 @@ TEST(Policies, TakeWhatTheyAreConfiguredWith) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::policies_test

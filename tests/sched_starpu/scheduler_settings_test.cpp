@@ -9,7 +9,7 @@
 #include "sched_starpu/guarded.hpp"
 #include "sched_starpu/policies.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::scheduler_settings_test {
 namespace {
 
 using testing::AllOf;
@@ -91,4 +91,4 @@ TEST(SchedulerCallbacks, EndTheProgramWithTheUsersMistake) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::scheduler_settings_test

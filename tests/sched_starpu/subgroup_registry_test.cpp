@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::subgroup_registry_test {
 namespace {
 
 using testing::ElementsAre;
@@ -131,4 +131,4 @@ TEST_F(Registered, WhatRanInTheStepBeforeKeepsNoPace) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::subgroup_registry_test

@@ -4,7 +4,7 @@
 
 #include "sched_starpu/update_program.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::update_board_gradients_test {
 namespace {
 
 TEST(UpdateBoard, KnowsTheGradientsOfTheCpusUpdates) {
@@ -63,4 +63,4 @@ TEST(UpdateBoard, PlansWithTheMemoryThatIsReadWhenTheSecondStepBegins) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::update_board_gradients_test

@@ -4,7 +4,7 @@
 
 #include "sched_starpu/update_program.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::update_board_report_test {
 namespace {
 
 TEST(UpdateBoard, ReportsWhatWasPlannedAndWhatRan) {
@@ -65,4 +65,4 @@ TEST(UpdateBoard, ReportsTheLastStepsAndTheSumOfAll) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::update_board_report_test

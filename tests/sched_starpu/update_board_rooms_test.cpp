@@ -5,7 +5,7 @@
 #include "sched_starpu/update_board.hpp"
 #include "sched_starpu/update_program.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::update_board_rooms_test {
 namespace {
 
 using testing::IsEmpty;
@@ -57,7 +57,7 @@ TEST(Rooms, OfUpdatesBesideBackwardAreNotLimited) {
   EXPECT_THAT(board.rooms(), IsEmpty());
 }
 
-TEST(SubgroupRegistry, KnowsWhenAStepHasRun) {
+TEST(UpdateBoardRegistry, KnowsWhenAStepHasRun) {
   Program program("dos", surroundings(1));
   program.step();
   EXPECT_TRUE(program.board.subgroups().all_ran());
@@ -68,4 +68,4 @@ TEST(SubgroupRegistry, KnowsWhenAStepHasRun) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::update_board_rooms_test

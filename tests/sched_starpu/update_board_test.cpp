@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "sched_starpu/update_program.hpp"
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::update_board_test {
 namespace {
 
 using testing::HasSubstr;
@@ -380,4 +380,4 @@ TEST(UpdateBoard, ARedoIsOfTheSameStepAndFollowsThePlan) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::update_board_test

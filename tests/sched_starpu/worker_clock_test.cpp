@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dos::sched_starpu {
+namespace dos::sched_starpu::worker_clock_test {
 namespace {
 
 constexpr double kSecond = 1e6;
@@ -75,4 +75,4 @@ TEST(WorkerClock, TimesOfWorkersAdd) {
 }
 
 }  // namespace
-}  // namespace dos::sched_starpu
+}  // namespace dos::sched_starpu::worker_clock_test

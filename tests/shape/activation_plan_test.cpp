@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "message_of.hpp"
 
-namespace dos::shape {
+namespace dos::shape::activation_plan_test {
 namespace {
 
 using ::testing::AllOf;
@@ -103,4 +103,4 @@ TEST(BufferSets, KnowWhatIsOverwrittenAndWhatIsUsedLast) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::activation_plan_test

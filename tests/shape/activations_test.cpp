@@ -8,7 +8,7 @@
 
 #include "shape/model.hpp"
 
-namespace dos::shape {
+namespace dos::shape::activations_test {
 namespace {
 
 TEST(Activations, OfGpt2AreThoseOfTheFormula) {
@@ -80,4 +80,4 @@ TEST(Activations, RowsOfLogitsAreFilledUp) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::activations_test

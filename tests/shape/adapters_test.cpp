@@ -12,7 +12,7 @@
 #include "shape/model.hpp"
 #include "shape/trained_groups.hpp"
 
-namespace dos::shape {
+namespace dos::shape::adapters_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -153,4 +153,4 @@ TEST(Adapters, ThatDoNotFitAreRefused) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::adapters_test

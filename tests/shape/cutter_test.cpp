@@ -11,7 +11,7 @@
 #include "message_of.hpp"
 #include "shape/model.hpp"
 
-namespace dos::shape {
+namespace dos::shape::cutter_test {
 namespace {
 
 using ::testing::AllOf;
@@ -294,4 +294,4 @@ TEST(DecayGroups, EveryBlockOfAMatrixDecaysAlike) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::cutter_test

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::shape {
+namespace dos::shape::layout_test {
 namespace {
 
 using ::testing::AllOf;
@@ -95,4 +95,4 @@ TEST(PiecesOf, AVectorIsOneInsideItsSubgroup) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::layout_test

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::shape {
+namespace dos::shape::model_config_test {
 namespace {
 
 using ::testing::AllOf;
@@ -134,4 +134,4 @@ TEST(ModelConfig, HasSizesWhoseProductsCanBeCounted) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::model_config_test

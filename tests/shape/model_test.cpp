@@ -3,12 +3,13 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
 #include "base/error.hpp"
 
-namespace dos::shape {
+namespace dos::shape::model_test {
 namespace {
 
 using ::testing::AllOf;
@@ -184,4 +185,4 @@ TEST(Families, RefuseSizesThatTheyDoNotHave) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::model_test

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 
-namespace dos::shape {
+namespace dos::shape::owners_test {
 namespace {
 
 using ::testing::Each;
@@ -91,4 +91,4 @@ TEST(Weights, AreOnePositiveNumberARank) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::owners_test

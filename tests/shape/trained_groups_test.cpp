@@ -13,7 +13,7 @@
 #include "shape/model.hpp"
 #include "shape/owners.hpp"
 
-namespace dos::shape {
+namespace dos::shape::trained_groups_test {
 namespace {
 
 using ::testing::AllOf;
@@ -182,4 +182,4 @@ TEST(TrainedGroups, OwnersShareWhatIsTrained) {
 }
 
 }  // namespace
-}  // namespace dos::shape
+}  // namespace dos::shape::trained_groups_test

@@ -5,7 +5,7 @@
 
 #include <random>
 
-namespace dos::storage {
+namespace dos::storage::blocks_test {
 namespace {
 
 using testing::ElementsAre;
@@ -56,4 +56,4 @@ TEST(Blocks, CoverAnyRangeOnceInOrder) {
 }
 
 }  // namespace
-}  // namespace dos::storage
+}  // namespace dos::storage::blocks_test

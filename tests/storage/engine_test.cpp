@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -16,7 +17,7 @@
 #include "storage/outcomes.hpp"
 #include "storage/pages.hpp"
 
-namespace dos::storage {
+namespace dos::storage::engine_test {
 namespace {
 
 using test::byte_pattern;
@@ -185,4 +186,4 @@ TEST(FileTest, SpaceThatIsNotThereIsKnownAtOnce) {
 }
 
 }  // namespace
-}  // namespace dos::storage
+}  // namespace dos::storage::engine_test

@@ -13,7 +13,7 @@
 #include "storage/outcomes.hpp"
 #include "storage/pages.hpp"
 
-namespace dos::storage {
+namespace dos::storage::faults_test {
 namespace {
 
 using test::FaultyBackend;
@@ -158,4 +158,4 @@ TEST_F(Faults, WhatIsFlushedHasBeenWritten) {
 }
 
 }  // namespace
-}  // namespace dos::storage
+}  // namespace dos::storage::faults_test

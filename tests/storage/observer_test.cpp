@@ -14,7 +14,7 @@
 #include "storage/faulty_backend.hpp"
 #include "storage/outcomes.hpp"
 
-namespace dos::storage {
+namespace dos::storage::observer_test {
 namespace {
 
 using test::FaultyBackend;
@@ -131,4 +131,4 @@ TEST_F(ObserverTest, ADiskIsNamedByWhereItIsMounted) {
 }
 
 }  // namespace
-}  // namespace dos::storage
+}  // namespace dos::storage::observer_test

@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 #include "base/error.hpp"
 
-namespace dos::storage {
+namespace dos::storage::pace_test {
 namespace {
 
 using Time = Pace::Clock::time_point;
@@ -70,4 +71,4 @@ TEST(Pace, ARateIsNotNegative) {
 }
 
 }  // namespace
-}  // namespace dos::storage
+}  // namespace dos::storage::pace_test

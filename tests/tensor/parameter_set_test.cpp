@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::tensor {
+namespace dos::tensor::parameter_set_test {
 namespace {
 
 /// A [7, 3] matrix in blocks of 2, 2, 2 and 1 rows, and three vectors in two subgroups.
@@ -150,4 +150,4 @@ TEST_F(ParameterSetTest, AnotherSizeIsADefect) {
 }
 
 }  // namespace
-}  // namespace dos::tensor
+}  // namespace dos::tensor::parameter_set_test

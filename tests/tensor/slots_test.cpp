@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace dos::tensor {
+namespace dos::tensor::slots_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -57,4 +57,4 @@ TEST(Slots, TwoKindsOfLayersHaveSetsOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace dos::tensor
+}  // namespace dos::tensor::slots_test

@@ -10,7 +10,7 @@
 
 #include "sanitized.hpp"
 
-namespace dos::trace {
+namespace dos::trace::advice_test {
 namespace {
 
 using testing::AnyOf;
@@ -185,4 +185,4 @@ TEST(Advice, NoneIsDead) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::advice_test

@@ -9,7 +9,7 @@
 #include "sample_trace.hpp"
 #include "trace/report/report_json.hpp"
 
-namespace dos::trace {
+namespace dos::trace::analysis_test {
 namespace {
 
 using test::sample_task;
@@ -273,4 +273,4 @@ TEST(Analysis, LossesAreRankedAndAdvised) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::analysis_test

@@ -6,7 +6,7 @@
 #include "message_of.hpp"
 #include "trace/rows.hpp"
 
-namespace dos::trace {
+namespace dos::trace::csv_test {
 namespace {
 
 using testing::ElementsAre;
@@ -60,4 +60,4 @@ TEST(Csv, AnUnfinishedLastLineMayBeLeftOut) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::csv_test

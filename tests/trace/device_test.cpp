@@ -13,7 +13,7 @@
 #include "trace/recorder.hpp"
 #include "trace/trace.hpp"
 
-namespace dos::trace {
+namespace dos::trace::device_test {
 namespace {
 
 class DeviceTrace : public ::testing::Test {
@@ -83,4 +83,4 @@ TEST_F(DeviceTrace, EveryCopyIsThereUnderItsOwnName) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::device_test

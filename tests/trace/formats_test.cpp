@@ -9,7 +9,7 @@
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
 
-namespace dos::trace {
+namespace dos::trace::formats_test {
 namespace {
 
 using test::sample_manifest;
@@ -170,4 +170,4 @@ TEST(Chrome, BarsCountersAndNames) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::formats_test

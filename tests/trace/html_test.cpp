@@ -7,7 +7,7 @@
 #include "trace/report/charts.hpp"
 #include "trace/report/svg.hpp"
 
-namespace dos::trace {
+namespace dos::trace::html_test {
 namespace {
 
 using testing::ElementsAre;
@@ -171,4 +171,4 @@ TEST(Svg, Ticks) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::html_test

@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "base/random.hpp"
 
-namespace dos::trace {
+namespace dos::trace::intervals_test {
 namespace {
 
 using testing::ElementsAre;
@@ -70,4 +72,4 @@ TEST(Intervals, AgreeWithSets) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::intervals_test

@@ -10,7 +10,7 @@
 #include "rt/memory_ledger.hpp"
 #include "trace/report/analysis.hpp"
 
-namespace dos::trace {
+namespace dos::trace::palette_test {
 namespace {
 
 using Triple = std::array<double, 3>;
@@ -117,4 +117,4 @@ TEST(Palette, LegendsNameWhatAppears) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::palette_test

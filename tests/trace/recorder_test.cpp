@@ -12,7 +12,7 @@
 #include "scratch_directory.hpp"
 #include "trace/trace.hpp"
 
-namespace dos::trace {
+namespace dos::trace::recorder_test {
 namespace {
 
 using testing::HasSubstr;
@@ -247,4 +247,4 @@ TEST(Recorder, RefusesAFolderThatHoldsATrace) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::recorder_test

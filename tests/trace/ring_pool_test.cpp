@@ -6,7 +6,7 @@
 #include <latch>
 #include <thread>
 
-namespace dos::trace {
+namespace dos::trace::ring_pool_test {
 namespace {
 
 using Pool = RingPool<Index>;
@@ -66,4 +66,4 @@ TEST(RingPool, AThreadMayOutliveIt) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::ring_pool_test

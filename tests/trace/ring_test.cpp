@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace dos::trace {
+namespace dos::trace::ring_test {
 namespace {
 
 using testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(Ring, TwoThreadsLoseNothingThatIsNotCounted) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::ring_test

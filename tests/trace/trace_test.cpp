@@ -12,7 +12,7 @@
 #include "scratch_directory.hpp"
 #include "trace/recorder.hpp"
 
-namespace dos::trace {
+namespace dos::trace::trace_test {
 namespace {
 
 using test::sample_manifest;
@@ -208,4 +208,4 @@ TEST(StepRange, IsParsed) {
 }
 
 }  // namespace
-}  // namespace dos::trace
+}  // namespace dos::trace::trace_test

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace dos::train {
+namespace dos::train::checkpoint_interval_test {
 namespace {
 
 using testing::HasSubstr;
@@ -28,4 +28,4 @@ TEST(AutoInterval, MeasuresOnceAndThenKeepsToWhatItSaw) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::checkpoint_interval_test

@@ -16,7 +16,7 @@
 #include "sanitized.hpp"
 #include "train/checkpoint_run.hpp"
 
-namespace dos::train {
+namespace dos::train::checkpoint_levels_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -245,4 +245,4 @@ TEST_F(CheckpointLevels, ACopierThatIsNotNeededEndsAtOnce) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::checkpoint_levels_test

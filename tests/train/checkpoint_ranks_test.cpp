@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "io/checkpoint_levels.hpp"
 #include "io/safetensors.hpp"
@@ -11,7 +12,7 @@
 #include "train/checkpoint_states.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::train {
+namespace dos::train::checkpoint_ranks_test {
 namespace {
 
 using ranks::environment;
@@ -189,4 +190,4 @@ TEST_F(CheckpointOfRanks, WriteWhatIsFrozenOnce) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::checkpoint_ranks_test

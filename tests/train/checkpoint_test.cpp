@@ -13,7 +13,7 @@
 #include "train/run_info.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::train {
+namespace dos::train::checkpoint_test {
 namespace {
 
 using test::fails_with;
@@ -258,4 +258,4 @@ TEST_F(CheckpointTest, AnyAlteredByteIsFoundAndNamed) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::checkpoint_test

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::train {
+namespace dos::train::data_feed_test {
 namespace {
 
 using testing::HasSubstr;
@@ -135,4 +135,4 @@ TEST_F(DataFeedTest, NothingStartsWithoutItsFirstStep) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::data_feed_test

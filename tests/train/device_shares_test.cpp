@@ -8,7 +8,7 @@
 
 #include "codelets/update/update_codelet.hpp"
 
-namespace dos::train {
+namespace dos::train::device_shares_test {
 namespace {
 
 using rt::Phase;
@@ -89,4 +89,4 @@ TEST(DeviceShares, ACpuAloneHasAllUpdates) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::device_shares_test

@@ -9,7 +9,7 @@
 #include "rt/tasks.hpp"
 #include "shape/cutter.hpp"
 
-namespace dos::train {
+namespace dos::train::diagnosis_test {
 namespace {
 
 using testing::HasSubstr;
@@ -98,4 +98,4 @@ TEST_F(DiagnosisTest, GradientsStartFromZero) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::diagnosis_test

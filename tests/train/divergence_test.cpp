@@ -16,7 +16,7 @@
 #include "train/diagnosis.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::train {
+namespace dos::train::divergence_test {
 namespace {
 
 using testing::HasSubstr;
@@ -155,11 +155,11 @@ TEST_F(DivergenceTest, StatesThatOneRankLosesEndTheRunOfAll) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::divergence_test
 
 int main(int argc, char** argv) {
   dos::platform::MpiEnvironment mpi(argc, argv);
-  dos::train::environment = &mpi;
+  dos::train::divergence_test::environment = &mpi;
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -17,7 +17,7 @@
 #include "sanitized.hpp"
 #include "train/checkpoint_run.hpp"
 
-namespace dos::train {
+namespace dos::train::frozen_checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -181,4 +181,4 @@ TEST_F(FrozenCheckpoint, IsCopiedToTheSecondLevelOnce) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::frozen_checkpoint_test

@@ -12,7 +12,7 @@
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 
-namespace dos::train {
+namespace dos::train::initial_weights_test {
 namespace {
 
 using test::ModelFolder;
@@ -87,7 +87,7 @@ TEST_F(InitialWeights, ComeToTheirPlacesHoweverTheModelIsCut) {
 
 /// Matrices that are read in several pieces, the last of them smaller, and no multiple of a tile.
 TEST_F(InitialWeights, OfLargeMatricesComeToTheirPlaces) {
-  nlohmann::json config = test::tiny_config("gpt2");
+  nlohmann::json config = test::tiny_hf_config("gpt2");
   config.update({{"n_embd", 330}, {"n_head", 3}, {"n_layer", 1}});
   const ModelFolder folder(config);
   const std::filesystem::path path = folder.write();
@@ -177,4 +177,4 @@ TEST_F(InitialWeights, TakeLittleMemoryBesideTheValues) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::initial_weights_test

@@ -13,7 +13,7 @@
 #include "sanitized.hpp"
 #include "train/checkpoint_run.hpp"
 
-namespace dos::train {
+namespace dos::train::lazy_checkpoint_test {
 namespace {
 
 using storage::Kind;
@@ -189,4 +189,4 @@ TEST_F(LazyCheckpoint, IsPartOfTheMetrics) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::lazy_checkpoint_test

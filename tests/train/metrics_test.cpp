@@ -11,7 +11,7 @@
 #include "fails_with.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::train {
+namespace dos::train::metrics_test {
 namespace {
 
 using test::fails_with;
@@ -198,4 +198,4 @@ TEST_F(MetricsFileTest, NamesTheFileThatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::metrics_test

@@ -19,7 +19,7 @@
 #include "scratch_directory.hpp"
 #include "train/trainer.hpp"
 
-namespace dos::train {
+namespace dos::train::overlap_test {
 namespace {
 
 constexpr Index kSteps = 24;
@@ -159,4 +159,4 @@ TEST(Overlap, ThreeStepsAheadAreThree) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::overlap_test

@@ -12,7 +12,7 @@
 #include "scratch_directory.hpp"
 #include "train/run_info.hpp"
 
-namespace dos::train {
+namespace dos::train::reference_folders_test {
 namespace {
 
 std::filesystem::path reference(const std::string& name) {
@@ -60,4 +60,4 @@ TEST(ReferenceFolders, AreExportedWithTheSameBits) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::reference_folders_test

@@ -5,7 +5,7 @@
 
 #include "fails_with.hpp"
 
-namespace dos::train {
+namespace dos::train::run_info_test {
 namespace {
 
 using test::fails_with;
@@ -48,4 +48,4 @@ TEST(ModelJson, ErrorsNameTheFileAndWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::run_info_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace dos::train {
+namespace dos::train::speculation_test {
 namespace {
 
 /// An optimizer whose updates only say whether they go ahead.
@@ -95,4 +95,4 @@ TEST(Speculation, SaysNothingWhereNoneCanGoAhead) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::speculation_test

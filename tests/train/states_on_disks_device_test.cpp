@@ -14,7 +14,7 @@
 #include "train/checkpoint_states.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::train {
+namespace dos::train::states_on_disks_device_test {
 namespace {
 
 class StatesOnDisksWithADevice : public testing::Test {
@@ -79,4 +79,4 @@ TEST_F(StatesOnDisksWithADevice, AreWhatTheyAreInMemory) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::states_on_disks_device_test

@@ -13,7 +13,7 @@
 #include "message_of.hpp"
 #include "train/checkpoint_run.hpp"
 
-namespace dos::train {
+namespace dos::train::states_on_disks_test {
 namespace {
 
 using storage::Kind;
@@ -231,4 +231,4 @@ TEST_F(StatesOnDisks, NeedAFolder) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::states_on_disks_test

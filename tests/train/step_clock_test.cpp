@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "train/metrics.hpp"
 
-namespace dos::train {
+namespace dos::train::step_clock_test {
 namespace {
 
 using rt::Phase;
@@ -92,4 +92,4 @@ TEST(StepClock, AStepHasTasks) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::step_clock_test

@@ -12,7 +12,7 @@
 #include "trace/trace.hpp"
 #include "train/tiny_trainer.hpp"
 
-namespace dos::train {
+namespace dos::train::storage_trace_test {
 namespace {
 
 using test::Mishap;
@@ -230,4 +230,4 @@ TEST_F(StorageTraceTest, NothingIsRecordedUnlessItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace dos::train
+}  // namespace dos::train::storage_trace_test

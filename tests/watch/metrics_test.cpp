@@ -10,7 +10,7 @@
 #include "fails_with.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::watch {
+namespace dos::watch::metrics_test {
 namespace {
 
 using test::fails_with;
@@ -110,4 +110,4 @@ TEST_F(MetricsTest, LongFiles) {
 }
 
 }  // namespace
-}  // namespace dos::watch
+}  // namespace dos::watch::metrics_test

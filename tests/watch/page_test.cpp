@@ -8,7 +8,7 @@
 #include "watch/chart.hpp"
 #include "watch/terminal.hpp"
 
-namespace dos::watch {
+namespace dos::watch::page_test {
 namespace {
 
 using testing::Each;
@@ -138,4 +138,4 @@ TEST(Terminal, ACurveGoesFromTheHighestToTheLowest) {
 }
 
 }  // namespace
-}  // namespace dos::watch
+}  // namespace dos::watch::page_test
