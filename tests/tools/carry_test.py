@@ -50,8 +50,8 @@ class Archives(InScratchFolder):
             (self.build / program).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(shutil.which("env"), self.build / program)
         label = 'set_tests_properties(${x} PROPERTIES LABELS "%s")\n'
-        (self.build / f"{PROGRAM}_labels.cmake").write_text(label % "gpu", encoding="utf-8")
-        (self.build / "tests/test_other_labels.cmake").write_text(label % "unit", encoding="utf-8")
+        (self.build / f"{PROGRAM}.one_labels.cmake").write_text(label % "gpu", encoding="utf-8")
+        (self.build / "tests/test_other.one_labels.cmake").write_text(label % "unit", encoding="utf-8")
         # `env` as a program: it runs what follows. The file's name needs quotes and a backslash.
         (self.build / "CTestTestfile.cmake").write_text(f"""
 add_test(found "{self.build}/{PROGRAM}" "DATA={self.root}/src/data \\$1" sh -c "cat \\"\\$DATA\\" && test \\$MORE = a:b")
