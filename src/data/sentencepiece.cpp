@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "data/sentencepiece_words.hpp"
 #include "data/utf8.hpp"
 
 namespace dos::data {
@@ -113,7 +114,13 @@ class SentencePieceTokenizer final : public Tokenizer {
            "{}: the model has no end-of-sentence piece to mark where a document ends; train it "
            "with --eos_id, or let prepare_data train one (--vocab-size)",
            name);
-    exact_ = find_byte_pieces() && is_exact();
+    if (!find_byte_pieces()) return;
+    const std::string probed = join(pieces_of(kProbe));
+    exact_ = probed == kProbe;
+    if (exact_)
+      words_ = SentencePieceWords::make(processor_, SentencePieceWords::Prefix::kNone);
+    else if (probed.front() == ' ' && std::string_view(probed).substr(1) == kProbe)
+      words_ = SentencePieceWords::make(processor_, SentencePieceWords::Prefix::kSpace);
   }
 
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
@@ -165,21 +172,21 @@ class SentencePieceTokenizer final : public Tokenizer {
     return true;
   }
 
-  /// Whether pieces put together are the text: a model that adds a first space, squeezes spaces,
-  /// trims, or maps the ligature (as every normalization but `identity` does) fails this.
-  [[nodiscard]] bool is_exact() const {
-    constexpr std::string_view kProbe = "a  b\n\t\xEF\xAC\x81 ";
+  /// A model whose pieces put together are this text adds no first space, squeezes no spaces, trims
+  /// none and keeps the ligature, which every normalization but `identity` maps.
+  static constexpr std::string_view kProbe = "a  b\n\t\xEF\xAC\x81 ";
+
+  [[nodiscard]] std::vector<std::int32_t> pieces_of(std::string_view text) const {
     std::vector<std::int32_t> tokens;
-    append_pieces(kProbe, tokens);
-    return join(tokens) == kProbe;
+    data::append_pieces(processor_, text, tokens);
+    return tokens;
   }
 
   void append_pieces(std::string_view text, std::vector<std::int32_t>& tokens) const {
-    if (text.empty()) return;
-    std::vector<int> pieces;
-    const auto encoded = processor_.Encode(text, &pieces);
-    expect(encoded.ok(), "SentencePiece cannot encode: {}", encoded.ToString());
-    tokens.insert(tokens.end(), pieces.begin(), pieces.end());
+    if (words_)
+      words_->append(text, tokens);
+    else
+      data::append_pieces(processor_, text, tokens);
   }
 
   [[nodiscard]] std::string join(std::span<const std::int32_t> tokens) const {
@@ -208,6 +215,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::array<std::int32_t, 256> byte_pieces_{};
   std::unordered_map<std::int32_t, char> bytes_of_pieces_;
   bool exact_ = false;
+  std::unique_ptr<SentencePieceWords> words_;  ///< null where words cannot be encoded apart
 };
 
 }  // namespace

@@ -166,25 +166,75 @@ TEST(SentencePieceModel, LongTextIsSampledByLines) {
   EXPECT_EQ(half->decode(half->encode(text)), text);
 }
 
-/// A model as SentencePiece trains it by default: it normalizes, and adds a space in front.
-std::string default_model(const std::string& eos_id, const std::string& byte_fallback = "false") {
+using Options = std::unordered_map<std::string, std::string>;
+
+/// A model as SentencePiece trains it by default, which normalizes and adds a space in front, but
+/// for `changes`.
+std::string default_model(const Options& changes) {
   const test::ScratchDirectory scratch;
   write_durably(scratch / "in.txt", test::corpus());
-  const std::unordered_map<std::string, std::string> options{
-      {"input", (scratch / "in.txt").string()},
-      {"vocab_size", "320"},
-      {"hard_vocab_limit", "true"},
-      {"eos_id", eos_id},
-      {"byte_fallback", byte_fallback},
-      {"minloglevel", "3"}};
+  Options options = changes;
+  options.merge(Options{{"input", (scratch / "in.txt").string()},
+                        {"vocab_size", "320"},
+                        {"hard_vocab_limit", "true"},
+                        {"eos_id", "2"},
+                        {"byte_fallback", "false"},
+                        {"minloglevel", "3"}});
   std::string model;
   EXPECT_TRUE(sentencepiece::SentencePieceTrainer::Train(options, nullptr, &model).ok());
   return model;
 }
 
+std::string random_words(const Philox& random, std::uint64_t round) {
+  // Words, more and fewer spaces, newlines, other scripts, a byte that is no character, a word that
+  // is not kept.
+  const std::string alphabet[] = {"the",   "over",     "fox",
+                                  "foxes", " ",        "  ",
+                                  " ",     "     ",    ".\n",
+                                  "\n\n",  "\xC3\xA9", "\xE6\xBC\xA2",
+                                  "a",     "\xFF",     std::string(60, 'x'),
+                                  "brown", "quick "};
+  std::string text;
+  for (std::uint64_t i = 0; i < round % 25; ++i)
+    text += alphabet[random.block(i, round)[0] % std::size(alphabet)];
+  return text;
+}
+
+/// Compares the tokens of random texts with what the library makes of each as a whole.
+void expect_the_librarys_tokens(const std::string& model, const std::string& also) {
+  sentencepiece::SentencePieceProcessor processor;
+  ASSERT_TRUE(processor.LoadFromSerializedProto(model).ok());
+  const auto tokenizer = make_sentencepiece_tokenizer(model, "t.model");
+  const Philox random(11);
+  for (std::uint64_t round = 0; round < 400; ++round) {
+    std::string text = random_words(random, round);
+    if (round % 3 == 0) text.insert(text.size() / 2, also);
+    ASSERT_EQ(tokenizer->encode(text), processor.EncodeAsIds(text)) << text;
+  }
+}
+
+TEST(SentencePieceModel, WordsBecomeWhatTheWholeTextBecomes) {
+  const Options plain{{"normalization_rule_name", "identity"},
+                      {"remove_extra_whitespaces", "false"},
+                      {"byte_fallback", "true"},
+                      {"allow_whitespace_only_pieces", "true"}};
+  const std::string mark = "\xE2\x96\x81";
+  for (const char* type : {"bpe", "unigram"}) {
+    SCOPED_TRACE(type);
+    Options of_type = plain;
+    of_type["model_type"] = type;
+    expect_the_librarys_tokens(default_model(of_type), mark);
+    of_type["split_by_whitespace"] = "false";  // pieces go on after a space
+    expect_the_librarys_tokens(default_model(of_type), mark);
+    of_type["remove_extra_whitespaces"] = "true";
+    expect_the_librarys_tokens(default_model(of_type), mark);
+    expect_the_librarys_tokens(default_model({{"model_type", type}}), mark);
+  }
+}
+
 TEST(SentencePieceModel, OtherModelsWorkAsSentencePieceDoes) {
   for (const char* byte_fallback : {"false", "true"}) {
-    const std::string model = default_model("2", byte_fallback);
+    const std::string model = default_model({{"byte_fallback", byte_fallback}});
     const auto tokenizer = make_sentencepiece_tokenizer(model, "t.model");
     sentencepiece::SentencePieceProcessor processor;
     ASSERT_TRUE(processor.LoadFromSerializedProto(model).ok());
@@ -199,7 +249,7 @@ TEST(SentencePieceModel, OtherModelsWorkAsSentencePieceDoes) {
 }
 
 TEST(SentencePieceModel, RefusesModelsWithoutAnEnd) {
-  const std::string model = default_model("-1");
+  const std::string model = default_model({{"eos_id", "-1"}});
   EXPECT_THAT([&] { (void)make_sentencepiece_tokenizer(model, "dir/t.model"); },
               fails_with({"dir/t.model", "no end-of-sentence piece", "--eos_id"}));
 }
