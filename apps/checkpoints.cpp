@@ -3,7 +3,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <string>
 
 #include "apps/command_line.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -120,28 +120,28 @@ int main(int argc, char** argv) {
   bool as_json = false;
   bool prunes = false;
   dos::checkpoint::Pruning pruning;
-  CLI::App app("Lists the checkpoints of a run. Ends with status 1 when one is damaged.");
+  dos::apps::Parser app("Lists the checkpoints of a run. Ends with status 1 when one is damaged.");
   app.add_option("run", run, "output folder of a train_gpt run")
-      ->type_name("FOLDER")
-      ->required()
-      ->check(dos::apps::not_empty());
-  CLI::Option* verify =
+      .type_name("FOLDER")
+      .required()
+      .check(dos::apps::not_empty());
+  const dos::apps::Option verify =
       app.add_flag("--verify", verifies, "read every byte and compare it with its checksum");
   app.add_flag("--json", as_json, "print one JSON array");
-  CLI::Option* prune = app.add_flag(
+  const dos::apps::Option prune = app.add_flag(
       "--prune", prunes, "remove checkpoints, but for last, best, and what the options name");
-  prune->excludes(verify);
+  prune.excludes(verify);
   app.add_option("--keep", pruning.keep,
                  "with --prune: the newest so many stay; the run's train.keep")
-      ->needs(prune)
-      ->check(CLI::Range(dos::Index{1}, std::numeric_limits<dos::Index>::max()));
+      .needs(prune)
+      .check(dos::apps::within(dos::Index{1}, std::numeric_limits<dos::Index>::max()));
   app.add_option("--keep-every-hours", pruning.every_hours,
                  "with --prune: one of every so many hours stays, too; the run's "
                  "train.keep_every_hours; 0: none")
-      ->needs(prune)
-      ->check(CLI::Range(0.0, 1e9));
+      .needs(prune)
+      .check(dos::apps::within(0.0, 1e9));
   app.add_flag("--dry-run", pruning.is_dry, "with --prune: say what would go, remove nothing")
-      ->needs(prune);
+      .needs(prune);
   dos::platform::say_at_crash("checkpoints");
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;

@@ -2,7 +2,6 @@
 // evaluate: the loss of a trained model on tokens.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "apps/command_line.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -65,29 +65,31 @@ int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   dos::inference::EvaluateOptions options;
   bool as_json = false;
-  CLI::App app("Says the loss of a trained model on tokens, each predicted from those before it.");
+  dos::apps::Parser app(
+      "Says the loss of a trained model on tokens, each predicted from those before it.");
   app.add_option("source", options.source,
                  "output folder of a train_gpt run, a checkpoint, or a folder with config.json")
-      ->type_name("FOLDER")
-      ->required()
-      ->check(dos::apps::not_empty());
-  auto* data = app.add_option("--data", options.data_prefix,
-                              "data set prefix, whose whole validation split is evaluated")
-                   ->type_name("PREFIX")
-                   ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .required()
+      .check(dos::apps::not_empty());
+  const dos::apps::Option data =
+      app.add_option("--data", options.data_prefix,
+                     "data set prefix, whose whole validation split is evaluated")
+          .type_name("PREFIX")
+          .check(dos::apps::not_empty());
   app.add_option("--tokens", options.tokens, "token file, as of prepare_data")
-      ->type_name("FILE")
-      ->excludes(data)
-      ->check(dos::apps::not_empty());
+      .type_name("FILE")
+      .excludes(data)
+      .check(dos::apps::not_empty());
   app.add_option("--context", options.context, "tokens of a window; 0: as many as the model's")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option(
          "--checkpoint", options.checkpoint,
          "of a run: last (the newest), best (the lowest validation loss), a step, or a path")
-      ->capture_default_str()
-      ->check(dos::apps::not_empty());
+      .capture_default_str()
+      .check(dos::apps::not_empty());
   app.add_option("--batch", options.batch, "windows at a time; 0: one for each worker")
-      ->capture_default_str();
+      .capture_default_str();
   dos::apps::add_precision(app, options.type);
   app.add_flag("--json", as_json, "print one JSON object: loss, perplexity, tokens");
   dos::platform::say_at_crash("evaluate");

@@ -2,12 +2,12 @@
 // export: writes a model that train_gpt trained as a folder that transformers reads.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <exception>
 #include <string>
 
 #include "apps/command_line.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
@@ -41,26 +41,27 @@ int main(int argc, char** argv) {
   dos::train::ExportRequest request;
   std::string dtype;
   std::string shard = "5GB";
-  CLI::App app("Writes a model that train_gpt trained as a folder that transformers reads.");
+  dos::apps::Parser app(
+      "Writes a model that train_gpt trained as a folder that transformers reads.");
   app.add_option("source", request.source,
                  "output folder of a train_gpt run, a checkpoint, or a folder with config.json")
-      ->type_name("FOLDER")
-      ->required()
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .required()
+      .check(dos::apps::not_empty());
   app.add_option("folder", request.folder, "folder to be written; must not be there yet")
-      ->type_name("FOLDER")
-      ->required()
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .required()
+      .check(dos::apps::not_empty());
   app.add_option("--checkpoint", request.checkpoint,
                  "of a run: last (the newest), best (the lowest validation loss), or a step")
-      ->capture_default_str()
-      ->check(dos::apps::not_empty());
+      .capture_default_str()
+      .check(dos::apps::not_empty());
   app.add_option("--dtype", dtype,
                  "type of the weights, bf16 or fp32; default: what the run computed with")
-      ->check(CLI::IsMember({"bf16", "fp32"}));
+      .check(dos::apps::one_of({"bf16", "fp32"}));
   app.add_option("--shard-size", shard, "most bytes of tensors in a file")
-      ->capture_default_str()
-      ->check(dos::apps::not_empty());
+      .capture_default_str()
+      .check(dos::apps::not_empty());
   app.add_flag("--merge", request.merge,
                "of a run with adapters: write the whole model with what they add to it, not the "
                "adapters alone");

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <csignal>
 #include <string>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/types.hpp"
 
@@ -68,10 +68,10 @@ class Looks {
 };
 
 /// --seconds: a hundredth at least, and a day at most.
-inline CLI::Option* add_seconds(CLI::App& app, double& seconds, const std::string& help) {
+inline Option add_seconds(Parser& app, double& seconds, const std::string& help) {
   return app.add_option("--seconds", seconds, help)
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 86400.0));
+      .capture_default_str()
+      .check(within(0.01, 86400.0));
 }
 
 }  // namespace dos::apps

@@ -3,7 +3,6 @@
 // step takes.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/machine_folders.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -158,41 +158,41 @@ dos::apps::Program described() {
 
 int main(int argc, char** argv) {
   CommandLine command;
-  CLI::App app("Plans a training step: memory, shares of CPU and GPU, times, bound.");
+  dos::apps::Parser app("Plans a training step: memory, shares of CPU and GPU, times, bound.");
   app.footer(policy_footer());
   app.add_option("--machine", command.machine,
                  "a machine file's name or path, or 'this': what calibrate measured here")
-      ->check(dos::apps::not_empty());
+      .check(dos::apps::not_empty());
   app.add_option(
          "--model", command.model,
          "a preset, a configuration file of train_gpt (.toml, see below), or hf:DIR: the model "
          "of DIR/config.json")
-      ->check(dos::apps::not_empty());
-  app.add_option("--ranks", command.request.ranks, "ranks of the run")->capture_default_str();
+      .check(dos::apps::not_empty());
+  app.add_option("--ranks", command.request.ranks, "ranks of the run").capture_default_str();
   app.add_option("--ranks-per-node", command.ranks_per_node,
                  "of several nodes; default: one a GPU, or all ranks on a node without GPU");
   app.add_option("--micro-batch", command.micro_batch,
                  "sequences on one rank [1, or train.batch of a configuration]");
-  app.add_option("--policy", command.request.policy, "see below")->capture_default_str();
+  app.add_option("--policy", command.request.policy, "see below").capture_default_str();
   app.add_option("--set", command.assignments, "key=value, see below; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+      .type_name("KEY=VALUE")
+      .allow_extra_args(false);
   app.add_option(
          "--machines", command.machines,
          "folder of the machine files; default: those that come with this program, and those "
          "of calibrate")
-      ->type_name("FOLDER")
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .check(dos::apps::not_empty());
   app.add_option("--svg", command.svg, "draw the timeline into this file")
-      ->type_name("FILE")
-      ->check(dos::apps::not_empty());
+      .type_name("FILE")
+      .check(dos::apps::not_empty());
   app.add_option("--write-rate", command.write_rate,
                  "GB/s that a node writes durably: says what checkpoints cost");
   app.add_option("--total-write-rate", command.total_write_rate,
                  "GB/s of all nodes together, where they share a file system");
   app.add_option("--mtbf-hours", command.mtbf_hours,
                  "between failures of the job, for the interval of checkpoints")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--json", command.json, "print one JSON object");
   app.add_flag("--validation", command.validation,
                "print the model's predictions beside published measurements");

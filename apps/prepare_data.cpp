@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
 #include "apps/command_line.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/mapped_file.hpp"
 #include "data/prepare.hpp"
@@ -32,43 +32,43 @@ dos::apps::Program described() {
 
 int run(int argc, char** argv) {
   dos::data::PrepareConfig config;
-  CLI::App app{"Turns text files into PREFIX_train.bin, PREFIX_val.bin and PREFIX.json"};
+  dos::apps::Parser app{"Turns text files into PREFIX_train.bin, PREFIX_val.bin and PREFIX.json"};
   app.add_option("--tokenizer", config.tokenizer,
                  "bytes, sentencepiece, or a tokenizer.json or the folder that has it")
-      ->required()
-      ->check(dos::apps::not_empty());
+      .required()
+      .check(dos::apps::not_empty());
   app.add_option("--end-of-text", config.end_of_text,
                  "of a tokenizer.json: the token that ends a text; default: as "
                  "tokenizer_config.json beside it says, or the one with a usual name")
-      ->check(dos::apps::not_empty());
+      .check(dos::apps::not_empty());
   app.add_option("--vocab-size", config.vocab_size, "train a SentencePiece model of N pieces");
   app.add_option("--model-type", config.model_type, "of the model to train: bpe or unigram")
-      ->capture_default_str()
-      ->check(dos::apps::not_empty());
+      .capture_default_str()
+      .check(dos::apps::not_empty());
   app.add_option("--model", config.model, "use this SentencePiece model")
-      ->type_name("FILE")
-      ->check(dos::apps::not_empty());
+      .type_name("FILE")
+      .check(dos::apps::not_empty());
   app.add_option("--val-fraction", config.val_fraction, "share of every file for validation")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option(
          "--field", config.field,
          "inputs are JSON-lines: the member that holds the text; default: text, for *.jsonl")
-      ->check(dos::apps::not_empty());
+      .check(dos::apps::not_empty());
   app.add_option("--chat", config.chat,
                  "inputs are JSON-lines of conversations, written with this template: chatml, "
                  "llama-3, mistral or a JSON file; the loss counts on answers only")
-      ->check(dos::apps::not_empty());
+      .check(dos::apps::not_empty());
   app.add_option("--context", config.context,
                  "with --chat: lay whole conversations into windows of N tokens, as model.context");
-  app.add_option("--threads", config.threads, "that encode; 0: one a core")->capture_default_str();
+  app.add_option("--threads", config.threads, "that encode; 0: one a core").capture_default_str();
   app.add_option("--output", config.output, "PREFIX of the files to write")
-      ->type_name("PREFIX")
-      ->required()
-      ->check(dos::apps::not_empty());
+      .type_name("PREFIX")
+      .required()
+      .check(dos::apps::not_empty());
   app.add_option("FILE", config.inputs,
                  "text files, one document each, or JSON-lines, one document a line")
-      ->type_name("FILE")
-      ->required();
+      .type_name("FILE")
+      .required();
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   const auto summary = dos::data::prepare(

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "apps/command_line.hpp"
 #include "train/revision.hpp"
 
 namespace dos::apps {
@@ -14,28 +14,14 @@ namespace {
 
 using nlohmann::json;
 
-/// The words that an option may be, of a type such as "TEXT:{bf16,fp32}".
-std::vector<std::string> words_of(const std::string& type) {
-  const std::size_t open = type.find('{');
-  const std::size_t close = type.find('}', open);
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
-}
-
-json description_of(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& each : option.get_snames()) names.push_back("-" + each);
-  for (const std::string& each : option.get_lnames()) names.push_back("--" + each);
-  const bool takes_value = option.get_expected_max() > 0;
-  const std::string type = takes_value ? option.get_type_name() : "";
-  const bool is_argument = option.get_positional();
-  return {{"names", is_argument ? std::vector{option.get_name(true)} : names},
-          {"value", type.substr(0, type.find(':'))},
-          {"words", words_of(type)},
-          {"help", option.get_description()},
-          {"default", takes_value ? option.get_default_str() : ""},
-          {"required", option.get_required()},
-          {"may_stand_alone", takes_value && option.get_expected_min() == 0}};
+json to_json(const OptionDescription& option) {
+  return {{"names", option.names},
+          {"value", option.value},
+          {"words", option.words},
+          {"help", option.help},
+          {"default", option.default_value},
+          {"required", option.required},
+          {"may_stand_alone", option.may_stand_alone}};
 }
 
 json keys_of(const Program& program) {
@@ -59,7 +45,7 @@ std::string version_text() {
   return fmt::format("{} ({})", train::kProgramVersion, train::kSourceRevision);
 }
 
-std::string describe(const CLI::App& app, const Program& program) {
+std::string describe(const Parser& app, const Program& program) {
   // Pages show keys in their own way.
   std::string notes = app.get_footer();
   if (const std::size_t at = notes.find(program.keys_in_help);
@@ -67,8 +53,8 @@ std::string describe(const CLI::App& app, const Program& program) {
     notes.erase(at, program.keys_in_help.size());
   json options = json::array();
   json arguments = json::array();
-  for (const CLI::Option* option : app.get_options())
-    (option->get_positional() ? arguments : options).push_back(description_of(*option));
+  for (const OptionDescription& option : app.descriptions())
+    (option.is_argument ? arguments : options).push_back(to_json(option));
   json examples = json::array();
   for (const Example& each : program.examples)
     examples.push_back({{"command", each.command}, {"what", each.what}});
@@ -83,7 +69,7 @@ std::string describe(const CLI::App& app, const Program& program) {
       .dump(1);
 }
 
-std::optional<int> read_command_line(CLI::App& app, const Program& program, int argc, char** argv) {
+std::optional<int> read_command_line(Parser& app, const Program& program, int argc, char** argv) {
   app.set_version_flag("--version", version_text(), "print version and revision, and stop");
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
     fmt::print("{}\n", describe(app, program));
@@ -95,7 +81,7 @@ std::optional<int> read_command_line(CLI::App& app, const Program& program, int 
               : notes.ends_with('\n') ? "\n"
                                       : "\n\n") +
              text_of(program.examples));
-  return read_command_line(app, program.name, argc, argv);
+  return app.parse(program.name, argc, argv);
 }
 
 }  // namespace dos::apps

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/parser.hpp"
 #include "config/key_description.hpp"
 
 namespace dos::apps {
@@ -29,11 +29,11 @@ std::string version_text();
 
 /// The program as one JSON object: name, version, description, options and arguments with their
 /// values, keys of --set, examples and notes (docs/schemas/program.schema.json).
-std::string describe(const CLI::App& app, const Program& program);
+std::string describe(const Parser& app, const Program& program);
 
 /// Adds --version, and the examples to the end of the help; then reads the command line. A value:
 /// the program ends with this status, after it has printed its help, its version, its description
 /// (--describe, alone) or one line that says what is wrong.
-std::optional<int> read_command_line(CLI::App& app, const Program& program, int argc, char** argv);
+std::optional<int> read_command_line(Parser& app, const Program& program, int argc, char** argv);
 
 }  // namespace dos::apps

@@ -4,7 +4,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -16,6 +15,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/looks.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -155,41 +155,44 @@ dos::apps::Program described() {
 
 int main(int argc, char** argv) {
   CommandLine command;
-  CLI::App app(
+  dos::apps::Parser app(
       "Says from a trace of train_gpt where the time went (docs/traces.md), or shows a run in a "
       "browser while it runs (--live).");
-  CLI::Option* folder = app.add_option("folder", command.folder, "what train_gpt --trace wrote")
-                            ->type_name("FOLDER")
-                            ->check(dos::apps::not_empty());
+  const dos::apps::Option folder =
+      app.add_option("folder", command.folder, "what train_gpt --trace wrote")
+          .type_name("FOLDER")
+          .check(dos::apps::not_empty());
   app.add_option("--output", command.output,
                  "the HTML file; default: report.html in the "
                  "folder, compare.html, or live.html in the run")
-      ->type_name("FILE")
-      ->check(dos::apps::not_empty());
-  CLI::Option* json =
+      .type_name("FILE")
+      .check(dos::apps::not_empty());
+  const dos::apps::Option json =
       app.add_flag("--json", command.json,
                    "print the figures as JSON; the HTML file is written only with --output");
-  CLI::Option* compare = app.add_option("--compare", command.compared,
-                                        "two folders: two runs of one model side by side")
-                             ->type_name("FOLDER")
-                             ->expected(2);
-  CLI::Option* paje =
+  const dos::apps::Option compare =
+      app.add_option("--compare", command.compared,
+                     "two folders: two runs of one model side by side")
+          .type_name("FOLDER")
+          .expected(2);
+  const dos::apps::Option paje =
       app.add_option("--paje", command.paje, "write the trace of all ranks for ViTE and pj_dump")
-          ->type_name("FILE")
-          ->check(dos::apps::not_empty());
-  CLI::Option* perfetto =
+          .type_name("FILE")
+          .check(dos::apps::not_empty());
+  const dos::apps::Option perfetto =
       app.add_option("--perfetto", command.perfetto, "write the trace of all ranks for Perfetto")
-          ->type_name("FILE")
-          ->check(dos::apps::not_empty());
-  CLI::Option* live =
+          .type_name("FILE")
+          .check(dos::apps::not_empty());
+  const dos::apps::Option live =
       app.add_option("--live", command.live,
                      "output folder of a train_gpt run: write a page that browsers load again by "
                      "themselves, without a server, until the last step")
-          ->type_name("FOLDER")
-          ->check(dos::apps::not_empty());
-  for (CLI::Option* other : {folder, json, compare, paje, perfetto}) live->excludes(other);
-  dos::apps::add_seconds(app, command.seconds, "with --live: between two pages")->needs(live);
-  app.add_flag("--once", command.once, "with --live: write one page and end")->needs(live);
+          .type_name("FOLDER")
+          .check(dos::apps::not_empty());
+  for (const dos::apps::Option& other : {folder, json, compare, paje, perfetto})
+    live.excludes(other);
+  dos::apps::add_seconds(app, command.seconds, "with --live: between two pages").needs(live);
+  app.add_flag("--once", command.once, "with --live: write one page and end").needs(live);
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   try {

@@ -3,7 +3,6 @@
 // SimGrid.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -11,6 +10,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/machine_folders.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -58,16 +58,17 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   std::string machines;
   std::string output;
-  CLI::App app("Writes StarPU's bus model of machine files, each with all GPUs of the node.");
+  dos::apps::Parser app(
+      "Writes StarPU's bus model of machine files, each with all GPUs of the node.");
   app.add_option("machine", names, "names or paths of machine files; all with GPUs if none");
   app.add_option("--output", output, "folder that gets a folder for each machine")
-      ->type_name("FOLDER")
-      ->required()
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .required()
+      .check(dos::apps::not_empty());
   app.add_option("--machines", machines,
                  "folder of the machine files; default: those that come with this program")
-      ->type_name("FOLDER")
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .check(dos::apps::not_empty());
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   try {

@@ -3,7 +3,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -11,6 +10,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/machine_folders.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -47,7 +47,7 @@ void expect_connected(dos::Index ranks) {
       tasks == nullptr ? "no" : tasks);
 }
 
-void run(CommandLine& command, const CLI::App& app, dos::platform::MpiEnvironment& mpi) {
+void run(CommandLine& command, const dos::apps::Parser& app, dos::platform::MpiEnvironment& mpi) {
   dos::log::configure(command.log_level);
   if (app.count("--resume") > 0) command.launch.resume = command.resume;
   if (const char* scheduler = std::getenv("STARPU_SCHED")) command.launch.scheduler = scheduler;
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   dos::train::catch_stop_signals(dos::train::Warnings::kHeld);
   CommandLine command;
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
-  CLI::App app("Trains a GPT on the StarPU task runtime.");
+  dos::apps::Parser app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::config::describe_keys() +
              "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and "
              "SIGUSR1 end the run after the "
@@ -98,33 +98,33 @@ int main(int argc, char** argv) {
              "grad_norm (norm of all gradients together, before optim.clip), lr (learning rate), "
              "tokens/s and ms of the step, time left.");
   app.add_option("--config", command.launch.config_file, "TOML file with configuration keys")
-      ->type_name("FILE")
-      ->check(dos::apps::not_empty());
+      .type_name("FILE")
+      .check(dos::apps::not_empty());
   app.add_option("--set", command.launch.assignments,
                  "section.key=value, after the file; one each, repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+      .type_name("KEY=VALUE")
+      .allow_extra_args(false);
   app.add_option("--out", command.launch.out, "folder for metrics, run.json and checkpoints")
-      ->type_name("FOLDER")
-      ->default_str("runs/<date>-<time>")
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .default_str("runs/<date>-<time>")
+      .check(dos::apps::not_empty());
   app.add_option("--resume", command.resume,
                  "continue from a checkpoint of --out: last (if no value is given), best, auto "
                  "(last if there "
                  "is one), a step, or a path")
-      ->expected(0, 1)
-      ->default_str("last");
+      .expected(0, 1)
+      .default_str("last");
   app.add_option("--init-from", command.launch.init_from,
                  "start with the weights and the model of a folder with config.json and "
                  "model.safetensors (docs/huggingface.md)")
-      ->type_name("FOLDER")
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .check(dos::apps::not_empty());
   app.add_option(
          "--lora-from", command.launch.lora_from,
          "with --init-from: go on with the adapters of a folder with adapter_config.json and "
          "adapter_model.safetensors (docs/finetuning.md)")
-      ->type_name("FOLDER")
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .check(dos::apps::not_empty());
   app.add_flag("--new-data", command.launch.new_data,
                "with --resume: go on with another data set than the checkpoint's, of the same "
                "tokenizer");
@@ -136,23 +136,23 @@ int main(int argc, char** argv) {
   app.add_option("--trace", command.launch.trace,
                  "record a trace of the run into this folder; see "
                  "docs/traces.md")
-      ->type_name("FOLDER")
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .check(dos::apps::not_empty());
   app.add_option("--trace-steps", command.launch.trace_steps, "A:B: only these steps")
-      ->type_name("STEPS")
-      ->check(dos::apps::not_empty());
+      .type_name("STEPS")
+      .check(dos::apps::not_empty());
   app.add_option(
          "--machines", command.launch.machines,
          "folder of the machine files that calibrate writes, for dist.weights=auto; default: "
          "where it writes them")
-      ->type_name("FOLDER")
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .check(dos::apps::not_empty());
   app.add_flag("--print-config", command.print_config, "print the merged configuration and stop");
   app.add_flag("--print-topology", command.print_topology,
                "print the cores, NUMA nodes and GPUs of each rank, one line each, and stop");
   app.add_flag("--quiet", command.launch.quiet, "no progress lines");
   app.add_option("--log-level", command.log_level, "trace, debug, info, warn, error or off")
-      ->capture_default_str();
+      .capture_default_str();
   dos::platform::say_at_crash("train_gpt");
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;

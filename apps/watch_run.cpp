@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <clocale>
@@ -17,6 +16,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/looks.hpp"
+#include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -104,14 +104,14 @@ dos::apps::Program described() {
 
 int main(int argc, char** argv) {
   CommandLine command;
-  CLI::App app(
+  dos::apps::Parser app(
       "Shows a run of train_gpt in the terminal while it runs, and after, also from another "
       "machine "
       "that sees its folder.");
   app.add_option("run", command.run, "output folder of a train_gpt run")
-      ->type_name("FOLDER")
-      ->required()
-      ->check(dos::apps::not_empty());
+      .type_name("FOLDER")
+      .required()
+      .check(dos::apps::not_empty());
   dos::apps::add_seconds(app, command.seconds, "between two pictures");
   app.add_flag("--once", command.once, "print one picture and end");
   app.add_flag("--ascii", command.ascii, "draw with plain characters");

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/parser.hpp"
 #include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -256,9 +256,9 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   Options options;
-  CLI::App app("Times attention's kernels beside a product; columns in bench/README.md.");
+  dos::apps::Parser app("Times attention's kernels beside a product; columns in bench/README.md.");
   const auto add = [&](const char* name, auto& value, const char* text) {
-    app.add_option(name, value, text)->capture_default_str();
+    app.add_option(name, value, text).capture_default_str();
   };
   add("--sequences", options.shape.sequences, "sequences of a lane");
   add("--tokens", options.shape.tokens, "tokens of a sequence");
@@ -272,7 +272,7 @@ int main(int argc, char** argv) {
   add("--product-width", options.product_width, "its columns and its inner dimension");
   add("--rounds", options.rounds, "readings of each");
   app.add_flag("--json", options.json, "one JSON object instead of a table");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("attention", argc, argv)) return *status;
   try {
     run(options);
     dos::expect_output_written();

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "ranks/exchange.hpp"
@@ -287,13 +287,14 @@ void measure(dos::platform::MpiEnvironment& mpi, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Times the exchange of gradients and parameters between ranks; start with mpiexec.");
+  dos::apps::Parser app(
+      "Times the exchange of gradients and parameters between ranks; start with mpiexec.");
   app.add_option("--subgroups", options.subgroups, "in turn of each rank")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--params", options.params, "of a subgroup")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
+      .check(dos::apps::positive());
+  app.add_option("--params", options.params, "of a subgroup").check(dos::apps::positive());
+  app.add_option("--rounds", options.rounds).check(dos::apps::positive());
   app.add_flag("--json", options.json);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("exchange", argc, argv)) return *status;
   try {
     dos::platform::MpiEnvironment mpi(argc, argv);
     measure(mpi, options);

@@ -3,7 +3,6 @@
 // time that the step can take.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "codelets/matrix/gemm.hpp"
@@ -190,16 +190,16 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   Options options;
-  CLI::App app("Times the matrix products of a training step; columns in bench/README.md.");
-  app.add_option("--model", options.model, "preset")->capture_default_str();
+  dos::apps::Parser app(
+      "Times the matrix products of a training step; columns in bench/README.md.");
+  app.add_option("--model", options.model, "preset").capture_default_str();
   app.add_option("--tokens", options.tokens, "tokens a step, shared by the workers")
-      ->capture_default_str();
-  app.add_option("--workers", options.workers, "threads, one BLAS call each")
-      ->capture_default_str();
+      .capture_default_str();
+  app.add_option("--workers", options.workers, "threads, one BLAS call each").capture_default_str();
   app.add_option("--rounds", options.rounds, "calls that count, after one that does not")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--json", options.json, "one JSON object instead of a table");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("gemm", argc, argv)) return *status;
   try {
     run(options);
     dos::expect_output_written();

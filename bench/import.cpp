@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <filesystem>
 #include <iostream>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "apps/command_line.hpp"
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/random.hpp"
@@ -152,27 +152,27 @@ void print(const Options& options) {
 
 int main(int argc, char** argv) {
   dos::bench::Options options;
-  CLI::App app(
+  dos::apps::Parser app(
       "Reads a Hugging Face folder of drawn weights into a model, and by threads that do nothing "
       "else.");
   app.add_option("--folder", options.folder, "where the model's folder is made, and removed")
-      ->capture_default_str();
-  app.add_option("--model", options.model, "a preset")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--model", options.model, "a preset").capture_default_str();
   app.add_option("--dtype", options.dtype, "of the folder: fp32 or bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
+      .check(dos::apps::one_of({"fp32", "bf16"}))
+      .capture_default_str();
   app.add_option("--subgroup-params", options.subgroup_params, "sched.subgroup_params")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      .check(dos::apps::positive())
+      .capture_default_str();
   app.add_option("--threads", options.threads, "that read and do nothing else")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
+      .check(dos::apps::within(dos::Index{1}, dos::Index{64}))
+      .capture_default_str();
   app.add_option("--rounds", options.rounds, "of each, in turn")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      .check(dos::apps::positive())
+      .capture_default_str();
   app.add_flag("--cold", options.is_cold, "take the files out of the page cache before each");
   app.add_flag("--json", options.is_json, "one JSON object");
-  if (const auto status = dos::apps::read_command_line(app, "import", argc, argv)) return *status;
+  if (const auto status = app.parse("import", argc, argv)) return *status;
   try {
     dos::bench::print(options);
     return EXIT_SUCCESS;

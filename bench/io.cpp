@@ -15,10 +15,10 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "apps/command_line.hpp"
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "storage/engine.hpp"
 #include "storage/pages.hpp"
@@ -162,20 +162,20 @@ void print(const Options& options) {
 
 int main(int argc, char** argv) {
   dos::bench::Options options;
-  CLI::App app(
+  dos::apps::Parser app(
       "Reads and writes a file through the storage engine, and by threads that do nothing else.");
   app.add_option("--folder", options.folder, "where the file is made, and removed")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--gigabytes", options.gigabytes, "of the file, and of memory")
-      ->capture_default_str();
-  app.add_option("--depth", options.depth, "operations under way")->capture_default_str();
-  app.add_option("--block-mib", options.block_mib, "of an operation")->capture_default_str();
-  app.add_option("--rounds", options.rounds, "of each, in turn")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--depth", options.depth, "operations under way").capture_default_str();
+  app.add_option("--block-mib", options.block_mib, "of an operation").capture_default_str();
+  app.add_option("--rounds", options.rounds, "of each, in turn").capture_default_str();
   app.add_option("--backend", options.backend, "best, io_uring or threads")
-      ->check(CLI::IsMember({"best", "io_uring", "threads"}))
-      ->capture_default_str();
+      .check(dos::apps::one_of({"best", "io_uring", "threads"}))
+      .capture_default_str();
   app.add_flag("--json", options.is_json, "one JSON object");
-  if (const auto status = dos::apps::read_command_line(app, "io", argc, argv)) return *status;
+  if (const auto status = app.parse("io", argc, argv)) return *status;
   try {
     dos::bench::check(options);
     dos::bench::print(options);

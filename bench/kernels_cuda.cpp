@@ -3,12 +3,12 @@
 // largest product, measured in the same run.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "codelets/init/init.hpp"
 #include "codelets/matrix/gemm_cuda.hpp"
@@ -172,25 +172,26 @@ int run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Times every CUDA kernel of a model beside copies and cuBLAS's largest product"};
+  dos::apps::Parser app{
+      "Times every CUDA kernel of a model beside copies and cuBLAS's largest product"};
   Options options;
   app.add_option("--sizes", options.sizes, "whose layers")
-      ->check(CLI::IsMember(model_names()))
-      ->capture_default_str();
+      .check(dos::apps::one_of(model_names()))
+      .capture_default_str();
   app.add_option("--batch", options.sequences, "sequences")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      .check(dos::apps::positive())
+      .capture_default_str();
   app.add_option("--context", options.context, "tokens of a sequence")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      .check(dos::apps::positive())
+      .capture_default_str();
   app.add_option("--type", options.type, "element type")
-      ->check(CLI::IsMember({"bf16", "f32"}))
-      ->capture_default_str();
+      .check(dos::apps::one_of({"bf16", "f32"}))
+      .capture_default_str();
   app.add_option("--rounds", options.rounds, "timed runs of each kernel")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      .check(dos::apps::positive())
+      .capture_default_str();
   app.add_flag("--json", options.json, "one JSON object");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("kernels_cuda", argc, argv)) return *status;
   try {
     return run(options);
   } catch (const std::exception& error) {

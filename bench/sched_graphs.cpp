@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <starpu.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <exception>
 #include <functional>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "graphs.hpp"
@@ -188,30 +188,29 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Times task graphs under schedulers, in turn; columns in bench/README.md.");
+  dos::apps::Parser app("Times task graphs under schedulers, in turn; columns in bench/README.md.");
   app.add_option("--schedulers", options.schedulers, "the first is compared with each")
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "of all schedulers in turn")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--rounds", options.rounds, "of all schedulers in turn").capture_default_str();
   app.add_option("--warm-up", options.warm_up, "runs of a graph before the one that counts")
-      ->capture_default_str();
-  app.add_option("--tiles", options.tiles, "Cholesky: tiles a side")->capture_default_str();
-  app.add_option("--tile-size", options.tile_size, "floats a side")->capture_default_str();
-  app.add_option("--layers", options.training.layers, "training")->capture_default_str();
-  app.add_option("--width", options.training.width)->capture_default_str();
-  app.add_option("--lanes", options.training.lanes)->capture_default_str();
-  app.add_option("--rows", options.training.rows, "of a lane's activations")->capture_default_str();
-  app.add_option("--steps", options.training.steps)->capture_default_str();
+      .capture_default_str();
+  app.add_option("--tiles", options.tiles, "Cholesky: tiles a side").capture_default_str();
+  app.add_option("--tile-size", options.tile_size, "floats a side").capture_default_str();
+  app.add_option("--layers", options.training.layers, "training").capture_default_str();
+  app.add_option("--width", options.training.width).capture_default_str();
+  app.add_option("--lanes", options.training.lanes).capture_default_str();
+  app.add_option("--rows", options.training.rows, "of a lane's activations").capture_default_str();
+  app.add_option("--steps", options.training.steps).capture_default_str();
   app.add_option("--workers", options.cpu_workers, "CPU workers, -1: one a core")
-      ->capture_default_str();
-  app.add_option("--opencl-devices", options.opencl_devices)->capture_default_str();
-  app.add_option("--gpus", options.gpus, "CUDA devices, simulated ones only")
-      ->capture_default_str();
+      .capture_default_str();
+  app.add_option("--opencl-devices", options.opencl_devices).capture_default_str();
+  app.add_option("--gpus", options.gpus, "CUDA devices, simulated ones only").capture_default_str();
   app.add_flag("--simulated", options.simulated,
                "StarPU simulates: durations from --cpu-gflops and --gpu-gflops, unchecked results");
-  app.add_option("--cpu-gflops", options.speeds.cpu)->capture_default_str();
-  app.add_option("--gpu-gflops", options.speeds.gpu)->capture_default_str();
+  app.add_option("--cpu-gflops", options.speeds.cpu).capture_default_str();
+  app.add_option("--gpu-gflops", options.speeds.gpu).capture_default_str();
   app.add_flag("--json", options.json, "one JSON array instead of a table");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("sched_graphs", argc, argv)) return *status;
   try {
     dos::platform::blas::use_one_thread();
     run(options);

@@ -2,7 +2,6 @@
 // sched_overhead: what a scheduler costs a task when very many updates are pending.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -12,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "rt/submitter.hpp"
@@ -139,14 +139,14 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app(
+  dos::apps::Parser app(
       "Times submission and execution of empty update tasks under schedulers; columns in "
       "bench/README.md.");
-  app.add_option("--tasks", options.tasks, "updates pending at once")->capture_default_str();
-  app.add_option("--rounds", options.rounds, "steps, all counted")->capture_default_str();
-  app.add_option("--schedulers", options.schedulers, "names")->capture_default_str();
+  app.add_option("--tasks", options.tasks, "updates pending at once").capture_default_str();
+  app.add_option("--rounds", options.rounds, "steps, all counted").capture_default_str();
+  app.add_option("--schedulers", options.schedulers, "names").capture_default_str();
   app.add_flag("--json", options.json, "one JSON array instead of a table");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("sched_overhead", argc, argv)) return *status;
   try {
     run(options);
     dos::expect_output_written();

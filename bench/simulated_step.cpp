@@ -2,10 +2,10 @@
 // simulated_step: whole training steps under a real scheduler on a simulated node, as a trace.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "apps/parser.hpp"
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -48,30 +48,29 @@ void run(CommandLine command) {
 int main(int argc, char** argv) {
   CommandLine command;
   dos::bench::StepRequest& request = command.request;
-  CLI::App app(
+  dos::apps::Parser app(
       "Runs training steps of one rank on a simulated node and writes a trace of them; prints one "
       "JSON object. docs/characterisation.md.");
   app.add_option("--machine", request.machine, "h100-4x, a100, ...: a machine file's name or path")
-      ->required();
-  app.add_option("--model", request.model, "llama-7b, llama-20b, ...")->required();
-  app.add_option("--trace", request.trace, "folder of the trace, for `report`")->required();
+      .required();
+  app.add_option("--model", request.model, "llama-7b, llama-20b, ...").required();
+  app.add_option("--trace", request.trace, "folder of the trace, for `report`").required();
   app.add_option("--ranks", request.ranks, "of the run; one a GPU of the machine if not given");
-  app.add_option("--micro-batch", request.micro_batch, "sequences of a rank")
-      ->capture_default_str();
+  app.add_option("--micro-batch", request.micro_batch, "sequences of a rank").capture_default_str();
   app.add_option("--policy", request.policy, "dos, dos-stride, zero-offload, twinflow, gpu-only")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option(
       "--state-memory", request.state_memory,
       "GB of the GPU for states and their window; all that the model leaves if not given");
-  app.add_option("--steps", request.steps, "steps that are recorded")->capture_default_str();
+  app.add_option("--steps", request.steps, "steps that are recorded").capture_default_str();
   app.add_flag("--ahead", request.goes_ahead, "updates go ahead of the norm (docs/speculation.md)");
   app.add_option("--clipped-every", request.clipped_every,
                  "every so many steps one is clipped, and its updates are made again; 0: none")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--set", command.assignments, "key=value of plan: sched.subgroup_params, ...");
   app.add_option("--machines", command.machines, "folder of the machine files")
-      ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+      .capture_default_str();
+  if (const auto status = app.parse("simulated_step", argc, argv)) return *status;
   try {
     run(command);
     dos::expect_output_written();

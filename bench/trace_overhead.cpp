@@ -2,7 +2,6 @@
 // trace_overhead: what recording a trace costs a training step.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/random.hpp"
@@ -226,17 +226,18 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   Options options;
-  CLI::App app("What recording a trace costs a training step; columns in bench/README.md.");
-  app.add_option("--model", options.model, "preset")->capture_default_str();
-  app.add_option("--batch", options.batch, "sequences a step")->capture_default_str();
-  app.add_option("--context", options.context, "tokens a sequence")->capture_default_str();
-  app.add_option("--pairs", options.pairs, "steps with and steps without")->capture_default_str();
+  dos::apps::Parser app(
+      "What recording a trace costs a training step; columns in bench/README.md.");
+  app.add_option("--model", options.model, "preset").capture_default_str();
+  app.add_option("--batch", options.batch, "sequences a step").capture_default_str();
+  app.add_option("--context", options.context, "tokens a sequence").capture_default_str();
+  app.add_option("--pairs", options.pairs, "steps with and steps without").capture_default_str();
   app.add_option("--subgroup-params", options.subgroup_params, "parameters of a subgroup")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--folder", options.folder, "for the traces; removed at the end")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--json", options.json, "one JSON object instead of a table");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("trace_overhead", argc, argv)) return *status;
   try {
     run(options);
     dos::expect_output_written();

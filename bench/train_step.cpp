@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "fit/fit.hpp"
@@ -156,36 +156,36 @@ void run(const StepOptions& options) {
 int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   StepOptions options;
-  CLI::App app("Times training steps of a model on random tokens; columns in bench/README.md.");
-  app.add_option("--model", options.model, "preset")->capture_default_str();
-  app.add_option("--batch", options.batch, "sequences of a micro-batch")->capture_default_str();
-  app.add_option("--accumulate", options.accumulate, "micro-batches a step")->capture_default_str();
+  dos::apps::Parser app(
+      "Times training steps of a model on random tokens; columns in bench/README.md.");
+  app.add_option("--model", options.model, "preset").capture_default_str();
+  app.add_option("--batch", options.batch, "sequences of a micro-batch").capture_default_str();
+  app.add_option("--accumulate", options.accumulate, "micro-batches a step").capture_default_str();
   app.add_option("--context", options.context, "tokens a sequence; 0: the preset's")
-      ->capture_default_str();
-  app.add_option("--vocab", options.vocab, "vocabulary; 0: the preset's")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--vocab", options.vocab, "vocabulary; 0: the preset's").capture_default_str();
   app.add_option("--lanes", options.lanes, "slices of the batch; 0: one a worker")
-      ->capture_default_str();
-  app.add_option("--workers", options.workers, "CPU workers; -1: one a core")
-      ->capture_default_str();
+      .capture_default_str();
+  app.add_option("--workers", options.workers, "CPU workers; -1: one a core").capture_default_str();
   app.add_option("--cuda-devices", options.cuda_devices, "CUDA devices; -1: all")
-      ->capture_default_str();
-  app.add_option("--steps", options.steps, "steps that count")->capture_default_str();
-  app.add_option("--warmup", options.warmup, "steps before them")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--steps", options.steps, "steps that count").capture_default_str();
+  app.add_option("--warmup", options.warmup, "steps before them").capture_default_str();
   app.add_option("--subgroup-params", options.subgroup_params, "parameters of a subgroup")
-      ->capture_default_str();
-  app.add_option("--precision", options.precision, "fp32 or bf16")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--precision", options.precision, "fp32 or bf16").capture_default_str();
   app.add_option("--gradient-precision", options.gradient_precision,
                  "of gradients of parameters: fp32 or bf16")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--state-memory", options.state_memory,
                  "GB of each CUDA device for states of the optimizer, beside what the model is "
                  "estimated to need; -1: what there is")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--recompute", options.recompute, "compute activations again in backward");
   app.add_flag("--json", options.json, "one JSON object instead of a table");
   app.add_flag("--dry-run", options.dry_run,
                "only say, as one JSON object, what memory is needed and available, in bytes");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("train_step", argc, argv)) return *status;
   try {
     if (const char* scheduler = std::getenv("STARPU_SCHED")) options.scheduler = scheduler;
     run(options);

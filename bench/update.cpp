@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "codelets/update/update_stream.hpp"
 #include "reference/all.hpp"
@@ -310,37 +310,37 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    CLI::App app{"Speed of the update kernels beside the memory stream it is bound by"};
+    dos::apps::Parser app{"Speed of the update kernels beside the memory stream it is bound by"};
     dos::bench::Options options;
     app.add_option("--rule", options.rules, "Update rules, one or more")
-        ->delimiter(',')
-        ->check(CLI::IsMember(dos::bench::rule_names()))
-        ->capture_default_str();
-    const CLI::IsMember is_type({"f32", "bf16"});
+        .delimiter(',')
+        .check(dos::apps::one_of(dos::bench::rule_names()))
+        .capture_default_str();
+    const dos::apps::Check is_type = dos::apps::one_of({"f32", "bf16"});
     app.add_option("--gradient", options.gradients, "Types of the gradient, one or more")
-        ->delimiter(',')
-        ->check(is_type)
-        ->capture_default_str();
+        .delimiter(',')
+        .check(is_type)
+        .capture_default_str();
     app.add_option("--working", options.workings,
                    "Types of the working parameters, one or more; f32: the parameters themselves")
-        ->delimiter(',')
-        ->check(is_type)
-        ->capture_default_str();
+        .delimiter(',')
+        .check(is_type)
+        .capture_default_str();
     app.add_option("--params", options.params, "Parameters, one or more sizes")
-        ->delimiter(',')
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
+        .delimiter(',')
+        .check(dos::apps::positive())
+        .capture_default_str();
     app.add_option("--threads", options.threads, "Threads, each pinned to a processor of its own")
-        ->delimiter(',')
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
+        .delimiter(',')
+        .check(dos::apps::positive())
+        .capture_default_str();
     app.add_option("--rounds", options.rounds, "Measured rounds, after one that is not")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
+        .check(dos::apps::positive())
+        .capture_default_str();
     app.add_flag("--stream-fetches", options.stream_fetches,
                  "The additions fetch ahead as the update does: a stricter comparison");
     app.add_flag("--json", options.json, "Print one JSON object instead of the table");
-    CLI11_PARSE(app, argc, argv);
+    if (const auto status = app.parse("update", argc, argv)) return *status;
     return dos::bench::run(options);
   } catch (const std::exception& e) {
     std::cerr << "update: " << e.what() << '\n';

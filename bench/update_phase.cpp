@@ -3,11 +3,11 @@
 // on this machine's devices.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "apps/parser.hpp"
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -128,29 +128,29 @@ void run(CommandLine command) {
 int main(int argc, char** argv) {
   CommandLine command;
   dos::bench::Request& request = command.request;
-  CLI::App app(
+  dos::apps::Parser app(
       "Runs the update of all parameters under a scheduler on a simulated node or on this machine, "
       "beside the bound; docs/performance/simulated-nodes.md.");
   app.add_option("--machine", request.machine,
                  "h100, a100, rtx4090, gh200, ...: a machine file's name or path, or 'this'")
-      ->required();
+      .required();
   app.add_flag("--here", command.here,
                "real updates on this machine's CUDA devices, or OpenCL devices where no NVIDIA GPU "
                "is; the machine file gives the bound");
   app.add_option("--params", request.params, "parameters of the rank: 5.12G, 16M, 5.12e9")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--subgroup", request.subgroup,
                  "parameters of a subgroup; 0: the planner's choice")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option(
          "--policy", request.policy,
          "dos, dos-stride, zero-offload, twinflow, gpu-only, or one of StarPU's: dmdas, lws")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--gpu-memory", request.gpu_memory,
                  "GB of each GPU for states and their window; all that working parameters and "
                  "gradients leave if not given");
   app.add_option("--gpus", request.gpus, "GPUs of the rank, with their part of the node")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--stride", request.options.stride, "every stride-th subgroup on a GPU");
   app.add_option("--share", request.options.share, "part of the parameters on GPUs, 0 to 1");
   app.add_option("--window", request.options.window, "streamed subgroups on a GPU at once");
@@ -160,14 +160,14 @@ int main(int argc, char** argv) {
   app.add_option("--slow-gpu", request.slow.gpu,
                  "one more step, in which updates take so many times as long on the first GPU");
   app.add_option("--slow-worker", request.slow.worker, "the same on the first CPU worker");
-  app.add_option("--steps", request.steps, "updates that count")->capture_default_str();
+  app.add_option("--steps", request.steps, "updates that count").capture_default_str();
   app.add_option("--warm-ups", request.warm_ups,
                  "updates before them: rates are learnt, states move")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--machines", command.machines, "folder of the machine files")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--json", command.json, "one JSON object");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = app.parse("update_phase", argc, argv)) return *status;
   try {
     run(command);
     dos::expect_output_written();

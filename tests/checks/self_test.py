@@ -48,6 +48,15 @@ class OneJsonReader(Checks):
         self.expect_fault("one_json_reader.py", "apps/b.cpp:2: parses JSON without bounds")
 
 
+class OneCli11(Checks):
+    def test_another_includer(self):
+        self.write("apps/parser.cpp", CPP + "#include <CLI/CLI.hpp>\n")
+        self.write("bench/a.cpp", CPP + '#include "apps/parser.hpp"\n')
+        self.expect_clean("one_cli11.py")
+        self.write("bench/b.hpp", CPP + "#  include <CLI/Option.hpp>\n")
+        self.expect_fault("one_cli11.py", "bench/b.hpp:2: includes CLI11: use apps/parser.hpp")
+
+
 class Includes(Checks):
     def setUp(self):
         super().setUp()

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "base/error.hpp"
+#include "base/shortened.hpp"
+
+namespace dos::apps {
+
+void add_precision(Parser& parser, DType& type) {
+  parser
+      .add_option_function(
+          "--precision",
+          [&type](const std::string& name) { type = name == "bf16" ? DType::kBF16 : DType::kF32; },
+          "that the model computes in: fp32 or bf16, which takes half of the memory")
+      .default_str("fp32")
+      .check(one_of({"fp32", "bf16"}));
+}
+
+int report_failure(const char* program, const std::exception& error) {
+  const auto is = [&]<class E>(const E*) { return dynamic_cast<const E*>(&error) != nullptr; };
+  const bool is_users = is(static_cast<const Error*>(nullptr)) || is_of_parser(error) ||
+                        is(static_cast<const std::system_error*>(nullptr));
+  if (is_users)
+    fmt::print(stderr, "{}: error: {}\n", program, shortened(error.what()));
+  else if (is(static_cast<const std::bad_alloc*>(nullptr)))
+    fmt::print(stderr,
+               "{}: error: out of memory: use a smaller model or input, or raise the limit\n",
+               program);
+  else
+    fmt::print(stderr,
+               "{}: internal error: {}; this is a defect of the program, not of its input: please "
+               "report it with the command and the output of train_gpt --version\n",
+               program, shortened(error.what()));
+  return EXIT_FAILURE;
+}
+
+}  // namespace dos::apps
