@@ -14,56 +14,64 @@ double real(Index value) {
   return static_cast<double>(value);
 }
 
-bool fits(const ActivationRoom& need, const ActivationRoom& room) {
-  return need.device <= room.device && need.host <= room.host && need.disk <= room.disk;
-}
-
-/// Collects plans that fit, each of the fewest selective blocks.
+/// Collects plans that fit, each with the fewest selective blocks.
 class Search {
  public:
   Search(const PassModel& passes, const ActivationRoom& room) : passes_(passes), room_(room) {}
 
-  /// By how many blocks have no buffers of their own for what products make, `made`. Once norms and
-  /// activation functions of the others all fit, one more of them saves what nobody needs.
+  /// By how many blocks have no buffers of their own for what products make, `made`. Where all
+  /// splits of these fit without selective blocks, or their place has no room, one block more only
+  /// takes time; but not where the device's buffers take what the host has for that place.
   std::vector<ActivationChoice> all() {
-    for (const bool moves : {false, true}) {
-      if (moves && !(room_.host > units::Bytes{0} || room_.disk > units::Bytes{0})) break;
-      for (Index made = 0; made <= passes_.reached(); ++made) {
-        ActivationPlan plan;
-        (moves ? plan.hosted : plan.recomputed) = made;
-        if (!take_selective(plan)) continue;
-        if (moves)
-          add_moving(made, plan.selective);
-        else
-          add(plan);
-        if (plan.selective == 0) break;
-      }
+    const bool may_move = room_.host > units::Bytes{0} || room_.disk > units::Bytes{0};
+    for (Index made = 0; made <= passes_.reached(); ++made) {
+      const bool is_last = add({.recomputed = made}) == 0;
+      if (is_last && !room_.buffers_on_host) break;
+    }
+    for (Index made = 1; may_move && made <= passes_.reached(); ++made) {
+      const bool is_last = add_moving(made) == 0;
+      if (is_last && !room_.buffers_on_host) break;
     }
     return std::move(found_);
   }
 
  private:
-  /// The fewest selective blocks with which the device has room; false: there are none.
-  bool take_selective(ActivationPlan& plan) const {
-    for (plan.selective = 0; plan.without_cheap() <= passes_.reached(); ++plan.selective)
-      if (activation_need(passes_, plan).device <= room_.device) return true;
-    return false;
+  [[nodiscard]] bool fits(const ActivationPlan& plan) const {
+    const ActivationRoom need = activation_need(passes_, plan);
+    const units::Bytes buffers = room_.buffers_on_host ? need.device : units::Bytes{0};
+    const bool has_host = need.host + buffers <= room_.host ||
+                          (need.host == units::Bytes{0} && !room_.buffers_on_host);
+    return need.device <= room_.device && has_host && need.disk <= room_.disk;
   }
 
-  void add_moving(Index made, Index selective) {
+  /// The most selective blocks that one of the splits needs; -1: none of them fits.
+  Index add_moving(Index made) {
+    Index most = -1;
     for (Index recomputed = 0; recomputed < made; ++recomputed)
       for (Index moved = 0; moved <= made - recomputed; ++moved)
-        add({.moved = moved,
-             .hosted = made - recomputed - moved,
-             .recomputed = recomputed,
-             .selective = selective});
+        most = std::max(
+            most,
+            add({.moved = moved, .hosted = made - recomputed - moved, .recomputed = recomputed}));
+    return most;
   }
 
-  void add(const ActivationPlan& plan) {
-    if (fits(activation_need(passes_, plan), room_)) {
-      const PhaseTimes times = passes_.times(plan);
-      found_.push_back({plan, times.forward + times.backward});
+  /// Its selective blocks; -1: it does not fit.
+  Index add(ActivationPlan plan) {
+    Index few = 0;
+    Index many = passes_.reached() - plan.without_made();
+    plan.selective = many;
+    if (!fits(plan)) return -1;
+    while (few < many) {
+      plan.selective = few + (many - few) / 2;
+      if (fits(plan))
+        many = plan.selective;
+      else
+        few = plan.selective + 1;
     }
+    plan.selective = few;
+    const PhaseTimes times = passes_.times(plan);
+    found_.push_back({plan, times.forward + times.backward});
+    return few;
   }
 
   const PassModel& passes_;

@@ -16,6 +16,7 @@ struct ActivationRoom {
   units::Bytes device;   ///< for the buffers of what blocks keep
   units::Bytes host{0};  ///< of its part of host memory, for what is moved there; 0: nothing is
   units::Bytes disk{0};  ///< of its part of the disk
+  bool buffers_on_host = false;  ///< each buffer of the device has as much host memory, too
 };
 
 struct ActivationChoice {

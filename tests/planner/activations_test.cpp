@@ -118,7 +118,7 @@ TEST(Choice, IsTheBestOfAllPlans) {
   constexpr double kTokens = 64;
   Index found = 0;
   Index moving = 0;
-  for (Index i = 0; i < 400; ++i) {
+  for (Index i = 0; i < 600; ++i) {
     SCOPED_TRACE(i);
     const Case drawn(random);
     const PassModel passes(drawn.model, drawn.rates, kTokens, DType::kF32);
@@ -126,23 +126,26 @@ TEST(Choice, IsTheBestOfAllPlans) {
     const double most = registered(drawn.model, {}, kTokens);
     const double limit = least + (most - least) * static_cast<double>(random() % 11) / 10 + 1;
     const double beside = most - activation_need(passes, {}).device.value();
-    const auto blocks = [&](std::uint32_t count) { return passes.made() * count; };
+    const auto blocks = [&](auto count) { return passes.made() * static_cast<double>(count); };
     const ActivationRoom room{.device = Bytes(limit - beside),
-                              .host = drawn.rates.link ? blocks(random() % 4) : Bytes(0),
-                              .disk = drawn.rates.disk ? blocks(random() % 4) : Bytes(0)};
+                              .host = drawn.rates.link ? blocks(random() % 9) : Bytes(0),
+                              .disk = drawn.rates.disk ? blocks(random() % 4) : Bytes(0),
+                              .buffers_on_host = drawn.rates.link && random() % 3 == 0};
     const auto chosen = choose_activations(passes, room);
-    ASSERT_TRUE(chosen);
     double fastest = std::numeric_limits<double>::infinity();
     std::vector<std::pair<ActivationPlan, double>> fitting;
     for (const ActivationPlan& plan : all_plans(drawn.model.config.layers)) {
       const ActivationRoom need = activation_need(passes, plan);
-      if (registered(drawn.model, plan, kTokens) > limit || need.host > room.host ||
+      const Bytes on_host = need.host + need.device * (room.buffers_on_host ? 1 : 0);
+      if (registered(drawn.model, plan, kTokens) > limit || on_host > room.host ||
           need.disk > room.disk)
         continue;
       const PhaseTimes times = passes.times(plan);
       fitting.emplace_back(plan, (times.forward + times.backward).value());
       fastest = std::min(fastest, fitting.back().second);
     }
+    ASSERT_EQ(chosen.has_value(), !fitting.empty());
+    if (!chosen) continue;
     EXPECT_LE(chosen->passes.value(), fastest * (1 + kSameTime));
     EXPECT_LE(registered(drawn.model, chosen->plan, kTokens), limit);
     const ActivationRank rank = rank_of(passes, chosen->plan, chosen->passes, Seconds(fastest));
@@ -151,13 +154,13 @@ TEST(Choice, IsTheBestOfAllPlans) {
       EXPECT_FALSE(other < rank) << shape::activation_plan_text(plan, 9) << " for "
                                  << shape::activation_plan_text(chosen->plan, 9);
     }
-    if (limit > most) {
+    if (limit > most && !room.buffers_on_host) {
       EXPECT_TRUE(chosen->plan.keeps_all());
     }
     moving += rank.moved > 0 ? 1 : 0;
     ++found;
   }
-  EXPECT_EQ(found, 400);
+  EXPECT_GT(found, 400);
   EXPECT_GT(moving, 40);
   const shape::Model model = shape::model_of("m", {"gpt2", 4, 64, 4, 32, 100});
   const PassModel passes(model, Case(random).rates, kTokens, DType::kF32);
