@@ -36,6 +36,11 @@ class Search {
   }
 
  private:
+  /// Blocks that keep their buffers need no room, but no plan names a place that is not there.
+  static bool is_open(Index blocks, units::Bytes room) {
+    return blocks == 0 || room > units::Bytes{0};
+  }
+
   [[nodiscard]] bool fits(const ActivationPlan& plan) const {
     const ActivationRoom need = activation_need(passes_, plan);
     const units::Bytes buffers = room_.buffers_on_host ? need.device : units::Bytes{0};
@@ -48,10 +53,11 @@ class Search {
   Index add_moving(Index made) {
     Index most = -1;
     for (Index recomputed = 0; recomputed < made; ++recomputed)
-      for (Index moved = 0; moved <= made - recomputed; ++moved)
-        most = std::max(
-            most,
-            add({.moved = moved, .hosted = made - recomputed - moved, .recomputed = recomputed}));
+      for (Index hosted = 0; hosted <= made - recomputed; ++hosted) {
+        const Index moved = made - recomputed - hosted;
+        if (is_open(hosted, room_.host) && is_open(moved, room_.disk))
+          most = std::max(most, add({.moved = moved, .hosted = hosted, .recomputed = recomputed}));
+      }
     return most;
   }
 

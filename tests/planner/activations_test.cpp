@@ -146,6 +146,8 @@ TEST(Choice, IsTheBestOfAllPlans) {
     }
     ASSERT_EQ(chosen.has_value(), !fitting.empty());
     if (!chosen) continue;
+    EXPECT_TRUE(chosen->plan.hosted == 0 || room.host > Bytes(0));
+    EXPECT_TRUE(chosen->plan.moved == 0 || room.disk > Bytes(0));
     EXPECT_LE(chosen->passes.value(), fastest * (1 + kSameTime));
     EXPECT_LE(registered(drawn.model, chosen->plan, kTokens), limit);
     const ActivationRank rank = rank_of(passes, chosen->plan, chosen->passes, Seconds(fastest));
