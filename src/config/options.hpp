@@ -180,9 +180,7 @@ inline constexpr std::array kOptions{
            [](Keys& k) -> Value { return &k.train.activations; },
            Any{"shape::parse_activation_plan() reads it"},
            Scope::kRun,
-           {"what forward leaves for backward: keep, selective, recompute, host, disk, counts of "
-            "blocks as disk:4,selective:6, or auto: what takes the shortest step; unless said, "
-            "recompute",
+           {"what forward leaves for backward, as train_gpt's; auto: of the shortest step",
             &planner::set_activations, Any{"shape::parse_activation_plan() reads it"}}},
     Option{"train.activation_disks",
            "folders for activations that are moved, FOLDER or FOLDER:SIZE, and commas; empty: "

@@ -16,7 +16,6 @@
 namespace dos::fit {
 namespace {
 
-using shape::Refill;
 using units::Bytes;
 
 // Products of one core with AVX2, and of a large GPU, by type; its memory.

@@ -27,8 +27,8 @@ struct ActivationChoice {
 /// What a plan takes of such room.
 ActivationRoom activation_need(const PassModel& passes, const shape::ActivationPlan& plan);
 
-/// Whether a plan is to be preferred to another, of times `fastest` or longer: within kSameTime of
-/// it what moves fewer blocks to a disk, then fewer blocks, then takes less time.
+/// Orders plans, the one to prefer first, beside one that takes `fastest`: those within kSameTime of
+/// it, then those that move fewer blocks to a disk, fewer blocks, take less time.
 struct ActivationRank {
   bool is_slow = false;
   Index on_disk = 0;
@@ -40,9 +40,9 @@ struct ActivationRank {
 ActivationRank rank_of(const PassModel& passes, const shape::ActivationPlan& plan,
                        units::Seconds time, units::Seconds fastest);
 
-/// Of all plans that fit the one of best rank, by forward and backward; nullopt: none fits. What is
-/// kept without loss where everything fits: nothing is moved or made again then. Exact: every split
-/// of blocks is looked at, but for those that make again or move more than another one that fits.
+/// Of all plans that fit the first by rank, of forward and backward; nullopt: none fits. Where
+/// everything fits, all is kept. Exact: every split of blocks is looked at, but for those that
+/// compute again or move more than another one that fits.
 std::optional<ActivationChoice> choose_activations(const PassModel& passes,
                                                    const ActivationRoom& room);
 
