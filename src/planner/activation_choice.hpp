@@ -27,8 +27,8 @@ struct ActivationChoice {
 /// What a plan takes of such room.
 ActivationRoom activation_need(const PassModel& passes, const shape::ActivationPlan& plan);
 
-/// Orders plans, the one to prefer first, beside one that takes `fastest`: those within kSameTime of
-/// it, then those that move fewer blocks to a disk, fewer blocks, take less time.
+/// Orders plans, the one to prefer first, beside one that takes `fastest`: those within kSameTime
+/// of it, then those that move fewer blocks to a disk, fewer blocks, take less time.
 struct ActivationRank {
   bool is_slow = false;
   Index on_disk = 0;

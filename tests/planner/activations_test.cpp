@@ -19,8 +19,6 @@ using shape::ActivationPlan;
 using units::Bytes;
 using units::Seconds;
 
-constexpr Index kAll = ActivationPlan::kAll;
-
 /// The run of tests/simulated/training_node.cpp with one GPU, whose figures
 /// docs/performance/activations.md has: tasks take their FLOP and bytes at 200 TFLOP/s and 2 TB/s,
 /// those of eight CPU workers at 10 GB/s each.
