@@ -165,20 +165,23 @@ inline constexpr std::array kOptions{
            "type in which gradients of parameters are summed over lanes and micro-batches: fp32, "
            "or bf16 with train.precision=bf16",
            [](Keys& k) -> Value { return &k.train.gradient_precision; }, kPrecision},
-    Option{"train.recompute",
-           "keep only block inputs, compute activations again in backward",
-           [](Keys& k) -> Value { return &k.train.recompute; },
-           kFlag,
-           Scope::kRun,
-           {"keep only the blocks' inputs, compute the rest again",
-            [](planner::PlanSettings& s, bool yes) { s.recompute = yes; }, kFlag}},
+    Option{
+        "train.recompute",
+        "keep only block inputs, compute activations again in backward",
+        [](Keys& k) -> Value { return &k.train.recompute; },
+        kFlag,
+        Scope::kRun,
+        {"keep only the blocks' inputs, compute the rest again", &planner::set_recompute, kFlag}},
     Option{"train.activations",
            "what forward leaves for backward: keep; selective: norms and activation functions are "
            "computed again; recompute: all but blocks' inputs is; disk: moved there; host: moved "
-           "from a GPU to host memory; auto: the least that fits; or counts of blocks, as "
+           "from a GPU to host memory; auto: the fastest that fits; or counts of blocks, as "
            "disk:4,selective:6",
            [](Keys& k) -> Value { return &k.train.activations; },
-           Any{"shape::parse_activation_plan() reads it"}},
+           Any{"shape::parse_activation_plan() reads it"},
+           Scope::kRun,
+           {"what forward leaves for backward, as train_gpt's; auto: of the shortest step",
+            &planner::set_activations, Any{"shape::parse_activation_plan() reads it"}}},
     Option{"train.activation_disks",
            "folders for activations that are moved, FOLDER or FOLDER:SIZE, and commas; empty: "
            "those of sched.disks",

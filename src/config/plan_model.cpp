@@ -25,8 +25,12 @@ void take_keys(Keys keys, planner::PlanSettings& settings) {
       require(false, "a key's value and what plan takes of it have one type");
     }
   };
+  // Of two keys that say one thing the one that was said.
+  const auto is_other_name = [&](const Option& option) {
+    return keys.train.recompute && option.name == std::string_view("train.activations");
+  };
   for (const Option& option : kOptions)
-    if (option.is_for_training() && option.is_for_plan())
+    if (option.is_for_training() && option.is_for_plan() && !is_other_name(option))
       std::visit([&](auto set, auto* value) { take(option, set, value); }, option.plan.set,
                  option.value(keys));
 }

@@ -49,15 +49,6 @@ units::Bytes bytes_of(Index count) {
   return units::Bytes(static_cast<double>(count));
 }
 
-/// The lanes of one device, as a run of its own: the first lanes are the longest.
-shape::RunShape part_of(const shape::RunShape& shape, Index devices) {
-  shape::RunShape part = shape;
-  part.lanes = (shape.lanes + devices - 1) / devices;
-  part.batch = 0;
-  for (Index lane = 0; lane < part.lanes; ++lane) part.batch += shape.lane_sequences(lane);
-  return part;
-}
-
 Index logits_bytes(const shape::ModelConfig& model, const shape::RunShape& shape) {
   Index rows = 0;
   for (Index lane = 0; lane < shape.lanes; ++lane)
@@ -77,11 +68,19 @@ Index largest_depth(const shape::Layout& layout) {
 
 }  // namespace
 
+shape::RunShape device_part(const shape::RunShape& shape, Index devices) {
+  shape::RunShape part = shape;
+  part.lanes = (shape.lanes + devices - 1) / devices;
+  part.batch = 0;
+  for (Index lane = 0; lane < part.lanes; ++lane) part.batch += shape.lane_sequences(lane);
+  return part;
+}
+
 planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape::RunShape& shape,
                                    const shape::Layout& layout, const tensor::ParameterTypes& types,
                                    const tensor::Ownership& ownership, Index accumulate,
                                    Index devices, units::Bytes available) {
-  const shape::RunShape part = part_of(shape, devices);
+  const shape::RunShape part = device_part(shape, devices);
   const Index reached = reached_by(model, layout);
   rt::MemoryBytes buffers = models::buffers(model, part, {.all = 1, .cuda = 1}, reached);
   buffers[MemoryCategory::kActivations] -= models::host_slot_bytes(model, part, reached);

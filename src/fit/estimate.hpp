@@ -25,6 +25,9 @@ rt::MemoryBytes estimate_training(const shape::ModelConfig& model, const shape::
 /// cannot overflow.
 void expect_countable(const shape::ModelConfig& model, const shape::RunShape& shape);
 
+/// The lanes of the one with most tokens of several devices, as a run of its own.
+shape::RunShape device_part(const shape::RunShape& shape, Index devices);
+
 /// What one of `devices` GPUs that share the lanes holds at the peak of forward and backward, in
 /// the planner's categories: the one with most tokens. Weights and gradients that the rank keeps
 /// are on each of them. In memory `available` that lacks room for all gradients, those of subgroups

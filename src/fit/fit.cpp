@@ -10,10 +10,12 @@
 
 #include "base/error.hpp"
 #include "base/units.hpp"
+#include "fit/activations.hpp"
 #include "fit/estimate.hpp"
 #include "platform/blas.hpp"
 #include "platform/memory_limits.hpp"
 #include "rt/device.hpp"
+#include "rt/machine_view.hpp"
 #include "sched/policy_registry.hpp"
 
 namespace dos::fit {
@@ -76,27 +78,9 @@ class Trial {
                            : estimate_run(run_.with(config), room_).fits();
   }
 
-  /// With the first plan for activations that fits, of those that save more and more and take ever
-  /// longer: norms and activation functions of more and more blocks are computed again; then, from
-  /// the first block on, the rest is moved to disks, where there are some, or else computed again.
   [[nodiscard]] std::optional<config::TrainConfig> with_activations(
       const config::TrainConfig& config) const {
-    const Index blocks = run_.model.layers;
-    config::TrainConfig changed = config;
-    const auto fits_with = [&](const shape::ActivationPlan& plan) {
-      changed.train.activations = shape::activation_plan_text(plan, blocks);
-      return fits(changed);
-    };
-    for (Index selective = 0; selective <= blocks; ++selective)
-      if (fits_with({.selective = selective})) return changed;
-    const auto saving = config.activation_disks().empty() ? &shape::ActivationPlan::recomputed
-                                                          : &shape::ActivationPlan::moved;
-    for (Index saved = 1; saved <= blocks; ++saved) {
-      shape::ActivationPlan plan{.selective = blocks - saved};
-      plan.*saving = saved;
-      if (fits_with(plan)) return changed;
-    }
-    return std::nullopt;
+    return fit::with_activations(run_.with(config), room_);
   }
 
   /// The largest micro-batch that fits, of lanes of at least `tokens`; the batch itself whatever
@@ -167,7 +151,9 @@ const char* last_remedy(MemoryCategory category) {
 }
 
 [[noreturn]] void fail_to_fit(const train::Run& run, const Room& room) {
-  const RunMemory memory = estimate_run(run, room);
+  // Where nothing fits, what takes least did not.
+  const bool is_least = is_open(run.config);
+  const RunMemory memory = estimate_run(is_least ? run.with(recomputing(run.config)) : run, room);
   std::string where = "host memory";
   const planner::MemoryUse* use = &memory.host;
   std::size_t next = 0;
@@ -181,8 +167,10 @@ const char* last_remedy(MemoryCategory category) {
   }
   const std::vector<std::string> helps = remedies(run.config, Trial(run, room));
   const bool is_limited = use == &memory.host && !room.host_limit.empty();
-  fail("the run needs {} of {}, {} are available{}; {} take most, {}: use {}\n{}",
-       size_text(use->total()), where, size_text(use->available),
+  fail("the run needs {} of {}{}, {} are available{}; {} take most, {}: use {}\n{}",
+       size_text(use->total()), where,
+       is_least ? " even with train.activations=recompute, which takes least" : "",
+       size_text(use->available),
        is_limited ? fmt::format(" (limited by {})", room.host_limit) : "",
        name_of(largest(*use).category), size_text(largest(*use).bytes),
        helps.empty() ? last_remedy(largest(*use).category)
@@ -258,6 +246,11 @@ train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed
   return result;
 }
 
+std::string Measured::source() const {
+  if (!machine.empty()) return "measured, " + machine;
+  return link ? "link measured by StarPU, the rest assumed" : "assumed: calibrate measures them";
+}
+
 Index Room::model_devices() const {
   return std::ranges::count_if(devices, &Device::runs_model);
 }
@@ -278,10 +271,24 @@ Room room_of(const rt::Session& session) {
             .workers = session.workers(),
             .cpu_workers = session.cpu_workers(),
             .devices = {}};
-  for (const rt::Device& device : rt::devices())
+  const rt::MachineView view = rt::view_machine();
+  const auto rate = [&](int from, int to) {
+    const auto link = std::ranges::find_if(
+        view.links, [&](const auto& each) { return each.from == from && each.to == to; });
+    return units::BytesPerSecond(link == view.links.end() ? 0 : link->bytes_per_s);
+  };
+  for (const rt::Device& device : rt::devices()) {
+    if (device.is_cuda && !room.measured.link) {
+      const units::BytesPerSecond out = rate(device.node, rt::kHostNode);
+      const units::BytesPerSecond in = rate(rt::kHostNode, device.node);
+      // Of both at once StarPU knows nothing: no more than of one.
+      if (std::min(in, out).value() > 0)
+        room.measured.link = planner::CopyRates{.out = out, .in = in, .both = std::max(in, out)};
+    }
     if (device.memory_bytes)
       room.devices.push_back(
           {.name = device.name, .bytes = *device.memory_bytes, .runs_model = device.is_cuda});
+  }
   return room;
 }
 

@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/demand.hpp"
 #include "planner/memory.hpp"
+#include "planner/passes.hpp"
 #include "rt/session.hpp"
 #include "train/run.hpp"
 
 namespace dos::fit {
+
+/// Rates of forward and backward that are known; what is missing is assumed.
+struct Measured {
+  std::optional<units::FlopsPerSecond> compute{};  ///< of the CPUs, where they run the model
+  std::optional<planner::CopyRates> link{};
+  std::optional<planner::DiskRates> disk{};
+  std::optional<units::BytesPerSecond> dram{};
+  std::string machine{};  ///< the file that has them; "": none, or StarPU's measurement of its bus
+
+  /// Who says so, in a few words.
+  [[nodiscard]] std::string source() const;
+};
 
 /// What a run may take, and how many workers share its work.
 struct Room {
@@ -23,6 +38,8 @@ struct Room {
   Index workers = 1;         ///< of every kind: each has work space in host memory
   Index cpu_workers = 1;     ///< that lanes are cut for where no device runs the model
   std::vector<Device> devices;
+  units::Bytes disk{std::numeric_limits<double>::infinity()};  ///< for activations
+  Measured measured{};
 
   [[nodiscard]] Index model_devices() const;
   /// How many workers run lanes side by side: the devices that run the model, else the CPUs.
@@ -30,7 +47,8 @@ struct Room {
   [[nodiscard]] models::WorkerCount worker_count() const;
 };
 
-/// The room of the running session. Devices whose size StarPU does not know are left out.
+/// The room of the running session, with the links that StarPU has measured. Devices whose size
+/// StarPU does not know are left out.
 Room room_of(const rt::Session& session);
 
 /// What a run needs, by category, and what there is.

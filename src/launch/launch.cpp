@@ -18,6 +18,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "codelets/all.hpp"
+#include "fit/activations.hpp"
 #include "fit/device_memory.hpp"
 #include "fit/fit.hpp"
 #include "fit/memory_advice.hpp"
@@ -29,6 +30,7 @@
 #include "launch/launch_report.hpp"
 #include "launch/message_memory.hpp"
 #include "launch/output_folder.hpp"
+#include "launch/pass_rates.hpp"
 #include "launch/preparation.hpp"
 #include "launch/rank_place.hpp"
 #include "launch/rank_weights.hpp"
@@ -133,7 +135,7 @@ train::Run fitted(const train::Run& run, const fit::Room& room, ranks::Exchange*
     log::info("train.fit=auto: train.batch={} train.accumulate={} train.recompute={}", now.batch,
               now.accumulate, now.recompute);
   if (run.config.train.activations == "auto" && run.share.rank == 0)
-    log::info("train.activations=auto: {}", now.recompute ? "recompute" : now.activations);
+    log::info("train.activations=auto: {}", fit::describe_activations(result, room));
   return result;
 }
 
@@ -298,6 +300,10 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   fit::Room room = plans ? planned_room(config, session) : fit::room_of(session);
   // The other ranks of the node take as much.
   room.host_bytes /= company.place.position.local_size;
+  if (config.train.activations == "auto") {
+    add_measured_rates(options.machines, company.place, prints, room);
+    room.disk = disk_room(config, company.place);
+  }
   // Nobody allocates before all have looked.
   if (company.exchange != nullptr) ranks::gather_texts(*company.exchange, "");
   // A dry run shows what does not fit, too.

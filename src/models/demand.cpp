@@ -35,8 +35,9 @@ Index workspace_count(const shape::ModelConfig& config, bool on_cuda) {
 }
 
 Index host_slot_bytes(const shape::ModelConfig& config, const shape::RunShape& run, Index reached) {
-  const shape::ActivationCount token = shape::count_host_slots(
-      shape::find_family(config.architecture), config, {run.training, run.activations, reached});
+  const shape::ActivationCount token =
+      shape::count_moved(shape::find_family(config.architecture), config,
+                         {run.training, run.activations, reached}, shape::Refill::kHost);
   Index tokens = 0;
   for (Index lane = 0; lane < run.lanes; ++lane) tokens += run.lane_sequences(lane);
   return tokens * config.context * token.bytes(size_of(run.type));

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "planner/passes.hpp"
+
 namespace dos::planner {
 namespace {
 
@@ -40,6 +42,14 @@ std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan&
   return result;
 }
 
+units::Bytes states_on(const std::string& home, const sched::Problem& problem,
+                       const sched::Plan& plan) {
+  units::Bytes states{0};
+  for (const HomePart& part : parts_of(problem, plan))
+    if (part.home == home) states += part.states;
+  return states;
+}
+
 std::vector<TierUse> uses_of_tiers(const Request& request, const Forecast& forecast) {
   const auto ranks = static_cast<double>(forecast.layout.ranks_per_node);
   std::vector<TierUse> uses;
@@ -47,10 +57,13 @@ std::vector<TierUse> uses_of_tiers(const Request& request, const Forecast& forec
     TierUse use;
     use.name = tier.name;
     use.capacity = tier.capacity.value;
-    for (const HomePart& part : parts_of(forecast.problem, forecast.plan))
-      if (part.home == tier.name) use.states += part.states * ranks;
+    use.states = states_on(tier.name, forecast.problem, forecast.plan) * ranks;
     // All of a state is read for its update, and written after it.
     use.read = use.written = use.states;
+    if (tier.name == activation_tier(request.machine)->name) {
+      use.read += forecast.activations_on_disk;
+      use.written += forecast.activations_on_disk;
+    }
     use.a_day = use.written * (kSecondsADay / forecast.step.value());
     if (tier.endurance && use.a_day.value() > 0) use.days = tier.endurance->value / use.a_day;
     uses.push_back(use);

@@ -21,7 +21,7 @@ struct TierUse {
   std::string name;
   units::Bytes states;
   units::Bytes capacity;
-  units::Bytes read;     ///< in a step
+  units::Bytes read;     ///< in a step, of states and of activations that are moved
   units::Bytes written;  ///< in a step
   units::Bytes a_day;    ///< written, at the predicted step time
   /// Until what the maker promises has been written (Tier::endurance), where the machine file says.
@@ -30,6 +30,10 @@ struct TierUse {
 
 /// Only pairs that have states; homes in the order of the tiers, host memory first.
 std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan& plan);
+
+/// A rank's states whose home has this name.
+units::Bytes states_on(const std::string& home, const sched::Problem& problem,
+                       const sched::Plan& plan);
 
 /// Every tier behind host memory that the machine has, used or not.
 std::vector<TierUse> uses_of_tiers(const Request& request, const Forecast& forecast);

@@ -5,7 +5,6 @@
 
 #include "sched/interleave.hpp"
 #include "sched/replay.hpp"
-#include "shape/activations.hpp"
 
 namespace dos::planner {
 namespace {
@@ -46,14 +45,20 @@ double frozen_bytes(const shape::Model& model, const Deployment& layout,
   return (kFp32 + working) * frozen * real(layout.ranks_per_node) / (is_whole ? 1 : ranks);
 }
 
+shape::Passes passes_of(const shape::Model& model, const PlanSettings& settings) {
+  return {.training = true,
+          .plan = settings.activations,
+          .reached = shape::reached_blocks(model.config, model.first_trained_depth())};
+}
+
+double bytes_of(const shape::ActivationCount& token, const PlanSettings& settings, double tokens) {
+  return tokens * real(token.bytes(size_of(settings.fp32 ? DType::kF32 : DType::kBF16)));
+}
+
 /// What train_gpt would register for so many tokens.
 double activation_bytes(const shape::Model& model, const PlanSettings& settings, double tokens) {
-  const shape::ActivationCount token = shape::count_activations(
-      *model.family, model.config,
-      {.training = true,
-       .plan = shape::recompute_if(settings.recompute),
-       .reached = shape::reached_blocks(model.config, model.first_trained_depth())});
-  return tokens * real(token.bytes(size_of(settings.fp32 ? DType::kF32 : DType::kBF16)));
+  return bytes_of(shape::count_activations(*model.family, model.config, passes_of(model, settings)),
+                  settings, tokens);
 }
 
 /// In place: gradients take the place of logits.
@@ -95,7 +100,8 @@ void add_cpu_training(const shape::Model& model, const Deployment& layout,
                                        units::Bytes(ranks * reduced_bytes(model, layout, settings))}
                           : MemoryItem{MemoryCategory::kOthersGradients, gradients_of_others});
   use.items.push_back({MemoryCategory::kActivations,
-                       units::Bytes(ranks * activation_bytes(model, settings, layout.tokens))});
+                       units::Bytes(ranks * activation_bytes(model, settings, layout.tokens)) +
+                           moved_activations(model, layout, settings, shape::Refill::kHost)});
   use.items.push_back({MemoryCategory::kLogits,
                        units::Bytes(ranks * logits_bytes(model, settings, layout.tokens))});
 }
@@ -105,6 +111,14 @@ void add_cpu_training(const shape::Model& model, const Deployment& layout,
 bool adds_on_host(const Deployment& layout, const PlanSettings& settings) {
   return layout.devices > layout.devices_per_rank && !settings.policy.published &&
          settings.exchange == ExchangeWay::kDirect;
+}
+
+units::Bytes moved_activations(const shape::Model& model, const Deployment& layout,
+                               const PlanSettings& settings, shape::Refill where) {
+  const double devices = real(layout.ranks_per_node * layout.devices_per_rank);
+  return units::Bytes(devices * bytes_of(shape::count_moved(*model.family, model.config,
+                                                            passes_of(model, settings), where),
+                                         settings, layout.tokens));
 }
 
 units::Bytes MemoryUse::of(MemoryCategory category) const {
@@ -193,6 +207,9 @@ MemoryUse host_use(const shape::Model& model, const Deployment& layout,
   if (settings.checkpoint_memory.value() > 0)
     use.items.push_back(
         {MemoryCategory::kCheckpoints, settings.checkpoint_memory * real(layout.ranks_per_node)});
+  const units::Bytes hosted = moved_activations(model, layout, settings, shape::Refill::kHost);
+  if (problem.gpus() > 0 && hosted > units::Bytes{0})
+    use.items.push_back({MemoryCategory::kActivations, hosted});
   if (problem.gpus() == 0) add_cpu_training(model, layout, settings, problem.total(), use);
   return use;
 }

@@ -6,6 +6,7 @@
 #include "base/memory_category.hpp"
 #include "planner/plan_settings.hpp"
 #include "sched/plan.hpp"
+#include "shape/activations.hpp"
 #include "shape/model.hpp"
 
 namespace dos::planner {
@@ -62,6 +63,11 @@ MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradie
 /// `gradient_share` as above, with two layers' buffers.
 MemoryUse gpu_peak(const shape::Model& model, const Deployment& layout,
                    const PlanSettings& settings, units::Bytes available, double gradient_share = 1);
+
+/// Of all devices of a node, what is moved there from forward to backward: `where` is Refill::kHost
+/// or Refill::kDisk.
+units::Bytes moved_activations(const shape::Model& model, const Deployment& layout,
+                               const PlanSettings& settings, shape::Refill where);
 
 /// What a GPU has left for states: at that peak (resident) and in the update, when activations,
 /// gathered weights and logits are gone.

@@ -81,6 +81,44 @@ nlohmann::json checkpoint_json(const Request& request, const Forecast& forecast)
           {"every_steps", result.interval.steps}};
 }
 
+std::string plan_name(const shape::ActivationPlan& plan, const Request& request) {
+  return shape::activation_plan_text(plan, request.model.config.layers);
+}
+
+std::string activations_text(const Request& request, const Forecast& forecast) {
+  std::string text = fmt::format("activations of a micro-batch on one device: {}\n",
+                                 plan_name(forecast.activations, request));
+  text += activation_text(forecast.activation_uses);
+  std::vector<std::string> others;
+  for (const NamedActivations& each : forecast.named)
+    others.push_back(each.fits ? fmt::format("{} {:.1f} ms", plan_name(each.plan, request),
+                                             each.step.value() * 1e3)
+                               : fmt::format("{} does not fit", plan_name(each.plan, request)));
+  if (!others.empty()) text += fmt::format("  a step would take: {}\n", fmt::join(others, ", "));
+  return text;
+}
+
+nlohmann::json activations_json(const Request& request, const Forecast& forecast) {
+  nlohmann::json classes = nlohmann::json::array();
+  for (const ActivationUse& use : forecast.activation_uses)
+    classes.push_back({{"class", class_name(use.is_cheap)},
+                       {"tensors", tensors_of(request.model, use.is_cheap)},
+                       {"where", use.where},
+                       {"blocks", use.blocks},
+                       {"bytes", use.bytes.value()},
+                       {"hidden_s", use.hidden.value()},
+                       {"exposed_s", use.exposed.value()}});
+  nlohmann::json compared = nlohmann::json::array();
+  for (const NamedActivations& each : forecast.named)
+    compared.push_back({{"plan", plan_name(each.plan, request)},
+                        {"fits", each.fits},
+                        {"step_s", each.step.value()}});
+  return {{"plan", plan_name(forecast.activations, request)},
+          {"classes", classes},
+          {"compared", compared},
+          {"waits_s", forecast.phases.moving.value()}};
+}
+
 nlohmann::json home_json(const Forecast& forecast) {
   nlohmann::json bytes = nlohmann::json::object();
   for (Index tier = sched::kHost; tier < forecast.problem.tiers(); ++tier)
@@ -122,7 +160,7 @@ std::string report_text(const Request& request, const Forecast& forecast,
                       problem.subgroups.size(), problem.largest(), describe(plan, problem),
                       plan.reason);
   text += homes_text(request, forecast);
-  text += bound_text(plan);
+  text += activations_text(request, forecast) + bound_text(plan);
   text += fmt::format(
       "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}; limit: {}\n"
       "first layers ready for the next forward after {:.1f} ms of the update\n",
@@ -164,6 +202,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"window", widest(plan)},
       {"windows", plan.window},
       {"subgroups", problem.subgroups.size()},
+      {"activations", activations_json(request, forecast)},
       {"home", home_json(forecast)},
       {"tiers", tiers_json(request, forecast)},
       {"memory", {{"gpu", memory_json(forecast.gpu)}, {"host", memory_json(forecast.host)}}}};

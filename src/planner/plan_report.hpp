@@ -18,7 +18,9 @@ std::string report_text(const Request& request, const Forecast& forecast,
 /// windows home (bytes of a rank's states by tier) tiers (by tier behind host memory, of a node:
 /// {"states", "capacity", "read" and "written" in a step, "written_a_day": bytes,
 /// "endurance_days", where the machine file says one}). `window` is the widest of the GPUs'
-/// `windows`. `memory` is {"gpu": {"items": {category: bytes}, "total": b, "available": b}, "host":
+/// `windows`. `activations` is {"plan", "classes": what each class does, by where ("device",
+/// "recompute", "host", "disk"), "waits_s", "compared": plans that "auto" was compared with}.
+/// `memory` is {"gpu": {"items": {category: bytes}, "total": b, "available": b}, "host":
 /// the same}.
 std::string report_json(const Request& request, const Forecast& forecast);
 

@@ -7,6 +7,7 @@
 #include "base/types.hpp"
 #include "perfmodels/machine.hpp"
 #include "sched/policy.hpp"
+#include "shape/activation_plan.hpp"
 #include "shape/adapters.hpp"
 #include "shape/trained_groups.hpp"
 
@@ -31,7 +32,9 @@ struct PlanSettings {
   Index zero = 3;             ///< shared: 1 states, 2 gradients too, 3 working parameters too
   ExchangeWay exchange = ExchangeWay::kDirect;
   Index rule_states = perfmodels::kAdamwStates;  ///< FP32, of the update rule
-  bool recompute = true;                         ///< keep only the blocks' inputs
+  /// What forward leaves for backward; with `chooses_activations` the forecast takes the best.
+  shape::ActivationPlan activations = shape::kRecomputeAll;
+  bool chooses_activations = false;
   bool fp32 = false;               ///< working parameters and gradients in FP32 instead of BF16
   bool flush_in_update = false;    ///< gradients of CPU subgroups leave the GPU in the update
   bool flush_is_blocking = false;  ///< published code of 2024: the cast on one CPU thread
@@ -40,6 +43,16 @@ struct PlanSettings {
   units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
   sched::PolicyOptions policy;
 };
+
+/// What the key train.activations says. Throws Error as shape::parse_activation_plan().
+inline void set_activations(PlanSettings& settings, const std::string& text) {
+  settings.activations = shape::parse_activation_plan(text);
+  settings.chooses_activations = text == "auto";
+}
+inline void set_recompute(PlanSettings& settings, bool recompute) {
+  settings.activations = shape::recompute_if(recompute);
+  settings.chooses_activations = false;
+}
 
 /// What the keys optim.freeze and optim.lr_factors say.
 inline void set_frozen(PlanSettings& settings, const std::string& patterns) {

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "planner/activation_choice.hpp"
+#include "planner/activation_proposals.hpp"
+#include "planner/homes.hpp"
 #include "planner/subgroups.hpp"
 #include "sched/given_options.hpp"
 #include "sched/interleave.hpp"
@@ -101,11 +104,31 @@ units::Params leave_in_backward(const Request& request, const Forecast& result) 
   return result.problem.total() * result.plan.share(result.problem, &sched::is_on_cpu);
 }
 
+/// Throws Error where there is no disk.
+void put_on_disk(const Request& request, Forecast& result) {
+  const shape::ActivationPlan& plan = request.settings.activations;
+  if (plan.moved == 0) return;
+  const perfmodels::Tier* tier = activation_tier(request.machine);
+  expect(tier != nullptr,
+         "train.activations = {}: the machine file of {} has no disk: add a [[tier]] "
+         "(docs/adding/machine.md), or move no activations there",
+         shape::activation_plan_text(plan, request.model.config.layers), request.machine.name);
+  result.activations_on_disk =
+      moved_activations(request.model, result.layout, request.settings, shape::Refill::kDisk);
+  const units::Bytes states = states_on(tier->name, result.problem, result.plan) *
+                              static_cast<double>(result.layout.ranks_per_node);
+  result.disk_lacks =
+      std::max(units::Bytes{0}, result.activations_on_disk + states - tier->capacity.value);
+}
+
 std::string limit_of(const Request& request, const Forecast& result) {
   if (!result.gpu.fits()) return "memory of a GPU";
   if (!result.host.fits()) return "host memory";
+  if (!result.fits()) return activation_tier(request.machine)->name;
   const PhaseTimes& phases = result.phases;
-  const units::Seconds compute = phases.forward + phases.backward - phases.exposed;
+  const units::Seconds compute = phases.forward + phases.backward - phases.exposed - phases.moving;
+  if (phases.moving >= std::max({compute, phases.exposed, result.plan.time}))
+    return "moving activations";
   if (phases.exposed >= std::max(compute, result.plan.time))
     return wire_of(request.machine, result.layout, request.settings).slowest();
   return compute >= result.plan.time ? "forward and backward"
@@ -158,10 +181,12 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   if (problem.gpus() > 0) add_planned_states(problem, result.plan, result.gpu);
   result.host = host_use(request.model, layout, settings, problem, result.plan,
                          request.machine.dram_capacity.value);
-  const units::Params flushed =
+  result.activations = settings.activations;
+  result.flushed =
       leave_in_backward(request, result) / static_cast<double>(layout.devices_per_rank);
-  result.phases =
-      phase_times(request.model, request.machine, layout, settings, flushed, result.plan.time);
+  result.phases = phase_times(request.model, request.machine, layout, settings, result.flushed,
+                              result.plan.time);
+  put_on_disk(request, result);
   result.sent = sent_by_rank(request.model, request.ranks, settings);
   result.step = result.phases.forward + result.phases.backward + result.plan.time;
   result.limit = limit_of(request, result);
@@ -276,13 +301,47 @@ void choose_subgroups(Request& request) {
   }
 }
 
+PassModel passes_of(const Request& request, const Forecast& result) {
+  return pass_model(request.model, request.machine, result.layout, request.settings, result.flushed,
+                    result.plan.time);
+}
+
+/// The best of what is proposed; where nothing fits, all recomputed.
+Forecast forecast_with_best_activations(Request request) {
+  request.settings.activations = shape::kRecomputeAll;
+  Forecast least = forecast_that_fits(request);
+  if (!least.fits()) return least;
+  const PassModel passes = passes_of(request, least);
+  const std::vector<shape::ActivationPlan> named = named_activations(request);
+  std::vector<NamedActivations> compared;
+  std::vector<Forecast> fitting;
+  for (const shape::ActivationPlan& plan : proposed_activations(request, least, passes)) {
+    request.settings.activations = plan;
+    Forecast result = forecast_that_fits(request);
+    if (std::ranges::find(named, plan) != named.end())
+      compared.push_back({plan, result.fits(), result.step});
+    if (result.fits()) fitting.push_back(std::move(result));
+  }
+  const units::Seconds fastest = std::ranges::min_element(fitting, {}, &Forecast::step)->step;
+  const auto rank = [&](const Forecast& each) {
+    return rank_of(passes, each.activations, each.step, fastest);
+  };
+  Forecast best = std::move(*std::ranges::min_element(fitting, {}, rank));
+  best.named = std::move(compared);
+  return best;
+}
+
 }  // namespace
 
 Forecast forecast(const Request& given) {
   Request request = given;
   shape::mark_trained(request.settings.trained, request.model.parameters);
+  if (request.settings.chooses_activations) request.settings.activations = shape::kRecomputeAll;
   choose_subgroups(request);
-  Forecast result = forecast_that_fits(request);
+  Forecast result = request.settings.chooses_activations ? forecast_with_best_activations(request)
+                                                         : forecast_that_fits(request);
+  if (!request.settings.policy.published)
+    result.activation_uses = activation_uses(passes_of(request, result), result.activations);
   // A model that does not fit is said so; dos drops plans whose window does not.
   const sched::PolicyOptions& options = request.settings.policy;
   if (result.gpu.fits() && sched::find_policy(request.policy).reads.window && !options.published)

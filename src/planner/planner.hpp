@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "perfmodels/machine.hpp"
+#include "planner/activation_use.hpp"
 #include "planner/memory.hpp"
 #include "planner/phases.hpp"
 #include "planner/plan_settings.hpp"
@@ -24,6 +26,13 @@ struct Request {
   std::optional<CheckpointStorage> storage{};  ///< what checkpoints are forecast for
 };
 
+/// What a step comes to with activations as one of the plans that have names.
+struct NamedActivations {
+  shape::ActivationPlan plan;
+  bool fits = false;
+  units::Seconds step;
+};
+
 /// A planned training step of one rank.
 struct Forecast {
   sched::Problem problem;
@@ -34,12 +43,20 @@ struct Forecast {
   PhaseTimes phases;
   WireBytes sent;  ///< by one rank in a step
   Index trained_params = 0;
+  shape::ActivationPlan activations;           ///< that count here
+  std::vector<ActivationUse> activation_uses;  ///< none for the published code
+  std::vector<NamedActivations> named;         ///< that were compared for train.activations=auto
+  units::Params flushed;                       ///< whose gradients leave one device during backward
+  units::Bytes activations_on_disk{0};         ///< of a node, that a micro-batch moves there
+  units::Bytes disk_lacks{0};                  ///< for these, beside states
   /// What the step would gain most from: a memory that does not suffice, else the longest of
   /// computing, waiting for other ranks and updating.
   std::string limit;
   units::Seconds step;
 
-  [[nodiscard]] bool fits() const { return gpu.fits() && host.fits(); }
+  [[nodiscard]] bool fits() const {
+    return gpu.fits() && host.fits() && disk_lacks == units::Bytes{0};
+  }
 };
 
 /// The parameters of a subgroup unless set: 100 M for the published code (its default), else so
@@ -49,7 +66,9 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates);
 
 /// Ranks are spread over nodes of the machine, each full: with fewer ranks a node than GPUs a rank
 /// drives several. Throws Error for ranks that do not fit the node, several nodes without a
-/// network, settings out of range, or a policy that cannot place the model.
+/// network, settings out of range, activations on a disk that the machine lacks, or a policy that
+/// cannot place the model. With settings.chooses_activations the plan for activations is the one
+/// with the shortest step (activation_choice.hpp), if any fits.
 Forecast forecast(const Request& given);
 
 }  // namespace dos::planner

@@ -80,17 +80,62 @@ Wire collective_wire(const perfmodels::Machine& machine, const Deployment& layou
   return wire;
 }
 
+/// Layers whose activations are moved have the buffers of so many.
+constexpr std::size_t kRing = 3;
+
+bool is_moved(const Move& move) {
+  return move.link > Seconds{0} || move.disk > Seconds{0};
+}
+
+/// What moves activations: one layer after the other, over a link and a disk that work at once, as
+/// a layer has several buffers.
+class Mover {
+ public:
+  /// The end of a move that may begin at `ready`.
+  Seconds move(const Move& move, Seconds ready) {
+    return std::max(take(link_, move.link, ready), take(disk_, move.disk, ready));
+  }
+
+ private:
+  static Seconds take(Seconds& free, Seconds time, Seconds ready) {
+    if (!(time > Seconds{0})) return ready;
+    free = std::max(free, ready) + time;
+    return free;
+  }
+
+  Seconds link_{0};
+  Seconds disk_{0};
+};
+
+/// When layers of forward have their activations stored.
+class Stores {
+ public:
+  /// When the buffers of the next layer are free.
+  [[nodiscard]] Seconds room() const {
+    return ends_.size() < kRing ? Seconds{0} : ends_[ends_.size() - kRing];
+  }
+  void computed(const LayerWork& layer, Seconds end) {
+    ends_.push_back(is_moved(layer.store) ? mover_.move(layer.store, end) : Seconds{0});
+  }
+
+ private:
+  Mover mover_;
+  std::vector<Seconds> ends_;
+};
+
 Seconds forward_with_broadcasts(std::span<const LayerWork> layers, Seconds update) {
   Seconds all{0};
   for (const LayerWork& layer : layers) all += layer.exchange;
   Seconds updated{0};
   Seconds wire = update * -1.0;
   Seconds compute{0};
+  Stores stores;
   for (const LayerWork& layer : layers) {
     updated += layer.exchange;
     const double part = all.value() > 0 ? updated / all : 1;
     wire = std::max(wire, update * (part - 1)) + layer.exchange;
-    compute = std::max(compute, wire) + layer.forward;
+    compute = std::max({compute, wire, stores.room()}) + layer.forward;
+    stores.computed(layer, compute);
   }
   return compute;
 }
@@ -99,10 +144,12 @@ Seconds forward_with_gathers(std::span<const LayerWork> layers) {
   Seconds wire{0};
   Seconds compute{0};
   std::vector<Seconds> done;
+  Stores stores;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     // Two layers' weights have room: the one at work and the next.
     wire = std::max(wire, i < 2 ? Seconds{0} : done[i - 2]) + layers[i].exchange;
-    compute = std::max(compute, wire) + layers[i].forward;
+    compute = std::max({compute, wire, stores.room()}) + layers[i].forward;
+    stores.computed(layers[i], compute);
     done.push_back(compute);
   }
   return compute;
@@ -112,6 +159,7 @@ Seconds backward_with_reductions(std::span<const LayerWork> layers, bool gathers
   Seconds wire{0};
   Seconds compute{0};
   std::vector<Seconds> done(layers.size());
+  Mover mover;
   const auto reduce = [&](std::size_t layer) {
     wire = std::max(wire, done[layer]) + layers[layer].reduction;
   };
@@ -122,6 +170,10 @@ Seconds backward_with_reductions(std::span<const LayerWork> layers, bool gathers
       wire = std::max(wire, room) + layers[i].exchange;
       compute = std::max(compute, wire);
     }
+    if (is_moved(layers[i].load))
+      compute = std::max(
+          compute,
+          mover.move(layers[i].load, i + kRing < layers.size() ? done[i + kRing] : Seconds{0}));
     compute += layers[i].backward;
     done[i] = compute;
     // With gathers the reduction of a layer comes behind the gather that its end makes room for.
@@ -178,7 +230,17 @@ PhaseTimes overlapped(std::span<const LayerWork> layers, Index zero, Seconds upd
   times.forward =
       zero == 3 ? forward_with_gathers(layers) : forward_with_broadcasts(layers, update);
   times.backward = backward_with_reductions(layers, zero == 3);
-  times.exposed = times.forward - forward + (times.backward - backward);
+  const bool moves = std::ranges::any_of(
+      layers, [](const LayerWork& layer) { return is_moved(layer.store) || is_moved(layer.load); });
+  if (!moves) {
+    times.exposed = times.forward - forward + (times.backward - backward);
+    return times;
+  }
+  std::vector<LayerWork> still(layers.begin(), layers.end());
+  for (LayerWork& layer : still) layer.store = layer.load = {};
+  const PhaseTimes without = overlapped(still, zero, update);
+  times.exposed = without.exposed;
+  times.moving = times.forward - without.forward + (times.backward - without.backward);
   return times;
 }
 

@@ -46,25 +46,37 @@ struct Wire {
 Wire wire_of(const perfmodels::Machine& machine, const Deployment& layout,
              const PlanSettings& settings);
 
+/// The way of a layer's activations between the device and where they are moved: what each part of
+/// it takes, which work at once.
+struct Move {
+  units::Seconds link{0};
+  units::Seconds disk{0};
+};
+
 /// What one depth of the model costs a device.
 struct LayerWork {
   units::Seconds forward;
   units::Seconds backward;
   units::Seconds exchange;   ///< of its weights: gathered, or sent by their owners
   units::Seconds reduction;  ///< of its gradients
+  Move store{};              ///< of its activations, behind forward
+  Move load{};               ///< of the same, before backward
 };
 
 struct PhaseTimes {
   units::Seconds forward;
   units::Seconds backward;
   units::Seconds exposed{0};  ///< of both: what they wait for other ranks
+  units::Seconds moving{0};   ///< of both: what they wait for activations that are moved
 };
 
 /// Forward and backward over layers, in the order of forward, beside one collective at a time.
 /// ZeRO-1, -2: a layer's weights are sent once it is updated, which happens evenly during `update`,
 /// and forward waits for them; its gradients are reduced once it has run backward. ZeRO-3: weights
 /// are gathered one layer ahead of the one at work, in both passes. Forward begins when the update
-/// has ended, and backward ends with the last reduction.
+/// has ended, and backward ends with the last reduction. Layers whose activations are moved share
+/// the buffers of three: one that is stored keeps the third behind it from being computed, and is
+/// loaded once that one is through backward.
 PhaseTimes overlapped(std::span<const LayerWork> layers, Index zero, units::Seconds update);
 
 }  // namespace dos::planner

@@ -57,12 +57,11 @@ bool ActivationSets::changes_home(const Activation& activation, Index set) const
   return false;
 }
 
-Index ActivationSets::host_slots(const Activation& activation) const {
-  if (activation.is_cheap) return 0;
-  Index slots = 0;
+Index ActivationSets::count(Refill refill) const {
+  Index blocks = 0;
   for (Index layer = 0; layer < layers_; ++layer)
-    if (refill(layer) == Refill::kHost) ++slots;
-  return slots;
+    if (this->refill(layer) == refill) ++blocks;
+  return blocks;
 }
 
 Index gradient_sets(const ModelConfig& config, const Passes& passes) {
@@ -81,12 +80,28 @@ ActivationCount count_activations(const Family& family, const ModelConfig& confi
   return count;
 }
 
-ActivationCount count_host_slots(const Family& family, const ModelConfig& config,
-                                 const Passes& passes) {
+ActivationCount count_block(const Family& family, const ModelConfig& config, bool is_cheap) {
   ActivationCount count;
-  const ActivationSets sets(config, passes);
-  for (const Activation& each : family.block(config).kept) add(each, sets.host_slots(each), count);
+  for (const Activation& each : family.block(config).kept)
+    if (each.is_cheap == is_cheap) add(each, 1, count);
   return count;
+}
+
+ActivationCount count_moved(const Family& family, const ModelConfig& config, const Passes& passes,
+                            Refill where) {
+  const Index blocks = ActivationSets(config, passes).count(where);
+  const ActivationCount block = count_block(family, config, /*is_cheap=*/false);
+  return {.values = blocks * block.values, .wide = blocks * block.wide};
+}
+
+Index cheap_traffic(const Family& family, const ModelConfig& config) {
+  Index source = config.width;
+  Index numbers = 0;
+  for (const Activation& each : family.block(config).kept) {
+    if (each.is_cheap) numbers += source + each.width;
+    if (!each.is_cheap && !each.is_wide) source = each.width;
+  }
+  return numbers;
 }
 
 }  // namespace dos::shape

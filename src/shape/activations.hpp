@@ -51,8 +51,8 @@ class ActivationSets {
   [[nodiscard]] Refill refill(Index layer) const;
   /// Whether one of its buffers has contents of several slots in host memory, one after the other.
   [[nodiscard]] bool changes_home(const Activation& activation, Index set) const;
-  /// Blocks whose activation has a slot in host memory, from forward to backward.
-  [[nodiscard]] Index host_slots(const Activation& activation) const;
+  /// Blocks for which this is to be done.
+  [[nodiscard]] Index count(Refill refill) const;
 
  private:
   [[nodiscard]] const BufferSets& sets_of(const Activation& activation) const {
@@ -86,8 +86,15 @@ struct ActivationCount {
 ActivationCount count_activations(const Family& family, const ModelConfig& config,
                                   const Passes& passes);
 
-/// Slots in host memory for the activations of blocks that devices do not keep.
-ActivationCount count_host_slots(const Family& family, const ModelConfig& config,
-                                 const Passes& passes);
+/// What one block keeps of a kind: of what products make, or of the rest.
+ActivationCount count_block(const Family& family, const ModelConfig& config, bool is_cheap);
+
+/// What is moved, of all blocks: `where` is Refill::kHost or Refill::kDisk.
+ActivationCount count_moved(const Family& family, const ModelConfig& config, const Passes& passes,
+                            Refill where);
+
+/// Numbers of the activations' type that are read and written to make again what is cheap of a
+/// block.
+Index cheap_traffic(const Family& family, const ModelConfig& config);
 
 }  // namespace dos::shape

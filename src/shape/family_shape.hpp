@@ -14,8 +14,10 @@ namespace dos::shape {
 struct Activation {
   std::string name;
   Index width;
-  bool is_wide = false;   ///< FP32 whatever the activations are: statistics, logarithms of sums
-  bool is_cheap = false;  ///< made again from others of the block, or its input, without a product
+  bool is_wide = false;  ///< FP32 whatever the activations are: statistics, logarithms of sums
+  /// Made again without a product: from the last before it that is neither wide nor cheap, or,
+  /// where there is none, from the block's input.
+  bool is_cheap = false;
 };
 
 /// One block of a decoder, as far as buffers and tasks go.

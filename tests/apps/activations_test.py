@@ -60,6 +60,28 @@ class Activations(AppTest):
         self.assertIn("train.activations=auto: keep", result.stderr)
         self.assertNotIn("disk_read_bytes", self.metrics()[0])
 
+    def test_are_chosen_by_what_a_gpu_has(self):
+        def dry_run(gigabytes, plan):
+            return self.train("--dry-run", keys=self.keys | {
+                "model.context": 256, "train.batch": 16, "train.gpu_memory": gigabytes, "train.activations": plan})
+
+        def needed(plan):
+            found = re.search(r"^memory of GPU.*?^ +total +([0-9.]+) (\w+)$", dry_run(100, plan).stdout,
+                              re.MULTILINE | re.DOTALL)
+            return float(found[1]) * UNITS[found[2]] / 1e9
+
+        kept, recomputed = needed("keep"), needed("recompute")
+        self.assertIn("train.activations=auto: keep: ", dry_run(100, "auto").stderr)
+        middle = dry_run((kept + recomputed) / 2, "auto")
+        self.assertEqual(middle.returncode, 0, middle.stderr)
+        self.assertRegex(middle.stderr, r"=auto: [a-z:0-9,]+: blocks keep .* by .* GFLOP/s, link .* \(assumed")
+        self.assertNotIn("auto: keep", middle.stderr)
+        self.assertNotIn("DOES NOT FIT", middle.stdout)
+        nothing = dry_run(recomputed * 0.9, "auto")
+        self.assertEqual(nothing.returncode, 1)
+        self.assertRegex(nothing.stderr, r"error: the run needs .*B of memory on GPU 0, planned even with "
+                                         r"train.activations=recompute, which takes least, .*B are available")
+
     def test_traces(self):
         trace = self.folder / "trace"
         self.trained("--trace", trace, keys=self.keys | {"train.activations": "disk"})

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "config/config_file.hpp"
 #include "message_of.hpp"
 #include "scratch_directory.hpp"
 
@@ -47,8 +48,27 @@ TEST(PlannedConfiguration, SaysWhatTrainGptWouldDo) {
   EXPECT_FALSE(request.settings.policy.stride);
   EXPECT_FALSE(request.settings.policy.residents);
   EXPECT_EQ(request.settings.zero, 2);
-  EXPECT_TRUE(request.settings.recompute);
+  EXPECT_EQ(request.settings.activations, shape::kRecomputeAll);
   EXPECT_FALSE(request.settings.fp32);
+}
+
+// Of two names of one choice the one that was said.
+TEST(PlannedConfiguration, SaysWhatBecomesOfActivations) {
+  EXPECT_TRUE(planned("").settings.activations.keeps_all());
+  const planner::PlanSettings some =
+      planned("[train]\nactivations = \"host:2,selective:3\"\n").settings;
+  EXPECT_EQ(some.activations, (shape::ActivationPlan{.hosted = 2, .selective = 3}));
+  EXPECT_FALSE(some.chooses_activations);
+  EXPECT_TRUE(planned("[train]\nactivations = \"auto\"\n").settings.chooses_activations);
+  planner::PlanSettings settings;
+  EXPECT_EQ(settings.activations, shape::kRecomputeAll);
+  set_from_text("train.activations=auto", settings);
+  EXPECT_TRUE(settings.chooses_activations);
+  set_from_text("train.recompute=false", settings);
+  EXPECT_FALSE(settings.chooses_activations);
+  EXPECT_TRUE(settings.activations.keeps_all());
+  EXPECT_THAT(test::message_of<Error>([&] { set_from_text("train.activations=tape", settings); }),
+              testing::HasSubstr("'tape' is no way to have them"));
 }
 
 TEST(PlannedConfiguration, HasTheDefaultsOfTrainGpt) {

@@ -31,7 +31,7 @@ TEST(PlannerSettings, AreSetFromText) {
   EXPECT_TRUE(settings.policy.half_duplex);
   EXPECT_TRUE(settings.flush_in_update);
   EXPECT_TRUE(settings.flush_is_blocking);
-  EXPECT_FALSE(settings.recompute);
+  EXPECT_TRUE(settings.activations.keeps_all());
   EXPECT_TRUE(settings.fp32);
   EXPECT_EQ(settings.rule_states, 1);
   set_from_text("optim.rule=adamw", settings);

@@ -186,7 +186,7 @@ TEST(Estimate, IsThePlannersAndWhatIsRegistered) {
         const shape::RunShape shape{
             .batch = 4, .activations = shape::recompute_if(recompute), .type = type};
         planner::PlanSettings settings;
-        settings.recompute = recompute;
+        planner::set_recompute(settings, recompute);
         settings.fp32 = type == DType::kF32;
         const planner::MemoryUse planned = gpu_peak(
             shape::model_of(name, model), {.tokens = static_cast<double>(4 * model.context)},

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "fit/estimate.hpp"
 #include "message_of.hpp"
+#include "small_runs.hpp"
 
 namespace dos::fit::fit_test {
 namespace {
@@ -16,47 +17,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-const shape::ModelConfig kModel{"gpt2", 4, 64, 4, 1024, 1000};
-
-train::Run run_of(const config::TrainConfig& config) {
-  return train::make_run(config, kModel);
-}
-
-config::TrainConfig config_of(Index batch, Index accumulate = 1) {
-  config::TrainConfig config;
-  config.train.batch = batch;
-  config.train.accumulate = accumulate;
-  return config;
-}
-
-/// One GPU of `bytes`, and a host that holds anything.
-Room room_with(double bytes, Index devices = 1) {
-  Room room{.host_bytes = Index{1} << 50, .workers = 2, .cpu_workers = 1, .devices = {}};
-  for (Index i = 0; i < devices; ++i)
-    room.devices.push_back(
-        {.name = "CUDA " + std::to_string(i), .bytes = static_cast<Index>(bytes)});
-  return room;
-}
-
-double needed(const config::TrainConfig& config, Index devices = 1) {
-  return estimate_run(run_of(config), room_with(1e15, devices)).devices.front().total().value();
-}
-
-config::TrainConfig fit(config::TrainConfig config, double bytes, const char* how = "auto",
-                        Index devices = 1) {
-  config.train.fit = how;
-  return fit_to(run_of(config), room_with(bytes, devices)).config;
-}
-
-std::string error_of(const config::TrainConfig& config, double bytes) {
-  return test::message_of<Error>([&] { fit(config, bytes, "error"); });
-}
-
-config::TrainConfig recomputing(config::TrainConfig config) {
-  config.train.recompute = true;
-  return config;
-}
 
 TEST(Fit, WhatFitsStaysAsItIs) {
   const config::TrainConfig config = config_of(6, 2);
@@ -92,46 +52,6 @@ TEST(Fit, AutoRecomputesBeforeMicroBatchesBecomeSmall) {
   EXPECT_TRUE(least.train.recompute);
   EXPECT_EQ(least.train.batch, 1);
   EXPECT_THROW(fit(config, needed(recomputing(config_of(1, 36))) - 1), Error);
-}
-
-config::TrainConfig with_activations(config::TrainConfig config, const std::string& text) {
-  config.train.activations = text;
-  return config;
-}
-
-TEST(Fit, ActivationsAreKeptWhereAllFits) {
-  const config::TrainConfig config = with_activations(config_of(6), "auto");
-  for (const char* how : {"error", "auto"})
-    EXPECT_EQ(fit(config, needed(config_of(6)), how).train.activations, "keep");
-}
-
-// In ever less memory: each plan fits, and the one before it, which takes less time, does not.
-TEST(Fit, AutoTakesTheFirstPlanForActivationsThatFits) {
-  for (const bool has_disk : {false, true}) {
-    config::TrainConfig base = config_of(6, 2);
-    if (has_disk) base.train.activation_disks = "disk";
-    const auto blocks = run_of(base).model.layers;
-    std::vector<std::string> plans{"keep"};
-    for (Index selective = 1; selective <= blocks; ++selective)
-      plans.push_back(shape::activation_plan_text({.selective = selective}, blocks));
-    for (Index saved = 1; saved <= blocks; ++saved) {
-      shape::ActivationPlan plan{.selective = blocks - saved};
-      (has_disk ? plan.moved : plan.recomputed) = saved;
-      plans.push_back(shape::activation_plan_text(plan, blocks));
-    }
-    double least = 1e300;
-    for (const std::string& plan : plans) {
-      const double needs = needed(with_activations(base, plan));
-      if (needs >= least) continue;  // saves nothing more
-      least = needs;
-      EXPECT_EQ(fit(with_activations(base, "auto"), needs, "error").train.activations, plan);
-    }
-    EXPECT_LT(least, 0.9 * needed(base));
-    EXPECT_THROW(fit(with_activations(base, "auto"), least - 1, "error"), Error);
-    const config::TrainConfig smaller = fit(with_activations(base, "auto"), least - 1);
-    EXPECT_LT(smaller.train.batch, 6);
-    EXPECT_LE(needed(smaller), least - 1);
-  }
 }
 
 TEST(Fit, AutoLeavesNoLaneWithoutASequence) {

@@ -166,5 +166,28 @@ TEST(Overlapped, BroadcastsBeginWhileOthersAreUpdated) {
   EXPECT_DOUBLE_EQ(run(layers, 3, 40).forward.value(), 4 * 2 + 1);
 }
 
+// Five layers, of which the first two are moved, as the buffers of three are theirs. Stores end at
+// 4 and 7, where the fourth and fifth layer begin; loads begin when the fifth and fourth are
+// through backward, at 2 and 4, and take their turn.
+TEST(Overlapped, MovesWaitForBuffersAndBuffersForMoves) {
+  std::vector<LayerWork> layers(5, layer(1, 2, 0));
+  const PhaseTimes without = run(layers, 1);
+  EXPECT_EQ(without.moving, Seconds(0));
+  for (const auto& [store, load] :
+       {std::pair{Move{.link = Seconds(3)}, Move{.link = Seconds(5)}},
+        {Move{.link = Seconds(1), .disk = Seconds(3)}, {.link = Seconds(5), .disk = Seconds(2)}},
+        {Move{.disk = Seconds(3)}, {.disk = Seconds(5)}}}) {
+    layers[0].store = layers[1].store = store;
+    layers[0].load = layers[1].load = load;
+    for (const Index zero : {1, 3}) {
+      const PhaseTimes times = run(layers, zero);
+      EXPECT_DOUBLE_EQ(times.forward.value(), 8);
+      EXPECT_DOUBLE_EQ(times.backward.value(), 14);
+      EXPECT_DOUBLE_EQ(times.moving.value(), 7);
+      EXPECT_DOUBLE_EQ(times.exposed.value(), 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dos::planner::wire_test

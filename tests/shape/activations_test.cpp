@@ -79,5 +79,30 @@ TEST(Activations, RowsOfLogitsAreFilledUp) {
   EXPECT_EQ(logits_stride(50257), 50304);
 }
 
+// docs/memory.md: of 15 C the norms and GELU's output are made again; each reads what it is made
+// of.
+TEST(Activations, OfABlockAreMadeByProductsOrCheap) {
+  const ModelConfig gpt{"gpt2", 5, 48, 3, 64, 100};
+  EXPECT_EQ(count_block(gpt2(), gpt, /*is_cheap=*/false).values, 9 * 48);
+  EXPECT_EQ(count_block(gpt2(), gpt, /*is_cheap=*/false).wide, 3 + 4);
+  EXPECT_EQ(count_block(gpt2(), gpt, /*is_cheap=*/true).values, 6 * 48);
+  EXPECT_EQ(cheap_traffic(gpt2(), gpt), (2 + 2 + 8) * 48);
+  const ModelConfig llama_like{"llama", 4, 64, 4, 8, 100, /*kv_heads=*/2, /*ffn=*/96};
+  EXPECT_EQ(count_block(llama(), llama_like, /*is_cheap=*/true).values, 2 * 64 + 96);
+  EXPECT_EQ(cheap_traffic(llama(), llama_like), 4 * 64 + 2 * 96 + 96);
+}
+
+// Of five blocks that share three sets, two are overwritten before backward: those are moved.
+TEST(Activations, AreMovedWhereTheyAreOverwritten) {
+  const ModelConfig config{"gpt2", 5, 48, 3, 64, 100};
+  const Passes to_host{.plan = {.hosted = ActivationPlan::kAll}};
+  EXPECT_EQ(count_moved(gpt2(), config, to_host, Refill::kHost).values, 2 * 9 * 48);
+  EXPECT_EQ(count_moved(gpt2(), config, to_host, Refill::kDisk).values, 0);
+  const Passes both{.plan = {.moved = 1, .hosted = 4}};
+  EXPECT_EQ(count_moved(gpt2(), config, both, Refill::kHost).wide, 3 + 4);
+  EXPECT_EQ(count_moved(gpt2(), config, both, Refill::kDisk).wide, 3 + 4);
+  EXPECT_EQ(ActivationSets(config, both).count(Refill::kNone), 3);
+}
+
 }  // namespace
 }  // namespace dos::shape::activations_test

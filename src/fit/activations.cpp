@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fit/activations.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/units.hpp"
+#include "fit/estimate.hpp"
+#include "planner/activation_choice.hpp"
+#include "shape/model.hpp"
+#include "shape/trained_groups.hpp"
+
+namespace dos::fit {
+namespace {
+
+using units::Bytes;
+
+// Products of one core with AVX2, and of a large GPU, by type; its memory.
+constexpr units::FlopsPerSecond kCore{100e9};
+constexpr units::FlopsPerSecond kGpuFp32{60e12};
+constexpr units::FlopsPerSecond kGpuBf16{400e12};
+constexpr units::BytesPerSecond kGpuMemory{2e12};
+// PCIe 3.0; memory of one core and of a host; an SSD on SATA.
+constexpr units::BytesPerSecond kLink{12e9};
+constexpr units::BytesPerSecond kCoreMemory{10e9};
+constexpr units::BytesPerSecond kHostMemory{20e9};
+constexpr units::BytesPerSecond kDisk{0.5e9};
+
+double in_real(Index value) {
+  return static_cast<double>(value);
+}
+
+/// The model of a run, for times of one device.
+class Times {
+ public:
+  Times(const train::Run& run, const Room& room)
+      : model_(shape::model_of("", run.model)),
+        devices_(room.model_devices()),
+        passes_(marked(run), pass_rates(run.config, room), in_real(tokens(run, room)),
+                run.config.parameter_types().working) {}
+  Times(const Times&) = delete;
+  Times& operator=(const Times&) = delete;
+
+  [[nodiscard]] const planner::PassModel& passes() const { return passes_; }
+  [[nodiscard]] double parts() const { return in_real(std::max<Index>(1, devices_)); }
+
+ private:
+  const shape::Model& marked(const train::Run& run) {
+    shape::mark_trained(run.config.trained_groups(), model_.parameters);
+    return model_;
+  }
+
+  [[nodiscard]] Index tokens(const train::Run& run, const Room& room) const {
+    const shape::RunShape shape = run.config.run_shape(room.lane_workers());
+    return run.model.context * (devices_ == 0 ? shape.batch : device_part(shape, devices_).batch);
+  }
+
+  shape::Model model_;
+  Index devices_;
+  planner::PassModel passes_;
+};
+
+/// By how much the host and the fullest device lack memory.
+struct Lack {
+  Bytes host;
+  Bytes device;
+};
+Lack lack_of(const RunMemory& memory) {
+  const auto lack = [](const planner::MemoryUse& use) {
+    return std::max(Bytes{0}, use.total() - use.available);
+  };
+  Lack result{.host = lack(memory.host), .device = Bytes{0}};
+  for (const planner::MemoryUse& use : memory.devices)
+    result.device = std::max(result.device, lack(use));
+  return result;
+}
+
+/// The run with one plan or another.
+class PlanTrial {
+ public:
+  PlanTrial(const train::Run& run, const Room& room) : run_(run), room_(room) {}
+
+  [[nodiscard]] config::TrainConfig with(const shape::ActivationPlan& plan) const {
+    config::TrainConfig config = run_.config;
+    config.train.activations = shape::activation_plan_text(plan, run_.model.layers);
+    return config;
+  }
+  [[nodiscard]] RunMemory memory(const shape::ActivationPlan& plan) const {
+    return estimate_run(run_.with(with(plan)), room_);
+  }
+  [[nodiscard]] train::Run run(const shape::ActivationPlan& plan) const {
+    return run_.with(with(plan));
+  }
+
+ private:
+  const train::Run& run_;
+  const Room& room_;
+};
+
+/// What a device has for activations beside the rest of the run, as the run itself would leave it.
+planner::ActivationRoom room_for(const train::Run& run, const Room& room, const Times& times,
+                                 const RunMemory& memory) {
+  const planner::ActivationRoom need =
+      planner::activation_need(times.passes(), run.config.activation_plan());
+  const auto left = [&](const planner::MemoryUse& use, double parts = 1) {
+    return use.available - use.total() + need.device * parts;
+  };
+  planner::ActivationRoom result{.device = left(memory.host)};
+  if (!memory.devices.empty()) {
+    result.device = left(memory.devices.front());
+    for (const planner::MemoryUse& use : memory.devices)
+      result.device = std::min(result.device, left(use));
+    // Buffers have a home in host memory, wherever their contents are.
+    result.buffers_on_host = true;
+    result.host = left(memory.host, times.parts()) / times.parts();
+  }
+  if (!run.config.activation_disks().empty()) result.disk = room.disk / times.parts();
+  return result;
+}
+
+/// The best plan of those that fit; nullopt where the estimates near the limit leave none.
+std::optional<shape::ActivationPlan> searched(const PlanTrial& trial, const Times& times,
+                                              const Room& room) {
+  // Records of buffers and tasks differ from plan to plan: what they exceed is taken away.
+  constexpr int kTrials = 16;
+  planner::ActivationRoom limits =
+      room_for(trial.run(shape::kRecomputeAll), room, times, trial.memory(shape::kRecomputeAll));
+  for (int i = 0; i < kTrials; ++i) {
+    const auto choice = planner::choose_activations(times.passes(), limits);
+    if (!choice) break;
+    const RunMemory memory = trial.memory(choice->plan);
+    if (memory.fits()) return choice->plan;
+    const Lack lack = lack_of(memory);
+    limits.device -= memory.devices.empty() ? lack.host : lack.device;
+    limits.host -= lack.host / times.parts();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+planner::PassRates pass_rates(const config::TrainConfig& config, const Room& room) {
+  const bool is_narrow = config.parameter_types().working != DType::kF32;
+  const Measured& known = room.measured;
+  planner::PassRates rates{.compute = kCore * in_real(room.cpu_workers),
+                           .memory = kCoreMemory * in_real(room.cpu_workers),
+                           .link = std::nullopt,
+                           .disk = std::nullopt,
+                           .dram = kCoreMemory * in_real(room.cpu_workers)};
+  if (const Index devices = room.model_devices(); devices > 0) {
+    rates.compute = is_narrow ? kGpuBf16 : kGpuFp32;
+    rates.memory = kGpuMemory;
+    rates.link = known.link.value_or(planner::CopyRates{kLink, kLink, kLink});
+    rates.dram = known.dram.value_or(kHostMemory) / in_real(devices);
+  } else if (known.dram) {
+    rates.memory = rates.dram = *known.dram;
+  }
+  rates.compute = known.compute.value_or(rates.compute);
+  const double parts = in_real(std::max<Index>(1, room.model_devices()));
+  if (const double disks = in_real(std::ssize(config.activation_disks())); disks > 0) {
+    rates.disk = known.disk.value_or(planner::DiskRates{kDisk * disks, kDisk * disks});
+    rates.disk->write = rates.disk->write / parts;
+    rates.disk->read = rates.disk->read / parts;
+  }
+  return rates;
+}
+
+std::optional<config::TrainConfig> with_activations(const train::Run& run, const Room& room) {
+  const PlanTrial trial(run, room);
+  if (trial.memory({}).fits()) return trial.with({});
+  if (!trial.memory(shape::kRecomputeAll).fits()) return std::nullopt;
+  const Times times(run, room);
+  std::vector<shape::ActivationPlan> plans{shape::kRecomputeAll,
+                                           {.selective = shape::ActivationPlan::kAll}};
+  if (room.model_devices() > 0) plans.push_back({.hosted = shape::ActivationPlan::kAll});
+  if (!run.config.activation_disks().empty())
+    plans.push_back({.moved = shape::ActivationPlan::kAll});
+  if (const auto best = searched(trial, times, room)) plans.push_back(*best);
+  const auto passes = [&](const shape::ActivationPlan& plan) {
+    const planner::PhaseTimes phases = times.passes().times(plan);
+    return phases.forward + phases.backward;
+  };
+  std::erase_if(plans, [&](const auto& plan) {
+    return planner::activation_need(times.passes(), plan).disk > room.disk / times.parts() ||
+           !trial.memory(plan).fits();
+  });
+  const units::Seconds fastest = passes(std::ranges::min(plans, {}, passes));
+  return trial.with(std::ranges::min(plans, {}, [&](const shape::ActivationPlan& plan) {
+    return planner::rank_of(times.passes(), plan, passes(plan), fastest);
+  }));
+}
+
+std::string describe_activations(const train::Run& run, const Room& room) {
+  const Times times(run, room);
+  const shape::ActivationPlan plan = run.config.activation_plan();
+  const planner::ActivationRoom need = planner::activation_need(times.passes(), plan);
+  const planner::PhaseTimes phases = times.passes().times(plan);
+  const planner::PassRates rates = pass_rates(run.config, room);
+  const auto all = [&](Bytes bytes) { return size_text(bytes * times.parts()); };
+  std::string text = fmt::format(
+      "{}: blocks keep {}", shape::activation_plan_text(plan, run.model.layers), all(need.device));
+  if (need.host > Bytes{0}) text += fmt::format(", {} go to host memory", all(need.host));
+  if (need.disk > Bytes{0}) text += fmt::format(", {} to disks", all(need.disk));
+  text += fmt::format("; forward and backward of a micro-batch {:.3g} s",
+                      (phases.forward + phases.backward).value());
+  if (phases.moving > units::Seconds{0})
+    text += fmt::format(", {:.2g} s of it waiting for moves", phases.moving.value());
+  std::vector<std::string> known{fmt::format("{:.3g} GFLOP/s", rates.compute.value() / 1e9)};
+  if (rates.link) known.push_back(fmt::format("link {:.3g} GB/s", rates.link->out.value() / 1e9));
+  if (rates.disk) known.push_back(fmt::format("disk {:.3g} GB/s", rates.disk->write.value() / 1e9));
+  return text + fmt::format(", by {} ({})", fmt::join(known, ", "), room.measured.source());
+}
+
+}  // namespace dos::fit

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "fit/fit.hpp"
+
+namespace dos::fit {
+
+/// What forward and backward of the run are taken to have on each of the devices that run the
+/// model, or on the CPU: what is measured (Room::measured), and for the rest assumptions that say
+/// the most of devices and the least of links and disks, so that nothing is moved that might not
+/// hide.
+planner::PassRates pass_rates(const config::TrainConfig& config, const Room& room);
+
+/// The configuration with the plan for activations that planner::choose_activations() takes, in
+/// what the run leaves of the devices that run the model, of host memory and of the disks; without
+/// such devices of host memory, and nothing goes there. nullopt: none fits.
+std::optional<config::TrainConfig> with_activations(const train::Run& run, const Room& room);
+
+/// One line on a decided run: what is kept, what is moved, how long forward and backward of a
+/// micro-batch are to take, and by which rates.
+std::string describe_activations(const train::Run& run, const Room& room);
+
+}  // namespace dos::fit

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/activation_choice.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace dos::planner {
+namespace {
+
+using shape::ActivationPlan;
+using shape::Refill;
+
+double real(Index value) {
+  return static_cast<double>(value);
+}
+
+/// Collects plans that fit, each with the fewest selective blocks.
+class Search {
+ public:
+  Search(const PassModel& passes, const ActivationRoom& room) : passes_(passes), room_(room) {}
+
+  /// By how many blocks have no buffers of their own for what products make, `made`. Where all
+  /// splits of these fit without selective blocks, or their place has no room, one block more only
+  /// takes time; but not where the device's buffers take what the host has for that place.
+  std::vector<ActivationChoice> all() {
+    const bool may_move = room_.host > units::Bytes{0} || room_.disk > units::Bytes{0};
+    for (Index made = 0; made <= passes_.reached(); ++made) {
+      const bool is_last = add({.recomputed = made}) == 0;
+      if (is_last && !room_.buffers_on_host) break;
+    }
+    for (Index made = 1; may_move && made <= passes_.reached(); ++made) {
+      const bool is_last = add_moving(made) == 0;
+      if (is_last && !room_.buffers_on_host) break;
+    }
+    return std::move(found_);
+  }
+
+ private:
+  /// Blocks that keep their buffers need no room, but no plan names a place that is not there.
+  static bool is_open(Index blocks, units::Bytes room) {
+    return blocks == 0 || room > units::Bytes{0};
+  }
+
+  [[nodiscard]] bool fits(const ActivationPlan& plan) const {
+    const ActivationRoom need = activation_need(passes_, plan);
+    const units::Bytes buffers = room_.buffers_on_host ? need.device : units::Bytes{0};
+    const bool has_host = need.host + buffers <= room_.host ||
+                          (need.host == units::Bytes{0} && !room_.buffers_on_host);
+    return need.device <= room_.device && has_host && need.disk <= room_.disk;
+  }
+
+  /// The most selective blocks that one of the splits needs; -1: none of them fits.
+  Index add_moving(Index made) {
+    Index most = -1;
+    for (Index recomputed = 0; recomputed < made; ++recomputed)
+      for (Index hosted = 0; hosted <= made - recomputed; ++hosted) {
+        const Index moved = made - recomputed - hosted;
+        if (is_open(hosted, room_.host) && is_open(moved, room_.disk))
+          most = std::max(most, add({.moved = moved, .hosted = hosted, .recomputed = recomputed}));
+      }
+    return most;
+  }
+
+  /// Its selective blocks; -1: it does not fit.
+  Index add(ActivationPlan plan) {
+    Index few = 0;
+    Index many = passes_.reached() - plan.without_made();
+    plan.selective = many;
+    if (!fits(plan)) return -1;
+    while (few < many) {
+      plan.selective = few + (many - few) / 2;
+      if (fits(plan))
+        many = plan.selective;
+      else
+        few = plan.selective + 1;
+    }
+    plan.selective = few;
+    const PhaseTimes times = passes_.times(plan);
+    found_.push_back({plan, times.forward + times.backward});
+    return few;
+  }
+
+  const PassModel& passes_;
+  const ActivationRoom& room_;
+  std::vector<ActivationChoice> found_;
+};
+
+}  // namespace
+
+ActivationRoom activation_need(const PassModel& passes, const ActivationPlan& plan) {
+  const shape::ActivationSets sets = passes.sets(plan);
+  const auto buffers = [&](bool is_cheap) {
+    return real(sets.count({.name = "", .width = 0, .is_wide = false, .is_cheap = is_cheap}));
+  };
+  return {.device = passes.made() * buffers(false) + passes.cheap() * buffers(true),
+          .host = passes.made() * real(sets.count(Refill::kHost)),
+          .disk = passes.made() * real(sets.count(Refill::kDisk))};
+}
+
+ActivationRank rank_of(const PassModel& passes, const ActivationPlan& plan, units::Seconds time,
+                       units::Seconds fastest) {
+  const shape::ActivationSets sets = passes.sets(plan);
+  const Index on_disk = sets.count(Refill::kDisk);
+  return {.is_slow = time > fastest * (1 + kSameTime),
+          .on_disk = on_disk,
+          .moved = on_disk + sets.count(Refill::kHost),
+          .time = time};
+}
+
+std::optional<ActivationChoice> choose_activations(const PassModel& passes,
+                                                   const ActivationRoom& room) {
+  const std::vector<ActivationChoice> found = Search(passes, room).all();
+  if (found.empty()) return std::nullopt;
+  const units::Seconds fastest = std::ranges::min(found, {}, &ActivationChoice::passes).passes;
+  return std::ranges::min(found, {}, [&](const ActivationChoice& each) {
+    return rank_of(passes, each.plan, each.passes, fastest);
+  });
+}
+
+}  // namespace dos::planner

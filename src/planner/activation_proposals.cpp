@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/activation_proposals.hpp"
+
+#include <algorithm>
+
+#include "planner/activation_choice.hpp"
+#include "planner/homes.hpp"
+
+namespace dos::planner {
+namespace {
+
+using shape::ActivationPlan;
+using units::Bytes;
+
+/// Sizes of device memory that are tried.
+constexpr Index kSizes = 8;
+
+double real(Index value) {
+  return static_cast<double>(value);
+}
+
+/// Of one device: what there is for activations of blocks at most, and what they take at least.
+struct Limits {
+  Bytes most;
+  Bytes least;
+  std::vector<Bytes> host;  ///< its part of what states leave, or could leave where disks take them
+  Bytes disk;
+};
+
+Limits limits_of(const Request& request, const Forecast& least, const PassModel& passes) {
+  const Deployment& layout = least.layout;
+  const double devices = real(layout.ranks_per_node * layout.devices_per_rank);
+  const Bytes none{0};
+  Limits limits;
+  limits.least = activation_need(passes, shape::kRecomputeAll).device;
+  std::vector<Bytes> free{least.host.available - least.host.total()};
+  if (!request.machine.tiers.empty())
+    free.push_back(free.front() + least.host.of(MemoryCategory::kStatesWithParameters));
+  for (const Bytes each : free) limits.host.push_back(std::max(none, each) / devices);
+  if (least.problem.gpus() > 0) {
+    PlanSettings settings = request.settings;
+    settings.activations = shape::kRecomputeAll;
+    const MemoryUse peak =
+        gpu_peak(request.model, layout, settings, least.gpu.available, /*gradient_share=*/0);
+    limits.most = peak.available - peak.total() + limits.least;
+  } else {
+    limits.most = limits.host.back() + limits.least;
+    limits.host = {none};
+  }
+  if (const perfmodels::Tier* tier = activation_tier(request.machine)) {
+    const Bytes states = states_on(tier->name, least.problem, least.plan);
+    limits.disk =
+        std::max(none, tier->capacity.value - states * real(layout.ranks_per_node)) / devices;
+  }
+  return limits;
+}
+
+void add(const ActivationPlan& plan, std::vector<ActivationPlan>& plans) {
+  if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(plan);
+}
+
+}  // namespace
+
+std::vector<ActivationPlan> named_activations(const Request& request) {
+  std::vector<ActivationPlan> plans{{}, {.selective = ActivationPlan::kAll}, shape::kRecomputeAll};
+  if (request.machine.gpus.value > 0) plans.push_back({.hosted = ActivationPlan::kAll});
+  if (!request.machine.tiers.empty()) plans.push_back({.moved = ActivationPlan::kAll});
+  return plans;
+}
+
+std::vector<ActivationPlan> proposed_activations(const Request& request, const Forecast& least,
+                                                 const PassModel& passes) {
+  std::vector<ActivationPlan> plans = named_activations(request);
+  const Limits limits = limits_of(request, least, passes);
+  for (Index size = 0; size <= kSizes; ++size) {
+    const Bytes device = limits.least + (limits.most - limits.least) * (real(size) / real(kSizes));
+    for (const Bytes host : limits.host)
+      if (const auto choice = choose_activations(passes, {device, host, limits.disk}))
+        add(choice->plan, plans);
+  }
+  return plans;
+}
+
+}  // namespace dos::planner

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/error.hpp"
+#include "message_of.hpp"
+#include "planner/activation_choice.hpp"
+#include "planner/planner.hpp"
+#include "requests.hpp"
+
+namespace dos::planner {
+namespace {
+
+using shape::ActivationPlan;
+using units::Bytes;
+using units::Seconds;
+
+/// The run of tests/simulated/training_node.cpp with one GPU, whose figures
+/// docs/performance/activations.md has: tasks take their FLOP and bytes at 200 TFLOP/s and 2 TB/s,
+/// those of eight CPU workers at 10 GB/s each.
+Request simulated_run() {
+  Request request;
+  request.machine = perfmodels::find_machine("h100-4x", test::machine_folder());
+  request.machine.gpus.value = 1;
+  request.machine.cpu_workers.value = 8;
+  request.machine.cpu_update_rate.value =
+      units::gigabytes_per_second(8 * 10) / perfmodels::kCpuUpdateTraffic;
+  request.machine.gpu_update_rate.value =
+      units::gigabytes_per_second(2000) / perfmodels::kCpuUpdateTraffic;
+  request.model = shape::model_of("six layers", {"gpt2", 6, 768, 12, 1024, 8192});
+  request.micro_batch = 8;
+  request.settings.subgroup_params = 1'000'000;
+  // Of all its tasks, bound by memory or not: what makes the step with `keep` as long as simulated.
+  request.machine.training_rate.value = units::FlopsPerSecond(103e12);
+  return request;
+}
+
+TEST(Activations, OfASimulatedRunAreForecastWithinFivePercent) {
+  for (const auto& [plan, milliseconds] : std::vector<std::pair<const char*, double>>{
+           {"keep", 26.2}, {"selective", 26.6}, {"host", 27.5}, {"recompute", 29.1}}) {
+    Request request = simulated_run();
+    set_activations(request.settings, plan);
+    const Forecast result = forecast(request);
+    EXPECT_NEAR(result.step.value() * 1e3 / milliseconds, 1, 0.05) << plan;
+  }
+}
+
+// Each figure alone: what is not hidden is what the step gains without it.
+TEST(Activations, SayWhatTheirMovesHide) {
+  Request request = simulated_run();
+  set_activations(request.settings, "host");
+  const Forecast result = forecast(request);
+  // Three of six blocks: the last three keep their buffers.
+  ASSERT_EQ(result.activation_uses.size(), 4U);
+  const ActivationUse& host = result.activation_uses[1];
+  EXPECT_EQ(host.where, "host");
+  EXPECT_EQ(host.blocks, 3);
+  EXPECT_DOUBLE_EQ(host.bytes.value(), 3 * 8192 * (2.0 * 9 * 768 + 4 * (12 + 4)));
+  EXPECT_NEAR(host.exposed.value(), result.phases.moving.value(), 1e-12);
+  EXPECT_NEAR((host.hidden + host.exposed).value(), 2 * host.bytes.value() / 55.2e9, 1e-9);
+  EXPECT_GT(host.exposed, Seconds(0));
+  EXPECT_GT(host.hidden, host.exposed);
+  // Faster links hide all.
+  request.machine.h2d.value = request.machine.d2h.value = units::gigabytes_per_second(1000);
+  request.machine.both.value = units::gigabytes_per_second(2000);
+  EXPECT_NEAR(forecast(request).phases.moving.value(), 0, 1e-5);
+}
+
+/// A model of so many blocks with rates of which each may be what limits.
+struct Case {
+  shape::Model model;
+  PassRates rates;
+
+  explicit Case(std::mt19937& random)
+      : model(
+            shape::model_of("m", {"gpt2", 1 + static_cast<Index>(random() % 6), 64, 4, 32, 100})) {
+    const auto drawn = [&](double least, double most) {
+      return std::uniform_real_distribution<double>(least, most)(random);
+    };
+    rates = {.compute = units::FlopsPerSecond(drawn(1e8, 2e9)),
+             .memory = units::BytesPerSecond(drawn(1e7, 1e9)),
+             .link = std::nullopt,
+             .disk = std::nullopt,
+             .dram = units::BytesPerSecond(drawn(1e7, 1e9))};
+    const units::BytesPerSecond link(drawn(1e6, 1e8));
+    if (random() % 3 > 0) rates.link = CopyRates{link, link, link * drawn(1, 2)};
+    if (random() % 2 > 0)
+      rates.disk =
+          DiskRates{units::BytesPerSecond(drawn(1e6, 1e8)), units::BytesPerSecond(drawn(1e6, 1e8))};
+  }
+};
+
+/// Bytes of a device by what train_gpt registers, which the choice does not count by.
+double registered(const shape::Model& model, const ActivationPlan& plan, double tokens) {
+  return tokens *
+         static_cast<double>(shape::count_activations(*model.family, model.config, {.plan = plan})
+                                 .bytes(size_of(DType::kF32)));
+}
+
+std::vector<ActivationPlan> all_plans(Index blocks) {
+  std::vector<ActivationPlan> plans;
+  for (Index moved = 0; moved <= blocks; ++moved)
+    for (Index hosted = 0; hosted + moved <= blocks; ++hosted)
+      for (Index recomputed = 0; recomputed + hosted + moved <= blocks; ++recomputed)
+        for (Index selective = 0; selective + recomputed + hosted + moved <= blocks; ++selective)
+          plans.push_back({moved, hosted, recomputed, selective});
+  return plans;
+}
+
+TEST(Choice, IsTheBestOfAllPlans) {
+  std::mt19937 random(20);  // NOLINT: the same cases in every run
+  constexpr double kTokens = 64;
+  Index found = 0;
+  Index moving = 0;
+  for (Index i = 0; i < 600; ++i) {
+    SCOPED_TRACE(i);
+    const Case drawn(random);
+    const PassModel passes(drawn.model, drawn.rates, kTokens, DType::kF32);
+    const double least = registered(drawn.model, shape::kRecomputeAll, kTokens);
+    const double most = registered(drawn.model, {}, kTokens);
+    const double limit = least + (most - least) * static_cast<double>(random() % 11) / 10 + 1;
+    const double beside = most - activation_need(passes, {}).device.value();
+    const auto blocks = [&](auto count) { return passes.made() * static_cast<double>(count); };
+    const ActivationRoom room{.device = Bytes(limit - beside),
+                              .host = drawn.rates.link ? blocks(random() % 9) : Bytes(0),
+                              .disk = drawn.rates.disk ? blocks(random() % 4) : Bytes(0),
+                              .buffers_on_host = drawn.rates.link && random() % 3 == 0};
+    const auto chosen = choose_activations(passes, room);
+    double fastest = std::numeric_limits<double>::infinity();
+    std::vector<std::pair<ActivationPlan, double>> fitting;
+    for (const ActivationPlan& plan : all_plans(drawn.model.config.layers)) {
+      const ActivationRoom need = activation_need(passes, plan);
+      const Bytes on_host = need.host + need.device * (room.buffers_on_host ? 1 : 0);
+      if (registered(drawn.model, plan, kTokens) > limit || on_host > room.host ||
+          need.disk > room.disk)
+        continue;
+      const PhaseTimes times = passes.times(plan);
+      fitting.emplace_back(plan, (times.forward + times.backward).value());
+      fastest = std::min(fastest, fitting.back().second);
+    }
+    ASSERT_EQ(chosen.has_value(), !fitting.empty());
+    if (!chosen) continue;
+    EXPECT_TRUE(chosen->plan.hosted == 0 || room.host > Bytes(0));
+    EXPECT_TRUE(chosen->plan.moved == 0 || room.disk > Bytes(0));
+    EXPECT_LE(chosen->passes.value(), fastest * (1 + kSameTime));
+    EXPECT_LE(registered(drawn.model, chosen->plan, kTokens), limit);
+    const ActivationRank rank = rank_of(passes, chosen->plan, chosen->passes, Seconds(fastest));
+    for (const auto& [plan, time] : fitting) {
+      const ActivationRank other = rank_of(passes, plan, Seconds(time), Seconds(fastest));
+      EXPECT_FALSE(other < rank) << shape::activation_plan_text(plan, 9) << " for "
+                                 << shape::activation_plan_text(chosen->plan, 9);
+    }
+    if (limit > most && !room.buffers_on_host) {
+      EXPECT_TRUE(chosen->plan.keeps_all());
+    }
+    moving += rank.moved > 0 ? 1 : 0;
+    ++found;
+  }
+  EXPECT_GT(found, 400);
+  EXPECT_GT(moving, 40);
+  const shape::Model model = shape::model_of("m", {"gpt2", 4, 64, 4, 32, 100});
+  const PassModel passes(model, Case(random).rates, kTokens, DType::kF32);
+  const Bytes least = activation_need(passes, shape::kRecomputeAll).device;
+  EXPECT_TRUE(choose_activations(passes, {.device = least}));
+  EXPECT_FALSE(choose_activations(passes, {.device = least - Bytes(1)}));
+}
+
+TEST(Forecast, ChoosesActivationsThatFit) {
+  Request request = test::request("h100-4x-nvme", "llama-7b", 4);
+  request.settings.chooses_activations = true;
+  for (const Index micro_batch : {1, 12}) {
+    SCOPED_TRACE(micro_batch);
+    request.micro_batch = micro_batch;
+    const Forecast chosen = forecast(request);
+    EXPECT_TRUE(chosen.fits());
+    for (const NamedActivations& each : chosen.named)
+      if (each.fits) {
+        EXPECT_LE(chosen.step.value(), each.step.value() * (1 + kSameTime));
+      }
+    EXPECT_EQ(chosen.named.size(), 5U);
+    if (chosen.named.front().fits && chosen.plan.share(chosen.problem, &sched::is_resident) == 1) {
+      EXPECT_TRUE(chosen.activations.keeps_all());
+    }
+  }
+  request.micro_batch = 64;
+  const Forecast none = forecast(request);
+  EXPECT_FALSE(none.fits());
+  EXPECT_EQ(none.activations, shape::kRecomputeAll);
+}
+
+TEST(Forecast, OfActivationsOnADiskCountsItsBytes) {
+  Request request = test::request("h100-4x-nvme", "llama-7b", 4);
+  request.micro_batch = 8;
+  const Forecast without = forecast(request);
+  set_activations(request.settings, "disk");
+  const Forecast result = forecast(request);
+  const auto disk = std::ranges::find(result.activation_uses, "disk", &ActivationUse::where);
+  ASSERT_NE(disk, result.activation_uses.end());
+  EXPECT_DOUBLE_EQ(result.activations_on_disk.value(), 4 * disk->bytes.value());
+  EXPECT_GT(result.phases.moving, Seconds(0));
+  EXPECT_EQ(result.host.total(), without.host.total());
+  EXPECT_TRUE(result.fits());
+  request.machine.tiers.front().capacity.value = result.activations_on_disk * 0.9;
+  EXPECT_FALSE(forecast(request).fits());
+  EXPECT_EQ(forecast(request).limit, request.machine.tiers.front().name);
+  request.machine.tiers.clear();
+  EXPECT_THAT(test::message_of<Error>([&] { forecast(request); }),
+              testing::HasSubstr("train.activations = disk:32: the machine file of"));
+}
+
+}  // namespace
+}  // namespace dos::planner
