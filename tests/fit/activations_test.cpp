@@ -12,7 +12,7 @@
 #include "shape/model.hpp"
 #include "small_runs.hpp"
 
-namespace dos::fit {
+namespace dos::fit::activations_test {
 namespace {
 
 using testing::AllOf;
@@ -120,4 +120,4 @@ TEST(Activations, AutoMovesNoMoreThanTheHostHolds) {
 }
 
 }  // namespace
-}  // namespace dos::fit
+}  // namespace dos::fit::activations_test

@@ -12,7 +12,7 @@
 #include "planner/planner.hpp"
 #include "requests.hpp"
 
-namespace dos::planner {
+namespace dos::planner::activations_test {
 namespace {
 
 using shape::ActivationPlan;
@@ -169,7 +169,7 @@ TEST(Choice, IsTheBestOfAllPlans) {
   EXPECT_FALSE(choose_activations(passes, {.device = least - Bytes(1)}));
 }
 
-TEST(Forecast, ChoosesActivationsThatFit) {
+TEST(ActivationForecast, ChoosesActivationsThatFit) {
   Request request = test::request("h100-4x-nvme", "llama-7b", 4);
   request.settings.chooses_activations = true;
   for (const Index micro_batch : {1, 12}) {
@@ -192,7 +192,7 @@ TEST(Forecast, ChoosesActivationsThatFit) {
   EXPECT_EQ(none.activations, shape::kRecomputeAll);
 }
 
-TEST(Forecast, OfActivationsOnADiskCountsItsBytes) {
+TEST(ActivationForecast, OfActivationsOnADiskCountsItsBytes) {
   Request request = test::request("h100-4x-nvme", "llama-7b", 4);
   request.micro_batch = 8;
   const Forecast without = forecast(request);
@@ -213,4 +213,4 @@ TEST(Forecast, OfActivationsOnADiskCountsItsBytes) {
 }
 
 }  // namespace
-}  // namespace dos::planner
+}  // namespace dos::planner::activations_test
