@@ -134,7 +134,7 @@ def granular(node, answer):
     one_in, one_out, kernel = 12 * size / rate_in, 12 * size / rate_out, size / node["gpu"]
     on_worker = size / (node["cpu"] / node["workers"])
     # Gradient and working parameter.
-    there_and_back = 2 * latency + 2 * size / rate_in + 2 * size / rate_out
+    there, back = latency + 2 * size / rate_out, latency + 2 * size / rate_in
     fit = math.floor(node["memory"] / (12 * size))
 
     def gpu_seconds(mine, on_cpu):
@@ -148,7 +148,10 @@ def granular(node, answer):
         return max(flows)
 
     def seconds(on_cpu):
-        cpu = math.ceil(on_cpu / node["workers"]) * on_worker + there_and_back if on_cpu > 0 else 0
+        # Workers are busy, or links: the last gradient's update is still to come, or the first one's parameters are the first.
+        on_link = math.ceil(on_cpu / node["gpus"])
+        cpu = max(math.ceil(on_cpu / node["workers"]) * on_worker + there + back, on_link * there + on_worker + back,
+                  there + on_worker + on_link * back) if on_cpu > 0 else 0
         return max(cpu, gpu_seconds(math.ceil((count - on_cpu) / node["gpus"]), on_cpu))
 
     bound = node["params"] / GIGA / answer["bound_gparams_per_s"]

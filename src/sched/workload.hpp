@@ -58,8 +58,9 @@ struct UpdateCost {
 
 /// Memory of one GPU for states.
 struct StateMemory {
-  units::Bytes update;    ///< free while the update runs (activations are gone)
-  units::Bytes resident;  ///< free at the peak of forward and backward: what may stay for ever
+  units::Bytes update;      ///< free while the update runs (activations are gone)
+  units::Bytes resident;    ///< free at the peak of forward and backward: what may stay for ever
+  units::Bytes reserve{0};  ///< free beside it, for no plan: states on their way home may be there
 };
 
 /// Part of a GPU's memory that runtime and plans leave free: at the very limit StarPU evicts what

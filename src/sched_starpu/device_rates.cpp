@@ -96,7 +96,8 @@ units::Seconds DeviceRates::time_at(units::ParamsPerSecond rate, Index params, D
 }
 
 units::Seconds DeviceRates::write_back_time(Index params, Device gpu) const {
-  return around_.transfer_latency + params_of(params) * cost_.streamed_out() / link(gpu).d2h;
+  return around_.transfer_latency * static_cast<double>(cost_.state_buffers) +
+         params_of(params) * cost_.streamed_out() / link(gpu).d2h;
 }
 
 units::ParamsPerSecond rate_in(const perfmodels::Rates& rates, Device device) {

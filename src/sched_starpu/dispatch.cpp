@@ -77,7 +77,7 @@ ReadyTasks* Dispatch::first_with_room(Group& gpu, const UpdateBoard& board, doub
   for (ReadyTasks* queue : {&gpu.updates, &gpu.residents}) {
     if (queue->empty() || (first != nullptr && first->first_key() < queue->first_key())) continue;
     const TaskNote& note = queue->first();
-    if (gpu.window.has_room(note.stay(), limits(gpu, board, note.params, now), now)) first = queue;
+    if (gpu.window.has_room(note.stay(), limits(gpu, board, note.params, now))) first = queue;
   }
   return first;
 }
@@ -160,6 +160,10 @@ void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {
   at(to).queued_seconds += note.seconds;
 }
 
+void Dispatch::returned(Index gpu, Index buffers) {
+  at(gpu).window.returned(buffers);
+}
+
 void Dispatch::taken(TaskNote& note, Index worker, double now) {
   Group& group = at(note.group);
   note.worker = worker;
@@ -174,20 +178,19 @@ double Dispatch::start_of(Index index, double now) const {
   return group.load.start_after(group.queued_seconds, now);
 }
 
-void Dispatch::ended(TaskNote& note, const UpdateBoard& board, double now) {
+bool Dispatch::ended(TaskNote& note, Index leaving, double now) {
   Group& group = at(note.group);
   group.pace.end(note.worker, now, note.params);
   group.last_update_end = now;
-  if (!note.in_window) return;
+  if (!std::exchange(note.in_window, false)) return false;
   if (group.device.is_cpu()) {
     --group.ahead;
-    note.in_window = false;
-    return;
+    return false;
   }
   group.window.leave(note.stay(), now);
-  note.in_window = false;
-  if (!note.is_resident)
-    group.window.send_back(now, board.rates().write_back_time(note.params, group.device).value());
+  if (note.is_resident) return false;
+  group.window.send_back(leaving);
+  return true;
 }
 
 }  // namespace dos::sched_starpu

@@ -104,9 +104,11 @@ class Dispatch {
     return note;
   }
 
-  /// An update has run; its states leave a GPU unless they are resident. The note is the caller's
-  /// to delete.
-  void ended(TaskNote& note, const UpdateBoard& board, double now);
+  /// An update has run. Returns whether its states leave a GPU: they are in so many buffers, which
+  /// keep their memory until returned(). The note is the caller's to delete.
+  bool ended(TaskNote& note, Index leaving, double now);
+  /// So many buffers of states are home.
+  void returned(Index gpu, Index buffers);
 
   /// Whether another group may have something to take from this one.
   [[nodiscard]] bool can_be_helped(Index group) const {
@@ -169,9 +171,11 @@ class Dispatch {
       if (&owner == &idle || !owner.has_updates()) continue;
       ReadyTasks& queue = owner.farthest();
       const TaskNote& last = queue.last();
-      if (!idle.device.is_cpu() &&
-          !idle.window.has_room(Stay::kStreams, limits(idle, board, last.params, now), now))
-        continue;
+      if (!idle.device.is_cpu()) {
+        const GpuWindow::Limits limits = this->limits(idle, board, last.params, now);
+        // For a larger one the runtime would make room, by what the GPU needs itself.
+        if (last.params > limits.largest || !idle.window.has_room(Stay::kStreams, limits)) continue;
+      }
       if (!can_run(last.task) || !should_help(idle, owner, last, board, now)) continue;
       ReadyTasks::Node node = queue.take_last();
       move(*node.mapped(), index, board);

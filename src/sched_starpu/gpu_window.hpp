@@ -2,9 +2,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
-#include "sched_starpu/tuning.hpp"
 #include "sched_starpu/worker_place.hpp"
 
 namespace dos::sched_starpu {
@@ -17,17 +16,22 @@ class GpuWindow {
   struct Limits {
     Index window = 1;  ///< streamed updates that are prefetched or run at once
     Index slots = 1;  ///< streamed updates whose states fit in memory, also those on their way back
+    Index buffers = 1;    ///< that the states of one are in, each with its way back
+    Index spare = 0;      ///< buffers that fit beside the slots
     Index arrivals = 1;   ///< residents to be that are prefetched or run at once
     Index residents = 1;  ///< residents that wait for their gradients or run at once
+    /// Parameters of the largest update that there is room for beside residents.
+    Index largest = std::numeric_limits<Index>::max();
   };
 
-  /// Whether one more may be prefetched. One always may when none is at work: what is on its way
-  /// back does not stop the GPU.
-  [[nodiscard]] bool has_room(Stay stay, const Limits& limits, double now) const {
+  /// Whether one more may be prefetched. What is on its way back delays it even where none is at
+  /// work: where no memory is free StarPU would write back what others use, while a worker waits.
+  [[nodiscard]] bool has_room(Stay stay, const Limits& limits) const {
     if (stay == Stay::kResident) return residents_ < limits.residents;
     if (stay == Stay::kArrives) return arriving_ < limits.arrivals;
-    return streamed_ == 0 ||
-           (streamed_ < limits.window && streamed_ + returning(now) < limits.slots);
+    const Index room = std::max<Index>(1, limits.slots) * limits.buffers + limits.spare;
+    return streamed_ < std::max<Index>(1, limits.window) &&
+           (streamed_ + 1) * limits.buffers + returning_ <= room;
   }
   /// `seconds`: what is expected of it, once it is its turn.
   void enter(Stay stay, double now, double seconds) {
@@ -44,11 +48,10 @@ class GpuWindow {
     if (stay != Stay::kResident) travelling_since_ = now;
     --count(stay);
   }
-  /// The states of one start their way back, which takes `seconds` once the link is free.
-  void send_back(double now, double seconds) {
-    last_return_ = seconds;
-    returned_by_ = std::max(returned_by_, now) + seconds;
-  }
+  /// So many buffers of one start their way back.
+  void send_back(Index buffers) { returning_ += buffers; }
+  /// So many are back.
+  void returned(Index buffers) { returning_ -= buffers; }
 
   /// At work: prefetched or running.
   [[nodiscard]] Index at_work() const { return travelling() + residents_; }
@@ -68,11 +71,7 @@ class GpuWindow {
   [[nodiscard]] double travelling(double now) const {
     return travelling() > 0 ? now - travelling_since_ : 0;
   }
-  [[nodiscard]] Index returning(double now) const {
-    if (now >= returned_by_) return 0;
-    return static_cast<Index>(
-        std::ceil((returned_by_ - now) / last_return_ * (1 - Tuning::rounding)));
-  }
+  [[nodiscard]] Index returning() const { return returning_; }
 
  private:
   Index& count(Stay stay) {
@@ -82,12 +81,11 @@ class GpuWindow {
   Index streamed_ = 0;
   Index arriving_ = 0;
   Index residents_ = 0;
+  Index returning_ = 0;
   double working_since_ = 0;
   double busy_since_ = 0;
   double expected_ = 0;
   double travelling_since_ = 0;
-  double returned_by_ = 0;
-  double last_return_ = 0;
 };
 
 }  // namespace dos::sched_starpu

@@ -13,7 +13,7 @@ namespace dos::sched_starpu {
 /// Memory of GPUs that updates are not to take. StarPU gives each streamed update memory of its own
 /// as long as any is free, a fraction of a millisecond a buffer and GPU after GPU, before it uses
 /// any again: a step takes several times as long until all is used. What is held is only counted:
-/// nothing is allocated. Thread-safe.
+/// nothing is allocated. Thread-safe; no lock is held around what StarPU may wait in.
 class HeldMemory {
  public:
   HeldMemory() = default;
@@ -31,6 +31,8 @@ class HeldMemory {
   [[nodiscard]] bool holds() const { return holds_; }
   /// An update has this memory of the GPU from the step before: so much less may be allocated.
   void found(Index gpu, units::Bytes bytes);
+  /// An update lacks this memory of the GPU and is to have it: so much less is held.
+  void give(Index gpu, units::Bytes bytes);
   /// Others need memory, or the updates have run.
   void release();
 

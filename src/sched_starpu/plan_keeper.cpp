@@ -61,23 +61,42 @@ void PlanKeeper::adopt(PlanOutcome outcome) {
   obstacle_ = std::move(outcome.obstacle);
   limits_.clear();
   for (Index gpu = 0; plan_ && gpu < problem_->gpus(); ++gpu)
-    limits_.push_back(
-        {.slots = count_slots(gpu), .arrivals = sched::arrivals_at_once(*problem_, gpu)});
+    limits_.push_back(limits_of_memory(gpu));
 }
 
-Index PlanKeeper::count_slots(Index gpu) const {
-  units::Bytes room = problem_->memory[static_cast<std::size_t>(gpu)].update;
-  units::Bytes largest{0};
+GpuWindow::Limits PlanKeeper::limits_of_memory(Index gpu) const {
+  GpuWindow::Limits limits{.arrivals = sched::arrivals_at_once(*problem_, gpu), .largest = 0};
+  const sched::StateMemory& memory = problem_->memory[static_cast<std::size_t>(gpu)];
+  units::Bytes room = memory.update;
+  units::Bytes slot{0};
   for (Index i = 0; i < std::ssize(plan_->assignments); ++i) {
     const Place place = place_of(plan_->assignments[static_cast<std::size_t>(i)]);
     if (place.device.gpu != gpu) continue;
-    if (place.is_resident)
+    if (place.is_resident) {
       room -= problem_->held_bytes(i);
-    else
-      largest = std::max(largest, problem_->streamed_bytes(i, gpu));
+      continue;
+    }
+    slot = std::max(slot, problem_->streamed_bytes(i, gpu));
+    limits.largest =
+        std::max(limits.largest, problem_->subgroups[static_cast<std::size_t>(i)].params);
   }
-  if (largest.value() <= 0) return 1;
-  return std::max<Index>(1, static_cast<Index>(std::floor(room / largest)));
+  if (slot.value() > 0) {
+    limits.buffers = problem_->cost.state_buffers;
+    const auto fitting = [&](units::Bytes bytes) {
+      return static_cast<Index>(std::floor(bytes / slot * static_cast<double>(limits.buffers)));
+    };
+    limits.slots = std::max<Index>(1, fitting(room) / limits.buffers);
+    // More than are at work would only be allocated, once.
+    const Index window = plan_->window[static_cast<std::size_t>(gpu)];
+    limits.spare = std::clamp<Index>(fitting(room + memory.reserve) - limits.slots * limits.buffers,
+                                     0, window * limits.buffers);
+  } else {
+    const sched::UpdateCost& cost = problem_->cost;
+    const units::Params guest =
+        std::max(room, units::Bytes(0)) / (cost.held() + cost.weight + cost.gradient);
+    limits.largest = static_cast<Index>(std::min(guest, problem_->total()).value());
+  }
+  return limits;
 }
 
 Place PlanKeeper::place_in(const std::optional<sched::Plan>& plan, Index subgroup) const {

@@ -56,7 +56,7 @@ class PlanKeeper {
 
  private:
   [[nodiscard]] Place place_in(const std::optional<sched::Plan>& plan, Index subgroup) const;
-  [[nodiscard]] Index count_slots(Index gpu) const;
+  [[nodiscard]] GpuWindow::Limits limits_of_memory(Index gpu) const;
 
   const std::string policy_;
   const sched::PolicyOptions options_;

@@ -147,7 +147,11 @@ PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
   for (std::size_t i = 0; i < times.size(); ++i)
     board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
   lacks_rates_ = !board_->rates().are_known();
+  const Index known = board_->subgroups().size();
   const PlacedUpdate placed = board_->place(update, lock);
+  // The program has others, so that those before may be gone.
+  for (Index g = 0; board_->subgroups().size() > known && g < std::ssize(nodes_); ++g)
+    dispatch_.returned(g, node(g).returns.forget());
   if (board_->learns_memory())
     add_buffers(task, settings_, buffers_);
   else
@@ -164,12 +168,15 @@ void Scheduler::place_update(TaskNote& note) {
   const bool restricted = is_restricted(note.task);
   const auto [subgroup, place, by_plan] = ask_board(update, note.task);
   note.subgroup = subgroup;
-  if (kReusesMemory) hold_memory(note.task, place);
+  if (kReusesMemory) hold_memory(update, note.task, place);
   note.group = group_of(place.device, note.task);
   const Index planned = note.group;
   if (adapts_ && !by_plan) choose_group(note, planned);
   const Index group = note.group;
-  if (group != planned) note.moved = MoveReason::kSooner;
+  if (group != planned) {
+    note.moved = MoveReason::kSooner;
+    give_memory(group, note.task);
+  }
   {
     const std::lock_guard lock(mutex_);
     const Device& device = node(group).device;
@@ -189,21 +196,6 @@ void Scheduler::place_update(TaskNote& note) {
   // From here on the task may have run, and the note be gone.
   admit(group);
   if (group == 0) wake(0, restricted);
-}
-
-void Scheduler::hold_memory(starpu_task* update, const Place& place) {
-  std::vector<UpdateRoom> rooms;
-  Index step = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    step = board_->subgroups().step();
-    if (held_step_ != step) rooms = board_->rooms();
-  }
-  if (held_step_.exchange(step) != step) held_.begin_step(rooms);
-  if (!held_.holds()) return;
-  for (Index gpu = 0; gpu < std::ssize(gpu_memories_); ++gpu)
-    if (place.stays_on() != gpu)
-      held_.found(gpu, allocated_for(update, settings_, node(gpu + 1).id));
 }
 
 /// Earliest end over the groups, from history models, transfers and what waits there. A group whose
@@ -277,14 +269,19 @@ void Scheduler::admit(Index group) {
   for (;;) {
     ReadyTasks::Node next;
     bool restricted = false;
+    bool moved = false;
     {
       const std::lock_guard lock(mutex_);
-      next = dispatch_.admit(group, *board_, now_seconds(),
+      const double now = now_seconds();
+      count_returns(group, now);
+      next = dispatch_.admit(group, *board_, now,
                              [&](starpu_task* task) { return runner_of(node(group), task) >= 0; });
       if (!next) return;
       restricted = is_restricted(next.mapped()->task);
+      moved = next.mapped()->moved.has_value();
     }
     starpu_task* task = next.mapped()->task;
+    if (moved) give_memory(group, task);
     // First what updates share, such as the clip factor, of which any number may wait for one copy.
     start_fetch(task, node(group).id);
     if (!node(group).device.is_cpu()) starpu_prefetch_task_input_on_node(task, node(group).id);
@@ -311,8 +308,9 @@ starpu_task* Scheduler::pop() {
   is_idle_[worker] = true;
   if (waiting_ == 0) return nullptr;
   const WorkerPlace& here = place_of_worker_[worker];
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const double now = now_seconds();
+  count_returns(here.group, now);
   TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now,
                                   [id](starpu_task* task) { return may_run(id, task); });
   if (note == nullptr) {
@@ -327,10 +325,13 @@ starpu_task* Scheduler::pop() {
   unsigned implementation = 0;
   may_run(id, task, &implementation);
   starpu_task_set_implementation(task, implementation);
+  const bool moved = note->moved.has_value();
   if (note->subgroup < 0) {
     task->sched_data = nullptr;
     delete note;
   }
+  lock.unlock();
+  if (moved) give_memory(here.group, task);
   return task;
 }
 
@@ -359,8 +360,9 @@ void Scheduler::after_execution(starpu_task* task) {
   const double now = now_us * kMicro;
   const Index group = note->group;
   const Device device = node(group).device;
+  std::vector<starpu_data_handle_t> to_home;
   if (!device.is_cpu())
-    start_home(task, settings_, note->is_resident);
+    to_home = start_home(task, settings_, note->is_resident);
   else
     for (std::size_t gpu = 1; gpu < nodes_.size(); ++gpu)
       start_return(task, settings_, nodes_[gpu].id);
@@ -375,7 +377,10 @@ void Scheduler::after_execution(starpu_task* task) {
     board_->executed(note->subgroup, device, units::Seconds(now - start), note->moved,
                      note->is_redone);
     if (device.is_cpu()) board_->waited(units::Seconds(note->start - note->taken));
-    dispatch_.ended(*note, *board_, now);
+    if (dispatch_.ended(*note, std::ssize(to_home), now))
+      node(group).returns.add(to_home, now,
+                              board_->rates().write_back_time(note->params, device).value(),
+                              settings_.tuning.late);
     help = dispatch_.can_be_helped(group);
     all_ran = board_->subgroups().all_ran();
     task->sched_data = nullptr;

@@ -13,6 +13,7 @@
 
 #include "sched_starpu/dispatch.hpp"
 #include "sched_starpu/held_memory.hpp"
+#include "sched_starpu/returns.hpp"
 #include "sched_starpu/scheduler_settings.hpp"
 #include "sched_starpu/update_task.hpp"
 #include "sched_starpu/worker_clock.hpp"
@@ -55,6 +56,7 @@ class Scheduler {
     Device device{};
     std::vector<int> workers{};
     Traffic moved{};  ///< as counted by the reports before
+    Returns returns{};
   };
   struct WorkerPlace {
     Index group = 0;
@@ -66,7 +68,9 @@ class Scheduler {
   [[nodiscard]] Surroundings surroundings();
   void place_update(TaskNote& note);
   /// Keeps what streamed updates may allocate within the plan's room.
-  void hold_memory(starpu_task* update, const Place& place);
+  void hold_memory(const UpdateTask& update, starpu_task* task, const Place& place);
+  /// Lets an update have what it lacks of a GPU's memory, though no plan has room for it there.
+  void give_memory(Index group, starpu_task* update);
   void place_other(TaskNote& note);
   [[nodiscard]] double expected_seconds(starpu_task* task, int worker,
                                         unsigned implementation) const;
@@ -85,6 +89,8 @@ class Scheduler {
                                      unsigned* implementation = nullptr);
   /// Lets updates into the window of a GPU and prefetches them. Without the lock.
   void admit(Index group);
+  /// Tells the dispatch which states have come home. Under the lock.
+  void count_returns(Index group, double now);
   /// Wakes one worker of the group that found nothing to do, or all. Without the lock.
   void wake(Index group, bool all = false);
   void describe_device(Node& node, DeviceReport& device);

@@ -52,14 +52,12 @@ struct Tuning {
   /// Residents of a GPU at once: enough kernels to hide the copy of a gradient. + more that nobody
   /// may take when the GPU becomes late; - gradients show between kernels.
   Index residents_at_once = 16;
-  /// Error of the sums of times on a link, relatively. + states count as back too early; - a sum
-  /// that is off by a bit counts one too many.
-  static constexpr double rounding = 1e-9;
 
   // When the plan goes wrong.
 
   /// Times as long as planned from which on a GPU is late: the first update of a step takes three,
   /// as its states come and go alone. + help comes late; - every first update calls for help.
+  /// States that take so much longer to come home count as there: other tasks may have them.
   double late = 4;
   /// Streamed updates that a late GPU holds at once. + more that nobody may take; it needs one.
   Index late_window = 1;

@@ -69,30 +69,23 @@ std::vector<UpdateRoom> UpdateBoard::rooms() const {
   std::vector<UpdateRoom> rooms;
   if (!plans_.has_step_plan() || prefers_earliest_end()) return rooms;
   rooms.resize(rates_.around().gpus.size());
-  const std::vector<Index> homes = ledger_.homes(subgroups_.size());
   std::vector<std::vector<units::Bytes>> streamed(rooms.size());
   for (Index i = 0; i < subgroups_.size(); ++i) {
     const Place place = plans_.place(i);
-    if (place.device.is_cpu()) continue;
-    const auto gpu = static_cast<std::size_t>(place.device.gpu);
+    if (place.device.is_cpu() || place.is_resident) continue;
     const UpdateTask& task = subgroups_.task(i);
-    const units::Params params = params_of(task.params);
-    if (task.user >= 0 && task.user != place.device.gpu)
-      rooms[gpu].arriving += params * (task.cost.weight + task.cost.gradient);
-    if (!place.is_resident)
-      streamed[gpu].push_back(params * task.cost.held());
-    else if (homes[static_cast<std::size_t>(i)] != place.device.gpu)
-      rooms[gpu].arriving += params * task.cost.held();
+    streamed[static_cast<std::size_t>(place.device.gpu)].push_back(params_of(task.params) *
+                                                                   task.cost.held());
   }
   for (std::size_t gpu = 0; gpu < rooms.size(); ++gpu) {
     if (streamed[gpu].empty()) continue;
     UpdateRoom& room = rooms[gpu];
     const units::Bytes largest = std::ranges::max(streamed[gpu]);
     room.is_even = std::ranges::count(streamed[gpu], largest) + 1 >= std::ssize(streamed[gpu]);
-    // As many more as are at work: a copy that ends later than expected is still there.
     const GpuWindow::Limits limits = plans_.limits(static_cast<Index>(gpu));
-    const Index slots = limits.slots + limits.window;
-    room.streaming = largest * static_cast<double>(slots);
+    const auto slots = static_cast<double>(limits.slots);
+    room.streaming =
+        largest * (slots + static_cast<double>(limits.spare) / static_cast<double>(limits.buffers));
   }
   return rooms;
 }

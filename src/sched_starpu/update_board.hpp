@@ -69,8 +69,8 @@ class UpdateBoard {
 
   /// Where the plan of this step has the subgroup.
   [[nodiscard]] Place planned(Index index) const;
-  /// By GPU, what this step's updates may newly take of its memory; empty without a plan to keep
-  /// to.
+  /// By GPU, what this step's streamed updates may newly take of its memory; empty without a plan
+  /// to keep to.
   [[nodiscard]] std::vector<UpdateRoom> rooms() const;
   /// The subgroup with this gradient, if the CPU will update it.
   [[nodiscard]] std::optional<Index> updated_on_cpu(const void* gradient) const;

@@ -163,13 +163,19 @@ void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuf
   });
 }
 
-units::Bytes allocated_for(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
+UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
   UpdateBuffers buffers;
   add_buffers(task, settings, buffers);
-  units::Bytes sum{0};
-  for (starpu_data_handle_t buffer : buffers.of_update)
-    if (Copy(buffer, node).is_allocated != 0) sum += units::Bytes(bytes_of(buffer));
-  return sum;
+  UpdateMemory memory;
+  const auto add = [&](starpu_data_handle_t buffer, units::Bytes& missing) {
+    // As StarPU counts it.
+    const units::Bytes bytes(static_cast<double>(starpu_data_get_alloc_size(buffer)));
+    (Copy(buffer, node).is_allocated != 0 ? memory.allocated : missing) += bytes;
+  };
+  for (starpu_data_handle_t buffer : buffers.of_model) add(buffer, memory.missing_of_model);
+  memory.allocated = units::Bytes(0);
+  for (starpu_data_handle_t buffer : buffers.of_update) add(buffer, memory.missing);
+  return memory;
 }
 
 void start_return(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
@@ -200,7 +206,10 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
   const auto less_reserve = [&](double bytes) {
     return units::Bytes(std::max(0.0, std::min(bytes, total) - sched::kMemoryReserve * total));
   };
-  return {.update = less_reserve(free + released), .resident = less_reserve(free)};
+  const units::Bytes update = less_reserve(free + released);
+  return {.update = update,
+          .resident = less_reserve(free),
+          .reserve = units::Bytes(std::max(0.0, std::min(free + released, total))) - update};
 }
 
 void start_inputs(starpu_task* task, unsigned node) {
@@ -227,13 +236,17 @@ units::Bytes start_flush(starpu_data_handle_t buffer, unsigned node) {
   return units::Bytes(bytes_of(buffer));
 }
 
-void start_home(starpu_task* task, const SchedulerSettings& settings, bool is_resident) {
+std::vector<starpu_data_handle_t> start_home(starpu_task* task, const SchedulerSettings& settings,
+                                             bool is_resident) {
+  std::vector<starpu_data_handle_t> started;
   const bool model_is_on_host = settings.model_on_host.value_or(false);
   for_each_buffer(task, [&](starpu_data_handle_t handle, Role role) {
     const bool is_state = role == Role::kState || role == Role::kSums;
-    if (is_state ? !is_resident : role == Role::kWorking && model_is_on_host)
-      start_copy(handle, home_of(handle));
+    if (is_state ? is_resident : role != Role::kWorking || !model_is_on_host) return;
+    start_copy(handle, home_of(handle));
+    started.push_back(handle);
   });
+  return started;
 }
 
 }  // namespace dos::sched_starpu

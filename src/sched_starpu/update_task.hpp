@@ -32,8 +32,13 @@ struct UpdateBuffers {
 
 void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuffers& buffers);
 
-/// What a memory node has for the update alone, whatever it is worth.
-units::Bytes allocated_for(starpu_task* task, const SchedulerSettings& settings, unsigned node);
+/// Memory of a node for an update.
+struct UpdateMemory {
+  units::Bytes allocated{0};  ///< for the update alone, whatever it is worth
+  units::Bytes missing{0};    ///< for the update alone: to be allocated before it can run there
+  units::Bytes missing_of_model{0};  ///< the same of what forward and backward use, too
+};
+UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, unsigned node);
 
 /// What states may use of a GPU, read from StarPU between backward and the first update: what is
 /// free, what updates have of it, and outdated copies of the model's buffers, which another GPU
@@ -58,7 +63,9 @@ units::Bytes start_flush(starpu_data_handle_t buffer, unsigned node);
 
 /// What a GPU need not keep of an update that it has run, to where it lives (home_of()): the states
 /// unless they are resident, and working parameters where the settings have the model on the host.
-void start_home(starpu_task* task, const SchedulerSettings& settings, bool is_resident);
+/// Returns these buffers.
+std::vector<starpu_data_handle_t> start_home(starpu_task* task, const SchedulerSettings& settings,
+                                             bool is_resident);
 
 /// The working parameters that the CPU has written, to `node` if it had them and misses them now.
 /// The next forward pass reads them there, but asks for those of a layer only when the layer before

@@ -35,10 +35,9 @@ struct Place {
   [[nodiscard]] Index stays_on() const { return is_resident ? device.gpu : -1; }
 };
 
-/// What the updates of a step may newly take of the memory of a GPU.
+/// What the streamed updates of a step may newly take of the memory of a GPU.
 struct UpdateRoom {
-  units::Bytes arriving{0};   ///< residents that come, and what comes from other GPUs to stay
-  units::Bytes streaming{0};  ///< streamed ones that are there at once
+  units::Bytes streaming{0};  ///< of those that are there at once
   bool is_even = true;  ///< streamed ones are of one size, but for one: memory of one is the next's
 };
 

@@ -15,8 +15,12 @@ from phase_harness import NO_SIMGRID, has_simgrid
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["DOS_UPDATE_PHASE"]
-# Small ones: links that are slow, unequal or shared by both directions, a fast CPU, little memory, several GPUs.
-NODES = os.environ.get("DOS_RANDOM_NODES", "1 5 6 7").split()
+# Small ones: links that are slow, unequal or shared by both directions, a fast CPU, little memory, several GPUs. Memory of one
+# or two updates: 13, 51. All states stay and fill the memory, and runs took 250 times the plan: 89. Updates that a GPU took
+# from others waited for ever: 14.
+NODES = os.environ.get("DOS_RANDOM_NODES", "1 5 6 7 13 14 51 89").split()
+# update_phase says the plan with one digit behind the point.
+ROUNDING_MS = 0.05
 
 
 class RandomNodes(unittest.TestCase):
@@ -32,7 +36,7 @@ class RandomNodes(unittest.TestCase):
                 self.assertGreaterEqual(row["over_best"], 0.99, row)
                 # Plans do not know the 10 us that StarPU takes to queue a kernel, one after the other on each GPU.
                 queued_ms = 0.01 * row["params"] / row["size"] / row["gpus"]
-                self.assertLess(row["ms"], 1.05 * row["plan_ms"] + queued_ms, row)
+                self.assertLess(row["ms"], 1.05 * (row["plan_ms"] + ROUNDING_MS) + queued_ms, row)
                 self.assertLessEqual(row["settled"], 3, row)
 
 

@@ -61,7 +61,7 @@ TEST(Dispatch, TakingATaskAllocatesNothing) {
       some = true;
       ++taken;
       elsewhere += group;
-      if (note->subgroup >= 0) dispatch.ended(*note, board, static_cast<double>(taken));
+      if (note->subgroup >= 0) dispatch.ended(*note, 1, static_cast<double>(taken));
     }
   }
   EXPECT_EQ(test::allocations(), before);

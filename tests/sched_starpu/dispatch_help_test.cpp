@@ -20,20 +20,21 @@ bool anything(starpu_task* /*task*/) {
   return true;
 }
 
-Surroundings node_with(Index cpu_workers) {
+Surroundings node_with(Index cpu_workers, double memory) {
   Surroundings around{.cpu_workers = cpu_workers, .gpus = {}, .transfer_latency = {}};
   // 12 bytes of states a parameter: 12 ms each way for a subgroup.
-  around.gpus.push_back({.h2d = units::BytesPerSecond(1e9),
-                         .d2h = units::BytesPerSecond(1e9),
-                         .memory = {.update = units::Bytes(1e9), .resident = units::Bytes(1e9)}});
+  around.gpus.push_back(
+      {.h2d = units::BytesPerSecond(1e9),
+       .d2h = units::BytesPerSecond(1e9),
+       .memory = {.update = units::Bytes(memory), .resident = units::Bytes(memory)}});
   return around;
 }
 
 /// CPU workers that take `cpu_ms` an update and a GPU whose kernel takes 1 ms, its copies 12 ms.
 class Helping {
  public:
-  Helping(Index cpu_workers, double cpu_ms, bool is_planned = true)
-      : board_("dos", {}, node_with(cpu_workers)) {
+  Helping(Index cpu_workers, double cpu_ms, bool is_planned = true, double memory = 1e9)
+      : board_("dos", {}, node_with(cpu_workers, memory)) {
     board_.suggest(kParams, {}, units::Seconds(cpu_ms * 1e-3));
     board_.suggest(kParams, {.gpu = 0}, units::Seconds(1e-3));
     // The second step has a plan. Of all updates that have to come, one has: everybody may help.
@@ -59,7 +60,7 @@ class Helping {
   TaskNote* take(Index group, double now = kLater) {
     return dispatch_.take(group, 0, &board_, now, anything);
   }
-  void end(TaskNote& note, double now) { dispatch_.ended(note, board_, now); }
+  void end(TaskNote& note, double now) { dispatch_.ended(note, 1, now); }
   /// What the group lets into its window, until it has no room.
   Index admit(Index group, double now = kLater) {
     Index admitted = 0;
@@ -121,6 +122,15 @@ TEST(DispatchHelp, ResidentsCountWithTheirKernels) {
   late.push(kGpu, 100, /*resident=*/true);
   late.push(kGpu, 1);
   EXPECT_NE(late.take(kCpu), nullptr) << "101 do not";
+}
+
+// A larger one would take memory that the GPU needs for its own.
+TEST(DispatchHelp, AGpuTakesWhatItHasRoomFor) {
+  for (const bool fits : {true, false}) {
+    Helping node(1, /*cpu_ms=*/100, /*is_planned=*/true, 12.0 * kParams * (fits ? 3 : 0.9));
+    node.push(kCpu, 100);
+    EXPECT_EQ(node.take(kGpu) != nullptr, fits) << fits;
+  }
 }
 
 TEST(DispatchHelp, WhatIsInTheWindowCounts) {

@@ -190,7 +190,9 @@ TEST_F(OneGpu, ResidentsRunWhileStatesAreFetched) {
   EXPECT_EQ(dispatch_.take(1, 0, board_.get(), 0, anything)->subgroup, 0);
   EXPECT_EQ(dispatch_.take(1, 0, board_.get(), 0, anything)->subgroup, 2);
   EXPECT_EQ(dispatch_.take(1, 0, board_.get(), 0, anything), nullptr) << "no room yet";
-  dispatch_.ended(notes_[0], *board_, 1);
+  EXPECT_TRUE(dispatch_.ended(notes_[0], 1, 1));
+  EXPECT_THAT(admit(1), testing::IsEmpty()) << "its states are still there";
+  dispatch_.returned(1, 1);
   EXPECT_THAT(admit(1), testing::ElementsAre(1));
 }
 
@@ -199,7 +201,7 @@ TEST_F(OneGpu, GradientsOfTheCpuAreFetchedThreeRoundsAhead) {
   EXPECT_THAT(admit(0), testing::ElementsAre(0, 1, 2, 3, 4, 5)) << "three rounds of two workers";
   for (Index i : {0, 1}) EXPECT_EQ(dispatch_.take(0, i, board_.get(), 0, anything)->subgroup, i);
   EXPECT_THAT(admit(0), testing::IsEmpty()) << "those that run count";
-  dispatch_.ended(notes_[0], *board_, 1);
+  dispatch_.ended(notes_[0], 1, 1);
   EXPECT_THAT(admit(0), testing::ElementsAre(6));
 }
 

@@ -16,6 +16,7 @@ extern "C" {
 
 #include "rt/session.hpp"
 #include "rt/tasks.hpp"
+#include "sched_starpu/returns.hpp"
 #include "sched_starpu/runtime_version.hpp"
 #include "sched_starpu/update_task.hpp"
 #include "scratch_directory.hpp"
@@ -104,6 +105,27 @@ TEST_F(Home, IsWhereTheProgramHasRegisteredIt) {
   starpu_vector_data_register(&anywhere, -1, 0, kCount, sizeof(float));
   EXPECT_EQ(home_of(anywhere), kCpuMemory) << "StarPU allocates it";
   starpu_data_unregister(anywhere);
+}
+
+TEST_F(Home, StatesHaveReturnedWhenTheyAreThere) {
+  Returns returns;
+  returns.add({task_.handles[kStates]}, /*now=*/0, /*seconds=*/1, /*patience=*/4);
+  EXPECT_EQ(returns.take_arrived(0), 0);
+  EXPECT_EQ(returns.take_arrived(3.9), 0);
+  returns.add(start_home(&task_, {}, /*is_resident=*/false), 0, 1, 4);
+  EXPECT_TRUE(test::eventually([&] { return is_home(kStates); }));
+  EXPECT_EQ(returns.take_arrived(0), 2);
+  EXPECT_EQ(returns.take_arrived(0), 0) << "once";
+}
+
+TEST_F(Home, StatesThatDoNotComeHomeDoNotKeepAGpuWaiting) {
+  Returns returns;
+  returns.add({task_.handles[kStates]}, /*now=*/1, /*seconds=*/1, /*patience=*/4);
+  returns.add({task_.handles[kStates]}, 1, 1, 4);
+  EXPECT_EQ(returns.take_arrived(4.9), 0);
+  EXPECT_EQ(returns.take_arrived(5), 1);
+  EXPECT_EQ(returns.forget(), 1) << "the link has it after the first";
+  EXPECT_EQ(returns.take_arrived(100), 0);
 }
 
 TEST_F(Home, StreamedStatesGoThere) {

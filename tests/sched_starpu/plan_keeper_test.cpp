@@ -176,6 +176,25 @@ TEST(PlanKeeper, WithoutAPlanOneOfEachIsAtWorkAndThreeRoundsAreFetched) {
   EXPECT_GT(keeping.keeper.limits(0).arrivals, 1);
 }
 
+// Of 12 bytes a parameter in three buffers 2.4 fit, and 0.3 in what no plan uses.
+TEST(PlanKeeper, StatesOnTheirWayHomeMayUseTheReserve) {
+  Keeping keeping("gpu-only", 0, {.residents = false});
+  keeping.suggest();
+  keeping.begin_step();
+  PlanOrder order = keeping.order();
+  constexpr double kOne = 12.0 * kParams;
+  order.problem.cost.state_buffers = 3;
+  order.problem.memory = {{.update = units::Bytes(2.4 * kOne),
+                           .resident = units::Bytes(0),
+                           .reserve = units::Bytes(0.3 * kOne)}};
+  keeping.keeper.adopt(carry_out(std::move(order)));
+  const GpuWindow::Limits limits = keeping.keeper.limits(0);
+  EXPECT_EQ(limits.slots, 2);
+  EXPECT_EQ(limits.buffers, 3);
+  EXPECT_EQ(limits.spare, 2) << "8 buffers in 2.7";
+  EXPECT_EQ(limits.largest, kParams);
+}
+
 TEST(PlanKeeper, WhatCannotBePlannedHasNoPlacesAndIsSaid) {
   Keeping keeping("gpu-only", 0, {.window = 1000});
   keeping.suggest();

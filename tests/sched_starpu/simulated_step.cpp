@@ -155,9 +155,13 @@ void SimulatedProgram::end(TaskNote& note, double started) {
   if (note.in_window && !device.is_cpu() && !note.is_resident) {
     Link& link = links_[place(device.gpu)];
     link.out_free = std::max(link.out_free, now_) + node_.copy;
-    at(link.out_free, [] {});
+    at(link.out_free, [this, group] {
+      dispatch_.returned(group, 1);
+      wake(group);
+      admit(group);
+    });
   }
-  dispatch_.ended(note, board_, now_);
+  dispatch_.ended(note, 1, now_);
   busy_[place(group)][place(note.worker)] = false;
   observe();
   wake(group);
@@ -171,9 +175,7 @@ void SimulatedProgram::observe() {
     const GpuWindow& window = group.window;
     const Index streamed = window.streamed();
     result_.most_streamed = std::max(result_.most_streamed, streamed);
-    // One may always enter, whatever is on its way back.
-    if (streamed > 1)
-      result_.most_slots = std::max(result_.most_slots, streamed + window.returning(now_));
+    result_.most_slots = std::max(result_.most_slots, streamed + window.returning());
     result_.most_residents = std::max(result_.most_residents, window.at_work() - streamed);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the updates of a step may newly take of a GPU's memory.
+// What the streamed updates of a step may newly take of a GPU's memory.
 #include <gmock/gmock.h>
 
 #include "sched_starpu/update_board.hpp"
@@ -21,27 +21,18 @@ TEST(Rooms, AreThoseOfThePlan) {
   const std::vector<UpdateRoom> rooms = program.board.rooms();
   ASSERT_EQ(rooms.size(), 1U);
   EXPECT_TRUE(rooms[0].is_even);
-  EXPECT_EQ(rooms[0].arriving.value(), 0) << "nothing may stay";
   // Not what all streamed ones would take, each for itself.
   const GpuWindow::Limits limits = program.board.plans().limits(0);
-  EXPECT_EQ(rooms[0].streaming.value(),
-            kStates * static_cast<double>(limits.slots + limits.window));
+  EXPECT_EQ(rooms[0].streaming.value(), kStates * static_cast<double>(limits.slots));
 }
 
-TEST(Rooms, HoldResidentsUntilTheyAreThere) {
+TEST(Rooms, OfWhatStaysAreItsOwn) {
   Surroundings around = surroundings(1, kStates * 1000);
   around.gpus[0].memory.resident = around.gpus[0].memory.update;
   Program program("gpu-only", around);
   program.step();
-  const double on_gpu = program.gpu_share() * kSubgroups;
   program.arrive(0);
-  EXPECT_NEAR(program.board.rooms().at(0).arriving.value(), kStates * kSubgroups, 1e-3 * kStates)
-      << on_gpu << " had been on the GPU to show its rate, and have left";
-  for (Index i = 1; i < kSubgroups; ++i) program.arrive(i);
-  for (Index i = 0; i < kSubgroups; ++i)
-    program.board.executed(i, {.gpu = 0}, units::Seconds(kParams / kGpuRate));
-  program.arrive(0);
-  EXPECT_EQ(program.board.rooms().at(0).arriving.value(), 0);
+  EXPECT_EQ(program.board.rooms().at(0).streaming.value(), 0);
 }
 
 TEST(Rooms, OfUpdatesBesideBackwardAreNotLimited) {
