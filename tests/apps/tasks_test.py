@@ -92,7 +92,7 @@ class Tasks(FolderTest):
         told = self.run_page("fit").stdout
         self.assertEqual(told.count("host memory of the run:"), 6)
         self.assertIn("memory of GPU 0, planned:", told)
-        self.assertEqual(told.count("predicted step"), 2)
+        self.assertEqual(told.count("predicted step"), 3)
         self.assertFalse((self.folder / "runs").exists())
 
     def test_slow_step(self):
