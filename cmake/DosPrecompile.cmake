@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Headers that many targets of a kind read, read once: for builds from nothing. A file still includes what it uses: the
-# preset clang reads each without these.
+# Headers that many targets of a kind read, read once: for builds from nothing. A file still includes what it uses, as
+# checks.includes makes sure.
 include_guard()
 
 option(DOS_PRECOMPILE_HEADERS "Read the headers that most tests and programs include once: for builds from nothing" OFF)
