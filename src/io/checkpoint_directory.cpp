@@ -335,8 +335,7 @@ std::optional<Index> CheckpointStore::step_of_folder(const fs::path& folder) {
 std::vector<Index> CheckpointStore::steps() const {
   std::vector<Index> result;
   for (const std::string& name : entries()) {
-    const std::optional<Index> step = step_of(name);
-    if (step && is_folder(folder_ / name)) result.push_back(*step);
+    if (const auto step = step_of(name); step && is_folder(folder_ / name)) result.push_back(*step);
   }
   std::ranges::sort(result);
   return result;
@@ -351,13 +350,17 @@ std::string CheckpointStore::available() const {
 std::optional<fs::path> CheckpointStore::follow(const std::string& link) const {
   const fs::path path = folder_ / link;
   std::error_code cause;
-  const fs::file_status status = fs::symlink_status(path, cause);
-  if (status.type() == fs::file_type::not_found) return std::nullopt;
+  if (fs::symlink_status(path, cause).type() == fs::file_type::not_found) return std::nullopt;
   expect(!cause, "{}: cannot read: {}; check the folder's permissions", path.string(),
          cause.message());
-  const fs::path target = fs::is_symlink(status) ? fs::read_symlink(path) : fs::path(link);
-  expect(is_folder(folder_ / target), "{}: points to '{}', which is no folder; {}", path.string(),
-         target.string(), available());
+  const auto now = [&] { return fs::is_symlink(path) ? fs::read_symlink(path) : fs::path(link); };
+  fs::path target = now();
+  // A run that goes on moves the link, and then removes what it pointed to.
+  for (fs::path before; !is_folder(folder_ / target); target = now()) {
+    expect(before != target, "{}: points to '{}', which is no folder; {}", path.string(),
+           target.string(), available());
+    before = target;
+  }
   return folder_ / target;
 }
 

@@ -55,7 +55,8 @@ class Speculation(AppTest):
         disk.mkdir()
         lines = self.expect_same({"optim.clip": self.median_norm(), "sched.disks": disk, "sched.host_memory": 0.00009})
         self.assertGreater(lines[0]["ahead"], 0)
-        self.assertGreater(lines[-1]["disk_read_bytes"], 0)
+        # A read may be over before the step that needs it begins.
+        self.assertGreater(sum(line["disk_read_bytes"] for line in lines), 0)
 
     def test_goes_on_from_each_other(self):
         keys = BF16 | {"optim.clip": self.median_norm()}
