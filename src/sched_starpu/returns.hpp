@@ -13,8 +13,8 @@ namespace dos::sched_starpu {
 /// StarPU would make room by writing something else back, while a worker waits. Times are seconds
 /// of one clock that does not run backwards.
 ///
-/// Buffers are asked for until they are home, late, or forgotten: as long, while updates come, the
-/// program keeps them registered.
+/// Buffers are asked for until they are home, late, or forgotten: by take_arrived() alone, which is
+/// for times at which an update waits, as the program keeps them registered until then.
 class Returns {
  public:
   /// Copies of these buffers to their homes have started, and take `seconds` once those before them

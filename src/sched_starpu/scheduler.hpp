@@ -89,7 +89,7 @@ class Scheduler {
                                      unsigned* implementation = nullptr);
   /// Lets updates into the window of a GPU and prefetches them. Without the lock.
   void admit(Index group);
-  /// Tells the dispatch which states have come home. Under the lock.
+  /// Tells the dispatch which states have come home, if an update waits for that. Under the lock.
   void count_returns(Index group, double now);
   /// Wakes one worker of the group that found nothing to do, or all. Without the lock.
   void wake(Index group, bool all = false);

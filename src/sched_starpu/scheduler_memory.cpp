@@ -38,6 +38,8 @@ void Scheduler::give_memory(Index group, starpu_task* update) {
 }
 
 void Scheduler::count_returns(Index group, double now) {
+  // Where no update waits nobody needs to know, and the program may have unregistered its states.
+  if (std::ranges::none_of(dispatch_.groups(), &Group::has_updates)) return;
   dispatch_.returned(group, node(group).returns.take_arrived(now));
 }
 
