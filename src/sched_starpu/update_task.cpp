@@ -213,13 +213,14 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
 }
 
 void start_inputs(starpu_task* task, unsigned node) {
+  bool is_on_its_way = false;
+  bool is_missing = false;
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
     if ((STARPU_TASK_GET_MODE(task, i) & STARPU_R) == 0) continue;
     const Copy copy(STARPU_TASK_GET_HANDLE(task, i), node);
-    if (copy.is_valid != 0 || copy.is_requested != 0) continue;
-    starpu_prefetch_task_input_on_node(task, node);
-    return;
+    if (copy.is_valid == 0) (copy.is_requested != 0 ? is_on_its_way : is_missing) = true;
   }
+  if (is_missing || !is_on_its_way) starpu_prefetch_task_input_on_node(task, node);
 }
 
 void start_fetch(starpu_task* task, unsigned node) {

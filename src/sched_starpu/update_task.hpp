@@ -48,9 +48,10 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
 
 // Copies that nobody waits for. `node`: a memory node of StarPU.
 
-/// What a task reads, to `node`, where StarPU then keeps it for the task; nothing where all of it
-/// is there or on its way. StarPU makes a request for each task that asks, and aborts when more
-/// than STARPU_MAXNODES wait for one copy that passes through host memory (datawizard/coherency.c).
+/// What a task reads, to `node`, where StarPU then keeps it for the task; nothing where no more
+/// than what is on its way is missing. StarPU makes a request for each task that asks, and aborts
+/// when more than STARPU_MAXNODES wait for one copy that passes through host memory
+/// (datawizard/coherency.c).
 void start_inputs(starpu_task* task, unsigned node);
 
 /// What the update only reads, to `node`, by its priority among copies. StarPU does not remember it
