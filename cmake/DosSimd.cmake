@@ -26,6 +26,7 @@ function(dos_simd_sources target)
     target_compile_options(${target}_${isa} PRIVATE ${DOS_SIMD_FLAGS_${isa}} -fopenmp-simd)
     # Each file has its kernels in an unnamed namespace, under the same names.
     set_target_properties(${target}_${isa} PROPERTIES UNITY_BUILD OFF)
+    dos_optimise_always(${target}_${isa})
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
   endforeach()
 endfunction()

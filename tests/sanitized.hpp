@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace dos::test {
+#include "base/sanitizer.hpp"
 
-/// Whether a sanitizer watches, with an allocator and signal handlers of its own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
+namespace dos::test {
 
 /// How many random cases a sweep draws: a sanitizer slows it down ten times, and looks for what any
 /// of them would do.

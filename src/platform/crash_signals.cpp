@@ -11,16 +11,10 @@
 #include <atomic>
 #include <csignal>
 
+#include "base/sanitizer.hpp"
+
 namespace dos::platform {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 /// Seconds for the last words to be read.
 constexpr unsigned kPatience = 5;

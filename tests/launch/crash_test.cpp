@@ -16,15 +16,13 @@
 #include <string>
 #include <thread>
 
+#include "base/sanitizer.hpp"
 #include "launch/last_words.hpp"
 #include "platform/crash_signals.hpp"
 #include "rt/tasks.hpp"
-#include "sanitized.hpp"
 
 namespace dos::launch::crash_test {
 namespace {
-
-using test::kIsSanitized;
 
 struct End {
   int signal = 0;  ///< 0: it did not end

@@ -6,6 +6,8 @@
 
 #include <csignal>
 
+#include "base/sanitizer.hpp"
+
 namespace dos::platform::crash_signals_test {
 namespace {
 
@@ -20,9 +22,7 @@ Handler handler_of(int signal) {
 }
 
 TEST(CrashSignals, AreTakenFromLibrariesOnly) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers' handlers stay";
-#endif
+  if (kIsSanitized) GTEST_SKIP() << "the sanitizers' handlers stay";
   // Any function of a library will do: it is not called.
   const auto foreign = reinterpret_cast<Handler>(dlsym(RTLD_DEFAULT, "abort"));
   ASSERT_NE(foreign, nullptr);

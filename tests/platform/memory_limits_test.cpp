@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 
+#include "base/sanitizer.hpp"
 #include "platform/topology.hpp"
 #include "scratch_directory.hpp"
 
@@ -110,9 +111,7 @@ class Limit {
 };
 
 TEST(MemoryLeft, KnowsResourceLimits) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers take terabytes of address space";
-#endif
+  if (kIsSanitized) GTEST_SKIP() << "sanitizers take terabytes of address space";
   constexpr Index kGiB = Index{1} << 30;
   {
     const Limit limit(RLIMIT_AS, kGiB);

@@ -8,13 +8,12 @@
 #include <memory>
 #include <vector>
 
+#include "base/sanitizer.hpp"
 #include "rt/tasks.hpp"
-#include "sanitized.hpp"
 
 namespace dos::rt::runtime_memory_test {
 namespace {
 
-using test::kIsSanitized;
 constexpr const char* kWhySkipped = "sanitizers allocate by themselves";
 
 /// Of all threads, as far as they allocate in the arena of this one.

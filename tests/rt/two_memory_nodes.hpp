@@ -3,6 +3,7 @@
 
 #include <starpu.h>
 
+#include "base/sanitizer.hpp"
 #include "rt/scoped_environment.hpp"
 #include "rt/session.hpp"
 
@@ -15,14 +16,11 @@ class TwoMemoryNodes {
  public:
   static constexpr int kSecond = 1;
   /// Why there cannot be two, null when there can.
-#ifdef __SANITIZE_THREAD__
   static constexpr const char* kObstacle =
-      "StarPU copies between NUMA nodes under locks of its own, which the thread sanitizer does "
-      "not see";
-#else
-  static constexpr const char* kObstacle =
-      STARPU_MAXNUMANODES >= 2 ? nullptr : "StarPU was built for one NUMA node, and ends at two";
-#endif
+      kHasThreadSanitizer ? "StarPU copies between NUMA nodes under locks of its own, which the "
+                            "thread sanitizer does not see"
+      : STARPU_MAXNUMANODES >= 2 ? nullptr
+                                 : "StarPU was built for one NUMA node, and ends at two";
 
   /// `megabytes`: the second one's memory, null for all that there is.
   explicit TwoMemoryNodes(const char* megabytes = nullptr) {
@@ -32,9 +30,7 @@ class TwoMemoryNodes {
   }
 
   /// For a session that uses both.
-  [[nodiscard]] static rt::SessionConfig session() {
-    return {.scheduler = "", .cpu_workers = 2};
-  }
+  [[nodiscard]] static rt::SessionConfig session() { return {.scheduler = "", .cpu_workers = 2}; }
 
  private:
   rt::ScopedEnvironment environment_;

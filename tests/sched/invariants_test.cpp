@@ -18,12 +18,7 @@
 namespace dos::sched::invariants_test {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kProblems =
-    200;  // five minutes instead of half of one: it looks for faults
-#else
-constexpr std::uint64_t kProblems = 2000;
-#endif
+constexpr std::uint64_t kProblems = test::cases(2000);
 /// Times are sums of some hundred steps: their rounding stays far below.
 constexpr double kRounding = 1e-6;
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/sanitizer.hpp"
 #include "perfmodels/machine.hpp"
-#include "sanitized.hpp"
 #include "sched/policy.hpp"
 #include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
@@ -130,7 +130,7 @@ TEST(TierPolicies, DosComesNearTheBoundOfNodesWithDisks) {
   const std::vector<std::vector<perfmodels::TierRates>> all{
       {gen4}, {gen5}, {gen5, shared}, {gen4, gen3}};
   // Plans take ten times as long under a sanitizer, which needs to see few of them.
-  const Index every = test::kIsSanitized ? 7 : 1;
+  const Index every = kIsSanitized ? 7 : 1;
   Index number = 0;
   for (const char* machine : {"h100", "a100", "rtx4090"})
     for (const double states : {50.0, 1000.0})

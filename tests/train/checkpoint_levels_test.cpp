@@ -10,10 +10,10 @@
 #include <random>
 #include <thread>
 
+#include "base/sanitizer.hpp"
 #include "checkpoint/copier.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "message_of.hpp"
-#include "sanitized.hpp"
 #include "train/checkpoint_run.hpp"
 
 namespace dos::train::checkpoint_levels_test {
@@ -108,7 +108,7 @@ TEST_F(CheckpointLevels, ACopyThatIsGivenUpCostsNothingElse) {
   const Index operations = operations_;
   // Each copy: both headers with what is behind them, and three flushes at least.
   ASSERT_GT(operations, 6);
-  const Index dense = test::kIsSanitized ? 5 : 1;
+  const Index dense = kIsSanitized ? 5 : 1;
   for (Index k = 0; k < operations; k += dense) {
     SCOPED_TRACE(k);
     fs::remove_all(out_);

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizer.hpp"
 #include "checkpoint/part_reader.hpp"
 #include "fails_with.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/safetensors_writer.hpp"
-#include "sanitized.hpp"
 #include "train/checkpoint_run.hpp"
 
 namespace dos::train::frozen_checkpoint_test {
@@ -94,7 +94,7 @@ TEST_F(FrozenCheckpoint, ThatIsGivenUpCostsNothingElse) {
   const State expected = straight(4);
   train(out_, [](Index, const Operation&) { return Mishap{}; });
   const Index operations = operations_;
-  const Index dense = test::kIsSanitized ? 30 : 5;
+  const Index dense = kIsSanitized ? 30 : 5;
   for (Index k = 0; k < operations; k += dense) {
     SCOPED_TRACE(k);
     fs::remove_all(out_);

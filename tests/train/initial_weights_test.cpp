@@ -6,9 +6,9 @@
 #include <fstream>
 #include <map>
 
+#include "base/sanitizer.hpp"
 #include "fails_with.hpp"
 #include "hf/folder.hpp"
-#include "sanitized.hpp"
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 
@@ -156,7 +156,7 @@ void write_sparse(const std::filesystem::path& folder, const nlohmann::json& con
 }
 
 TEST_F(InitialWeights, TakeLittleMemoryBesideTheValues) {
-  if (test::kIsSanitized) GTEST_SKIP() << "a sanitizer has memory of its own";
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer has memory of its own";
   const test::ScratchDirectory scratch;
   // A matrix of the MLP alone has 81 MiB in FP32.
   write_sparse(scratch.path(), {{"model_type", "gpt2"},

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <random>
 
+#include "base/sanitizer.hpp"
 #include "fails_with.hpp"
 #include "message_of.hpp"
-#include "sanitized.hpp"
 #include "train/checkpoint_run.hpp"
 
 namespace dos::train::lazy_checkpoint_test {
@@ -95,7 +95,7 @@ TEST_F(LazyCheckpoint, GivenUpCostsNothingElse) {
   ASSERT_GT(operations, 100);
   // Every operation of the first checkpoint, and some of the later ones.
   std::mt19937_64 random(1);
-  const Index dense = test::kIsSanitized ? 10 : 1;
+  const Index dense = kIsSanitized ? 10 : 1;
   for (Index k = 0; k < operations;
        k += k < operations / 3 ? dense : dense + static_cast<Index>(random() % 17)) {
     SCOPED_TRACE(k);
