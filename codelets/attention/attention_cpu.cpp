@@ -161,6 +161,7 @@ Head head_of(const AttentionShape& s) {
 /// in a row. Behind the last comes itself.
 template <class Compute>
 void for_each_head(const AttentionShape& shape, const Compute& compute) {
+  if (shape.tokens == 0) return;
   for (Index sequence = 0; sequence < shape.sequences; ++sequence)
     for (Index h = 0; h < shape.heads; ++h) {
       const bool is_last = h + 1 == shape.heads;

@@ -11,8 +11,10 @@ namespace {
 
 using namespace cuda;
 
+/// The address of an element; null for an array that is not there.
 const void* at(const void* array, DType type, Index element) {
-  return static_cast<const std::byte*>(array) + element * size_of(type);
+  return array == nullptr ? nullptr
+                          : static_cast<const std::byte*>(array) + element * size_of(type);
 }
 void* at(void* array, DType type, Index element) {
   return static_cast<std::byte*>(array) + element * size_of(type);
@@ -74,8 +76,8 @@ const char* linear_forward_cuda(const CudaContext& context, DType type, Index to
     const CudaProductOutput result{.elements = at(y, type, first),
                                    .type = type,
                                    .stride = stride,
-                                   .start = start == nullptr ? nullptr : at(start, type, first),
-                                   .bias = bias == nullptr ? nullptr : at(bias, type, first),
+                                   .start = at(start, type, first),
+                                   .bias = at(bias, type, first),
                                    .scale = scale};
     if (const char* fault = product_cuda(context, tokens, w.blocking.rows_of(b), in, {x, type, in},
                                          {w.blocks[b], type, in, true}, result))
