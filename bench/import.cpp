@@ -120,13 +120,21 @@ Readings measure(const Options& options) {
   const shape::Layout layout = shape::cut_into_subgroups(
       shape::find_family(model.architecture).parameters(model), options.subgroup_params, {});
   const hf::ModelWeights weights(folder.path(), model);
-  for (int round = 0; round < options.rounds; ++round) {
-    if (options.is_cold) forget(files);
+  const auto read = [&] {
     const rt::HostBuffer memory(readings.bytes);
     readings.raw.measure(readings.bytes, [&] { read_raw(files, memory, options.threads); });
-    if (options.is_cold) forget(files);
+  };
+  const auto load = [&] {
     const tensor::ParameterSet parameters(session, layout);
     readings.import.measure(readings.bytes, [&] { train::load_weights(weights, parameters); });
+  };
+  // Each finds the memory that the other has given back, and each is the first one every other
+  // time.
+  for (int round = 0; round < options.rounds; ++round) {
+    for (const bool loads : {round % 2 == 0, round % 2 != 0}) {
+      if (options.is_cold) forget(files);
+      loads ? load() : read();
+    }
   }
   return readings;
 }

@@ -2,6 +2,7 @@
 #include "checkpoint/contents.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -10,9 +11,10 @@
 namespace dos::checkpoint {
 namespace {
 
-/// One set of handles and how its tensors are called in a file.
+/// One buffer of each owned subgroup, and how the tensors in them are called in a file.
 struct TensorGroup {
-  const tensor::SubgroupHandles& handles;
+  std::function<const rt::Handle&(Index subgroup)> buffer;
+  std::function<DType(const shape::ParameterSpec&)> type;
   std::string suffix;
   Index array;  ///< as Part::array
 };
@@ -33,13 +35,13 @@ void sort_for_alignment(std::vector<io::TensorSpec>& tensors) {
 void add_extents(const tensor::ParameterSet& parameters, const TensorGroup& group,
                  const shape::PlacedParameter& parameter, std::size_t tensor,
                  std::map<Index, Part>& parts) {
-  const Index size = size_of(DType::kF32);
+  const Index size = size_of(group.type(parameter.spec));
   const auto& subgroups = parameters.layout().subgroups;
   Index offset = 0;
   for (const shape::Piece& piece : shape::pieces_of(parameter)) {
-    if (parameters.ownership().owns(piece.subgroup) && group.handles.has(piece.subgroup)) {
+    if (parameters.ownership().owns(piece.subgroup)) {
       Part& part = parts[piece.subgroup];
-      part.handle = &group.handles[piece.subgroup];
+      part.handle = &group.buffer(piece.subgroup);
       part.subgroup = piece.subgroup;
       part.array = group.array;
       // Updates are submitted by depth; what is frozen has none.
@@ -67,8 +69,8 @@ FileContents contents_of(const char* name, const tensor::ParameterSet& parameter
   for (const TensorGroup& group : groups)
     for (const shape::PlacedParameter& parameter : placed)
       if (has(parameter))
-        contents.tensors.push_back(
-            {parameter.spec.name + group.suffix, DType::kF32, parameter.spec.shape()});
+        contents.tensors.push_back({parameter.spec.name + group.suffix, group.type(parameter.spec),
+                                    parameter.spec.shape()});
   sort_for_alignment(contents.tensors);
   std::map<std::string_view, std::size_t> positions;
   for (std::size_t i = 0; i < contents.tensors.size(); ++i)
@@ -87,7 +89,11 @@ FileContents contents_of(const char* name, const tensor::ParameterSet& parameter
 }
 
 FileContents values_of(const char* name, const tensor::ParameterSet& parameters, Chosen chosen) {
-  FileContents contents = contents_of(name, parameters, {{parameters.values(), "", 0}}, chosen);
+  const TensorGroup group{
+      [&](Index subgroup) -> const rt::Handle& { return parameters.lasting(subgroup); },
+      [&](const shape::ParameterSpec& spec) { return parameters.lasting_type(spec.trained); }, "",
+      0};
+  FileContents contents = contents_of(name, parameters, {group}, chosen);
   contents.must_be_finite = true;
   contents.is_constant = chosen == Chosen::kFrozen;
   return contents;
@@ -101,14 +107,19 @@ io::SafetensorsLayout layout_of(const std::filesystem::path& path,
 }
 
 FileContents model_contents(const tensor::ParameterSet& parameters) {
-  return values_of(kModelFile, parameters, Chosen::kAll);
+  FileContents contents = values_of(kModelFile, parameters, Chosen::kAll);
+  contents.any_precision = true;
+  return contents;
 }
 
 FileContents optimizer_contents(const tensor::ParameterSet& parameters,
                                 const optim::Optimizer& optimizer) {
   std::vector<TensorGroup> groups;
   for (Index i = 0; i < std::ssize(optimizer.state_names()); ++i)
-    groups.push_back({optimizer.state(i),
+    groups.push_back({[&optimizer, i](Index subgroup) -> const rt::Handle& {
+                        return optimizer.state(i)[subgroup];
+                      },
+                      [](const shape::ParameterSpec& /*any*/) { return DType::kF32; },
                       std::string(".") + optimizer.state_names()[static_cast<std::size_t>(i)],
                       1 + i});
   return contents_of(kOptimizerFile, parameters, groups, Chosen::kTrained);

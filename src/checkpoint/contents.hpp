@@ -41,6 +41,7 @@ struct FileContents {
   std::string name;
   bool must_be_finite = false;  ///< a checkpoint with an infinity, or what is no number, is none
   bool is_constant = false;     ///< the same in each checkpoint of a run (KeptFile)
+  bool any_precision = false;   ///< to be read: tensors may be FP32 or BF16, whichever they say
   /// Of all ranks: first those that fill whole pages, so that all of them begin at one and go past
   /// the page cache as they are, then the others from the largest to the smallest.
   std::vector<io::TensorSpec> tensors;
@@ -56,8 +57,8 @@ inline constexpr Index kTensorAlignment = 4096;
 io::SafetensorsLayout layout_of(const std::filesystem::path& path,
                                 const std::vector<io::TensorSpec>& tensors);
 
-/// The FP32 values of all parameters, to be read from whichever files hold them; parts are of those
-/// that are there.
+/// All parameters as what lasts of them (tensor::ParameterSet), to be read from whichever files
+/// hold them, in whichever precision.
 FileContents model_contents(const tensor::ParameterSet& parameters);
 /// The states of what is trained.
 FileContents optimizer_contents(const tensor::ParameterSet& parameters,

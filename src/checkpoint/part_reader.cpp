@@ -25,15 +25,16 @@ namespace {
 /// elsewhere.
 constexpr Index kMostBuffered = 8;
 
-/// Bytes of a piece that belong into a buffer.
+/// Elements of a piece that belong into a buffer.
 struct Slice {
-  Index offset = 0;  ///< in the piece
+  Index offset = 0;  ///< in the piece, in bytes of the file
   std::span<std::byte> memory;
 };
 
 /// Bytes of a file that are read together, and what they are checked with.
 struct Job {
   const io::MappedTensor* tensor = nullptr;
+  DType type = DType::kF32;  ///< of the buffers
   Index tensor_offset = 0;
   io::PieceSum sum;
   Index file_offset = 0;
@@ -43,13 +44,30 @@ struct Job {
   std::string fault{};
 
   [[nodiscard]] bool is_in_place() const {
-    return slices.size() == 1 && std::ssize(slices.front().memory) == sum.bytes;
+    return tensor->dtype == type && slices.size() == 1 &&
+           std::ssize(slices.front().memory) == sum.bytes;
   }
   [[nodiscard]] std::span<std::byte> memory() const {
     if (is_in_place()) return slices.front().memory;
     return buffer->bytes().first(static_cast<std::size_t>(sum.bytes));
   }
 };
+
+/// Puts a slice of `piece`, elements of a file, into its buffer of this type.
+void place(const Slice& slice, io::FileDType stored, std::span<const std::byte> piece, DType type) {
+  const Index count = std::ssize(slice.memory) / size_of(type);
+  const auto from = piece.subspan(static_cast<std::size_t>(slice.offset),
+                                  static_cast<std::size_t>(count * stored.bits() / 8));
+  // Whether they are finite was asked when they were written.
+  if (stored == type)
+    std::memcpy(slice.memory.data(), from.data(), from.size());
+  else if (type == DType::kBF16)
+    io::round(stored, from,
+              {reinterpret_cast<BF16*>(slice.memory.data()), static_cast<std::size_t>(count)});
+  else
+    io::widen(stored, from,
+              {reinterpret_cast<float*>(slice.memory.data()), static_cast<std::size_t>(count)});
+}
 
 /// An extent, and where its bytes are in memory.
 struct Wanted {
@@ -64,7 +82,10 @@ class Targets {
   explicit Targets(const FileContents& contents) : by_tensor_(contents.tensors.size()) {
     for (const Part& part : contents.parts) {
       accesses_.push_back(std::make_unique<rt::HostAccess>(*part.handle, rt::Mode::kWrite));
-      std::byte* data = std::as_writable_bytes(accesses_.back()->as<float>()).data();
+      const rt::HostAccess& access = *accesses_.back();
+      std::byte* data = part.handle->type() == DType::kBF16
+                            ? std::as_writable_bytes(access.as<BF16>()).data()
+                            : std::as_writable_bytes(access.as<float>()).data();
       for (const Extent& extent : part.extents)
         by_tensor_[extent.tensor].push_back({extent.tensor_offset,
                                              extent.tensor_offset + extent.bytes,
@@ -82,15 +103,19 @@ class Targets {
   std::vector<std::vector<Wanted>> by_tensor_;
 };
 
-/// The parts of a piece that are wanted.
-std::vector<Slice> slices_of(const std::vector<Wanted>& wanted, Index begin, Index end) {
+/// The parts of a piece, bytes of a file's tensor, that are wanted. `stored` and `size`: bytes of
+/// an element in the file and in the buffers.
+std::vector<Slice> slices_of(const std::vector<Wanted>& wanted, Index begin, Index end,
+                             Index stored, Index size) {
   std::vector<Slice> slices;
-  const auto first = std::ranges::upper_bound(wanted, begin, {}, &Wanted::end);
-  for (auto each = first; each != wanted.end() && each->begin < end; ++each) {
-    const Index from = std::max(begin, each->begin);
-    const Index to = std::min(end, each->end);
+  const Index first_byte = begin / stored * size;
+  const Index last_byte = end / stored * size;
+  const auto first = std::ranges::upper_bound(wanted, first_byte, {}, &Wanted::end);
+  for (auto each = first; each != wanted.end() && each->begin < last_byte; ++each) {
+    const Index from = std::max(first_byte, each->begin);
+    const Index to = std::min(last_byte, each->end);
     slices.push_back(
-        {.offset = from - begin,
+        {.offset = (from - first_byte) / size * stored,
          .memory = {each->memory + (from - each->begin), static_cast<std::size_t>(to - from)}});
   }
   return slices;
@@ -145,8 +170,7 @@ class Reading {
     if (found != job.sum.crc32c)
       io::fail_piece(file_.path(), job.tensor->name, job.tensor_offset, job.sum, found);
     if (job.is_in_place()) return;
-    for (const Slice& slice : job.slices)
-      std::memcpy(slice.memory.data(), job.buffer->data() + slice.offset, slice.memory.size());
+    for (const Slice& slice : job.slices) place(slice, job.tensor->dtype, job.memory(), job.type);
     job.buffer.reset();
     --buffered_;
   }
@@ -170,14 +194,22 @@ storage::Label label_of(const io::CheckpointManifest& manifest, std::string_view
       .category = file == kOptimizerFile ? MemoryCategory::kStates : MemoryCategory::kParameters};
 }
 
-/// Adds a job for each piece of a tensor; slices(begin, end) says what of it is wanted.
+/// Adds a job for each piece of a tensor; slices(begin, end) says what of it is wanted, in buffers
+/// of this type.
 template <class Slices>
 void add_jobs(const io::SafetensorsFile& file, const io::MappedTensor& tensor,
-              const io::TensorRecord& record, const Slices& slices, std::vector<Job>& jobs) {
+              const io::TensorRecord& record, DType type, const Slices& slices,
+              std::vector<Job>& jobs) {
   const Index begin = tensor.bytes.data() - file.bytes().data();
+  const Index element = std::max<Index>(1, tensor.dtype.bits() / 8);
   Index offset = 0;
   for (const io::PieceSum& piece : record.pieces) {
+    expect(piece.bytes % element == 0,
+           "{}: tensor '{}': a piece of {} bytes holds no whole elements: the checkpoint is "
+           "damaged, use another",
+           file.path().string(), tensor.name, piece.bytes);
     jobs.push_back({.tensor = &tensor,
+                    .type = type,
                     .tensor_offset = offset,
                     .sum = piece,
                     .file_offset = begin + offset,
@@ -196,6 +228,7 @@ struct Source {
 
   struct Tensor {
     std::size_t wanted;  ///< of the contents
+    DType type;          ///< there
     const io::TensorRecord* record;
   };
 
@@ -206,26 +239,32 @@ struct Source {
       const std::vector<Wanted>& wanted = targets.of(tensor.wanted);
       if (wanted.empty()) continue;
       const io::MappedTensor& mapped = file.at(tensor.record->name);
-      if (tensor.record->pieces.empty()) copy_whole(mapped, *tensor.record, wanted);
-      add_jobs(
-          file, mapped, *tensor.record,
-          [&](Index begin, Index end) { return slices_of(wanted, begin, end); }, found);
+      const auto slices = [&](Index begin, Index end) {
+        return slices_of(wanted, begin, end, mapped.dtype.bits() / 8, size_of(tensor.type));
+      };
+      if (tensor.record->pieces.empty()) {
+        io::expect_sums(file.path(), mapped.bytes, *tensor.record);
+        for (const Slice& slice : slices(0, std::ssize(mapped.bytes)))
+          place(slice, mapped.dtype, mapped.bytes, tensor.type);
+      }
+      add_jobs(file, mapped, *tensor.record, tensor.type, slices, found);
     }
     std::erase_if(found, [](const Job& job) { return job.slices.empty(); });
     return found;
-  }
-
-  void copy_whole(const io::MappedTensor& mapped, const io::TensorRecord& expected,
-                  const std::vector<Wanted>& wanted) const {
-    io::expect_sums(file.path(), mapped.bytes, expected);
-    for (const Slice& slice : slices_of(wanted, 0, std::ssize(mapped.bytes)))
-      std::memcpy(slice.memory.data(), mapped.bytes.data() + slice.offset, slice.memory.size());
   }
 
   io::SafetensorsFile file;
   const io::FileRecord& record;
   std::vector<Tensor> tensors{};
 };
+
+void expect_tensor(const io::SafetensorsFile& file, io::TensorSpec wanted, bool any_precision) {
+  const io::MappedTensor* found = file.find(wanted.name);
+  const bool is_number =
+      found != nullptr && (found->dtype == DType::kF32 || found->dtype == DType::kBF16);
+  if (any_precision && is_number) wanted.dtype = found->dtype;
+  io::expect_tensor(file, wanted);
+}
 
 /// The files of a checkpoint that hold tensors of the contents. Throws Error where one is not as
 /// the manifest says, or a tensor not as the contents say.
@@ -247,9 +286,9 @@ std::vector<std::unique_ptr<Source>> sources_of(const std::filesystem::path& fol
       sources.push_back(std::make_unique<Source>(folder, name, manifest));
       source = sources.back().get();
     }
-    io::expect_tensor(source->file, wanted);
+    expect_tensor(source->file, wanted, contents.any_precision);
     require(is_listed, "files hold what the manifest lists");
-    source->tensors.push_back({i, place->second.second});
+    source->tensors.push_back({i, wanted.dtype.dtype().value(), place->second.second});
   }
   return sources;
 }
@@ -266,7 +305,8 @@ void verify(storage::Engine& engine, const std::filesystem::path& folder,
       const io::MappedTensor& mapped = file.at(tensor.name);
       if (tensor.xxh3) io::expect_sums(file.path(), mapped.bytes, tensor);
       add_jobs(
-          file, mapped, tensor, [](Index, Index) { return std::vector<Slice>{}; }, jobs);
+          file, mapped, tensor, DType::kF32, [](Index, Index) { return std::vector<Slice>{}; },
+          jobs);
     }
     const storage::File input = storage::File::open(file.path());
     Reading(engine, input, label_of(manifest, record.name)).read(jobs);

@@ -7,10 +7,20 @@
 #include <tuple>
 #include <utility>
 
+#include "base/bf16.hpp"
+#include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "io/file_dtype.hpp"
 #include "rt/device.hpp"
 
 namespace dos::checkpoint {
+namespace {
+
+codelets::ContentSum sum_of_rounded(std::span<const BF16> elements) {
+  return {.crc32c = crc32c(std::as_bytes(elements)), .is_finite = io::all_finite(elements)};
+}
+
+}  // namespace
 
 /// A buffer of this rank and the access to it.
 struct PartWriter::Read final : rt::AccessListener {
@@ -243,13 +253,18 @@ void PartWriter::write_next(std::unique_lock<std::mutex>& lock, Read& read, cons
 /// What the update has left, or made now. Without the lock.
 codelets::ContentSum PartWriter::sum_of(const Read& read, const Extent& piece) {
   const bool looks_at_elements = files_[read.file].must_be_finite;
-  const Index first = piece.buffer_offset / size_of(DType::kF32);
-  const Index end = (piece.buffer_offset + piece.bytes) / size_of(DType::kF32);
+  const Index size = size_of(read.part.handle->type());
+  const Index first = piece.buffer_offset / size;
+  const Index end = (piece.buffer_offset + piece.bytes) / size;
   if (read.sums != nullptr) {
     const codelets::UpdateSums left(read.sums->words);
     if (const auto sum = left.find(step_, read.part.array, first, end)) return *sum;
   }
   result_.summed_bytes += piece.bytes;
+  if (read.part.handle->type() == DType::kBF16) {
+    const auto* elements = reinterpret_cast<const BF16*>(read.data);
+    return sum_of_rounded(std::span(elements + first, elements + end));
+  }
   const auto* elements = reinterpret_cast<const float*>(read.data);
   return codelets::sum_of_content(std::span(elements + first, elements + end), looks_at_elements);
 }

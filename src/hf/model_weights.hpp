@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bf16.hpp"
 #include "hf/tensor_names.hpp"
 #include "io/tensor_folder.hpp"
 #include "shape/model_config.hpp"
@@ -35,10 +36,16 @@ class ModelWeights {
   [[nodiscard]] std::span<const Tensor> tensors() const noexcept { return tensors_; }
   /// Pre: `name` is of tensor_names() of the model.
   [[nodiscard]] const Tensor& find(std::string_view name) const;
-  /// Elements of a tensor, in the folder's order, from `first` on. Throws Error naming a tensor
-  /// that is not finite.
-  void read(const Tensor& tensor, Index first, std::span<float> out) const {
-    folder_.read(*tensor.stored, first, out);
+  /// Elements of a tensor, in the folder's order, from `first` on, as FP32 or rounded to BF16.
+  /// Throws Error naming a tensor that is not finite.
+  /// `buffer`: as of io::TensorFolder::read().
+  void read(const Tensor& tensor, Index first, std::span<float> out,
+            io::ReadBuffer* buffer = nullptr) const {
+    folder_.read(*tensor.stored, first, out, buffer);
+  }
+  void read(const Tensor& tensor, Index first, std::span<BF16> out,
+            io::ReadBuffer* buffer = nullptr) const {
+    folder_.read(*tensor.stored, first, out, buffer);
   }
   /// Whether all are BF16.
   [[nodiscard]] bool is_bf16() const;

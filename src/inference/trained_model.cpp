@@ -10,7 +10,6 @@
 #include "base/units.hpp"
 #include "fit/estimate.hpp"
 #include "models/family.hpp"
-#include "nn/initialise.hpp"
 #include "platform/blas.hpp"
 #include "platform/memory_limits.hpp"
 #include "shape/cutter.hpp"
@@ -37,23 +36,7 @@ shape::Layout layout_of(const shape::ModelConfig& model) {
 }
 
 tensor::ParameterTypes types_of(DType working) {
-  return {.working = working, .gradient = working, .frozen_values = false};
-}
-
-/// The subgroup behind those from `first` on that have `most` parameters, or behind `first`.
-Index end_of_turn(const shape::Layout& layout, Index first, Index most) {
-  const auto count = [&](Index i) { return layout.subgroups[static_cast<std::size_t>(i)].count; };
-  Index sum = count(first);
-  Index end = first + 1;
-  while (end < std::ssize(layout.subgroups) && sum + count(end) <= most) sum += count(end++);
-  return end;
-}
-
-/// Bytes of FP32 parameters that are in memory at most beside working ones of type `working`.
-Index rounded_bytes(const shape::Layout& layout, DType working) {
-  if (working == DType::kF32) return 0;
-  const Index all = layout.parameter_count();
-  return size_of(DType::kF32) * std::min(all, rounded_at_once(all));
+  return {.working = working, .gradient = working};
 }
 
 }  // namespace
@@ -87,7 +70,7 @@ void expect_room(const train::ModelSource& source, const Use& use, const std::st
                                       : models::buffers(use.model, use.run, workers);
   const Index bytes = parameters[MemoryCategory::kParameters] +
                       parameters[MemoryCategory::kWorking] + buffers.total() +
-                      rounded_bytes(layout, use.run.type) + fit::program_bytes(use.workers);
+                      fit::program_bytes(use.workers);
   const platform::MemoryLeft left = platform::memory_left(platform::blas::kThreadMapping);
   expect(bytes <= left.bytes,
          "{}: the model needs {} of memory, {} are available{}: use a machine with more, {}",
@@ -95,29 +78,11 @@ void expect_room(const train::ModelSource& source, const Use& use, const std::st
          left.limited_by.empty() ? "" : fmt::format(" (limited by {})", left.limited_by), remedy);
 }
 
-TrainedModel::TrainedModel(rt::Session& session, const train::ModelSource& source, DType working,
-                           Index at_once)
+TrainedModel::TrainedModel(rt::Session& session, const train::ModelSource& source, DType working)
     : session_(session),
       submitter_(session),
       parameters_(session, layout_of(source.model()), types_of(working)) {
-  submitter_.set_tag({rt::Phase::kInit, 0});
-  if (parameters_.has_working())
-    load_rounded(source, at_once);
-  else
-    source.load(parameters_);
-  submitter_.profile().take(0);
-}
-
-void TrainedModel::load_rounded(const train::ModelSource& source, Index at_once) {
-  if (at_once == 0) at_once = rounded_at_once(parameters_.layout().parameter_count());
-  const auto count = std::ssize(parameters_.layout().subgroups);
-  for (Index first = 0; first < count;) {
-    const Index end = end_of_turn(parameters_.layout(), first, at_once);
-    for (Index i = first; i < end; ++i) parameters_.add_values(session_, i);
-    source.load(parameters_);
-    nn::submit_working_parameters(submitter_, parameters_);
-    for (; first < end; ++first) parameters_.drop_values(first);
-  }
+  source.load(parameters_);
 }
 
 TrainedModel::~TrainedModel() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -31,21 +30,13 @@ shape::ModelConfig with_context(const train::ModelSource& source, Index context,
 /// with more, ".
 void expect_room(const train::ModelSource& source, const Use& use, const std::string& remedy);
 
-/// Of `all` parameters, those that are in memory as FP32 at a time, while they are rounded: little
-/// beside the model, and enough for several threads to read.
-inline Index rounded_at_once(Index all) {
-  return std::clamp<Index>(all / 16, 25'000'000, 100'000'000);
-}
-
 /// The parameters of a trained model, for forward passes: frozen, and in BF16 nothing but the
 /// working parameters.
 class TrainedModel {
  public:
-  /// Allocates and loads them, and rounds them to working parameters of type `working`, `at_once`
-  /// of them or a subgroup (0: rounded_at_once()). The session must outlive the object. Throws
-  /// Error as ModelSource::load() does.
-  TrainedModel(rt::Session& session, const train::ModelSource& source, DType working = DType::kF32,
-               Index at_once = 0);
+  /// Allocates and loads them, rounded where `working` is BF16. The session must outlive the
+  /// object. Throws Error as ModelSource::load() does.
+  TrainedModel(rt::Session& session, const train::ModelSource& source, DType working = DType::kF32);
   ~TrainedModel();
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
@@ -55,8 +46,6 @@ class TrainedModel {
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
 
  private:
-  void load_rounded(const train::ModelSource& source, Index at_once);
-
   rt::Session& session_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;

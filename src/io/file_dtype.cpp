@@ -10,6 +10,7 @@
 
 #include "base/bf16.hpp"
 #include "base/error.hpp"
+#include "base/stores.hpp"
 
 namespace dos::io {
 namespace {
@@ -50,20 +51,68 @@ std::uint32_t widened_f16(std::uint16_t half) {
   return sign | scaled | special;
 }
 
-/// widen() of elements of type T, whose bits `to_bits` makes those of an FP32 number.
-template <class T, class ToBits>
-bool widen_all(std::span<const std::byte> elements, std::span<float> out, const ToBits& to_bits) {
+constexpr std::uint32_t kExponent = 0x7F800000U;
+
+template <class T>
+T load_element(std::span<const std::byte> elements, std::size_t i) {
+  T element;
+  std::memcpy(&element, elements.data() + i * sizeof(T), sizeof(T));
+  return element;
+}
+
+/// Elements of type T, whose bits `to_bits` makes those of an FP32 number, of which `from_bits`
+/// makes the result. Returns whether all numbers are finite.
+template <class T, class Out, class ToBits, class FromBits>
+bool convert(std::span<const std::byte> elements, std::span<Out> out, const ToBits& to_bits,
+             const FromBits& from_bits) {
   require(elements.size() == out.size() * sizeof(T), "as many elements on both sides");
-  constexpr std::uint32_t kExponent = 0x7F800000U;
   std::uint32_t bad = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    T element;
-    std::memcpy(&element, elements.data() + i * sizeof(T), sizeof(T));
-    const std::uint32_t bits = to_bits(element);
+    const std::uint32_t bits = to_bits(load_element<T>(elements, i));
     bad |= (bits & kExponent) == kExponent ? 1U : 0U;
-    out[i] = std::bit_cast<float>(bits);
+    out[i] = from_bits(bits);
   }
   return bad == 0;
+}
+
+/// An object, not a function: calls through a pointer would not become vector instructions.
+constexpr auto kAsFloat = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+
+/// convert() to FP32, whole cache lines past the cache.
+template <class T, class ToBits>
+bool convert_past_cache(std::span<const std::byte> elements, std::span<float> out,
+                        const ToBits& to_bits) {
+  constexpr std::size_t kLine = 16;  // elements
+  std::size_t first = 0;
+  while (first < out.size() && !begins_line(out.data() + first)) ++first;
+  const std::size_t end = first + (out.size() - first) / kLine * kLine;
+  const auto part = [&](std::size_t from, std::size_t to) {
+    return convert<T>(elements.subspan(from * sizeof(T), (to - from) * sizeof(T)),
+                      out.subspan(from, to - from), to_bits, kAsFloat);
+  };
+  std::uint32_t bad = 0;
+  for (std::size_t i = first; i < end; i += kLine) {
+    std::array<std::uint32_t, kLine> line;
+    for (std::size_t j = 0; j < kLine; ++j) {
+      line[j] = to_bits(load_element<T>(elements, i + j));
+      bad |= (line[j] & kExponent) == kExponent ? 1U : 0U;
+    }
+    for (std::size_t j = 0; j < kLine; j += 4)
+      store_past_cache(out.data() + i + j, load_four(line.data() + j));
+  }
+  finish_stores_past_cache();
+  const bool is_start_finite = part(0, first);
+  return part(end, out.size()) && is_start_finite && bad == 0;
+}
+
+/// f(element type in files, its bits as those of FP32).
+template <class F>
+bool with_type(FileDType dtype, const F& f) {
+  if (dtype == DType::kF32) return f(std::uint32_t{}, [](std::uint32_t bits) { return bits; });
+  if (dtype == DType::kBF16)
+    return f(BF16{}, [](BF16 value) { return std::uint32_t{value.bits} << 16U; });
+  require(dtype == kF16, "a type that widens to FP32");
+  return f(std::uint16_t{}, [](std::uint16_t bits) { return widened_f16(bits); });
 }
 
 }  // namespace
@@ -119,21 +168,34 @@ bool widens_to_float(FileDType dtype) {
 }
 
 bool all_finite(std::span<const float> numbers) {
-  constexpr std::uint32_t kExponent = 0x7F800000U;
   std::uint32_t bad = 0;
   for (const float number : numbers)
     bad |= (std::bit_cast<std::uint32_t>(number) & kExponent) == kExponent ? 1U : 0U;
   return bad == 0;
 }
 
-bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out) {
-  if (dtype == DType::kF32)
-    return widen_all<std::uint32_t>(elements, out, [](std::uint32_t bits) { return bits; });
-  if (dtype == DType::kBF16)
-    return widen_all<BF16>(elements, out,
-                           [](BF16 value) { return std::uint32_t{value.bits} << 16U; });
-  require(dtype == kF16, "a type that widens to FP32");
-  return widen_all<std::uint16_t>(elements, out, &widened_f16);
+bool all_finite(std::span<const BF16> numbers) {
+  constexpr std::uint32_t kUpper = kExponent >> 16U;
+  std::uint32_t bad = 0;
+  for (const BF16 number : numbers) bad |= (number.bits & kUpper) == kUpper ? 1U : 0U;
+  return bad == 0;
+}
+
+bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out,
+           bool past_cache) {
+  return with_type(dtype, [&]<class T>(T /*type*/, const auto& to_bits) {
+    return past_cache ? convert_past_cache<T>(elements, out, to_bits)
+                      : convert<T>(elements, out, to_bits, kAsFloat);
+  });
+}
+
+bool round(FileDType dtype, std::span<const std::byte> elements, std::span<BF16> out) {
+  const auto rounded = [](std::uint32_t bits) { return BF16{round_to_bf16(bits)}; };
+  const bool is_finite = with_type(dtype, [&]<class T>(T /*type*/, const auto& to_bits) {
+    return convert<T>(elements, out, to_bits, rounded);
+  });
+  // The largest FP32 numbers become infinite.
+  return is_finite && all_finite(std::span<const BF16>(out));
 }
 
 }  // namespace dos::io

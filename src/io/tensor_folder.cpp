@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/tensor_folder.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.hpp"
@@ -35,6 +35,17 @@ void expect_folder(const fs::path& folder) {
        is_pickled ? ", only weights in Python's format, which may hold programs and is not read: "
                     "convert them with save_pretrained(safe_serialization=True)"
                   : "; name a folder with the weights of a model");
+}
+
+/// A piece of `whole` numbers: more than a core's cache holds are not put there.
+bool converted(FileDType dtype, std::span<const std::byte> elements, std::span<float> out,
+               std::size_t whole) {
+  constexpr std::size_t kCached = std::size_t{1} << 18;
+  return widen(dtype, elements, out, /*past_cache=*/whole > kCached);
+}
+bool converted(FileDType dtype, std::span<const std::byte> elements, std::span<BF16> out,
+               std::size_t /*whole*/) {
+  return round(dtype, elements, out);
 }
 
 }  // namespace
@@ -82,13 +93,11 @@ TensorFolder::TensorFolder(const fs::path& file, std::string_view without) {
 
 void TensorFolder::open(const fs::path& path) {
   const std::size_t number = files_.size();
-  const InputFile& file = files_.emplace_back(path);
-  // The system reads ahead of us: the disk works while elements are converted.
-  static_cast<void>(::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL));
+  const InputFile& file = files_.emplace_back(path).input();
   for (StoredTensor& tensor : read_header(file).tensors) {
     const auto [other, is_new] = positions_.emplace(tensor.name, tensors_.size());
     expect(is_new, "{}: tensor '{}' is in '{}', too; {}", path.string(), one_line(tensor.name),
-           is_new ? "" : files_[tensors_[other->second].file].path().filename().string(),
+           is_new ? "" : files_[tensors_[other->second].file].input().path().filename().string(),
            kFolderRemedy);
     tensors_.push_back({std::move(tensor), number});
   }
@@ -98,7 +107,7 @@ void TensorFolder::expect_indexed(const std::map<std::string, std::string>& inde
                                   const fs::path& path) const {
   for (const auto& [name, file] : index) {
     const Tensor* tensor = find(name);
-    expect(tensor != nullptr && files_[tensor->file].path().filename() == file,
+    expect(tensor != nullptr && files_[tensor->file].input().path().filename() == file,
            "{}: tensor '{}' is not in '{}'; {}", path.string(), one_line(name), one_line(file),
            kFolderRemedy);
   }
@@ -113,38 +122,92 @@ const TensorFolder::Tensor* TensorFolder::find(std::string_view name) const {
 }
 
 std::string TensorFolder::place_of(const Tensor& tensor) const {
-  return fmt::format("{}: tensor '{}'", files_[tensor.file].path().string(), one_line(tensor.name));
+  return fmt::format("{}: tensor '{}'", files_[tensor.file].input().path().string(),
+                     one_line(tensor.name));
+}
+
+void TensorFolder::expect_whole(const Tensor& tensor, bool is_whole) const {
+  expect(is_whole, "{}: the file became shorter while it was read; {}", place_of(tensor),
+         kFolderRemedy);
 }
 
 void TensorFolder::read_bytes(const Tensor& tensor, Index offset, std::span<std::byte> out) const {
   require(offset >= 0 && std::ssize(out) <= tensor.end - tensor.begin - offset,
           "bytes inside the tensor");
-  const Index read = files_[tensor.file].read(tensor.begin + offset, out);
-  expect(read == std::ssize(out), "{}: the file became shorter while it was read; {}",
-         place_of(tensor), kFolderRemedy);
+  const Index read = files_[tensor.file].input().read(tensor.begin + offset, out);
+  expect_whole(tensor, read == std::ssize(out));
 }
 
-void TensorFolder::read(const Tensor& tensor, Index first, std::span<float> out) const {
-  require(widens_to_float(tensor.dtype), "a tensor of numbers that widen to FP32");
+template <class T>
+void TensorFolder::expect_finite(bool is_finite, const Tensor& tensor, Index first,
+                                 std::span<T> numbers) const {
+  if (is_finite) return;
+  const auto bad = std::ranges::find_if(numbers, [](T x) { return !std::isfinite(to_float(x)); });
+  fail("{}: element {} is {}; the weights are damaged: use others", place_of(tensor),
+       first + (bad - numbers.begin()), to_float(*bad));
+}
+
+template <class T>
+void TensorFolder::read_cached(const Tensor& tensor, Index first, std::span<T> out) const {
   const Index element = tensor.dtype.bits() / 8;
-  const bool is_float = tensor.dtype == DType::kF32;
-  std::vector<std::byte> raw(
-      is_float ? 0 : static_cast<std::size_t>(std::min(kReadBytes, std::ssize(out) * element)));
+  const std::size_t whole = out.size();
+  // Numbers of the same type need no copy.
+  const bool is_there = tensor.dtype == (std::is_same_v<T, float> ? DType::kF32 : DType::kBF16);
+  const Index raw_bytes = is_there ? 0 : std::min(kReadBytes, std::ssize(out) * element);
+  const auto raw = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(raw_bytes));
   while (!out.empty()) {
     const Index count = std::min(std::ssize(out), kReadBytes / element);
     const auto numbers = out.first(static_cast<std::size_t>(count));
-    // FP32 needs no copy.
-    const auto piece = is_float ? std::as_writable_bytes(numbers)
-                                : std::span(raw).first(static_cast<std::size_t>(count * element));
+    const auto piece = is_there ? std::as_writable_bytes(numbers)
+                                : std::span(raw.get(), static_cast<std::size_t>(count * element));
     read_bytes(tensor, first * element, piece);
-    if (is_float ? !all_finite(numbers) : !widen(tensor.dtype, piece, numbers)) {
-      const auto bad = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
-      fail("{}: element {} is {}; the weights are damaged: use others", place_of(tensor),
-           first + (bad - numbers.begin()), *bad);
-    }
+    const bool is_finite = is_there ? all_finite(std::span<const T>(numbers))
+                                    : converted(tensor.dtype, piece, numbers, whole);
+    expect_finite(is_finite, tensor, first, numbers);
     first += count;
     out = out.subspan(numbers.size());
   }
+}
+
+template <class T>
+void TensorFolder::read_direct(const Tensor& tensor, Index first, std::span<T> out,
+                               ReadBuffer& buffer) const {
+  const Index element = tensor.dtype.bits() / 8;
+  const std::size_t whole = out.size();
+  while (!out.empty()) {
+    const Index count = std::min(std::ssize(out), ReadBuffer::kBytes / element);
+    const auto numbers = out.first(static_cast<std::size_t>(count));
+    const auto piece =
+        files_[tensor.file].read_direct(tensor.begin + first * element, count * element, buffer);
+    expect_whole(tensor, std::ssize(piece) == count * element);
+    expect_finite(converted(tensor.dtype, piece, numbers, whole), tensor, first, numbers);
+    first += count;
+    out = out.subspan(numbers.size());
+  }
+}
+
+template <class T>
+void TensorFolder::read_as(const Tensor& tensor, Index first, std::span<T> out,
+                           ReadBuffer* buffer) const {
+  require(widens_to_float(tensor.dtype), "a tensor of numbers that widen to FP32");
+  const Index element = tensor.dtype.bits() / 8;
+  require(first >= 0 && std::ssize(out) * element <= tensor.end - tensor.begin - first * element,
+          "elements of the tensor");
+  if (buffer != nullptr &&
+      files_[tensor.file].prefers_direct(tensor.begin + first * element, std::ssize(out) * element))
+    read_direct(tensor, first, out, *buffer);
+  else
+    read_cached(tensor, first, out);
+}
+
+void TensorFolder::read(const Tensor& tensor, Index first, std::span<float> out,
+                        ReadBuffer* buffer) const {
+  read_as(tensor, first, out, buffer);
+}
+
+void TensorFolder::read(const Tensor& tensor, Index first, std::span<BF16> out,
+                        ReadBuffer* buffer) const {
+  read_as(tensor, first, out, buffer);
 }
 
 }  // namespace dos::io

@@ -10,8 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.hpp"
+#include "base/bf16.hpp"
 #include "io/safetensors_header.hpp"
+#include "io/weight_file.hpp"
 
 namespace dos::io {
 
@@ -49,16 +50,29 @@ class TensorFolder {
 
   /// Bytes of a tensor from `offset` on. Throws Error when the file has become shorter.
   void read_bytes(const Tensor& tensor, Index offset, std::span<std::byte> out) const;
-  /// Elements of a tensor from `first` on, as FP32. Throws Error naming the tensor when one is NaN
-  /// or infinite. Pre: widens_to_float(tensor.dtype).
-  void read(const Tensor& tensor, Index first, std::span<float> out) const;
+  /// Elements of a tensor from `first` on, as FP32, or rounded to BF16. Throws Error naming the
+  /// tensor when one is NaN or infinite. Pre: widens_to_float(tensor.dtype).
+  /// `buffer`: what the system has not in memory is read past the page cache; null: through it.
+  void read(const Tensor& tensor, Index first, std::span<float> out,
+            ReadBuffer* buffer = nullptr) const;
+  void read(const Tensor& tensor, Index first, std::span<BF16> out,
+            ReadBuffer* buffer = nullptr) const;
 
  private:
+  template <class T>
+  void read_as(const Tensor& tensor, Index first, std::span<T> out, ReadBuffer* buffer) const;
+  template <class T>
+  void read_cached(const Tensor& tensor, Index first, std::span<T> out) const;
+  template <class T>
+  void read_direct(const Tensor& tensor, Index first, std::span<T> out, ReadBuffer& buffer) const;
+  void expect_whole(const Tensor& tensor, bool is_whole) const;
+  template <class T>
+  void expect_finite(bool is_finite, const Tensor& tensor, Index first, std::span<T> numbers) const;
   void open(const std::filesystem::path& path);
   void expect_indexed(const std::map<std::string, std::string>& index,
                       const std::filesystem::path& path) const;
 
-  std::vector<InputFile> files_;
+  std::vector<WeightFile> files_;
   std::vector<Tensor> tensors_;
   std::map<std::string, std::size_t, std::less<>> positions_;
 };

@@ -16,13 +16,14 @@ namespace dos::nn {
 void submit_initialisation(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
                            std::uint64_t seed);
 
-/// The same of the parameters that `wanted` accepts, without working parameters.
+/// The same of the parameters that `wanted` accepts, without working parameters but of subgroups
+/// that have nothing else: these are overwritten whole, and waited for, one after the other.
 void submit_initial_values(rt::Submitter& submitter, const tensor::ParameterSet& parameters,
                            std::uint64_t seed,
                            const std::function<bool(const shape::ParameterSpec&)>& wanted);
 
-/// Submits the tasks that round owned values, those that are there, to the working parameters,
-/// where those are others: needed whenever the values did not come from an update.
+/// Submits the tasks that round owned values to the working parameters, where those are others:
+/// needed whenever the values did not come from an update.
 void submit_working_parameters(rt::Submitter& submitter, const tensor::ParameterSet& parameters);
 
 }  // namespace dos::nn

@@ -14,6 +14,7 @@ namespace dos::planner {
 namespace {
 
 constexpr double kMasterBytes = 4;
+constexpr double kRoundedBytes = 2;
 
 /// When a subgroup's update runs, from the beginning of the update phase on.
 struct UpdateTime {
@@ -109,8 +110,8 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
     result.own += bytes;
   }
   const auto frozen = static_cast<double>(request.model.params() - forecast.trained_params);
-  result.all =
-      result.own * static_cast<double>(request.ranks) + units::Bytes(kMasterBytes * frozen);
+  result.all = result.own * static_cast<double>(request.ranks) +
+               units::Bytes((request.settings.fp32 ? kMasterBytes : kRoundedBytes) * frozen);
   result.write = written - begin;
   result.interval = perfmodels::choose_interval({.step_s = forecast.step.value(),
                                                  .write_s = result.write.value(),

@@ -12,7 +12,7 @@ namespace dos::planner {
 
 /// What checkpoints beside the planned steps cost (docs/checkpoints.md).
 struct CheckpointForecast {
-  units::Bytes all;      ///< of a checkpoint: FP32 parameters, and states of what is trained
+  units::Bytes all;      ///< of a checkpoint: parameters, and states of what is trained
   units::Bytes own;      ///< that each rank writes; the first one of a run has what is frozen, too
   units::Seconds write;  ///< from the first update of a step to the last byte on the device
   /// For which updates of the next step wait for their bytes, after all else is there.

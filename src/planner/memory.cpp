@@ -31,18 +31,16 @@ Index largest_trained_layer(const shape::Model& model) {
   return std::ranges::max(model.trained_by_depth());
 }
 
-/// FP32 values of frozen parameters in the host memory of a node: in BF16 a rank has those that it
-/// owns, from which checkpoints are written; in FP32 those that it computes with, which without
-/// GPU and below ZeRO-3 are counted among the working parameters of others.
+/// Frozen parameters in the host memory of a node, where they are as forward reads them: all of
+/// them for each rank, and with ZeRO-3 those that it owns. Without GPU and below ZeRO-3 they are
+/// counted among the parameters that a rank computes with.
 double frozen_bytes(const shape::Model& model, const Deployment& layout,
                     const PlanSettings& settings, bool gpu) {
-  const double frozen = real(model.params() - model.trained_params());
+  const double frozen = value_bytes(settings) * real(model.params() - model.trained_params());
   const double ranks = real(layout.devices) / real(layout.devices_per_rank);
-  const bool is_whole = settings.fp32 && settings.zero < 3;
+  const bool is_whole = settings.zero < 3;
   if (is_whole && !gpu) return 0;
-  // ZeRO-3 without GPU has the working parameters of those beside them.
-  const double working = settings.fp32 || gpu || settings.zero < 3 ? 0 : value_bytes(settings);
-  return (kFp32 + working) * frozen * real(layout.ranks_per_node) / (is_whole ? 1 : ranks);
+  return frozen * real(layout.ranks_per_node) / (is_whole ? 1 : ranks);
 }
 
 shape::Passes passes_of(const shape::Model& model, const PlanSettings& settings) {

@@ -88,7 +88,7 @@ bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes updat
 void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, MemoryUse& use);
 
 /// The host memory of a node: states that are not resident, gradients and working parameters of
-/// what the CPU updates, FP32 values of what is frozen, states that wait to be written; on a
+/// what the CPU updates, what is frozen, states that wait to be written; on a
 /// machine without GPU everything.
 MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                    const PlanSettings& settings, const sched::Problem& problem,

@@ -61,8 +61,7 @@ BufferPlan::BufferPlan(const shape::Layout& layout, const ParameterTypes& types,
   if (types.working == DType::kF32) {
     values = forward;
   } else {
-    values = owned(layout, ownership);
-    if (!types.frozen_values) values = trained(layout, std::move(values));
+    values = states;
     working = forward;
   }
   const bool adds_in_place = ownership.zero == 1 && types.gradient == DType::kF32;

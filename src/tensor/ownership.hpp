@@ -11,8 +11,6 @@ namespace dos::tensor {
 struct ParameterTypes {
   DType working = DType::kF32;
   DType gradient = DType::kF32;
-  /// Whether what is frozen has FP32 values beside narrower working parameters.
-  bool frozen_values = true;
 };
 
 /// Which subgroups of a layout a rank owns, and how much of the others it keeps. The default is a
@@ -33,11 +31,11 @@ using Buffers = std::vector<Index>;
 inline constexpr Index kNoBuffer = -1;
 
 /// Which buffers a rank keeps of everything that has one element a parameter. What is frozen has
-/// values and working parameters only.
+/// what forward reads, and nothing else.
 struct BufferPlan {
   BufferPlan(const shape::Layout& layout, const ParameterTypes& types, const Ownership& ownership);
 
-  Buffers values;     ///< FP32 parameters
+  Buffers values;     ///< FP32 parameters: those that updates or, in FP32, forward need
   Buffers working;    ///< narrower ones; none in FP32
   Buffers gradients;  ///< of this rank
   Buffers sums;       ///< FP32 gradients of all ranks; none where `gradients` takes them up

@@ -95,6 +95,7 @@ ParameterSet::ParameterSet(rt::Session& session, shape::Layout layout, const Par
                            Ownership ownership, StateHomes* homes)
     : layout_(std::move(layout)),
       ownership_(std::move(ownership)),
+      working_type_(types.working),
       gradient_type_(types.gradient),
       values_(session, layout_, BufferPlan(layout_, types, ownership_).values, "value",
               MemoryCategory::kParameters, DType::kF32,
@@ -111,15 +112,6 @@ ParameterSet::ParameterSet(rt::Session& session, shape::Layout layout, const Par
   if (is_used(plan.sums))
     sums_.emplace(session, layout_, plan.sums, "gradient_sum", MemoryCategory::kGradients,
                   DType::kF32);
-}
-
-void ParameterSet::add_values(rt::Session& session, Index subgroup) {
-  require(ownership_.owns(subgroup) && !values_.has(subgroup), "a subgroup without values");
-  const shape::Subgroup& place = layout_.subgroups[to_size(subgroup)];
-  values_.put(subgroup, std::make_shared<rt::Handle>(
-                            session, rt::HandleSpec{.name = "value." + place.name,
-                                                    .count = place.count,
-                                                    .category = MemoryCategory::kParameters}));
 }
 
 rt::MemoryBytes ParameterSet::bytes(const shape::Layout& layout, const ParameterTypes& types,

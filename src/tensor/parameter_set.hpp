@@ -50,12 +50,6 @@ class SubgroupHandles {
     std::swap(handles_[static_cast<std::size_t>(subgroup)], banks_.at(subgroup));
   }
 
-  /// From now on the subgroup has this buffer; null: none. Waits for the tasks that use the one
-  /// that it had, unless another subgroup shares that.
-  void put(Index subgroup, std::shared_ptr<rt::Handle> handle) {
-    handles_[static_cast<std::size_t>(subgroup)] = std::move(handle);
-  }
-
   /// Copies a parameter's elements, in order, to `out` as FP32; waits for the tasks that write
   /// them.
   void read(const shape::PlacedParameter& parameter, std::span<float> out) const;
@@ -71,7 +65,8 @@ class SubgroupHandles {
 
 /// Values and gradients of a model's parameters, or a rank's part of them. The values are FP32,
 /// what the optimizer updates; with narrower working parameters forward and backward read those, of
-/// which every update, and nn::submit_working_parameters(), makes the rounded values.
+/// which every update, and nn::submit_working_parameters(), makes the rounded values. What is
+/// frozen has no other values than the working parameters.
 class ParameterSet {
  public:
   /// `homes`, if it is not null, may keep FP32 values elsewhere that only updates need.
@@ -93,12 +88,15 @@ class ParameterSet {
     require(has_working(), "working parameters of their own");
     return values_;
   }
-  /// Gives a frozen subgroup the FP32 values that it has none of (ParameterTypes::frozen_values),
-  /// zeros at first, until drop_values(): for nn::submit_working_parameters() to round what is put
-  /// there. Pre: owned; !values().has(subgroup).
-  void add_values(rt::Session& session, Index subgroup);
-  /// Waits for the tasks that use them. Pre: add_values().
-  void drop_values(Index subgroup) { values_.put(subgroup, nullptr); }
+  /// What lasts of an owned subgroup, to be loaded and saved: its values, or the working parameters
+  /// of one that has no others. Pre: owned.
+  [[nodiscard]] const rt::Handle& lasting(Index subgroup) const {
+    return values_.has(subgroup) ? values_[subgroup] : working()[subgroup];
+  }
+  /// The type of that, which is the same on all ranks.
+  [[nodiscard]] DType lasting_type(bool trained) const {
+    return trained ? DType::kF32 : working_type_;
+  }
   /// What forward and backward read: the values themselves in FP32.
   [[nodiscard]] const SubgroupHandles& working() const { return working_ ? *working_ : values_; }
   [[nodiscard]] bool has_working() const { return working_.has_value(); }
@@ -113,6 +111,7 @@ class ParameterSet {
  private:
   shape::Layout layout_;
   Ownership ownership_;
+  DType working_type_;
   DType gradient_type_;
   SubgroupHandles values_;
   SubgroupHandles gradients_;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bf16.hpp"
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 
@@ -40,20 +41,40 @@ class Places {
   bool is_transposed_;
 };
 
-/// A matrix [rows, columns] of a file, whose elements need not be aligned.
-class StoredMatrix {
+/// The elements of a tensor, which need not be aligned.
+class StoredTensor {
  public:
-  explicit StoredMatrix(const io::MappedTensor& tensor)
-      : bytes_(tensor.bytes.data()), columns_(tensor.shape[1]) {}
+  explicit StoredTensor(const io::MappedTensor& tensor)
+      : bytes_(tensor.bytes.data()), is_rounded_(tensor.dtype == DType::kBF16) {}
 
-  [[nodiscard]] double at(Index row, Index column) const {
-    float value = 0;
-    std::memcpy(&value, bytes_ + (row * columns_ + column) * Index{sizeof(float)}, sizeof value);
-    return static_cast<double>(value);
+  [[nodiscard]] float at(Index element) const {
+    return is_rounded_ ? to_float(load<BF16>(element)) : load<float>(element);
   }
 
  private:
+  template <class T>
+  [[nodiscard]] T load(Index element) const {
+    T value;
+    std::memcpy(&value, bytes_ + element * Index{sizeof(T)}, sizeof value);
+    return value;
+  }
+
   const std::byte* bytes_;
+  bool is_rounded_;
+};
+
+/// A matrix [rows, columns] of a file.
+class StoredMatrix {
+ public:
+  explicit StoredMatrix(const io::MappedTensor& tensor)
+      : elements_(tensor), columns_(tensor.shape[1]) {}
+
+  [[nodiscard]] double at(Index row, Index column) const {
+    return static_cast<double>(elements_.at(row * columns_ + column));
+  }
+
+ private:
+  StoredTensor elements_;
   Index columns_;
 };
 
@@ -97,7 +118,11 @@ CheckpointTensors::CheckpointTensors(const CheckpointReader& checkpoint,
   for (const io::SafetensorsFile& file : files_) io::expect_contents(file, checkpoint.manifest());
   for (const shape::ParameterSpec& spec :
        shape::find_family(model.architecture).parameters(model)) {
-    io::expect_tensor(file_of(spec.name), {spec.name, DType::kF32, spec.shape()});
+    const io::SafetensorsFile& file = file_of(spec.name);
+    // What is frozen may be rounded.
+    const io::MappedTensor* found = file.find(spec.name);
+    const bool is_rounded = found != nullptr && found->dtype == DType::kBF16;
+    io::expect_tensor(file, {spec.name, is_rounded ? DType::kBF16 : DType::kF32, spec.shape()});
     if (spec.adapted) adapted_.emplace(spec.name, *spec.adapted);
   }
 }
@@ -116,16 +141,15 @@ const io::MappedTensor& CheckpointTensors::at(const std::string& name) const {
 void CheckpointTensors::read(const hf::TensorName& name, Index first, std::span<float> out) const {
   const io::MappedTensor& tensor = at(name.parameter);
   const Places places(name, tensor);
+  const StoredTensor elements(tensor);
   if (!name.is_transposed) {
-    const Index begin = (name.first * places.columns() + first) * Index{sizeof(float)};
-    std::memcpy(out.data(), tensor.bytes.data() + begin, out.size_bytes());
+    Index element = name.first * places.columns() + first;
+    for (float& value : out) value = elements.at(element++);
     return;
   }
   for (Index i = 0; i < std::ssize(out); ++i) {
     const auto [row, column] = places.of(first + i);
-    std::memcpy(&out[static_cast<std::size_t>(i)],
-                tensor.bytes.data() + (row * places.columns() + column) * Index{sizeof(float)},
-                sizeof(float));
+    out[static_cast<std::size_t>(i)] = elements.at(row * places.columns() + column);
   }
 }
 

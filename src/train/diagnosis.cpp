@@ -77,7 +77,7 @@ std::optional<Finding> own_bad_parameter(const tensor::ParameterSet& parameters,
   std::optional<Index> bad;
   states.in_turn(states.parameters_on_disks(), [&](const auto& is_wanted) {
     for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
-      if (parameters.ownership().owns(i) && is_wanted(i) && !is_finite(parameters.values()[i]))
+      if (parameters.ownership().owns(i) && is_wanted(i) && !is_finite(parameters.lasting(i)))
         bad = std::min(i, bad.value_or(i));
   });
   if (!bad) return std::nullopt;

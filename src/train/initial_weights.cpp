@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -12,9 +13,11 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
-#include "base/error.hpp"
+#include "base/bf16.hpp"
+#include "base/stores.hpp"
 #include "nn/initialise.hpp"
 #include "rt/handle.hpp"
 #include "rt/paused_workers.hpp"
@@ -26,8 +29,11 @@ using Tensor = hf::ModelWeights::Tensor;
 
 /// Rows and columns that are transposed at once: a cache line on both sides.
 constexpr Index kBlock = 16;
+/// What a thread reads at a time: enough for the disk, little enough for all threads to end at
+/// nearly the same moment.
+constexpr Index kStraightElements = Index{1} << 20;
 /// Of a tensor that is transposed: with what it becomes they stay in a core's second cache.
-constexpr Index kPieceElements = Index{1} << 17;
+constexpr Index kTransposedElements = Index{1} << 17;
 
 /// Elements `offset` .. of a subgroup, owned here, that are elements `first` .. of a tensor, in the
 /// order of the parameter.
@@ -38,10 +44,34 @@ struct OwnedRange {
   Index count;
 };
 
-/// Of those subgroups that are wanted.
-std::vector<OwnedRange> owned_ranges(const Tensor& tensor, const tensor::ParameterSet& parameters,
-                                     const IsWanted& is_wanted) {
-  const shape::PlacedParameter& parameter = parameters.layout().find(tensor.name.parameter);
+/// The buffers that are written, all of them accessible for as long as the object lives: threads
+/// may then write different elements of one.
+class Buffers {
+ public:
+  Buffers(const tensor::ParameterSet& parameters, const IsWanted& is_wanted)
+      : accesses_(parameters.layout().subgroups.size()) {
+    for (Index i = 0; i < std::ssize(accesses_); ++i)
+      if (parameters.ownership().owns(i) && is_wanted(i))
+        accesses_[static_cast<std::size_t>(i)] =
+            std::make_unique<rt::HostAccess>(parameters.lasting(i), rt::Mode::kReadWrite);
+  }
+
+  [[nodiscard]] bool has(Index subgroup) const {
+    return accesses_[static_cast<std::size_t>(subgroup)] != nullptr;
+  }
+  template <class T>
+  [[nodiscard]] std::span<T> elements(const OwnedRange& range) const {
+    const rt::HostAccess& access = *accesses_[static_cast<std::size_t>(range.subgroup)];
+    return access.as<T>().subspan(static_cast<std::size_t>(range.offset),
+                                  static_cast<std::size_t>(range.count));
+  }
+
+ private:
+  std::vector<std::unique_ptr<rt::HostAccess>> accesses_;  // by subgroup
+};
+
+std::vector<OwnedRange> owned_ranges(const Tensor& tensor, const shape::PlacedParameter& parameter,
+                                     const Buffers& buffers) {
   const Index begin = tensor.name.first * (parameter.spec.is_matrix() ? parameter.spec.columns : 1);
   const Index end = begin + tensor.name.count();
   std::vector<OwnedRange> ranges;
@@ -49,40 +79,11 @@ std::vector<OwnedRange> owned_ranges(const Tensor& tensor, const tensor::Paramet
   for (const shape::Piece& piece : shape::pieces_of(parameter)) {
     const Index from = std::max(begin, position);
     const Index to = std::min(end, position + piece.count);
-    const bool is_here = parameters.ownership().owns(piece.subgroup) &&
-                         parameters.values().has(piece.subgroup) && is_wanted(piece.subgroup);
-    if (from < to && is_here)
+    if (from < to && buffers.has(piece.subgroup))
       ranges.push_back({piece.subgroup, piece.offset + from - position, from - begin, to - from});
     position += piece.count;
   }
   return ranges;
-}
-
-std::span<float> elements_of(const rt::HostAccess& access, const OwnedRange& range) {
-  return access.as<float>().subspan(static_cast<std::size_t>(range.offset),
-                                    static_cast<std::size_t>(range.count));
-}
-
-/// As the folder has them.
-void load_straight(const hf::ModelWeights& weights, const Tensor& tensor,
-                   const tensor::ParameterSet& parameters, const IsWanted& is_wanted) {
-  for (const OwnedRange& range : owned_ranges(tensor, parameters, is_wanted)) {
-    const rt::HostAccess access(parameters.values()[range.subgroup], rt::Mode::kReadWrite);
-    weights.read(tensor, range.first, elements_of(access, range));
-  }
-}
-
-/// Four numbers that a register holds.
-using Four = float __attribute__((vector_size(16)));
-
-Four load_four(const float* from) {
-  Four four;
-  std::memcpy(&four, from, sizeof four);
-  return four;
-}
-
-void store_four(float* to, Four four) {
-  std::memcpy(to, &four, sizeof four);
 }
 
 /// Four rows of four numbers, `from_stride` apart, become columns of rows that are `to_stride`
@@ -102,9 +103,21 @@ void transpose_four(const float* from, Index from_stride, float* to, Index to_st
   store_four(to + 3 * to_stride, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
 }
 
+/// 16 rows and columns.
+void transpose_block(const float* from, Index from_stride, float* to, Index to_stride) {
+  for (Index r = 0; r < kBlock; r += 4)
+    for (Index c = 0; c < kBlock; c += 4)
+      transpose_four(from + c * from_stride + r, from_stride, to + r * to_stride + c, to_stride);
+}
+void transpose_block(const BF16* from, Index from_stride, BF16* to, Index to_stride) {
+  for (Index r = 0; r < kBlock; ++r)
+    for (Index c = 0; c < kBlock; ++c) to[r * to_stride + c] = from[c * from_stride + r];
+}
+
 /// Rows `first` .. of the tensor, each of `out` elements, become columns of the parameter.
-void transpose(std::span<const float> rows, Index first, Index out, Index in,
-               const OwnedRange& range, std::span<float> to) {
+template <class T>
+void transpose(std::span<const T> rows, Index first, Index out, Index in, const OwnedRange& range,
+               std::span<T> to) {
   const Index count = std::ssize(rows) / out;
   const Index begin = range.first / in;
   const Index end = begin + range.count / in;
@@ -112,48 +125,105 @@ void transpose(std::span<const float> rows, Index first, Index out, Index in,
     for (Index column = 0; column < count; column += kBlock) {
       const Index height = std::min(kBlock, end - row);
       const Index width = std::min(kBlock, count - column);
-      const float* const source = &rows[static_cast<std::size_t>(column * out + row)];
-      float* const target = &to[static_cast<std::size_t>((row - begin) * in + first + column)];
-      // A whole line of the parameter's row before the next one.
-      const bool is_whole = height == kBlock && width == kBlock;
-      for (Index r = 0; is_whole && r < kBlock; r += 4)
-        for (Index c = 0; c < kBlock; c += 4)
-          transpose_four(source + c * out + r, out, target + r * in + c, in);
-      for (Index r = 0; !is_whole && r < height; ++r)
+      const T* const source = &rows[static_cast<std::size_t>(column * out + row)];
+      T* const target = &to[static_cast<std::size_t>((row - begin) * in + first + column)];
+      if (height == kBlock && width == kBlock) {
+        transpose_block(source, out, target, in);
+        continue;
+      }
+      for (Index r = 0; r < height; ++r)
         for (Index c = 0; c < width; ++c) target[r * in + c] = source[c * out + r];
     }
 }
 
-/// The parameter is [out, in], the tensor [in, out].
-void load_transposed(const hf::ModelWeights& weights, const Tensor& tensor,
-                     const tensor::ParameterSet& parameters, const IsWanted& is_wanted) {
-  const std::vector<OwnedRange> ranges = owned_ranges(tensor, parameters, is_wanted);
-  if (ranges.empty()) return;
-  std::vector<std::unique_ptr<rt::HostAccess>> accesses;
-  for (const OwnedRange& range : ranges)
-    accesses.push_back(std::make_unique<rt::HostAccess>(parameters.values()[range.subgroup],
-                                                        rt::Mode::kReadWrite));
-  const Index in = tensor.name.shape[0];
-  const Index out = tensor.name.shape[1];
-  // Whole cache lines of the parameter's rows.
-  const Index most = std::max<Index>(1, kPieceElements / out / kBlock) * kBlock;
-  std::vector<float> rows(static_cast<std::size_t>(std::min(most, in) * out));
-  for (Index first = 0; first < in; first += most) {
-    const auto piece =
-        std::span(rows).first(static_cast<std::size_t>(std::min(most, in - first) * out));
-    weights.read(tensor, first * out, piece);
-    for (std::size_t i = 0; i < ranges.size(); ++i)
-      transpose(piece, first, out, in, ranges[i], elements_of(*accesses[i], ranges[i]));
+/// What one thread does at a time: some elements of a tensor, in the folder's order, or all of one
+/// that is transposed, whose pieces are everywhere in the buffers.
+struct Job {
+  const Tensor* tensor;
+  const std::vector<OwnedRange>* ranges;  ///< of the whole tensor
+  DType type;                             ///< of the buffers
+  Index first;
+  Index count;
+};
+
+/// A thread's memory.
+struct Scratch {
+  io::ReadBuffer buffer{};
+  std::tuple<std::vector<float>, std::vector<BF16>> rows{};  ///< that are transposed
+};
+
+/// As the folder has them.
+template <class T>
+void load_straight(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
+                   Scratch& scratch) {
+  for (const OwnedRange& range : *job.ranges) {
+    const Index from = std::max(job.first, range.first);
+    const Index to = std::min(job.first + job.count, range.first + range.count);
+    if (from >= to) continue;
+    const OwnedRange part{range.subgroup, range.offset + from - range.first, from, to - from};
+    weights.read(*job.tensor, from, buffers.elements<T>(part), &scratch.buffer);
   }
 }
 
-void load(const hf::ModelWeights& weights, const Tensor& tensor,
-          const tensor::ParameterSet& parameters, const IsWanted& is_wanted) {
-  if (tensor.name.is_transposed)
-    load_transposed(weights, tensor, parameters, is_wanted);
-  else
-    load_straight(weights, tensor, parameters, is_wanted);
+/// The parameter is [out, in], the tensor [in, out].
+template <class T>
+void load_transposed(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
+                     Scratch& scratch) {
+  const Index in = job.tensor->name.shape[0];
+  const Index out = job.tensor->name.shape[1];
+  // Whole cache lines of the parameter's rows.
+  const Index most = std::max<Index>(1, kTransposedElements / out / kBlock) * kBlock;
+  auto& memory = std::get<std::vector<T>>(scratch.rows);
+  memory.resize(std::max(memory.size(), static_cast<std::size_t>(std::min(most, in) * out)));
+  for (Index first = 0; first < in; first += most) {
+    const std::span<T> rows =
+        std::span(memory).first(static_cast<std::size_t>(std::min(most, in - first) * out));
+    weights.read(*job.tensor, first * out, rows, &scratch.buffer);
+    for (const OwnedRange& range : *job.ranges)
+      transpose<T>(rows, first, out, in, range, buffers.elements<T>(range));
+  }
 }
+
+template <class T>
+void load(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
+          Scratch& scratch) {
+  if (job.tensor->name.is_transposed)
+    load_transposed<T>(weights, job, buffers, scratch);
+  else
+    load_straight<T>(weights, job, buffers, scratch);
+}
+
+void load(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
+          Scratch& scratch) {
+  if (job.type == DType::kBF16)
+    load<BF16>(weights, job, buffers, scratch);
+  else
+    load<float>(weights, job, buffers, scratch);
+}
+
+/// All there is to read, in the order of the files.
+class Jobs {
+ public:
+  Jobs(const hf::ModelWeights& weights, const tensor::ParameterSet& parameters,
+       const Buffers& buffers) {
+    for (const Tensor& tensor : weights.tensors()) {
+      const shape::PlacedParameter& parameter = parameters.layout().find(tensor.name.parameter);
+      ranges_.push_back(owned_ranges(tensor, parameter, buffers));
+      if (ranges_.back().empty()) continue;
+      const DType type = parameters.lasting_type(parameter.spec.trained);
+      const Index count = tensor.name.count();
+      const Index most = tensor.name.is_transposed ? count : kStraightElements;
+      for (Index first = 0; first < count; first += most)
+        jobs_.push_back({&tensor, &ranges_.back(), type, first, std::min(most, count - first)});
+    }
+  }
+
+  [[nodiscard]] const std::vector<Job>& all() const { return jobs_; }
+
+ private:
+  std::deque<std::vector<OwnedRange>> ranges_;  // of tensors
+  std::vector<Job> jobs_;
+};
 
 /// Two a core: one waits for the disk while the other converts.
 Index thread_count() {
@@ -165,18 +235,20 @@ Index thread_count() {
 
 void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& parameters,
                   const IsWanted& is_wanted) {
+  const Buffers buffers(parameters, is_wanted);
+  const Jobs jobs(weights, parameters, buffers);
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
-  std::map<std::size_t, std::exception_ptr> errors;  // by tensor: the first one is told
+  std::map<std::size_t, std::exception_ptr> errors;  // by job: the first one is told
   const auto work = [&] {
-    const auto tensors = weights.tensors();
-    for (std::size_t i = next++; i < tensors.size(); i = next++) {
+    Scratch scratch;
+    for (std::size_t i = next++; i < jobs.all().size(); i = next++) {
       try {
-        load(weights, tensors[i], parameters, is_wanted);
+        load(weights, jobs.all()[i], buffers, scratch);
       } catch (...) {
         const std::lock_guard lock(mutex);
         errors.emplace(i, std::current_exception());
-        next = tensors.size();
+        next = jobs.all().size();
       }
     }
   };

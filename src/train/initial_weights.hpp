@@ -15,8 +15,8 @@ namespace dos::train {
 /// Of a subgroup.
 using IsWanted = std::function<bool(Index subgroup)>;
 
-/// Overwrites the values that are there of the parameters in owned subgroups that are wanted with a
-/// folder's weights, read piece by piece: a few MiB of memory beside the values. Throws Error
+/// Overwrites what lasts (tensor::ParameterSet) of the parameters in owned subgroups that are
+/// wanted with a folder's weights, read piece by piece: a few MiB of memory beside it. Throws Error
 /// naming file and tensor when a weight is not finite, or a file has become shorter; part of the
 /// values is then overwritten. Pre: no task that uses the values is under way; StarPU's workers are
 /// paused meanwhile.

@@ -240,6 +240,15 @@ class HuggingFace(FolderTest):
         self.assertEqual((self.folder / "tuned/tokenizer.model").read_bytes(),
                          (self.folder / "model/tokenizer.model").read_bytes())
 
+    def test_the_commands_of_the_models_page(self):
+        self.make_page_files()
+        made = program("prepare_data", "--tokenizer", "bytes", "--output", "data/mine", "text/corpus.txt", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.run_commands((PAGES / "models.md").read_text(), programs=2)
+        self.assertFalse((self.folder / "runs/mine").exists())
+        config = json.loads((self.folder / "runs/small/run.json").read_text())["configuration"]["model"]
+        self.assertEqual((config["width"], config["kv_heads"], config["ffn"]), (256, 2, 704))
+
     def test_the_lines_of_the_readme(self):
         tokenizer = PAGES.parent / "tests/reference/tokenizers/prefix.json"
         vocabulary = json.loads(tokenizer.read_text())

@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include "base/bf16.hpp"
@@ -293,6 +295,53 @@ TEST(Widen, KeepsTheBitsOfTheOthersAndSeesWhatIsNotFinite) {
   EXPECT_FALSE(widens_to_float(DType::kI32));
   EXPECT_THROW(widen(DType::kF32, std::as_bytes(std::span(numbers)), std::span(out).first(2)),
                ContractViolation);
+}
+
+// Whole cache lines, and what lies before and behind them.
+TEST(Widen, PastTheCacheGivesTheSame) {
+  std::vector<BF16> numbers(100);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = to_bf16(static_cast<float>(i));
+  std::vector<float> memory(numbers.size() + 16);
+  for (const std::size_t first : {0, 1, 7, 15})
+    for (const std::size_t count : {0, 1, 15, 16, 31, 64, 85, 100}) {
+      const auto in = std::as_bytes(std::span(numbers).first(count));
+      std::vector<float> expected(count);
+      const std::span<float> out = std::span(memory).subspan(first, count);
+      EXPECT_TRUE(widen(DType::kBF16, in, expected));
+      std::ranges::fill(memory, -1.0F);
+      EXPECT_TRUE(widen(DType::kBF16, in, out, /*past_cache=*/true));
+      EXPECT_TRUE(std::ranges::equal(out, expected)) << first << " " << count;
+      EXPECT_EQ(std::ranges::count(memory, -1.0F), std::ssize(memory) - std::ssize(out));
+      for (std::size_t bad = 0; bad < count; ++bad) {
+        const BF16 before = std::exchange(numbers[bad], BF16{0xFF80});
+        EXPECT_FALSE(widen(DType::kBF16, in, out, /*past_cache=*/true)) << bad;
+        numbers[bad] = before;
+      }
+    }
+}
+
+TEST(Round, IsToTheNearestAndSeesWhatIsNotFiniteBeforeOrAfter) {
+  // Halves of the last bit: to the even neighbour.
+  const std::array<float, 4> numbers{1.0F + 0x1p-8F, 1.0F + 0x3p-8F, -0.0F, 1.0F + 0x1.8p-8F};
+  std::array<BF16, 4> out{};
+  EXPECT_TRUE(round(DType::kF32, std::as_bytes(std::span(numbers)), out));
+  EXPECT_EQ(to_float(out[0]), 1.0F);
+  EXPECT_EQ(to_float(out[1]), 1.0F + 0x1p-6F);
+  EXPECT_TRUE(std::signbit(to_float(out[2])));
+  EXPECT_EQ(to_float(out[3]), 1.0F + 0x1p-7F);
+  const std::span<BF16> one = std::span(out).first(1);
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::nanf(""), std::numeric_limits<float>::max()})
+    EXPECT_FALSE(round(DType::kF32, std::as_bytes(std::span(&bad, 1)), one)) << bad;
+  const BF16 narrow = to_bf16(-3e38F);
+  EXPECT_TRUE(round(DType::kBF16, std::as_bytes(std::span(&narrow, 1)), one));
+  EXPECT_EQ(out[0], narrow);
+  const std::uint16_t half = 0x3C01;  // 1 + 2^-10
+  EXPECT_TRUE(round(kF16, std::as_bytes(std::span(&half, 1)), one));
+  EXPECT_EQ(to_float(out[0]), 1.0F);
+  const std::array<BF16, 2> some{to_bf16(1.0F), {0x7F80}};
+  EXPECT_FALSE(all_finite(std::span(some)));
+  EXPECT_TRUE(all_finite(std::span(some).first(1)));
 }
 
 }  // namespace

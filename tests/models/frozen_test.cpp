@@ -94,14 +94,14 @@ TEST_P(Frozen, TheOthersLearnWhatTheyWouldHaveLearnedInTheFirstStep) {
   some.initialise(3);
   std::map<std::string, std::vector<float>> before;
   for (const shape::PlacedParameter& parameter : some.layout().parameters)
-    before[parameter.spec.name] = some.read(some.parameters().values(), parameter.spec.name);
+    before[parameter.spec.name] = some.value(parameter.spec.name);
   EXPECT_EQ(some.gradients(tokens()), all.gradients(tokens()));
   all.update(1, 1e-2);
   some.update(1, 1e-2);
   bool learned = false;
   for (const shape::PlacedParameter& parameter : some.layout().parameters) {
     const std::string& name = parameter.spec.name;
-    const std::vector<float> after = some.read(some.parameters().values(), name);
+    const std::vector<float> after = some.value(name);
     EXPECT_EQ(some.parameters().gradients().has(parameter.first_subgroup), parameter.spec.trained);
     EXPECT_EQ(some.optimizer().state(0).has(parameter.first_subgroup), parameter.spec.trained);
     if (!parameter.spec.trained) {
@@ -111,7 +111,7 @@ TEST_P(Frozen, TheOthersLearnWhatTheyWouldHaveLearnedInTheFirstStep) {
     EXPECT_EQ(some.read(some.parameters().gradients(), name),
               all.read(all.parameters().gradients(), name))
         << name;
-    EXPECT_EQ(after, all.read(all.parameters().values(), name)) << name;
+    EXPECT_EQ(after, all.value(name)) << name;
     learned = learned || after != before[name];
   }
   EXPECT_TRUE(learned);
@@ -267,7 +267,7 @@ std::map<std::string, std::vector<float>> after_a_step(
   run.update(1, learning_rate);
   std::map<std::string, std::vector<float>> values;
   for (const shape::PlacedParameter& parameter : run.layout().parameters)
-    values[parameter.spec.name] = run.read(run.parameters().values(), parameter.spec.name);
+    values[parameter.spec.name] = run.value(parameter.spec.name);
   return values;
 }
 

@@ -97,7 +97,7 @@ TEST_P(Lora, NewAdaptersAreUniformAndZero) {
   Index pairs = 0;
   for (const shape::PlacedParameter& parameter : run.layout().parameters) {
     if (!parameter.spec.is_adapter) continue;
-    const std::vector<float> values = run.read(run.parameters().values(), parameter.spec.name);
+    const std::vector<float> values = run.value(parameter.spec.name);
     if (parameter.spec.name.ends_with(".lora_b.weight")) {
       ++pairs;
       EXPECT_EQ(values, std::vector<float>(values.size(), 0.0F)) << parameter.spec.name;
@@ -125,7 +125,7 @@ TEST_P(Lora, OnlyAdaptersChange) {
   run.initialise(3);
   std::map<std::string, std::vector<float>> before;
   for (const shape::PlacedParameter& parameter : run.layout().parameters)
-    before[parameter.spec.name] = run.read(run.parameters().values(), parameter.spec.name);
+    before[parameter.spec.name] = run.value(parameter.spec.name);
   std::vector<double> losses;
   for (Index step = 1; step <= 4; ++step) {
     losses.push_back(run.gradients(tokens()));
@@ -135,8 +135,7 @@ TEST_P(Lora, OnlyAdaptersChange) {
   for (const shape::PlacedParameter& parameter : run.layout().parameters) {
     const std::string& name = parameter.spec.name;
     EXPECT_LE(parameter.spec.trained, parameter.spec.is_adapter) << name;
-    EXPECT_EQ(run.read(run.parameters().values(), name) == before[name], !parameter.spec.trained)
-        << name;
+    EXPECT_EQ(run.value(name) == before[name], !parameter.spec.trained) << name;
   }
 }
 
@@ -152,8 +151,7 @@ TEST_P(Lora, RecomputationChangesNoBit) {
     }
   }
   for (const shape::PlacedParameter& parameter : kept.layout().parameters)
-    EXPECT_EQ(kept.read(kept.parameters().values(), parameter.spec.name),
-              again.read(again.parameters().values(), parameter.spec.name))
+    EXPECT_EQ(kept.value(parameter.spec.name), again.value(parameter.spec.name))
         << parameter.spec.name;
 }
 

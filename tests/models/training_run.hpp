@@ -154,11 +154,21 @@ class TrainingRun {
     return values;
   }
 
+  /// What lasts of a parameter.
+  [[nodiscard]] std::vector<float> value(const std::string& name) const {
+    const bool has_values = parameters_.values().has(layout().find(name).first_subgroup);
+    return read(has_values ? parameters_.values() : parameters_.working(), name);
+  }
+
   /// Values, gradients and moments of every parameter, one after the other.
   [[nodiscard]] std::vector<float> everything() const {
     std::vector<float> all;
-    for (const tensor::SubgroupHandles* handles : {&parameters_.values(), &parameters_.gradients(),
-                                                   &optimizer_.state(0), &optimizer_.state(1)})
+    for (const shape::PlacedParameter& parameter : layout().parameters) {
+      const std::vector<float> values = value(parameter.spec.name);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    for (const tensor::SubgroupHandles* handles :
+         {&parameters_.gradients(), &optimizer_.state(0), &optimizer_.state(1)})
       append(*handles, all);
     return all;
   }
@@ -171,7 +181,7 @@ class TrainingRun {
  private:
   void append(const tensor::SubgroupHandles& handles, std::vector<float>& all) const {
     for (const shape::PlacedParameter& parameter : layout().parameters) {
-      if (!parameter.spec.trained && &handles != &parameters_.values()) continue;
+      if (!parameter.spec.trained) continue;
       const std::vector<float> values = read(handles, parameter.spec.name);
       all.insert(all.end(), values.begin(), values.end());
     }

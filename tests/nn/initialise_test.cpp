@@ -99,6 +99,28 @@ TEST(Initialisation, WorkingParametersAreTheRoundedValues) {
   }
 }
 
+// Of FP32 they have no values; whether they are trained changes no bit of what forward reads.
+TEST(Initialisation, OfWhatIsFrozenIsRounded) {
+  rt::Session session({.scheduler = "", .cpu_workers = 2});
+  rt::Submitter submitter(session);
+  auto specs = shape::find_family("gpt2").parameters(kModel);
+  const auto working = [&] {
+    const tensor::ParameterSet set(session, shape::cut_into_subgroups(specs, 1000, {}),
+                                   {.working = DType::kBF16});
+    submit_initialisation(submitter, set, 3);
+    Values values;
+    for (const shape::PlacedParameter& parameter : set.layout().parameters) {
+      std::vector<float>& tensor = values[parameter.spec.name];
+      tensor.resize(static_cast<std::size_t>(parameter.spec.count()));
+      set.working().read(parameter, tensor);
+    }
+    return values;
+  };
+  const Values trained = working();
+  for (std::size_t i = 0; i < specs.size(); ++i) specs[i].trained = specs[i].depth != 2;
+  EXPECT_TRUE(working() == trained);
+}
+
 TEST(Initialisation, NormsAreOneAndBiasesZero) {
   for (const auto& [name, tensor] : initialised(3, 1000, 2)) {
     const bool norm_weight = name.find("norm") != std::string::npos && name.ends_with("weight");

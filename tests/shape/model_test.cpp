@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -66,6 +67,35 @@ TEST(Presets, OfThePublishedLlamaFamilyHaveTheirParameterCounts) {
   EXPECT_EQ(preset("qwen2.5-72b").params(), 72'706'203'648);
   EXPECT_EQ(preset("qwen3-0.6b").params(), 596'049'920);
   EXPECT_EQ(preset("smollm2-135m").params(), 134'515'008);
+}
+
+// The rest by hand. GPT-2's: tokens and positions, blocks of 12 w^2 + 13 w, the last norm. LLaMA's:
+// two tables, blocks of 3 w f + 2 w^2 + 2 w kv + 2 w, the last norm.
+const std::map<std::string, Index>& counts_by_hand() {
+  static const std::map<std::string, Index> counts{
+      {"tiny", 120'640},
+      {"small-3m", 3'749'376},
+      {"small-11m", 10'844'544},
+      {"gpt3-13b", 12'853'386'240},
+      {"gpt3-175b", 174'604'259'328},
+      {"gpt-1t", 1'008'038'758'400},
+      {"llama-tiny", 125'376},
+      {"llama-1.3b", 1'665'763'328},
+      {"llama-3b", 2'636'669'440},
+      {"llama-8.3b", 9'142'717'440},
+      {"llama-10b", 9'918'500'864},
+      {"llama-13b", 11'315'860'480},
+      {"llama-20b", 15'326'663'680},
+      {"llama-30b", 27'865'270'784},
+      {"llama-40b", 48'163'722'240},
+      {"llama-70b", 68'605'452'288},
+  };
+  return counts;
+}
+
+TEST(Presets, HaveTheParameterCountsThatTheirSizesMake) {
+  for (const auto& [name, count] : counts_by_hand())
+    EXPECT_EQ(preset(name).params(), count) << name;
 }
 
 TEST(Presets, AreModelsWhoseDepthsAddUp) {

@@ -116,30 +116,27 @@ TEST_F(ParameterSetTest, NarrowWorkingParametersAndGradientsHaveHandlesOfTheirOw
   EXPECT_THROW(set.working().write(vector, counting_from(0, 1)), ContractViolation);
 }
 
-TEST_F(ParameterSetTest, WhatIsFrozenMayHaveNoValues) {
-  const ParameterTypes types{.working = DType::kBF16, .frozen_values = false};
-  shape::Layout layout = make_layout();
-  layout.subgroups.front().trained = false;
-  const Index frozen = layout.subgroups.front().count;
-  rt::MemoryBytes expected = ParameterSet::bytes(layout, {.working = DType::kBF16});
-  expected[MemoryCategory::kParameters] -= frozen * size_of(DType::kF32);
-  EXPECT_EQ(ParameterSet::bytes(layout, types).total(), expected.total());
-  const Index before = session_.memory().now().total();
-  ParameterSet set(session_, layout, types);
-  const auto used = [&] { return session_.memory().now().total() - before; };
-  EXPECT_EQ(used(), expected.total());
-  for (Index s = 0; s < std::ssize(layout.subgroups); ++s) {
-    EXPECT_EQ(set.values().has(s), s != 0);
-    EXPECT_TRUE(set.working().has(s));
+TEST_F(ParameterSetTest, WhatIsFrozenLastsAsForwardReadsIt) {
+  for (const DType working : {DType::kF32, DType::kBF16}) {
+    const ParameterTypes types{.working = working};
+    shape::Layout layout = make_layout();
+    const rt::MemoryBytes trained = ParameterSet::bytes(layout, types);
+    const Index frozen = layout.subgroups.front().count;
+    layout.subgroups.front().trained = false;
+    rt::MemoryBytes expected = trained;
+    expected[MemoryCategory::kGradients] -= frozen * size_of(DType::kF32);
+    if (working != DType::kF32)
+      expected[MemoryCategory::kParameters] -= frozen * size_of(DType::kF32);
+    EXPECT_EQ(ParameterSet::bytes(layout, types).total(), expected.total());
+    const Index before = session_.memory().now().total();
+    const ParameterSet set(session_, layout, types);
+    EXPECT_EQ(session_.memory().now().total() - before, expected.total());
+    for (Index s = 0; s < std::ssize(layout.subgroups); ++s) {
+      EXPECT_EQ(set.values().has(s), s != 0 || working == DType::kF32);
+      EXPECT_EQ(&set.lasting(s), set.values().has(s) ? &set.values()[s] : &set.working()[s]);
+      EXPECT_EQ(set.lasting(s).type(), set.lasting_type(s != 0));
+    }
   }
-  // They come for a while, to be rounded.
-  set.add_values(session_, 0);
-  EXPECT_EQ(set.values()[0].count(), frozen);
-  EXPECT_EQ(used(), expected.total() + frozen * size_of(DType::kF32));
-  EXPECT_THROW(set.add_values(session_, 0), ContractViolation);
-  set.drop_values(0);
-  EXPECT_FALSE(set.values().has(0));
-  EXPECT_EQ(used(), expected.total());
 }
 
 TEST_F(ParameterSetTest, AnotherSizeIsADefect) {

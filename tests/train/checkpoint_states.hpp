@@ -19,7 +19,9 @@ inline std::vector<float> values_of(const tensor::SubgroupHandles& handles,
 inline std::vector<std::vector<float>> state_of(const train::Trainer& trainer) {
   std::vector<std::vector<float>> state;
   for (const shape::PlacedParameter& parameter : trainer.parameters().layout().parameters) {
-    state.push_back(values_of(trainer.parameters().values(), parameter));
+    const tensor::ParameterSet& parameters = trainer.parameters();
+    const bool has_values = parameters.values().has(parameter.first_subgroup);
+    state.push_back(values_of(has_values ? parameters.values() : parameters.working(), parameter));
     if (!parameter.spec.trained) continue;
     for (Index i = 0; i < std::ssize(trainer.optimizer().state_names()); ++i)
       state.push_back(values_of(trainer.optimizer().state(i), parameter));

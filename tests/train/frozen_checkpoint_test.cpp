@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bf16.hpp"
 #include "base/sanitizer.hpp"
 #include "checkpoint/part_reader.hpp"
 #include "fails_with.hpp"
@@ -65,6 +66,42 @@ TEST_F(FrozenCheckpoint, OfEveryStepIsWhatTheStepMade) {
   EXPECT_LE(frozen_files(out_), kMostFiles);
   EXPECT_TRUE(fs::equivalent(frozen(out_, kSteps - 1), frozen(out_, kSteps)));
   expect_no_leftovers(out_);
+}
+
+TEST_F(FrozenCheckpoint, HoldsWhatForwardReads) {
+  for (const bool speculates : {false, true}) {
+    config_.train.precision = "bf16";
+    config_.optim.speculate = speculates ? "on" : "off";
+    fs::remove_all(out_);
+    EXPECT_EQ(train(out_), straight(kSteps));
+    for (Index step = 1; step <= kSteps; ++step) {
+      EXPECT_EQ(saved(out_, std::to_string(step)), straight(step)) << step;
+      EXPECT_NO_THROW(verify(out_, std::to_string(step))) << step;
+    }
+    const io::SafetensorsFile file(frozen(out_, kSteps));
+    for (const io::MappedTensor& tensor : file.tensors()) EXPECT_EQ(tensor.dtype, DType::kBF16);
+  }
+}
+
+// A run may go on in the other precision: what is frozen is rounded, or stays as it is.
+TEST_F(FrozenCheckpoint, IsReadInTheOtherPrecision) {
+  for (const auto& [first, second] : {std::pair("fp32", "bf16"), {"bf16", "fp32"}}) {
+    SCOPED_TRACE(first);
+    fs::remove_all(out_);
+    config_.train.precision = first;
+    State expected = train(out_);
+    config_.train.precision = second;
+    const auto reader = trainer(scratch_ / "reader");
+    reader->resume(CheckpointReader(out_, "last"));
+    std::size_t place = 0;  // of the parameter's values
+    for (const shape::PlacedParameter& parameter : reader->parameters().layout().parameters) {
+      const bool trained = parameter.spec.trained;
+      if (!trained && config_.train.precision == "bf16")
+        for (float& value : expected[place]) value = to_float(to_bf16(value));
+      place += trained ? 1 + reader->optimizer().state_names().size() : 1;
+    }
+    EXPECT_EQ(state_of(*reader), expected);
+  }
 }
 
 TEST_F(FrozenCheckpoint, IsWholeWhenThoseBeforeAreGone) {
