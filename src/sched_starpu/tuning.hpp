@@ -44,10 +44,6 @@ struct Tuning {
   /// beside backward. + plans hold longer; - updates of one burst are dealt one by one.
   double kept_pace = 0.5;
 
-  /// Part of a GPU's reserve that buffers may take which are larger than what is in them. + less
-  /// for states on their way home; - fewer residents.
-  double reserve_unfilled = 0.5;
-
   // What is at work at once.
 
   /// Updates a CPU worker whose gradients are fetched before there is a plan: one runs, one is

@@ -44,17 +44,12 @@ PlanOrder UpdateBoard::order() {
     problem.homes.push_back(homes[static_cast<std::size_t>(index)]);
   }
   problem.rates = rates_.for_plan(problem.cost);
-  // Plans count what is in the buffers. What is not filled is taken from the reserve first.
+  // Plans count what is in the buffers.
   const double filled = problem.total() / params_of(room);
-  for (const Surroundings::Gpu& gpu : rates_.around().gpus) {
-    const units::Bytes spare = gpu.memory.reserve * (filled < 1 ? tuning_.reserve_unfilled : 0);
-    const auto usable = [&](units::Bytes memory) {
-      return std::min(memory, (memory + spare) * filled);
-    };
-    problem.memory.push_back({.update = usable(gpu.memory.update),
-                              .resident = usable(gpu.memory.resident),
-                              .reserve = gpu.memory.reserve - spare});
-  }
+  for (const Surroundings::Gpu& gpu : rates_.around().gpus)
+    problem.memory.push_back({.update = gpu.memory.update * filled,
+                              .resident = gpu.memory.resident * filled,
+                              .reserve = gpu.memory.reserve * filled});
   return plans_.order(std::move(problem), std::move(subgroups));
 }
 
