@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulated/step_log.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.hpp"
@@ -52,7 +53,8 @@ Buffers::~Buffers() {
 }
 
 starpu_data_handle_t Buffers::add(const std::string& name, MemoryCategory category,
-                                  std::uintptr_t home, Index elements, Index element_bytes) {
+                                  std::uintptr_t home, Index elements, Index element_bytes,
+                                  Index room) {
   static starpu_data_interface_ops operations = [] {
     starpu_data_interface_ops copied = starpu_interface_vector_ops;
     copied.get_size = &size_of_buffer;
@@ -63,7 +65,7 @@ starpu_data_handle_t Buffers::add(const std::string& name, MemoryCategory catego
   vector.ptr = vector.dev_handle = home;
   vector.nx = static_cast<std::uint32_t>(elements);
   vector.elemsize = static_cast<std::size_t>(element_bytes);
-  vector.allocsize = vector.nx * vector.elemsize;
+  vector.allocsize = static_cast<std::size_t>(std::max(elements, room) * element_bytes);
   starpu_data_handle_t handle = nullptr;
   starpu_data_register(&handle, home == 0 ? -1 : STARPU_MAIN_RAM, &vector, &operations);
   starpu_data_set_name(handle, name.c_str());

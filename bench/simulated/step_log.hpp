@@ -31,9 +31,9 @@ class Buffers {
   ~Buffers();
 
   /// `elements` of `element_bytes`; `home` is an address in host memory, 0: there is none, and
-  /// nothing in it yet.
+  /// nothing in it yet. `room`: elements for which the GPU allocates memory.
   starpu_data_handle_t add(const std::string& name, MemoryCategory category, std::uintptr_t home,
-                           Index elements, Index element_bytes);
+                           Index elements, Index element_bytes, Index room = 0);
 
   struct Buffer {
     starpu_data_handle_t handle = nullptr;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/common_sizes.hpp"
 #include "base/error.hpp"
 #include "perfmodels/machine.hpp"
 #include "rt/device.hpp"
@@ -90,8 +91,14 @@ class Program {
   explicit Program(const StepTask& task)
       : task_(task), addresses_(bytes_of_states(task)), log_(buffers_) {
     std::map<Index, Index> pieces;
-    for (const dos::sched::Subgroup& each : task.subgroups)
-      subgroups_.push_back(make(each, pieces[each.depth]++));
+    std::vector<Index> sizes;
+    for (const dos::sched::Subgroup& each : task.subgroups) sizes.push_back(each.params);
+    // As a training has it (tensor/parameter_set.hpp).
+    const std::vector<Index> rooms = dos::common_sizes(sizes);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const dos::sched::Subgroup& each = task.subgroups[i];
+      subgroups_.push_back(make(each, pieces[each.depth]++, rooms[i]));
+    }
     for (std::size_t depth = 0; depth < task.depths.size(); ++depth)
       activations_.push_back(transient(fmt::format("activations.{}", depth),
                                        MemoryCategory::kActivations,
@@ -149,14 +156,14 @@ class Program {
     return buffers_.add(name, category, 0, dos::ceil_div(bytes, kPage), kPage);
   }
 
-  Subgroup make(const dos::sched::Subgroup& each, Index piece) {
+  Subgroup make(const dos::sched::Subgroup& each, Index piece, Index room) {
     Subgroup result{.name = fmt::format("depth{}.{}", each.depth, piece),
                     .params = each.params,
                     .depth = static_cast<std::size_t>(each.depth)};
     const auto add = [&](const char* kind, MemoryCategory category, Index bytes) {
       return buffers_.add(fmt::format("{}.{}", kind, result.name), category,
                           addresses_.take(static_cast<std::size_t>(each.params * bytes)),
-                          each.params, bytes);
+                          each.params, bytes, category == MemoryCategory::kStates ? room : 0);
     };
     const auto add_bank = [&](const char* p, const char* m, const char* v) {
       Bank bank;

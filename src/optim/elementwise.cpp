@@ -44,7 +44,7 @@ ElementwiseOptimizer::ElementwiseOptimizer(rt::Session& session, tensor::Paramet
   const auto& subgroups = parameters.layout().subgroups;
   for (const char* name : rule_.info->states)
     states_.emplace_back(session, parameters.layout(), buffers, name, MemoryCategory::kStates,
-                         DType::kF32, homes_);
+                         DType::kF32, homes_, tensor::Use::kUpdates);
   for (const shape::Subgroup& subgroup : subgroups) depths_ = std::max(depths_, subgroup.depth);
   for (Index i = 0; i < std::ssize(subgroups); ++i)
     if (subgroups[static_cast<std::size_t>(i)].trained) order_.push_back(i);

@@ -42,13 +42,16 @@ void Handle::register_home() {
   std::byte* home = home_ ? home_->data() : spec_.lent;
   with_trace_sink([&](TraceSink& sink) {
     trace_number_ = sink.next_handle();
-    register_traced_vector(&raw_, home, spec_.count, size_of(spec_.type), trace_number_);
+    register_traced_vector(&raw_, home,
+                           {.count = spec_.count, .room = room(), .bytes = size_of(spec_.type)},
+                           trace_number_);
     sink.handle_appeared(trace_number_, raw_, spec_);
   });
   if (trace_number_ >= 0) return;
-  starpu_vector_data_register(&raw_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(home),
-                              static_cast<std::uint32_t>(spec_.count),
-                              static_cast<std::size_t>(size_of(spec_.type)));
+  starpu_vector_data_register_allocsize(
+      &raw_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(home),
+      static_cast<std::uint32_t>(spec_.count), static_cast<std::size_t>(size_of(spec_.type)),
+      static_cast<std::size_t>(room() * size_of(spec_.type)));
 }
 
 Handle::Handle(Session& session, HandleSpec spec, ScratchTag)

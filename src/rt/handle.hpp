@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,9 @@ struct HandleSpec {
   Index count = 0;
   MemoryCategory category = MemoryCategory::kActivations;
   std::byte* lent = nullptr;  ///< memory of somebody who counts it; null: the handle has its own
+  /// Elements for which devices allocate memory; 0: count. Buffers with the same can use memory of
+  /// each other. Pre: 0, or at least count.
+  Index room = 0;
 };
 
 /// Owns one StarPU vector: its home buffer in host memory (zeroed, unless it is lent) and its
@@ -72,6 +76,7 @@ class Handle {
   [[nodiscard]] MemoryCategory category() const noexcept { return spec_.category; }
   [[nodiscard]] Index count() const noexcept { return spec_.count; }
   [[nodiscard]] Index bytes() const noexcept { return spec_.count * size_of(spec_.type); }
+  [[nodiscard]] Index room() const noexcept { return std::max(spec_.room, spec_.count); }
 
  private:
   struct ScratchTag {};

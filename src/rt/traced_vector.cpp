@@ -56,14 +56,14 @@ starpu_data_interface_ops* traced_operations() {
 
 }  // namespace
 
-void register_traced_vector(RawHandle* handle, std::byte* home, Index count, Index element_bytes,
+void register_traced_vector(RawHandle* handle, std::byte* home, const VectorElements& elements,
                             Index number) {
   starpu_vector_interface vector{};
   vector.id = STARPU_VECTOR_INTERFACE_ID;
   vector.ptr = vector.dev_handle = reinterpret_cast<std::uintptr_t>(home);
-  vector.nx = static_cast<std::uint32_t>(count);
-  vector.elemsize = static_cast<std::size_t>(element_bytes);
-  vector.allocsize = vector.nx * vector.elemsize;
+  vector.nx = static_cast<std::uint32_t>(elements.count);
+  vector.elemsize = static_cast<std::size_t>(elements.bytes);
+  vector.allocsize = static_cast<std::size_t>(elements.room * elements.bytes);
   vector.slice_base = static_cast<std::uint32_t>(number + 1);
   starpu_data_register(handle, STARPU_MAIN_RAM, &vector, traced_operations());
 }

@@ -41,7 +41,8 @@ void Dispatch::push(const ReadyTasks::Key& key, TaskNote& note) {
 void Dispatch::push_update(const ReadyTasks::Key& key, TaskNote& note, const UpdateBoard& board,
                            double now) {
   const Index step = board.subgroups().step();
-  if (step != std::exchange(step_, step)) step_begin_ = now;
+  if (step != std::exchange(step_, step)) coming_ = last_came_ - std::exchange(step_begin_, now);
+  if (!note.is_redone) last_came_ = now;
   Group& group = at(note.group);
   group.queued_seconds += note.seconds;
   const double kernel =
@@ -64,6 +65,10 @@ bool Dispatch::is_late(const Group& gpu, const UpdateBoard& board, Index params,
 GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, Index params,
                                    double now) const {
   GpuWindow::Limits limits = board.plans().limits(gpu.device.gpu);
+  if (board.are_beside_backward() && !board.subgroups().all_arrived()) {
+    limits.slots = std::max<Index>(1, limits.beside);
+    limits.spare = 0;
+  }
   // What a late GPU does not hold others may take.
   const bool late = adapts_ && is_late(gpu, board, params, now);
   const Index most = late ? tuning_.late_window : most_streamed_;
@@ -82,9 +87,12 @@ ReadyTasks* Dispatch::first_with_room(Group& gpu, const UpdateBoard& board, doub
   return first;
 }
 
-TaskNote* Dispatch::enter(Group& gpu, TaskNote& note, double now) {
+TaskNote* Dispatch::enter(Group& gpu, TaskNote& note, const UpdateBoard& board, double now) const {
   gpu.window.enter(note.stay(), now, note.seconds);
   note.in_window = true;
+  note.is_brief = is_brief(gpu.device, note.params, board);
+  note.latest = now + tuning_.late * static_cast<double>(gpu.window.at_work()) *
+                          value_of(board.rates().expected(note.params, gpu.device, note.stay()));
   return &note;
 }
 
@@ -99,7 +107,7 @@ ReadyTasks::Node Dispatch::next_ahead(Group& cpu, const UpdateBoard& board) {
 
 void Dispatch::admitted(ReadyTasks::Node&& node) {
   Group& group = at(node.mapped()->group);
-  (group.device.is_cpu() ? group.fetched : group.ready).add(std::move(node));
+  (group.device.is_cpu() ? group.fetched : group.admitted).add(std::move(node));
 }
 
 double Dispatch::time_left(const Group& owner, const TaskNote& last, const UpdateBoard& board,
@@ -176,6 +184,20 @@ void Dispatch::taken(TaskNote& note, Index worker, double now) {
 double Dispatch::start_of(Index index, double now) const {
   const Group& group = groups_[static_cast<std::size_t>(index)];
   return group.load.start_after(group.queued_seconds, now);
+}
+
+bool Dispatch::is_brief(const Device& gpu, Index params, const UpdateBoard& board) const {
+  return value_of(board.rates().expected(params, gpu, Stay::kResident)) <=
+         tuning_.brief * value_of(board.rates().expected(params, gpu, Stay::kStreams));
+}
+
+bool Dispatch::is_hidden_on_cpu(double length, const UpdateBoard& board, double now) const {
+  // Of another step nobody knows yet when the last one comes.
+  if (board.subgroups().step() != step_) return false;
+  const Group& cpu = groups_.front();
+  const double to_come = value_of(board.rates().expected(board.subgroups().params_to_come(), {}));
+  const double left = step_begin_ + coming_ - now;
+  return cpu.load.start_after(cpu.queued_seconds + length + to_come, now) + length <= left;
 }
 
 bool Dispatch::ended(TaskNote& note, Index leaving, double now) {

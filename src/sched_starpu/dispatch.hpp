@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Group {
   ReadyTasks updates{};    ///< updates that may run now; of a GPU: whose states are to come
   ReadyTasks residents{};  ///< of a GPU: updates whose states are there
   ReadyTasks fetched{};    ///< of the CPU: updates whose gradients come ahead of their turn
+  ReadyTasks admitted{};   ///< of a GPU: updates in the window, whose data come
   GpuWindow window{};
   Index ahead = 0;  ///< of the CPU: updates whose gradients are fetched, until they have run
   Pace pace{};
@@ -39,11 +41,15 @@ struct Group {
   }
 };
 
+struct AllIsHere {
+  bool operator()(const starpu_task* /*task*/) const { return true; }
+};
+
 /// Who runs which task next: queues, windows, and what a worker without work takes from others.
 /// Decisions only: nothing here knows a runtime, reads a clock or locks. Groups are numbered in the
 /// order in which they are added, the CPU first. `now`: seconds of one clock. `board`: where
 /// updates are known. `can_run`: whether the worker, or for admit() any worker of the GPU, can run
-/// a task.
+/// a task. `is_here`: whether what it reads is where the worker is.
 ///
 /// An update of a GPU waits until admit() lets it into the window; the caller prefetches it and
 /// hands it to admitted(). From then on it stays: StarPU wants a prefetched task where it was
@@ -70,6 +76,11 @@ class Dispatch {
   /// Counting only what a task of high priority waits for made schedules of Cholesky 1.6 % longer.
   [[nodiscard]] double start_of(Index group, double now) const;
 
+  /// Whether the CPU alone would run an update that takes a worker `length` seconds, all that wait
+  /// there and all that are still to come in this step, before the last gradient comes, if that
+  /// takes as long as in the step before. Then a GPU's memory and time gain nothing.
+  [[nodiscard]] bool is_hidden_on_cpu(double length, const UpdateBoard& board, double now) const;
+
   /// The next update of the group that has room, to be prefetched; of a GPU that has none left, one
   /// that it would end before those who have it. Empty when there is none.
   template <class Predicate>
@@ -81,7 +92,7 @@ class Dispatch {
     ReadyTasks* queue = first_with_room(group, board, now);
     if (queue == nullptr) return {};
     ReadyTasks::Node node = queue->take_first();
-    enter(group, *node.mapped(), now);
+    enter(group, *node.mapped(), board, now);
     return node;
   }
   void admitted(ReadyTasks::Node&& node);
@@ -90,10 +101,12 @@ class Dispatch {
   /// group's tasks that it can run; else, if the policy adapts, the last update that waits
   /// elsewhere whose owner is overdue and that this worker would end first. `board`: null before
   /// the first update. Does not allocate.
-  template <class Predicate>
+  template <class Predicate, class Here = AllIsHere>
   TaskNote* take(Index group, Index worker, const UpdateBoard* board, double now,
-                 Predicate&& can_run) {
-    TaskNote* note = take_own(at(group), can_run);
+                 Predicate&& can_run, Here&& is_here = {}) {
+    TaskNote* note = at(group).device.is_cpu()
+                         ? take_of_cpu(at(group), can_run)
+                         : take_of_gpu(at(group), board, now, can_run, is_here);
     if (note == nullptr && board != nullptr) {
       note = take_late(at(group), *board, now, can_run);
       if (note == nullptr && adapts_)
@@ -140,9 +153,30 @@ class Dispatch {
   void taken(TaskNote& note, Index worker, double now);
 
   template <class Predicate>
-  static TaskNote* take_own(Group& group, Predicate&& can_run) {
-    if (!group.device.is_cpu()) return group.ready.take_first_that(can_run);
-    std::array queues{&group.ready, &group.fetched, &group.updates};
+  static TaskNote* take_of_cpu(Group& cpu, Predicate&& can_run) {
+    return take_first(std::array{&cpu.ready, &cpu.fetched, &cpu.updates}, can_run);
+  }
+
+  /// Beside backward a worker does not wait with an update in hand, and one that takes little is
+  /// run as soon as its states are there: backward goes on, and states of the next may come.
+  template <class Predicate, class Here>
+  static TaskNote* take_of_gpu(Group& gpu, const UpdateBoard* board, double now,
+                               Predicate&& can_run, Here&& is_here) {
+    if (gpu.admitted.empty() || board == nullptr || !board->are_beside_backward())
+      return take_first(std::array{&gpu.ready, &gpu.admitted}, can_run);
+    if (TaskNote* brief = gpu.admitted.take_first_note([&](const TaskNote& note) {
+          return note.is_brief && can_run(note.task) && is_here(note.task);
+        }))
+      return brief;
+    if (TaskNote* other = gpu.ready.take_first_that(can_run)) return other;
+    return gpu.admitted.take_first_note([&](const TaskNote& note) {
+      return can_run(note.task) && (note.is_redone || now >= note.latest || is_here(note.task));
+    });
+  }
+
+  /// The first of those in the queues.
+  template <std::size_t kCount, class Predicate>
+  static TaskNote* take_first(std::array<ReadyTasks*, kCount> queues, Predicate&& can_run) {
     std::ranges::sort(queues, [](const ReadyTasks* a, const ReadyTasks* b) {
       return !a->empty() && (b->empty() || a->first_key() < b->first_key());
     });
@@ -157,7 +191,7 @@ class Dispatch {
     if (gpu.device.is_cpu()) return nullptr;
     ReadyTasks* queue = first_with_room(gpu, board, now);
     if (queue == nullptr || !can_run(queue->first().task)) return nullptr;
-    return enter(gpu, *queue->take_first().mapped(), now);
+    return enter(gpu, *queue->take_first().mapped(), board, now);
   }
 
   /// The last update of another group, moved to this one, and into its window if it is a GPU's.
@@ -179,13 +213,15 @@ class Dispatch {
       if (!can_run(last.task) || !should_help(idle, owner, last, board, now)) continue;
       ReadyTasks::Node node = queue.take_last();
       move(*node.mapped(), index, board);
-      if (!idle.device.is_cpu()) enter(idle, *node.mapped(), now);
+      if (!idle.device.is_cpu()) enter(idle, *node.mapped(), board, now);
       return node;
     }
     return {};
   }
 
-  static TaskNote* enter(Group& gpu, TaskNote& note, double now);
+  /// Whether the kernel takes little beside what moves for the update.
+  [[nodiscard]] bool is_brief(const Device& gpu, Index params, const UpdateBoard& board) const;
+  TaskNote* enter(Group& gpu, TaskNote& note, const UpdateBoard& board, double now) const;
   ReadyTasks::Node next_ahead(Group& cpu, const UpdateBoard& board);
 
   const bool adapts_;
@@ -194,6 +230,8 @@ class Dispatch {
   std::vector<Group> groups_;
   Index step_ = 0;         ///< of the board, whose updates come
   double step_begin_ = 0;  ///< seconds: when the first of them came
+  double last_came_ = 0;   ///< seconds: when the last so far came, but for those made again
+  double coming_ = 0;      ///< seconds from first to last in the step before
 };
 
 }  // namespace dos::sched_starpu

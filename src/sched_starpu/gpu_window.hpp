@@ -16,6 +16,7 @@ class GpuWindow {
   struct Limits {
     Index window = 1;  ///< streamed updates that are prefetched or run at once
     Index slots = 1;  ///< streamed updates whose states fit in memory, also those on their way back
+    Index beside = 1;     ///< of these slots, those that backward leaves free
     Index buffers = 1;    ///< that the states of one are in, each with its way back
     Index spare = 0;      ///< buffers that fit beside the slots
     Index arrivals = 1;   ///< residents to be that are prefetched or run at once

@@ -86,6 +86,9 @@ GpuWindow::Limits PlanKeeper::limits_of_memory(Index gpu) const {
       return static_cast<Index>(std::floor(bytes / slot * static_cast<double>(limits.buffers)));
     };
     limits.slots = std::max<Index>(1, fitting(room) / limits.buffers);
+    limits.beside =
+        std::min(limits.slots, std::max<Index>(0, fitting(room - memory.update + memory.resident)) /
+                                   limits.buffers);
     // More than are at work would only be allocated, once.
     const Index window = plan_->window[static_cast<std::size_t>(gpu)];
     limits.spare = std::clamp<Index>(fitting(room + memory.reserve) - limits.slots * limits.buffers,

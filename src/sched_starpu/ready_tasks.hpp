@@ -25,6 +25,8 @@ struct TaskNote {
   bool travels = false;      ///< an update whose states come to the GPU first
   bool in_window = false;    ///< an update that a GPU prefetches or runs; of the CPU, its gradient
   bool is_redone = false;    ///< an update (UpdateTask)
+  bool is_brief = false;     ///< an update whose kernel takes little beside what moves for it
+  double latest = 0;         ///< seconds: of one in the window, when its states count as there
   std::optional<MoveReason> moved{};  ///< an update that is not where it was planned
   Index worker = 0;                   ///< of the group, once it runs
   double taken = 0;                   ///< seconds: when the worker took it
@@ -64,8 +66,13 @@ class ReadyTasks {
   /// The first that `can_run` accepts, null when there is none.
   template <class Predicate>
   TaskNote* take_first_that(Predicate&& can_run) {
+    return take_first_note([&](const TaskNote& note) { return can_run(note.task); });
+  }
+  /// The same by what is known of it.
+  template <class Predicate>
+  TaskNote* take_first_note(Predicate&& accepts) {
     for (auto each = tasks_.begin(); each != tasks_.end(); ++each)
-      if (can_run(each->second->task)) return tasks_.extract(each).mapped();
+      if (accepts(*each->second)) return tasks_.extract(each).mapped();
     return nullptr;
   }
   Node take_last() { return tasks_.extract(std::prev(tasks_.end())); }

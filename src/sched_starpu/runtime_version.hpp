@@ -21,6 +21,21 @@ inline constexpr Index kMostStreamed = 0;
 /// (HeldMemory): 1.3 has a window of one, and spins where memory is short.
 inline constexpr bool kReusesMemory = kMostStreamed == 0;
 
+/// Whether workers that find nothing to do ask again by themselves, or where time is simulated, so
+/// that a wait without end would show.
+#if defined(STARPU_NON_BLOCKING_DRIVERS) || defined(STARPU_SIMGRID)
+inline constexpr bool kWorkersAskAgain = true;
+#else
+inline constexpr bool kWorkersAskAgain = false;
+#endif
+
+/// Of StarPU's times and latencies, which are in microseconds.
+inline constexpr double kMicro = 1e-6;
+
+inline double now_seconds() {
+  return starpu_timing_now() * kMicro;
+}
+
 /// The memory node in which CPU workers read and write.
 inline constexpr unsigned kCpuMemory = STARPU_MAIN_RAM;
 

@@ -10,13 +10,8 @@
 namespace dos::sched_starpu {
 namespace {
 
-/// Of StarPU's times and latencies, which are in microseconds; of its bandwidths, in MB/s.
-constexpr double kMicro = 1e-6;
+/// Of its bandwidths, in MB/s.
 constexpr double kMega = 1e6;
-
-double now_seconds() {
-  return starpu_timing_now() * kMicro;
-}
 
 /// Null for a task that StarPU runs without the scheduler.
 TaskNote* note_of(const starpu_task* task) {
@@ -26,16 +21,6 @@ TaskNote* note_of(const starpu_task* task) {
 /// Whether only some workers of a kind may run it.
 bool is_restricted(const starpu_task* task) {
   return task->workerids != nullptr || (task->cl != nullptr && task->cl->can_execute != nullptr);
-}
-
-bool has_model(const starpu_task* task) {
-  return task->cl != nullptr && task->cl->model != nullptr &&
-         task->cl->model->type != STARPU_PERFMODEL_INVALID;
-}
-
-bool may_run(int worker, starpu_task* task, unsigned* implementation = nullptr) {
-  return starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task,
-                                                   implementation) != 0;
 }
 
 }  // namespace
@@ -106,38 +91,6 @@ void Scheduler::push(starpu_task* task) {
     place_other(*note);
 }
 
-int Scheduler::runner_of(const Node& node, starpu_task* task, unsigned* implementation) {
-  for (const int worker : node.workers)
-    if (may_run(worker, task, implementation)) return worker;
-  return -1;
-}
-
-Index Scheduler::group_of(const Device& device, starpu_task* task) const {
-  const Index wanted = device.gpu + 1;
-  if (runner_of(nodes_[static_cast<std::size_t>(wanted)], task) >= 0) return wanted;
-  for (Index other = 0; other < std::ssize(nodes_); ++other)
-    if (runner_of(nodes_[static_cast<std::size_t>(other)], task) >= 0) return other;
-  return wanted;
-}
-
-/// By the task's performance model; 0 when it is not calibrated for the size, or not there.
-double Scheduler::expected_seconds(starpu_task* task, int worker, unsigned implementation) const {
-  starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(worker, context_);
-  const double microseconds = starpu_task_expected_length(task, arch, implementation);
-  return microseconds > 0 ? microseconds * kMicro : 0;
-}
-
-std::vector<double> Scheduler::model_times(starpu_task* task) const {
-  std::vector<double> times;
-  if (!lacks_rates_ || nodes_.size() < 2) return times;
-  for (const Node& each : nodes_) {
-    unsigned implementation = 0;
-    const int runner = runner_of(each, task, &implementation);
-    times.push_back(runner < 0 ? 0 : expected_seconds(task, runner, implementation));
-  }
-  return times;
-}
-
 PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
   const std::vector<double> times = model_times(task);
   std::unique_lock lock(mutex_);
@@ -171,7 +124,7 @@ void Scheduler::place_update(TaskNote& note) {
   if (kReusesMemory) hold_memory(update, note.task, place);
   note.group = group_of(place.device, note.task);
   const Index planned = note.group;
-  if (adapts_ && !by_plan) choose_group(note, planned);
+  if (adapts_ && !by_plan && (place.is_resident || !goes_to_cpu(note))) choose_group(note, planned);
   const Index group = note.group;
   if (group != planned) {
     note.moved = MoveReason::kSooner;
@@ -196,36 +149,6 @@ void Scheduler::place_update(TaskNote& note) {
   // From here on the task may have run, and the note be gone.
   admit(group);
   if (group == 0) wake(0, restricted);
-}
-
-/// Earliest end over the groups, from history models, transfers and what waits there. A group whose
-/// speed is not known yet comes first, so that it becomes known; of a task without a model only
-/// what waits and transfers are known. Among GPUs an update keeps to its plan, which divides them
-/// evenly: forward finds the parameters there, and puts its work where they are.
-void Scheduler::choose_group(TaskNote& note, Index planned) const {
-  std::vector<double> start;
-  {
-    const double now = now_seconds();
-    const std::lock_guard lock(mutex_);
-    for (Index g = 0; g < std::ssize(nodes_); ++g) start.push_back(dispatch_.start_of(g, now));
-  }
-  double best_end = std::numeric_limits<double>::infinity();
-  for (Index g = 0; g < std::ssize(nodes_); ++g) {
-    if (planned > 0 && g > 0 && g != planned) continue;
-    unsigned implementation = 0;
-    const int runner = runner_of(nodes_[static_cast<std::size_t>(g)], note.task, &implementation);
-    if (runner < 0) continue;
-    const auto worker = static_cast<unsigned>(runner);
-    const double length = expected_seconds(note.task, runner, implementation);
-    const double transfer = starpu_task_expected_data_transfer_time_for(note.task, worker) * kMicro;
-    const double begin = start[static_cast<std::size_t>(g)];
-    const double end = length > 0 || !has_model(note.task) ? begin + transfer + length : 0;
-    if (end >= best_end) continue;
-    best_end = end;
-    note.group = g;
-    // While others run its data come.
-    note.seconds = length > 0 ? std::max(0.0, transfer - begin) + length : 0;
-  }
 }
 
 /// A task that reads a gradient is ready: backward has written it.
@@ -311,8 +234,11 @@ starpu_task* Scheduler::pop() {
   std::unique_lock lock(mutex_);
   const double now = now_seconds();
   count_returns(here.group, now);
-  TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now,
-                                  [id](starpu_task* task) { return may_run(id, task); });
+  const auto can_run = [id](starpu_task* task) { return may_run(id, task); };
+  const auto is_here = [this, memory = node(here.group).id](starpu_task* task) {
+    return has_inputs(task, memory) || (!kWorkersAskAgain && board_->subgroups().all_arrived());
+  };
+  TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now, can_run, is_here);
   if (note == nullptr) {
     const Group& group = dispatch_.groups()[static_cast<std::size_t>(here.group)];
     clocks_[worker].refused(now / kMicro, here.group != 0 && group.has_updates());

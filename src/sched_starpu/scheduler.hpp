@@ -81,9 +81,13 @@ class Scheduler {
   void flush_gradients(starpu_task* task);
   /// Tells the board what models expect of the update, and asks it for a place.
   PlacedUpdate ask_board(const UpdateTask& update, starpu_task* task);
+  /// Sets the note's group to the CPU's, and returns true, where the CPU hides the update behind
+  /// backward.
+  bool goes_to_cpu(TaskNote& note) const;
   /// Sets the note's group to the one that ends the task first. `planned`: of an update, by plan.
   void choose_group(TaskNote& note, Index planned = -1) const;
   [[nodiscard]] Index group_of(const Device& device, starpu_task* task) const;
+  static bool may_run(int worker, starpu_task* task, unsigned* implementation = nullptr);
   /// The first worker of the group that may run the task, -1 if none may.
   [[nodiscard]] static int runner_of(const Node& node, starpu_task* task,
                                      unsigned* implementation = nullptr);

@@ -24,8 +24,8 @@ void Scheduler::hold_memory(const UpdateTask& update, starpu_task* task, const P
     else
       held_.found(gpu, memory.allocated);
     if (place.device.gpu != gpu || place.is_resident) continue;
-    // Beside its states, for which there is room: buffers may be larger than what is in them.
-    const units::Bytes counted = params_of(update.params) * update.cost.held();
+    // Beside its states, for which there is room: some buffers may be larger than what is in them.
+    const units::Bytes counted = params_of(update.allocated()) * update.cost.held();
     const units::Bytes buffers = memory.allocated + memory.missing;
     held_.give(gpu, memory.missing_of_model + std::max(units::Bytes(0), buffers - counted));
   }

@@ -19,10 +19,13 @@ struct UpdateTask {
   const void* subgroup = nullptr;
   const void* gradient = nullptr;  ///< likewise
   Index params = 0;
+  Index room = 0;    ///< parameters for whose states a GPU allocates memory; 0: params
   int priority = 0;  ///< larger: the next forward needs it earlier
   sched::UpdateCost cost;
   Index user = -1;         ///< the only GPU that has the gradient; -1: none, or several
   bool is_redone = false;  ///< made once more, as the one before took a wrong clip factor
+
+  [[nodiscard]] Index allocated() const { return std::max(room, params); }
 };
 
 /// The subgroups of a program, and which of them the step has seen. A subgroup has one index for
@@ -48,6 +51,8 @@ class SubgroupRegistry {
     const bool begins = step_ == 0 || known.step == step_;
     if (begins) begin_step();
     known = {.task = task, .step = step_};
+    params_arrived_ += task.params;
+    go_ahead_ = task.cost.banks > 1 && !task.is_redone;
     unfinished_ = ++arrived_ - ran_;
     return {.index = index, .begins_step = begins};
   }
@@ -83,8 +88,14 @@ class SubgroupRegistry {
   /// Whether as many updates have arrived as in the step before: until then a device without work
   /// has work of its own to come.
   [[nodiscard]] bool all_arrived() const { return arrived_ >= expected_; }
+  /// Parameters of updates that are still to arrive, if they are those of the step before.
+  [[nodiscard]] Index params_to_come() const {
+    return std::max<Index>(0, params_expected_ - params_arrived_);
+  }
   /// Whether the step's updates have arrived and run.
   [[nodiscard]] bool all_ran() const { return all_arrived() && ran_ >= arrived_; }
+  /// Whether the last that arrived goes ahead of the norm: backward is not over.
+  [[nodiscard]] bool go_ahead() const { return go_ahead_; }
   /// Whether updates of the step before ran as they came (Tuning::kept_pace).
   [[nodiscard]] bool kept_pace() const { return kept_pace_; }
 
@@ -100,6 +111,7 @@ class SubgroupRegistry {
     kept_pace_ =
         static_cast<double>(unfinished_) <= (1 - tuning_.kept_pace) * static_cast<double>(arrived_);
     expected_ = std::exchange(arrived_, 0);
+    params_expected_ = std::exchange(params_arrived_, 0);
     ran_ = 0;
     ++step_;
   }
@@ -109,11 +121,14 @@ class SubgroupRegistry {
   std::unordered_map<const void*, Index> index_of_gradient_;
   std::vector<Known> known_;
   Index step_ = 0;
-  Index arrived_ = 0;     ///< updates of this step
-  Index ran_ = 0;         ///< since it began
-  Index unfinished_ = 0;  ///< arrived and had not run, when the last one arrived
-  Index expected_ = 0;    ///< updates of the step before
+  Index arrived_ = 0;          ///< updates of this step
+  Index ran_ = 0;              ///< since it began
+  Index unfinished_ = 0;       ///< arrived and had not run, when the last one arrived
+  Index expected_ = 0;         ///< updates of the step before
+  Index params_arrived_ = 0;   ///< of this step's updates
+  Index params_expected_ = 0;  ///< of the step before
   bool kept_pace_ = false;
+  bool go_ahead_ = false;
 };
 
 }  // namespace dos::sched_starpu

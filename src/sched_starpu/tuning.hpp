@@ -53,6 +53,10 @@ struct Tuning {
   /// may take when the GPU becomes late; - gradients show between kernels.
   Index residents_at_once = 16;
 
+  /// Part of what states of a streamed update take to come that a kernel may take for which
+  /// backward, on the same GPU, waits. + backward waits longer; - states wait for backward.
+  double brief = 1.0 / 3;
+
   // When the plan goes wrong.
 
   /// Times as long as planned from which on a GPU is late: the first update of a step takes three,

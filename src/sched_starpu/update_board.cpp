@@ -32,17 +32,24 @@ PlanOrder UpdateBoard::order() {
   sched::Problem problem;
   std::vector<Index> subgroups = subgroups_.by_priority();
   const std::vector<Index> homes = ledger_.homes(subgroups_.size());
+  Index room = 0;
   for (const Index index : subgroups) {
     const UpdateTask& task = subgroups_.task(index);
     problem.subgroups.push_back(
         {.params = task.params, .depth = std::ssize(problem.subgroups), .user = task.user});
+    room += task.allocated();
     // Of those with two banks, if some have: they take most memory.
     if (problem.subgroups.size() == 1 || task.cost.banks > problem.cost.banks)
       problem.cost = task.cost;
     problem.homes.push_back(homes[static_cast<std::size_t>(index)]);
   }
   problem.rates = rates_.for_plan(problem.cost);
-  for (const Surroundings::Gpu& gpu : rates_.around().gpus) problem.memory.push_back(gpu.memory);
+  // Plans count what is in the buffers.
+  const double filled = problem.total() / params_of(room);
+  for (const Surroundings::Gpu& gpu : rates_.around().gpus)
+    problem.memory.push_back({.update = gpu.memory.update * filled,
+                              .resident = gpu.memory.resident * filled,
+                              .reserve = gpu.memory.reserve * filled});
   return plans_.order(std::move(problem), std::move(subgroups));
 }
 
@@ -74,18 +81,22 @@ std::vector<UpdateRoom> UpdateBoard::rooms() const {
     const Place place = plans_.place(i);
     if (place.device.is_cpu() || place.is_resident) continue;
     const UpdateTask& task = subgroups_.task(i);
-    streamed[static_cast<std::size_t>(place.device.gpu)].push_back(params_of(task.params) *
+    streamed[static_cast<std::size_t>(place.device.gpu)].push_back(params_of(task.allocated()) *
                                                                    task.cost.held());
   }
   for (std::size_t gpu = 0; gpu < rooms.size(); ++gpu) {
     if (streamed[gpu].empty()) continue;
     UpdateRoom& room = rooms[gpu];
     const units::Bytes largest = std::ranges::max(streamed[gpu]);
-    room.is_even = std::ranges::count(streamed[gpu], largest) + 1 >= std::ssize(streamed[gpu]);
+    units::Bytes others{0};
+    for (const units::Bytes each : streamed[gpu])
+      if (each < largest) others += each;
+    room.is_even = others <= largest;
     const GpuWindow::Limits limits = plans_.limits(static_cast<Index>(gpu));
     const auto slots = static_cast<double>(limits.slots);
-    room.streaming =
-        largest * (slots + static_cast<double>(limits.spare) / static_cast<double>(limits.buffers));
+    room.streaming = largest * (slots + static_cast<double>(limits.spare) /
+                                            static_cast<double>(limits.buffers)) +
+                     others;
   }
   return rooms;
 }

@@ -77,6 +77,10 @@ class UpdateBoard {
   /// Whether updates go where they end first: when they come no faster than they run. Then a plan,
   /// which is for all at once, says little about when each ends. A share that is asked for holds.
   [[nodiscard]] bool prefers_earliest_end() const;
+  /// Whether updates come while the GPUs have other work that is not to wait for them.
+  [[nodiscard]] bool are_beside_backward() const {
+    return prefers_earliest_end() || subgroups_.go_ahead();
+  }
   /// Whether Surroundings::read_memory is still to be asked.
   [[nodiscard]] bool learns_memory() const { return subgroups_.step() < tuning_.memory_step; }
   /// Without what only the runtime knows: names, workers, times and bytes of the devices.

@@ -100,6 +100,7 @@ bool is_update(starpu_task* task, const SchedulerSettings& settings) {
 
 UpdateTask describe_update(starpu_task* task, const SchedulerSettings& settings) {
   double states = 0;
+  double allocated = 0;
   double written = 0;
   double read = 0;
   double gradient_bytes = 0;
@@ -111,6 +112,8 @@ UpdateTask describe_update(starpu_task* task, const SchedulerSettings& settings)
     const double bytes = bytes_of(handle);
     if (role == Role::kState) {
       states += bytes;
+      // Of all alike, but where a model on the device reads the parameters themselves.
+      allocated = std::max(allocated, static_cast<double>(starpu_data_get_alloc_size(handle)));
       ++state_buffers;
     }
     if (role == Role::kOldState) banks = 2;
@@ -128,6 +131,7 @@ UpdateTask describe_update(starpu_task* task, const SchedulerSettings& settings)
   return {.subgroup = identity_of(parameters),
           .gradient = gradient,
           .params = static_cast<Index>(params),
+          .room = static_cast<Index>(allocated / sizeof(float)),
           .priority = task->priority,
           .cost = {.state = units::BytesPerParam(states / params),
                    .weight = units::BytesPerParam(on_host ? 0 : working),
@@ -221,6 +225,14 @@ void start_inputs(starpu_task* task, unsigned node) {
     if (copy.is_valid == 0) (copy.is_requested != 0 ? is_on_its_way : is_missing) = true;
   }
   if (is_missing || !is_on_its_way) starpu_prefetch_task_input_on_node(task, node);
+}
+
+bool has_inputs(starpu_task* task, unsigned node) {
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i)
+    if ((STARPU_TASK_GET_MODE(task, i) & STARPU_R) != 0 &&
+        Copy(STARPU_TASK_GET_HANDLE(task, i), node).is_valid == 0)
+      return false;
+  return true;
 }
 
 void start_fetch(starpu_task* task, unsigned node) {

@@ -54,6 +54,9 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
 /// (datawizard/coherency.c).
 void start_inputs(starpu_task* task, unsigned node);
 
+/// Whether all that the task reads is there.
+bool has_inputs(starpu_task* task, unsigned node);
+
 /// What the update only reads, to `node`, by its priority among copies. StarPU does not remember it
 /// as the task's: it may still run anywhere. Requests of tasks, for the same buffer, join this one.
 void start_fetch(starpu_task* task, unsigned node);

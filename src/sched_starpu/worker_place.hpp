@@ -38,7 +38,8 @@ struct Place {
 /// What the streamed updates of a step may newly take of the memory of a GPU.
 struct UpdateRoom {
   units::Bytes streaming{0};  ///< of those that are there at once
-  bool is_even = true;  ///< streamed ones are of one size, but for one: memory of one is the next's
+  /// Streamed ones allocate one size: memory of one is the next's. The others take no more in all.
+  bool is_even = true;
 };
 
 /// Why the scheduler lets an update run elsewhere than planned.

@@ -6,12 +6,22 @@
 #include <utility>
 
 #include "base/bf16.hpp"
+#include "base/common_sizes.hpp"
 
 namespace dos::tensor {
 namespace {
 
 std::size_t to_size(Index value) {
   return static_cast<std::size_t>(value);
+}
+
+/// By subgroup, elements for which devices allocate memory; 0: as many as there are.
+std::vector<Index> rooms_of(const shape::Layout& layout, const Buffers& buffers, Use use) {
+  std::vector<Index> counts(buffers.size());
+  if (use != Use::kUpdates) return counts;
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i] != kNoBuffer) counts[i] = layout.subgroups[i].count;
+  return common_sizes(counts);
 }
 
 }  // namespace
@@ -22,9 +32,10 @@ SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layo
 
 SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layout,
                                  const Buffers& buffers, const std::string& prefix,
-                                 MemoryCategory category, DType type, StateHomes* homes) {
+                                 MemoryCategory category, DType type, StateHomes* homes, Use use) {
   require(buffers.size() == layout.subgroups.size(), "a buffer, or none, a subgroup");
   std::map<Index, std::shared_ptr<rt::Handle>> made;
+  const std::vector<Index> rooms = rooms_of(layout, buffers, use);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     std::shared_ptr<rt::Handle>& handle = made[buffers[i]];
     const shape::Subgroup& subgroup = layout.subgroups[i];
@@ -36,7 +47,8 @@ SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layo
                                                                .type = type,
                                                                .count = subgroup.count,
                                                                .category = category,
-                                                               .lent = lent});
+                                                               .lent = lent,
+                                                               .room = rooms[i]});
       if (lent != nullptr) homes->adopt(index, *handle);
     }
     require(handle == nullptr || handle->count() == subgroup.count,
@@ -48,11 +60,11 @@ SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layo
 void SubgroupHandles::add_bank(rt::Session& session, Index subgroup) {
   const rt::Handle& first = (*this)[subgroup];
   const auto [bank, is_new] = banks_.try_emplace(
-      subgroup,
-      std::make_shared<rt::Handle>(session, rt::HandleSpec{.name = first.name() + ".bank",
-                                                           .type = first.type(),
-                                                           .count = first.count(),
-                                                           .category = first.category()}));
+      subgroup, std::make_shared<rt::Handle>(session, rt::HandleSpec{.name = first.name() + ".bank",
+                                                                     .type = first.type(),
+                                                                     .count = first.count(),
+                                                                     .category = first.category(),
+                                                                     .room = first.room()}));
   require(is_new, "one more bank a subgroup");
   bank->second->stand_for(first);
 }
@@ -99,7 +111,8 @@ ParameterSet::ParameterSet(rt::Session& session, shape::Layout layout, const Par
       gradient_type_(types.gradient),
       values_(session, layout_, BufferPlan(layout_, types, ownership_).values, "value",
               MemoryCategory::kParameters, DType::kF32,
-              types.working == DType::kF32 ? nullptr : homes),
+              types.working == DType::kF32 ? nullptr : homes,
+              types.working == DType::kF32 ? Use::kModel : Use::kUpdates),
       gradients_(session, layout_, BufferPlan(layout_, types, ownership_).gradients, "gradient",
                  MemoryCategory::kGradients, types.gradient) {
   const BufferPlan plan(layout_, types, ownership_);

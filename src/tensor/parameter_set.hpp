@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,10 @@
 
 namespace dos::tensor {
 
+/// What uses buffers of a device. Those of updates come and go there, and have few sizes, so that
+/// each can use memory of another.
+enum class Use : std::uint8_t { kModel, kUpdates };
+
 /// One handle a subgroup: the values, the gradients or a moment of all parameters, in FP32 or BF16.
 /// Some may be absent, or shared between subgroups (ownership.hpp).
 class SubgroupHandles {
@@ -27,7 +32,7 @@ class SubgroupHandles {
                   MemoryCategory category, DType type = DType::kF32);
   SubgroupHandles(rt::Session& session, const shape::Layout& layout, const Buffers& buffers,
                   const std::string& prefix, MemoryCategory category, DType type,
-                  StateHomes* homes = nullptr);
+                  StateHomes* homes = nullptr, Use use = Use::kModel);
 
   /// Pre: has(subgroup).
   [[nodiscard]] const rt::Handle& operator[](Index subgroup) const {

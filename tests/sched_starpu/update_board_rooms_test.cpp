@@ -2,6 +2,8 @@
 // What the streamed updates of a step may newly take of a GPU's memory.
 #include <gmock/gmock.h>
 
+#include <vector>
+
 #include "sched_starpu/update_board.hpp"
 #include "sched_starpu/update_program.hpp"
 
@@ -24,6 +26,30 @@ TEST(Rooms, AreThoseOfThePlan) {
   // Not what all streamed ones would take, each for itself.
   const GpuWindow::Limits limits = program.board.plans().limits(0);
   EXPECT_EQ(rooms[0].streaming.value(), kStates * static_cast<double>(limits.slots));
+}
+
+TEST(Rooms, AreEvenWhereMemoryOfOneFitsTheNext) {
+  for (const bool allocates_the_largest : {false, true}) {
+    Program program("dos", surroundings(1));
+    const auto arrive = [&](Index i) {
+      UpdateTask task = program.task(i);
+      if (i % 2 != 0) task.params = kParams * 9 / 10;
+      if (allocates_the_largest) task.room = kParams;
+      return announce(program.board, task);
+    };
+    for (int step = 0; step < 2; ++step) {
+      std::vector<Index> indices;
+      for (Index i = 0; i < kSubgroups; ++i) indices.push_back(arrive(i));
+      for (const Index index : indices) {
+        const Device device = program.board.planned(index).device;
+        const double rate = device.is_cpu() ? kCpuRate : kGpuRate;
+        const Index params = program.board.subgroups().task(index).params;
+        program.board.executed(index, device, units::Seconds(static_cast<double>(params) / rate));
+      }
+    }
+    arrive(0);
+    EXPECT_EQ(program.board.rooms().at(0).is_even, allocates_the_largest);
+  }
 }
 
 TEST(Rooms, OfWhatStaysAreItsOwn) {
