@@ -165,6 +165,11 @@ inline constexpr std::array kOptions{
            "type in which gradients of parameters are summed over lanes and micro-batches: fp32, "
            "or bf16 with train.precision=bf16",
            [](Keys& k) -> Value { return &k.train.gradient_precision; }, kPrecision},
+    Option{"train.products",
+           "library of FP32 products on CPUs, which decides their last bits: openblas, onednn, or "
+           "auto, by instruction set and shape",
+           [](Keys& k) -> Value { return &k.train.products; },
+           Choice{"auto", "openblas", "onednn"}},
     Option{
         "train.recompute",
         "keep only block inputs, compute activations again in backward",
