@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/matrix/products.hpp"
 
+#include <cblas.h>
 #include <fmt/format.h>
 
 #include <atomic>
