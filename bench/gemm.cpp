@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm: how fast BLAS does the matrix products of a training step, one call a worker: the least
-// time that the step can take.
+// gemm: how fast the libraries do the matrix products of a training step, one call a worker: the
+// least time that the step can take.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "codelets/matrix/gemm.hpp"
+#include "codelets/matrix/products.hpp"
 #include "models/family.hpp"
 #include "platform/blas.hpp"
 #include "spread.hpp"
@@ -33,6 +34,7 @@ struct Options {
   Index tokens = 1024;
   Index workers = 2;
   Index rounds = 7;
+  std::string products = "auto";
   bool json = false;
 };
 
@@ -87,10 +89,13 @@ class Matrices {
   void multiply() {
     const bool a_turned = product_.a == CblasTrans;
     const bool b_turned = product_.b == CblasTrans;
-    dos::codelets::gemm(product_.rows, product_.columns, product_.inner, 1.0F,
-                        {a_.data(), a_turned ? product_.rows : product_.inner, product_.a},
-                        {b_.data(), b_turned ? product_.inner : product_.columns, product_.b}, 0.0F,
-                        c_.data(), product_.columns);
+    dos::codelets::multiply(
+        product_.rows, product_.columns, product_.inner,
+        dos::codelets::MatrixView<float>{a_.data(), a_turned ? product_.rows : product_.inner,
+                                         product_.a},
+        dos::codelets::MatrixView<float>{b_.data(), b_turned ? product_.inner : product_.columns,
+                                         product_.b},
+        false, c_.data(), product_.columns);
   }
 
   /// Whether the last element is the sum that it should be.
@@ -144,7 +149,7 @@ Spread time(const Product& product, const Options& options) {
     std::vector<std::jthread> workers;
     for (Index i = 0; i < options.workers; ++i) workers.emplace_back(work);
   }
-  dos::expect(right.load(), "{}: BLAS gave a wrong result", product.name);
+  dos::expect(right.load(), "{}: a wrong result", product.name);
   return spread_of(std::move(readings));
 }
 
@@ -153,16 +158,18 @@ void run(const Options& options) {
   dos::expect(options.tokens >= options.workers, "--tokens is at least --workers, got {}",
               options.tokens);
   dos::platform::blas::use_one_thread();
+  dos::codelets::choose_products(options.products);
   const auto& model = dos::models::find_preset(options.model);
   double floor_ms = 0;
   double flops = 0;
   nlohmann::json rows = nlohmann::json::array();
   if (!options.json)
     fmt::print(
-        "{}, {} tokens a step, {} workers, one call a worker; OpenBLAS kernels {}\n"
+        "{}, {} tokens a step, {} workers, one call a worker; {}; OpenBLAS kernels {}\n"
         "{:<38}{:>8}{:>8}{:>8}{:>24}{:>10}\n",
-        options.model, options.tokens, options.workers, dos::platform::blas::core_type(), "product",
-        "rows", "columns", "inner", "ms (min-max)", "GFLOP/s");
+        options.model, options.tokens, options.workers, dos::codelets::fp32_products(),
+        dos::platform::blas::core_type(), "product", "rows", "columns", "inner", "ms (min-max)",
+        "GFLOP/s");
   for (const Product& product : products_of(model, options.tokens / options.workers)) {
     const Spread ms = time(product, options);
     const auto workers = static_cast<double>(options.workers);
@@ -197,6 +204,8 @@ int main(int argc, char** argv) {
       .capture_default_str();
   app.add_option("--workers", options.workers, "threads, one BLAS call each").capture_default_str();
   app.add_option("--rounds", options.rounds, "calls that count, after one that does not")
+      .capture_default_str();
+  app.add_option("--products", options.products, "library: auto, openblas or onednn")
       .capture_default_str();
   app.add_flag("--json", options.json, "one JSON object instead of a table");
   if (const auto status = app.parse("gemm", argc, argv)) return *status;

@@ -38,6 +38,7 @@ struct StepOptions {
   double state_memory = -1;  ///< GB; -1: what the devices have
   std::string precision = "fp32";
   std::string gradient_precision = "fp32";
+  std::string products = "auto";
   std::string scheduler;
   bool recompute = false;
   bool json = false;

@@ -13,6 +13,7 @@
 #include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "codelets/matrix/products.hpp"
 #include "fit/fit.hpp"
 #include "platform/blas.hpp"
 #include "rt/cuda.hpp"
@@ -64,6 +65,7 @@ void print_json(const StepOptions& options, const Readings& readings, const Step
                       {"context", bench.context()},
                       {"precision", options.precision},
                       {"gradient_precision", options.gradient_precision},
+                      {"products", dos::codelets::fp32_products()},
                       {"steps", options.steps},
                       {"workers", workers},
                       {"peak_rss_mib", peak_rss_mib()},
@@ -129,6 +131,7 @@ void expect_limit_below_memory(Index limit) {
 void run(const StepOptions& options) {
   const StepPlan plan = plan_of(options);
   dos::platform::blas::use_one_thread();
+  dos::codelets::choose_products(options.products);
   dos::sched_starpu::configure(
       {.model_on_host = options.cuda_devices == 0, .released = &dos::rt::released_on});
   dos::rt::Session session({.scheduler = options.scheduler,
@@ -176,6 +179,9 @@ int main(int argc, char** argv) {
   app.add_option("--precision", options.precision, "fp32 or bf16").capture_default_str();
   app.add_option("--gradient-precision", options.gradient_precision,
                  "of gradients of parameters: fp32 or bf16")
+      .capture_default_str();
+  app.add_option("--products", options.products,
+                 "library of FP32 products: auto, openblas or onednn")
       .capture_default_str();
   app.add_option("--state-memory", options.state_memory,
                  "GB of each CUDA device for states of the optimizer, beside what the model is "

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codelets/matrix/onednn.hpp"
+#include "codelets/matrix/products.hpp"
 #include "codelets/matrix/thread_workspace.hpp"
 
 namespace dos::codelets {
@@ -68,7 +69,7 @@ float* product_strip() {
 }
 
 std::string bf16_products() {
-  return onednn_multiplies_bf16() ? onednn_description() : "OpenBLAS in FP32";
+  return onednn_multiplies_bf16() ? onednn_description() : fp32_products() + " in FP32";
 }
 
 }  // namespace dos::codelets

@@ -6,7 +6,7 @@
 namespace dos::codelets {
 
 /// multiply() where oneDNN cannot (onednn.hpp): tiles of both matrices are widened to FP32,
-/// exactly, and multiplied by OpenBLAS.
+/// exactly, and multiplied as such.
 void multiply_widened(Index rows, Index columns, Index inner, MatrixView<BF16> a,
                       MatrixView<BF16> b, bool accumulate, float* c, Index c_stride);
 

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "base/error.hpp"
 #include "codelets/matrix/thread_workspace.hpp"
 
 // OpenMP's function. Its header is the compiler's own, and the library must be the one that oneDNN
@@ -54,13 +56,15 @@ dnnl::matmul::primitive_desc describe(const Shape& shape, const dnnl::engine& en
           engine};
 }
 
-/// oneDNN's products of one thread. Making a primitive takes a millisecond or so, so each is kept:
-/// a model has some dozens of shapes.
+/// From here on OpenMP gives the calling thread no others, and primitives are made for one.
+struct OneThread {
+  OneThread() { omp_set_num_threads(1); }
+};
+
+/// oneDNN's BF16 products of one thread. Making a primitive takes a millisecond or so, so each is
+/// kept: a model has some dozens of shapes.
 class Products {
  public:
-  /// From here on OpenMP gives the calling thread no others, and primitives are made for one.
-  Products() { omp_set_num_threads(1); }
-
   void run(const Shape& shape, const BF16* a, const BF16* b, float* c) {
     Prepared& prepared = find(shape);
     // oneDNN takes what it reads as void* too.
@@ -97,6 +101,7 @@ class Products {
         .first->second;
   }
 
+  OneThread one_thread_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   std::map<Shape, Prepared> prepared_;
@@ -116,6 +121,19 @@ bool ask_onednn() {
 
 }  // namespace
 
+bool has_onednn() {
+  return true;
+}
+
+bool onednn_uses_avx512() {
+  static const bool answer = [] {
+    const auto mask = [](dnnl::cpu_isa isa) { return static_cast<std::uint32_t>(isa); };
+    const std::uint32_t wanted = mask(dnnl::cpu_isa::avx512_core);
+    return (mask(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  }();
+  return answer;
+}
+
 bool onednn_multiplies_bf16() {
   static const bool answer = ask_onednn();
   return answer;
@@ -127,6 +145,19 @@ void multiply_by_onednn(Index rows, Index columns, Index inner, MatrixView<BF16>
   products.run({rows, columns, inner, a.stride, b.stride, c_stride, a.transpose == CblasTrans,
                 b.transpose == CblasTrans, accumulate},
                a.elements, b.elements, c);
+}
+
+void multiply_by_onednn(Index rows, Index columns, Index inner, MatrixView<float> a,
+                        MatrixView<float> b, bool accumulate, float* c, Index c_stride) {
+  thread_local const OneThread one_thread;
+  const auto letter = [](CBLAS_TRANSPOSE transpose) { return transpose == CblasTrans ? 'T' : 'N'; };
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(a.transpose), letter(b.transpose), rows, columns, inner, 1.0F, a.elements,
+                 a.stride, b.elements, b.stride, accumulate ? 1.0F : 0.0F, c, c_stride);
+  expect(status == dnnl_success,
+         "oneDNN: a product of {} x {} x {} failed with status {}: free memory, or set "
+         "train.products=openblas",
+         rows, columns, inner, static_cast<int>(status));
 }
 
 std::string onednn_description() {

@@ -4,8 +4,22 @@
 
 namespace dos::codelets {
 
+bool has_onednn() {
+  return false;
+}
+
+bool onednn_uses_avx512() {
+  return false;
+}
+
 bool onednn_multiplies_bf16() {
   return false;
+}
+
+void multiply_by_onednn(Index /*rows*/, Index /*columns*/, Index /*inner*/, MatrixView<float> /*a*/,
+                        MatrixView<float> /*b*/, bool /*accumulate*/, float* /*c*/,
+                        Index /*c_stride*/) {
+  require(false, "a build with oneDNN");
 }
 
 void multiply_by_onednn(Index /*rows*/, Index /*columns*/, Index /*inner*/, MatrixView<BF16> /*a*/,

@@ -52,6 +52,7 @@ struct Keys {
     Index seed = 1337;
     std::string precision = "fp32";
     std::string gradient_precision = "fp32";
+    std::string products = "auto";
     bool recompute = false;
     std::string activations = "keep";
     std::string activation_disks;

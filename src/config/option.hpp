@@ -42,6 +42,10 @@ struct Any {
 };
 using Domain = std::variant<Range, Choice, Named, Any>;
 
+inline constexpr Any kFlag{"both values mean something"};
+/// A flag of the model that is the preset's unless it is said.
+inline constexpr Choice kPresetFlag{"preset", "on", "off"};
+
 /// Who must have the same value.
 enum class Scope : std::uint8_t {
   kRun,   ///< all ranks

@@ -15,10 +15,7 @@
 
 namespace dos::config {
 
-inline constexpr Any kFlag{"both values mean something"};
 inline constexpr Range kModelSize{.least = 0, .words = "be at least 1 (or 0: the preset's)"};
-/// A flag of the model that is the preset's unless it is said.
-inline constexpr Choice kPresetFlag{"preset", "on", "off"};
 /// Far above what is of use; the program keeps lists of these lengths.
 inline constexpr double kMostDevices = 1'000;
 inline constexpr Choice kPrecision{"fp32", "bf16"};
@@ -165,6 +162,9 @@ inline constexpr std::array kOptions{
            "type in which gradients of parameters are summed over lanes and micro-batches: fp32, "
            "or bf16 with train.precision=bf16",
            [](Keys& k) -> Value { return &k.train.gradient_precision; }, kPrecision},
+    Option{"train.products", "library of FP32 products on CPUs: auto: by rule, openblas, onednn",
+           [](Keys& k) -> Value { return &k.train.products; },
+           Choice{"auto", "openblas", "onednn"}},
     Option{
         "train.recompute",
         "keep only block inputs, compute activations again in backward",

@@ -18,6 +18,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "codelets/all.hpp"
+#include "codelets/matrix/products.hpp"
 #include "fit/activations.hpp"
 #include "fit/device_memory.hpp"
 #include "fit/fit.hpp"
@@ -281,6 +282,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   const bool prints = prepared.run.share.rank == 0;
   const auto verification = start_verification(options, prepared, company.place);
   platform::blas::use_one_thread();
+  codelets::choose_products(config.train.products);
   sched_starpu::configure(config.scheduling(prepared.run.share.ranks));
   rt::SessionConfig wanted{.scheduler = options.scheduler,
                            .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,

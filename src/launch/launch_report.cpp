@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "base/units.hpp"
 #include "codelets/matrix/onednn.hpp"
+#include "codelets/matrix/products.hpp"
 #include "platform/blas.hpp"
 #include "platform/mpi.hpp"
 
@@ -42,6 +43,8 @@ void report_start(const train::Run& run, const rt::Session& session,
       layout.subgroups.size(), describe_precision(config));
   log::info("StarPU {}, scheduler {}, {} CPU workers; OpenBLAS kernels: {}", rt::Session::version(),
             session.scheduler(), session.cpu_workers(), platform::blas::core_type());
+  log::info("FP32 products: {} (train.products={})", codelets::fp32_products(),
+            config.train.products);
   if (share.ranks > 1)
     log::info("{} ranks, dist.zero = {}; {}; {}", share.ranks, share.zero,
               platform::MpiEnvironment::library_version(), messages.words);

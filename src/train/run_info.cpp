@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "codelets/matrix/onednn.hpp"
+#include "codelets/matrix/products.hpp"
 #include "codelets/simd/isa.hpp"
 #include "io/run_folder.hpp"
 #include "platform/blas.hpp"
@@ -36,6 +37,7 @@ nlohmann::json describe_run(const Run& run, const std::string& scheduler, Index 
             {"blas", platform::blas::description()}}},
           {"blas_core_type", platform::blas::core_type()},
           {"simd", simd::name_of(simd::active_isa())},
+          {"fp32_products", codelets::fp32_products()},
           {"bf16_products", codelets::bf16_products()},
           {"topology",
            {{"processor", topology.processor},

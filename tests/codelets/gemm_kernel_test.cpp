@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cblas.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <vector>
 
+#include "base/error.hpp"
 #include "codelets/matrix/gemm_bf16.hpp"
 #include "kernel_test.hpp"
+#include "product_library.hpp"
 #include "reference/bounded.hpp"
 
 namespace dos::test::gemm_kernel_test {
@@ -25,7 +31,8 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 1, 1},    {1, 7, 5},     {3, 2, 1},     {17, 33, 9},
                              {64, 64, 64}, {511, 3, 513}, {2, 513, 514}, {515, 4, 1030}};
 
-/// A matrix of BF16 elements whose stored rows have a gap behind them.
+/// A matrix whose stored rows have a gap behind them.
+template <class T>
 struct Stored {
   Stored(Index rows, Index columns, bool is_transposed, std::uint64_t seed)
       : transposed(is_transposed),
@@ -36,26 +43,27 @@ struct Stored {
     const Index place = transposed ? column * stride + row : row * stride + column;
     return values[static_cast<std::size_t>(place)];
   }
-  [[nodiscard]] MatrixView<BF16> view() const {
+  [[nodiscard]] MatrixView<T> view() const {
     return {values.elements(), stride, transposed ? CblasTrans : CblasNoTrans};
   }
 
   bool transposed;
   Index stride;
-  Input<BF16> values;
+  Input<T> values;
 };
 
-using Multiply = void (*)(Index, Index, Index, MatrixView<BF16>, MatrixView<BF16>, bool, float*,
-                          Index);
+template <class T>
+using Multiply = void (*)(Index, Index, Index, MatrixView<T>, MatrixView<T>, bool, float*, Index);
 
-// Products are exact; each of the additions, in whatever order, rounds by half an eps. What stands
-// behind the columns of c stays.
-void check(Multiply multiply, const Shape& s, bool a_transposed, bool b_transposed,
+// Of BF16 elements products are exact, of FP32 ones each rounds by half an eps; each of the
+// additions, in whatever order, does, too. What stands behind the columns of c stays.
+template <class T>
+void check(Multiply<T> multiply, const Shape& s, bool a_transposed, bool b_transposed,
            bool accumulate) {
   SCOPED_TRACE(testing::Message() << s.rows << " x " << s.columns << " x " << s.inner << " "
                                   << a_transposed << b_transposed << accumulate);
-  const Stored a(s.rows, s.inner, a_transposed, 1);
-  const Stored b(s.inner, s.columns, b_transposed, 2);
+  const Stored<T> a(s.rows, s.inner, a_transposed, 1);
+  const Stored<T> b(s.inner, s.columns, b_transposed, 2);
   const Index c_stride = s.columns + 2;
   std::vector<float> before = random_values(s.rows * c_stride, 3);
   if (!accumulate) std::fill(before.begin(), before.end(), std::numeric_limits<float>::quiet_NaN());
@@ -77,21 +85,23 @@ void check(Multiply multiply, const Shape& s, bool a_transposed, bool b_transpos
       for (Index i = 0; i < s.inner; ++i) expected.add(k, a.at(row, i) * b.at(i, column));
     }
   }
-  expect_close<float>(got, expected, static_cast<double>(s.inner + 1) / 2 * kEps);
+  constexpr int kRoundedProduct = std::is_same_v<T, float> ? 1 : 0;
+  expect_close<float>(got, expected, static_cast<double>(s.inner + 1 + kRoundedProduct) / 2 * kEps);
 }
 
-void check_all(Multiply multiply) {
+template <class T>
+void check_all(Multiply<T> multiply) {
   for (const Shape& s : kShapes)
     for (const int options : {0, 1, 2, 3, 4, 5, 6, 7})
-      check(multiply, s, (options & 1) != 0, (options & 2) != 0, (options & 4) != 0);
+      check<T>(multiply, s, (options & 1) != 0, (options & 2) != 0, (options & 4) != 0);
 }
 
 TEST(Bf16Product, MatchesTheReference) {
-  check_all(&codelets::multiply);
+  check_all<BF16>(&codelets::multiply);
 }
 
 TEST(Bf16Product, MatchesTheReferenceWhereTheProcessorHasNoKernels) {
-  check_all(&codelets::multiply_widened);
+  check_all<BF16>(&codelets::multiply_widened);
 }
 
 /// The "Threads:" line of this process.
@@ -104,8 +114,9 @@ std::string thread_count() {
 }
 
 // In a thread of its own, for which OpenMP has no others yet.
-TEST(Bf16Product, StartsNoThreads) {
-  const Stored a(600, 600, false, 1);
+template <class T>
+void expect_no_threads() {
+  const Stored<T> a(600, 600, false, 1);
   std::vector<float> c(600 * 600);
   std::string before;
   std::string after;
@@ -118,8 +129,9 @@ TEST(Bf16Product, StartsNoThreads) {
   EXPECT_NE(before, "unknown");
 }
 
-TEST(Bf16Product, EveryThreadGivesTheSameBits) {
-  const Stored a(70, 70, false, 1);
+template <class T>
+void expect_the_same_bits_of_every_thread() {
+  const Stored<T> a(70, 70, false, 1);
   const auto product = [&] {
     std::vector<float> c(70 * 70);
     codelets::multiply(70, 70, 70, a.view(), a.view(), false, c.data(), 70);
@@ -129,6 +141,73 @@ TEST(Bf16Product, EveryThreadGivesTheSameBits) {
   std::vector<float> there;
   std::thread([&] { there = product(); }).join();
   EXPECT_EQ(here, there);
+}
+
+TEST(Bf16Product, StartsNoThreads) {
+  expect_no_threads<BF16>();
+}
+
+TEST(Bf16Product, EveryThreadGivesTheSameBits) {
+  expect_the_same_bits_of_every_thread<BF16>();
+}
+
+using Fp32Product = EachProductLibrary;
+INSTANTIATE_TEST_SUITE_P(By, Fp32Product, testing::ValuesIn(product_libraries()), library_name);
+
+TEST_P(Fp32Product, MatchesTheReference) {
+  check_all<float>(&codelets::multiply);
+}
+
+TEST_P(Fp32Product, StartsNoThreads) {
+  openblas_set_num_threads(1);
+  expect_no_threads<float>();
+}
+
+TEST_P(Fp32Product, EveryThreadGivesTheSameBits) {
+  expect_the_same_bits_of_every_thread<float>();
+}
+
+// A run that goes on elsewhere on this machine has its buffers at other addresses.
+TEST_P(Fp32Product, AlignmentDoesNotMatter) {
+  constexpr Shape kShape{203, 131, 77};
+  const auto product = [&](bool a_transposed, bool b_transposed, Index shift) {
+    const std::vector<float> values = random_values(kShape.rows * kShape.inner, 1);
+    const std::vector<float> others = random_values(kShape.inner * kShape.columns, 2);
+    Guarded<float> a{std::span<const float>(values), shift};
+    Guarded<float> b{std::span<const float>(others), shift / 2};
+    Guarded<float> c(kShape.rows * kShape.columns, 0, shift);
+    codelets::multiply(kShape.rows, kShape.columns, kShape.inner,
+                       MatrixView<float>{a.get(), a_transposed ? kShape.rows : kShape.inner,
+                                         a_transposed ? CblasTrans : CblasNoTrans},
+                       MatrixView<float>{b.get(), b_transposed ? kShape.inner : kShape.columns,
+                                         b_transposed ? CblasTrans : CblasNoTrans},
+                       false, c.get(), kShape.columns);
+    return std::vector<float>(c.view().begin(), c.view().end());
+  };
+  for (const bool a_transposed : {false, true})
+    for (const bool b_transposed : {false, true}) {
+      const std::vector<float> expected = product(a_transposed, b_transposed, 0);
+      for (const Index shift : {1, 3, 8, 13})
+        EXPECT_EQ(product(a_transposed, b_transposed, shift), expected) << "shift " << shift;
+    }
+}
+
+TEST(Fp32ProductChoice, IsSaidByName) {
+  for (const char* name : {"auto", "openblas"}) EXPECT_NO_THROW(codelets::choose_products(name));
+  EXPECT_EQ(codelets::fp32_products(), "OpenBLAS");
+  EXPECT_THROW(codelets::choose_products("mkl"), Error);
+  codelets::choose_products("auto");
+  EXPECT_EQ(codelets::fp32_products() != "OpenBLAS", codelets::onednn_uses_avx512());
+}
+
+TEST(Fp32ProductChoice, NeedsTheLibrary) {
+  if (codelets::has_onednn()) {
+    codelets::choose_products("onednn");
+    EXPECT_EQ(codelets::fp32_products(), codelets::onednn_description());
+  } else {
+    EXPECT_THROW(codelets::choose_products("onednn"), Error);
+  }
+  codelets::choose_products("auto");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernel_test.hpp"
+#include "product_library.hpp"
 #include "reference/linear.hpp"
 #include "row_gaps.hpp"
 
@@ -46,7 +47,10 @@ double sum_factor(Index terms) {
   return (static_cast<double>(terms) + 3) / 2 * kEps;
 }
 
-TEST(LinearKernel, ForwardMatchesTheReference) {
+using LinearKernel = EachProductLibrary;
+INSTANTIATE_TEST_SUITE_P(By, LinearKernel, testing::ValuesIn(product_libraries()), library_name);
+
+TEST_P(LinearKernel, ForwardMatchesTheReference) {
   for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.in << " x " << s.out);
@@ -74,7 +78,7 @@ TEST(LinearKernel, ForwardMatchesTheReference) {
   });
 }
 
-TEST(LinearKernel, OfOneTokenMatchesTheReference) {
+TEST_P(LinearKernel, OfOneTokenMatchesTheReference) {
   for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Shape& shape : kShapes) {
       const Shape s{1, shape.in, shape.out, shape.rows_per_block};
@@ -98,7 +102,7 @@ TEST(LinearKernel, OfOneTokenMatchesTheReference) {
   });
 }
 
-TEST(LinearKernel, DataGradientMatchesTheReference) {
+TEST_P(LinearKernel, DataGradientMatchesTheReference) {
   for_each_kernel([]<class T>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.in << " x " << s.out);
@@ -118,7 +122,7 @@ TEST(LinearKernel, DataGradientMatchesTheReference) {
   });
 }
 
-TEST(LinearKernel, WeightGradientOfEachBlockMatchesTheReference) {
+TEST_P(LinearKernel, WeightGradientOfEachBlockMatchesTheReference) {
   for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.in << " x " << s.out);
@@ -150,7 +154,7 @@ TEST(LinearKernel, WeightGradientOfEachBlockMatchesTheReference) {
 
 // tokens / 4 additions of four tokens each, three left over, two inside a group, one to what was
 // there: half an eps each.
-TEST(LinearKernel, BiasGradientMatchesTheReference) {
+TEST_P(LinearKernel, BiasGradientMatchesTheReference) {
   for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     for (const Shape& s : kShapes) {
       SCOPED_TRACE(testing::Message() << s.tokens << " x " << s.out);
@@ -171,7 +175,7 @@ TEST(LinearKernel, BiasGradientMatchesTheReference) {
   });
 }
 
-TEST(LinearKernel, BadInputsGiveBadOutputs) {
+TEST_P(LinearKernel, BadInputsGiveBadOutputs) {
   for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     const Shape s{3, 5, 4, 2};
     Inputs<T> in(s);

@@ -7,6 +7,7 @@
 
 #include "kernel_test.hpp"
 #include "low_rank_tasks.hpp"
+#include "product_library.hpp"
 
 namespace dos::test::low_rank_kernel_test {
 namespace {
@@ -45,7 +46,10 @@ void for_each_case(F&& f) {
   }
 }
 
-TEST(LowRankKernel, ForwardMatchesTheReference) {
+using LowRankKernel = EachProductLibrary;
+INSTANTIATE_TEST_SUITE_P(By, LowRankKernel, testing::ValuesIn(product_libraries()), library_name);
+
+TEST_P(LowRankKernel, ForwardMatchesTheReference) {
   for_each_kernel([]<class T>(simd::Isa isa) {
     for_each_case([&](const LowRankCase& c) {
       const Inputs<T> in(c);
@@ -65,7 +69,7 @@ TEST(LowRankKernel, ForwardMatchesTheReference) {
   });
 }
 
-TEST(LowRankKernel, DataGradientMatchesTheReference) {
+TEST_P(LowRankKernel, DataGradientMatchesTheReference) {
   for_each_kernel([]<class T>(simd::Isa isa) {
     for_each_case([&](const LowRankCase& c) {
       const Inputs<T> in(c);
@@ -113,7 +117,7 @@ void weight_gradient_matches(simd::Isa isa, const LowRankCase& c) {
                   sum_factor(c.sizes.tokens));
 }
 
-TEST(LowRankKernel, WeightGradientOfEachBlockMatchesTheReference) {
+TEST_P(LowRankKernel, WeightGradientOfEachBlockMatchesTheReference) {
   for_each_gradient_kernel([]<class T, class G>(simd::Isa isa) {
     for_each_case([&](const LowRankCase& c) {
       weight_gradient_matches<T, G, false>(isa, c);
