@@ -302,8 +302,8 @@ TEST(Widen, PastTheCacheGivesTheSame) {
   std::vector<BF16> numbers(100);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = to_bf16(static_cast<float>(i));
   std::vector<float> memory(numbers.size() + 16);
-  for (const std::size_t first : {0, 1, 7, 15})
-    for (const std::size_t count : {0, 1, 15, 16, 31, 64, 85, 100}) {
+  for (const std::size_t first : {0U, 1U, 7U, 15U})
+    for (const std::size_t count : {0U, 1U, 15U, 16U, 31U, 64U, 85U, 100U}) {
       const auto in = std::as_bytes(std::span(numbers).first(count));
       std::vector<float> expected(count);
       const std::span<float> out = std::span(memory).subspan(first, count);
