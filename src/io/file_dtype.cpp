@@ -10,7 +10,6 @@
 
 #include "base/bf16.hpp"
 #include "base/error.hpp"
-#include "base/stores.hpp"
 
 namespace dos::io {
 namespace {
@@ -61,7 +60,8 @@ T load_element(std::span<const std::byte> elements, std::size_t i) {
 }
 
 /// Elements of type T, whose bits `to_bits` makes those of an FP32 number, of which `from_bits`
-/// makes the result. Returns whether all numbers are finite.
+/// makes the result; objects, not functions: calls through a pointer would not become vector
+/// instructions. Returns whether all numbers are finite.
 template <class T, class Out, class ToBits, class FromBits>
 bool convert(std::span<const std::byte> elements, std::span<Out> out, const ToBits& to_bits,
              const FromBits& from_bits) {
@@ -73,36 +73,6 @@ bool convert(std::span<const std::byte> elements, std::span<Out> out, const ToBi
     out[i] = from_bits(bits);
   }
   return bad == 0;
-}
-
-/// An object, not a function: calls through a pointer would not become vector instructions.
-constexpr auto kAsFloat = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
-
-/// convert() to FP32, whole cache lines past the cache.
-template <class T, class ToBits>
-bool convert_past_cache(std::span<const std::byte> elements, std::span<float> out,
-                        const ToBits& to_bits) {
-  constexpr std::size_t kLine = 16;  // elements
-  std::size_t first = 0;
-  while (first < out.size() && !begins_line(out.data() + first)) ++first;
-  const std::size_t end = first + (out.size() - first) / kLine * kLine;
-  const auto part = [&](std::size_t from, std::size_t to) {
-    return convert<T>(elements.subspan(from * sizeof(T), (to - from) * sizeof(T)),
-                      out.subspan(from, to - from), to_bits, kAsFloat);
-  };
-  std::uint32_t bad = 0;
-  for (std::size_t i = first; i < end; i += kLine) {
-    std::array<std::uint32_t, kLine> line;
-    for (std::size_t j = 0; j < kLine; ++j) {
-      line[j] = to_bits(load_element<T>(elements, i + j));
-      bad |= (line[j] & kExponent) == kExponent ? 1U : 0U;
-    }
-    for (std::size_t j = 0; j < kLine; j += 4)
-      store_past_cache(out.data() + i + j, load_four(line.data() + j));
-  }
-  finish_stores_past_cache();
-  const bool is_start_finite = part(0, first);
-  return part(end, out.size()) && is_start_finite && bad == 0;
 }
 
 /// f(element type in files, its bits as those of FP32).
@@ -181,11 +151,10 @@ bool all_finite(std::span<const BF16> numbers) {
   return bad == 0;
 }
 
-bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out,
-           bool past_cache) {
+bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out) {
+  const auto as_float = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
   return with_type(dtype, [&]<class T>(T /*type*/, const auto& to_bits) {
-    return past_cache ? convert_past_cache<T>(elements, out, to_bits)
-                      : convert<T>(elements, out, to_bits, kAsFloat);
+    return convert<T>(elements, out, to_bits, as_float);
   });
 }
 

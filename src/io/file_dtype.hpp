@@ -59,9 +59,8 @@ bool all_finite(std::span<const float> numbers);
 bool all_finite(std::span<const BF16> numbers);
 
 /// Elements of a file as FP32. Pre: widens_to_float(), as many elements on both sides. Returns
-/// whether all are finite. `past_cache`: nobody reads them soon (base/stores.hpp).
-bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out,
-           bool past_cache = false);
+/// whether all are finite.
+bool widen(FileDType dtype, std::span<const std::byte> elements, std::span<float> out);
 /// The same, rounded to nearest, ties to even. Returns whether all are finite, before and after.
 bool round(FileDType dtype, std::span<const std::byte> elements, std::span<BF16> out);
 

@@ -37,14 +37,10 @@ void expect_folder(const fs::path& folder) {
                   : "; name a folder with the weights of a model");
 }
 
-/// A piece of `whole` numbers: more than a core's cache holds are not put there.
-bool converted(FileDType dtype, std::span<const std::byte> elements, std::span<float> out,
-               std::size_t whole) {
-  constexpr std::size_t kCached = std::size_t{1} << 18;
-  return widen(dtype, elements, out, /*past_cache=*/whole > kCached);
+bool converted(FileDType dtype, std::span<const std::byte> elements, std::span<float> out) {
+  return widen(dtype, elements, out);
 }
-bool converted(FileDType dtype, std::span<const std::byte> elements, std::span<BF16> out,
-               std::size_t /*whole*/) {
+bool converted(FileDType dtype, std::span<const std::byte> elements, std::span<BF16> out) {
   return round(dtype, elements, out);
 }
 
@@ -150,7 +146,6 @@ void TensorFolder::expect_finite(bool is_finite, const Tensor& tensor, Index fir
 template <class T>
 void TensorFolder::read_cached(const Tensor& tensor, Index first, std::span<T> out) const {
   const Index element = tensor.dtype.bits() / 8;
-  const std::size_t whole = out.size();
   // Numbers of the same type need no copy.
   const bool is_there = tensor.dtype == (std::is_same_v<T, float> ? DType::kF32 : DType::kBF16);
   const Index raw_bytes = is_there ? 0 : std::min(kReadBytes, std::ssize(out) * element);
@@ -162,7 +157,7 @@ void TensorFolder::read_cached(const Tensor& tensor, Index first, std::span<T> o
                                 : std::span(raw.get(), static_cast<std::size_t>(count * element));
     read_bytes(tensor, first * element, piece);
     const bool is_finite = is_there ? all_finite(std::span<const T>(numbers))
-                                    : converted(tensor.dtype, piece, numbers, whole);
+                                    : converted(tensor.dtype, piece, numbers);
     expect_finite(is_finite, tensor, first, numbers);
     first += count;
     out = out.subspan(numbers.size());
@@ -173,14 +168,13 @@ template <class T>
 void TensorFolder::read_direct(const Tensor& tensor, Index first, std::span<T> out,
                                ReadBuffer& buffer) const {
   const Index element = tensor.dtype.bits() / 8;
-  const std::size_t whole = out.size();
   while (!out.empty()) {
     const Index count = std::min(std::ssize(out), ReadBuffer::kBytes / element);
     const auto numbers = out.first(static_cast<std::size_t>(count));
     const auto piece =
         files_[tensor.file].read_direct(tensor.begin + first * element, count * element, buffer);
     expect_whole(tensor, std::ssize(piece) == count * element);
-    expect_finite(converted(tensor.dtype, piece, numbers, whole), tensor, first, numbers);
+    expect_finite(converted(tensor.dtype, piece, numbers), tensor, first, numbers);
     first += count;
     out = out.subspan(numbers.size());
   }

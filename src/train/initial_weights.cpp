@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "base/bf16.hpp"
-#include "base/stores.hpp"
 #include "nn/initialise.hpp"
 #include "rt/handle.hpp"
 #include "rt/paused_workers.hpp"
@@ -84,6 +83,19 @@ std::vector<OwnedRange> owned_ranges(const Tensor& tensor, const shape::PlacedPa
     position += piece.count;
   }
   return ranges;
+}
+
+/// Four numbers that a register holds.
+using Four = float __attribute__((vector_size(16)));
+
+Four load_four(const float* from) {
+  Four four;
+  std::memcpy(&four, from, sizeof four);
+  return four;
+}
+
+void store_four(float* to, Four four) {
+  std::memcpy(to, &four, sizeof four);
 }
 
 /// Four rows of four numbers, `from_stride` apart, become columns of rows that are `to_stride`

@@ -297,29 +297,6 @@ TEST(Widen, KeepsTheBitsOfTheOthersAndSeesWhatIsNotFinite) {
                ContractViolation);
 }
 
-// Whole cache lines, and what lies before and behind them.
-TEST(Widen, PastTheCacheGivesTheSame) {
-  std::vector<BF16> numbers(100);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = to_bf16(static_cast<float>(i));
-  std::vector<float> memory(numbers.size() + 16);
-  for (const std::size_t first : {0U, 1U, 7U, 15U})
-    for (const std::size_t count : {0U, 1U, 15U, 16U, 31U, 64U, 85U, 100U}) {
-      const auto in = std::as_bytes(std::span(numbers).first(count));
-      std::vector<float> expected(count);
-      const std::span<float> out = std::span(memory).subspan(first, count);
-      EXPECT_TRUE(widen(DType::kBF16, in, expected));
-      std::ranges::fill(memory, -1.0F);
-      EXPECT_TRUE(widen(DType::kBF16, in, out, /*past_cache=*/true));
-      EXPECT_TRUE(std::ranges::equal(out, expected)) << first << " " << count;
-      EXPECT_EQ(std::ranges::count(memory, -1.0F), std::ssize(memory) - std::ssize(out));
-      for (std::size_t bad = 0; bad < count; ++bad) {
-        const BF16 before = std::exchange(numbers[bad], BF16{0xFF80});
-        EXPECT_FALSE(widen(DType::kBF16, in, out, /*past_cache=*/true)) << bad;
-        numbers[bad] = before;
-      }
-    }
-}
-
 TEST(Round, IsToTheNearestAndSeesWhatIsNotFiniteBeforeOrAfter) {
   // Halves of the last bit: to the even neighbour.
   const std::array<float, 4> numbers{1.0F + 0x1p-8F, 1.0F + 0x3p-8F, -0.0F, 1.0F + 0x1.8p-8F};
