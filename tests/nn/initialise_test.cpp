@@ -18,6 +18,17 @@ using Values = std::map<std::string, std::vector<float>>;
 
 const shape::ModelConfig kModel{"gpt2", 3, 48, 4, 32, 257};
 
+/// Every parameter's elements in these buffers.
+Values values_in(const tensor::SubgroupHandles& buffers, const shape::Layout& layout) {
+  Values values;
+  for (const shape::PlacedParameter& parameter : layout.parameters) {
+    std::vector<float>& tensor = values[parameter.spec.name];
+    tensor.resize(static_cast<std::size_t>(parameter.spec.count()));
+    buffers.read(parameter, tensor);
+  }
+  return values;
+}
+
 /// Every parameter's values after initialisation.
 Values initialised(std::uint64_t seed, Index subgroup_params, Index workers) {
   rt::Session session({.scheduler = "", .cpu_workers = workers});
@@ -26,13 +37,7 @@ Values initialised(std::uint64_t seed, Index subgroup_params, Index workers) {
       session, shape::cut_into_subgroups(shape::find_family("gpt2").parameters(kModel),
                                          subgroup_params, {}));
   submit_initialisation(submitter, set, seed);
-  Values values;
-  for (const shape::PlacedParameter& parameter : set.layout().parameters) {
-    std::vector<float>& tensor = values[parameter.spec.name];
-    tensor.resize(static_cast<std::size_t>(parameter.spec.count()));
-    set.values().read(parameter, tensor);
-  }
-  return values;
+  return values_in(set.values(), set.layout());
 }
 
 TEST(Initialisation, DependsNeitherOnSubgroupsNorOnWorkers) {
@@ -108,13 +113,7 @@ TEST(Initialisation, OfWhatIsFrozenIsRounded) {
     const tensor::ParameterSet set(session, shape::cut_into_subgroups(specs, 1000, {}),
                                    {.working = DType::kBF16});
     submit_initialisation(submitter, set, 3);
-    Values values;
-    for (const shape::PlacedParameter& parameter : set.layout().parameters) {
-      std::vector<float>& tensor = values[parameter.spec.name];
-      tensor.resize(static_cast<std::size_t>(parameter.spec.count()));
-      set.working().read(parameter, tensor);
-    }
-    return values;
+    return values_in(set.working(), set.layout());
   };
   const Values trained = working();
   for (std::size_t i = 0; i < specs.size(); ++i) specs[i].trained = specs[i].depth != 2;
