@@ -111,7 +111,7 @@ class Checkpoints(AppTest):
 
     def test_asked_for(self):
         process = self.start({"train.steps": 100000, "train.validate_every": 0})
-        self.wait_for(lambda: (self.out / "metrics.jsonl").exists() and self.metrics(), process)
+        self.wait_for_metrics(process)
         self.assertFalse((self.out / "checkpoints").exists())
         process.send_signal(signal.SIGUSR2)
         self.wait_for(lambda: (self.out / "checkpoints" / "last").exists(), process)

@@ -126,6 +126,11 @@ class AppTest(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "the run did not get far enough")
             time.sleep(0.002)
 
+    def wait_for_metrics(self, process, lines=1):
+        """Waits until so many steps, or validations, have ended: the file is there before the first one."""
+        file = self.out / "metrics.jsonl"
+        self.wait_for(lambda: file.exists() and file.read_text().count("\n") >= lines, process)
+
     def metrics(self, out=None):
         text = ((out or self.out) / "metrics.jsonl").read_text()
         return [json.loads(line) for line in text.splitlines()]

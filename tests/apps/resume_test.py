@@ -149,8 +149,7 @@ class Resume(AppTest):
 class Interrupted(AppTest):
     def expect_interruption_keeps_bits(self, name):
         process = self.start(LONG)
-        self.wait_for(lambda: (self.out / "metrics.jsonl").exists()
-                      and len(self.metrics_text().splitlines()) >= 20, process)
+        self.wait_for_metrics(process, lines=20)
         process.send_signal(getattr(signal, name))
         output, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 0, errors)
@@ -164,9 +163,6 @@ class Interrupted(AppTest):
         self.trained(keys=LONG | {"train.stop_after": end}, out=straight)
         self.assertEqual(self.losses(), self.losses(straight))
         self.expect_same_state(straight, self.out)
-
-    def metrics_text(self):
-        return (self.out / "metrics.jsonl").read_text()
 
     def test_sigint(self):
         self.expect_interruption_keeps_bits("SIGINT")
@@ -189,8 +185,7 @@ class Interrupted(AppTest):
 
     def test_many_signals_ask_for_the_same(self):
         process = self.start(LONG)
-        self.wait_for(lambda: (self.out / "metrics.jsonl").exists()
-                      and len(self.metrics_text().splitlines()) >= 20, process)
+        self.wait_for_metrics(process, lines=20)
         for name in ("SIGTERM", "SIGTERM", "SIGINT", "SIGUSR1", "SIGINT"):
             process.send_signal(getattr(signal, name))
         _, errors = process.communicate(timeout=30)
@@ -223,7 +218,7 @@ class Interrupted(AppTest):
             with self.subTest(name):
                 self.out = self.folder / f"out{number}"
                 process = self.start(LONG)
-                self.wait_for((self.out / "metrics.jsonl").exists, process)
+                self.wait_for_metrics(process)
                 process.send_signal(getattr(signal, name))
                 _, errors = process.communicate(timeout=30)
                 self.assertEqual(process.returncode, -getattr(signal, name))

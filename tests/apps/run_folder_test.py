@@ -166,8 +166,7 @@ class ForeignData(AppTest):
 
     def test_a_token_beyond_the_vocabulary_that_appears_during_a_run(self):
         process = self.start(self.keys | {"train.steps": 100000, "train.validate_every": 0})
-        self.wait_for((self.out / "metrics.jsonl").exists, process)
-        self.wait_for(lambda: len((self.out / "metrics.jsonl").read_text()) > 1000, process)
+        self.wait_for_metrics(process, lines=3)
         good = (self.folder / "d_train.bin").read_bytes()
         with open(self.folder / "d_train.bin", "r+b") as file:
             file.seek(1024)

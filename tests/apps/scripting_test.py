@@ -86,7 +86,7 @@ class Scripting(AppTest):
             with self.subTest(signal=number.name):
                 self.out = self.folder / number.name
                 process = self.start(keys={"train.steps": 1_000_000, "train.validate_every": 0})
-                self.wait_for((self.out / "metrics.jsonl").exists, process)
+                self.wait_for_metrics(process)
                 process.send_signal(number)
                 process.communicate(timeout=60)
                 self.assertEqual(process.returncode, 0)
