@@ -98,7 +98,7 @@ Index cheap_traffic(const Family& family, const ModelConfig& config) {
   Index source = config.width;
   Index numbers = 0;
   for (const Activation& each : family.block(config).kept) {
-    if (each.is_cheap) numbers += source + each.width;
+    if (each.is_cheap && !each.is_wide) numbers += source + each.width;
     if (!each.is_cheap && !each.is_wide) source = each.width;
   }
   return numbers;

@@ -16,7 +16,7 @@ struct Activation {
   Index width;
   bool is_wide = false;  ///< FP32 whatever the activations are: statistics, logarithms of sums
   /// Made again without a product: from the last before it that is neither wide nor cheap, or,
-  /// where there is none, from the block's input.
+  /// where there is none, from the block's input. Statistics are cheap with what they belong to.
   bool is_cheap = false;
 };
 

@@ -32,13 +32,13 @@ std::vector<ParameterSpec> gpt2_parameters(const ModelConfig& config) {
 BlockShape gpt2_block(const ModelConfig& config) {
   const Index width = config.width;
   return {.kept = {{"norm1", width, /*is_wide=*/false, /*is_cheap=*/true},
-                   {"norm1_stats", 2, /*is_wide=*/true},
+                   {"norm1_stats", 2, /*is_wide=*/true, /*is_cheap=*/true},
                    {"qkv", 3 * width},
                    {"attention", width},
                    {"logsumexp", config.heads, /*is_wide=*/true},
                    {"middle", width},  // the residual stream after attention
                    {"norm2", width, /*is_wide=*/false, /*is_cheap=*/true},
-                   {"norm2_stats", 2, /*is_wide=*/true},
+                   {"norm2_stats", 2, /*is_wide=*/true, /*is_cheap=*/true},
                    {"hidden", 4 * width},                                            // before GELU
                    {"activated", 4 * width, /*is_wide=*/false, /*is_cheap=*/true}},  // after GELU
           .gradients = {{"hidden", 4 * width},

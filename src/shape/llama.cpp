@@ -53,13 +53,13 @@ BlockShape llama_block(const ModelConfig& config) {
   const Index attention = config.attention_width();
   const Index qkv = config.qkv_width();
   BlockShape block{.kept = {{"norm1", width, /*is_wide=*/false, /*is_cheap=*/true},
-                            {"norm1_stats", 1, /*is_wide=*/true},
+                            {"norm1_stats", 1, /*is_wide=*/true, /*is_cheap=*/true},
                             {"qkv", qkv},  // queries and keys rotated
                             {"attention", attention},
                             {"logsumexp", config.heads, /*is_wide=*/true},
                             {"middle", width},
                             {"norm2", width, /*is_wide=*/false, /*is_cheap=*/true},
-                            {"norm2_stats", 1, /*is_wide=*/true},
+                            {"norm2_stats", 1, /*is_wide=*/true, /*is_cheap=*/true},
                             {"hidden", 2 * config.ffn},
                             {"activated", config.ffn, /*is_wide=*/false, /*is_cheap=*/true}},
                    .gradients = {{"hidden", 2 * config.ffn},

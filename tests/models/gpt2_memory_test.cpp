@@ -40,10 +40,10 @@ Index activations_of_lane(const shape::ModelConfig& c, const shape::RunShape& sh
   if (shape.training)
     for (Index block = plan.moved; block < plan.moved + plan.hosted; ++block)
       if (block + 3 < std::min(without, layers)) ++sets;
-  // Both norms' outputs and GELU's.
+  // Both norms' outputs and statistics, and GELU's output.
   const Index cheap = sets_of(without + plan.selective);
   const Index forward = (layers + 1) * c.width + (sets * 9 + cheap * 6) * c.width + c.width;
-  const Index wide = sets * (c.heads + 4) + 2;
+  const Index wide = sets * c.heads + cheap * 4 + 2;
   const Index one_layer = 2 * c.width + 12 * c.width;
   const Index backward = !shape.training ? 0 : layers == 1 ? one_layer : one_layer + 12 * c.width;
   const Index size = shape.type == DType::kBF16 ? 2 : 4;

@@ -33,7 +33,7 @@ inline std::vector<shape::ParameterSpec> parameters(const shape::ModelConfig& co
 
 inline shape::BlockShape block(const shape::ModelConfig& config) {
   return {.kept = {{"norm", config.width, /*is_wide=*/false, /*is_cheap=*/true},
-                   {"norm_stats", 2, /*is_wide=*/true},
+                   {"norm_stats", 2, /*is_wide=*/true, /*is_cheap=*/true},
                    {"hidden", config.ffn},
                    {"activated", config.ffn, /*is_wide=*/false, /*is_cheap=*/true}},
           .gradients = {{"hidden", config.ffn}, {"norm", config.width}, {"input", config.width}},

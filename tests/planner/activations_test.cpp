@@ -59,7 +59,7 @@ TEST(Activations, SayWhatTheirMovesHide) {
   const ActivationUse& host = result.activation_uses[1];
   EXPECT_EQ(host.where, "host");
   EXPECT_EQ(host.blocks, 3);
-  EXPECT_DOUBLE_EQ(host.bytes.value(), 3 * 8192 * (2.0 * 9 * 768 + 4 * (12 + 4)));
+  EXPECT_DOUBLE_EQ(host.bytes.value(), 3 * 8192 * (2.0 * 9 * 768 + 4 * 12));
   EXPECT_NEAR(host.exposed.value(), result.phases.moving.value(), 1e-12);
   EXPECT_NEAR((host.hidden + host.exposed).value(), 2 * host.bytes.value() / 55.2e9, 1e-9);
   EXPECT_GT(host.exposed, Seconds(0));
@@ -116,7 +116,7 @@ TEST(Choice, IsTheBestOfAllPlans) {
   constexpr double kTokens = 64;
   Index found = 0;
   Index moving = 0;
-  for (Index i = 0; i < 600; ++i) {
+  for (Index i = 0; i < 800; ++i) {
     SCOPED_TRACE(i);
     const Case drawn(random);
     const PassModel passes(drawn.model, drawn.rates, kTokens, DType::kF32);
@@ -160,7 +160,7 @@ TEST(Choice, IsTheBestOfAllPlans) {
     moving += rank.moved > 0 ? 1 : 0;
     ++found;
   }
-  EXPECT_GT(found, 400);
+  EXPECT_GT(found, 530);
   EXPECT_GT(moving, 40);
   const shape::Model model = shape::model_of("m", {"gpt2", 4, 64, 4, 32, 100});
   const PassModel passes(model, Case(random).rates, kTokens, DType::kF32);
