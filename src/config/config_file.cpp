@@ -40,6 +40,17 @@ const Option& find_plan_option(const std::string& name, const std::string& where
   fail_unknown(name, names, where);
 }
 
+/// False when the key has no number of that name.
+bool set_by_word(const std::string& word, const Key& key) {
+  const std::optional<Index> meant = key.option->number_of(word);
+  if (!meant) return false;
+  if (auto* const* number = std::get_if<double*>(&key.value))
+    **number = static_cast<double>(*meant);
+  else
+    *std::get<Index*>(key.value) = *meant;
+  return true;
+}
+
 void assign(const toml::node& node, const Key& key, const std::string& where) {
   const auto set = [&]<class T>(T* target, const char* kind) {
     // Exact: 1.5 is no integer, "1" is no number; but 1 is a fine 1.0.
@@ -47,14 +58,8 @@ void assign(const toml::node& node, const Key& key, const std::string& where) {
     expect(value.has_value(), "{}: {} must be {}", where, key.name, kind);
     *target = *value;
   };
-  if (const auto* integer = std::get_if<Index*>(&key.value)) {
-    const std::optional<Index> meant =
-        key.option->number_of(node.value_exact<std::string>().value_or(""));
-    if (meant)
-      **integer = *meant;
-    else
-      set(*integer, "an integer");
-  }
+  if (set_by_word(node.value_exact<std::string>().value_or(""), key)) return;
+  if (const auto* integer = std::get_if<Index*>(&key.value)) set(*integer, "an integer");
   if (const auto* flag = std::get_if<bool*>(&key.value)) set(*flag, "true or false");
   if (const auto* text = std::get_if<std::string*>(&key.value)) set(*text, "a string in quotes");
   if (const auto* number = std::get_if<double*>(&key.value)) {
@@ -186,9 +191,7 @@ void set_from_text(const std::string& assignment, TrainConfig& config) {
   TrainConfig changed = config;
   std::vector<Key> keys = keys_of(changed);
   const Key& key = find_key(keys, given.name, given.where);
-  if (const std::optional<Index> meant = key.option->number_of(given.text))
-    *std::get<Index*>(key.value) = *meant;
-  else
+  if (!set_by_word(given.text, key))
     std::visit([&](auto* value) { given.read(*value); }, key.value);
   config = changed;
 }

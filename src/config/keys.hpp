@@ -8,6 +8,9 @@
 
 namespace dos::config {
 
+/// The number behind the word "auto", where a key has it.
+inline constexpr Index kAuto = -1;
+
 /// The values of a training, with their defaults. The key "section.name" is the member
 /// section.name; kOptions (options.hpp) says all else of it.
 struct Keys {
@@ -97,7 +100,7 @@ struct Keys {
     bool resident = true;
     bool fallback = true;
     std::string disks;
-    double host_memory = 0;
+    double host_memory = kAuto;
   } sched;
   struct Dist {
     Index zero = 1;

@@ -9,14 +9,17 @@
 
 #include "base/range.hpp"
 #include "base/types.hpp"
+#include "config/keys.hpp"
 #include "planner/plan_settings.hpp"
 
 namespace dos::config {
 
-struct Keys;
-
-/// The number behind the word "auto", where a key has it.
-inline constexpr Index kAuto = -1;
+/// With a word for what is chosen.
+constexpr Range or_auto(Range range) {
+  range.also = kAuto;
+  range.also_word = "auto";
+  return range;
+}
 
 /// Where a value lies.
 using Value = std::variant<Index*, double*, bool*, std::string*>;

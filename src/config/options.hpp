@@ -198,7 +198,7 @@ inline constexpr std::array kOptions{
     Option{"train.checkpoint_every",
            "steps between checkpoints, or auto; 0: at the end and at the best validation",
            [](Keys& k) -> Value { return &k.train.checkpoint_every; },
-           Range{.least = 0, .also = kAuto, .also_word = "auto", .note = " (or be auto)"}},
+           or_auto({.least = 0, .note = " (or be auto)"})},
     Option{"train.mtbf_hours", "hours between failures of the job, for checkpoint_every=auto",
            [](Keys& k) -> Value { return &k.train.mtbf_hours; }, kPositive},
     Option{
@@ -350,10 +350,10 @@ inline constexpr std::array kOptions{
         [](Keys& k) -> Value { return &k.sched.disks; }, Any{"offload::parse_disks() reads it"},
         Scope::kNode},
     Option{"sched.host_memory",
-           "GB of a rank's host memory for states of the optimizer, with sched.disks; 0: as little "
-           "as can be, so that all of them live on disks",
+           "GB of a rank's host memory for states of the optimizer, with sched.disks; auto: most "
+           "of what the run leaves; 0: as little as can be, all of them live on disks",
            [](Keys& k) -> Value { return &k.sched.host_memory; },
-           Range{.least = 0, .most = 1e6, .note = " GB"}, Scope::kNode},
+           or_auto({.least = 0, .most = 1e6, .note = " GB (or be auto)"}), Scope::kNode},
     plan_only("sched.half_duplex",
               {"true: one direction of a link at a time",
                [](planner::PlanSettings& s, bool yes) { s.policy.half_duplex = yes; }, kFlag}),

@@ -128,7 +128,7 @@ void TrainConfig::validate() const {
       "optim.speculate = on, but with optim.clip = 0 no update waits for the norm: leave it out");
   expect(optim.speculate != "on" || parameter_types().working != DType::kF32,
          "optim.speculate = on needs train.precision=bf16: forward reads FP32 parameters in place");
-  expect(!disks().empty() || sched.host_memory == 0,
+  expect(!disks().empty() || sched.host_memory == kAuto || sched.host_memory == 0,
          "sched.host_memory = {} GB, but sched.disks names no disk for the states beyond it: name "
          "one, or leave it out",
          sched.host_memory);
@@ -274,8 +274,7 @@ sched_starpu::SchedulerSettings TrainConfig::scheduling(Index ranks) const {
   if (sched.stride != 0) settings.options.stride = sched.stride;
   if (sched.share != -1) settings.options.share = sched.share;
   if (sched.window != 0) settings.options.window = sched.window;
-  // States that come from a disk have their home in host memory meanwhile.
-  settings.options.residents = sched.resident && sched.disks.empty();
+  settings.options.residents = sched.resident;
   settings.fallback = sched.fallback;
   settings.model_on_host = !rt::has_cuda() || train.cuda_devices == 0;
   settings.gradients_on_host = ranks > 1;
@@ -286,9 +285,13 @@ sched_starpu::SchedulerSettings TrainConfig::scheduling(Index ranks) const {
 }
 
 std::string value_text(const Key& key) {
+  const auto* range = std::get_if<Range>(&key.option->domain);
   return std::visit(
-      [](const auto* value) -> std::string {
+      [&](const auto* value) -> std::string {
         using T = std::remove_cvref_t<decltype(*value)>;
+        if constexpr (std::is_same_v<T, Index> || std::is_same_v<T, double>)
+          if (range != nullptr && range->also_word && static_cast<double>(*value) == range->also)
+            return nlohmann::json(range->also_word).dump();
         if constexpr (std::is_same_v<T, std::string>)
           return nlohmann::json(*value).dump();
         else

@@ -26,10 +26,6 @@ namespace {
 /// limited by arithmetic (H100: 989 TFLOP/s over 3.35 TB/s, 295 a byte).
 constexpr Index kEnoughTokens = 2048;
 
-/// Of the memory that a run leaves, for second banks that it does not ask for: what else comes to
-/// the machine meanwhile, files among it, has the rest.
-constexpr double kPartForBanks = 0.75;
-
 config::TrainConfig with_batch(const config::TrainConfig& config, Index batch) {
   config::TrainConfig changed = config;
   changed.train.accumulate *= config.train.batch / batch;
@@ -218,34 +214,6 @@ std::vector<units::Bytes> totals(const train::Run& run, const Room& room) {
 
 }  // namespace
 
-train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed) {
-  train::Run result = run;
-  result.ahead.clear();
-  const std::string& asked = run.config.optim.speculate;
-  if (asked == "off" || (asked == "auto" && room.devices.empty())) return result;
-  const std::vector<Index> candidates = train::candidates_to_go_ahead(run, room.workers);
-  if (asked == "on") {
-    result.ahead = candidates;
-    const planner::MemoryUse use = host_memory(result, room);
-    expect(may_exceed || use.fits(),
-           "optim.speculate = on needs {} of host memory beside what the run takes, {} in all, and "
-           "{} are available: use auto, which takes what is left, or off",
-           format_bytes(train::bank_bytes(run, candidates).total()), size_text(use.total()),
-           size_text(use.available));
-    return result;
-  }
-  const planner::MemoryUse use = host_memory(result, room);
-  const auto left =
-      static_cast<Index>(kPartForBanks * (use.available.value() - use.total().value()));
-  Index taken = 0;
-  for (const Index subgroup : candidates) {
-    taken += train::bank_bytes(run, std::span(&subgroup, 1)).total();
-    if (taken > left) break;
-    result.ahead.push_back(subgroup);
-  }
-  return result;
-}
-
 std::string Measured::source() const {
   if (!machine.empty()) return "measured, " + machine;
   return link ? "link measured by StarPU, the rest assumed" : "assumed: calibrate measures them";
@@ -365,6 +333,9 @@ std::string memory_report(const train::Run& run, const Room& room) {
     text += fmt::format("host memory by rank: {}\n", totals_by_rank(totals(run, room)));
   if (const offload::HomePlan homes = train::plan_homes(run, room.workers); homes.has_disks())
     text += fmt::format("on disks: states of {}\n", offload::describe(run.layout, homes));
+  else if (!run.config.disks().empty())
+    text += fmt::format("on disks: nothing, as {} of memory hold all states\n",
+                        format_bytes(run.state_memory));
   if (!run.ahead.empty())
     text += fmt::format("ahead of the norm: updates of {} subgroups, with second banks of {}\n",
                         run.ahead.size(), format_bytes(train::bank_bytes(run, run.ahead).total()));

@@ -68,11 +68,6 @@ RunMemory estimate_run(const train::Run& run, const Room& room);
 /// not fit.
 train::Run fit_to(const train::Run& run, const Room& room);
 
-/// The run with the updates that go ahead of the clip factor, by optim.speculate: all that can, or
-/// with auto, where devices share the work, as many as memory has room for; none else. Throws Error
-/// when "on" needs more memory than there is, unless `may_exceed`.
-train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed = false);
-
 /// Throws Error with device, sizes and remedies when a device is too small for one update and
 /// `policy`, one of sched/policy_registry.hpp, may send it there. Other schedulers are not judged.
 void expect_room_for_updates(const train::Run& run, const Room& room, const std::string& policy);

@@ -23,6 +23,7 @@
 #include "fit/device_memory.hpp"
 #include "fit/fit.hpp"
 #include "fit/memory_advice.hpp"
+#include "fit/spare_memory.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "launch/dataset_check.hpp"
 #include "launch/device_watch.hpp"
@@ -311,6 +312,9 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   // A dry run shows what does not fit, too.
   const bool is_open = config.train.fit == "auto" || config.train.activations == "auto";
   if (!options.dry_run || is_open) prepared.run = fitted(prepared.run, room, company.exchange);
+  prepared.run = fit::choose_homes(prepared.run, room);
+  if (train::plan_homes(prepared.run, session.workers()).has_disks())
+    sched_starpu::forbid_residents();
   prepared.run = fit::choose_ahead(prepared.run, room, /*may_exceed=*/options.dry_run);
   wait_for_verification(options, prepared, verification.get(), company.exchange);
   if (options.dry_run) {

@@ -33,7 +33,7 @@ std::string describe_precision(const config::TrainConfig& config) {
 
 void report_start(const train::Run& run, const rt::Session& session,
                   const MessageMemory& messages) {
-  const auto& [config, model, layout, share, ahead] = run;
+  const auto& [config, model, layout, share, states, ahead] = run;
   log::info(
       "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters{} "
       "in "
@@ -50,6 +50,9 @@ void report_start(const train::Run& run, const rt::Session& session,
               platform::MpiEnvironment::library_version(), messages.words);
   if (const offload::HomePlan homes = train::plan_homes(run, session.workers()); homes.has_disks())
     log::info("on disks ({}): states of {}", config.sched.disks, offload::describe(layout, homes));
+  else if (!config.disks().empty())
+    log::info("on disks ({}): nothing, as {} of memory hold all states (sched.host_memory)",
+              config.sched.disks, format_bytes(states));
   if (!ahead.empty())
     log::info(
         "updates of {} subgroups go ahead of the norm, with second banks of {} "

@@ -124,6 +124,11 @@ std::vector<starpu_sched_policy*> policies() {
   return result;
 }
 
+void forbid_residents() {
+  const std::lock_guard lock(settings_mutex);
+  if (running != nullptr) running->forbid_residents();
+}
+
 void configure(const SchedulerSettings& settings) {
   const std::lock_guard lock(settings_mutex);
   configured = settings;

@@ -19,6 +19,10 @@ std::vector<starpu_sched_policy*> policies();
 /// What the policies take that start from now on; without a call settings_from_environment().
 void configure(const SchedulerSettings& settings);
 
+/// Has no states stay on a device, whatever was configured: some live on disks. Of the policy that
+/// runs, if any; call before its first task.
+void forbid_residents();
+
 /// The settings in the variables DOS_SCHED_* (docs/scheduler.md), for programs that load the
 /// policies as a plug-in. Throws Error naming the variable, also for an unknown one.
 SchedulerSettings settings_from_environment();

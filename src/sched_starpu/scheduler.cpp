@@ -62,6 +62,12 @@ void Scheduler::add_workers(std::span<const int> workers) {
   }
 }
 
+void Scheduler::forbid_residents() {
+  const std::lock_guard lock(mutex_);
+  require(board_ == nullptr, "no update before");
+  settings_.options.residents = false;
+}
+
 Surroundings Scheduler::surroundings() {
   Surroundings result;
   const unsigned cpu = nodes_.front().id;

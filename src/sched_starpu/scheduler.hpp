@@ -35,6 +35,8 @@ class Scheduler {
   Scheduler(unsigned context, const sched::Policy& policy, SchedulerSettings settings);
 
   void add_workers(std::span<const int> workers);
+  /// Has no states stay on a device. Pre: no update came yet.
+  void forbid_residents();
   void push(starpu_task* task);
   /// A task for the calling worker, or null. Does not allocate.
   starpu_task* pop();
@@ -101,7 +103,7 @@ class Scheduler {
 
   const unsigned context_;
   const sched::Policy& policy_;
-  const SchedulerSettings settings_;
+  SchedulerSettings settings_;
   const bool adapts_;  ///< updates may run elsewhere than planned
   mutable std::mutex mutex_;
   std::vector<Node> nodes_;             ///< by group: the CPU first

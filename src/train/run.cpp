@@ -29,10 +29,12 @@ Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model)
   std::vector<shape::ParameterSpec> parameters =
       shape::find_family(model.architecture).parameters(model);
   shape::mark_trained(config.trained_groups(), parameters);
+  const double states = config.sched.host_memory;
   return {.config = config,
           .model = model,
           .layout = shape::cut_into_subgroups(parameters, config.sched.subgroup_params,
-                                              config.decay_groups())};
+                                              config.decay_groups()),
+          .state_memory = states == config::kAuto ? 0 : static_cast<Index>(1e9 * states)};
 }
 
 std::vector<Index> candidates_to_go_ahead(const Run& run, Index workers) {
@@ -73,7 +75,7 @@ offload::HomePlan plan_homes(const Run& run, Index workers) {
        .states = std::ssize(optim::find_rule(run.config.optim.rule).info->states),
        .with_parameters = run.config.parameter_types().working != DType::kF32,
        .workers = workers,
-       .host_memory = static_cast<Index>(1e9 * run.config.sched.host_memory)});
+       .host_memory = run.state_memory});
 }
 
 }  // namespace dos::train

@@ -20,6 +20,9 @@ struct Run {
   shape::ModelConfig model;
   shape::Layout layout;
   ranks::RankShare share{};
+  /// Bytes of host memory for states, where others live on disks; 0: no more than their slots.
+  /// Of sched.host_memory; where that is auto, 0 until fit::choose_homes() has looked.
+  Index state_memory = 0;
   /// Subgroups whose updates may go ahead of the clip factor (optim::make_optimizer()).
   std::vector<Index> ahead{};
 

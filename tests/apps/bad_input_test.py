@@ -55,7 +55,7 @@ class BadConfiguration(AppTest):
         self.expect_refused({"sched.disks": "/tmp,,/var"}, "sched.disks has a disk without a folder")
         self.expect_refused({"sched.disks": "/tmp,/tmp:1GB"}, "sched.disks names '/tmp' twice")
         self.expect_refused({"sched.disks": self.folder / "none"}, "sched.disks", "none' is no folder", "make it")
-        self.expect_refused({"sched.disks": self.folder, "sched.host_memory": -1}, "sched.host_memory must ", "got -1")
+        self.expect_refused({"sched.disks": self.folder, "sched.host_memory": -2}, "sched.host_memory must ", "or be auto", "got -2")
         self.expect_refused({"sched.host_memory": 1}, "sched.host_memory = 1 GB, but sched.disks names no disk")
         self.expect_refused({"sched.disks": self.folder, "sched.host_memory": 1e-6, "train.steps": 1},
                             "sched.host_memory = 1000 B is too little", "raise it to")

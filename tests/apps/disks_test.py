@@ -19,7 +19,7 @@ class Disks(AppTest):
         for disk in self.disks:
             disk.mkdir()
         self.in_memory = {"train.checkpoint_every": 1, "train.validate_every": 0, "sched.subgroup_params": 1000}
-        self.keys = self.in_memory | {"sched.disks": ",".join(map(str, self.disks))}
+        self.keys = self.in_memory | {"sched.disks": ",".join(map(str, self.disks)), "sched.host_memory": 0}
 
     def test_same_numbers(self):
         for precision in ("fp32", "bf16"):

@@ -103,7 +103,7 @@ class Crashes(MisuseTest):
         """SIGKILL at a random instant of a run whose states live on a disk"""
         disk = self.folder / "disk"
         disk.mkdir()
-        self.keys |= {"sched.disks": disk, "sched.subgroup_params": 5000}
+        self.keys |= {"sched.disks": disk, "sched.host_memory": 0, "sched.subgroup_params": 5000}
         self.kill_runs(1, 6, self.end)
         # What was killed between the making of its file and the loss of its name is removed by the next run.
         self.assertEqual(list(disk.iterdir()), [])

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fit/spare_memory.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+#include "fit/estimate.hpp"
+#include "offload/home_plan.hpp"
+
+namespace dos::fit {
+namespace {
+
+/// Of the memory that a run leaves, for states that could live on disks, and then for second banks:
+/// what else comes to the machine meanwhile, files among it, has the rest.
+constexpr double kPartToTake = 0.75;
+
+/// Bytes that a run may take beside what it needs.
+Index memory_to_take(const planner::MemoryUse& use) {
+  return static_cast<Index>(
+      std::max(0.0, kPartToTake * (use.available.value() - use.total().value())));
+}
+
+}  // namespace
+
+train::Run choose_homes(const train::Run& run, const Room& room) {
+  train::Run result = run;
+  if (run.config.sched.host_memory != config::kAuto) return result;
+  result.state_memory = 0;
+  const offload::HomePlan homes = train::plan_homes(result, room.workers);
+  if (!homes.has_disks()) return result;
+  result.state_memory = homes.memory() + memory_to_take(estimate_run(result, room).host);
+  return result;
+}
+
+train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed) {
+  train::Run result = run;
+  result.ahead.clear();
+  const std::string& asked = run.config.optim.speculate;
+  if (asked == "off" || (asked == "auto" && room.devices.empty())) return result;
+  const std::vector<Index> candidates = train::candidates_to_go_ahead(run, room.workers);
+  if (asked == "on") {
+    result.ahead = candidates;
+    const planner::MemoryUse use = estimate_run(result, room).host;
+    expect(may_exceed || use.fits(),
+           "optim.speculate = on needs {} of host memory beside what the run takes, {} in all, and "
+           "{} are available: use auto, which takes what is left, or off",
+           format_bytes(train::bank_bytes(run, candidates).total()), size_text(use.total()),
+           size_text(use.available));
+    return result;
+  }
+  const planner::MemoryUse use = estimate_run(result, room).host;
+  const Index left = memory_to_take(use);
+  Index taken = 0;
+  for (const Index subgroup : candidates) {
+    taken += train::bank_bytes(run, std::span(&subgroup, 1)).total();
+    if (taken > left) break;
+    result.ahead.push_back(subgroup);
+  }
+  return result;
+}
+
+}  // namespace dos::fit

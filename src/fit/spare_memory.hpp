@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "fit/fit.hpp"
+#include "train/run.hpp"
+
+namespace dos::fit {
+
+/// The run with host memory for states, where sched.host_memory=auto leaves it open: of what the
+/// run leaves with all of them on disks, most. Where that is enough for all, none go there.
+train::Run choose_homes(const train::Run& run, const Room& room);
+
+/// The run with the updates that go ahead of the clip factor, by optim.speculate: all that can, or
+/// with auto, where devices share the work, as many as memory has room for; none else. Throws Error
+/// when "on" needs more memory than there is, unless `may_exceed`.
+train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed = false);
+
+}  // namespace dos::fit
