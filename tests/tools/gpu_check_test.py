@@ -154,7 +154,7 @@ class Commands(InScratchFolder):
         source = (GPU_CHECK.parents[1] / "src/rt/host_buffer.cpp").read_text(encoding="utf-8")
         self.assertIn(f'"{gpu_check_stage.REFUSED_PINNING} ', source)
         module = load()
-        stage = module.Stage(mock.Mock(output=self.folder, **{"seconds_left.return_value": 9}), "pinning")
+        stage = module.Stage(mock.Mock(output=self.folder, **{"seconds_left.return_value": 100}), "pinning")
         self.assertEqual(stage.run("echo", "all is pinned"), "all is pinned\n")
         with self.assertRaisesRegex(module.Failed, "ulimit -l"):
             stage.run("sh", "-c", "echo warning: CUDA refuses to pin 1 GB of host memory >&2; echo figures")
