@@ -57,6 +57,12 @@ Attempt::Attempt(const Surroundings& around, io::CheckpointStore& store,
   outcome_.is_best = mark_best;
   outcome_.validation_loss = manifest_.best_validation_loss;
   parts_.request();
+  for (const FileContents& file : contents_) {
+    const bool is_taken = file.subgroup && around_.disks != nullptr;
+    taken_.push_back(is_taken && around_.disks->has(*file.subgroup)
+                         ? around_.disks->keep(*file.subgroup)
+                         : nullptr);
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -135,7 +141,7 @@ std::string Attempt::create_files(std::optional<io::CheckpointStore::Staging>& s
     for (const FileContents& contents : contents_) {
       const std::filesystem::path path = lay_out(contents);
       files_.emplace_back();
-      if (takes_kept(contents, path)) continue;
+      if (contents.subgroup || takes_kept(contents, path)) continue;
       files_.back().emplace(storage::File::create(path, layouts_.back().bytes()));
       storage::write(around_.engine, *files_.back(), 0, layouts_.back().header(), parts_.label());
     }
@@ -147,7 +153,8 @@ std::string Attempt::open_files() {
     for (const FileContents& contents : contents_) {
       const std::filesystem::path path = lay_out(contents);
       files_.emplace_back();
-      if (!contents.is_constant || !takes_kept_)
+      const bool is_there = contents.is_constant && takes_kept_;
+      if (!contents.subgroup && !is_there)
         files_.back().emplace(storage::File::open_to_write(path));
     }
   });
@@ -168,16 +175,45 @@ RankReport Attempt::write_parts(const std::string& fault) {
                     .bad_tensor = std::move(written.bad_tensor),
                     .pieces = std::move(written.pieces)};
   if (report.fault.empty() && around_.source_fault) report.fault = around_.source_fault();
+  if (report.fault.empty()) take_files(report);
   if (report.fault.empty()) report.fault = flush();
   outcome_.seconds = std::chrono::duration<double>(Clock::now() - written.began).count();
   return report;
 }
 
+void Attempt::take_files(RankReport& report) {
+  for (std::size_t i = 0; i < taken_.size() && report.fault.empty(); ++i) {
+    if (taken_[i] == nullptr) continue;
+    offload::StateVersion& version = *taken_[i];
+    report.fault = version.wait();
+    if (!report.fault.empty()) return;
+    const io::SafetensorsLayout& layout = layouts_[i];
+    report.fault = fault_of([&] {
+      version.publish(around_.engine, store_.staging_path(manifest_.step) / contents_[i].name,
+                      layout.header(), layout.bytes(), parts_.label());
+    });
+    const std::vector<StatePiece> pieces = pieces_of(contents_[i].tensors);
+    for (std::size_t k = 0; k < pieces.size(); ++k) {
+      const codelets::ContentSum& sum = version.sums()[k];
+      report.pieces.push_back({.file = i,
+                               .tensor = pieces[k].tensor,
+                               .offset = pieces[k].offset,
+                               .bytes = pieces[k].bytes,
+                               .crc32c = sum.crc32c});
+      if (!sum.is_finite && report.bad_tensor.empty())
+        report.bad_tensor = contents_[i].tensors[pieces[k].tensor].name;
+    }
+    outcome_.linked_bytes += layout.bytes();
+  }
+}
+
 std::string Attempt::flush() {
-  return fault_of([&] {
-    for (const auto& file : files_)
-      if (file) storage::sync(around_.engine, *file, parts_.label());
-  });
+  std::vector<const storage::File*> files;
+  for (const auto& file : files_)
+    if (file) files.push_back(&*file);
+  for (const auto& version : taken_)
+    if (version != nullptr) files.push_back(&version->file());
+  return fault_of([&] { storage::sync(around_.engine, files, parts_.label()); });
 }
 
 bool Attempt::wait_for_verdict() {

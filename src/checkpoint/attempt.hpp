@@ -17,6 +17,7 @@
 #include "checkpoint/part_writer.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "offload/disk_states.hpp"
 #include "ranks/root_texts.hpp"
 #include "storage/file.hpp"
 
@@ -41,6 +42,7 @@ struct Outcome {
   /// result.
   double seconds = 0;
   Index bytes = 0;         ///< that this rank has written
+  Index linked_bytes = 0;  ///< that were on a disk already, and are taken as they are
   Index copied_bytes = 0;  ///< of them, so that an update did not wait
   Index summed_bytes = 0;  ///< of them, whose sums no update had made
   double waited_s = 0;     ///< for which an update of this rank waited for nothing else
@@ -54,14 +56,16 @@ struct Surroundings {
   /// What is wrong with what buffers hold that were granted so far; "": nothing. Any thread. Empty:
   /// nothing can be.
   std::function<std::string()> source_fault{};
-  KeptFile* kept = nullptr;  ///< the Writer's
+  offload::DiskStates* disks = nullptr;  ///< gives files away (StateFiles); null: there are none
+  KeptFile* kept = nullptr;              ///< the Writer's
 };
 
 /// One checkpoint on its way to the disk, on a thread of its own. Ranks write their parts of the
 /// same files; then rank 0 collects their sums and makes it a checkpoint:
 ///
 ///   rank 0:  folder, files            -> all: go, and what need not be written, or the fault
-///   all:     parts, as tasks allow; flush to the device
+///   all:     parts, as tasks allow, and files of states that are taken as they are; flush to the
+///            device
 ///            wait until the step is confirmed
 ///   others:  sums, or the fault       -> rank 0
 ///   rank 0:  manifest, renaming, link -> all: done, or the fault
@@ -106,6 +110,8 @@ class Attempt {
   std::string create_files(std::optional<io::CheckpointStore::Staging>& staging);
   std::string open_files();
   std::string flush();
+  /// Waits for the files that are taken, and adds their pieces to the report.
+  void take_files(RankReport& report);
   /// Waits; whether it was confirmed.
   bool wait_for_verdict();
   RankReport write_parts(const std::string& fault);
@@ -125,6 +131,7 @@ class Attempt {
   bool takes_kept_ = false;                          ///< the constant file is there already
   std::optional<io::FileRecord> kept_;               ///< of it, on rank 0
   PartWriter parts_;
+  std::vector<std::shared_ptr<offload::StateVersion>> taken_;  ///< by file; null: not of this rank
 
   std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/state_files.hpp"
 #include "io/safetensors_layout.hpp"
 #include "optim/optimizer.hpp"
 #include "tensor/parameter_set.hpp"
@@ -14,7 +16,8 @@ namespace dos::checkpoint {
 /// Names of the files of a checkpoint: parameters that are trained; the optimizer's states of them,
 /// as "<tensor>.<state>" with the names of its rule, such as first_moment; parameters that are
 /// frozen, if any. Tensors are stored whole, by name, however they are cut into subgroups and
-/// whoever owns these.
+/// whoever owns these; but where parts of them are in files of their own (StateFiles), in slices
+/// (io::TensorSlice).
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kFrozenFile = "frozen.safetensors";
@@ -41,7 +44,8 @@ struct FileContents {
   std::string name;
   bool must_be_finite = false;  ///< a checkpoint with an infinity, or what is no number, is none
   bool is_constant = false;     ///< the same in each checkpoint of a run (KeptFile)
-  bool any_precision = false;   ///< to be read: tensors may be FP32 or BF16, whichever they say
+  std::optional<Index> subgroup{};  ///< of a file that is taken as it is (StateFiles)
+  bool any_precision = false;       ///< to be read: tensors may be FP32 or BF16, whichever they say
   /// Of all ranks: first those that fill whole pages, so that all of them begin at one and go past
   /// the page cache as they are, then the others from the largest to the smallest.
   std::vector<io::TensorSpec> tensors;
@@ -63,8 +67,9 @@ FileContents model_contents(const tensor::ParameterSet& parameters);
 /// The states of what is trained.
 FileContents optimizer_contents(const tensor::ParameterSet& parameters,
                                 const optim::Optimizer& optimizer);
-/// The files that are written.
+/// The files that are written, and behind them those that are taken as they are.
 std::vector<FileContents> written_contents(const tensor::ParameterSet& parameters,
-                                           const optim::Optimizer& optimizer);
+                                           const optim::Optimizer& optimizer,
+                                           const StateFiles& taken = {});
 
 }  // namespace dos::checkpoint

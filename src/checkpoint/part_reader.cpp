@@ -14,7 +14,9 @@
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "checkpoint/piece.hpp"
+#include "checkpoint/tensor_listing.hpp"
 #include "io/safetensors.hpp"
+#include "io/tensor_slice.hpp"
 #include "storage/file.hpp"
 #include "storage/pages.hpp"
 
@@ -96,6 +98,11 @@ class Targets {
 
   [[nodiscard]] const std::vector<Wanted>& of(std::size_t tensor) const {
     return by_tensor_[tensor];
+  }
+  /// Whether any of bytes begin .. end - 1 of a tensor is wanted, of the buffers' type.
+  [[nodiscard]] bool want(std::size_t tensor, Index begin, Index end) const {
+    const auto next = std::ranges::upper_bound(by_tensor_[tensor], begin, {}, &Wanted::end);
+    return next != by_tensor_[tensor].end() && next->begin < end;
   }
 
  private:
@@ -230,6 +237,7 @@ struct Source {
     std::size_t wanted;  ///< of the contents
     DType type;          ///< there
     const io::TensorRecord* record;
+    Index first = 0;  ///< element of the whole tensor
   };
 
   /// Those of pieces with bytes that are wanted. Tensors without pieces are checked and copied.
@@ -239,8 +247,10 @@ struct Source {
       const std::vector<Wanted>& wanted = targets.of(tensor.wanted);
       if (wanted.empty()) continue;
       const io::MappedTensor& mapped = file.at(tensor.record->name);
+      const Index stored = mapped.dtype.bits() / 8;
       const auto slices = [&](Index begin, Index end) {
-        return slices_of(wanted, begin, end, mapped.dtype.bits() / 8, size_of(tensor.type));
+        const Index before = tensor.first * stored;
+        return slices_of(wanted, before + begin, before + end, stored, size_of(tensor.type));
       };
       if (tensor.record->pieces.empty()) {
         io::expect_sums(file.path(), mapped.bytes, *tensor.record);
@@ -266,29 +276,47 @@ void expect_tensor(const io::SafetensorsFile& file, io::TensorSpec wanted, bool 
   io::expect_tensor(file, wanted);
 }
 
-/// The files of a checkpoint that hold tensors of the contents. Throws Error where one is not as
-/// the manifest says, or a tensor not as the contents say.
+/// The files of a checkpoint that hold tensors of the contents, of those in slices what the targets
+/// want. Throws Error where one is not as the manifest says, or a tensor not as the contents say.
 std::vector<std::unique_ptr<Source>> sources_of(const std::filesystem::path& folder,
                                                 const io::CheckpointManifest& manifest,
-                                                const FileContents& contents) {
-  std::map<std::string_view, std::pair<const io::FileRecord*, const io::TensorRecord*>> listed;
-  for (const io::FileRecord& file : manifest.files)
-    for (const io::TensorRecord& tensor : file.tensors) listed[tensor.name] = {&file, &tensor};
+                                                const FileContents& contents,
+                                                const Targets& targets) {
+  const TensorListing listing = list_tensors(manifest);
   std::map<std::string_view, Source*> by_name;
   std::vector<std::unique_ptr<Source>> sources;
-  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
-    const io::TensorSpec& wanted = contents.tensors[i];
-    const auto place = listed.find(wanted.name);
-    const bool is_listed = place != listed.end();
-    const std::string& name = is_listed ? place->second.first->name : contents.name;
+  const auto source_at = [&](const std::string& name) -> Source& {
     Source*& source = by_name[name];
     if (source == nullptr) {
       sources.push_back(std::make_unique<Source>(folder, name, manifest));
       source = sources.back().get();
     }
-    expect_tensor(source->file, wanted, contents.any_precision);
-    require(is_listed, "files hold what the manifest lists");
-    source->tensors.push_back({i, wanted.dtype.dtype().value(), place->second.second});
+    return *source;
+  };
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    const io::TensorSpec& wanted = contents.tensors[i];
+    const DType type = wanted.dtype.dtype().value();
+    const auto found = listing.find(wanted.name);
+    if (found == listing.end()) {
+      expect_tensor(source_at(contents.name).file, wanted, contents.any_precision);
+      require(false, "files hold what the manifest lists");
+    }
+    const std::vector<ListedTensor>& places = found->second;
+    if (places.front().is_whole()) {
+      Source& source = source_at(places.front().file->name);
+      expect_tensor(source.file, wanted, contents.any_precision);
+      source.tensors.push_back({i, type, places.front().record});
+      continue;
+    }
+    expect_whole(folder / io::kManifestName, wanted, places);
+    for (const ListedTensor& place : places) {
+      const io::TensorSpec part = io::part_of(wanted, place.first, place.end);
+      const Index row = io::byte_size(wanted.dtype, wanted.shape).value() / wanted.shape.front();
+      if (!targets.want(i, place.first * row, place.end * row)) continue;
+      Source& source = source_at(place.file->name);
+      expect_tensor(source.file, part, contents.any_precision);
+      source.tensors.push_back({i, type, place.record, place.first * row / size_of(type)});
+    }
   }
   return sources;
 }
@@ -315,8 +343,9 @@ void verify(storage::Engine& engine, const std::filesystem::path& folder,
 
 void read_parts(storage::Engine& engine, const std::filesystem::path& folder,
                 const io::CheckpointManifest& manifest, const FileContents& contents) {
-  const std::vector<std::unique_ptr<Source>> sources = sources_of(folder, manifest, contents);
   const Targets targets(contents);
+  const std::vector<std::unique_ptr<Source>> sources =
+      sources_of(folder, manifest, contents, targets);
   for (const auto& source : sources) {
     std::vector<Job> jobs = source->jobs(targets);
     const storage::File input = storage::File::open(source->file.path());

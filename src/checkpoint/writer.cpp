@@ -37,14 +37,15 @@ bool Writer::has_room() {
   return std::ssize(attempts_) < kMostUnderWay;
 }
 
-void Writer::begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best) {
+void Writer::begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best,
+                   const StateFiles& taken) {
   while (!has_room()) collect(/*waits=*/true);
   begun_ = manifest.step;
   std::shared_ptr<Event> before;
   if (!attempts_.empty()) before = attempts_.back()->over();
   attempts_.push_back(std::make_unique<Attempt>(
-      around_, store, std::move(manifest), written_contents(parameters_, optimizer_), sums_.get(),
-      mark_best, number_++, std::move(before)));
+      around_, store, std::move(manifest), written_contents(parameters_, optimizer_, taken),
+      sums_.get(), mark_best, number_++, std::move(before)));
 }
 
 std::span<const std::unique_ptr<rt::Handle>> Writer::sums(rt::Session& session) {

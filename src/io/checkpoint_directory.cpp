@@ -121,7 +121,7 @@ CheckpointStore::Staging::~Staging() {
 fs::path CheckpointStore::Staging::commit(bool mark_best) {
   require(store_ != nullptr, "a checkpoint is committed once");
   // Not under the lock of what follows: it takes as long as the device.
-  sync_tree(path_);
+  sync_directory(path_);
   const std::lock_guard lock(store_->mutex_);
   fs::path final_folder = store_->publish(path_, step_, mark_best);
   std::exchange(store_, nullptr)->writing_.erase(path_.filename().string());

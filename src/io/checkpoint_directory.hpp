@@ -43,10 +43,11 @@ class CheckpointStore {
     /// Where its files go.
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-    /// Flushes every file to the device, gives the folder its final name, lets `last` point to it,
-    /// and `best` if `mark_best`; then removes the checkpoints that are not kept. Returns the final
-    /// folder. Pre: called once, and without go_on_from() in the order of steps. Throws Error, with
-    /// the links as they were, or at a complete older copy of the same step.
+    /// Flushes the folder to the device, gives it its final name, lets `last` point to it, and
+    /// `best` if `mark_best`; then removes the checkpoints that are not kept. Returns the final
+    /// folder. Pre: its files are on the device; called once, and without go_on_from() in the order
+    /// of steps. Throws Error, with the links as they were, or at a complete older copy of the same
+    /// step.
     std::filesystem::path commit(bool mark_best);
 
    private:

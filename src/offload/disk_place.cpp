@@ -43,4 +43,10 @@ std::vector<DiskPlace> parse_disks(const std::string& text, const char* key) {
   return disks;
 }
 
+void expect_folders(std::span<const DiskPlace> disks) {
+  for (const DiskPlace& disk : disks)
+    expect(std::filesystem::is_directory(disk.folder),
+           "sched.disks: '{}' is no folder: make it, or name another", disk.folder.string());
+}
+
 }  // namespace dos::offload

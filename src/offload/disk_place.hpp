@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,8 @@ struct DiskPlace {
 /// "FOLDER:SIZE,FOLDER", sizes such as 400GB, 1.5TB or 800GiB. An empty text is no disk. Throws
 /// Error, naming the key, for an empty or doubled folder, or a size that is none.
 std::vector<DiskPlace> parse_disks(const std::string& text, const char* key = "sched.disks");
+
+/// Throws Error, naming sched.disks and the remedy, unless all are folders.
+void expect_folders(std::span<const DiskPlace> disks);
 
 }  // namespace dos::offload

@@ -2,18 +2,13 @@
 #include "offload/disk_states.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
+#include <exception>
 
-#include "base/crc32c.hpp"
 #include "base/error.hpp"
-#include "base/log.hpp"
-#include "base/units.hpp"
 #include "rt/device.hpp"
 
 namespace dos::offload {
@@ -24,10 +19,14 @@ struct DiskStates::Subgroup {
   Index turn = 0;  ///< place in the order of updates
   Index bytes = 0;
   std::vector<const rt::Handle*> handles{};
-  Visit* visit = nullptr;  ///< that is open; the submitting thread's
+  StateForm form{};
+  // The submitting thread's:
+  Visit* visit = nullptr;  ///< that is open
+  Index stores = 0;        ///< that were asked for
   // The thread's:
-  std::optional<Region> region{};  ///< nullopt: all zeros
-  std::uint32_t sum = 0;           ///< CRC-32C of what is there
+  Index stored = 0;
+  std::optional<Region> region{};            ///< nullopt: all zeros
+  std::vector<codelets::ContentSum> sums{};  ///< of what is there, by piece
   bool is_lost = false;
 };
 
@@ -53,32 +52,9 @@ struct DiskStates::Visit {
   std::optional<Region> target{};  ///< of a write
 };
 
-namespace {
-
-/// Regions of so many bytes that a disk can have: what is needed, as far as its size, and what is
-/// free, go.
-Index regions_on(const DiskPlace& disk, Index region, Index needed) {
-  const std::string folder = disk.folder.string();
-  expect(std::filesystem::is_directory(disk.folder),
-         "sched.disks: '{}' is no folder: make it, or name another", folder);
-  std::error_code error;
-  const std::filesystem::space_info space = std::filesystem::space(disk.folder, error);
-  expect(!error, "sched.disks: cannot tell what is free in '{}': {}; name another folder", folder,
-         error.message());
-  const auto free = static_cast<Index>(space.available);
-  if (!disk.bytes) return std::min(needed, free / region);
-  const Index wanted = std::min(needed, *disk.bytes / region);
-  expect(wanted * region <= free,
-         "sched.disks: {} are to be taken in '{}', where {} are free: make room, give a smaller "
-         "size, or raise sched.host_memory",
-         format_bytes(wanted * region), folder, format_bytes(free));
-  return wanted;
-}
-
-}  // namespace
-
 DiskStates::DiskStates(rt::Session& session, const shape::Layout& layout, HomePlan plan,
-                       std::span<const DiskPlace> disks, std::unique_ptr<storage::Backend> backend)
+                       std::span<const DiskPlace> disks, std::vector<StateForm> forms,
+                       std::unique_ptr<storage::Backend> backend)
     : session_(session),
       layout_(layout),
       plan_(std::move(plan)),
@@ -90,7 +66,8 @@ DiskStates::DiskStates(rt::Session& session, const shape::Layout& layout, HomePl
     states_[index] = std::make_unique<Subgroup>(
         Subgroup{.index = static_cast<Index>(index),
                  .turn = turn,
-                 .bytes = plan_.buffers() * padded_bytes(layout.subgroups[index])});
+                 .bytes = plan_.buffers() * padded_bytes(layout.subgroups[index]),
+                 .form = std::move(forms.at(index))});
   }
   create_files(disks);
   session_.memory().add(MemoryCategory::kStates, plan_.memory());
@@ -102,29 +79,13 @@ DiskStates::DiskStates(rt::Session& session, const shape::Layout& layout, HomePl
 }
 
 void DiskStates::create_files(std::span<const DiskPlace> disks) {
-  const Index region = plan_.slot_bytes;
-  // While states are written, those that they replace are still there.
-  const Index needed = std::ssize(plan_.subgroups) + plan_.slots;
-  std::vector<Index> capacity;
-  Index total = 0;
-  for (const DiskPlace& disk : disks) {
-    capacity.push_back(regions_on(disk, region, needed));
-    total += capacity.back();
-    folders_.push_back(disk.folder.string());
-  }
-  expect(total >= needed,
-         "sched.disks: states of {} subgroups, and {} on their way, need {}, but there is room for "
-         "{} in {}: raise sizes, make room, name another disk, or raise sched.host_memory",
-         std::ssize(plan_.subgroups), plan_.slots, format_bytes(needed * region),
-         format_bytes(total * region), fmt::join(folders_, ", "));
-  for (std::size_t i = 0; i < disks.size(); ++i) {
-    const std::filesystem::path& folder = disks[i].folder;
-    if (const char* memory = storage::memory_file_system(folder))
-      log::warn("sched.disks: {} is in memory ({}): states there save none", folder.string(),
-                memory);
-    files_.push_back(storage::File::create_nameless(std::filesystem::canonical(folder) / "states",
-                                                    capacity[i] * region));
-  }
+  Index header = 0;
+  for (const auto& subgroup : states_)
+    if (subgroup != nullptr) header = std::max(header, subgroup->form.header_bytes);
+  const Index region = header + plan_.slot_bytes;
+  const std::vector<Index> capacity =
+      share_regions(disks, region, std::ssize(plan_.subgroups), plan_.slots);
+  regions_.emplace(disks, capacity, region);
   board_.emplace(capacity);
 }
 
@@ -165,9 +126,10 @@ void DiskStates::open(Index subgroup) {
 }
 
 void DiskStates::store(Index subgroup) {
-  const Subgroup* each = states_[static_cast<std::size_t>(subgroup)].get();
+  Subgroup* each = states_[static_cast<std::size_t>(subgroup)].get();
   if (each == nullptr) return;
   require(each->visit != nullptr, "states that were opened");
+  ++each->stores;
   request(*each->visit, Stage::kStore, rt::Mode::kRead);
 }
 
@@ -178,6 +140,19 @@ void DiskStates::end_round() {
   }
   if (!open_.empty()) ++round_;
   open_.clear();
+}
+
+std::shared_ptr<StateVersion> DiskStates::keep(Index subgroup) {
+  Subgroup& each = *states_[static_cast<std::size_t>(subgroup)];
+  if (each.stores == 0) {
+    open(subgroup);
+    store(subgroup);
+  }
+  const Wish wish{&each, each.stores, std::make_shared<StateVersion>()};
+  const std::lock_guard lock(mutex_);
+  new_wishes_.push_back(wish);
+  changed_.notify_all();
+  return wish.version;
 }
 
 void DiskStates::request(Visit& visit, Stage stage, rt::Mode mode) {
@@ -224,13 +199,21 @@ DiskTraffic DiskStates::traffic() const {
 void DiskStates::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return !events_.empty() || is_ending_; });
-    if (events_.empty()) return;
-    const Event event = std::move(events_.front());
-    events_.pop_front();
-    lock.unlock();
-    handle(event);
-    give_slots();
+    changed_.wait(lock, [&] { return !new_wishes_.empty() || !events_.empty() || is_ending_; });
+    if (!new_wishes_.empty()) {
+      const Wish wish = std::move(new_wishes_.front());
+      new_wishes_.pop_front();
+      lock.unlock();
+      grant(wish);
+    } else if (!events_.empty()) {
+      const Event event = std::move(events_.front());
+      events_.pop_front();
+      lock.unlock();
+      handle(event);
+      give_slots();
+    } else {
+      return;
+    }
     lock.lock();
   }
 }
@@ -284,10 +267,10 @@ double DiskStates::now() {
 void DiskStates::load(Visit& visit) {
   Subgroup& subgroup = visit.subgroup;
   const std::span<std::byte> memory = memory_of(visit);
-  std::byte* place = memory.data();
+  std::byte* home = memory.data();
   for (const rt::Handle* handle : subgroup.handles) {
-    handle->move_home(place);
-    place += padded_bytes(layout_.subgroups[static_cast<std::size_t>(subgroup.index)]);
+    handle->move_home(home);
+    home += padded_bytes(layout_.subgroups[static_cast<std::size_t>(subgroup.index)]);
   }
   if (!subgroup.region || subgroup.is_lost) {
     // Bytes of all ones are numbers that are none.
@@ -296,9 +279,10 @@ void DiskStates::load(Visit& visit) {
     return;
   }
   const Region& region = *subgroup.region;
+  const RegionFiles::Place& place = regions_->at(region);
   board_->begin(region.disk, now());
   engine_.read(
-      files_[static_cast<std::size_t>(region.disk)], region.number * plan_.slot_bytes, memory,
+      *place.file, place.offset + subgroup.form.header_bytes, memory,
       [this, &visit](const std::string& fault) {
         post({&visit, Stage::kOpen, true, fault});
       },
@@ -311,15 +295,10 @@ void DiskStates::loaded(Visit& visit, const std::string& fault) {
   const std::span<std::byte> memory = memory_of(visit);
   board_->end(region.disk, std::ssize(memory), now());
   std::string why = fault;
-  if (why.empty()) {
-    const std::uint32_t found = crc32c(memory);
-    if (found != subgroup.sum)
-      why = fmt::format(
-          "{} is not what was written there: CRC-32C {:08x} instead of {:08x}, at "
-          "byte {}",
-          folders_[static_cast<std::size_t>(region.disk)], found, subgroup.sum,
-          region.number * plan_.slot_bytes);
-  }
+  if (const std::string wrong = difference(subgroup.form, subgroup.sums, memory);
+      why.empty() && !wrong.empty())
+    why = fmt::format("a file in {} is not what was written there: {}",
+                      regions_->at(region).file->path().string(), wrong);
   if (why.empty()) {
     const std::lock_guard lock(mutex_);
     traffic_.read_bytes += std::ssize(memory);
@@ -333,13 +312,15 @@ void DiskStates::loaded(Visit& visit, const std::string& fault) {
 void DiskStates::write(Visit& visit) {
   Subgroup& subgroup = visit.subgroup;
   const std::span<std::byte> memory = memory_of(visit);
-  subgroup.sum = crc32c(memory);
+  // FP32 parameters come first.
+  const Index parameters = plan_.with_parameters ? subgroup.bytes / plan_.buffers() : Index{0};
+  subgroup.sums = sums_of(subgroup.form, memory, parameters);
   visit.target = board_->take(subgroup.region);
   require(visit.target.has_value(), "a region for each slot beside those of all states");
+  const RegionFiles::Place& place = regions_->at(*visit.target);
   board_->begin(visit.target->disk, now());
   engine_.write(
-      files_[static_cast<std::size_t>(visit.target->disk)], visit.target->number * plan_.slot_bytes,
-      memory,
+      *place.file, place.offset + subgroup.form.header_bytes, memory,
       [this, &visit](const std::string& fault) {
         post({&visit, Stage::kStore, true, fault});
       },
@@ -349,15 +330,32 @@ void DiskStates::write(Visit& visit) {
 void DiskStates::written(Visit& visit, const std::string& fault) {
   Subgroup& subgroup = visit.subgroup;
   board_->end(visit.target->disk, subgroup.bytes, now());
-  if (subgroup.region) board_->give_back(*subgroup.region);
+  if (subgroup.region) {
+    regions_->clear(*subgroup.region);
+    board_->give_back(*subgroup.region);
+  }
   subgroup.region = visit.target;
+  ++subgroup.stored;
   if (fault.empty()) {
     const std::lock_guard lock(mutex_);
     traffic_.written_bytes += subgroup.bytes;
   } else {
     lose(subgroup, fault);
   }
+  for (const Wish& wish : std::exchange(wishes_, {})) grant(wish);
   end_accesses(visit);
+}
+
+/// Gives what was wished for, or keeps the wish until that is stored.
+void DiskStates::grant(const Wish& wish) {
+  const Subgroup& subgroup = *wish.subgroup;
+  if (subgroup.stored < wish.stores) return wishes_.push_back(wish);
+  if (subgroup.is_lost) return wish.version->set_fault(fault());
+  try {
+    wish.version->set(regions_->give(*subgroup.region), subgroup.sums);
+  } catch (const std::exception& error) {
+    wish.version->set_fault(error.what());
+  }
 }
 
 void DiskStates::close(Visit& visit) {

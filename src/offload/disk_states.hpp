@@ -19,6 +19,9 @@
 #include "offload/disk_traffic.hpp"
 #include "offload/home_plan.hpp"
 #include "offload/region_board.hpp"
+#include "offload/region_files.hpp"
+#include "offload/state_form.hpp"
+#include "offload/state_version.hpp"
 #include "rt/access.hpp"
 #include "rt/host_buffer.hpp"
 #include "storage/engine.hpp"
@@ -38,15 +41,16 @@ namespace dos::offload {
 /// The states of a round are read before those of the next: each update of a round waits for
 /// gradients only, so slots become free again.
 ///
-/// Each disk has one file, which has no name any more once it is open: it goes with the process,
-/// however that ends. States that cannot be read or written are lost: then fault() says so, and
-/// buffers hold numbers that are none, so that nothing is taken for a result.
+/// Files have no names: they go with the process, however that ends, but for those that keep() has
+/// given away. States that cannot be read or written are lost: then fault() says so, and buffers
+/// hold numbers that are none, so that nothing is taken for a result.
 class DiskStates final : public tensor::StateHomes {
  public:
-  /// What is given outlives the object, and so does the session. Throws Error, naming folder and
-  /// cause, where the disks are no folders that can be written, or have no room for the states.
+  /// What is given outlives the object, and so does the session. `forms`: by subgroup, of those
+  /// that are on disk, buffers in the order of adopt(). Throws Error, naming folder and cause,
+  /// where the disks are no folders that can be written, or have no room for the states.
   DiskStates(rt::Session& session, const shape::Layout& layout, HomePlan plan,
-             std::span<const DiskPlace> disks,
+             std::span<const DiskPlace> disks, std::vector<StateForm> forms,
              std::unique_ptr<storage::Backend> backend = storage::make_backend());
   /// Pre: settle() was called after the last round.
   ~DiskStates();
@@ -57,6 +61,19 @@ class DiskStates final : public tensor::StateHomes {
   void store(Index subgroup) override;
   void end_round() override;
 
+  /// Whether keep() may be called, and a file can have a name in `folder`, as one looks.
+  [[nodiscard]] bool can_name_in(const std::filesystem::path& folder) const {
+    return regions_->can_name_in(folder);
+  }
+  /// What the tasks submitted so far make of a subgroup's buffers, without a copy: its file is
+  /// given away, and the next states go to another. Does not wait for an access; where the subgroup
+  /// has been stored never yet, it is, in this round. Pre: can_name_in() some folder; tasks that
+  /// were submitted in this round are stored.
+  [[nodiscard]] std::shared_ptr<StateVersion> keep(Index subgroup);
+
+  [[nodiscard]] bool has(Index subgroup) const {
+    return states_[static_cast<std::size_t>(subgroup)] != nullptr;
+  }
   /// Subgroups on disks, in the order of updates.
   [[nodiscard]] const std::vector<Index>& subgroups() const { return plan_.subgroups; }
   /// Rounds of that many subgroups do not wait for each other's slots.
@@ -85,6 +102,12 @@ class DiskStates final : public tensor::StateHomes {
     std::string fault;  ///< of a transfer
   };
   struct Access;
+  /// keep() of what was stored so often.
+  struct Wish {
+    Subgroup* subgroup;
+    Index stores;
+    std::shared_ptr<StateVersion> version;
+  };
 
   void create_files(std::span<const DiskPlace> disks);
   void request(Visit& visit, Stage stage, rt::Mode mode);
@@ -101,6 +124,7 @@ class DiskStates final : public tensor::StateHomes {
   void written(Visit& visit, const std::string& fault);
   void close(Visit& visit);
   void lose(Subgroup& subgroup, const std::string& fault);
+  void grant(const Wish& wish);
   static void end_accesses(const Visit& visit);
   [[nodiscard]] std::span<std::byte> memory_of(const Visit& visit) const;
   [[nodiscard]] static storage::Label label_of(const Visit& visit);
@@ -110,8 +134,6 @@ class DiskStates final : public tensor::StateHomes {
   const shape::Layout& layout_;
   const HomePlan plan_;
   std::vector<rt::HostBuffer> slots_;
-  std::vector<std::string> folders_;  ///< by disk
-  std::vector<storage::File> files_;
   std::vector<std::unique_ptr<Subgroup>> states_;  ///< by subgroup; null: at home in memory
   // The submitting thread's:
   std::vector<Visit*> open_;  ///< of this round
@@ -119,12 +141,15 @@ class DiskStates final : public tensor::StateHomes {
   Index step_ = 0;
   // The thread's:
   std::optional<RegionBoard> board_;
+  std::optional<RegionFiles> regions_;
+  std::vector<Wish> wishes_;                                      ///< for what is not stored yet
   std::set<std::pair<std::pair<Index, Index>, Visit*>> waiting_;  ///< for slots, by round and turn
   std::vector<Index> free_slots_;
 
   mutable std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
   std::deque<Event> events_;
+  std::deque<Wish> new_wishes_;  ///< come before events: of later stores are some of these
   std::multiset<Index> unread_;  ///< rounds of visits that have no slot yet
   Index visits_ = 0;             ///< that are not over
   bool is_ending_ = false;

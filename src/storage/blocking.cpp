@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/blocking.hpp"
 
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -38,7 +40,27 @@ void write(Engine& engine, const File& file, Index offset, std::string_view text
 }
 
 void sync(Engine& engine, const File& file, const Label& label) {
-  wait_for([&](Done done) { engine.sync(file, std::move(done), label); });
+  const File* const one = &file;
+  sync(engine, std::span(&one, 1), label);
+}
+
+void sync(Engine& engine, std::span<const File* const> files, const Label& label) {
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  std::size_t left = files.size();
+  std::string found;
+  for (const File* file : files)
+    engine.sync(
+        *file,
+        [&](const std::string& fault) {
+          const std::lock_guard lock(mutex);
+          if (found.empty()) found = fault;
+          if (--left == 0) changed.notify_all();
+        },
+        label);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return left == 0; });
+  expect(found.empty(), "{}", found);
 }
 
 }  // namespace dos::storage

@@ -16,5 +16,7 @@ void read(Engine& engine, const File& file, Index offset, std::span<std::byte> m
 void write(Engine& engine, const File& file, Index offset, std::string_view text,
            const Label& label = {});
 void sync(Engine& engine, const File& file, const Label& label = {});
+/// All at once: a file system may bring them to the device together.
+void sync(Engine& engine, std::span<const File* const> files, const Label& label = {});
 
 }  // namespace dos::storage

@@ -2,6 +2,7 @@
 #include "storage/file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -38,6 +39,11 @@ Index alignment_of(int descriptor) {
   return kUsualAlignment;
 }
 
+/// Under which a process finds an open file again.
+std::string name_of(int descriptor) {
+  return fmt::format("/proc/self/fd/{}", descriptor);
+}
+
 void say_once(const std::filesystem::path& path) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
@@ -59,12 +65,14 @@ File::File(std::filesystem::path path, int flags) : path_(std::move(path)) {
   }
   size_ = info.st_size;
   device_ = info.st_dev;
-  open_direct(flags & ~(O_CREAT | O_TRUNC));
+  const bool has_name = (flags & O_TMPFILE) != O_TMPFILE;
+  open_direct(has_name ? path_.string() : name_of(buffered_),
+              flags & ~(O_CREAT | O_TRUNC | O_TMPFILE));
 }
 
-void File::open_direct(int flags) {
+void File::open_direct(const std::filesystem::path& path, int flags) {
   const Index alignment = alignment_of<struct statx>(buffered_);
-  if (alignment > 0) direct_ = ::open(path_.c_str(), flags | O_DIRECT | O_CLOEXEC);
+  if (alignment > 0) direct_ = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC);
   if (direct_ < 0) return say_once(path_);
   alignment_ = alignment;
 }
@@ -72,14 +80,24 @@ void File::open_direct(int flags) {
 File File::create(const std::filesystem::path& path, Index bytes) {
   require(bytes >= 0, "a file of no negative size");
   File file(path, O_RDWR | O_CREAT | O_TRUNC);
-  file.size_ = bytes;
-  if (bytes == 0) return file;
+  file.reserve(bytes);
+  return file;
+}
+
+void File::reserve(Index bytes) {
+  size_ = bytes;
+  if (bytes == 0) return;
   // Not posix_fallocate(): where the file system cannot reserve, that writes every block.
-  if (::fallocate(file.buffered_, 0, 0, bytes) == 0) return file;
+  if (::fallocate(buffered_, 0, 0, bytes) == 0) return;
   if (errno != EOPNOTSUPP && errno != ENOSYS)
-    fail_errno(path.string() + ": cannot reserve its space", errno);
-  if (::ftruncate(file.buffered_, bytes) != 0)
-    fail_errno(path.string() + ": cannot set its size", errno);
+    fail_errno(path_.string() + ": cannot reserve its space", errno);
+  truncate(bytes);
+}
+
+File File::create_unlinked(const std::filesystem::path& folder, Index bytes) {
+  require(bytes >= 0, "a file of no negative size");
+  File file(folder, O_RDWR | O_TMPFILE);
+  file.reserve(bytes);
   return file;
 }
 
@@ -103,6 +121,17 @@ File File::open(const std::filesystem::path& path) {
 
 File File::open_to_write(const std::filesystem::path& path) {
   return {path, O_RDWR};
+}
+
+void File::link(const std::filesystem::path& path) const {
+  const std::string name = name_of(buffered_);
+  if (::linkat(AT_FDCWD, name.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    fail_errno(path.string() + ": cannot name a file of " + path_.string() + " so", errno);
+}
+
+void File::truncate(Index bytes) const {
+  if (::ftruncate(buffered_, bytes) != 0)
+    fail_errno(path_.string() + ": cannot set its size", errno);
 }
 
 File::File(File&& other) noexcept

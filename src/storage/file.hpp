@@ -19,6 +19,9 @@ class File {
   /// Creates one beside `target` that has no name any more when this returns: it goes with the
   /// process, however that ends. Removes those that killed processes were about to rename so.
   static File create_nameless(const std::filesystem::path& target, Index bytes);
+  /// Creates one in `folder` that has no name until link() gives it one: without, it goes with the
+  /// process. Throws Error also where the file system has no such files (O_TMPFILE).
+  static File create_unlinked(const std::filesystem::path& folder, Index bytes);
   /// Opens one to read it.
   static File open(const std::filesystem::path& path);
   /// Opens one that another process has created, to write to its places.
@@ -43,13 +46,21 @@ class File {
   [[nodiscard]] int direct() const noexcept { return direct_; }
   /// Of the descriptor through the page cache.
   [[nodiscard]] int buffered() const noexcept { return buffered_; }
+  /// Gives a file of create_unlinked() a name, or one more, on its file system. Pre: it still has
+  /// one where it had any.
+  void link(const std::filesystem::path& path) const;
+  /// Cuts the file down to its first `bytes` bytes. Pre: nobody uses the others.
+  void truncate(Index bytes) const;
+
   /// For a file system that took O_DIRECT at opening and refuses the transfer: all go through the
   /// page cache from now on. Says so once a program. Thread-safe.
   void give_up_direct() const;
 
  private:
   File(std::filesystem::path path, int flags);
-  void open_direct(int flags);
+  /// Of the file that is open, under the name `path`.
+  void open_direct(const std::filesystem::path& path, int flags);
+  void reserve(Index bytes);
 
   std::filesystem::path path_;
   int buffered_ = -1;

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "checkpoint/part_reader.hpp"
+#include "checkpoint/tensor_listing.hpp"
 #include "optim/optimizer.hpp"
 #include "storage/engine.hpp"
 #include "train/run_info.hpp"
@@ -27,21 +26,11 @@ std::string rule_of(const io::CheckpointManifest& manifest) {
   return rule.is_string() ? rule.get<std::string>() : "";
 }
 
-/// Names of the tensors of one of a checkpoint's files.
-std::set<std::string_view> tensors_in(const io::CheckpointManifest& manifest,
-                                      std::string_view file) {
-  std::set<std::string_view> names;
-  for (const io::FileRecord& record : manifest.files)
-    if (record.name == file)
-      for (const io::TensorRecord& tensor : record.tensors) names.insert(tensor.name);
-  return names;
-}
-
 /// Throws Error unless the checkpoint trained what this run trains.
 void expect_same_trained(const std::filesystem::path& folder,
                          const io::CheckpointManifest& manifest, const shape::Layout& layout,
                          std::span<const char* const> states) {
-  const std::set<std::string_view> kept = tensors_in(manifest, checkpoint::kOptimizerFile);
+  const checkpoint::TensorListing kept = checkpoint::list_tensors(manifest);
   for (const char* state : states)
     for (const shape::PlacedParameter& parameter : layout.parameters) {
       const bool was_trained = kept.contains(parameter.spec.name + "." + state);
@@ -72,9 +61,7 @@ void CheckpointReader::expect_seed(Index seed) const {
 }
 
 void CheckpointReader::expect_lists(const std::vector<shape::ParameterSpec>& parameters) const {
-  std::set<std::string_view> listed;
-  for (const io::FileRecord& file : manifest_.files)
-    for (const io::TensorRecord& tensor : file.tensors) listed.insert(tensor.name);
+  const checkpoint::TensorListing listed = checkpoint::list_tensors(manifest_);
   for (const shape::ParameterSpec& spec : parameters)
     expect(listed.contains(spec.name),
            "{}: the model's shape asks for '{}', but the checkpoint has no such tensor: it is "

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/bf16.hpp"
+#include "checkpoint/tensor_listing.hpp"
+#include "io/tensor_slice.hpp"
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 
@@ -21,10 +24,10 @@ struct Place {
 
 class Places {
  public:
-  Places(const hf::TensorName& name, const io::MappedTensor& tensor)
+  Places(const hf::TensorName& name, const StoredTensor& tensor)
       : first_row_(name.first),
-        rows_(tensor.shape[0]),
-        columns_(tensor.shape.size() == 2 ? tensor.shape[1] : 1),
+        rows_(tensor.shape()[0]),
+        columns_(tensor.shape().size() == 2 ? tensor.shape()[1] : 1),
         is_transposed_(name.is_transposed) {}
 
   [[nodiscard]] Index columns() const { return columns_; }
@@ -41,47 +44,25 @@ class Places {
   bool is_transposed_;
 };
 
-/// The elements of a tensor, which need not be aligned.
-class StoredTensor {
- public:
-  explicit StoredTensor(const io::MappedTensor& tensor)
-      : bytes_(tensor.bytes.data()), is_rounded_(tensor.dtype == DType::kBF16) {}
-
-  [[nodiscard]] float at(Index element) const {
-    return is_rounded_ ? to_float(load<BF16>(element)) : load<float>(element);
-  }
-
- private:
-  template <class T>
-  [[nodiscard]] T load(Index element) const {
-    T value;
-    std::memcpy(&value, bytes_ + element * Index{sizeof(T)}, sizeof value);
-    return value;
-  }
-
-  const std::byte* bytes_;
-  bool is_rounded_;
-};
-
 /// A matrix [rows, columns] of a file.
 class StoredMatrix {
  public:
-  explicit StoredMatrix(const io::MappedTensor& tensor)
-      : elements_(tensor), columns_(tensor.shape[1]) {}
+  explicit StoredMatrix(const StoredTensor& tensor)
+      : elements_(tensor), columns_(tensor.shape()[1]) {}
 
   [[nodiscard]] double at(Index row, Index column) const {
     return static_cast<double>(elements_.at(row * columns_ + column));
   }
 
  private:
-  StoredTensor elements_;
+  const StoredTensor& elements_;
   Index columns_;
 };
 
 /// scale b a of one matrix.
 class Delta {
  public:
-  Delta(const io::MappedTensor& down, const io::MappedTensor& up, const shape::AdaptedRows& adapted)
+  Delta(const StoredTensor& down, const StoredTensor& up, const shape::AdaptedRows& adapted)
       : adapted_(adapted), down_(down), up_(up) {}
 
   /// 0 where the row has no adapter.
@@ -108,40 +89,76 @@ class Delta {
   StoredMatrix up_;
 };
 
+/// Whether the file holds parameters of the model, or slices of them.
+bool has_any(const io::FileRecord& file, const std::set<std::string_view>& parameters) {
+  return std::ranges::any_of(file.tensors, [&](const io::TensorRecord& tensor) {
+    return parameters.contains(io::name_of_whole(tensor.name));
+  });
+}
+
 }  // namespace
+
+StoredTensor::StoredTensor(std::vector<Index> shape,
+                           const std::vector<const io::MappedTensor*>& slices)
+    : shape_(std::move(shape)), is_rounded_(slices.front()->dtype == DType::kBF16) {
+  Index first = 0;
+  for (const io::MappedTensor* slice : slices) {
+    const Index end = first + std::ssize(slice->bytes) * 8 / slice->dtype.bits();
+    slices_.push_back({end, first, slice->bytes.data()});
+    first = end;
+  }
+}
+
+float StoredTensor::at(Index element) const {
+  const auto slice = slices_.size() == 1
+                         ? slices_.begin()
+                         : std::ranges::upper_bound(slices_, element, {}, &Slice::end);
+  const auto load = [&]<class T>(T value) {
+    std::memcpy(&value, slice->bytes + (element - slice->first) * Index{sizeof(T)}, sizeof value);
+    return value;
+  };
+  return is_rounded_ ? to_float(load(BF16())) : load(0.0F);
+}
 
 CheckpointTensors::CheckpointTensors(const CheckpointReader& checkpoint,
                                      const shape::ModelConfig& model) {
-  files_.emplace_back(checkpoint.folder() / checkpoint::kModelFile);
-  for (const io::FileRecord& file : checkpoint.manifest().files)
-    if (file.name == checkpoint::kFrozenFile) files_.emplace_back(checkpoint.folder() / file.name);
-  for (const io::SafetensorsFile& file : files_) io::expect_contents(file, checkpoint.manifest());
-  for (const shape::ParameterSpec& spec :
-       shape::find_family(model.architecture).parameters(model)) {
-    const io::SafetensorsFile& file = file_of(spec.name);
-    // What is frozen may be rounded.
-    const io::MappedTensor* found = file.find(spec.name);
-    const bool is_rounded = found != nullptr && found->dtype == DType::kBF16;
-    io::expect_tensor(file, {spec.name, is_rounded ? DType::kBF16 : DType::kF32, spec.shape()});
+  const std::vector<shape::ParameterSpec> parameters =
+      shape::find_family(model.architecture).parameters(model);
+  checkpoint.expect_lists(parameters);
+  std::set<std::string_view> names;
+  for (const shape::ParameterSpec& spec : parameters) names.insert(spec.name);
+  const io::CheckpointManifest& manifest = checkpoint.manifest();
+  std::map<const io::FileRecord*, const io::SafetensorsFile*> by_record;
+  for (const io::FileRecord& record : manifest.files) {
+    if (!has_any(record, names)) continue;
+    files_.push_back(std::make_unique<io::SafetensorsFile>(checkpoint.folder() / record.name));
+    io::expect_layout(*files_.back(), manifest);
+    by_record[&record] = files_.back().get();
+  }
+  const checkpoint::TensorListing listing = checkpoint::list_tensors(manifest);
+  for (const shape::ParameterSpec& spec : parameters) {
+    const io::TensorSpec wanted{spec.name, DType::kF32, spec.shape()};
+    const std::vector<checkpoint::ListedTensor>& places = listing.at(spec.name);
+    if (!places.front().is_whole())
+      checkpoint::expect_whole(checkpoint.folder() / io::kManifestName, wanted, places);
+    std::vector<const io::MappedTensor*> slices;
+    for (const checkpoint::ListedTensor& place : places) {
+      const io::SafetensorsFile& file = *by_record.at(place.file);
+      io::TensorSpec part = place.is_whole() ? wanted : io::part_of(wanted, place.first, place.end);
+      // What is frozen may be rounded.
+      if (place.record->dtype == DType::kBF16) part.dtype = DType::kBF16;
+      io::expect_tensor(file, part);
+      slices.push_back(&file.at(part.name));
+      io::expect_sums(file.path(), slices.back()->bytes, *place.record);
+    }
+    tensors_.emplace(spec.name, StoredTensor(spec.shape(), slices));
     if (spec.adapted) adapted_.emplace(spec.name, *spec.adapted);
   }
 }
 
-/// The first one where none has the tensor.
-const io::SafetensorsFile& CheckpointTensors::file_of(const std::string& name) const {
-  const auto file = std::ranges::find_if(
-      files_, [&](const io::SafetensorsFile& each) { return each.find(name) != nullptr; });
-  return file == files_.end() ? files_.front() : *file;
-}
-
-const io::MappedTensor& CheckpointTensors::at(const std::string& name) const {
-  return file_of(name).at(name);
-}
-
 void CheckpointTensors::read(const hf::TensorName& name, Index first, std::span<float> out) const {
-  const io::MappedTensor& tensor = at(name.parameter);
-  const Places places(name, tensor);
-  const StoredTensor elements(tensor);
+  const StoredTensor& elements = at(name.parameter);
+  const Places places(name, elements);
   if (!name.is_transposed) {
     Index element = name.first * places.columns() + first;
     for (float& value : out) value = elements.at(element++);

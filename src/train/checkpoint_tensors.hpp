@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +15,27 @@
 #include "train/checkpoint.hpp"
 
 namespace dos::train {
+
+/// The elements of a tensor, FP32 or BF16, in mapped files: they need not be aligned, and may be in
+/// several slices.
+class StoredTensor {
+ public:
+  /// `slices`: in order, and all of it.
+  StoredTensor(std::vector<Index> shape, const std::vector<const io::MappedTensor*>& slices);
+
+  [[nodiscard]] const std::vector<Index>& shape() const { return shape_; }
+  [[nodiscard]] float at(Index element) const;
+
+ private:
+  struct Slice {
+    Index end;  ///< element behind its last
+    Index first;
+    const std::byte* bytes;
+  };
+  std::vector<Index> shape_;
+  std::vector<Slice> slices_;
+  bool is_rounded_;
+};
 
 /// The elements of a checkpoint's tensors, in the order of folders.
 class CheckpointTensors {
@@ -26,11 +49,11 @@ class CheckpointTensors {
   void read_merged(const hf::TensorName& name, Index first, std::span<float> out) const;
 
  private:
-  [[nodiscard]] const io::SafetensorsFile& file_of(const std::string& name) const;
-  [[nodiscard]] const io::MappedTensor& at(const std::string& name) const;
+  [[nodiscard]] const StoredTensor& at(const std::string& name) const { return tensors_.at(name); }
 
-  std::vector<io::SafetensorsFile> files_;             ///< with parameters
-  std::map<std::string, shape::AdaptedRows> adapted_;  ///< by parameter
+  std::vector<std::unique_ptr<io::SafetensorsFile>> files_;  ///< with parameters
+  std::map<std::string, StoredTensor> tensors_;              ///< parameters
+  std::map<std::string, shape::AdaptedRows> adapted_;        ///< by parameter
 };
 
 }  // namespace dos::train

@@ -42,7 +42,8 @@ struct StepMetrics {
     Index step = 0;               ///< that it is of
     double seconds = 0;           ///< of writing and committing it (checkpoint::Outcome)
     double megabytes = 0;         ///< that this rank wrote
-    double megabytes_copied = 0;  ///< of them, so that an update did not wait
+    double megabytes_linked = 0;  ///< that lay on its disks already
+    double megabytes_copied = 0;  ///< of the former, so that an update did not wait
     double ms_waited = 0;         ///< for which an update waited for nothing else
   };
   std::optional<Checkpoint> checkpoint{};

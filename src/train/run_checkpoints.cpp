@@ -19,6 +19,7 @@ RunCheckpoints::RunCheckpoints(const CheckpointInputs& inputs,
                                const optim::Optimizer& optimizer)
     : config_(inputs.config),
       states_(inputs.states),
+      exchange_(inputs.exchange),
       out_(inputs.out),
       writes_(inputs.writes),
       description_(inputs.description),
@@ -28,7 +29,8 @@ RunCheckpoints::RunCheckpoints(const CheckpointInputs& inputs,
                .exchange = inputs.exchange,
                .buffers =
                    checkpoint::Writer::buffers_within(1e9 * inputs.config.train.checkpoint_memory),
-               .source_fault = [this] { return states_.fault(); }},
+               .source_fault = [this] { return states_.fault(); },
+               .disks = states_.disks()},
               parameters, optimizer) {
   if (config_.train.checkpoint_local.empty()) return;
   local_.emplace(io::local_folder(config_.train.checkpoint_local, out_), config_.train.keep);
@@ -56,10 +58,20 @@ void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
 
 void RunCheckpoints::start(Index step) {
   writer_.forget();
+  agree_on_taken_files();
   constexpr double kSecondsAnHour = 3600;
   if (config_.train.checkpoint_every == config::kAuto)
     interval_.emplace(step, config_.train.mtbf_hours * kSecondsAnHour);
   if (copier_) request_missing_copies(step);
+}
+
+void RunCheckpoints::agree_on_taken_files() {
+  if (config_.disks().empty()) return;
+  std::vector<std::filesystem::path> folders{out_};
+  if (local_) folders.push_back(io::local_folder(config_.train.checkpoint_local, out_));
+  std::vector<checkpoint::StateFiles> files = states_.files_for(folders, exchange_);
+  taken_ = std::move(files.front());
+  if (local_) taken_locally_ = std::move(files.back());
 }
 
 void RunCheckpoints::request_missing_copies(Index step) {
@@ -130,28 +142,29 @@ bool RunCheckpoints::is_best(double validation_loss) {
 }
 
 void RunCheckpoints::begin(Index step, Index samples_consumed, bool mark_best) {
-  if (!local_) return begin_in(store_, step, samples_consumed, mark_best);
+  if (!local_) return begin_in(store_, step, samples_consumed, mark_best, taken_);
   const bool is_copied = mark_best || std::exchange(copy_is_due_, false);
-  if (is_copied && local_has_failed_) return begin_in(store_, step, samples_consumed, mark_best);
+  if (is_copied && local_has_failed_)
+    return begin_in(store_, step, samples_consumed, mark_best, taken_);
   if (is_copied && copier_) to_be_copied_.emplace(step, local_->hold(step));
-  begin_in(*local_, step, samples_consumed, mark_best);
+  begin_in(*local_, step, samples_consumed, mark_best, taken_locally_);
 }
 
 void RunCheckpoints::begin_in(io::CheckpointStore& store, Index step, Index samples_consumed,
-                              bool mark_best) {
+                              bool mark_best, const checkpoint::StateFiles& taken) {
   io::CheckpointManifest manifest = description_;
   manifest.step = step;
   manifest.samples_consumed = samples_consumed;
   manifest.best_validation_loss = best_;
-  states_.open_all();
-  writer_.begin(store, std::move(manifest), mark_best);
+  if (taken.subgroups.empty()) states_.open_all();
+  writer_.begin(store, std::move(manifest), mark_best, taken);
   states_.end_round();
 }
 
 void RunCheckpoints::repeat(Index step, Index samples_consumed) {
   const bool was_best = given_up_.step == step && given_up_.is_best;
   if (was_best) best_ = given_up_.validation_loss;
-  begin_in(store_, step, samples_consumed, was_best);
+  begin_in(store_, step, samples_consumed, was_best, {});
 }
 
 bool RunCheckpoints::is_local(const checkpoint::Outcome& outcome) const {
@@ -190,6 +203,7 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
     last = {.step = outcome.step,
             .seconds = outcome.seconds,
             .megabytes = static_cast<double>(outcome.bytes) / 1e6,
+            .megabytes_linked = static_cast<double>(outcome.linked_bytes) / 1e6,
             .megabytes_copied = static_cast<double>(outcome.copied_bytes) / 1e6,
             .ms_waited = outcome.waited_s * 1e3};
   }

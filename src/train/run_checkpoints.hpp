@@ -72,7 +72,7 @@ class RunCheckpoints {
   /// ends the round of states on disks.
   void begin(Index step, Index samples_consumed, bool mark_best);
   /// begin() once more, of the step of the last one, which storage has failed; in the run's folder,
-  /// whatever comes first.
+  /// whatever comes first, and all of it written.
   void repeat(Index step, Index samples_consumed);
   /// The last that has ended since the last call. Warns of one that was given up. Throws Error when
   /// this rank can no longer speak with the others. What decides of later checkpoints changes with
@@ -96,7 +96,10 @@ class RunCheckpoints {
   [[nodiscard]] std::optional<Index> bad_parameter() const { return bad_parameter_; }
 
  private:
-  void begin_in(io::CheckpointStore& store, Index step, Index samples_consumed, bool mark_best);
+  void begin_in(io::CheckpointStore& store, Index step, Index samples_consumed, bool mark_best,
+                const checkpoint::StateFiles& taken);
+  /// Which files of states on disks checkpoints take as they are, on each level.
+  void agree_on_taken_files();
   [[nodiscard]] bool is_local(const checkpoint::Outcome& outcome) const;
   /// Asks for a copy of what was committed, if it is to have one.
   void request_copy(const checkpoint::Outcome& outcome);
@@ -107,11 +110,14 @@ class RunCheckpoints {
 
   const config::TrainConfig& config_;
   RunStates& states_;
+  ranks::Exchange* exchange_;
   std::filesystem::path out_;
   bool writes_;
   io::CheckpointManifest description_;
   io::CheckpointStore store_;
   std::optional<io::CheckpointStore> local_;                 ///< the first level, with two
+  checkpoint::StateFiles taken_;                             ///< by checkpoints in store_
+  checkpoint::StateFiles taken_locally_;                     ///< by those in local_
   std::map<Index, io::CheckpointStore::Hold> to_be_copied_;  ///< begun there, by step
   std::optional<StorageTrace> storage_trace_;                ///< outlives the engine
   storage::Engine engine_;

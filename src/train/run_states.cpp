@@ -1,18 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_states.hpp"
 
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "base/json.hpp"
+#include "optim/rules.hpp"
+#include "ranks/gather.hpp"
+
 namespace dos::train {
+namespace {
+
+std::vector<offload::StateForm> forms_of(const Run& run, const offload::HomePlan& plan) {
+  const checkpoint::StateFiles files{.subgroups = {plan.subgroups.begin(), plan.subgroups.end()},
+                                     .with_parameters = plan.with_parameters};
+  std::vector<offload::StateForm> forms;
+  for (const std::vector<io::TensorSpec>& tensors : checkpoint::state_file_tensors(
+           run.layout, optim::find_rule(run.config.optim.rule).info->states, files))
+    forms.push_back(tensors.empty() ? offload::StateForm() : checkpoint::form_of(tensors));
+  return forms;
+}
+
+/// The folder, or what is there of the way to it.
+std::filesystem::path existing(std::filesystem::path folder) {
+  std::error_code ignored;
+  folder = std::filesystem::absolute(folder);
+  while (folder.has_relative_path() && !std::filesystem::is_directory(folder, ignored))
+    folder = folder.parent_path();
+  return folder;
+}
+
+}  // namespace
 
 RunStates::RunStates(rt::Session& session, const Run& run,
                      const std::function<std::unique_ptr<storage::Backend>()>& storage) {
   if (run.config.activation_plan().moved > 0)
     activations_ =
         std::make_unique<offload::DiskActivations>(run.config.activation_disks(), storage());
+  // Those that nothing goes to now may be needed by the next run.
+  offload::expect_folders(run.config.disks());
   const offload::HomePlan plan = plan_homes(run, session.workers());
-  if (!plan.has_disks()) return;
   has_parameters_ = plan.with_parameters;
+  if (!plan.has_disks()) return;
   disks_ = std::make_unique<offload::DiskStates>(session, run.layout, plan, run.config.disks(),
-                                                 storage());
+                                                 forms_of(run, plan), storage());
 }
 
 std::vector<Index> RunStates::on_disks() const {
@@ -21,6 +53,28 @@ std::vector<Index> RunStates::on_disks() const {
 
 std::vector<Index> RunStates::parameters_on_disks() const {
   return has_parameters_ ? on_disks() : std::vector<Index>();
+}
+
+std::vector<checkpoint::StateFiles> RunStates::files_for(
+    std::span<const std::filesystem::path> folders, ranks::Exchange* exchange) const {
+  std::vector<bool> can;
+  for (const std::filesystem::path& folder : folders)
+    can.push_back(disks_ == nullptr || disks_->can_name_in(existing(folder)));
+  std::vector<std::string> texts{nlohmann::json{{"can", can}, {"subgroups", on_disks()}}.dump()};
+  if (exchange != nullptr) texts = ranks::gather_texts(*exchange, texts.front());
+  std::set<Index> all;
+  for (const std::string& text : texts) {
+    const nlohmann::json said =
+        parse_json_object(text, "what a rank says", "start all ranks with the same program");
+    const auto subgroups = said.at("subgroups").get<std::vector<Index>>();
+    all.insert(subgroups.begin(), subgroups.end());
+    const auto it_can = said.at("can").get<std::vector<bool>>();
+    for (std::size_t i = 0; i < can.size(); ++i) can[i] = can[i] && it_can.at(i);
+  }
+  std::vector<checkpoint::StateFiles> files(folders.size());
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (can[i]) files[i] = {.subgroups = all, .with_parameters = has_parameters_};
+  return files;
 }
 
 void RunStates::open_all() {

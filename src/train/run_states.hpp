@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/state_files.hpp"
 #include "offload/disk_activations.hpp"
 #include "offload/disk_states.hpp"
+#include "ranks/exchange.hpp"
 #include "train/run.hpp"
 #include "train/storage_trace.hpp"
 
@@ -29,12 +32,18 @@ class RunStates {
 
   /// Null: all states are in memory.
   [[nodiscard]] tensor::StateHomes* homes() const { return disks_.get(); }
+  /// Which states are there, for those who save them; null: all are in memory.
+  [[nodiscard]] offload::DiskStates* disks() const { return disks_.get(); }
   /// For activations that are moved; null: none are.
   [[nodiscard]] tensor::ActivationStore* activations() const { return activations_.get(); }
   /// Subgroups whose states are on disks, in the order of updates.
   [[nodiscard]] std::vector<Index> on_disks() const;
   /// Those whose FP32 parameters are there, too.
   [[nodiscard]] std::vector<Index> parameters_on_disks() const;
+  /// The files of states that checkpoints in these folders, which are there or will be, can take as
+  /// they are, by folder: those of all ranks, where each can give them away.
+  [[nodiscard]] std::vector<checkpoint::StateFiles> files_for(
+      std::span<const std::filesystem::path> folders, ranks::Exchange* exchange) const;
 
   /// Calls f(is_wanted) until is_wanted(subgroup) was true of every subgroup once: first of those
   /// that are not among `on_disks`, then of some of these at a time, whose buffers host accesses

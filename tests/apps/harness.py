@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -14,6 +15,8 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+
+from model_folder import read_safetensors
 
 APPS = Path(os.environ["DOS_APPS"])
 WORDS = "to be or not that is the question naïve café 你好 whether nobler in mind".split()
@@ -163,11 +166,31 @@ class AppTest(unittest.TestCase):
         path.write_text(json.dumps(manifest), encoding="utf-8")
 
     def expect_same_state(self, a, b):
-        """Both runs' last checkpoints hold the same bits."""
-        files, others = self.checkpoint_files(a), self.checkpoint_files(b)
-        self.assertEqual(files.keys(), others.keys())
-        for name, data in files.items():
-            self.assertTrue(data == others[name], f"{name} of {a.name} and {b.name} differ")
+        """Both runs' last checkpoints hold the same bits, in whichever files."""
+        tensors, others = self.checkpoint_tensors(a), self.checkpoint_tensors(b)
+        self.assertEqual(tensors.keys(), others.keys())
+        for name, tensor in tensors.items():
+            self.assertTrue(tensor == others[name], f"{name} of {a.name} and {b.name} differ")
+
+    def checkpoint_tensors(self, out):
+        """All of the last checkpoint, (type, shape, bytes) by name, those in slices joined."""
+        slices = {}
+        for path in self.checkpoint(out=out).glob("*.safetensors"):
+            for name, tensor in read_safetensors(path).items():
+                part = re.fullmatch(r"(.*)\[(\d+):\d+\]", name)
+                if not name.startswith("padding"):
+                    whole, first = (part[1], int(part[2])) if part else (name, 0)
+                    slices.setdefault(whole, []).append((first, tensor))
+        joined = {}
+        for name, parts in slices.items():
+            parts.sort(key=lambda part: part[0])
+            for (first, (_, shape, _)), (after, _) in zip(parts, parts[1:]):
+                self.assertEqual(first + shape[0], after, name)
+            tensors = [tensor for _, tensor in parts]
+            dtype, shape, _ = tensors[0]
+            joined[name] = (dtype, [sum(each[1][0] for each in tensors), *shape[1:]],
+                            b"".join(each[2] for each in tensors))
+        return joined
 
     def checkpoint_files(self, out):
         """The files with tensors of the last checkpoint, by name."""

@@ -3,11 +3,16 @@
 // goes to disks, and states that are lost end it with the checkpoints that it has.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <random>
 
+#include "checkpoint/contents.hpp"
+#include "checkpoint/part_reader.hpp"
 #include "fails_with.hpp"
 #include "fit/estimate.hpp"
 #include "message_of.hpp"
@@ -171,6 +176,56 @@ TEST_F(StatesOnDisks, TakeTheMemoryThatIsForeseen) {
 TEST_F(StatesOnDisks, LeaveNothingInTheFolder) {
   const auto made = on_disks(scratch_ / "run");
   EXPECT_TRUE(std::filesystem::is_empty(scratch_ / "disk0")) << "the file has no name";
+}
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// Each is what it was, whatever later steps do, and however states are cut when it is read.
+TEST_F(StatesOnDisks, AreTakenByCheckpointsAsTheyAre) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const double host_memory : {0.0, 90e-6}) {
+      const std::string name = fmt::format("{}{}", precision, host_memory);
+      SCOPED_TRACE(name);
+      config_.train.precision = precision;
+      config_.sched.subgroup_params = 500;
+      host_memory_ = host_memory;
+      std::vector<State> expected;
+      for (Index step = 1; step <= kSteps; ++step) expected.push_back(straight(step));
+      const auto out = scratch_ / name;
+      train_on_disks(out);
+      if (sum_of(of_metrics(out, "mb_checkpoint_linked")) == 0)
+        GTEST_SKIP() << "no files without names here";
+      const auto folder = out / "checkpoints" / "last";
+      // Files hold what is not on disks.
+      const bool some_stay = host_memory > 0;
+      EXPECT_EQ(std::filesystem::exists(folder / checkpoint::kOptimizerFile), some_stay);
+      EXPECT_EQ(std::filesystem::exists(folder / checkpoint::kModelFile),
+                some_stay || std::string(precision) == "fp32");
+      config_.sched.subgroup_params = 900;
+      for (Index step = 1; step <= kSteps; ++step)
+        EXPECT_TRUE(saved(out, std::to_string(step)) ==
+                    expected[static_cast<std::size_t>(step - 1)])
+            << step;
+      storage::Engine engine;
+      for (Index step = 1; step <= kSteps; ++step) {
+        const CheckpointReader reader(out, std::to_string(step));
+        checkpoint::verify(engine, reader.folder(), reader.manifest());
+      }
+    }
+}
+
+TEST_F(StatesOnDisks, OfAnotherFileSystemAreWritten) {
+  if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no /dev/shm";
+  const std::filesystem::path disk = fmt::format("/dev/shm/dos-states-{}", ::getpid());
+  std::filesystem::create_directory(disk);
+  disks_ = disk.string();
+  config_.train.precision = "bf16";
+  train_on_disks(scratch_ / "run");
+  EXPECT_EQ(sum_of(of_metrics(scratch_ / "run", "mb_checkpoint_linked")), 0);
+  EXPECT_TRUE(saved(scratch_ / "run", "last") == straight(kSteps));
+  EXPECT_TRUE(std::filesystem::remove(disk)) << "nothing is left";
 }
 
 TEST_F(StatesOnDisks, WhichAreLostEndTheRunWithItsCheckpoints) {

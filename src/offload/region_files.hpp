@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "offload/disk_place.hpp"
+#include "offload/region_board.hpp"
+#include "storage/file.hpp"
+
+namespace dos::offload {
+
+/// Regions for each disk, for the states of `subgroups` and, while these are replaced, for
+/// `on_their_way` more: what is needed, as far as sizes, and what is free, go. Throws Error naming
+/// sched.disks, the folder and the remedy where there is no room for all.
+std::vector<Index> share_regions(std::span<const DiskPlace> disks, Index region_bytes,
+                                 Index subgroups, Index on_their_way);
+
+/// The bytes of regions. Where file systems have files without names (O_TMPFILE), and the process
+/// may have so many open, each region is one, and can be given away: whoever has it may name it,
+/// and the region gets another once its states are elsewhere. Else a disk has one file for all. All
+/// of them go with the process, however that ends, but for what was named.
+class RegionFiles {
+ public:
+  struct Place {
+    std::shared_ptr<storage::File> file;
+    Index offset = 0;  ///< of the region's first byte
+    bool is_given = false;
+  };
+
+  /// `capacity`: regions, by disk. Throws Error naming the folder and the cause.
+  RegionFiles(std::span<const DiskPlace> disks, const std::vector<Index>& capacity,
+              Index region_bytes);
+
+  /// Whether give() may be called.
+  [[nodiscard]] bool can_give() const { return are_single_; }
+  /// Whether a file of every disk that has regions can have a name in `folder`, as one looks.
+  [[nodiscard]] bool can_name_in(const std::filesystem::path& folder) const;
+
+  [[nodiscard]] const Place& at(const Region& region) const;
+  /// The region's file, which nobody writes to from now on, but for who is given it. Throws Error
+  /// when there is no room for the one that takes its place.
+  std::shared_ptr<storage::File> give(const Region& region);
+  /// Nobody needs what the region holds.
+  void clear(const Region& region);
+
+ private:
+  [[nodiscard]] std::shared_ptr<storage::File> create(std::size_t disk) const;
+  Place& place_of(const Region& region);
+
+  std::vector<std::filesystem::path> folders_;  ///< by disk
+  Index region_bytes_;
+  bool are_single_ = true;                                          ///< a region has a file
+  std::vector<std::vector<Place>> places_;                          ///< by disk and number
+  std::vector<std::vector<std::shared_ptr<storage::File>>> spare_;  ///< by disk
+};
+
+}  // namespace dos::offload

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/event.hpp"
+#include "codelets/update/update_sums.hpp"
+#include "storage/engine.hpp"
+#include "storage/file.hpp"
+
+namespace dos::offload {
+
+/// Buffers of a subgroup as tasks make them that were submitted up to some moment, in a file that
+/// nobody changes any more. DiskStates makes it; others wait for it.
+class StateVersion {
+ public:
+  // DiskStates, once:
+
+  /// They are there; sums by piece (StateForm).
+  void set(std::shared_ptr<storage::File> file, std::vector<codelets::ContentSum> sums) {
+    file_ = std::move(file);
+    sums_ = std::move(sums);
+    known_.set();
+  }
+  /// They never will be.
+  void set_fault(std::string fault) {
+    fault_ = std::move(fault);
+    known_.set();
+  }
+
+  // Others:
+
+  /// Waits until it is known. "", or why there is nothing to be had: path and cause.
+  [[nodiscard]] const std::string& wait() {
+    known_.wait();
+    return fault_;
+  }
+  /// Pre: wait() gave "".
+  [[nodiscard]] const std::vector<codelets::ContentSum>& sums() const { return sums_; }
+  /// Pre: wait() gave "".
+  [[nodiscard]] const storage::File& file() const { return *file_; }
+  /// Makes the file `path`, which is not there, of `bytes` bytes, `header` first. Pre: wait() gave
+  /// ""; the header has the bytes of the StateForm. Throws Error naming path and cause.
+  void publish(storage::Engine& engine, const std::filesystem::path& path, std::string_view header,
+               Index bytes, const storage::Label& label) const;
+
+ private:
+  Event known_;
+  std::string fault_;
+  std::shared_ptr<storage::File> file_;
+  std::vector<codelets::ContentSum> sums_;
+};
+
+}  // namespace dos::offload

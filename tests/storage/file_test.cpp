@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files without a name, and what gives them one.
+#include "storage/file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "fails_with.hpp"
+#include "scratch_directory.hpp"
+#include "storage/blocking.hpp"
+
+namespace dos::storage::file_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class UnlinkedFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      static_cast<void>(File::create_unlinked(scratch_.path(), 0));
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  static std::string content_of(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  test::ScratchDirectory scratch_;
+  Engine engine_;
+};
+
+TEST_F(UnlinkedFile, HasANameOnceItIsLinked) {
+  const std::string text(8192, 'x');
+  {
+    const File file = File::create_unlinked(scratch_.path(), 12288);
+    EXPECT_EQ(file.size(), 12288);
+    write(engine_, file, 0, text);
+    EXPECT_TRUE(fs::is_empty(scratch_.path()));
+    file.truncate(8192);
+    file.link(scratch_ / "first");
+    file.link(scratch_ / "second");
+  }
+  EXPECT_EQ(content_of(scratch_ / "first"), text);
+  EXPECT_TRUE(fs::equivalent(scratch_ / "first", scratch_ / "second"));
+}
+
+TEST_F(UnlinkedFile, GoesWithoutAName) {
+  { const File file = File::create_unlinked(scratch_.path(), 4096); }
+  EXPECT_TRUE(fs::is_empty(scratch_.path()));
+}
+
+TEST_F(UnlinkedFile, IsDirectWhereOthersAre) {
+  const File named = File::create(scratch_ / "named", 4096);
+  const File unlinked = File::create_unlinked(scratch_.path(), 4096);
+  EXPECT_EQ(unlinked.is_direct(), named.is_direct());
+  EXPECT_EQ(unlinked.alignment(), named.alignment());
+  EXPECT_EQ(unlinked.device(), named.device());
+}
+
+TEST_F(UnlinkedFile, TakesNoNameThatIsThereOrElsewhere) {
+  const File file = File::create_unlinked(scratch_.path(), 4096);
+  std::ofstream(scratch_ / "taken") << "mine";
+  EXPECT_THAT([&] { file.link(scratch_ / "taken"); }, test::fails_with({"taken", "cannot name"}));
+  EXPECT_EQ(content_of(scratch_ / "taken"), "mine");
+  EXPECT_THAT([&] { file.link(scratch_ / "none/file"); }, test::fails_with({"none/file"}));
+  EXPECT_THAT([&] { static_cast<void>(File::create_unlinked(scratch_ / "none", 0)); },
+              test::fails_with({"none", "cannot open"}));
+}
+
+}  // namespace
+}  // namespace dos::storage::file_test
