@@ -59,8 +59,10 @@ def summarise(lines):
               "ms_mean": statistics.mean(line["ms_step"] for line in steps)}
     if saved:
         result |= {"mb": statistics.median(line["mb_checkpoint"] for line in saved),
+                   "mb_linked": statistics.median(line["mb_checkpoint_linked"] for line in saved),
                    "checkpoint_s": statistics.median(line["checkpoint_s"] for line in saved),
-                   "mb_per_s": statistics.median(line["mb_checkpoint"] / line["checkpoint_s"] for line in saved),
+                   "mb_per_s": statistics.median((line["mb_checkpoint"] + line["mb_checkpoint_linked"]) / line["checkpoint_s"]
+                                                 for line in saved),
                    "ms_waited": statistics.median(line["ms_checkpoint_waited"] for line in saved),
                    "ms_waited_most": max(line["ms_checkpoint_waited"] for line in saved)}
     return result

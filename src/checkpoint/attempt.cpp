@@ -175,18 +175,25 @@ RankReport Attempt::write_parts(const std::string& fault) {
                     .bad_tensor = std::move(written.bad_tensor),
                     .pieces = std::move(written.pieces)};
   if (report.fault.empty() && around_.source_fault) report.fault = around_.source_fault();
-  if (report.fault.empty()) take_files(report);
+  Clock::time_point began = written.began;
+  if (report.fault.empty()) {
+    const Clock::time_point taken = take_files(report);
+    if (began == Clock::time_point()) began = taken;
+  }
   if (report.fault.empty()) report.fault = flush();
-  outcome_.seconds = std::chrono::duration<double>(Clock::now() - written.began).count();
+  if (began != Clock::time_point())
+    outcome_.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return report;
 }
 
-void Attempt::take_files(RankReport& report) {
+Attempt::Clock::time_point Attempt::take_files(RankReport& report) {
+  Clock::time_point first{};
   for (std::size_t i = 0; i < taken_.size() && report.fault.empty(); ++i) {
     if (taken_[i] == nullptr) continue;
     offload::StateVersion& version = *taken_[i];
     report.fault = version.wait();
-    if (!report.fault.empty()) return;
+    if (!report.fault.empty()) return first;
+    if (first == Clock::time_point()) first = Clock::now();
     const io::SafetensorsLayout& layout = layouts_[i];
     report.fault = fault_of([&] {
       version.publish(around_.engine, store_.staging_path(manifest_.step) / contents_[i].name,
@@ -205,6 +212,7 @@ void Attempt::take_files(RankReport& report) {
     }
     outcome_.linked_bytes += layout.bytes();
   }
+  return first;
 }
 
 std::string Attempt::flush() {

@@ -110,8 +110,9 @@ class Attempt {
   std::string create_files(std::optional<io::CheckpointStore::Staging>& staging);
   std::string open_files();
   std::string flush();
-  /// Waits for the files that are taken, and adds their pieces to the report.
-  void take_files(RankReport& report);
+  /// Waits for the files that are taken, and adds their pieces to the report. Returns when the
+  /// first was there; the epoch if none was.
+  Clock::time_point take_files(RankReport& report);
   /// Waits; whether it was confirmed.
   bool wait_for_verdict();
   RankReport write_parts(const std::string& fault);

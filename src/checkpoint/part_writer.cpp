@@ -201,7 +201,6 @@ PartsWritten PartWriter::run(std::span<const std::optional<Target>> targets) {
     else if (open_ > 0 || under_way_ > 0)
       changed_.wait(lock);
   }
-  if (result_.began == Clock::time_point()) result_.began = Clock::now();
   return std::move(result_);
 }
 

@@ -33,7 +33,7 @@ struct PartsWritten {
   Index copied_bytes = 0;  ///< of them, from buffers of this
   Index summed_bytes = 0;  ///< of them, whose sums updates had not made
   double waited_s = 0;     ///< for which an update had nothing to wait for but an access of this
-  /// When the first buffer of what is trained was granted, or at the end where there is none.
+  /// When the first buffer of what is trained was granted; the epoch where there is none.
   std::chrono::steady_clock::time_point began{};
 };
 
