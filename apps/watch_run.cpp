@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // watch_run: shows a run of train_gpt in the terminal while it runs, and after.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <langinfo.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -77,10 +77,11 @@ class Includes(Checks):
                              ("Sizes<int> sizes;", 'Sizes without including "src/base/size.hpp"'),
                              ("int x = kSizes;", 'kSizes without including "src/base/size.hpp"'),
                              ("std::vector<int> x;", "std::vector without including <vector>"),
+                             ("auto x = fmt::join(y, \",\");", "fmt::join without including <fmt/ranges.h>"),
                              ("auto x = std::ranges::max(y);", "std::ranges::max without including <algorithm>")):
             with self.subTest(use):
-                self.write("apps/a.cpp", CPP + "#include <map>\n" + use + "\n")
-                self.expect_fault("includes.py", f"apps/a.cpp:3: uses {missing}")
+                self.write("apps/a.cpp", CPP + "#include <map>\n#include <fmt/format.h>\n" + use + "\n")
+                self.expect_fault("includes.py", f"apps/a.cpp:4: uses {missing}")
 
 
 class NamedBuffers(Checks):
