@@ -72,8 +72,8 @@ function(dos_install_files)
     dos_install_tool(${tool})
   endforeach()
   dos_install_pages()
-  install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/corpus_text.py ${PROJECT_SOURCE_DIR}/tools/version.py
-          ${PROJECT_SOURCE_DIR}/tools/run_metrics.py
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/corpus_text.py DESTINATION ${DOS_DATA_FOLDER}/tools)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/version.py ${PROJECT_SOURCE_DIR}/tools/run_metrics.py
           DESTINATION ${DOS_DATA_FOLDER}/tools)
   install(FILES ${PROJECT_SOURCE_DIR}/tools/packaging/modulefile.lua
           DESTINATION ${DOS_DATA_FOLDER}/modulefiles/deep-optimizer-states RENAME ${PROJECT_VERSION}.lua)
