@@ -15,6 +15,7 @@
 #include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/file.hpp"
+#include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
 #include "base/units.hpp"
@@ -29,7 +30,7 @@ using dos::checkpoint::Listed;
 std::string text_of(std::filesystem::file_time_type time) {
   const auto system = std::chrono::file_clock::to_sys(time);
   return fmt::format("{:%Y-%m-%d %H:%M:%S}",
-                     fmt::localtime(std::chrono::system_clock::to_time_t(
+                     dos::local_time(std::chrono::system_clock::to_time_t(
                          std::chrono::time_point_cast<std::chrono::seconds>(system))));
 }
 

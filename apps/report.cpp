@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/units.hpp"
 #include "trace/chrome.hpp"
@@ -104,7 +104,7 @@ void show_live(const CommandLine& command) {
   for (bool is_first = true;; is_first = false) {
     run.look();
     const bool is_last = command.once || run.has_ended();
-    const std::string now = fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr)));
+    const std::string now = fmt::format("{:%Y-%m-%d %H:%M:%S}", dos::local_time());
     write_page(path, dos::watch::to_page(run, now,
                                          is_last ? std::nullopt : std::optional(command.seconds)));
     if (is_first)

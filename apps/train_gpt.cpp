@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <exception>
 
 #include "apps/command_line.hpp"
@@ -14,6 +13,7 @@
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
 #include "config/config_file.hpp"
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   dos::platform::blas::restart_with_better_kernels(argv);
   dos::train::catch_stop_signals(dos::train::Warnings::kHeld);
   CommandLine command;
-  command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
+  command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", dos::local_time());
   dos::apps::Parser app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::config::describe_keys() +
              "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and "

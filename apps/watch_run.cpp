@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // watch_run: shows a run of train_gpt in the terminal while it runs, and after.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <langinfo.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -62,6 +63,12 @@ bool terminal_knows_utf8() {
   return std::string_view(::nl_langinfo(CODESET)) == "UTF-8";
 }
 
+/// Not those inside of editors, nor of some consoles, which would show the commands for it.
+bool terminal_moves_its_cursor() {
+  const char* kind = std::getenv("TERM");
+  return kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
+
 /// Over what was drawn before: each line to its end, and what is below. No flicker over a slow
 /// connection.
 std::string drawn_over(std::vector<std::string> lines, Index rows) {
@@ -76,8 +83,9 @@ void watch(const CommandLine& command) {
   dos::watch::RunView run(command.run);
   const bool plain = command.ascii || !terminal_knows_utf8();
   const bool stays = ::isatty(STDOUT_FILENO) != 0 && !command.once;
+  const bool draws_over = stays && terminal_moves_its_cursor();
   const dos::apps::Looks looks;
-  if (stays) fmt::print("\x1b[2J");
+  if (draws_over) fmt::print("\x1b[2J");
   do {
     const Size size = terminal_size();
     dos::expect(size.columns >= dos::watch::kLeastColumns,
@@ -85,10 +93,10 @@ void watch(const CommandLine& command) {
                 dos::watch::kLeastColumns);
     run.look();
     const std::vector<std::string> lines = dos::watch::picture(run, size.columns, plain);
-    if (stays)
+    if (draws_over)
       fmt::print("{}", drawn_over(lines, size.rows));
     else
-      fmt::print("{}\n", fmt::join(lines, "\n"));
+      fmt::print("{}\n{}", fmt::join(lines, "\n"), stays ? "\n" : "");
     dos::expect_output_written();
   } while (stays && looks.pause(command.seconds));
 }

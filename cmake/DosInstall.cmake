@@ -9,7 +9,7 @@ include_guard()
 include(GNUInstallDirs)
 
 set(DOS_DATA_FOLDER ${CMAKE_INSTALL_DATADIR}/deep-optimizer-states)
-set(DOS_INSTALLED_TOOLS corpus deep-optimizer-states plot_metrics quickstart to_tensorboard)
+set(DOS_INSTALLED_TOOLS check_machine corpus deep-optimizer-states plot_metrics quickstart to_tensorboard)
 # Folders of libraries that are not the system's (Spack, modules) are known to installed programs, too.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
@@ -72,8 +72,9 @@ function(dos_install_files)
     dos_install_tool(${tool})
   endforeach()
   dos_install_pages()
-  install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/corpus_text.py ${PROJECT_SOURCE_DIR}/tools/version.py
-          ${PROJECT_SOURCE_DIR}/tools/run_metrics.py
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/corpus_text.py DESTINATION ${DOS_DATA_FOLDER}/tools)
+  install(FILES ${PROJECT_SOURCE_DIR}/tools/version.py ${PROJECT_SOURCE_DIR}/tools/policy_losses.py
+                ${PROJECT_SOURCE_DIR}/tools/run_metrics.py
           DESTINATION ${DOS_DATA_FOLDER}/tools)
   install(FILES ${PROJECT_SOURCE_DIR}/tools/packaging/modulefile.lua
           DESTINATION ${DOS_DATA_FOLDER}/modulefiles/deep-optimizer-states RENAME ${PROJECT_VERSION}.lua)

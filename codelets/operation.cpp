@@ -2,6 +2,7 @@
 #include "codelets/operation.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace dos::codelets::detail {
 

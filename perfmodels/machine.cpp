@@ -2,6 +2,7 @@
 #include "perfmodels/machine.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include "base/nearest.hpp"
 #include "perfmodels/machine_keys.hpp"
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CHILD = Path(__file__).resolve().parent / "gpu_check_child.py"
-POLICIES = ["dos", "dos-stride", "zero-offload", "twinflow", "gpu-only"]
 
 
 # What programs warn of once (src/rt/host_buffer.cpp).

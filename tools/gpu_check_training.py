@@ -4,13 +4,11 @@
 import json
 import re
 
-from gpu_check_stage import POLICIES, Failed, Skipped
+from gpu_check_stage import Failed, Skipped
+from policy_losses import POLICIES, loss_faults
 
 # Measured again for each policy with so little GPU memory (GB) for states, of 1 to 1.5 GB, that they must move.
 LITTLE_MEMORY = 0.5
-# Of the loss, among policies: sums have other orders (60 roundings in a row, a factor of 100 for what they feed
-# back in some steps), and in BF16 roundings of 2^-8 (tests/models/gpt2_precision_test.cpp).
-LOSS_TOLERANCE = {"fp32": 60 * 2.0 ** -23 * 100, "bf16": 0.036}
 MEMORY_TOLERANCE = 0.05
 # From so many estimated bytes on, what CUDA says is compared as well: what no estimate knows of (code of kernels, ends
 # of StarPU's chunks of 32 MiB and of CUDA's pages of 2 MiB) is little then, whatever it comes to on this GPU.
@@ -94,17 +92,6 @@ def with_fractions(step, gpu, product):
     peak = peak_gflop_per_s(gpu)
     return step | {"peak_gflop_per_s": peak, "mfu": step["gflop_per_s"] / peak if peak else None,
                    "product_gflop_per_s": product, "of_product": step["gflop_per_s"] / product if product else None}
-
-
-def loss_faults(steps):
-    """Policies decide where updates run, not what they compute."""
-    faults = []
-    for step in steps:
-        first = next(each for each in steps if each["precision"] == step["precision"])
-        if abs(step["loss"] - first["loss"]) > LOSS_TOLERANCE[step["precision"]] * first["loss"]:
-            faults.append(f"{step['precision']}: the loss under {step['policy']} is {step['loss']}, under "
-                          f"{first['policy']} {first['loss']}")
-    return faults
 
 
 def memory_faults(steps):

@@ -13,10 +13,12 @@ class UserError(Exception):
 
 
 class Metrics:
-    """The lines of a metrics.jsonl, read as they come. A step that is there twice counts as last written."""
+    """The lines of a metrics.jsonl, read as they come. A step that is there twice counts as last written. Refused is the
+    folder of a later release."""
 
     def __init__(self, path):
         self.path = path
+        configuration_of(path.parent)
         self.forget()
 
     def forget(self):

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <compare>
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -40,6 +41,19 @@ memory::desc describe(Index rows, Index columns, memory::data_type type, Index s
   return {{rows, columns}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
+/// oneDNN 3 takes what oneDNN 2 has in a description of its own.
+template <class Description>
+Description describe_product(const dnnl::engine& engine, const memory::desc& a,
+                             const memory::desc& b, const memory::desc& c,
+                             const dnnl::primitive_attr& attributes) {
+  if constexpr (std::constructible_from<Description, const dnnl::engine&, const memory::desc&,
+                                        const memory::desc&, const memory::desc&,
+                                        const dnnl::primitive_attr&>)
+    return {engine, a, b, c, attributes};
+  else
+    return {{a, b, c}, attributes, engine};
+}
+
 dnnl::matmul::primitive_desc describe(const Shape& shape, const dnnl::engine& engine) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -49,11 +63,10 @@ dnnl::matmul::primitive_desc describe(const Shape& shape, const dnnl::engine& en
     attributes.set_post_ops(add);
   }
   using Type = memory::data_type;
-  return {{describe(shape.rows, shape.inner, Type::bf16, shape.a_stride, shape.a_transposed),
-           describe(shape.inner, shape.columns, Type::bf16, shape.b_stride, shape.b_transposed),
-           describe(shape.rows, shape.columns, Type::f32, shape.c_stride, false)},
-          attributes,
-          engine};
+  return describe_product<dnnl::matmul::primitive_desc>(
+      engine, describe(shape.rows, shape.inner, Type::bf16, shape.a_stride, shape.a_transposed),
+      describe(shape.inner, shape.columns, Type::bf16, shape.b_stride, shape.b_transposed),
+      describe(shape.rows, shape.columns, Type::f32, shape.c_stride, false), attributes);
 }
 
 /// From here on OpenMP gives the calling thread no others, and primitives are made for one.

@@ -2,6 +2,7 @@
 #include "base/log.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>

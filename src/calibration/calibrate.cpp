@@ -3,18 +3,19 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/local_time.hpp"
 #include "base/nearest.hpp"
 #include "base/units.hpp"
 #include "calibration/calibration_report.hpp"
@@ -258,12 +259,11 @@ void calibrate(const Options& options) {
   if (conditions.taken > kMostTaken)
     measured.description +=
         fmt::format(", while others had {:.0f} % of the processors' time", conditions.taken * 100);
-  const perfmodels::Calibration calibration{
-      .host = {.name = host,
-               .cores = topology.cores,
-               .nvidia_gpus = std::ssize(rt::cuda_bus_ids())},
-      .date = fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))),
-      .starpu = rt::Session::version()};
+  const perfmodels::Calibration calibration{.host = {.name = host,
+                                                     .cores = topology.cores,
+                                                     .nvidia_gpus = std::ssize(rt::cuda_bus_ids())},
+                                            .date = fmt::format("{:%Y-%m-%d}", local_time()),
+                                            .starpu = rt::Session::version()};
   const Machine machine =
       assemble(measured.results, calibration,
                measured.description + (options.quick ? " (--quick)" : ""), before);

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <climits>
 #include <csignal>
-#include <ctime>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/temporary.hpp"
 
@@ -69,7 +69,7 @@ Holder this_process() {
   return {.host = this_host(),
           .process = ::getpid(),
           .start = start_of(::getpid()),
-          .since = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", fmt::localtime(std::time(nullptr)))};
+          .since = fmt::format("{:%Y-%m-%dT%H:%M:%S%z}", local_time())};
 }
 
 /// Of a process of this machine.

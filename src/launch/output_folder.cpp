@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "io/checkpoint_levels.hpp"
+#include "io/run_folder.hpp"
 #include "ranks/agreed_error.hpp"
 #include "ranks/gather.hpp"
 
@@ -32,6 +33,7 @@ std::string lock_text(const std::string& local, const std::filesystem::path& out
 std::unique_ptr<io::RunLock> lock_output(const LaunchOptions& options) {
   std::error_code ignored;
   if (options.dry_run || !std::filesystem::is_directory(options.out, ignored)) return nullptr;
+  io::expect_known_run(options.out);
   return std::make_unique<io::RunLock>(options.out);
 }
 

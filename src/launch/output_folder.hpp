@@ -13,7 +13,8 @@
 namespace dos::launch {
 
 /// Locks the output folder if there is one, before anything in it is read. Null where there is
-/// none, and for a dry run, which writes nothing. Throws Error when another process has it.
+/// none, and for a dry run, which writes nothing. Throws Error when another process has it, or a
+/// later release has written it.
 std::unique_ptr<io::RunLock> lock_output(const LaunchOptions& options);
 
 /// Throws Error when the output folder holds another run than the one to be continued.

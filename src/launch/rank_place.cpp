@@ -2,6 +2,7 @@
 #include "launch/rank_place.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>

@@ -2,6 +2,7 @@
 #include "rt/session.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <starpu.h>
 
 #include <algorithm>

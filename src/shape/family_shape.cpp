@@ -2,6 +2,7 @@
 #include "shape/family_shape.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

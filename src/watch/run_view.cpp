@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kMetrics = "metrics.jsonl";
-constexpr const char* kRunInfo = "run.json";
 
 /// A value inside run.json; null where an older or newer program has none.
 json part_of(const json& run, std::initializer_list<const char*> names) {
@@ -44,19 +43,11 @@ std::optional<Index> index_in(const json& run, std::initializer_list<const char*
   return part.get<Index>();
 }
 
-void expect_known_format(const fs::path& path, const json& run) {
-  const Index format = index_in(run, {"format"}).value_or(0);
-  if (format <= io::kRunFormat) return;
-  const std::string release = text_in(run, {"program", "version"});
-  fail("{}: format {}, but this program reads up to {}; use the one of the release that wrote it{}",
-       path.string(), format, io::kRunFormat, release.empty() ? "" : ", " + one_line(release));
-}
-
 /// What is damaged says nothing: the run goes on without it.
 Description describe(const fs::path& path) {
   if (!fs::exists(path)) return {};
   const json run = try_parse_json_object(read_text(path)).value_or(json::object());
-  expect_known_format(path, run);
+  io::expect_known_format(path, run);
   Description description{.model = text_in(run, {"configuration", "model", "preset"}),
                           .precision = text_in(run, {"configuration", "train", "precision"}),
                           .scheduler = text_in(run, {"runtime", "scheduler"}),
@@ -79,12 +70,12 @@ RunView::RunView(fs::path folder) : folder_(std::move(folder)), metrics_(folder_
 }
 
 void RunView::look() {
-  description_ = describe(folder_ / kRunInfo);
+  description_ = describe(folder_ / io::kRunInfo);
   is_running_ = io::is_locked(folder_);
   const fs::path metrics = folder_ / kMetrics;
   std::error_code error;
   const auto written = fs::last_write_time(metrics, error);
-  if (error && fs::exists(folder_ / kRunInfo)) return;  // the first step is on its way
+  if (error && fs::exists(folder_ / io::kRunInfo)) return;  // the first step is on its way
   expect(!error, "{}: {}; is {} the folder of a run?", metrics.string(), error.message(),
          folder_.string());
   metrics_.read();

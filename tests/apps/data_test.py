@@ -8,11 +8,10 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 import unittest
 from pathlib import Path
 
-from harness import APPS, AppTest, environment, program
+from harness import AppTest, program, programs_in, run_commands_of_page
 
 ROOT = Path(os.environ["DOS_SOURCE_DIR"])
 TOKENIZERS = ROOT / "tests/reference/tokenizers"
@@ -28,7 +27,7 @@ class Page(AppTest):
     def test_the_commands_of_the_page(self):
         page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
         commands = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
-        self.assertEqual(commands.count("build/release/apps/"), 8)
+        self.assertEqual(programs_in(commands), 8)
         (self.folder / "qwen").mkdir()
         shutil.copy(TOKENIZERS / "qwen.json", self.folder / "qwen/tokenizer.json")
         text = (TOKENIZERS / "text.txt").read_text(encoding="utf-8")
@@ -41,9 +40,7 @@ class Page(AppTest):
         for split in ("train", "val"):
             tokens = [i * 7 % 1000 for i in range(2000)]
             (self.folder / f"nano/{split}.bin").write_bytes(struct.pack("<2000H", *tokens))
-        script = "set -e\n" + commands.replace("build/release/apps", str(APPS))
-        result = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True,
-                                timeout=200, env=environment())
+        result = run_commands_of_page(commands, self.folder, shell="bash")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("\nOnce", result.stdout)
         self.assertRegex(result.stderr, r"generate: [1-5] tokens in [0-9.]+ s, [0-9.]+ tokens/s")

@@ -8,11 +8,10 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 import unittest
 from pathlib import Path
 
-from harness import APPS, AppTest, environment, program, token_file
+from harness import AppTest, program, programs_in, run_commands_of_page, token_file
 
 REFERENCE = Path(os.environ["DOS_SOURCE_DIR"]) / "tests/reference/hf_tiny"
 
@@ -143,8 +142,8 @@ class Evaluate(AppTest):
         for path in self.shared.glob("data*"):
             shutil.copy(path, self.folder / "data" / path.name.replace("data", "mine"))
         self.write([1, 2, 3], "other.bin")
-        done = subprocess.run(["sh", "-e", "-c", commands.replace("build/release/apps", str(APPS))], cwd=self.folder,
-                              text=True, capture_output=True, timeout=60, env=environment(), check=False)
+        self.assertEqual(programs_in(commands), 2)
+        done = run_commands_of_page(commands, self.folder)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         words, fields = done.stdout.splitlines()
         self.assertRegex(words, r"^loss [0-9.]+ nats a token, perplexity [0-9.]+, \d+ tokens$")

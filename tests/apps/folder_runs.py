@@ -4,10 +4,9 @@
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
-from harness import APPS, TINY, AppTest, environment, program, settings
+from harness import TINY, AppTest, program, programs_in, run_commands_of_page, settings
 from model_folder import GPT2, gpt2_tensors, read_safetensors, write_folder
 
 PAGES = Path(os.environ["DOS_SOURCE_DIR"]) / "docs"
@@ -75,9 +74,7 @@ class FolderTest(AppTest):
     def run_commands(self, section, programs):
         """Runs the first commands of a page's section, so many programs."""
         commands = re.search(r"```sh\n(.*?)```", section, re.DOTALL)[1]
-        self.assertEqual(commands.count("build/release/apps/"), programs)
-        result = subprocess.run(["sh", "-e", "-c", commands.replace("build/release/apps", str(APPS))],
-                                cwd=self.folder, text=True, capture_output=True, timeout=120, env=environment(),
-                                check=False)
+        self.assertEqual(programs_in(commands), programs)
+        result = run_commands_of_page(commands, self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result

@@ -19,6 +19,8 @@ from pathlib import Path
 from model_folder import read_safetensors
 
 APPS = Path(os.environ["DOS_APPS"])
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ("train_gpt", "plan", "prepare_data", "generate", "evaluate", "export", "checkpoints", "calibrate", "report")
 WORDS = "to be or not that is the question naïve café 你好 whether nobler in mind".split()
 TINY = {
     "model.preset": "tiny", "model.layers": 1, "model.width": 16, "model.heads": 2,
@@ -36,6 +38,19 @@ def program(name, *arguments, cwd, timeout=60, env=None, **options):
     return subprocess.run([str(APPS / name), *map(str, arguments)], cwd=cwd, text=True,
                           capture_output=True, timeout=timeout, env=environment(**(env or {})),
                           **options)
+
+
+def run_commands_of_page(commands, cwd, shell="sh", timeout=200):
+    """Commands as a page has them: programs are found as docs/README.md says, or by the folder of the build."""
+    path = ":".join(map(str, (APPS, ROOT / "tools", os.environ["PATH"])))
+    return subprocess.run([shell, "-e", "-c", commands.replace("build/release/apps", str(APPS))], cwd=cwd, text=True,
+                          capture_output=True, timeout=timeout, check=False,
+                          env=environment(PATH=path, DOS_BUILD=str(APPS.parent)))
+
+
+def programs_in(commands):
+    """How many programs of the project the commands of a page run."""
+    return len(re.findall(r"(?m)^(?:build/release/apps/|deep-optimizer-states )?(?:%s) " % "|".join(PROGRAMS), commands))
 
 
 def settings(keys):

@@ -272,6 +272,17 @@ class Folder(AppTest):
         model.write_bytes(damaged)
         self.expect_error(self.resume(), "model.safetensors: tensor '", "has checksum")
 
+    def test_a_run_of_a_newer_format_is_left_alone(self):
+        self.trained(keys={"train.stop_after": 3})
+        file = self.out / "run.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 2, "program": {"version": "0.7.0"}}))
+        before = snapshot(self.out)
+        for how in ((), ("auto",)):
+            with self.subTest(how):
+                self.expect_error(self.resume(*how), f"{file}: format 2, but this program reads up to 1",
+                                  "release that wrote it, 0.7.0")
+                self.assertEqual(snapshot(self.out), before)
+
     def test_what_is_left_of_killed_runs_goes(self):
         self.trained(keys={"train.stop_after": 3})
         left = self.out / "run.json.0123456789abcdef.tmp"

@@ -161,38 +161,52 @@ class WatchRun(WatchedRun):
         self.assertEqual((result.returncode, result.stderr),
                          (1, "watch_run: error: standard output: cannot write: No space left on device\n"))
 
-    def test_in_a_terminal_it_is_drawn_again(self):
+    def start_in_a_terminal(self, kind):
+        """The program in a terminal of 80 columns and 6 lines, less than there is to say, and what waits for its output."""
         main, terminal = pty.openpty()
         self.addCleanup(os.close, main)
-        # Lower than what there is to say: it stays in its place.
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 6, 80, 0, 0))
-        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "TERM")}
         process = subprocess.Popen([APPS / "watch_run", "mine", "--seconds", "0.05"], cwd=self.folder, stdout=terminal,
-                                   stderr=terminal, env=environment | {"LC_ALL": "C.UTF-8"})
+                                   stderr=terminal, env=environment | {"LC_ALL": "C.UTF-8"} | kind)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         os.close(terminal)
         seen = ""
 
-        def wait_for(text):
+        def wait_for(text, times=1):
             nonlocal seen
             end = time.monotonic() + 30
-            while text not in seen:
+            while seen.count(text) < times:
                 self.assertLess(time.monotonic(), end, seen[-2000:])
                 if select.select([main], [], [], 1)[0]:
                     seen += os.read(main, 65536).decode(errors="replace")
+            return seen
 
+        return process, wait_for
+
+    def test_in_a_terminal_it_is_drawn_again(self):
+        process, wait_for = self.start_in_a_terminal({"TERM": "vt100"})
         wait_for("200 of 400")
         with open(self.metrics, "a", encoding="utf-8") as file:
             file.write(json.dumps(step_line(201)) + "\n")
         wait_for("201 of 400")
         # A resumed run goes back.
         self.write([step_line(step) for step in range(1, 51)])
-        wait_for("50 of 400")
-        for drawing in seen.split("\x1b[H")[1:]:
+        for drawing in wait_for("50 of 400").split("\x1b[H")[1:]:
             self.assertLessEqual(drawing.count("\n"), 5)
         process.send_signal(2)
         self.assertEqual(process.wait(timeout=30), 0)
+
+    def test_in_a_terminal_without_a_cursor_to_move_pictures_follow_each_other(self):
+        for kind in ({"TERM": "dumb"}, {}):
+            with self.subTest(kind):
+                process, wait_for = self.start_in_a_terminal(kind)
+                seen = wait_for("200 of 400", times=2)
+                self.assertNotIn("\x1b", seen)
+                self.assertIn("\r\n\r\nmine: ", seen)
+                process.send_signal(2)
+                self.assertEqual(process.wait(timeout=30), 0)
 
 
 if __name__ == "__main__":

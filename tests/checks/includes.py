@@ -4,7 +4,7 @@
 Usage: includes.py ROOT
 
 Builds join the files of a module and read common headers once: they would not see it. Names are those that one header of
-the project declares in a namespace, and those of the standard library in STANDARD.
+the project declares in a namespace, and those of the standard library in STANDARD and of fmt in FMT.
 """
 import os
 import re
@@ -59,6 +59,9 @@ STANDARD = {
 ALSO = {"string_view": {"string"}, "getline": {"istream", "iostream", "fstream", "sstream"},
         "error_code": {"filesystem"}, "errc": {"charconv"}, "copy_n": {"memory"}, "hash": {"string", "memory"}, "terminate": {"thread"}}
 HEADER_OF = {name: {header} | ALSO.get(name, set()) for header, names in STANDARD.items() for name in names.split()}
+
+# What later releases of fmt than Debian's have moved out of fmt/format.h.
+FMT = {"join": "fmt/ranges.h"}
 
 FOREIGN = {"std", "fmt", "nlohmann", "testing", "CLI", "toml", "spdlog", "fs"}
 
@@ -166,6 +169,9 @@ def errors_of(file, reached, types, functions):
     missing = {}
     if re.search(r"\bfmt::", file.code) and not any(header.startswith("fmt/") for header in outside):
         missing["fmt"] = (file.code.index("fmt::"), "<fmt/format.h>")
+    for name, header in FMT.items():
+        if (at := file.code.find(f"fmt::{name}(")) >= 0 and header not in outside:
+            missing[f"fmt::{name}"] = (at, f"<{header}>")
     for match in STANDARD_USE.finditer(file.code):
         headers = HEADER_OF.get(match[1], set())
         if headers and not headers & outside:

@@ -77,10 +77,11 @@ class Includes(Checks):
                              ("Sizes<int> sizes;", 'Sizes without including "src/base/size.hpp"'),
                              ("int x = kSizes;", 'kSizes without including "src/base/size.hpp"'),
                              ("std::vector<int> x;", "std::vector without including <vector>"),
+                             ("auto x = fmt::join(y, \",\");", "fmt::join without including <fmt/ranges.h>"),
                              ("auto x = std::ranges::max(y);", "std::ranges::max without including <algorithm>")):
             with self.subTest(use):
-                self.write("apps/a.cpp", CPP + "#include <map>\n" + use + "\n")
-                self.expect_fault("includes.py", f"apps/a.cpp:3: uses {missing}")
+                self.write("apps/a.cpp", CPP + "#include <map>\n#include <fmt/format.h>\n" + use + "\n")
+                self.expect_fault("includes.py", f"apps/a.cpp:4: uses {missing}")
 
 
 class NamedBuffers(Checks):
@@ -120,6 +121,28 @@ class DocsCode(Checks):
         self.expect_fault("docs_code.py", "'codelets/b.hpp' does not exist")
         self.show("Without a name:", "int a;\n")
         self.expect_fault("docs_code.py", "no line that ends with `path`: before the block 'int a;'")
+
+
+class DocsCommands(Checks):
+    def setUp(self):
+        super().setUp()
+        self.write("apps/CMakeLists.txt", HASH + "dos_install_programs(plan export)\n")
+        self.write("cmake/DosInstall.cmake", HASH + "set(DOS_INSTALLED_TOOLS corpus)\n")
+        self.write("README.md", "`build/release/apps/plan`\n")
+        self.write("docs/adr/0001.md", "`tools/corpus`\n")
+
+    def test_what_a_prefix_has(self):
+        self.write("docs/a.md", "`tools/carry`, `tools/corpus_text.py`, `build/release/bench/plan`\n\n```sh\nexport A=1\nplan --help\n"
+                   "deep-optimizer-states export a b\n```\n")
+        self.expect_clean("docs_commands.py")
+
+    def test_what_it_has_not(self):
+        for text, fault in (("```sh\nbuild/release/apps/plan --help\n```\n", "'build/release/apps/plan': a prefix has no such folder"),
+                            ("`tools/corpus`\n", "say corpus"),
+                            ("```sh\nexport runs/a b\n```\n", "'export runs/a b' is the shell's export")):
+            with self.subTest(text):
+                self.write("slurm/README.md", text)
+                self.expect_fault("docs_commands.py", fault)
 
 
 class FileHeader(Checks):

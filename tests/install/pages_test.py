@@ -13,7 +13,7 @@ from shells import completed_by_fish, completed_by_zsh
 
 PROGRAMS = ("train_gpt", "plan", "prepare_data", "generate", "evaluate", "export", "checkpoints", "calibrate", "report",
             "sampling", "watch_run")
-TOOLS = ("corpus", "deep-optimizer-states", "plot_metrics", "quickstart", "to_tensorboard")
+TOOLS = ("check_machine", "corpus", "deep-optimizer-states", "plot_metrics", "quickstart", "to_tensorboard")
 VERSION = (SOURCE / "VERSION").read_text(encoding="utf-8").strip()
 
 

@@ -38,6 +38,10 @@ class Prefix(PrefixTest):
         self.run_program("deep-optimizer-states", "export", "run", "exported")
         self.assertTrue((self.work / "exported/config.json").exists())
 
+    def test_it_says_that_it_works_here(self):
+        told = self.run_program("check_machine").stdout
+        self.assertEqual(told.count(" passed: "), 4, told)
+
     def test_machines_come_with_the_programs(self):
         planned = json.loads(self.run_program("plan", "--machine", "h100", "--model", "llama-7b", "--json").stdout)
         self.assertGreater(planned["step_s"], 0)
@@ -115,7 +119,7 @@ class Prefix(PrefixTest):
 
     def test_tools_know_their_version(self):
         version = (SOURCE / "VERSION").read_text().strip()
-        for tool in ("corpus", "deep-optimizer-states", "plot_metrics", "quickstart", "to_tensorboard"):
+        for tool in ("check_machine", "corpus", "deep-optimizer-states", "plot_metrics", "quickstart", "to_tensorboard"):
             self.assertIn(version, self.run_program(tool, "--version").stdout, tool)
 
     def test_a_build_folder_finds_the_machine_files_of_the_sources(self):

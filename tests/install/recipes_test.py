@@ -26,6 +26,11 @@ SPACK_NAMES = {"libxxhash": "xxhash", "libisal": "isa-l", "libpcre2-8": "pcre2",
 # Of the compiler, of tests, and what StarPU brings with itself.
 NOT_SPACKS = {"Threads", "GTest", "OpenCL", "CUDAToolkit"}
 
+WITHOUT_TOMLPLUSPLUS = """#!/bin/sh
+case "$*" in *tomlplusplus*) exit 1 ;; esac
+exec pkg-config "$@"
+"""
+
 
 def containers():
     return (read_containerfile((PACKAGING / "Containerfile").read_text(encoding="utf-8")),
@@ -93,23 +98,33 @@ class InChroots(unittest.TestCase):
                 shutil.copy(source, place)
 
 
-class Recorder(types.ModuleType):
-    """spack.package as far as the recipe uses it: remembers what the recipe says."""
+class Recorder:
+    """Spack as far as the recipe uses it: remembers what the recipe says."""
 
     def __init__(self):
-        super().__init__("spack.package")
         self.depended, self.variants = [], {}
-        self.__all__ = ["CMakePackage", "license", "generator", "variant", "depends_on"]
 
-    class CMakePackage:
-        def define(self, name, value):
-            return f"-D{name}={'ON' if value is True else 'OFF' if value is False else value}"
+    def modules(self):
+        """{name: module} of what the recipe imports."""
+        def module(name, **members):
+            made = types.ModuleType(name)
+            made.__dict__.update(members)
+            return made
 
-    def license(self, _):
-        pass
+        class CMakePackage:
+            def define(self, name, value):
+                return f"-D{name}={'ON' if value is True else 'OFF' if value is False else value}"
 
-    def generator(self, _):
-        pass
+        systems = "spack_repo.builtin.build_systems"
+        self.variants["cuda"] = False  # of CudaPackage
+        return {name: module(name) for name in ("spack", "spack_repo", "spack_repo.builtin", systems)} | {
+            f"{systems}.cmake": module("cmake", CMakePackage=CMakePackage, generator=lambda _: None),
+            f"{systems}.cuda": module("cuda", CudaPackage=type("CudaPackage", (), {})),
+            "spack.package": module("package", license=lambda _: None, version=self.version, variant=self.variant,
+                                    depends_on=self.depends_on)}
+
+    def version(self, *_, **__):
+        raise AssertionError("tools/release writes versions")
 
     def variant(self, name, default, description):
         assert description
@@ -122,20 +137,23 @@ class Recorder(types.ModuleType):
 class Spack(unittest.TestCase):
     def setUp(self):
         self.spack = Recorder()
-        sys.modules["spack"], sys.modules["spack.package"] = types.ModuleType("spack"), self.spack
-        self.addCleanup(lambda: [sys.modules.pop(name) for name in ("spack", "spack.package")])
+        modules = self.spack.modules()
+        sys.modules.update(modules)
+        self.addCleanup(lambda: [sys.modules.pop(name) for name in modules])
         specification = importlib.util.spec_from_file_location("recipe", PACKAGING / "package.py")
         self.recipe = importlib.util.module_from_spec(specification)
         specification.loader.exec_module(self.recipe)
 
-    def arguments(self, chosen):
+    def arguments(self, chosen, architectures=()):
         package = self.recipe.DeepOptimizerStates()
-        package.spec = types.SimpleNamespace(satisfies=lambda text: text[1:] in chosen)
+        known = {f"+{name}" for name in chosen} | ({"cuda_arch=none"} if "cuda" in chosen and not architectures else set())
+        package.spec = types.SimpleNamespace(satisfies=known.__contains__,
+                                             variants={"cuda_arch": types.SimpleNamespace(value=architectures)})
         return package.cmake_args()
 
     def test_everything_that_cmake_looks_for_is_named(self):
         text = (SOURCE / "cmake/DosDependencies.cmake").read_text(encoding="utf-8")
-        wanted = {re.sub(r"-1[.]\d$", "", name) for found in re.findall(r"MODULES ([a-z][\w. -]*?)(?: HINT|\n|\))", text)
+        wanted = {re.sub(r"-1[.]\d$", "", name) for found in re.findall(r"MODULES ([a-z][\w. -]*?)(?: HINT| CONFIG|\n|\))", text)
                   for name in found.split()}
         wanted |= set(re.findall(r"(?:IMPORTED_TARGET(?: GLOBAL)?) ([a-z]\w*)\)", text))
         wanted |= set(re.findall(r"find_package\((\w+)", text))
@@ -143,6 +161,13 @@ class Spack(unittest.TestCase):
         named = {re.match(r"[\w-]+", spec)[0] for spec, _ in self.spack.depended}
         for library in wanted - NOT_SPACKS:
             self.assertIn(SPACK_NAMES.get(library, library), named)
+
+    def test_the_environment_of_the_page_has_what_the_recipe_names(self):
+        page = (SOURCE / "docs/install.md").read_text(encoding="utf-8")
+        block = re.search(r"```yaml\n# spack[.]yaml(.*?)```", page, re.DOTALL)[1]
+        listed = set(re.findall(r'(?m)^    - "?([a-z][a-z0-9-]*)', block))
+        named = {re.match(r"[\w-]+", spec)[0] for spec, _ in self.spack.depended} - {"c", "cxx", "python"}
+        self.assertEqual({"pkgconf" if name == "pkgconfig" else name for name in named}, listed - {"ninja", "googletest"})
 
     def test_its_choices_are_options_of_the_sources(self):
         known = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "CMakeLists.txt", *(SOURCE / "cmake").glob("*.cmake")))
@@ -157,12 +182,26 @@ class Spack(unittest.TestCase):
                     if name.removeprefix("DOS_").lower() in names:
                         self.assertEqual(value == "ON", name.removeprefix("DOS_").lower() in chosen)
 
+    def test_kernels_are_for_the_gpus_that_are_named(self):
+        self.assertNotIn("CMAKE_CUDA_ARCHITECTURES", " ".join(self.arguments(("cuda",))))
+        self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=80;90", self.arguments(("cuda",), ("80", "90")))
+
+    def test_its_tarball_is_that_of_a_release(self):
+        where = self.recipe.DeepOptimizerStates().url_for_version("1.2.0")
+        self.assertEqual(where, f"file://{Path.cwd()}/deep-optimizer-states-1.2.0.tar.gz")
+        self.assertIn(f'NAME = "{NAME}"', (SOURCE / "tools/release").read_text(encoding="utf-8"))
+        self.assertEqual((PACKAGING / "package.py").read_text(encoding="utf-8").count("# A version for each release: "), 1)
+
     def test_they_configure_the_sources(self):
-        """With what this machine has; the libraries of a choice that it lacks are said to be missing."""
+        """With what this machine has, and Spack's toml++, of which pkg-config knows nothing."""
         folder = Path(os.environ["DOS_BINARY_DIR"]) / "recipe"
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        folder.mkdir(exist_ok=True)
+        (folder / "pkg-config").write_text(WITHOUT_TOMLPLUSPLUS)
+        (folder / "pkg-config").chmod(0o755)
         result = subprocess.run([os.environ["DOS_CMAKE"], "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                                 *self.arguments(())], capture_output=True, text=True, check=False)
+                                 *self.arguments(())], capture_output=True, text=True, check=False,
+                                env=os.environ | {"PKG_CONFIG": str(folder / "pkg-config")})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("Manually-specified variables", result.stderr)
         self.assertIn("MPICH (none: one rank)", result.stdout)

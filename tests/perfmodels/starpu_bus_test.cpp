@@ -124,8 +124,7 @@ TEST_P(Committed, IsWhatTheProgramWrites) {
   const Rates rates = simulated_rates(rates_of(machine, 1), Links::kAlone);
   for (const BusFile& file : starpu_bus(machine.name, rates, machine.gpu_memory.value))
     EXPECT_EQ(file.text, read_text(folder() / "sampling" / machine.name / file.name))
-        << "after a change of " << machine.name
-        << ".toml: build/release/apps/sampling --output perfmodels/sampling";
+        << "after a change of " << machine.name << ".toml: sampling --output perfmodels/sampling";
 }
 
 }  // namespace

@@ -143,6 +143,11 @@ class PlotMetrics(InScratchFolder):
     def test_missing_folder(self):
         self.expect_error(self.plot(self.folder / "absent"), "absent: no such folder")
 
+    def test_a_run_of_a_newer_format(self):
+        run = self.run_folder("run", step_line(1))
+        (run / "run.json").write_text('{"format": 2}')
+        self.expect_error(self.plot(run), f"{run}/run.json: format 2", "release that wrote it")
+
     def test_missing_metrics(self):
         self.expect_error(self.plot(self.folder), "metrics.jsonl: No such file")
 
@@ -179,7 +184,7 @@ class PlotMetrics(InScratchFolder):
     def test_without_matplotlib_it_says_how_to_get_it(self):
         (self.folder / "matplotlib.py").write_text("raise ImportError")
         run = self.run_folder("run", step_line(1))
-        self.expect_error(self.plot(run, PYTHONPATH=str(self.folder)), "tools/install_packages plot")
+        self.expect_error(self.plot(run, PYTHONPATH=str(self.folder)), "python3-matplotlib")
 
     def test_output_into_a_missing_folder(self):
         run = self.run_folder("run", step_line(1))

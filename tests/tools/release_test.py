@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tools/release on a small repository."""
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,6 +15,7 @@ from scratch import InScratchFolder
 
 RELEASE = Path(__file__).resolve().parents[2] / "tools" / "release"
 CHANGELOG = "# Changelog\n\n## 1.2.0 {}\n\n### Added\n- The new.\n\n## 1.1.0 (2020-01-01)\n\n- The old.\n"
+RECIPE = "class A:\n    license()\n    # A version for each release: here.\n    variant()\n"
 GIT = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b",
        "GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000", "GIT_CONFIG_GLOBAL": "/dev/null"}
 
@@ -26,6 +29,8 @@ class Release(InScratchFolder):
         self.write("VERSION", "1.2.0\n")
         self.write("CHANGELOG.md", CHANGELOG.format("(2023-11-14)"))
         self.write("tool", "#!/bin/sh\n")
+        (self.tree / "tools/packaging").mkdir(parents=True)
+        self.write("tools/packaging/package.py", RECIPE)
         (self.tree / "tool").chmod(0o755)
         self.commit()
 
@@ -59,7 +64,7 @@ class Release(InScratchFolder):
 
     def test_a_release_is_the_same_everywhere(self):
         first = self.made("first")
-        self.assertEqual(sorted(first), ["NOTES.md", "SHA256SUMS", "deep-optimizer-states-1.2.0.tar.gz"])
+        self.assertEqual(sorted(first), ["NOTES.md", "SHA256SUMS", "deep-optimizer-states-1.2.0.tar.gz", "package.py"])
         # Another place, other times of files, another umask, another day.
         self.git("clone", "--quiet", str(self.tree), str(self.folder / "clone"))
         for path in (self.folder / "clone").glob("[!.]*"):
@@ -75,9 +80,20 @@ class Release(InScratchFolder):
         with tarfile.open(self.folder / "out/deep-optimizer-states-1.2.0.tar.gz") as packed:
             files = {member.name: member for member in packed.getmembers() if member.isfile()}
         top = "deep-optimizer-states-1.2.0"
-        self.assertEqual(sorted(files), [f"{top}/CHANGELOG.md", f"{top}/VERSION", f"{top}/tool"])
+        self.assertEqual(sorted(files), [f"{top}/CHANGELOG.md", f"{top}/VERSION", f"{top}/tool",
+                                         f"{top}/tools/packaging/package.py"])
         self.assertTrue(files[f"{top}/tool"].mode & 0o100)
         self.assertEqual({member.mtime for member in files.values()}, {1700000000})
+
+    def test_its_recipe_names_the_tarball(self):
+        made = self.made("out")
+        checksum = hashlib.sha256(made["deep-optimizer-states-1.2.0.tar.gz"]).hexdigest()
+        self.assertEqual(made["package.py"].decode(),
+                         f'class A:\n    license()\n    version("1.2.0", sha256="{checksum}")\n    variant()\n')
+        self.write("tools/packaging/package.py", "class A:\n    license()\n")
+        self.commit()
+        shutil.rmtree(self.folder / "out")
+        self.expect_refused("tools/packaging/package.py", "A version for each release")
 
     def test_another_commit_makes_another_release(self):
         first = self.made("first")

@@ -155,7 +155,11 @@ class ToTensorboard(InScratchFolder):
 
         expect("missing: no such folder", "missing", "--output", "events")
         expect("two runs are called mine", "mine", "./mine", "--output", "events")
+        (self.folder / "mine/run.json").write_text(json.dumps(RUN | {"format": 2, "program": {"version": "0.7.0"}}))
+        expect("mine/run.json: format 2, but this tool reads up to 1; use the one of the release that wrote it, 0.7.0", "mine",
+               "--output", "events")
         self.assertFalse((self.folder / "events").exists())
+        (self.folder / "mine/run.json").write_text(json.dumps(RUN))
         self.convert("mine", "--output", "events")
         expect("is there already", "mine", "--output", "events")
         expect("--output", "mine", "--output", "mine/run.json")
