@@ -196,8 +196,9 @@ Attempt::Clock::time_point Attempt::take_files(RankReport& report) {
     if (first == Clock::time_point()) first = Clock::now();
     const io::SafetensorsLayout& layout = layouts_[i];
     report.fault = fault_of([&] {
-      version.publish(around_.engine, store_.staging_path(manifest_.step) / contents_[i].name,
-                      layout.header(), layout.bytes(), parts_.label());
+      offload::StateFile& file = version.file();
+      file.complete(around_.engine, layout.header(), layout.bytes(), parts_.label());
+      file.file().link(store_.staging_path(manifest_.step) / contents_[i].name);
     });
     const std::vector<StatePiece> pieces = pieces_of(contents_[i].tensors);
     for (std::size_t k = 0; k < pieces.size(); ++k) {
@@ -220,7 +221,7 @@ std::string Attempt::flush() {
   for (const auto& file : files_)
     if (file) files.push_back(&*file);
   for (const auto& version : taken_)
-    if (version != nullptr) files.push_back(&version->file());
+    if (version != nullptr) files.push_back(&version->file().file());
   return fault_of([&] { storage::sync(around_.engine, files, parts_.label()); });
 }
 

@@ -325,20 +325,22 @@ std::vector<std::unique_ptr<Source>> sources_of(const std::filesystem::path& fol
 
 void verify(storage::Engine& engine, const std::filesystem::path& folder,
             const io::CheckpointManifest& manifest) {
-  for (const io::FileRecord& record : manifest.files) {
-    const io::SafetensorsFile file(folder / record.name);
-    io::expect_layout(file, manifest);
-    std::vector<Job> jobs;
-    for (const io::TensorRecord& tensor : record.tensors) {
-      const io::MappedTensor& mapped = file.at(tensor.name);
-      if (tensor.xxh3) io::expect_sums(file.path(), mapped.bytes, tensor);
-      add_jobs(
-          file, mapped, tensor, DType::kF32, [](Index, Index) { return std::vector<Slice>{}; },
-          jobs);
-    }
-    const storage::File input = storage::File::open(file.path());
-    Reading(engine, input, label_of(manifest, record.name)).read(jobs);
+  for (const io::FileRecord& file : manifest.files) verify(engine, folder, manifest, file);
+}
+
+void verify(storage::Engine& engine, const std::filesystem::path& folder,
+            const io::CheckpointManifest& manifest, const io::FileRecord& record) {
+  const io::SafetensorsFile file(folder / record.name);
+  io::expect_layout(file, manifest);
+  std::vector<Job> jobs;
+  for (const io::TensorRecord& tensor : record.tensors) {
+    const io::MappedTensor& mapped = file.at(tensor.name);
+    if (tensor.xxh3) io::expect_sums(file.path(), mapped.bytes, tensor);
+    add_jobs(
+        file, mapped, tensor, DType::kF32, [](Index, Index) { return std::vector<Slice>{}; }, jobs);
   }
+  const storage::File input = storage::File::open(file.path());
+  Reading(engine, input, label_of(manifest, record.name)).read(jobs);
 }
 
 void read_parts(storage::Engine& engine, const std::filesystem::path& folder,

@@ -25,4 +25,8 @@ void read_parts(storage::Engine& engine, const std::filesystem::path& folder,
 void verify(storage::Engine& engine, const std::filesystem::path& folder,
             const io::CheckpointManifest& manifest);
 
+/// The same of one of its files.
+void verify(storage::Engine& engine, const std::filesystem::path& folder,
+            const io::CheckpointManifest& manifest, const io::FileRecord& file);
+
 }  // namespace dos::checkpoint

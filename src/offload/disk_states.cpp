@@ -155,6 +155,21 @@ std::shared_ptr<StateVersion> DiskStates::keep(Index subgroup) {
   return wish.version;
 }
 
+bool DiskStates::take(Index subgroup, storage::File file, std::vector<codelets::ContentSum> sums) {
+  // The thread has nothing to do meanwhile.
+  const std::lock_guard lock(mutex_);
+  Subgroup& each = *states_[static_cast<std::size_t>(subgroup)];
+  require(visits_ == 0 && each.stores == 0, "all is settled, and nothing is there");
+  require(sums.size() == each.form.piece_bytes.size(), "sums of the form");
+  const std::optional<Index> disk = regions_->disk_of(file);
+  if (disk) each.region = board_->take_on(*disk);
+  if (!each.region) return false;
+  regions_->put(*each.region, std::make_shared<StateFile>(std::move(file), /*is_complete=*/true));
+  each.sums = std::move(sums);
+  each.stores = each.stored = 1;
+  return true;
+}
+
 void DiskStates::request(Visit& visit, Stage stage, rt::Mode mode) {
   // The last access of a closed visit may be its end: nothing of it is used after that.
   const std::vector<const rt::Handle*>& handles = visit.subgroup.handles;
@@ -282,7 +297,7 @@ void DiskStates::load(Visit& visit) {
   const RegionFiles::Place& place = regions_->at(region);
   board_->begin(region.disk, now());
   engine_.read(
-      *place.file, place.offset + subgroup.form.header_bytes, memory,
+      place.file->file(), place.offset + subgroup.form.header_bytes, memory,
       [this, &visit](const std::string& fault) {
         post({&visit, Stage::kOpen, true, fault});
       },
@@ -298,7 +313,7 @@ void DiskStates::loaded(Visit& visit, const std::string& fault) {
   if (const std::string wrong = difference(subgroup.form, subgroup.sums, memory);
       why.empty() && !wrong.empty())
     why = fmt::format("a file in {} is not what was written there: {}",
-                      regions_->at(region).file->path().string(), wrong);
+                      regions_->at(region).file->file().path().string(), wrong);
   if (why.empty()) {
     const std::lock_guard lock(mutex_);
     traffic_.read_bytes += std::ssize(memory);
@@ -320,7 +335,7 @@ void DiskStates::write(Visit& visit) {
   const RegionFiles::Place& place = regions_->at(*visit.target);
   board_->begin(visit.target->disk, now());
   engine_.write(
-      *place.file, place.offset + subgroup.form.header_bytes, memory,
+      place.file->file(), place.offset + subgroup.form.header_bytes, memory,
       [this, &visit](const std::string& fault) {
         post({&visit, Stage::kStore, true, fault});
       },

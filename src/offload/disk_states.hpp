@@ -71,6 +71,14 @@ class DiskStates final : public tensor::StateHomes {
   /// were submitted in this round are stored.
   [[nodiscard]] std::shared_ptr<StateVersion> keep(Index subgroup);
 
+  /// Takes a file of a checkpoint as the buffers of a subgroup, without a copy: nobody writes to
+  /// it, and the next states go to another. False where it is on none of the disks. Pre: it has the
+  /// form, and these sums; the subgroup was not opened yet, and what was is settled.
+  [[nodiscard]] bool take(Index subgroup, storage::File file,
+                          std::vector<codelets::ContentSum> sums);
+  /// Whether take() may be called.
+  [[nodiscard]] bool can_take() const { return regions_->can_give(); }
+
   [[nodiscard]] bool has(Index subgroup) const {
     return states_[static_cast<std::size_t>(subgroup)] != nullptr;
   }

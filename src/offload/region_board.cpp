@@ -53,10 +53,15 @@ std::optional<Region> RegionBoard::take(const std::optional<Region>& current) {
     best_load = load;
   }
   if (best == kNone) return std::nullopt;
-  Disk& disk = disks_[best];
-  const Region region{.disk = static_cast<Index>(best), .number = disk.free.back()};
-  disk.free.pop_back();
-  ++disk.used;
+  return take_on(static_cast<Index>(best));
+}
+
+std::optional<Region> RegionBoard::take_on(Index disk) {
+  Disk& each = disks_[static_cast<std::size_t>(disk)];
+  if (each.free.empty()) return std::nullopt;
+  const Region region{.disk = disk, .number = each.free.back()};
+  each.free.pop_back();
+  ++each.used;
   return region;
 }
 

@@ -25,6 +25,8 @@ class RegionBoard {
   /// long as none is better by kHysteresis. `current`: of the old states, which the new ones
   /// replace. nullopt: all are in use.
   std::optional<Region> take(const std::optional<Region>& current);
+  /// A free region on this disk; nullopt: none is.
+  std::optional<Region> take_on(Index disk);
   void give_back(const Region& region);
 
   /// A transfer of a disk begins, or has moved its bytes.

@@ -97,9 +97,9 @@ RegionFiles::RegionFiles(std::span<const DiskPlace> disks, const std::vector<Ind
     are_single_ = are_single_ && has_unlinked_files(folders_.back());
   }
   for (std::size_t i = 0; i < disks.size(); ++i) {
-    std::shared_ptr<storage::File> whole;
+    std::shared_ptr<StateFile> whole;
     if (!are_single_)
-      whole = std::make_shared<storage::File>(
+      whole = std::make_shared<StateFile>(
           storage::File::create_nameless(folders_[i] / "states", capacity[i] * region_bytes));
     for (Index number = 0; number < capacity[i]; ++number)
       places_[i].push_back(are_single_ ? Place{.file = create(i)}
@@ -107,9 +107,8 @@ RegionFiles::RegionFiles(std::span<const DiskPlace> disks, const std::vector<Ind
   }
 }
 
-std::shared_ptr<storage::File> RegionFiles::create(std::size_t disk) const {
-  return std::make_shared<storage::File>(
-      storage::File::create_unlinked(folders_[disk], region_bytes_));
+std::shared_ptr<StateFile> RegionFiles::create(std::size_t disk) const {
+  return std::make_shared<StateFile>(storage::File::create_unlinked(folders_[disk], region_bytes_));
 }
 
 bool RegionFiles::can_name_in(const std::filesystem::path& folder) const {
@@ -136,7 +135,7 @@ const RegionFiles::Place& RegionFiles::at(const Region& region) const {
   return places_[static_cast<std::size_t>(region.disk)][static_cast<std::size_t>(region.number)];
 }
 
-std::shared_ptr<storage::File> RegionFiles::give(const Region& region) {
+std::shared_ptr<StateFile> RegionFiles::give(const Region& region) {
   require(are_single_, "a file for each region");
   Place& place = place_of(region);
   if (!place.is_given) {
@@ -145,6 +144,20 @@ std::shared_ptr<storage::File> RegionFiles::give(const Region& region) {
     place.is_given = true;
   }
   return place.file;
+}
+
+void RegionFiles::put(const Region& region, std::shared_ptr<StateFile> file) {
+  require(are_single_, "a file for each region");
+  Place& place = place_of(region);
+  spare_[static_cast<std::size_t>(region.disk)].push_back(std::move(place.file));
+  place = {.file = std::move(file), .is_given = true};
+}
+
+std::optional<Index> RegionFiles::disk_of(const storage::File& file) const {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (!places_[i].empty() && places_[i].front().file->file().device() == file.device())
+      return static_cast<Index>(i);
+  return std::nullopt;
 }
 
 void RegionFiles::clear(const Region& region) {

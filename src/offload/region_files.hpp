@@ -2,13 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "offload/disk_place.hpp"
 #include "offload/region_board.hpp"
-#include "storage/file.hpp"
+#include "offload/state_file.hpp"
 
 namespace dos::offload {
 
@@ -25,7 +26,7 @@ std::vector<Index> share_regions(std::span<const DiskPlace> disks, Index region_
 class RegionFiles {
  public:
   struct Place {
-    std::shared_ptr<storage::File> file;
+    std::shared_ptr<StateFile> file;
     Index offset = 0;  ///< of the region's first byte
     bool is_given = false;
   };
@@ -42,19 +43,23 @@ class RegionFiles {
   [[nodiscard]] const Place& at(const Region& region) const;
   /// The region's file, which nobody writes to from now on, but for who is given it. Throws Error
   /// when there is no room for the one that takes its place.
-  std::shared_ptr<storage::File> give(const Region& region);
+  std::shared_ptr<StateFile> give(const Region& region);
+  /// Puts a file that nobody writes to into the place of the region's own, which nobody needs.
+  void put(const Region& region, std::shared_ptr<StateFile> file);
+  /// The disk that a file's device is; nullopt: none.
+  [[nodiscard]] std::optional<Index> disk_of(const storage::File& file) const;
   /// Nobody needs what the region holds.
   void clear(const Region& region);
 
  private:
-  [[nodiscard]] std::shared_ptr<storage::File> create(std::size_t disk) const;
+  [[nodiscard]] std::shared_ptr<StateFile> create(std::size_t disk) const;
   Place& place_of(const Region& region);
 
   std::vector<std::filesystem::path> folders_;  ///< by disk
   Index region_bytes_;
-  bool are_single_ = true;                                          ///< a region has a file
-  std::vector<std::vector<Place>> places_;                          ///< by disk and number
-  std::vector<std::vector<std::shared_ptr<storage::File>>> spare_;  ///< by disk
+  bool are_single_ = true;                                      ///< a region has a file
+  std::vector<std::vector<Place>> places_;                      ///< by disk and number
+  std::vector<std::vector<std::shared_ptr<StateFile>>> spare_;  ///< by disk
 };
 
 }  // namespace dos::offload

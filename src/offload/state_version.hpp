@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/event.hpp"
 #include "codelets/update/update_sums.hpp"
-#include "storage/engine.hpp"
-#include "storage/file.hpp"
+#include "offload/state_file.hpp"
 
 namespace dos::offload {
 
@@ -22,7 +19,7 @@ class StateVersion {
   // DiskStates, once:
 
   /// They are there; sums by piece (StateForm).
-  void set(std::shared_ptr<storage::File> file, std::vector<codelets::ContentSum> sums) {
+  void set(std::shared_ptr<StateFile> file, std::vector<codelets::ContentSum> sums) {
     file_ = std::move(file);
     sums_ = std::move(sums);
     known_.set();
@@ -43,16 +40,12 @@ class StateVersion {
   /// Pre: wait() gave "".
   [[nodiscard]] const std::vector<codelets::ContentSum>& sums() const { return sums_; }
   /// Pre: wait() gave "".
-  [[nodiscard]] const storage::File& file() const { return *file_; }
-  /// Makes the file `path`, which is not there, of `bytes` bytes, `header` first. Pre: wait() gave
-  /// ""; the header has the bytes of the StateForm. Throws Error naming path and cause.
-  void publish(storage::Engine& engine, const std::filesystem::path& path, std::string_view header,
-               Index bytes, const storage::Label& label) const;
+  [[nodiscard]] StateFile& file() const { return *file_; }
 
  private:
   Event known_;
   std::string fault_;
-  std::shared_ptr<storage::File> file_;
+  std::shared_ptr<StateFile> file_;
   std::vector<codelets::ContentSum> sums_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -72,26 +73,46 @@ void CheckpointReader::expect_lists(const std::vector<shape::ParameterSpec>& par
 
 void CheckpointReader::load_parameters(storage::Engine& engine,
                                        const tensor::ParameterSet& parameters,
-                                       const RunStates& states) const {
-  read(engine, checkpoint::model_contents(parameters), states, states.parameters_on_disks());
+                                       const RunStates& states,
+                                       const std::set<Index>& there) const {
+  const std::vector<Index> on_disks = states.parameters_on_disks();
+  read(engine, checkpoint::model_contents(parameters), states, on_disks,
+       on_disks.empty() ? std::set<Index>() : there);
 }
 
 void CheckpointReader::load_optimizer(storage::Engine& engine,
                                       const tensor::ParameterSet& parameters,
-                                      const optim::Optimizer& optimizer,
-                                      const RunStates& states) const {
+                                      const optim::Optimizer& optimizer, const RunStates& states,
+                                      const std::set<Index>& there) const {
+  expect_states_of(parameters, optimizer);
+  read(engine, checkpoint::optimizer_contents(parameters, optimizer), states, states.on_disks(),
+       there);
+}
+
+void CheckpointReader::load(storage::Engine& engine, const tensor::ParameterSet& parameters,
+                            const optim::Optimizer& optimizer, const RunStates& states) const {
+  expect_states_of(parameters, optimizer);
+  const std::set<Index> there = states.take_files(engine, folder_, manifest_);
+  load_parameters(engine, parameters, states, there);
+  load_optimizer(engine, parameters, optimizer, states, there);
+}
+
+void CheckpointReader::expect_states_of(const tensor::ParameterSet& parameters,
+                                        const optim::Optimizer& optimizer) const {
   const std::string rule = rule_of(manifest_);
   expect(rule.empty() || rule == optimizer.rule(),
          "{}: the checkpoint holds the states of optim.rule = {}, this run has optim.rule = {}: "
          "resume with the former, or start anew",
          folder_.string(), rule, optimizer.rule());
   expect_same_trained(folder_, manifest_, parameters.layout(), optimizer.state_names());
-  read(engine, checkpoint::optimizer_contents(parameters, optimizer), states, states.on_disks());
 }
 
 void CheckpointReader::read(storage::Engine& engine, checkpoint::FileContents contents,
-                            const RunStates& states, const std::vector<Index>& on_disks) const {
-  const std::vector<checkpoint::Part> all = std::exchange(contents.parts, {});
+                            const RunStates& states, std::vector<Index> on_disks,
+                            const std::set<Index>& there) const {
+  std::vector<checkpoint::Part> all = std::exchange(contents.parts, {});
+  std::erase_if(all, [&](const checkpoint::Part& part) { return there.contains(part.subgroup); });
+  std::erase_if(on_disks, [&](Index subgroup) { return there.contains(subgroup); });
   states.in_turn(on_disks, [&](const auto& is_wanted) {
     contents.parts.clear();
     std::ranges::copy_if(all, std::back_inserter(contents.parts), is_wanted,

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,22 +46,30 @@ class CheckpointReader {
   /// memory is taken for it.
   void expect_lists(const std::vector<shape::ParameterSpec>& parameters) const;
   /// Overwrites the values that are there of the parameters in owned subgroups, wherever they live,
-  /// and reads nothing else.
+  /// but for those of `there` on disks, and reads nothing else.
   /// Throws Error naming file and tensor when the checkpoint is of another model, or damaged:
   /// missing, extra, truncated or altered tensors. Before it finds altered bytes it may have
   /// overwritten some parameters.
   void load_parameters(storage::Engine& engine, const tensor::ParameterSet& parameters,
-                       const RunStates& states = {}) const;
-  /// Overwrites the optimizer's states, wherever they live, as above. Throws Error naming both
-  /// rules when the checkpoint was made with another, or a parameter that one of both trains and
-  /// the other freezes.
+                       const RunStates& states = {}, const std::set<Index>& there = {}) const;
+  /// Overwrites the optimizer's states, as above. Throws Error naming both rules when the
+  /// checkpoint was made with another, or a parameter that one of both trains and the other
+  /// freezes.
   void load_optimizer(storage::Engine& engine, const tensor::ParameterSet& parameters,
-                      const optim::Optimizer& optimizer, const RunStates& states = {}) const;
+                      const optim::Optimizer& optimizer, const RunStates& states = {},
+                      const std::set<Index>& there = {}) const;
+  /// Both; on disks, what can be taken as it is (RunStates::take_files()), without a copy.
+  void load(storage::Engine& engine, const tensor::ParameterSet& parameters,
+            const optim::Optimizer& optimizer, const RunStates& states) const;
 
  private:
-  /// The contents' parts, those of subgroups on disks some at a time.
+  /// Throws as load_optimizer().
+  void expect_states_of(const tensor::ParameterSet& parameters,
+                        const optim::Optimizer& optimizer) const;
+  /// The contents' parts but for those of `there`; of the others those of subgroups `on_disks` some
+  /// at a time.
   void read(storage::Engine& engine, checkpoint::FileContents contents, const RunStates& states,
-            const std::vector<Index>& on_disks) const;
+            std::vector<Index> on_disks, const std::set<Index>& there) const;
 
   std::filesystem::path folder_;
   io::CheckpointManifest manifest_;

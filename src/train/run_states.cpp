@@ -6,20 +6,38 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "checkpoint/part_reader.hpp"
 #include "optim/rules.hpp"
 #include "ranks/gather.hpp"
 
 namespace dos::train {
 namespace {
 
-std::vector<offload::StateForm> forms_of(const Run& run, const offload::HomePlan& plan) {
-  const checkpoint::StateFiles files{.subgroups = {plan.subgroups.begin(), plan.subgroups.end()},
-                                     .with_parameters = plan.with_parameters};
+std::vector<offload::StateForm> forms_of(const std::vector<std::vector<io::TensorSpec>>& files) {
   std::vector<offload::StateForm> forms;
-  for (const std::vector<io::TensorSpec>& tensors : checkpoint::state_file_tensors(
-           run.layout, optim::find_rule(run.config.optim.rule).info->states, files))
+  for (const std::vector<io::TensorSpec>& tensors : files)
     forms.push_back(tensors.empty() ? offload::StateForm() : checkpoint::form_of(tensors));
   return forms;
+}
+
+/// The sums of a file with these tensors, by piece; nullopt: it has another form.
+std::optional<std::vector<codelets::ContentSum>> sums_of(
+    const io::FileRecord& file, const std::vector<io::TensorSpec>& tensors) {
+  const offload::StateForm form = checkpoint::form_of(tensors);
+  if (!file.header || file.header->bytes != form.header_bytes ||
+      file.tensors.size() != tensors.size())
+    return std::nullopt;
+  std::vector<codelets::ContentSum> sums;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (static_cast<const io::TensorSpec&>(file.tensors[i]) != tensors[i]) return std::nullopt;
+    for (const io::PieceSum& piece : file.tensors[i].pieces) {
+      if (sums.size() == form.piece_bytes.size() || piece.bytes != form.piece_bytes[sums.size()])
+        return std::nullopt;
+      sums.push_back({.crc32c = piece.crc32c});
+    }
+  }
+  if (sums.size() != form.piece_bytes.size()) return std::nullopt;
+  return sums;
 }
 
 /// The folder, or what is there of the way to it.
@@ -43,8 +61,12 @@ RunStates::RunStates(rt::Session& session, const Run& run,
   const offload::HomePlan plan = plan_homes(run, session.workers());
   has_parameters_ = plan.with_parameters;
   if (!plan.has_disks()) return;
+  tensors_ = checkpoint::state_file_tensors(
+      run.layout, optim::find_rule(run.config.optim.rule).info->states,
+      {.subgroups = {plan.subgroups.begin(), plan.subgroups.end()},
+       .with_parameters = plan.with_parameters});
   disks_ = std::make_unique<offload::DiskStates>(session, run.layout, plan, run.config.disks(),
-                                                 forms_of(run, plan), storage());
+                                                 forms_of(tensors_), storage());
 }
 
 std::vector<Index> RunStates::on_disks() const {
@@ -75,6 +97,24 @@ std::vector<checkpoint::StateFiles> RunStates::files_for(
   for (std::size_t i = 0; i < files.size(); ++i)
     if (can[i]) files[i] = {.subgroups = all, .with_parameters = has_parameters_};
   return files;
+}
+
+std::set<Index> RunStates::take_files(storage::Engine& engine, const std::filesystem::path& folder,
+                                      const io::CheckpointManifest& manifest) const {
+  std::set<Index> taken;
+  if (disks_ == nullptr || !disks_->can_take()) return taken;
+  disks_->settle();
+  for (const Index subgroup : disks_->subgroups()) {
+    const auto file = std::ranges::find(manifest.files, checkpoint::state_file_name(subgroup),
+                                        &io::FileRecord::name);
+    if (file == manifest.files.end()) continue;
+    auto sums = sums_of(*file, tensors_[static_cast<std::size_t>(subgroup)]);
+    if (!sums) continue;
+    checkpoint::verify(engine, folder, manifest, *file);
+    if (disks_->take(subgroup, storage::File::open(folder / file->name), std::move(*sums)))
+      taken.insert(subgroup);
+  }
+  return taken;
 }
 
 void RunStates::open_all() {

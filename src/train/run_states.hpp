@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/state_files.hpp"
+#include "io/checkpoint_manifest.hpp"
 #include "offload/disk_activations.hpp"
 #include "offload/disk_states.hpp"
 #include "ranks/exchange.hpp"
@@ -44,6 +45,13 @@ class RunStates {
   /// they are, by folder: those of all ranks, where each can give them away.
   [[nodiscard]] std::vector<checkpoint::StateFiles> files_for(
       std::span<const std::filesystem::path> folders, ranks::Exchange* exchange) const;
+
+  /// Takes files of a checkpoint, which are read and checked, as the states that subgroups have,
+  /// without a copy: those on a disk of the run that have its form. Returns the subgroups. Pre: no
+  /// state was used yet. Throws Error naming file and tensor where one is damaged.
+  [[nodiscard]] std::set<Index> take_files(storage::Engine& engine,
+                                           const std::filesystem::path& folder,
+                                           const io::CheckpointManifest& manifest) const;
 
   /// Calls f(is_wanted) until is_wanted(subgroup) was true of every subgroup once: first of those
   /// that are not among `on_disks`, then of some of these at a time, whose buffers host accesses
@@ -96,7 +104,8 @@ class RunStates {
   std::optional<StorageTrace> activation_trace_;
   std::unique_ptr<offload::DiskStates> disks_;
   std::unique_ptr<offload::DiskActivations> activations_;
-  bool has_parameters_ = false;  ///< on disks
+  std::vector<std::vector<io::TensorSpec>> tensors_;  ///< of files, by subgroup
+  bool has_parameters_ = false;                       ///< on disks
   offload::DiskTraffic taken_;
 };
 

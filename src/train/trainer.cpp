@@ -123,8 +123,7 @@ std::string Trainer::load(const CheckpointReader& checkpoint) {
   try {
     io::expect_architecture(checkpoint.folder(), checkpoint.manifest(), to_json(inputs_.run.model));
     checkpoint.expect_seed(inputs_.run.config.train.seed);
-    checkpoint.load_parameters(checkpoints_.engine(), parameters_, states_);
-    checkpoint.load_optimizer(checkpoints_.engine(), parameters_, *optimizer_, states_);
+    checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_);
   } catch (const Error& error) {
     return error.what();
   }

@@ -43,10 +43,10 @@ TEST_F(RegionFilesTest, HaveOtherFilesOnceTheyAreGivenAway) {
   regions.clear(first);
   const auto next = regions.at(first).file;
   EXPECT_NE(next, kept);
-  EXPECT_EQ(next->size(), kBytes);
+  EXPECT_EQ(next->file().size(), kBytes);
   regions.clear(first);
   EXPECT_EQ(regions.at(first).file, next);
-  kept->link(scratch_ / "kept");
+  kept->file().link(scratch_ / "kept");
   EXPECT_TRUE(std::filesystem::exists(scratch_ / "kept"));
 }
 
@@ -80,6 +80,20 @@ TEST_F(RegionFilesTest, AreAsManyAsThereIsRoomFor) {
                                 "there is room for 48.0 KiB"}));
   disks_.push_back({.folder = scratch_ / "none"});
   EXPECT_THAT([&] { share_regions(disks_, kBytes, 5, 2); }, test::fails_with({"is no folder"}));
+}
+
+TEST_F(RegionFilesTest, AreThoseThatOthersHaveMade) {
+  RegionFiles regions(disks_, {2}, kBytes);
+  if (!regions.can_give()) GTEST_SKIP() << "no files without names here";
+  const auto own = regions.at({0, 1}).file;
+  const auto other = std::make_shared<StateFile>(storage::File::create(scratch_ / "other", kBytes),
+                                                 /*is_complete=*/true);
+  EXPECT_EQ(regions.disk_of(other->file()), 0);
+  regions.put({0, 1}, other);
+  EXPECT_EQ(regions.at({0, 1}).file, other);
+  EXPECT_EQ(regions.give({0, 1}), other);
+  regions.clear({0, 1});
+  EXPECT_EQ(regions.at({0, 1}).file, own) << "nobody writes to the other";
 }
 
 // Whoever wants one is told; the states stay where they are.

@@ -216,6 +216,46 @@ TEST_F(StatesOnDisks, AreTakenByCheckpointsAsTheyAre) {
     }
 }
 
+// Nothing is written for what a checkpoint's files have, and these stay what they were.
+TEST_F(StatesOnDisks, ResumeFromFilesInPlace) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const double host_memory : {0.0, 90e-6}) {
+      SCOPED_TRACE(fmt::format("{} {}", precision, host_memory));
+      const auto out = scratch_ / fmt::format("{}{}", precision, host_memory);
+      config_.train.precision = precision;
+      config_.train.stop_after = 3;
+      host_memory_ = host_memory;
+      train_on_disks(out);
+      if (sum_of(of_metrics(out, "mb_checkpoint_linked")) == 0)
+        GTEST_SKIP() << "no files without names here";
+      const State third = saved(out, "3");
+      Index writes = 0;
+      const auto resumed = on_disks(out, [&](Index, const Operation& operation) {
+        if (operation.kind == Kind::kWrite) ++writes;
+        return Mishap{};
+      });
+      resumed->resume(CheckpointReader(out, "last"));
+      EXPECT_EQ(writes, 0);
+      config_.train.stop_after = 0;
+      const auto goes_on = on_disks(out);
+      goes_on->resume(CheckpointReader(out, "last"));
+      goes_on->run();
+      EXPECT_TRUE(saved(out, "last") == straight(kSteps));
+      EXPECT_TRUE(saved(out, "3") == third);
+    }
+}
+
+TEST_F(StatesOnDisks, OfADamagedFileAreNotTaken) {
+  config_.train.stop_after = 3;
+  train_on_disks(scratch_ / "run");
+  const auto file = scratch_ / "run" / "checkpoints" / "last" / checkpoint::state_file_name(0);
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no files without names here";
+  std::fstream(file, std::ios::in | std::ios::out).seekp(5000).put('x');
+  EXPECT_THAT(
+      [&] { on_disks(scratch_ / "run")->resume(CheckpointReader(scratch_ / "run", "last")); },
+      test::fails_with({checkpoint::state_file_name(0), "tensor '", "checksum"}));
+}
+
 TEST_F(StatesOnDisks, OfAnotherFileSystemAreWritten) {
   if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no /dev/shm";
   const std::filesystem::path disk = fmt::format("/dev/shm/dos-states-{}", ::getpid());
