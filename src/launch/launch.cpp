@@ -248,6 +248,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
       claim_output(options, prepared.checkpoint, prepared.lock);
       local_lock = lock_local_folder(options, run.config);
       prepared.tokenizer.write();
+      if (!prepared.weights.empty()) prepared.side_files.write(options.out / train::kFirstFolder);
       nlohmann::json info = train::describe_run(run, session.scheduler(), session.cpu_workers());
       info["ranks"] = run.share.ranks;
       info["placement"] = describe(place);
