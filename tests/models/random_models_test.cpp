@@ -169,12 +169,15 @@ class RandomModel {
 
 // On the way to a gradient and back through two blocks lie about 40 values, each rounded once.
 // - FP32: products of up to 16^2 and some terms, whose roundings add up to at most 16 of one.
-// - BF16: one rounding of 2^-9 at most, 2^-9 / sqrt(3) in the mean square, independent of others:
-//   sqrt(40) of them, and four times that for the worst of some hundred parameters.
+// - BF16: a rounding is 2^-9 at most, 2^-9 / sqrt(3) in the mean square, and independent of others.
+//   Queries and keys of 256 numbers around one make scores of 16: a rounding of either changes a
+//   probability by so many times its own size. Four times that for the worst of a hundred
+//   gradients.
 // A loss is a mean of values that are off by no more.
 constexpr double kValues = 40;
+constexpr double kScore = 16;
 const double kFp32 = kValues * 16 * 0x1p-24;
-const double kBf16 = 4 * std::sqrt(kValues / 3) * 0x1p-9;
+const double kBf16 = 4 * std::sqrt((kValues + 2 * kScore * kScore) / 3) * 0x1p-9;
 
 struct Precision {
   const char* name;
