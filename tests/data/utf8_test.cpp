@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <vector>
+
 #include "base/error.hpp"
 
 namespace dos::data::utf8_test {

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "fails_with.hpp"
 #include "hf/folder.hpp"
 #include "json_mutations.hpp"
