@@ -75,8 +75,8 @@ Header read_header(const InputFile& index) {
   std::memcpy(&sequences, bytes.data() + 18, 8);
   std::memcpy(&ends, bytes.data() + 26, 8);
   expect(header.version == kIndexVersion,
-         "{}: version {} of Megatron's index, this program reads {}", name, header.version,
-         kIndexVersion);
+         "{}: version {} of Megatron's index, this program reads {}; write the data again", name,
+         header.version, kIndexVersion);
   expect(
       header.type == kInt32 || header.type == kUint16,
       "{}: tokens of type {}, this program reads {} (int32) and {} (uint16); write the data again "

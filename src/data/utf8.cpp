@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/utf8.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace dos::data {
@@ -40,6 +42,16 @@ std::size_t utf8_character(std::string_view text) {
     if (!is_continuation(byte_at(text, i))) return 0;
   }
   return length > 1 && out_of_range(first, byte_at(text, 1)) ? 0 : length;
+}
+
+std::size_t utf8_wrong(std::string_view text) {
+  require(!text.empty() && utf8_character(text) == 0, "a text that begins with no character");
+  const std::size_t length = announced_length(byte_at(text, 0));
+  const std::size_t most = std::min(length, text.size());
+  std::size_t end = 1;
+  if (most > 1 && out_of_range(byte_at(text, 0), byte_at(text, 1))) return end;
+  while (end < most && is_continuation(byte_at(text, end))) ++end;
+  return end;
 }
 
 std::size_t utf8_prefix(std::string_view text) {

@@ -11,6 +11,10 @@ namespace dos::data {
 /// above U+10FFFF.
 std::size_t utf8_character(std::string_view text);
 
+/// Bytes at the start of `text` for which decoders write one U+FFFD, as Unicode recommends: the
+/// longest beginning of a character, else one. Pre: no character starts `text`, which has bytes.
+std::size_t utf8_wrong(std::string_view text);
+
 /// Bytes at the start of `text` that are well-formed UTF-8.
 std::size_t utf8_prefix(std::string_view text);
 

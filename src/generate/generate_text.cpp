@@ -119,6 +119,14 @@ ChatPrompt make_prompt(const GenerateOptions& options, const train::ModelSource&
   return {.tokens = std::move(tokens), .tokenizer = std::move(tokenizer)};
 }
 
+/// The tokens at which generation ends: for a folder those that it names, as for transformers; for
+/// what was trained here the end of a text, too. Without any, the tokenizer's.
+std::vector<Index> ends_of(const train::ModelSource& source, const data::Tokenizer& tokenizer) {
+  std::vector<Index> ends = source.side_files().ends();
+  if (source.checkpoint() != nullptr || ends.empty()) ends.push_back(tokenizer.end_of_text());
+  return ends;
+}
+
 /// Bytes at the end of `text` that may still change: part of a UTF-8 sequence, or the replacement
 /// character that a tokenizer puts there for one.
 std::size_t unfinished_tail(std::string_view text) {
@@ -137,13 +145,13 @@ std::size_t unfinished_tail(std::string_view text) {
   return tail;
 }
 
-/// `text` with a replacement character for every byte that is not UTF-8.
+/// `text` with replacement characters for what is not UTF-8, as many as decoders write.
 std::string printable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
     const std::size_t length = data::utf8_character(text);
     result += length > 0 ? text.substr(0, length) : kReplacement;
-    text.remove_prefix(std::max<std::size_t>(length, 1));
+    text.remove_prefix(length > 0 ? length : data::utf8_wrong(text));
   }
   return result;
 }
@@ -201,7 +209,8 @@ void generate_text(const GenerateOptions& options) {
   const auto show = [&] { printer.show(tokenizer.decode(std::span(tokens).subspan(shown))); };
   show();
   const auto start = std::chrono::steady_clock::now();
-  generator.generate(tokens, options.tokens, sampler, tokenizer, show);
+  generator.generate(tokens, options.tokens, sampler, tokenizer.vocabulary(),
+                     ends_of(model, tokenizer), show);
   printer.finish();
   if (!options.says_speed) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

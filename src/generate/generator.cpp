@@ -58,10 +58,10 @@ Generator::Generator(rt::Session& session, const train::ModelSource& source,
       continuation_(session, trained_.parameters(), config_, use.continued.value()) {}
 
 void Generator::generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
-                         const data::Tokenizer& tokenizer, const std::function<void()>& grown) {
-  const Index vocabulary = tokenizer.vocabulary();
+                         Index vocabulary, std::span<const Index> ends,
+                         const std::function<void()>& grown) {
   require(!tokens.empty(), "a sequence to continue");
-  require(vocabulary <= config_.vocabulary, "a tokenizer of the model");
+  require(vocabulary <= config_.vocabulary, "tokens of the model");
   rt::Submitter& submitter = trained_.submitter();
   submitter.set_tag({rt::Phase::kForward, 0});
   Index computed = 0;
@@ -75,7 +75,7 @@ void Generator::generate(std::vector<std::int32_t>& tokens, Index count, const S
     submitter.profile().take(0);
     const std::vector<float> known = first_of(logits, vocabulary);
     tokens.push_back(sampler.draw(known, static_cast<Index>(tokens.size()), tokens));
-    if (tokens.back() == tokenizer.end_of_text()) return;
+    if (std::ranges::find(ends, Index{tokens.back()}) != ends.end()) return;
     grown();
   }
 }

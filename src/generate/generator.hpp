@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
-#include "data/tokenizer.hpp"
 #include "generate/sampler.hpp"
 #include "inference/trained_model.hpp"
 #include "models/continuation.hpp"
@@ -28,10 +28,10 @@ class Generator {
   /// most the last tokens that its use has room for; calls `grown` after each. A new token alone is
   /// computed, unless there is no room for all any more: then the last tokens move on by one, every
   /// one of them has another place and other tokens before it, and all are computed again. Draws
-  /// tokens of the tokenizer only, however large the model's vocabulary is; stops early after its
-  /// end of text.
+  /// the first `vocabulary` tokens only, however many the model has; stops early after one of
+  /// `ends`.
   void generate(std::vector<std::int32_t>& tokens, Index count, const Sampler& sampler,
-                const data::Tokenizer& tokenizer, const std::function<void()>& grown);
+                Index vocabulary, std::span<const Index> ends, const std::function<void()>& grown);
 
  private:
   shape::ModelConfig config_;

@@ -87,8 +87,14 @@ json llama_json(const shape::ModelConfig& model) {
   return config;
 }
 
-json token_json(const ExportedConfig& exported) {
-  return exported.end_of_text ? json(*exported.end_of_text) : json(nullptr);
+json token_json(const std::optional<Index>& token) {
+  return token ? json(*token) : json(nullptr);
+}
+
+json end_json(const ExportedConfig& exported) {
+  const std::vector<Index>& ends = exported.tokens.ends;
+  if (exported.end_of_text || ends.empty()) return token_json(exported.end_of_text);
+  return ends.size() == 1 ? json(ends.front()) : json(ends);
 }
 
 }  // namespace
@@ -103,14 +109,15 @@ json config_json(const shape::ModelConfig& model, const ExportedConfig& exported
   config["vocab_size"] = model.vocabulary;
   config["torch_dtype"] = exported.dtype == DType::kBF16 ? "bfloat16" : "float32";
   config["use_cache"] = true;
-  config["bos_token_id"] = nullptr;
-  config["eos_token_id"] = token_json(exported);
+  config["bos_token_id"] = token_json(exported.tokens.begin);
+  config["eos_token_id"] = end_json(exported);
+  if (exported.tokens.padding) config["pad_token_id"] = *exported.tokens.padding;
   return config;
 }
 
 json generation_json(const ExportedConfig& exported) {
   json config{{"_from_model_config", true}};
-  if (exported.end_of_text) config["eos_token_id"] = token_json(exported);
+  if (const json end = end_json(exported); !end.is_null()) config["eos_token_id"] = end;
   return config;
 }
 

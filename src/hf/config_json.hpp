@@ -29,10 +29,18 @@ shape::ModelConfig parse_config(std::string_view text, const std::filesystem::pa
 /// As above, of FOLDER/config.json.
 shape::ModelConfig read_config(const std::filesystem::path& folder);
 
+/// Tokens of a config.json that have a meaning of their own, where it names them.
+struct SpecialTokens {
+  std::optional<Index> begin{};
+  std::optional<Index> padding{};
+  std::vector<Index> ends{};  ///< at any of which a text ends
+};
+
 /// What a config.json says besides the model.
 struct ExportedConfig {
   DType dtype = DType::kF32;           ///< of the weights: kF32 or kBF16
   std::optional<Index> end_of_text{};  ///< the token between documents
+  SpecialTokens tokens{};
 };
 
 /// A config.json that transformers reads, for a model of the family "gpt2" or "llama". The kind is

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "hf/adapters.hpp"
+#include "hf/side_files.hpp"
 #include "io/safetensors_writer.hpp"
 #include "io/tensor_folder.hpp"
 
@@ -96,8 +97,9 @@ void export_model(const std::filesystem::path& folder, const shape::ModelConfig&
   const std::vector<TensorName> tensors = tensor_names(model);
   DurableFolder output(folder);
   write_durably(output.path() / kConfigFile, config.dump(2) + "\n");
-  write_durably(output.path() / "generation_config.json",
-                generation_json(options.config).dump(2) + "\n");
+  const auto is_generation = [](const ExtraFile& file) { return file.name == kGenerationFile; };
+  if (std::ranges::none_of(options.files, is_generation))
+    write_durably(output.path() / kGenerationFile, generation_json(options.config).dump(2) + "\n");
   for (const ExtraFile& file : options.files) write_durably(output.path() / file.name, file.text);
   write_weights(output.path(), tensors, read, options);
   output.commit();

@@ -28,10 +28,10 @@ struct ExportOptions {
   std::vector<ExtraFile> files{};
 };
 
-/// Writes `folder`, whole or not at all, without adapters: config.json, generation_config.json,
-/// model.safetensors (or several and an index) and the extra files. Numbers are rounded to the
-/// nearest of the type. Throws Error when `folder` is there already or cannot be written, and for a
-/// model that has no such form.
+/// Writes `folder`, whole or not at all, without adapters: config.json, model.safetensors (or
+/// several and an index), the extra files, and generation_config.json unless it is one of them.
+/// Numbers are rounded to the nearest of the type. Throws Error when `folder` is there already or
+/// cannot be written, and for a model that has no such form.
 void export_model(const std::filesystem::path& folder, const shape::ModelConfig& model,
                   const ReadTensor& read, const ExportOptions& options);
 

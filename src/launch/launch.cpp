@@ -211,6 +211,20 @@ void start(train::Trainer& trainer, const LaunchOptions& options, Preparation& p
     trainer.start_fresh();
 }
 
+/// What the output folder says of the run before its first step.
+void write_description(const LaunchOptions& options, const RankPlace& place,
+                       const rt::Session& session, const Preparation& prepared) {
+  const train::Run& run = prepared.run;
+  prepared.tokenizer.write();
+  if (!prepared.weights.empty()) prepared.side_files.write(options.out / train::kFirstFolder);
+  nlohmann::json info = train::describe_run(run, session.scheduler(), session.cpu_workers());
+  info["ranks"] = run.share.ranks;
+  info["placement"] = describe(place);
+  if (!prepared.weights.empty()) info["init_from"] = options.init_from.string();
+  if (prepared.weights.size() > 1) info["lora_from"] = options.lora_from.string();
+  write_durably(options.out / "run.json", info.dump(2) + "\n");
+}
+
 void train(const LaunchOptions& options, const Company& company, Preparation prepared,
            rt::Session& session, const fit::Room& room, const data::Verification* verification) {
   const auto& [place, exchange] = company;
@@ -247,13 +261,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
     if (writes) {
       claim_output(options, prepared.checkpoint, prepared.lock);
       local_lock = lock_local_folder(options, run.config);
-      prepared.tokenizer.write();
-      nlohmann::json info = train::describe_run(run, session.scheduler(), session.cpu_workers());
-      info["ranks"] = run.share.ranks;
-      info["placement"] = describe(place);
-      if (!prepared.weights.empty()) info["init_from"] = options.init_from.string();
-      if (prepared.weights.size() > 1) info["lora_from"] = options.lora_from.string();
-      write_durably(options.out / "run.json", info.dump(2) + "\n");
+      write_description(options, place, session, prepared);
       report_start(run, session, memory);
     }
     if (exchange != nullptr) expect_shared_folders(options, run.config, *exchange);

@@ -136,8 +136,12 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
   if (takes_weights) weights.emplace_back(options.init_from, model);
   if (takes_weights && !options.lora_from.empty())
     weights.push_back(hf::ModelWeights::of_adapters(options.lora_from, model));
-  return {std::move(checkpoint), std::move(weights), train::make_run(config, model),
-          std::move(sources), std::move(tokenizer)};
+  return {std::move(checkpoint),
+          std::move(weights),
+          train::make_run(config, model),
+          std::move(sources),
+          std::move(tokenizer),
+          takes_weights ? hf::SideFiles(options.init_from) : hf::SideFiles()};
 }
 
 bool all_see_local(const LaunchOptions& options, ranks::Exchange& exchange) {

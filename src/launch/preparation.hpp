@@ -7,6 +7,7 @@
 
 #include "data/sources.hpp"
 #include "hf/model_weights.hpp"
+#include "hf/side_files.hpp"
 #include "io/run_lock.hpp"
 #include "launch/launch.hpp"
 #include "ranks/agreed_error.hpp"
@@ -24,6 +25,7 @@ struct Preparation {
   train::Run run;                         ///< of the only rank
   data::Sources sources;
   train::KeptTokenizer tokenizer;
+  hf::SideFiles side_files{};           ///< of the folder that a new run starts with
   std::unique_ptr<io::RunLock> lock{};  ///< of the output folder, on rank 0
 };
 

@@ -26,6 +26,8 @@ namespace dos::train {
 
 /// Prefix of the tokenizer's files in the output folder of a run.
 inline constexpr const char* kTokenizerPrefix = "tokenizer";
+/// Beside it, what the Hugging Face folder that the run began with holds beside its weights.
+inline constexpr const char* kFirstFolder = "init_from";
 
 /// A checkpoint folder whose manifest is read; tensors are checked when they are loaded.
 class CheckpointReader {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/export_run.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -11,6 +12,7 @@
 #include "data/dataset.hpp"
 #include "data/tokenizer.hpp"
 #include "hf/model_export.hpp"
+#include "hf/side_files.hpp"
 #include "train/checkpoint_tensors.hpp"
 #include "train/model_source.hpp"
 #include "train/run_data.hpp"
@@ -29,7 +31,9 @@ bool is_file(const fs::path& path) {
 struct RunTokenizer {
   std::vector<hf::ExtraFile> files;
   std::optional<Index> end_of_text;
+  std::optional<std::string> end_text;  ///< as the tokenizer writes it
   std::string note;
+  bool is_checkpoints = true;
 };
 
 /// `run` is the run's folder; `model` is exported.
@@ -39,13 +43,16 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
   if (!is_file(paths.manifest))
     return {.files = {},
             .end_of_text = {},
+            .end_text = {},
             .note = "the run has no tokenizer of its own: none is exported"};
   const data::DatasetManifest manifest = data::read_manifest(paths.manifest);
   const nlohmann::json& trained = checkpoint.manifest().tokenizer;
   if (trained.is_object() && trained != describe_tokenizer(manifest))
     return {.files = {},
             .end_of_text = {},
-            .note = "the run's tokenizer is not the checkpoint's: none is exported"};
+            .end_text = {},
+            .note = "the run's tokenizer is not the checkpoint's: none is exported",
+            .is_checkpoints = false};
   RunTokenizer result;
   result.end_of_text = data::make_tokenizer(manifest, paths.manifest)->end_of_text();
   if (manifest.model_file.empty()) {
@@ -63,11 +70,30 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
     if (!hf::takes_sentencepiece(model)) take_as_it_is(std::nullopt);
     result.files.push_back({"tokenizer.model", std::move(contents)});
   } else {
-    take_as_it_is(data::token_text(contents, manifest.end_of_text, manifest.model_file));
+    result.end_text = data::token_text(contents, manifest.end_of_text, manifest.model_file);
+    take_as_it_is(result.end_text);
     // Called as its kind is.
     result.files.push_back({manifest.tokenizer, std::move(contents)});
   }
   return result;
+}
+
+bool holds_tokenizer(const std::vector<hf::ExtraFile>& files) {
+  return std::ranges::any_of(files, [](const hf::ExtraFile& file) {
+    return file.name == data::kTokenizerJson || file.name == "tokenizer.model";
+  });
+}
+
+/// `side`: what the model takes along of the folder that it came from.
+hf::ExportOptions options_of(const ExportRequest& request, DType dtype, const hf::SideFiles& side,
+                             const RunTokenizer& tokenizer) {
+  hf::ExportOptions options;
+  options.config.dtype = dtype;
+  options.config.end_of_text = tokenizer.end_of_text;
+  options.config.tokens = side.tokens();
+  options.shard_bytes = request.shard_bytes;
+  options.files = side.merged(tokenizer.files, tokenizer.end_of_text, tokenizer.end_text);
+  return options;
 }
 
 /// The folder that a run's model came from; "" where there is none.
@@ -111,14 +137,16 @@ ExportOutcome export_checkpoint(const ExportRequest& request, const ModelSource&
                     (checkpoint.folder() / io::kManifestName).string(), config);
   RunTokenizer tokenizer = tokenizer_of(source.run(), checkpoint, model);
   const DType dtype = request.dtype.value_or(config.parameter_types().working);
+  const hf::ExportOptions options = options_of(
+      request, dtype, tokenizer.is_checkpoints ? source.side_files() : hf::SideFiles(), tokenizer);
+  if (holds_tokenizer(options.files)) tokenizer.note.clear();
   const CheckpointTensors tensors(checkpoint, model);
-  hf::export_model(request.folder, model,
-                   [&](const hf::TensorName& name, Index first, std::span<float> out) {
-                     tensors.read_merged(name, first, out);
-                   },
-                   {.config = {.dtype = dtype, .end_of_text = tokenizer.end_of_text},
-                    .shard_bytes = request.shard_bytes,
-                    .files = std::move(tokenizer.files)});
+  hf::export_model(
+      request.folder, model,
+      [&](const hf::TensorName& name, Index first, std::span<float> out) {
+        tensors.read_merged(name, first, out);
+      },
+      options);
   ExportOutcome outcome{.source = checkpoint.folder().string(), .dtype = dtype, .notes = {}};
   if (!tokenizer.note.empty()) outcome.notes.push_back(tokenizer.note);
   return outcome;
@@ -130,16 +158,13 @@ ExportOutcome export_folder(const ExportRequest& request, const ModelSource& sou
   expect(!request.merge, "{}: a folder has no adapters to be merged: leave --merge out",
          request.source.string());
   const DType dtype = request.dtype.value_or(weights.is_bf16() ? DType::kBF16 : DType::kF32);
-  hf::export_model(request.folder, source.model(),
-                   [&](const hf::TensorName& name, Index first, std::span<float> out) {
-                     weights.read(weights.find(name.tensor), first, out);
-                   },
-                   {.config = {.dtype = dtype, .end_of_text = {}},
-                    .shard_bytes = request.shard_bytes,
-                    .files = {}});
-  return {.source = request.source.string(),
-          .dtype = dtype,
-          .notes = {"files of the tokenizer are not copied from one folder to another"}};
+  hf::export_model(
+      request.folder, source.model(),
+      [&](const hf::TensorName& name, Index first, std::span<float> out) {
+        weights.read(weights.find(name.tensor), first, out);
+      },
+      options_of(request, dtype, source.side_files(), {}));
+  return {.source = request.source.string(), .dtype = dtype, .notes = {}};
 }
 
 }  // namespace

@@ -44,6 +44,10 @@ ModelSource::ModelSource(const fs::path& source, const std::string& checkpoint) 
   run_ = is_run ? source : fs::canonical(folder_).parent_path().parent_path();
 }
 
+hf::SideFiles ModelSource::side_files() const {
+  return hf::SideFiles(checkpoint_ ? run_ / kFirstFolder : folder_);
+}
+
 void ModelSource::load(const tensor::ParameterSet& parameters) const {
   storage::Engine engine;
   if (checkpoint_)

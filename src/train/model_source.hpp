@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hf/model_weights.hpp"
+#include "hf/side_files.hpp"
 #include "shape/model_config.hpp"
 #include "tensor/parameter_set.hpp"
 #include "train/checkpoint.hpp"
@@ -31,6 +32,9 @@ class ModelSource {
   [[nodiscard]] const hf::ModelWeights* weights() const { return weights_ ? &*weights_ : nullptr; }
   /// The output folder of the checkpoint's run. Pre: checkpoint().
   [[nodiscard]] const std::filesystem::path& run() const { return run_; }
+
+  /// What the folder holds beside its weights, or the one that the run began with held.
+  [[nodiscard]] hf::SideFiles side_files() const;
 
   /// Overwrites the values of the parameters, those that are there. Throws Error naming file and
   /// tensor when the weights are damaged, as CheckpointReader::load_parameters() and load_weights()

@@ -134,6 +134,55 @@ class HuggingFace(FolderTest):
                  for source in (self.out, self.target)]
         self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
 
+    def test_what_a_folder_says_beside_its_weights_goes_along(self):
+        """Tokenizer, chat template, ends of generation: of a run, and from one folder to another."""
+        tokenizer = PAGES.parent / "tests/reference/tokenizers/qwen.json"
+        config = LLAMAS["qwen3"] | {"vocab_size": 4005, "bos_token_id": 4000, "eos_token_id": 4002, "pad_token_id": 4000}
+        beside = {"generation_config.json": {"temperature": 0.7, "eos_token_id": [4002]},
+                  "tokenizer_config.json": {"eos_token": "<|im_end|>", "chat_template": "{{ messages }}"}}
+        write_folder(self.source, config, llama_tensors(config))
+        shutil.copy(tokenizer, self.source / "tokenizer.json")
+        for name, content in beside.items():
+            (self.source / name).write_text(json.dumps(content))
+        (self.source / "chat_template.jinja").write_text("{{ messages }}")
+        made = program("prepare_data", "--tokenizer", tokenizer, "--end-of-text", "<|endoftext|>", "--output", "text",
+                       PAGES.parent / "tests/reference/tokenizers/text.txt", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        keys = {"model.context": 16, "data.path": self.folder / "text"}
+        self.started(keys=keys)
+        self.exported(source=self.source, target=self.folder / "copy")
+        self.source.rename(self.folder / "gone")
+        self.assertEqual(len(self.exported().splitlines()), 1)
+        both = [self.folder / "copy", self.target]
+        for folder in both:
+            self.assertEqual((folder / "chat_template.jinja").read_text(), "{{ messages }}")
+            self.assertEqual((folder / "tokenizer.json").read_bytes(), tokenizer.read_bytes())
+        files = [{name: json.loads((folder / name).read_text()) for name in beside} for folder in both]
+        self.assertEqual(files[0], beside)
+        # The run's text ends with another token.
+        self.assertEqual(files[1]["generation_config.json"], {"temperature": 0.7, "eos_token_id": [4002, 4000]})
+        self.assertEqual(files[1]["tokenizer_config.json"],
+                         {"eos_token": "<|endoftext|>", "chat_template": "{{ messages }}"})
+        for folder, end in zip(both, (4002, 4000)):
+            written = json.loads((folder / "config.json").read_text())
+            self.assertEqual([written[f"{kind}_token_id"] for kind in ("bos", "pad", "eos")], [4000, 4000, end])
+
+    def test_generation_ends_where_the_folder_says(self):
+        tokenizer = PAGES.parent / "tests/reference/tokenizers/qwen.json"
+        config = LLAMAS["qwen3"] | {"vocab_size": 4005}
+        write_folder(self.source, config, llama_tensors(config))
+        shutil.copy(tokenizer, self.source / "tokenizer.json")
+        made = [program("generate", self.source, "--prompt", "Once", "--temperature", 0, "--tokens", 1, cwd=self.folder)]
+        # Whatever comes first, only tokens that end nothing go on.
+        (self.source / "generation_config.json").write_text(json.dumps({"eos_token_id": list(range(4005))}))
+        made.append(program("generate", self.source, "--prompt", "Once", "--temperature", 0, "--tokens", 30, "--speed",
+                            cwd=self.folder))
+        self.assertEqual([each.returncode for each in made], [0, 0], made[-1].stderr)
+        self.assertIn("generate: 1 tokens", made[1].stderr)
+        (self.source / "generation_config.json").write_text('{"eos_token_id": "x"}')
+        self.expect_error(program("generate", self.source, cwd=self.folder), "generation_config.json: field 'eos_token_id'",
+                          name="generate")
+
     def test_a_run_goes_on_without_the_folder(self):
         write_folder(self.source, GPT2, gpt2_tensors())
         keys = {"train.steps": 4, "optim.lr": 1e-3}

@@ -3,12 +3,31 @@
 
 #include <gmock/gmock.h>
 
+#include <vector>
+
 #include "base/error.hpp"
 
 namespace dos::data::utf8_test {
 namespace {
 
 using std::string_view_literals::operator""sv;
+
+// The Unicode Standard, table 3-8 to 3-11: substitution of maximal subparts.
+TEST(Utf8, CountsWhatOneReplacementStandsFor) {
+  const std::pair<std::string_view, std::vector<std::size_t>> cases[] = {
+      {"\xC0\xAF\xE0\x80\xBF\xF0\x81\x82", {1, 1, 1, 1, 1, 1, 1, 1}},
+      {"\xED\xA0\x80\xED\xBF\xBF\xED\xAF", {1, 1, 1, 1, 1, 1, 1, 1}},
+      {"\xF4\x91\x92\x93\xFF\x80\xBF", {1, 1, 1, 1, 1, 1, 1}},
+      {"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF", {2, 1, 3, 2}}};
+  for (const auto& [text, expected] : cases) {
+    std::vector<std::size_t> counted;
+    for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(counted.back()))
+      counted.push_back(utf8_wrong(rest));
+    EXPECT_EQ(counted, expected);
+  }
+  EXPECT_THROW((void)utf8_wrong(""), std::logic_error);
+  EXPECT_THROW((void)utf8_wrong("a"), std::logic_error);
+}
 
 TEST(Utf8, MeasuresTheFirstCharacter) {
   struct Case {

@@ -27,29 +27,13 @@ std::filesystem::path folder_of(const std::string& model) {
   return std::filesystem::path(std::getenv("DOS_SOURCE_DIR")) / "tests/reference/hf_tiny" / model;
 }
 
-/// A vocabulary of which no token ends a text.
-class Endless final : public data::Tokenizer {
- public:
-  explicit Endless(Index vocabulary) : vocabulary_(vocabulary) {}
-  [[nodiscard]] Tokens encode(std::string_view /*text*/) const override { return {}; }
-  [[nodiscard]] std::string decode(std::span<const std::int32_t> /*tokens*/) const override {
-    return "";
-  }
-  [[nodiscard]] Index vocabulary() const override { return vocabulary_; }
-  [[nodiscard]] std::string kind() const override { return "endless"; }
-  [[nodiscard]] std::int32_t end_of_text() const override { return -1; }
-
- private:
-  Index vocabulary_;
-};
-
 /// The most likely tokens behind a prompt.
 Tokens continued(rt::Session& session, const train::ModelSource& source, Tokens tokens, Index count,
                  DType type = DType::kF32) {
   const auto prompt = std::ssize(tokens);
   Generator generator(session, source, Generator::use(source, prompt, count, type));
   Index grown = 0;
-  generator.generate(tokens, count, Sampler({.temperature = 0}), Endless(source.model().vocabulary),
+  generator.generate(tokens, count, Sampler({.temperature = 0}), source.model().vocabulary, {},
                      [&] { ++grown; });
   EXPECT_EQ(grown, count);
   return {tokens.begin() + prompt, tokens.end()};
@@ -65,6 +49,22 @@ TEST(Generator, ContinuesAsTransformers) {
       EXPECT_EQ(continued(session, source, each.at("prompt"), std::ssize(next)), next) << name;
     }
   }
+}
+
+TEST(Generator, StopsAfterTheFirstOfTheEnds) {
+  rt::Session session({.scheduler = "lws", .cpu_workers = 2});
+  const train::ModelSource source(folder_of("qwen3"), "");
+  const Tokens prompt{1, 8, 43};
+  const Tokens all = continued(session, source, prompt, 12);
+  ASSERT_NE(all[2], all[0]);
+  ASSERT_NE(all[2], all[1]);
+  const Index ends[] = {source.model().vocabulary + 5, all[2]};
+  Generator generator(session, source, Generator::use(source, std::ssize(prompt), 12));
+  Tokens tokens = prompt;
+  generator.generate(tokens, 12, Sampler({.temperature = 0}), source.model().vocabulary, ends,
+                     [] {});
+  EXPECT_EQ(Tokens(tokens.begin() + std::ssize(prompt), tokens.end()),
+            Tokens(all.begin(), all.begin() + 3));
 }
 
 /// The folder's model with weights of another type.

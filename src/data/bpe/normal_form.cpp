@@ -53,6 +53,13 @@ const utf8proc_uint8_t* bytes_of(std::string_view text) {
   return reinterpret_cast<const utf8proc_uint8_t*>(text.data());
 }
 
+/// The second and third parts of Hangul that join what stands before them. utf8proc 2.8 lets
+/// U+11A7 vanish behind a syllable: it must not see the two together.
+bool joins_hangul(utf8proc_int32_t character) {
+  return (character >= 0x1161 && character <= 0x1175) ||
+         (character >= 0x11A8 && character <= 0x11C2);
+}
+
 /// What normalization does with a character.
 enum class Role : std::uint8_t {
   kStarts,   ///< does not change, and nothing changes across the place before it
@@ -62,8 +69,8 @@ enum class Role : std::uint8_t {
 
 Role role_of(utf8proc_int32_t character) {
   constexpr auto kNoDecomposition = std::numeric_limits<utf8proc_uint16_t>::max();
-  // Second and third parts of Hangul.
-  if (character >= 0x1160 && character <= 0x11FF) return Role::kChanges;
+  if (character >= 0x1160 && character <= 0x11FF)
+    return joins_hangul(character) ? Role::kChanges : Role::kStarts;
   const utf8proc_property_t& property = *utf8proc_get_property(character);
   const bool is_mark = property.category == UTF8PROC_CATEGORY_MN ||
                        property.category == UTF8PROC_CATEGORY_MC ||

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hf/side_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/file.hpp"
+#include "base/json.hpp"
+#include "hf/json_keys.hpp"
+
+namespace dos::hf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFileRemedy = "copy the file again, or take it out";
+/// Either makes a folder's other files those of a tokenizer.
+constexpr std::array kTokenizers{"tokenizer.json", "tokenizer.model"};
+constexpr std::array kOfTokenizers{
+    "tokenizer.json",    "tokenizer.model",     kTokenizerConfigFile, "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja", "chat_template.json"};
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// The number of a token, or several.
+std::vector<Index> tokens_of(const std::optional<JsonField>& field) {
+  if (!field) return {};
+  return field->value().is_array() ? field->indices() : std::vector<Index>{field->index()};
+}
+
+/// A negative number, which some folders have, stands for none.
+std::optional<Index> token_of(JsonKeys& keys, const char* key) {
+  const std::optional<JsonField> field = keys.find(key);
+  if (!field || (field->value().is_number_integer() && field->value() < 0)) return std::nullopt;
+  return field->index();
+}
+
+bool is_tokenizers(const std::string& name) {
+  return std::ranges::find(kOfTokenizers, name) != kOfTokenizers.end();
+}
+
+/// The token that a tokenizer_config.json says ends a text; "" where it names none.
+std::string named_end(const std::string& text, const std::string& place) {
+  const nlohmann::json document = parse_json_object(text, place, kFileRemedy);
+  JsonKeys keys(JsonField(document, place, kFileRemedy));
+  const std::optional<JsonField> field = keys.find("eos_token");
+  if (!field) return "";
+  return field->value().is_object() ? field->member("content").text() : field->text();
+}
+
+/// `text`, an object, with another value of `key`; the order of the names stays.
+std::string with(const std::string& text, const std::string& place, const char* key,
+                 const nlohmann::ordered_json& value) {
+  nlohmann::ordered_json document = parse_ordered_json(text, place, kFileRemedy);
+  expect(document.is_object(), "{}: must be an object; {}", place, kFileRemedy);
+  document[key] = value;
+  return document.dump(2) + "\n";
+}
+
+}  // namespace
+
+SideFiles::SideFiles(const fs::path& folder) : folder_(folder) {
+  const auto take = [&](const char* name) {
+    if (is_there(folder / name)) files_.push_back({name, read_text(folder / name)});
+  };
+  take(kConfigFile);
+  take(kGenerationFile);
+  if (std::ranges::any_of(kTokenizers, [&](const char* name) { return is_there(folder / name); }))
+    std::ranges::for_each(kOfTokenizers, take);
+  const auto read = [&](const char* name, const auto& use) {
+    const std::string* text = find(name);
+    if (text == nullptr) return;
+    const std::string place = (folder / name).string();
+    const nlohmann::json document = parse_json_object(*text, place, kFileRemedy);
+    JsonKeys keys(JsonField(document, place, kFileRemedy));
+    use(keys);
+  };
+  read(kGenerationFile, [&](JsonKeys& keys) { ends_ = tokens_of(keys.find("eos_token_id")); });
+  read(kConfigFile, [&](JsonKeys& keys) {
+    tokens_ = {.begin = token_of(keys, "bos_token_id"),
+               .padding = token_of(keys, "pad_token_id"),
+               .ends = tokens_of(keys.find("eos_token_id"))};
+  });
+}
+
+const std::string* SideFiles::find(std::string_view name) const {
+  const auto found = std::ranges::find(files_, name, &ExtraFile::name);
+  return found == files_.end() ? nullptr : &found->text;
+}
+
+void SideFiles::write(const fs::path& folder) const {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (!error) fs::create_directories(folder, error);
+  expect(!error, "{}: cannot write: {}", folder.string(), error.message());
+  for (const ExtraFile& file : files_) write_durably(folder / file.name, file.text);
+}
+
+std::vector<ExtraFile> SideFiles::merged(std::vector<ExtraFile> own, std::optional<Index> end,
+                                         const std::optional<std::string>& end_text) const {
+  std::vector<ExtraFile> result;
+  for (const ExtraFile& file : files_) {
+    const std::string place = (folder_ / file.name).string();
+    const bool is_own = std::ranges::find(own, file.name, &ExtraFile::name) != own.end();
+    if (file.name == kGenerationFile) {
+      std::vector<Index> ends = ends_;
+      const bool is_new = end && std::ranges::find(ends, *end) == ends.end();
+      if (is_new) ends.push_back(*end);
+      result.push_back({file.name, is_new ? with(file.text, place, "eos_token_id",
+                                                 ends.size() == 1 ? nlohmann::ordered_json(*end)
+                                                                  : nlohmann::ordered_json(ends))
+                                          : file.text});
+    } else if (file.name == kTokenizerConfigFile) {
+      // In place of the one that only says that the tokenizer is to be taken as it is.
+      std::erase_if(own, [&](const ExtraFile& other) { return other.name == file.name; });
+      const bool is_new = end_text && named_end(file.text, place) != *end_text;
+      result.push_back(
+          {file.name, is_new ? with(file.text, place, "eos_token", *end_text) : file.text});
+    } else if (is_tokenizers(file.name) && !is_own) {
+      result.push_back(file);
+    }
+  }
+  std::ranges::move(own, std::back_inserter(result));
+  return result;
+}
+
+}  // namespace dos::hf
