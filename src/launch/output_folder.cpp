@@ -92,7 +92,7 @@ void expect_shared_folders(const LaunchOptions& options, const config::TrainConf
     if (look > 0) std::this_thread::sleep_for(kPause);
     std::error_code ignored;
     unseen.clear();
-    if (!std::filesystem::exists(options.out / "run.json", ignored))
+    if (!std::filesystem::exists(options.out / io::kRunInfo, ignored))
       unseen = "--out " + options.out.string();
     else if (lock() != wanted)
       unseen = "train.checkpoint_local = " + local;

@@ -13,7 +13,9 @@
 #include "data/tokenizer.hpp"
 #include "hf/model_export.hpp"
 #include "hf/side_files.hpp"
+#include "io/run_folder.hpp"
 #include "train/checkpoint_tensors.hpp"
+#include "train/folder_tokenizer.hpp"
 #include "train/model_source.hpp"
 #include "train/run_data.hpp"
 
@@ -98,7 +100,7 @@ hf::ExportOptions options_of(const ExportRequest& request, DType dtype, const hf
 
 /// The folder that a run's model came from; "" where there is none.
 std::string base_of(const fs::path& run) {
-  const fs::path file = run / "run.json";
+  const fs::path file = run / io::kRunInfo;
   if (!is_file(file)) return "";
   const auto info = try_parse_json_object(read_text(file));
   const bool is_said = info && info->contains("init_from") && info->at("init_from").is_string();
@@ -157,6 +159,7 @@ ExportOutcome export_folder(const ExportRequest& request, const ModelSource& sou
   const hf::ModelWeights& weights = *source.weights();
   expect(!request.merge, "{}: a folder has no adapters to be merged: leave --merge out",
          request.source.string());
+  expect_tokens_within(request.source, source.model().vocabulary);
   const DType dtype = request.dtype.value_or(weights.is_bf16() ? DType::kBF16 : DType::kF32);
   hf::export_model(
       request.folder, source.model(),

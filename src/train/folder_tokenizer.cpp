@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/dataset.hpp"
 #include "data/missing.hpp"
+#include "data/sentencepiece.hpp"
 #include "data/tokenizer.hpp"
 
 namespace dos::train {
@@ -25,7 +28,28 @@ bool same_tokens(const std::string& ours, const std::string& theirs) {
   }
 }
 
+/// The tokenizer in the folder; null where there is none that is read here.
+std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& folder) {
+  try {
+    const std::filesystem::path pieces = folder / kPieces;
+    if (!data::is_missing(pieces))
+      return data::make_sentencepiece_tokenizer(read_text(pieces), pieces);
+    const data::TokenizerFile file = data::read_tokenizer_file(folder, "");
+    return data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
+
+void expect_tokens_within(const std::filesystem::path& folder, Index vocabulary) {
+  const std::unique_ptr<data::Tokenizer> found = read_tokenizer(folder);
+  if (found == nullptr) return;
+  expect(found->vocabulary() <= vocabulary,
+         "{}: the tokenizer has {} tokens, the model {}: put the model's own there, or take it out",
+         folder.string(), found->vocabulary(), vocabulary);
+}
 
 void expect_tokenizer_of(const std::filesystem::path& folder, const std::string& prefix,
                          const data::DatasetManifest& manifest) {

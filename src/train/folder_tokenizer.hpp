@@ -14,4 +14,8 @@ namespace dos::train {
 void expect_tokenizer_of(const std::filesystem::path& folder, const std::string& prefix,
                          const data::DatasetManifest& manifest);
 
+/// Throws Error where the tokenizer in a Hugging Face folder has more tokens than its model. A
+/// folder without a tokenizer, or with one that is not read here, is taken.
+void expect_tokens_within(const std::filesystem::path& folder, Index vocabulary);
+
 }  // namespace dos::train

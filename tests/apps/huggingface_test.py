@@ -272,6 +272,15 @@ class HuggingFace(FolderTest):
         self.expect_error(self.export(target=self.folder / "b"), "model.safetensors", name="export")
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["exported", "out"])
 
+    def test_a_tokenizer_larger_than_its_model_is_not_exported(self):
+        self.make_page_files()
+        config = GPT2 | {"vocab_size": 299}
+        source = write_folder(self.folder / "small", config, gpt2_tensors(config=config))
+        shutil.copy(self.folder / "model/tokenizer.model", source)
+        self.expect_error(self.export(source=source, target=self.folder / "b"), "small: the tokenizer has 300 tokens, the model 299",
+                          name="export")
+        self.assertFalse((self.folder / "b").exists())
+
     def test_export_of_a_checkpoint_and_of_a_folder(self):
         self.trained()
         self.exported("--checkpoint", "best")
