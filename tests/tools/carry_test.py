@@ -158,13 +158,13 @@ class Carried(InScratchFolder):
             self.assertEqual(gpu_check_carried.serves(architectures, capability), expected, (architectures, capability))
 
     def test_libraries_that_came_along_are_found_first(self):
-        for name in ("lib", "cuda/lib64", "cuda/bin", "site/nvidia/cu13/lib"):
+        for name in ("lib", "toolkit/lib64", "toolkit/bin", "site/nvidia/cu13/lib"):
             (self.folder / name).mkdir(parents=True)
         with mock.patch.dict("os.environ", {"LD_LIBRARY_PATH": "/mine", "PATH": ""}), \
                 mock.patch.object(sys, "path", [str(self.folder / "site")]):
-            path = gpu_check_carried.library_path(self.folder, self.folder / "cuda/bin")
+            path = gpu_check_carried.library_path(self.folder, self.folder / "toolkit/bin")
         self.assertEqual(path.split(":"), [*(str(self.folder / name) for name in
-                                             ("lib", "cuda/lib64", "site/nvidia/cu13/lib")), "/mine"])
+                                             ("lib", "toolkit/lib64", "site/nvidia/cu13/lib")), "/mine"])
 
     def test_a_build_folder_has_no_manifest(self):
         self.assertIsNone(gpu_check_carried.manifest_of(self.folder))
