@@ -200,12 +200,12 @@ Attempt::Clock::time_point Attempt::take_files(RankReport& report) {
       file.complete(around_.engine, layout.header(), layout.bytes(), parts_.label());
       file.file().link(store_.staging_path(manifest_.step) / contents_[i].name);
     });
-    const std::vector<StatePiece> pieces = pieces_of(contents_[i].tensors);
+    const std::vector<Extent> pieces = pieces_of(extents_of(contents_[i].tensors));
     for (std::size_t k = 0; k < pieces.size(); ++k) {
       const codelets::ContentSum& sum = version.sums()[k];
       report.pieces.push_back({.file = i,
                                .tensor = pieces[k].tensor,
-                               .offset = pieces[k].offset,
+                               .offset = pieces[k].tensor_offset,
                                .bytes = pieces[k].bytes,
                                .crc32c = sum.crc32c});
       if (!sum.is_finite && report.bad_tensor.empty())

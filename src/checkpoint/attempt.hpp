@@ -42,9 +42,9 @@ struct Outcome {
   /// result.
   double seconds = 0;
   Index bytes = 0;         ///< that this rank has written
-  Index linked_bytes = 0;  ///< that were on a disk already, and are taken as they are
   Index copied_bytes = 0;  ///< of them, so that an update did not wait
   Index summed_bytes = 0;  ///< of them, whose sums no update had made
+  Index linked_bytes = 0;  ///< beside them, that were on a disk already and are taken as they are
   double waited_s = 0;     ///< for which an update of this rank waited for nothing else
 };
 

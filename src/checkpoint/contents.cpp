@@ -91,6 +91,7 @@ void add_extents(const tensor::ParameterSet& parameters, const TensorGroup& grou
   }
 }
 
+/// Of the parameters that are trained, of the others, or of all.
 enum class Chosen { kAll, kTrained, kFrozen };
 
 FileContents contents_of(const char* name, const tensor::ParameterSet& parameters,

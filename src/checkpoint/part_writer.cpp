@@ -28,7 +28,7 @@ struct PartWriter::Read final : rt::AccessListener {
       : owner(the_owner),
         part(the_part),
         file(the_file),
-        pieces(pieces_of(the_part)),
+        pieces(pieces_of(the_part.extents)),
         uses(std::ssize(pieces)) {}
 
   void granted(void* memory) noexcept override { owner.granted(*this, memory); }

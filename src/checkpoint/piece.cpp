@@ -14,9 +14,9 @@ namespace dos::checkpoint {
 
 using nlohmann::json;
 
-std::vector<Extent> pieces_of(const Part& part) {
+std::vector<Extent> pieces_of(std::span<const Extent> extents) {
   std::vector<Extent> pieces;
-  for (const Extent& extent : part.extents)
+  for (const Extent& extent : extents)
     for (Index done = 0; done < extent.bytes; done += kPieceBytes)
       pieces.push_back({.tensor = extent.tensor,
                         .tensor_offset = extent.tensor_offset + done,

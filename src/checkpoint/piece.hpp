@@ -17,8 +17,8 @@ namespace dos::checkpoint {
 /// Most bytes of a piece: what is summed, written and read at a time.
 inline constexpr Index kPieceBytes = Index{4} << 20;
 
-/// The pieces of a part, in the order of its extents.
-std::vector<Extent> pieces_of(const Part& part);
+/// The pieces of extents, in their order.
+std::vector<Extent> pieces_of(std::span<const Extent> extents);
 
 /// Bytes of a tensor, of one subgroup, that were written, and their sum.
 struct PieceRecord {

@@ -65,19 +65,21 @@ std::vector<std::vector<io::TensorSpec>> state_file_tensors(
   return tensors;
 }
 
-std::vector<StatePiece> pieces_of(std::span<const io::TensorSpec> tensors) {
-  std::vector<StatePiece> pieces;
+std::vector<Extent> extents_of(std::span<const io::TensorSpec> tensors) {
+  std::vector<Extent> extents;
+  Index offset = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Index bytes = io::byte_size(tensors[i].dtype, tensors[i].shape).value();
-    for (Index done = 0; done < bytes; done += kPieceBytes)
-      pieces.push_back({i, done, std::min(kPieceBytes, bytes - done)});
+    extents.push_back({.tensor = i, .buffer_offset = offset, .bytes = bytes});
+    offset += bytes;
   }
-  return pieces;
+  return extents;
 }
 
 offload::StateForm form_of(const std::vector<io::TensorSpec>& tensors) {
   offload::StateForm form{.header_bytes = std::ssize(layout_of("states", tensors).header())};
-  for (const StatePiece& piece : pieces_of(tensors)) form.piece_bytes.push_back(piece.bytes);
+  for (const Extent& piece : pieces_of(extents_of(tensors)))
+    form.piece_bytes.push_back(piece.bytes);
   return form;
 }
 

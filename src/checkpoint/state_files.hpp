@@ -12,6 +12,8 @@
 
 namespace dos::checkpoint {
 
+struct Extent;
+
 /// Subgroups, of all ranks, whose buffers are in files of their own, which offload::DiskStates
 /// gives away: a checkpoint takes them as they are.
 struct StateFiles {
@@ -32,13 +34,8 @@ std::string state_file_name(Index subgroup);
 std::vector<std::vector<io::TensorSpec>> state_file_tensors(
     const shape::Layout& layout, std::span<const char* const> state_names, const StateFiles& files);
 
-/// What is summed together of such tensors, in the order of their bytes.
-struct StatePiece {
-  std::size_t tensor = 0;
-  Index offset = 0;  ///< in the tensor
-  Index bytes = 0;
-};
-std::vector<StatePiece> pieces_of(std::span<const io::TensorSpec> tensors);
+/// Where such tensors lie in the memory of a slot.
+std::vector<Extent> extents_of(std::span<const io::TensorSpec> tensors);
 
 /// The form of a file with these tensors.
 offload::StateForm form_of(const std::vector<io::TensorSpec>& tensors);

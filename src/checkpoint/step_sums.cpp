@@ -13,7 +13,7 @@ namespace {
 std::vector<Index> ends_of(const Part& part) {
   constexpr Index kElement = size_of(DType::kF32);
   std::set<Index> ends{part.handle->count()};
-  for (const Extent& piece : pieces_of(part)) {
+  for (const Extent& piece : pieces_of(part.extents)) {
     ends.insert(piece.buffer_offset / kElement);
     ends.insert((piece.buffer_offset + piece.bytes) / kElement);
   }

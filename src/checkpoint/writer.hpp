@@ -36,9 +36,9 @@ class Writer {
   [[nodiscard]] bool has_room();
   /// Saves what the tasks submitted so far make of the parameters and states, in `store`, which
   /// outlives the object and is written to on rank 0 only. `manifest` lacks its files; `taken` are
-  /// those of states that all ranks take as they are. Waits while
-  /// there is no room, for ever while the oldest is of a step that is not confirmed. Pre: steps
-  /// ascend, or the last attempt at the step has ended.
+  /// those of states that all ranks take as they are. Waits while there is no room, for ever while
+  /// the oldest is of a step that is not confirmed. Pre: steps ascend, or the last attempt at the
+  /// step has ended.
   void begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best,
              const StateFiles& taken = {});
   /// For Optimizer::set_sums() before a step that begin() will save.

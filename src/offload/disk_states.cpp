@@ -310,10 +310,12 @@ void DiskStates::loaded(Visit& visit, const std::string& fault) {
   const std::span<std::byte> memory = memory_of(visit);
   board_->end(region.disk, std::ssize(memory), now());
   std::string why = fault;
-  if (const std::string wrong = difference(subgroup.form, subgroup.sums, memory);
-      why.empty() && !wrong.empty())
-    why = fmt::format("a file in {} is not what was written there: {}",
-                      regions_->at(region).file->file().path().string(), wrong);
+  if (why.empty()) {
+    const std::string wrong = difference(subgroup.form, subgroup.sums, memory);
+    if (!wrong.empty())
+      why = fmt::format("a file in {} is not what was written there: {}",
+                        regions_->at(region).file->file().path().string(), wrong);
+  }
   if (why.empty()) {
     const std::lock_guard lock(mutex_);
     traffic_.read_bytes += std::ssize(memory);

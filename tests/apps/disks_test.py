@@ -107,6 +107,24 @@ class Disks(AppTest):
         self.expect_error(result, str(disk), "are to be taken", "where 64.0 KiB are free", "give a smaller size")
         self.expect_nothing_written()
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
+    def test_no_room_for_checkpoints(self):
+        """Room for the states, but not for the files that take the place of those that a checkpoint takes."""
+        disk = self.disks[0]
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "none", disk], check=False).returncode != 0:
+            self.skipTest("no mount here")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        (disk / "states").mkdir()
+        out = disk / "run"
+        result = self.train(keys=self.keys | {"sched.disks": disk / "states", "train.steps": 4}, out=out)
+        self.assertEqual(result.returncode, 1)
+        said = result.stdout + result.stderr
+        for step in range(1, 4):
+            self.assertRegex(said, f"step {step}: no checkpoint: .*No space left.*training goes on")
+        self.assertIn("the last checkpoint cannot be written", said)
+        self.assertEqual([line["step"] for line in self.metrics(out) if "loss" in line], [1, 2, 3, 4])
+        self.assertEqual(list((disk / "states").iterdir()), [])
+
 
 if __name__ == "__main__":
     unittest.main()
