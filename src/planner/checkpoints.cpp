@@ -50,6 +50,16 @@ units::BytesPerSecond way_home(const sched::Problem& problem, const sched::Assig
   return problem.link_of(assignment.home).out;
 }
 
+/// What a checkpoint writes of a subgroup.
+units::Bytes written_bytes(const Request& request, const sched::Problem& problem, Index subgroup,
+                           const sched::Assignment& assignment) {
+  const units::Bytes all = problem.state_bytes(subgroup);
+  if (!problem.only_keeps(assignment.home)) return all;
+  const auto params =
+      static_cast<double>(problem.subgroups[static_cast<std::size_t>(subgroup)].params);
+  return request.settings.fp32 ? units::Bytes(kMasterBytes * params) : units::Bytes();
+}
+
 struct Place {
   const char* name;
   units::BytesPerSecond node;
@@ -94,9 +104,10 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
   // Times from here on count from the end of the update phase that is saved.
   for (Index i = 0; i < std::ssize(problem.subgroups); ++i) {
     const auto place = static_cast<std::size_t>(i);
-    const units::Bytes bytes = problem.state_bytes(i);
-    const units::BytesPerSecond slowest =
-        std::min(rate, way_home(problem, forecast.plan.assignments[place]));
+    const sched::Assignment& assignment = forecast.plan.assignments[place];
+    const units::Bytes all = problem.state_bytes(i);
+    const units::Bytes bytes = written_bytes(request, problem, i, assignment);
+    const units::BytesPerSecond slowest = std::min(rate, way_home(problem, assignment));
     const units::Seconds updated = times[place].end - update;
     begin = std::min(begin, updated);
     written = std::max(written, updated) + bytes / slowest;
@@ -107,7 +118,8 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
         unwritten.value() > 0 ? updates_begin + std::max(unwritten / copying, beyond / rate)
                               : written;
     result.wait = std::max(result.wait, released - next);
-    result.own += bytes;
+    result.own += all;
+    result.taken += all - bytes;
   }
   const auto frozen = static_cast<double>(request.model.params() - forecast.trained_params);
   result.all = result.own * static_cast<double>(request.ranks) +

@@ -13,7 +13,8 @@ namespace dos::planner {
 /// What checkpoints beside the planned steps cost (docs/checkpoints.md).
 struct CheckpointForecast {
   units::Bytes all;      ///< of a checkpoint: parameters, and states of what is trained
-  units::Bytes own;      ///< that each rank writes; the first one of a run has what is frozen, too
+  units::Bytes own;      ///< of each rank; the first one of a run has what is frozen, too
+  units::Bytes taken;    ///< of `own`, states on disks: their files become the checkpoint's
   units::Seconds write;  ///< from the first update of a step to the last byte on the device
   /// For which updates of the next step wait for their bytes, after all else is there.
   units::Seconds wait;
@@ -22,11 +23,12 @@ struct CheckpointForecast {
 };
 
 /// Plays the writing of a rank's subgroups behind their updates, in the order of the next ones, at
-/// its part of the rates; what is at home on a GPU is copied over its link first. The next update
-/// of a subgroup waits for its own bytes only, until they are written or, from the moment when
-/// updates begin, copied: as far as settings.checkpoint_memory goes, by one thread, which moves
-/// what an update on one worker does. Throws Error unless rates and mtbf are positive.
-/// Pre: request.storage.
+/// its part of the rates; what is at home on a GPU is copied over its link first. Of what is at
+/// home on a disk FP32 working parameters alone are written: its states are taken, as they are
+/// where checkpoints go to that disk. The next update of a subgroup waits for its own bytes only,
+/// until they are written or, from the moment when updates begin, copied: as far as
+/// settings.checkpoint_memory goes, by one thread, which moves what an update on one worker does.
+/// Throws Error unless rates and mtbf are positive. Pre: request.storage.
 CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& forecast);
 
 /// Stalls and intervals of models on 4 to 64 ranks, with the disks and the file system of a

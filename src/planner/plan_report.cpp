@@ -62,10 +62,14 @@ std::string wire_text(const Request& request, const Forecast& forecast) {
 
 std::string checkpoint_text(const Request& request, const Forecast& forecast) {
   const CheckpointForecast result = forecast_checkpoints(request, forecast);
+  const std::string taken = result.taken.value() > 0
+                                ? fmt::format(" ({:.1f} GB are on disks and taken as they are)",
+                                              result.taken.value() / kGiga)
+                                : "";
   return fmt::format(
-      "checkpoints of {:.1f} GB, {:.1f} GB of each rank, written in {:.1f} s; one every step would "
-      "keep updates waiting for {:.2f} s\ntrain.checkpoint_every=auto: every {} step{}, {}\n",
-      result.all.value() / kGiga, result.own.value() / kGiga, result.write.value(),
+      "checkpoints of {:.1f} GB, {:.1f} GB of each rank{}, written in {:.1f} s; one every step "
+      "would keep updates waiting for {:.2f} s\ntrain.checkpoint_every=auto: every {} step{}, {}\n",
+      result.all.value() / kGiga, result.own.value() / kGiga, taken, result.write.value(),
       result.wait.value(), result.interval.steps, result.interval.steps == 1 ? "" : "s",
       result.interval.device_limits
           ? std::string("as storage writes no faster")
@@ -76,6 +80,7 @@ nlohmann::json checkpoint_json(const Request& request, const Forecast& forecast)
   const CheckpointForecast result = forecast_checkpoints(request, forecast);
   return {{"bytes", result.all.value()},
           {"bytes_a_rank", result.own.value()},
+          {"bytes_taken_a_rank", result.taken.value()},
           {"write_s", result.write.value()},
           {"wait_s", result.wait.value()},
           {"every_steps", result.interval.steps}};

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "planner/checkpoints.hpp"
 #include "planner/plan_report.hpp"
 #include "requests.hpp"
 
@@ -64,6 +65,29 @@ TEST(Homes, OfWhatHostMemoryDoesNotHoldAreDisks) {
   EXPECT_NEAR(use.a_day.value(), use.written.value() * 86400 / result.step.value(), 1);
   EXPECT_FALSE(use.days.has_value());
   EXPECT_GE(result.plan.bound.time / result.plan.time, 0.9);
+}
+
+// Files of states become files of the checkpoint; where the working parameters are the FP32
+// masters, these are in memory and written.
+TEST(Homes, OnDisksAreNotWrittenToCheckpointsAgain) {
+  Request request = small_node({disk("nvme", 7, 5)});
+  request.storage = {.node = units::gigabytes_per_second(1),
+                     .total = units::gigabytes_per_second(1)};
+  const Forecast planned = forecast(request);
+  const units::Bytes on_disk = uses_of_tiers(request, planned).front().states;
+  const CheckpointForecast result = forecast_checkpoints(request, planned);
+  EXPECT_NEAR(result.own.value(), states_of(planned), 1);
+  EXPECT_NEAR(result.taken.value(), on_disk.value(), 1);
+  EXPECT_GE(result.write.value(), (result.own - result.taken).value() / 1e9 * (1 - 1e-9));
+  EXPECT_LE(result.write.value(),
+            (result.own - result.taken).value() / 1e9 + planned.plan.time.value());
+  EXPECT_THAT(report_text(request, planned, sched::replay(planned.problem, planned.plan)),
+              HasSubstr("GB are on disks and taken as they are)"));
+
+  request.settings.fp32 = true;
+  const Forecast masters = forecast(request);
+  EXPECT_NEAR(forecast_checkpoints(request, masters).taken.value(),
+              uses_of_tiers(request, masters).front().states.value() * 8 / 12, 1);
 }
 
 TEST(Homes, OfRanksOfANodeAddUp) {
