@@ -262,6 +262,20 @@ void check_tokenizer(const std::string& tokenizer) {
          tokenizer, did_you_mean(tokenizer, known));
 }
 
+/// Text in another encoding, which a tokenizer takes as loose bytes. JSON-lines are refused.
+void warn_of_other_encodings(const PrepareConfig& config, const std::vector<TextInput>& inputs,
+                             const Progress& progress) {
+  if (config.tokenizer == kBytes) return;
+  for (const TextInput& input : inputs) {
+    if (input.has_lines()) continue;
+    if (const auto place = input.first_not_utf8())
+      progress(fmt::format(
+          "warning: {}:{}: not UTF-8: its tokens will not be those of the text; convert the file, "
+          "as with iconv --from-code WINDOWS-1252 --to-code UTF-8",
+          input.path().string(), input.line_of(*place)));
+  }
+}
+
 void encode_all(const std::vector<TextInput>& inputs, Encoding& encoding, PartOutput& train,
                 PartOutput& val, const Progress& progress) {
   Index told = 0;
@@ -314,6 +328,7 @@ PrepareSummary prepare(const PrepareConfig& config, const Progress& progress) {
   if (!config.chat.empty())
     chat = {.chat_template = find_chat_template(config.chat), .context = config.context};
   const auto inputs = open_inputs(config);
+  warn_of_other_encodings(config, inputs, progress);
   create_parents(paths.manifest);
   // Created first: an output that cannot be written is told before hours of work, not after.
   DurableFile manifest_file(paths.manifest);

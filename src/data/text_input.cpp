@@ -44,6 +44,16 @@ void TextInput::split(double val_fraction) {
   val_ = text().substr(cut);
 }
 
+std::optional<Index> TextInput::first_not_utf8() const {
+  const std::size_t good = utf8_prefix(text());
+  if (good == text().size()) return std::nullopt;
+  return static_cast<Index>(good);
+}
+
+Index TextInput::line_of(Index place) const {
+  return std::ranges::count(text().substr(0, static_cast<std::size_t>(place)), '\n') + 1;
+}
+
 std::string TextInput::document_of(std::string_view line) const {
   const std::string place = "the line";
   const std::string remedy = fmt::format(
@@ -69,9 +79,7 @@ void TextInput::each_line(std::string_view lines,
       visit(*line);
     } catch (const Error& error) {
       // Counted when it is needed.
-      const auto before = static_cast<std::size_t>(line->data() - text().data());
-      const auto number = std::ranges::count(text().substr(0, before), '\n') + 1;
-      fail("{}:{}: {}", path().string(), number, error.what());
+      fail("{}:{}: {}", path().string(), line_of(line->data() - text().data()), error.what());
     }
   }
 }

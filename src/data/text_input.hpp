@@ -30,6 +30,11 @@ class TextInput {
   [[nodiscard]] std::string_view train() const noexcept { return train_; }
   [[nodiscard]] std::string_view val() const noexcept { return val_; }
 
+  /// The place of the first byte that is not UTF-8, if there is one.
+  [[nodiscard]] std::optional<Index> first_not_utf8() const;
+  /// The number of the line, from 1 on, that has the byte `place`.
+  [[nodiscard]] Index line_of(Index place) const;
+
   /// Takes the next line that is not only white space off `lines`; nullopt when there is none.
   static std::optional<std::string_view> next_line(std::string_view& lines);
 

@@ -180,5 +180,28 @@ TEST_F(PrepareInputs, ATokenizerIsNotOverwritten) {
               fails_with({"set.json: is an input and would be overwritten"}));
 }
 
+// Latin-1, as many old texts are. Bytes are bytes, and JSON must be UTF-8.
+TEST_F(PrepareInputs, TextThatIsNotUtf8GetsAWarning) {
+  const auto warnings = [&](const std::string& tokenizer, const std::filesystem::path& file) {
+    std::string text;
+    (void)prepare(config(tokenizer, file), [&](const std::string& line) {
+      if (line.starts_with("warning: ")) text += line;
+    });
+    return text;
+  };
+  const std::string good = "Caf\xC3\xA9 au lait\n";
+  const auto latin = input("latin.txt", good + good + "Caf\xE9 au lait\n" + good + good);
+  EXPECT_THAT(warnings(reference("gpt2.json"), latin),
+              testing::HasSubstr("latin.txt:3: not UTF-8"));
+  EXPECT_EQ(warnings(kBytes, latin), "");
+  EXPECT_EQ(warnings(reference("gpt2.json"), input("good.txt", good + good + good)), "");
+  // Half a character at the very end.
+  EXPECT_THAT(warnings(reference("gpt2.json"), input("cut.txt", good + good + good + "\xC3")),
+              testing::HasSubstr("cut.txt:4: not UTF-8"));
+  const auto lines = input("latin.jsonl", "{\"text\": \"Caf\xE9\"}\n{\"text\": \"Cafe\"}\n");
+  EXPECT_THAT([&] { (void)run(config(reference("gpt2.json"), lines)); },
+              fails_with({"latin.jsonl:1"}));
+}
+
 }  // namespace
 }  // namespace dos::data::prepare_inputs_test
