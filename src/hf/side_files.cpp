@@ -41,6 +41,19 @@ std::optional<Index> token_of(JsonKeys& keys, const char* key) {
   return field->index();
 }
 
+/// Those that are there.
+std::vector<ExtraFile> files_of(const fs::path& folder) {
+  std::vector<ExtraFile> files;
+  const auto take = [&](const char* name) {
+    if (is_there(folder / name)) files.push_back({name, read_text(folder / name)});
+  };
+  take(kConfigFile);
+  take(kGenerationFile);
+  if (std::ranges::any_of(kTokenizers, [&](const char* name) { return is_there(folder / name); }))
+    std::ranges::for_each(kOfTokenizers, take);
+  return files;
+}
+
 bool is_tokenizers(const std::string& name) {
   return std::ranges::find(kOfTokenizers, name) != kOfTokenizers.end();
 }
@@ -65,18 +78,14 @@ std::string with(const std::string& text, const std::string& place, const char* 
 
 }  // namespace
 
-SideFiles::SideFiles(const fs::path& folder) : folder_(folder) {
-  const auto take = [&](const char* name) {
-    if (is_there(folder / name)) files_.push_back({name, read_text(folder / name)});
-  };
-  take(kConfigFile);
-  take(kGenerationFile);
-  if (std::ranges::any_of(kTokenizers, [&](const char* name) { return is_there(folder / name); }))
-    std::ranges::for_each(kOfTokenizers, take);
+SideFiles::SideFiles(const fs::path& folder) : SideFiles(folder, files_of(folder)) {}
+
+SideFiles::SideFiles(fs::path folder, std::vector<ExtraFile> files)
+    : folder_(std::move(folder)), files_(std::move(files)) {
   const auto read = [&](const char* name, const auto& use) {
     const std::string* text = find(name);
     if (text == nullptr) return;
-    const std::string place = (folder / name).string();
+    const std::string place = (folder_ / name).string();
     const nlohmann::json document = parse_json_object(*text, place, kFileRemedy);
     JsonKeys keys(JsonField(document, place, kFileRemedy));
     use(keys);

@@ -27,6 +27,8 @@ class SideFiles {
   /// generation_config.json alone. Throws Error for what cannot be read, and for those of the two
   /// whose tokens are damaged.
   explicit SideFiles(const std::filesystem::path& folder);
+  /// The same of files that were read from `folder`.
+  SideFiles(std::filesystem::path folder, std::vector<ExtraFile> files);
 
   [[nodiscard]] const std::vector<ExtraFile>& files() const { return files_; }
   [[nodiscard]] const std::string* find(std::string_view name) const;
