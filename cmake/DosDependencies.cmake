@@ -5,19 +5,24 @@ include_guard()
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 
-# dos_require_pkg(NAME MODULES... HINT text [CONFIG package]): the first module found becomes PkgConfig::NAME, or where
-# pkg-config knows none what CMake has installed as package::package.
+# dos_require_pkg(NAME MODULES... HINT text [CONFIG package]): the first module found becomes PkgConfig::NAME. CONFIG names
+# what CMake may have installed as package::package: of CMAKE_PREFIX_PATH it goes before the system's modules, of the
+# system after them.
 function(dos_require_pkg name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "HINT;CONFIG" "MODULES")
-  pkg_search_module(${name} IMPORTED_TARGET GLOBAL ${arg_MODULES})
-  if(NOT ${name}_FOUND AND arg_CONFIG)
-    find_package(${arg_CONFIG} CONFIG QUIET)
-    if(TARGET ${arg_CONFIG}::${arg_CONFIG})
-      add_library(PkgConfig::${name} ALIAS ${arg_CONFIG}::${arg_CONFIG})
-      set(${name}_FOUND TRUE)
+  set(package ${arg_CONFIG}::${arg_CONFIG})
+  if(arg_CONFIG)
+    find_package(${arg_CONFIG} CONFIG QUIET NO_SYSTEM_ENVIRONMENT_PATH NO_CMAKE_SYSTEM_PATH)
+  endif()
+  if(NOT TARGET ${package})
+    pkg_search_module(${name} IMPORTED_TARGET GLOBAL ${arg_MODULES})
+    if(NOT ${name}_FOUND AND arg_CONFIG)
+      find_package(${arg_CONFIG} CONFIG QUIET)
     endif()
   endif()
-  if(NOT ${name}_FOUND)
+  if(TARGET ${package})
+    add_library(PkgConfig::${name} ALIAS ${package})
+  elseif(NOT ${name}_FOUND)
     message(FATAL_ERROR "${name} not found (pkg-config: ${arg_MODULES}). ${arg_HINT}")
   endif()
 endfunction()
