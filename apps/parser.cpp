@@ -52,6 +52,14 @@ std::string reason(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("'{}' is no option or argument of this program", extra.front());
 }
 
+/// CLI11 2.6 fills the text around the options as paragraphs: tables are to keep their lines.
+void keep_lines([[maybe_unused]] auto& formatter) {
+  if constexpr (requires { formatter.enable_footer_formatting(false); }) {
+    formatter.enable_description_formatting(false);
+    formatter.enable_footer_formatting(false);
+  }
+}
+
 }  // namespace
 
 Check::Check(const CLI::Validator& validator)
@@ -125,7 +133,9 @@ Option Option::allow_extra_args(bool allows) const {
   return Option(option_->allow_extra_args(allows));
 }
 
-Parser::Parser(const std::string& description) : app_(std::make_unique<CLI::App>(description)) {}
+Parser::Parser(const std::string& description) : app_(std::make_unique<CLI::App>(description)) {
+  keep_lines(*app_->get_formatter());
+}
 
 Parser::~Parser() = default;
 
