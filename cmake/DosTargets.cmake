@@ -11,6 +11,8 @@ endif()
 # Contracts stay checked in every build type: no -DNDEBUG.
 # Line tables are what backtraces and profilers need; -g takes half as long again to compile.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1")
+# What Spack and distributions build.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3")
 # Sanitizers look for faults, not for speed, and compile in a half to a quarter of the time like this; clang, whose -Og is
 # its -O1, in a third.
 if(DOS_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
