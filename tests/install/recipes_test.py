@@ -22,13 +22,20 @@ PACKAGING = SOURCE / "tools" / "packaging"
 BASE = "debian:12"
 # How Spack calls what CMake and pkg-config know under other names.
 SPACK_NAMES = {"libxxhash": "xxhash", "libisal": "isa-l", "libpcre2-8": "pcre2", "libutf8proc": "utf8proc", "dnnl": "onednn",
-               "nlohmann_json": "nlohmann-json", "CLI11": "cli11", "MPICH": "mpich", "PkgConfig": "pkgconfig"}
+               "nlohmann_json": "nlohmann-json", "CLI11": "cli11", "MPICH": "mpich", "PkgConfig": "pkgconfig", "CUDAToolkit": "cuda"}
 # Of the compiler, of tests, and what StarPU brings with itself.
-NOT_SPACKS = {"Threads", "GTest", "OpenCL", "CUDAToolkit"}
+NOT_SPACKS = {"Threads", "GTest", "OpenCL"}
+# What the sources take without asking for it there.
+TOOLS = {"c", "cxx", "cmake", "python"}
 
 WITHOUT_TOMLPLUSPLUS = """#!/bin/sh
 case "$*" in *tomlplusplus*) exit 1 ;; esac
 exec pkg-config "$@"
+"""
+
+SPACKS_TOMLPLUSPLUS = """
+add_library(tomlplusplus::tomlplusplus INTERFACE IMPORTED)
+set_target_properties(tomlplusplus::tomlplusplus PROPERTIES INTERFACE_COMPILE_DEFINITIONS SPACKS_TOMLPLUSPLUS)
 """
 
 
@@ -102,7 +109,7 @@ class Recorder:
     """Spack as far as the recipe uses it: remembers what the recipe says."""
 
     def __init__(self):
-        self.depended, self.variants = [], {}
+        self.depended, self.variants, self.refused = [], {}, []
 
     def modules(self):
         """{name: module} of what the recipe imports."""
@@ -121,7 +128,7 @@ class Recorder:
             f"{systems}.cmake": module("cmake", CMakePackage=CMakePackage, generator=lambda _: None),
             f"{systems}.cuda": module("cuda", CudaPackage=type("CudaPackage", (), {})),
             "spack.package": module("package", license=lambda _: None, version=self.version, variant=self.variant,
-                                    depends_on=self.depends_on)}
+                                    depends_on=self.depends_on, conflicts=lambda spec, msg: self.refused.append(spec))}
 
     def version(self, *_, **__):
         raise AssertionError("tools/release writes versions")
@@ -132,6 +139,19 @@ class Recorder:
 
     def depends_on(self, spec, type=("build", "link"), when=""):
         self.depended.append((spec, when))
+
+
+class Chosen:
+    """A concrete spec as far as the recipe asks it."""
+
+    def __init__(self, variants, architectures):
+        known = {f"+{name}" for name in variants} | ({"cuda_arch=none"} if "cuda" in variants and not architectures else set())
+        self.satisfies = known.__contains__
+        self.variants = {"cuda_arch": types.SimpleNamespace(value=architectures)}
+
+    def __getitem__(self, name):
+        assert name == "python", name
+        return types.SimpleNamespace(command=types.SimpleNamespace(path=sys.executable))
 
 
 class Spack(unittest.TestCase):
@@ -146,21 +166,18 @@ class Spack(unittest.TestCase):
 
     def arguments(self, chosen, architectures=()):
         package = self.recipe.DeepOptimizerStates()
-        known = {f"+{name}" for name in chosen} | ({"cuda_arch=none"} if "cuda" in chosen and not architectures else set())
-        package.spec = types.SimpleNamespace(satisfies=known.__contains__,
-                                             variants={"cuda_arch": types.SimpleNamespace(value=architectures)})
+        package.spec = Chosen(chosen, architectures)
         return package.cmake_args()
 
     def test_everything_that_cmake_looks_for_is_named(self):
-        text = (SOURCE / "cmake/DosDependencies.cmake").read_text(encoding="utf-8")
+        text = "".join((SOURCE / "cmake" / name).read_text(encoding="utf-8") for name in ("DosDependencies.cmake", "DosCuda.cmake"))
         wanted = {re.sub(r"-1[.]\d$", "", name) for found in re.findall(r"MODULES ([a-z][\w. -]*?)(?: HINT| CONFIG|\n|\))", text)
                   for name in found.split()}
         wanted |= set(re.findall(r"(?:IMPORTED_TARGET(?: GLOBAL)?) ([a-z]\w*)\)", text))
         wanted |= set(re.findall(r"find_package\((\w+)", text))
         self.assertLessEqual({"starpu", "hwloc", "fmt", "libisal", "liburing", "mpich", "CLI11"}, wanted)
         named = {re.match(r"[\w-]+", spec)[0] for spec, _ in self.spack.depended}
-        for library in wanted - NOT_SPACKS:
-            self.assertIn(SPACK_NAMES.get(library, library), named)
+        self.assertEqual({SPACK_NAMES.get(library, library) for library in wanted - NOT_SPACKS}, named - TOOLS)
 
     def test_the_environment_of_the_page_has_what_the_recipe_names(self):
         page = (SOURCE / "docs/install.md").read_text(encoding="utf-8")
@@ -176,11 +193,19 @@ class Spack(unittest.TestCase):
         for count in range(len(names) + 1):
             for chosen in itertools.combinations(names, count):
                 words = self.arguments(chosen)
+                self.assertIn("-DDOS_WERROR=OFF", words)
+                self.assertIn(f"-DDOS_PYTHON3={sys.executable}", words)
                 for word in words:
-                    name, value = re.fullmatch(r"-D(\w+)=(ON|OFF)", word).groups()
-                    self.assertRegex(known, rf"(option|set)\({name}\b")
+                    name, value = re.fullmatch(r"-D(\w+)=(\S+)", word).groups()
+                    self.assertRegex(known, rf"(option|set|find_program)\({name}\b")
                     if name.removeprefix("DOS_").lower() in names:
                         self.assertEqual(value == "ON", name.removeprefix("DOS_").lower() in chosen)
+
+    def test_it_asks_for_the_versions_that_the_pages_ask_for(self):
+        demanded = re.search(r"CMake ([\d.]+), Ninja, pkg-config, g\+\+ (\d+) or clang (\d+)", (SOURCE / "README.md").read_text(encoding="utf-8"))
+        cmake, gcc, clang = demanded.groups()
+        self.assertIn((f"cmake@{cmake}:", ""), self.spack.depended)
+        self.assertEqual(self.spack.refused, [f"%[virtuals=cxx] gcc@:{int(gcc) - 1}", f"%[virtuals=cxx] llvm@:{int(clang) - 1}"])
 
     def test_kernels_are_for_the_gpus_that_are_named(self):
         self.assertNotIn("CMAKE_CUDA_ARCHITECTURES", " ".join(self.arguments(("cuda",))))
@@ -192,19 +217,39 @@ class Spack(unittest.TestCase):
         self.assertIn(f'NAME = "{NAME}"', (SOURCE / "tools/release").read_text(encoding="utf-8"))
         self.assertEqual((PACKAGING / "package.py").read_text(encoding="utf-8").count("# A version for each release: "), 1)
 
-    def test_they_configure_the_sources(self):
-        """With what this machine has, and Spack's toml++, of which pkg-config knows nothing."""
-        folder = Path(os.environ["DOS_BINARY_DIR"]) / "recipe"
-        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        folder.mkdir(exist_ok=True)
-        (folder / "pkg-config").write_text(WITHOUT_TOMLPLUSPLUS)
-        (folder / "pkg-config").chmod(0o755)
+    def configured(self, folder, **variables):
+        """The rules of a build with the recipe's arguments and what this machine has."""
         result = subprocess.run([os.environ["DOS_CMAKE"], "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                                 *self.arguments(())], capture_output=True, text=True, check=False,
-                                env=os.environ | {"PKG_CONFIG": str(folder / "pkg-config")})
+                                 *self.arguments(())], capture_output=True, text=True, check=False, env=os.environ | variables)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("Manually-specified variables", result.stderr)
         self.assertIn("MPICH (none: one rank)", result.stdout)
+        return (folder / "build.ninja").read_text(encoding="utf-8")
+
+    def scratch(self):
+        folder = Path(os.environ["DOS_BINARY_DIR"]) / "recipe"
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def test_they_configure_the_sources(self):
+        """With a toml++ of which pkg-config knows nothing."""
+        folder = self.scratch()
+        (folder / "pkg-config").write_text(WITHOUT_TOMLPLUSPLUS)
+        (folder / "pkg-config").chmod(0o755)
+        rules = self.configured(folder, PKG_CONFIG=str(folder / "pkg-config"))
+        # Spack's type of build is Release; libraries' checks stay in.
+        self.assertNotIn("-DNDEBUG", rules)
+
+    def test_spacks_tomlplusplus_goes_before_the_systems(self):
+        """Spack's has no file for pkg-config, and the system's has one."""
+        folder = self.scratch()
+        package = folder / "prefix/lib/cmake/tomlplusplus"
+        package.mkdir(parents=True)
+        (package / "tomlplusplusConfig.cmake").write_text(SPACKS_TOMLPLUSPLUS)
+        rules = self.configured(folder, CMAKE_PREFIX_PATH=str(folder / "prefix"))
+        self.assertIn("-DSPACKS_TOMLPLUSPLUS", rules)
+        self.assertNotRegex(rules, "-ltomlplusplus|libtomlplusplus[.]so")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ class DeepOptimizerStates(CMakePackage, CudaPackage):
     generator("ninja")
     depends_on("c", type="build")
     depends_on("cxx", type="build")
+    conflicts("%[virtuals=cxx] gcc@:11", msg="g++ 12 or clang 14 is needed")
+    conflicts("%[virtuals=cxx] llvm@:13", msg="g++ 12 or clang 14 is needed")
     depends_on("cmake@3.25:", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("python@3.9:", type=("build", "run"))
@@ -44,7 +46,8 @@ class DeepOptimizerStates(CMakePackage, CudaPackage):
     depends_on("fmt")
     depends_on("spdlog")
     depends_on("tomlplusplus")
-    depends_on("cli11")
+    # 2.5 takes the table of keys in the help for a paragraph.
+    depends_on("cli11@:2.4,2.6:")
     depends_on("nlohmann-json")
     depends_on("xxhash")
     depends_on("isa-l")
@@ -60,6 +63,10 @@ class DeepOptimizerStates(CMakePackage, CudaPackage):
         arguments = [
             self.define("DOS_BUILD_TESTS", False),
             self.define("DOS_BUILD_BENCH", False),
+            # Compilers that nobody has tried the sources with warn of more.
+            self.define("DOS_WERROR", False),
+            # The system's may be older.
+            self.define("DOS_PYTHON3", self.spec["python"].command.path),
             self.define("DOS_CUDA", "ON" if self.spec.satisfies("+cuda") else "OFF"),
             self.define("DOS_MPI", "ON" if self.spec.satisfies("+mpi") else "OFF"),
             self.define("DOS_ONEDNN", "ON" if self.spec.satisfies("+onednn") else "OFF"),
