@@ -14,7 +14,8 @@ import unittest
 from pathlib import Path
 
 SPACK = shutil.which(os.environ.get("DOS_SPACK", "spack"))
-RECIPE = Path(os.environ["DOS_SOURCE_DIR"]) / "tools/packaging/package.py"
+SOURCE = Path(os.environ["DOS_SOURCE_DIR"])
+RECIPE = SOURCE / "tools/packaging/package.py"
 HOME = Path.home() / ".spack"
 
 
@@ -68,6 +69,17 @@ class Spack(unittest.TestCase):
         nodes = self.chosen("spack install deep-optimizer-states")
         self.assertLessEqual({"mpich", "onednn"}, set(nodes))
         self.assertEqual(nodes["openblas"]["parameters"]["threads"], "pthreads")
+
+    def test_the_environment_of_the_page(self):
+        page = (SOURCE / "docs/install.md").read_text(encoding="utf-8")
+        folder = self.home / "environment"
+        folder.mkdir()
+        (folder / "spack.yaml").write_text(re.search(r"```yaml\n(# spack[.]yaml.*?)```", page, re.DOTALL)[1], encoding="utf-8")
+        self.shell("spack -e environment concretize")
+        specs = json.loads((folder / "spack.lock").read_text(encoding="utf-8"))["concrete_specs"].values()
+        nodes = {node["name"]: node for node in specs}
+        self.assertRegex(nodes["cuda"]["version"], r"^12[.]")
+        self.assertTrue(nodes["starpu"]["parameters"]["cuda"])
 
 
 if __name__ == "__main__":
