@@ -14,6 +14,7 @@
 #include "message_of.hpp"
 #include "models/training_outcome.hpp"
 #include "offload/disk_activations.hpp"
+#include "sanitized.hpp"
 #include "scratch_directory.hpp"
 #include "storage/faulty_backend.hpp"
 
@@ -103,6 +104,8 @@ TEST_P(Activations, AreTheSameHoweverBackwardHasThem) {
         ActivationPlan{.moved = 2, .hosted = 3, .recomputed = 1}}) {
     SCOPED_TRACE(shape::activation_plan_text(plan, GetParam().options.model.layers));
     for (const Index workers : {1, 3}) {
+      // Nothing meets on one worker that does not on three.
+      if (kHasThreadSanitizer && workers == 1) continue;
       offload::DiskActivations store(disks);
       RunOptions options = GetParam().options;
       options.shape.activations = plan;
@@ -171,7 +174,9 @@ TEST_F(MovedActivations, AreNoNumbersOnceTheyAreLost) {
   train_on(folder_.path(), note, [](const offload::DiskActivations&) {});
   EXPECT_EQ(places.size(), (gpt2().model.layers - 3) * 2 * 5)
       << "places of blocks whose buffers are shared, two lanes and five buffers";
+  Index number = 0;
   for (const Index place : places) {
+    if (!test::tries(number++, Index{3})) continue;
     std::string fault;
     const TrainingOutcome outcome = train_on(
         folder_.path(),

@@ -77,6 +77,13 @@ class CheckpointRun : public testing::Test {
     return state_of(*made);
   }
 
+  /// straight() of each step.
+  std::vector<State> straight_steps() {
+    std::vector<State> states;
+    for (Index step = 1; step <= kSteps; ++step) states.push_back(straight(step));
+    return states;
+  }
+
   static void expect_no_leftovers(const std::filesystem::path& out) {
     for (const auto& entry : std::filesystem::directory_iterator(out / "checkpoints"))
       EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();

@@ -9,6 +9,7 @@
 #include "checkpoint/part_reader.hpp"
 #include "fails_with.hpp"
 #include "io/safetensors.hpp"
+#include "sanitized.hpp"
 #include "train/checkpoint_states.hpp"
 #include "train/run_info.hpp"
 #include "train/tiny_trainer.hpp"
@@ -244,7 +245,7 @@ TEST_F(CheckpointTest, AnyAlteredByteIsFoundAndNamed) {
     std::uint64_t header = 0;
     std::memcpy(&header, good.data(), sizeof header);
     const std::size_t begin = sizeof header + header;
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < test::cases(200); ++i) {
       std::string bad = good;
       const std::size_t place =
           i % 2 == 0 ? begin + random() % (bad.size() - begin) : random() % begin;

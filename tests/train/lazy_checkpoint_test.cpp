@@ -40,14 +40,16 @@ class LazyCheckpoint : public test::CheckpointRun {
 
 TEST_F(LazyCheckpoint, OfEveryStepIsWhatTheStepMade) {
   for (const double clip : {1.0, 0.0}) {
+    config_.optim.clip = clip;
+    const std::vector<State> expected = straight_steps();
     for (const Index run_ahead : {1, 2, 5}) {
       SCOPED_TRACE(fmt::format("clip {} run_ahead {}", clip, run_ahead));
-      config_.optim.clip = clip;
       config_.train.run_ahead = run_ahead;
       const auto out = scratch_ / fmt::format("run{}{}", clip, run_ahead);
-      EXPECT_EQ(train(out), straight(kSteps));
+      EXPECT_EQ(train(out), expected.back());
       for (Index step = 1; step <= kSteps; ++step)
-        EXPECT_EQ(saved(out, std::to_string(step)), straight(step)) << step;
+        EXPECT_EQ(saved(out, std::to_string(step)), expected[static_cast<std::size_t>(step - 1)])
+            << step;
       expect_no_leftovers(out);
     }
   }
@@ -62,10 +64,12 @@ TEST_F(LazyCheckpoint, OnASlowDiskIsWhatTheStepMade) {
     const Plan slow = [](Index, const Operation&) {
       return Mishap{.delay = std::chrono::milliseconds(1)};
     };
-    EXPECT_EQ(train(out, slow), straight(kSteps));
+    const std::vector<State> expected = straight_steps();
+    EXPECT_EQ(train(out, slow), expected.back());
     EXPECT_GT(megabytes_copied(out), 0) << "updates wait for the disk alone";
     for (Index step = 1; step <= kSteps; ++step)
-      EXPECT_EQ(saved(out, std::to_string(step)), straight(step)) << step;
+      EXPECT_EQ(saved(out, std::to_string(step)), expected[static_cast<std::size_t>(step - 1)])
+          << step;
   }
 }
 
