@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sched/gradients.hpp"
 #include "sched/interleave.hpp"
 #include "sched/replay.hpp"
 
@@ -132,7 +133,7 @@ units::Bytes MemoryUse::total() const {
 
 MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradient_share) {
   const units::Bytes flushed = std::min(demand.gradients, demand.gradient_buffers);
-  const units::Bytes own = std::max(demand.gradients * gradient_share, flushed);
+  const units::Bytes own = flushed + (demand.gradients - flushed) * gradient_share;
   return {.items = {{MemoryCategory::kWeights, demand.weights},
                     {MemoryCategory::kGathered, demand.gathered, /*in_update=*/false},
                     {MemoryCategory::kGradients, own + demand.others_gradients},
@@ -171,7 +172,7 @@ sched::StateMemory state_memory(const MemoryUse& peak) {
 }
 
 bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes update) {
-  return memory.resident < update * kUpdatesAtWork;
+  return memory.resident < update * sched::kUpdatesAtWork;
 }
 
 void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, MemoryUse& use) {

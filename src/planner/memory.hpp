@@ -73,14 +73,10 @@ units::Bytes moved_activations(const shape::Model& model, const Deployment& layo
 /// gathered weights and logits are gone.
 sched::StateMemory state_memory(const MemoryUse& peak);
 
-/// Updates that keep a GPU and its link at work: one that is computed, one on its way in, two on
-/// their way back.
-inline constexpr double kUpdatesAtWork = 4;
-
 /// Whether updates need the memory of dead activations: where the rest has no room for
-/// kUpdatesAtWork of `update` bytes each. Elsewhere activations had better keep theirs: StarPU
-/// frees cached blocks before it takes those of states that are back home, so that each step would
-/// free and allocate most of the GPU's memory (docs/characterisation.md).
+/// sched::kUpdatesAtWork of `update` bytes each. Elsewhere activations had better keep theirs:
+/// StarPU frees cached blocks before it takes those of states that are back home, so that each step
+/// would free and allocate most of the GPU's memory (docs/characterisation.md).
 bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes update);
 
 /// Adds what states need of a GPU: those that stay, and the window as far as it exceeds the dead

@@ -12,7 +12,7 @@
 #include "planner/homes.hpp"
 #include "planner/subgroups.hpp"
 #include "sched/given_options.hpp"
-#include "sched/interleave.hpp"
+#include "sched/gradients.hpp"
 #include "sched/policy_registry.hpp"
 #include "shape/cutter.hpp"
 
@@ -69,12 +69,22 @@ sched::UpdateCost update_cost(const Deployment& layout, const PlanSettings& sett
                          units::BytesPerParam(sums_on_host ? kSumBytes - value : 0)};
 }
 
-/// What states may use of a GPU beside that peak, with updates of `update` bytes. The published
-/// code's allocator gives the memory of dead activations to anything.
-sched::StateMemory memory_of_states(const MemoryUse& peak, const PlanSettings& settings,
+/// What states may use of a GPU, and gradients with them, with updates of `update` bytes. The
+/// published code's allocator gives the memory of dead activations to anything, and its gradients
+/// leave in the update.
+sched::StateMemory memory_of_states(const Request& request, const Deployment& layout,
                                     units::Bytes update) {
-  sched::StateMemory memory = state_memory(peak);
-  if (!settings.policy.published && !needs_dead_activations(memory, update))
+  const PlanSettings& settings = request.settings;
+  const auto peak = [&](double gradient_share) {
+    return gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value,
+                    gradient_share);
+  };
+  const MemoryUse all = peak(1);
+  if (settings.flush_in_update) return state_memory(all);
+  const MemoryUse least = peak(0);
+  sched::StateMemory memory = state_memory(least);
+  memory.gradients = all.of(MemoryCategory::kGradients) - least.of(MemoryCategory::kGradients);
+  if (!settings.policy.published && !needs_dead_activations(state_memory(all), update))
     memory.update = memory.resident;
   return memory;
 }
@@ -88,8 +98,8 @@ void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, 
     if (sched::is_resident(each))
       resident[static_cast<std::size_t>(each.home)] += problem.held_bytes(static_cast<Index>(i));
   }
-  const sched::StateMemory& memory = problem.memory.front();
-  const units::Bytes dead = memory.update - memory.resident;
+  const units::Bytes dead =
+      std::max(units::Bytes{0}, problem.memory.front().update - state_memory(use).resident);
   std::vector<MemoryUse> uses(resident.size(), use);
   for (std::size_t gpu = 0; gpu < uses.size(); ++gpu)
     add_states(resident[gpu], plan.window_memory[gpu], dead, uses[gpu]);
@@ -147,8 +157,7 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
 
 namespace {
 
-/// The forecast when room is kept for this part of the gradients to wait on the GPU.
-Forecast forecast_with(const Request& request, double gradient_share) {
+Forecast forecast_of(const Request& request) {
   const PlanSettings& settings = request.settings;
   Forecast result;
   result.layout = layout_of(request);
@@ -166,19 +175,22 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   problem.subgroups = settings.policy.published
                           ? cut_as_published(request.model, request.ranks, most)
                           : cut_for_rank(request.model, request.ranks, most);
-  if (problem.gpus() > 0) {
-    result.gpu =
-        gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value, gradient_share);
-    const units::Params largest(static_cast<double>(problem.largest()));
+  const units::Params largest(static_cast<double>(problem.largest()));
+  if (problem.gpus() > 0)
     problem.memory.assign(problem.rates.gpus.size(),
-                          memory_of_states(result.gpu, settings, largest * problem.cost.held()));
-  }
+                          memory_of_states(request, layout, largest * problem.cost.held()));
   // Without further tiers a plan that does not fit is shown as such.
   if (!problem.rates.tiers.empty())
     problem.host_memory = host_memory_for_states(request.model, layout, settings, problem,
                                                  request.machine.dram_capacity.value);
-  result.plan = sched::make_plan(request.policy, problem, settings.policy);
-  if (problem.gpus() > 0) add_planned_states(problem, result.plan, result.gpu);
+  result.plan = sched::plan_beside_gradients(request.policy, problem, settings.policy);
+  if (problem.gpus() > 0) {
+    const double waiting = sched::waiting_gradients(problem, result.plan);
+    problem = sched::beside_gradients(std::move(problem), waiting);
+    result.gpu =
+        gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value, waiting);
+    add_planned_states(problem, result.plan, result.gpu);
+  }
   result.host = host_use(request.model, layout, settings, problem, result.plan,
                          request.machine.dram_capacity.value);
   result.activations = settings.activations;
@@ -191,61 +203,6 @@ Forecast forecast_with(const Request& request, double gradient_share) {
   result.step = result.phases.forward + result.phases.backward + result.plan.time;
   result.limit = limit_of(request, result);
   return result;
-}
-
-/// Whether GPUs update no more than `share`; rounding to whole subgroups may add half of one.
-bool keeps_to(double share, const Forecast& result) {
-  const double rounding = static_cast<double>(result.problem.largest()) / 2;
-  return result.plan.gpu_share(result.problem) <= share + rounding / result.problem.total().value();
-}
-
-/// Room for this part of the gradients, and no larger share; nothing where that does not fit.
-std::optional<Forecast> forecast_within(Request request, double share, bool chooses_share) {
-  Forecast result = forecast_with(request, share);
-  if (result.plan.gpu_share(result.problem) > share && chooses_share) {
-    request.settings.policy.share = share;
-    result = forecast_with(request, share);
-  }
-  if (keeps_to(share, result) && result.gpu.fits()) return result;
-  return std::nullopt;
-}
-
-Forecast forecast_that_fits(const Request& request);
-
-/// What another policy comes to, if it is faster: dos proposes that.
-void try_others(const Request& request, std::optional<Forecast>& best) {
-  for (const sched::Policy& policy : sched::policies()) {
-    if (policy.name == request.policy) continue;
-    Request other = request;
-    other.policy = policy.name;
-    try {
-      Forecast result = forecast_that_fits(other);
-      if (!result.gpu.fits() || (best && !(result.plan.time < best->plan.time))) continue;
-      result.plan.policy = request.policy;
-      result.plan.reason = sched::reason_as(policy.name);
-      best = std::move(result);
-    } catch (const Error&) {
-      // It cannot place this problem.
-    }
-  }
-}
-
-Forecast forecast_that_fits(const Request& request) {
-  Forecast all = forecast_with(request, 1);
-  const PlanSettings& settings = request.settings;
-  if (all.gpu.fits() || settings.flush_in_update) return all;
-  // Gradients of CPU subgroups leave during backward: less on the GPU needs less memory.
-  const bool chooses_share =
-      request.policy == "dos" && !settings.policy.share && !settings.policy.stride;
-  std::optional<Forecast> best;
-  for (const double share : {0.75, 0.5, 0.25, 0.0}) {
-    std::optional<Forecast> result = forecast_within(request, share, chooses_share);
-    if (!result || (best && !(result->plan.time < best->plan.time))) continue;
-    best = std::move(result);
-    if (!chooses_share) break;
-  }
-  if (chooses_share) try_others(request, best);
-  return best ? std::move(*best) : std::move(all);
 }
 
 /// Of what lives behind host memory, the part that may be on its way through it: room for more is
@@ -269,7 +226,7 @@ Index finer_subgroups(const Request& request) {
   trial.policy = "zero-offload";
   for (Index size = request.settings.subgroup_params;; size /= 2) {
     trial.settings.subgroup_params = size;
-    const Forecast result = forecast_with(trial, 1);
+    const Forecast result = forecast_of(trial);
     const sched::Problem& problem = result.problem;
     if (!sched::lives_behind_host(problem, result.plan)) return size;
     const units::Params in_host =
@@ -309,7 +266,7 @@ PassModel passes_of(const Request& request, const Forecast& result) {
 /// The best of what is proposed; where nothing fits, all recomputed.
 Forecast forecast_with_best_activations(Request request) {
   request.settings.activations = shape::kRecomputeAll;
-  Forecast least = forecast_that_fits(request);
+  Forecast least = forecast_of(request);
   if (!least.fits()) return least;
   const PassModel passes = passes_of(request, least);
   const std::vector<shape::ActivationPlan> named = named_activations(request);
@@ -317,7 +274,7 @@ Forecast forecast_with_best_activations(Request request) {
   std::vector<Forecast> fitting;
   for (const shape::ActivationPlan& plan : proposed_activations(request, least, passes)) {
     request.settings.activations = plan;
-    Forecast result = forecast_that_fits(request);
+    Forecast result = forecast_of(request);
     if (std::ranges::find(named, plan) != named.end())
       compared.push_back({plan, result.fits(), result.step});
     if (result.fits()) fitting.push_back(std::move(result));
@@ -339,7 +296,7 @@ Forecast forecast(const Request& given) {
   if (request.settings.chooses_activations) request.settings.activations = shape::kRecomputeAll;
   choose_subgroups(request);
   Forecast result = request.settings.chooses_activations ? forecast_with_best_activations(request)
-                                                         : forecast_that_fits(request);
+                                                         : forecast_of(request);
   if (!request.settings.policy.published)
     result.activation_uses = activation_uses(passes_of(request, result), result.activations);
   // A model that does not fit is said so; dos drops plans whose window does not.

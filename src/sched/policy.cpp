@@ -22,6 +22,8 @@ Plan make_plan(const std::string& policy, const Problem& problem, const PolicyOp
   const Policy& entry = find_policy(policy);
   options.validate();
   problem.validate();
+  for (const StateMemory& gpu : problem.memory)
+    require(gpu.gradients.value() == 0, "gradients taken off the memory of states");
   expect(!options.published || problem.rates.published.has_value(),
          "sched.published=true: this machine file has no [published] rates");
   expect(!options.published || problem.gpus() == 1,

@@ -46,7 +46,8 @@ struct Policy {
 };
 
 /// Checks problem and options, plans with the named policy (sched/policy_registry.hpp), and adds
-/// name, bound and replayed time. Throws Error for an unknown policy, with the nearest name.
+/// name, bound and replayed time. Throws Error for an unknown policy, with the nearest name. Pre:
+/// no StateMemory::gradients, which plan_beside_gradients() takes off.
 Plan make_plan(const std::string& policy, const Problem& problem,
                const PolicyOptions& options = {});
 

@@ -81,7 +81,7 @@ void Problem::validate() const {
   expect(memory.size() == rates.gpus.size(), "{} GPUs, but memory of {}", rates.gpus.size(),
          memory.size());
   for (const StateMemory& gpu : memory)
-    for (const units::Bytes bytes : {gpu.update, gpu.resident})
+    for (const units::Bytes bytes : {gpu.update, gpu.resident, gpu.gradients})
       expect(std::isfinite(bytes.value()) && bytes.value() >= 0,
              "GPU memory for states = {:g} bytes must be at least 0", bytes.value());
   expect(host_memory.value() >= 0, "host memory for states = {:g} bytes must be at least 0",

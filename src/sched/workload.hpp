@@ -61,6 +61,9 @@ struct StateMemory {
   units::Bytes update;      ///< free while the update runs (activations are gone)
   units::Bytes resident;    ///< free at the peak of forward and backward: what may stay for ever
   units::Bytes reserve{0};  ///< free beside it, for no plan: states on their way home may be there
+  /// What gradients take of `update` and `resident` if all wait there for the update; 0 where that
+  /// is taken off (sched/gradients.hpp).
+  units::Bytes gradients{0};
 };
 
 /// Part of a GPU's memory that runtime and plans leave free: at the very limit StarPU evicts what

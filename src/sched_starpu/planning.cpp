@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "sched/bound.hpp"
+#include "sched/gradients.hpp"
 #include "sched/replay.hpp"
 #include "sched/transition.hpp"
 #include "sched_starpu/worker_place.hpp"
@@ -71,7 +72,7 @@ PlanOutcome carry_out(PlanOrder order) {
   settled.homes.clear();
   if (given.replans || !given.current) {
     try {
-      outcome.plan = sched::make_plan(given.policy, settled, given.options);
+      outcome.plan = sched::plan_beside_gradients(given.policy, settled, given.options);
     } catch (const Error& error) {
       outcome.obstacle = error.what();
       return outcome;
@@ -80,6 +81,10 @@ PlanOutcome carry_out(PlanOrder order) {
   const bool is_taken =
       outcome.plan &&
       (!given.current || is_worth_changing(settled, *given.current, *outcome.plan, given.tuning));
+  if (!is_taken) outcome.plan = given.current;
+  const double waiting = sched::waiting_gradients(settled, *outcome.plan);
+  settled = sched::beside_gradients(std::move(settled), waiting);
+  outcome.order.problem = sched::beside_gradients(std::move(outcome.order.problem), waiting);
   if (!is_taken) outcome.plan = as_of_now(settled, *given.current, given.options);
   outcome.ends = last_ends(settled, *outcome.plan);
   outcome.step = sched::step_towards(given.problem, *outcome.plan);

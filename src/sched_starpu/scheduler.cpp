@@ -76,14 +76,15 @@ Surroundings Scheduler::surroundings() {
     const unsigned id = nodes_[g].id;
     const double in = starpu_transfer_bandwidth(cpu, id) * kMega;
     const double out = starpu_transfer_bandwidth(id, cpu) * kMega;
-    result.gpus.push_back({.h2d = units::BytesPerSecond(in),
-                           .d2h = units::BytesPerSecond(out),
-                           .memory = memory_for_states(id, {}, settings_)});
+    result.gpus.push_back(
+        {.h2d = units::BytesPerSecond(in),
+         .d2h = units::BytesPerSecond(out),
+         .memory = memory_for_states(static_cast<Index>(g) - 1, gpu_memories_, {}, settings_)});
     result.transfer_latency = units::Seconds(
         std::max(result.transfer_latency.value(), starpu_transfer_latency(cpu, id) * kMicro));
   }
   result.read_memory = [this](Index gpu) {
-    return memory_for_states(node(gpu + 1).id, buffers_, settings_);
+    return memory_for_states(gpu, gpu_memories_, buffers_, settings_);
   };
   return result;
 }

@@ -49,7 +49,8 @@ PlanOrder UpdateBoard::order() {
   for (const Surroundings::Gpu& gpu : rates_.around().gpus)
     problem.memory.push_back({.update = gpu.memory.update * filled,
                               .resident = gpu.memory.resident * filled,
-                              .reserve = gpu.memory.reserve * filled});
+                              .reserve = gpu.memory.reserve * filled,
+                              .gradients = gpu.memory.gradients * filled});
   return plans_.order(std::move(problem), std::move(subgroups));
 }
 

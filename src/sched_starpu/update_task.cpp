@@ -72,6 +72,14 @@ bool has_prefix(starpu_task* task, const std::string& prefix) {
          std::string_view(model->symbol).starts_with(prefix);
 }
 
+/// A GPU's part of a buffer that none of the memories has: other buffers have taken its place, and
+/// forward or backward will want it back.
+double lost_bytes(starpu_data_handle_t buffer, std::span<const unsigned> memories) {
+  const bool is_lost = std::ranges::none_of(
+      memories, [&](unsigned memory) { return Copy(buffer, memory).is_allocated != 0; });
+  return is_lost ? bytes_of(buffer) / static_cast<double>(memories.size()) : 0;
+}
+
 /// What a handle is one of the banks of.
 const void* identity_of(starpu_data_handle_t handle) {
   const void* identity = starpu_data_get_user_data(handle);
@@ -162,8 +170,12 @@ void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuf
   starpu_data_handle_t masters = masters_of_device(task, settings);
   for_each_buffer(task, [&](starpu_data_handle_t handle, Role role) {
     const bool is_state = role == Role::kState || role == Role::kOldState || role == Role::kSums;
-    const bool is_updates = on_host || (is_state && handle != masters);
-    (is_updates ? buffers.of_update : buffers.of_model).push_back(handle);
+    if (on_host || (is_state && handle != masters))
+      buffers.of_update.push_back(handle);
+    else if (role == Role::kRead && !settings.gradients_on_host)
+      buffers.gradients.push_back(handle);
+    else
+      buffers.of_model.push_back(handle);
   });
 }
 
@@ -177,6 +189,7 @@ UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, un
     (Copy(buffer, node).is_allocated != 0 ? memory.allocated : missing) += bytes;
   };
   for (starpu_data_handle_t buffer : buffers.of_model) add(buffer, memory.missing_of_model);
+  for (starpu_data_handle_t buffer : buffers.gradients) add(buffer, memory.missing_of_model);
   memory.allocated = units::Bytes(0);
   for (starpu_data_handle_t buffer : buffers.of_update) add(buffer, memory.missing);
   return memory;
@@ -193,18 +206,27 @@ void start_return(starpu_task* task, const SchedulerSettings& settings, unsigned
   });
 }
 
-sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers,
+sched::StateMemory memory_for_states(Index gpu, std::span<const unsigned> memories,
+                                     const UpdateBuffers& buffers,
                                      const SchedulerSettings& settings) {
+  const unsigned node = memories[static_cast<std::size_t>(gpu)];
   const auto total = static_cast<double>(starpu_memory_get_total(node));
   const units::Bytes unlimited = settings.tuning.unlimited;
   if (total < 0) return {.update = unlimited, .resident = unlimited};
   auto free = static_cast<double>(starpu_memory_get_available(node));
-  const auto add = [&](starpu_data_handle_t buffer, bool even_if_valid) {
+  for (starpu_data_handle_t buffer : buffers.of_update)
+    if (Copy(buffer, node).is_allocated != 0) free += bytes_of(buffer);
+  for (starpu_data_handle_t buffer : buffers.of_model) {
     const Copy copy(buffer, node);
-    if (copy.is_allocated != 0 && (even_if_valid || copy.is_valid == 0)) free += bytes_of(buffer);
-  };
-  for (starpu_data_handle_t buffer : buffers.of_update) add(buffer, /*even_if_valid=*/true);
-  for (starpu_data_handle_t buffer : buffers.of_model) add(buffer, /*even_if_valid=*/false);
+    if (copy.is_allocated == 0) free -= lost_bytes(buffer, memories);
+    if (copy.is_allocated != 0 && copy.is_valid == 0) free += bytes_of(buffer);
+  }
+  double gradients = 0;
+  for (starpu_data_handle_t buffer : buffers.gradients) {
+    const bool is_here = Copy(buffer, node).is_allocated != 0;
+    if (is_here) free += bytes_of(buffer);
+    gradients += is_here ? bytes_of(buffer) : lost_bytes(buffer, memories);
+  }
   const auto released = static_cast<double>(
       settings.released == nullptr ? 0 : settings.released(static_cast<int>(node)));
   const auto less_reserve = [&](double bytes) {
@@ -213,7 +235,8 @@ sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers
   const units::Bytes update = less_reserve(free + released);
   return {.update = update,
           .resident = less_reserve(free),
-          .reserve = units::Bytes(std::max(0.0, std::min(free + released, total))) - update};
+          .reserve = units::Bytes(std::max(0.0, std::min(free + released, total))) - update,
+          .gradients = units::Bytes(gradients)};
 }
 
 void start_inputs(starpu_task* task, unsigned node) {

@@ -28,6 +28,7 @@ Index user_of(const UpdateTask& update, std::span<const unsigned> memories);
 struct UpdateBuffers {
   std::vector<starpu_data_handle_t> of_update;  ///< for updates alone
   std::vector<starpu_data_handle_t> of_model;   ///< for forward and backward too
+  std::vector<starpu_data_handle_t> gradients;  ///< that backward leaves on GPUs
 };
 
 void add_buffers(starpu_task* task, const SchedulerSettings& settings, UpdateBuffers& buffers);
@@ -40,10 +41,12 @@ struct UpdateMemory {
 };
 UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, unsigned node);
 
-/// What states may use of a GPU, read from StarPU between backward and the first update: what is
-/// free, what updates have of it, and outdated copies of the model's buffers, which another GPU
-/// uses now; less sched::kMemoryReserve. While the update runs also what settings.released says.
-sched::StateMemory memory_for_states(unsigned node, const UpdateBuffers& buffers,
+/// What states and gradients may use of a GPU, read from StarPU between backward and the first
+/// update: what is free, what they have of it, and outdated copies of the model's buffers, which
+/// another GPU uses now; less what the model has lost and sched::kMemoryReserve. While the update
+/// runs also what settings.released says. `memories`: by GPU, its memory node.
+sched::StateMemory memory_for_states(Index gpu, std::span<const unsigned> memories,
+                                     const UpdateBuffers& buffers,
                                      const SchedulerSettings& settings);
 
 // Copies that nobody waits for. `node`: a memory node of StarPU.

@@ -93,6 +93,26 @@ TEST(Planning, TheFirstPlanCostsNothing) {
   EXPECT_TRUE(carry_out(order_of(problem(2, 1e9))).plan.has_value());
 }
 
+// Room for a quarter of the states beside no gradients, and for none beside all of them.
+TEST(Planning, GradientsLeaveMemoryToWhatIsPlanned) {
+  sched::Problem tight = problem(1, 1e9);
+  sched::StateMemory& memory = tight.memory.front();
+  memory.gradients = memory.update;
+  const PlanOutcome first = carry_out(order_of(tight));
+  const double share = first.plan->gpu_share(tight);
+  EXPECT_GT(share, 0.1);
+  EXPECT_LT(share, 0.9);
+  const auto expect_beside = [&](const PlanOutcome& outcome) {
+    const sched::StateMemory& left = outcome.order.problem.memory.front();
+    EXPECT_NEAR(left.update.value(), memory.update.value() * (1 - share), 1);
+    EXPECT_EQ(left.gradients, units::Bytes(0));
+  };
+  expect_beside(first);
+  PlanOrder kept = order_of(tight, first.plan);
+  kept.replans = false;
+  expect_beside(carry_out(kept));
+}
+
 TEST(Planning, APlanThatIsNoFasterIsNotTaken) {
   const sched::Problem two = problem(2, 1e9);
   const sched::Plan other = exchanged(*carry_out(order_of(two)).plan);

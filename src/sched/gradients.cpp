@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/gradients.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "sched/interleave.hpp"
+#include "sched/policy_registry.hpp"
+
+namespace dos::sched {
+namespace {
+
+/// GPU memory of so many updates of the largest subgroup.
+units::Bytes states_of(const Problem& problem, double updates) {
+  return units::Params(static_cast<double>(problem.largest())) * problem.cost.held() * updates;
+}
+
+/// The largest part of the gradients that leaves each GPU memory for so many updates; negative
+/// where there is none.
+double largest_share(const Problem& problem, double updates) {
+  double share = 1;
+  for (const StateMemory& gpu : problem.memory) {
+    const units::Bytes room = std::min(gpu.update - states_of(problem, updates), gpu.resident);
+    if (gpu.gradients > units::Bytes(0)) share = std::min(share, room / gpu.gradients);
+  }
+  return share;
+}
+
+bool may_all_stay(const Problem& problem) {
+  return std::ranges::all_of(problem.memory, [&](const StateMemory& gpu) {
+    const units::Bytes left = std::min(gpu.update, gpu.resident) - gpu.gradients;
+    return gpu.gradients == units::Bytes(0) || left >= states_of(problem, kUpdatesAtWork);
+  });
+}
+
+/// Whether what GPUs hold with the plan fits: states that stay, the window, and the gradients of
+/// what they update.
+bool fits(const Problem& problem, const Plan& plan) {
+  std::vector<units::Bytes> held = plan.window_memory;
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i)
+    if (is_resident(plan.assignments[i]))
+      held[static_cast<std::size_t>(plan.assignments[i].home)] +=
+          problem.held_bytes(static_cast<Index>(i));
+  const double share = plan.gpu_share(problem);
+  for (std::size_t gpu = 0; gpu < held.size(); ++gpu) {
+    const StateMemory& memory = problem.memory[gpu];
+    const units::Bytes waiting = memory.gradients * share;
+    constexpr double kRounding = 1 + 1e-12;
+    if (held[gpu] + waiting > memory.update * kRounding || waiting > memory.resident * kRounding)
+      return false;
+  }
+  return true;
+}
+
+/// Looks for the fastest plan among those with room for a part of the gradients.
+class ShareSearch {
+ public:
+  ShareSearch(const std::string& policy, const Problem& problem, const PolicyOptions& options)
+      : policy_(policy),
+        problem_(problem),
+        options_(options),
+        chooses_(find_policy(policy).adapts && !options.share && !options.stride) {}
+
+  /// Whether the policy may plan another share than its own.
+  [[nodiscard]] bool chooses() const { return chooses_; }
+
+  /// Room for this part, and no larger share. Returns whether there is a plan.
+  bool try_share(double share) {
+    if (share > largest_share(problem_, /*updates=*/0)) return false;
+    std::optional<Plan> plan = plan_within(share);
+    if (!plan) return false;
+    // Of equal ones that with more memory: there another may be better.
+    const bool is_equal = best_ && !(plan->time < best_->time) && !(best_->time < plan->time);
+    if (!best_ || plan->time < best_->time || (is_equal && share < share_)) {
+      best_ = std::move(plan);
+      share_ = share;
+    }
+    return true;
+  }
+
+  /// The largest shares that leave room for one update, two and so on.
+  void try_rooms() {
+    for (double updates = 1; updates <= kUpdatesAtWork; ++updates) {
+      const double share = largest_share(problem_, updates);
+      if (share > 0 && share < 1) try_share(share);
+    }
+  }
+
+  /// Smaller steps on both sides of the best.
+  void refine(double step, double least) {
+    for (; best_ && step >= least; step /= 2)
+      for (const double share : {share_ - step, share_ + step})
+        if (share > 0 && share < 1) try_share(share);
+  }
+
+  std::optional<Plan> take() { return std::move(best_); }
+
+ private:
+  [[nodiscard]] std::optional<Plan> plan_within(double share) const {
+    const Problem beside = beside_gradients(problem_, share);
+    std::optional<Plan> plan = plan_of(policy_, beside, options_);
+    if (!plan || fits(problem_, *plan)) return plan;
+    return chooses_ ? plan_limited(share, beside) : std::nullopt;
+  }
+
+  /// With this share, or as another policy has it.
+  [[nodiscard]] std::optional<Plan> plan_limited(double share, const Problem& beside) const {
+    const double half_a_subgroup =
+        static_cast<double>(problem_.largest()) / 2 / problem_.total().value();
+    std::optional<Plan> best;
+    const auto consider = [&](std::optional<Plan> plan, std::string reason) {
+      if (!plan || !fits(problem_, *plan) || (best && !(plan->time < best->time))) return;
+      best = std::move(plan);
+      best->policy = policy_;
+      best->reason = std::move(reason);
+    };
+    // Whole subgroups may be more than the share, and then do not fit.
+    for (const double wanted : {share, std::max(0.0, share - half_a_subgroup)}) {
+      PolicyOptions limited = options_;
+      limited.share = wanted;
+      consider(plan_of(policy_, beside, limited),
+               fmt::format("room for {:.0f} % of the gradients beside their states", share * 100));
+    }
+    for (const Policy& other : policies())
+      if (other.name != policy_)
+        consider(plan_of(other.name, beside, options_), reason_as(other.name));
+    return best;
+  }
+
+  /// Nothing where it cannot place the problem, with what is left of the memory.
+  static std::optional<Plan> plan_of(const std::string& policy, const Problem& problem,
+                                     const PolicyOptions& options) {
+    try {
+      return make_plan(policy, problem, options);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  const std::string& policy_;
+  const Problem& problem_;
+  const PolicyOptions& options_;
+  const bool chooses_;
+  std::optional<Plan> best_;
+  double share_ = 0;
+};
+
+}  // namespace
+
+Plan plan_beside_gradients(const std::string& policy, const Problem& problem,
+                           const PolicyOptions& options) {
+  ShareSearch search(policy, problem, options);
+  if (!may_all_stay(problem)) {
+    constexpr double kShareStep = 0.25;
+    for (double share = 1; share >= 0; share -= kShareStep)
+      if (search.try_share(share) && !search.chooses()) break;
+    if (search.chooses()) {
+      search.try_rooms();
+      search.refine(kShareStep / 2, kShareStep / 8);
+    }
+    if (std::optional<Plan> plan = search.take()) return std::move(*plan);
+  }
+  return make_plan(policy, beside_gradients(problem, 1), options);
+}
+
+double waiting_gradients(const Problem& problem, const Plan& plan) {
+  return may_all_stay(problem) ? 1 : plan.gpu_share(problem);
+}
+
+Problem beside_gradients(Problem problem, double share) {
+  for (StateMemory& gpu : problem.memory) {
+    const units::Bytes all = std::exchange(gpu.gradients, units::Bytes(0));
+    const auto left = [&](units::Bytes memory) {
+      return std::max(units::Bytes(0), memory - all * share);
+    };
+    gpu.update = left(gpu.update);
+    const bool come_and_go = all > units::Bytes(0) && share < 1;
+    gpu.resident = come_and_go ? units::Bytes(0) : left(gpu.resident);
+  }
+  return problem;
+}
+
+}  // namespace dos::sched
