@@ -18,7 +18,7 @@ MACHINE = (STEP.parent.parent / "share/deep-optimizer-states/machines/rtx4090.to
 
 @functools.cache
 def simulated(gigabytes, policy):
-    """Llama 7B, 12 GB of weights and as much of gradients: seconds of the last step, part of the updates on the GPU."""
+    """Llama 7B, 12 GB of weights and as much of gradients: seconds a step, percentage of the updates on the GPU."""
     with tempfile.TemporaryDirectory(prefix="dos-gradients-") as folder:
         machine, count = re.subn(r"(?m)^memory = \{ value = [0-9.]+", f"memory = {{ value = {gigabytes}", MACHINE)
         assert count == 1
@@ -27,20 +27,18 @@ def simulated(gigabytes, policy):
                                  "--policy", policy, "--trace", str(Path(folder) / "trace")],
                                 capture_output=True, text=True, timeout=200, check=True)
     answer = json.loads(result.stdout)
-    return answer["step_seconds"][-1], float(re.search(r"([\d.]+) % on the GPU", answer["plan"])[1])
+    steps = answer["step_seconds"]
+    return sum(steps) / len(steps), float(re.search(r"([\d.]+) % on the GPU", answer["plan"])[1])
 
 
 class Gradients(unittest.TestCase):
     def test_updates_are_on_the_gpu_where_not_all_gradients_fit(self):
-        all_on_cpu = simulated(24, "zero-offload")[0]
-        before = 0.97 * all_on_cpu
         for gigabytes in (18, 20, 22, 24, 27, 30):
             seconds, share = simulated(gigabytes, "dos")
-            self.assertGreater(share, 10, gigabytes)
-            # With more memory no slower; what StarPU pushes out meanwhile is noise.
-            self.assertLess(seconds, 1.03 * before, gigabytes)
-            before = seconds
-        self.assertLess(simulated(24, "dos")[0], 0.75 * all_on_cpu)
+            self.assertGreater(share, 20, gigabytes)
+            # Whatever StarPU pushes out meanwhile, half of what the CPU no longer updates is saved.
+            all_on_cpu = simulated(gigabytes, "zero-offload")[0]
+            self.assertLess(seconds, (1 - share / 100 / 2) * all_on_cpu, gigabytes)
 
 
 if __name__ == "__main__":
