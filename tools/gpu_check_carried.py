@@ -35,7 +35,7 @@ def place_tests(build):
     (build / "CTestTestfile.cmake").write_text(text, encoding="utf-8")
 
 
-def library_path(build, cuda_folder):
+def loader_path(build, cuda_folder):
     """LD_LIBRARY_PATH with which carried programs find what came along, then this machine's CUDA: the toolkit's, or
     what Python packages brought."""
     compiler = shutil.which("nvcc")

@@ -98,8 +98,8 @@ void add_planned_states(const sched::Problem& problem, const sched::Plan& plan, 
     if (sched::is_resident(each))
       resident[static_cast<std::size_t>(each.home)] += problem.held_bytes(static_cast<Index>(i));
   }
-  const units::Bytes dead =
-      std::max(units::Bytes{0}, problem.memory.front().update - state_memory(use).resident);
+  const sched::StateMemory& memory = problem.memory.front();
+  const units::Bytes dead = memory.update - memory.resident;
   std::vector<MemoryUse> uses(resident.size(), use);
   for (std::size_t gpu = 0; gpu < uses.size(); ++gpu)
     add_states(resident[gpu], plan.window_memory[gpu], dead, uses[gpu]);

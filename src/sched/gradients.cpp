@@ -104,13 +104,16 @@ class ShareSearch {
  private:
   [[nodiscard]] std::optional<Plan> plan_within(double share) const {
     const Problem beside = beside_gradients(problem_, share);
-    std::optional<Plan> plan = plan_of(policy_, beside, options_);
+    PolicyOptions options = options_;
+    options.residents = options.residents && share == 1;
+    std::optional<Plan> plan = plan_of(policy_, beside, options);
     if (!plan || fits(problem_, *plan)) return plan;
-    return chooses_ ? plan_limited(share, beside) : std::nullopt;
+    return chooses_ ? plan_limited(share, beside, options) : std::nullopt;
   }
 
   /// With this share, or as another policy has it.
-  [[nodiscard]] std::optional<Plan> plan_limited(double share, const Problem& beside) const {
+  [[nodiscard]] std::optional<Plan> plan_limited(double share, const Problem& beside,
+                                                 const PolicyOptions& options) const {
     const double half_a_subgroup =
         static_cast<double>(problem_.largest()) / 2 / problem_.total().value();
     std::optional<Plan> best;
@@ -122,14 +125,14 @@ class ShareSearch {
     };
     // Whole subgroups may be more than the share, and then do not fit.
     for (const double wanted : {share, std::max(0.0, share - half_a_subgroup)}) {
-      PolicyOptions limited = options_;
+      PolicyOptions limited = options;
       limited.share = wanted;
       consider(plan_of(policy_, beside, limited),
                fmt::format("room for {:.0f} % of the gradients beside their states", share * 100));
     }
     for (const Policy& other : policies())
       if (other.name != policy_)
-        consider(plan_of(other.name, beside, options_), reason_as(other.name));
+        consider(plan_of(other.name, beside, options), reason_as(other.name));
     return best;
   }
 
@@ -175,13 +178,9 @@ double waiting_gradients(const Problem& problem, const Plan& plan) {
 
 Problem beside_gradients(Problem problem, double share) {
   for (StateMemory& gpu : problem.memory) {
-    const units::Bytes all = std::exchange(gpu.gradients, units::Bytes(0));
-    const auto left = [&](units::Bytes memory) {
-      return std::max(units::Bytes(0), memory - all * share);
-    };
-    gpu.update = left(gpu.update);
-    const bool come_and_go = all > units::Bytes(0) && share < 1;
-    gpu.resident = come_and_go ? units::Bytes(0) : left(gpu.resident);
+    const units::Bytes waiting = std::exchange(gpu.gradients, units::Bytes(0)) * share;
+    gpu.update = std::max(units::Bytes(0), gpu.update - waiting);
+    gpu.resident = std::max(units::Bytes(0), gpu.resident - waiting);
   }
   return problem;
 }

@@ -14,7 +14,8 @@ inline constexpr double kUpdatesAtWork = 4;
 /// make_plan() where gradients take memory of states (StateMemory::gradients): those of what GPUs
 /// update wait there, those of what the CPU updates leave during backward. Where kUpdatesAtWork
 /// updates fit beside all gradients, all may stay. Else `dos` has the fastest plan whose GPUs'
-/// gradients fit beside its states, and any other policy its own plan.
+/// gradients fit beside its states, and any other policy its own plan. No states stay beside
+/// gradients that leave: the runtime gives those that come the memory that was used longest ago.
 Plan plan_beside_gradients(const std::string& policy, const Problem& problem,
                            const PolicyOptions& options = {});
 
@@ -22,8 +23,6 @@ Plan plan_beside_gradients(const std::string& policy, const Problem& problem,
 double waiting_gradients(const Problem& problem, const Plan& plan);
 
 /// The problem when this part of the gradients waits on GPUs: memory is what they leave of it.
-/// Where others leave, no states stay: the runtime gives gradients the memory that was used longest
-/// ago.
 Problem beside_gradients(Problem problem, double share);
 
 }  // namespace dos::sched

@@ -51,7 +51,7 @@ struct DeviceReport {
   // Of a GPU:
   units::BytesPerSecond h2d{};  ///< its link, as the runtime measured it
   units::BytesPerSecond d2h{};
-  sched::StateMemory memory{};     ///< as plans have it
+  sched::StateMemory memory{};     ///< as plans have it, beside no gradients
   std::optional<Traffic> moved{};  ///< by all tasks so far; nothing where nobody counts
 };
 

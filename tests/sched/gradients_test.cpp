@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
-#include <vector>
 
 #include "base/error.hpp"
 #include "problems.hpp"
 #include "sanitized.hpp"
-#include "sched/policy_registry.hpp"
 
 namespace dos::sched::gradients_test {
 namespace {
@@ -56,9 +53,8 @@ TEST(Gradients, AllStayWhereUpdatesHaveRoomBesideThem) {
 TEST(Gradients, TakeTheirPartOfTheMemory) {
   const Problem beside = beside_gradients(problem(100), 0.5);
   EXPECT_EQ(beside.memory.front().update, units::gigabytes(80));
-  EXPECT_EQ(beside.memory.front().resident, units::Bytes(0)) << "gradients come and go";
+  EXPECT_EQ(beside.memory.front().resident, units::gigabytes(80));
   EXPECT_EQ(beside.memory.front().gradients, units::Bytes(0));
-  EXPECT_EQ(beside_gradients(problem(100), 1).memory.front().resident, units::gigabytes(60));
   EXPECT_EQ(beside_gradients(problem(10), 0.5).memory.front().update, units::Bytes(0));
 }
 
@@ -111,12 +107,9 @@ TEST(Gradients, LeaveDosTheFastestOfWhatFits) {
     const Plan plan = plan_beside_gradients("dos", given);
     const double waiting = waiting_gradients(given, plan);
     limited += waiting < 1 ? 1 : 0;
-    const double rounding =
-        static_cast<double>(given.largest()) / 2 / given.total().value() * all.value();
     for (Index gpu = 0; waiting < 1 && gpu < given.gpus(); ++gpu)
       EXPECT_LE(held(given, plan, gpu).value(),
-                given.memory[static_cast<std::size_t>(gpu)].update.value() + rounding +
-                    1e-9 * all.value());
+                given.memory[static_cast<std::size_t>(gpu)].update.value() * (1 + 1e-9));
     EXPECT_LE(plan.time, make_plan("zero-offload", beside_gradients(given, 1)).time * (1 + 1e-9));
   }
   EXPECT_GT(limited, test::cases(50));

@@ -162,7 +162,7 @@ class Carried(InScratchFolder):
             (self.folder / name).mkdir(parents=True)
         with mock.patch.dict("os.environ", {"LD_LIBRARY_PATH": "/mine", "PATH": ""}), \
                 mock.patch.object(sys, "path", [str(self.folder / "site")]):
-            path = gpu_check_carried.library_path(self.folder, self.folder / "toolkit/bin")
+            path = gpu_check_carried.loader_path(self.folder, self.folder / "toolkit/bin")
         self.assertEqual(path.split(":"), [*(str(self.folder / name) for name in
                                              ("lib", "toolkit/lib64", "site/nvidia/cu13/lib")), "/mine"])
 
