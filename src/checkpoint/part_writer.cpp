@@ -329,7 +329,8 @@ void PartWriter::end_accesses(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     --open_;
     const auto hurried = hurried_.find(read.part.subgroup);
-    if (hurried == hurried_.end()) continue;
+    // A task that came since has not waited.
+    if (hurried == hurried_.end() || hurried->second >= now) continue;
     tell(read, storage::Activity::kWait, 0, hurried->second, now);
     const std::chrono::duration<double> waited = now - hurried->second;
     result_.waited_s = std::max(result_.waited_s, waited.count());
