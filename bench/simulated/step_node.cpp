@@ -217,6 +217,8 @@ class Program {
     for (const auto& kernel : kernels_of_updates())
       for (std::size_t i = 0; i < subgroups_.size(); ++i)
         submit_update(*kernel, subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
+    if (dos::sched_starpu::weights_pass())
+      for (const Subgroup& each : subgroups_) drop_copies(each.g);
     for (Subgroup& each : subgroups_)
       if (task_.goes_ahead) std::swap(each.states, each.other);
   }
@@ -225,6 +227,16 @@ class Program {
   [[nodiscard]] std::vector<Kernel*> kernels_of_updates() {
     if (task_.goes_ahead) return {&ahead_, &redo_};
     return {&update_};
+  }
+
+  /// As rt::Handle::drop_copies().
+  static void drop_copies(starpu_data_handle_t dead) {
+    starpu_data_acquire_on_node_cb(
+        dead, STARPU_MAIN_RAM, STARPU_W,
+        [](void* handle) {
+          starpu_data_release_on_node(static_cast<starpu_data_handle_t>(handle), STARPU_MAIN_RAM);
+        },
+        dead);
   }
 
   void release(starpu_data_handle_t dead) const {

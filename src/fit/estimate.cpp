@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "base/error.hpp"
@@ -56,11 +57,12 @@ Index logits_bytes(const shape::ModelConfig& model, const shape::RunShape& shape
   return rows * shape::logits_stride(model.vocabulary) * size_of(shape.type);
 }
 
-/// Parameters that are trained of the depth with most of them.
-Index largest_depth(const shape::Layout& layout) {
+/// Parameters that count of the depth with most of them.
+template <class Counts>
+Index largest_depth(const shape::Layout& layout, const Counts& counts) {
   std::map<Index, Index> by_depth;
   for (const shape::Subgroup& subgroup : layout.subgroups)
-    if (subgroup.trained) by_depth[subgroup.depth] += subgroup.count;
+    if (std::invoke(counts, subgroup)) by_depth[subgroup.depth] += subgroup.count;
   Index most = 0;
   for (const auto& [depth, count] : by_depth) most = std::max(most, count);
   return most;
@@ -79,7 +81,7 @@ shape::RunShape device_part(const shape::RunShape& shape, Index devices) {
 planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape::RunShape& shape,
                                    const shape::Layout& layout, const tensor::ParameterTypes& types,
                                    const tensor::Ownership& ownership, Index accumulate,
-                                   Index devices, units::Bytes available) {
+                                   Index devices, units::Bytes available, bool weights_may_pass) {
   const shape::RunShape part = device_part(shape, devices);
   const Index reached = reached_by(model, layout);
   rt::MemoryBytes buffers = models::buffers(model, part, {.all = 1, .cuda = 1}, reached);
@@ -91,10 +93,13 @@ planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape:
   const Index gradient = size_of(types.gradient);
   const planner::GpuDemand demand{
       .weights = bytes_of(kept[is_narrow ? MemoryCategory::kWorking : MemoryCategory::kParameters]),
+      .weight_buffers =
+          bytes_of(2 * size_of(types.working) *
+                   largest_depth(layout, [](const shape::Subgroup&) { return true; })),
       .gathered = {},
       // Without the sums over ranks, which the CPU makes.
       .gradients = bytes_of(gradient * tensor::element_count(layout, plan.gradients)),
-      .gradient_buffers = bytes_of(2 * gradient * largest_depth(layout)),
+      .gradient_buffers = bytes_of(2 * gradient * largest_depth(layout, &shape::Subgroup::trained)),
       .others_gradients = {},
       .reduced = {},
       .activations =
@@ -103,8 +108,10 @@ planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape:
       .rest = {MemoryCategory::kWorkSpaces,
                bytes_of(buffers[MemoryCategory::kWorkspace] + rt::kCudaWorkspaceBytes)}};
   planner::MemoryUse use = planner::gpu_use(demand, available);
-  if (use.fits() || accumulate > 1) return use;
-  return planner::gpu_use(demand, available, /*gradient_share=*/0);
+  if (use.fits()) return use;
+  if (accumulate == 1) use = planner::gpu_use(demand, available, {.gradients = 0});
+  if (weights_may_pass) planner::let_weights_pass(use, demand.weight_buffers);
+  return use;
 }
 
 Index largest_update_bytes(const shape::Layout& layout, const tensor::ParameterTypes& types,

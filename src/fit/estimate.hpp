@@ -32,11 +32,12 @@ shape::RunShape device_part(const shape::RunShape& shape, Index devices);
 /// the planner's categories: the one with most tokens. Weights and gradients that the rank keeps
 /// are on each of them. In memory `available` that lacks room for all gradients, those of subgroups
 /// that the CPU updates are taken to leave during backward, unless they are summed over several
-/// micro-batches.
+/// micro-batches; then as many weights pass as have to, if they may.
 planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape::RunShape& shape,
                                    const shape::Layout& layout, const tensor::ParameterTypes& types,
                                    const tensor::Ownership& ownership, Index accumulate,
-                                   Index devices, units::Bytes available);
+                                   Index devices, units::Bytes available,
+                                   bool weights_may_pass = true);
 
 /// "rank 0 1.2 GiB, rank 1 1.1 GiB": what ranks need in all.
 std::string totals_by_rank(const std::vector<units::Bytes>& totals);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/units.hpp"
@@ -186,6 +187,11 @@ std::string states_line(units::Bytes room, Index subgroup, Index device) {
                      size_text(room), format_bytes(subgroup), remedy);
 }
 
+std::string passing_line(units::Bytes passing) {
+  if (!(passing > units::Bytes{0})) return "";
+  return fmt::format("  weights that come for the layer at work, and go: {}\n", size_text(passing));
+}
+
 planner::MemoryUse host_memory(const train::Run& run, const Room& room) {
   const config::TrainConfig& config = run.config;
   const shape::RunShape shape = config.run_shape(room.lane_workers());
@@ -271,14 +277,17 @@ RunMemory estimate_run(const train::Run& run, const Room& room) {
   RunMemory memory{.host = host_memory(run, room), .devices = {}};
   for (const Room::Device& device : room.devices)
     if (device.runs_model)
-      memory.devices.push_back(estimate_device(run.model, shape, run.layout,
-                                               config.parameter_types(), run.share.ownership(),
-                                               config.train.accumulate, room.model_devices(),
-                                               units::Bytes(static_cast<double>(device.bytes))));
+      memory.devices.push_back(
+          estimate_device(run.model, shape, run.layout, config.parameter_types(),
+                          run.share.ownership(), config.train.accumulate, room.model_devices(),
+                          units::Bytes(static_cast<double>(device.bytes)), room.weights_may_pass));
   return memory;
 }
 
-train::Run fit_to(const train::Run& run, const Room& room) {
+namespace {
+
+/// As fit_to(), with what the room allows; nullopt where nothing fits.
+std::optional<train::Run> fitted(const train::Run& run, const Room& room) {
   const Trial trial(run, room);
   const auto decided = [&](const config::TrainConfig& config) {
     return run.with(is_open(config) ? *trial.with_activations(config) : config);
@@ -288,6 +297,19 @@ train::Run fit_to(const train::Run& run, const Room& room) {
     if (const auto smaller = trial.smaller(run.config, kEnoughTokens)) return decided(*smaller);
     if (const auto smaller = trial.smaller(recomputing(run.config), 0)) return run.with(*smaller);
   }
+  return std::nullopt;
+}
+
+Room where_weights_stay(Room room) {
+  room.weights_may_pass = false;
+  return room;
+}
+
+}  // namespace
+
+train::Run fit_to(const train::Run& run, const Room& room) {
+  if (auto fitting = fitted(run, where_weights_stay(room))) return std::move(*fitting);
+  if (auto fitting = fitted(run, room)) return std::move(*fitting);
   fail_to_fit(run, room);
 }
 
@@ -321,6 +343,7 @@ std::string memory_report(const train::Run& run, const Room& room) {
   config::TrainConfig other = recomputing(run.config);
   other.train.recompute = run.config.activation_plan().keeps_all();
   const RunMemory otherwise = estimate_run(run.with(other), room);
+  const RunMemory staying = estimate_run(run, where_weights_stay(room));
   const auto table = [&](const planner::MemoryUse& use, const planner::MemoryUse& without) {
     return fmt::format("{}\n  total with train.recompute={}: {}\n{}", memory_table(use),
                        other.train.recompute, size_text(without.total()),
@@ -350,6 +373,8 @@ std::string memory_report(const train::Run& run, const Room& room) {
     }
     const planner::MemoryUse& use = memory.devices[next];
     text += table(use, otherwise.devices[next]) +
+            passing_line(staying.devices[next].of(MemoryCategory::kWeights) -
+                         use.of(MemoryCategory::kWeights)) +
             states_line(planner::state_memory(use).resident, subgroup, device.bytes);
     ++next;
   }

@@ -39,6 +39,8 @@ struct Room {
   Index cpu_workers = 1;     ///< that lanes are cut for where no device runs the model
   std::vector<Device> devices;
   units::Bytes disk{std::numeric_limits<double>::infinity()};  ///< for activations
+  /// Whether weights that devices have no place for come for the layer at work.
+  bool weights_may_pass = true;
   Measured measured{};
 
   [[nodiscard]] Index model_devices() const;
@@ -64,6 +66,7 @@ RunMemory estimate_run(const train::Run& run, const Room& room);
 /// The run that fits: `run` itself, or with train.fit=auto the first that does of: smaller
 /// micro-batches that divide train.batch, with as many more of them a step, while a lane has 2048
 /// tokens; the same with recomputation, down to one sequence. A lane has at least one sequence.
+/// Where nothing fits, the same once more with weights that pass.
 /// Throws Error with the largest category, the options that would help and the table of what does
 /// not fit.
 train::Run fit_to(const train::Run& run, const Room& room);

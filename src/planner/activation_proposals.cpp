@@ -41,7 +41,7 @@ Limits limits_of(const Request& request, const Forecast& least, const PassModel&
     PlanSettings settings = request.settings;
     settings.activations = shape::kRecomputeAll;
     const MemoryUse peak =
-        gpu_peak(request.model, layout, settings, least.gpu.available, /*gradient_share=*/0);
+        gpu_peak(request.model, layout, settings, least.gpu.available, {.gradients = 0});
     limits.most = peak.available - peak.total() + limits.least;
   } else {
     limits.most = limits.host.back() + limits.least;

@@ -44,6 +44,16 @@ double frozen_bytes(const shape::Model& model, const Deployment& layout,
   return frozen * real(layout.ranks_per_node) / (is_whole ? 1 : ranks);
 }
 
+/// Trained parameters in the host memory of a node whose GPUs they pass through, beside what is
+/// part of states: all of them for each rank, and with ZeRO-3 the node's `mine`.
+units::Bytes passing_bytes(const shape::Model& model, const Deployment& layout,
+                           const PlanSettings& settings, units::Params mine) {
+  const units::BytesPerParam value(value_bytes(settings));
+  const units::Params whole(real(model.trained_params() * layout.ranks_per_node));
+  const units::Params all = settings.zero < 3 ? whole : mine;
+  return (all - (settings.fp32 ? mine : units::Params(0))) * value;
+}
+
 shape::Passes passes_of(const shape::Model& model, const PlanSettings& settings) {
   return {.training = true,
           .plan = settings.activations,
@@ -131,10 +141,20 @@ units::Bytes MemoryUse::total() const {
   return sum;
 }
 
-MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradient_share) {
-  const units::Bytes flushed = std::min(demand.gradients, demand.gradient_buffers);
-  const units::Bytes own = flushed + (demand.gradients - flushed) * gradient_share;
-  return {.items = {{MemoryCategory::kWeights, demand.weights},
+namespace {
+
+/// `part` of all, but no less than their buffers.
+units::Bytes held(units::Bytes all, units::Bytes buffers, double part) {
+  const units::Bytes least = std::min(all, buffers);
+  return least + (all - least) * part;
+}
+
+}  // namespace
+
+MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, const Staying& staying) {
+  const units::Bytes weights = held(demand.weights, demand.weight_buffers, staying.weights);
+  const units::Bytes own = held(demand.gradients, demand.gradient_buffers, staying.gradients);
+  return {.items = {{MemoryCategory::kWeights, weights},
                     {MemoryCategory::kGathered, demand.gathered, /*in_update=*/false},
                     {MemoryCategory::kGradients, own + demand.others_gradients},
                     {MemoryCategory::kReduced, demand.reduced, /*in_update=*/false},
@@ -144,22 +164,37 @@ MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradie
           .available = available};
 }
 
-MemoryUse gpu_peak(const shape::Model& model, const Deployment& layout,
-                   const PlanSettings& settings, units::Bytes available, double gradient_share) {
+units::Bytes let_weights_pass(MemoryUse& use, units::Bytes buffers) {
+  units::Bytes& weights =
+      std::ranges::find(use.items, MemoryCategory::kWeights, &MemoryItem::category)->bytes;
+  const units::Bytes none{0};
+  const units::Bytes passing =
+      std::clamp(use.total() - use.available, none, std::max(none, weights - buffers));
+  weights = weights - passing;
+  return passing;
+}
+
+GpuDemand gpu_demand(const shape::Model& model, const Deployment& layout,
+                     const PlanSettings& settings) {
   const double bytes = value_bytes(settings);
   const double all = bytes * real(model.params());
   const double trained = bytes * real(model.trained_params());
   const double mine = trained / real(layout.devices);
-  return gpu_use({.weights = units::Bytes(settings.zero == 3 ? all / real(layout.devices) : all),
-                  .gathered = units::Bytes(gathered_bytes(model, layout, settings)),
-                  .gradients = units::Bytes(mine),
-                  .gradient_buffers = units::Bytes(2 * bytes * real(largest_trained_layer(model))),
-                  .others_gradients = units::Bytes(settings.zero == 1 ? trained - mine : 0),
-                  .reduced = units::Bytes(reduced_bytes(model, layout, settings)),
-                  .activations = units::Bytes(activation_bytes(model, settings, layout.tokens)),
-                  .logits = units::Bytes(logits_bytes(model, settings, layout.tokens)),
-                  .rest = {MemoryCategory::kReserve, kReserve}},
-                 available, gradient_share);
+  return {.weights = units::Bytes(settings.zero == 3 ? all / real(layout.devices) : all),
+          .weight_buffers = units::Bytes(2 * bytes * real(largest_layer(model))),
+          .gathered = units::Bytes(gathered_bytes(model, layout, settings)),
+          .gradients = units::Bytes(mine),
+          .gradient_buffers = units::Bytes(2 * bytes * real(largest_trained_layer(model))),
+          .others_gradients = units::Bytes(settings.zero == 1 ? trained - mine : 0),
+          .reduced = units::Bytes(reduced_bytes(model, layout, settings)),
+          .activations = units::Bytes(activation_bytes(model, settings, layout.tokens)),
+          .logits = units::Bytes(logits_bytes(model, settings, layout.tokens)),
+          .rest = {MemoryCategory::kReserve, kReserve}};
+}
+
+MemoryUse gpu_peak(const shape::Model& model, const Deployment& layout,
+                   const PlanSettings& settings, units::Bytes available, const Staying& staying) {
+  return gpu_use(gpu_demand(model, layout, settings), available, staying);
 }
 
 sched::StateMemory state_memory(const MemoryUse& peak) {
@@ -201,6 +236,8 @@ MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                           {MemoryCategory::kGradients, mine * gradients},
                           {MemoryCategory::kWorking, mine * on_cpu * weight}},
                 .available = available};
+  if (plan.overflow > units::Bytes{0})
+    use.items.back().bytes = passing_bytes(model, layout, settings, mine);
   const double frozen = frozen_bytes(model, layout, settings, problem.gpus() > 0);
   if (frozen > 0) use.items.push_back({MemoryCategory::kFrozen, units::Bytes(frozen)});
   if (settings.checkpoint_memory.value() > 0)

@@ -38,12 +38,14 @@ struct MemoryUse {
   /// Zero for a category that is not there.
   [[nodiscard]] units::Bytes of(MemoryCategory category) const;
   [[nodiscard]] units::Bytes total() const;
-  [[nodiscard]] bool fits() const { return total() <= available; }
+  /// But for the rounding of sums.
+  [[nodiscard]] bool fits() const { return total() <= available * (1 + 1e-12); }
 };
 
 /// What one GPU holds in forward and backward, beside states.
 struct GpuDemand {
   units::Bytes weights;
+  units::Bytes weight_buffers;    ///< what those need that pass: the layer at work and the next one
   units::Bytes gathered;          ///< weights of other devices, the layer at work and the next one
   units::Bytes gradients;         ///< all of its own
   units::Bytes gradient_buffers;  ///< what those need that leave during backward
@@ -54,15 +56,27 @@ struct GpuDemand {
   MemoryItem rest;  ///< work spaces, or what is assumed for them
 };
 
-/// The demand by category. `gradient_share` is the part of the gradients that waits on the GPU for
-/// the update; the others leave during backward, through their buffers.
-MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, double gradient_share = 1);
+/// The parts, 0 to 1, of what may leave a GPU that stay: gradients wait for the update or leave
+/// during backward, weights stay or pass, each through their buffers.
+struct Staying {
+  double gradients = 1;
+  double weights = 1;
+};
 
-/// A GPU at the peak of forward and backward, without states: weights, gathered weights,
+/// The demand by category.
+MemoryUse gpu_use(const GpuDemand& demand, units::Bytes available, const Staying& staying = {});
+
+/// Has so many weights pass that the rest fits, as far as `buffers` for them allow. Returns how
+/// many.
+units::Bytes let_weights_pass(MemoryUse& use, units::Bytes buffers);
+
+/// What a GPU needs at the peak of forward and backward, without states: weights, gathered weights,
 /// gradients, gradients on their way to their owners, activations, logits, reserve.
-/// `gradient_share` as above, with two layers' buffers.
+GpuDemand gpu_demand(const shape::Model& model, const Deployment& layout,
+                     const PlanSettings& settings);
 MemoryUse gpu_peak(const shape::Model& model, const Deployment& layout,
-                   const PlanSettings& settings, units::Bytes available, double gradient_share = 1);
+                   const PlanSettings& settings, units::Bytes available,
+                   const Staying& staying = {});
 
 /// Of all devices of a node, what is moved there from forward to backward: `where` is Refill::kHost
 /// or Refill::kDisk.

@@ -90,6 +90,16 @@ std::string plan_name(const shape::ActivationPlan& plan, const Request& request)
   return shape::activation_plan_text(plan, request.model.config.layers);
 }
 
+/// Of a GPU whose memory does not hold all weights beside what else a step needs there.
+std::string passing_text(const sched::Plan& plan) {
+  if (!(plan.overflow > units::Bytes{0})) return "";
+  return fmt::format(
+      "weights pass: {:.2f} GB have no place on a GPU and come for the layer at work; the step "
+      "waits "
+      "{:.1f} ms for it\n",
+      plan.overflow.value() / kGiga, plan.refetch.value() * 1e3);
+}
+
 std::string activations_text(const Request& request, const Forecast& forecast) {
   std::string text = fmt::format("activations of a micro-batch on one device: {}\n",
                                  plan_name(forecast.activations, request));
@@ -165,7 +175,7 @@ std::string report_text(const Request& request, const Forecast& forecast,
                       problem.subgroups.size(), problem.largest(), describe(plan, problem),
                       plan.reason);
   text += homes_text(request, forecast);
-  text += activations_text(request, forecast) + bound_text(plan);
+  text += passing_text(plan) + activations_text(request, forecast) + bound_text(plan);
   text += fmt::format(
       "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}; limit: {}\n"
       "first layers ready for the next forward after {:.1f} ms of the update\n",
@@ -195,6 +205,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"backward_s", forecast.phases.backward.value()},
       {"step_s", forecast.step.value()},
       {"exposed_s", forecast.phases.exposed.value()},
+      {"passing", {{"bytes", plan.overflow.value()}, {"waits_s", plan.refetch.value()}}},
       {"zero", request.settings.zero},
       {"sent",
        {{"gradients", forecast.sent.gradients.value()},

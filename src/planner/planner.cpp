@@ -75,15 +75,22 @@ sched::UpdateCost update_cost(const Deployment& layout, const PlanSettings& sett
 sched::StateMemory memory_of_states(const Request& request, const Deployment& layout,
                                     units::Bytes update) {
   const PlanSettings& settings = request.settings;
-  const auto peak = [&](double gradient_share) {
-    return gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value,
-                    gradient_share);
+  const auto peak = [&](const Staying& staying) {
+    return gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value, staying);
   };
-  const MemoryUse all = peak(1);
+  const MemoryUse all = peak({});
   if (settings.flush_in_update) return state_memory(all);
-  const MemoryUse least = peak(0);
+  const MemoryUse least = peak({.gradients = 0});
   sched::StateMemory memory = state_memory(least);
   memory.gradients = all.of(MemoryCategory::kGradients) - least.of(MemoryCategory::kGradients);
+  if (!settings.policy.published) {
+    const MemoryUse buffers = peak({.gradients = 0, .weights = 0});
+    const sched::StateMemory without = state_memory(buffers);
+    memory.passing = {
+        .bytes = least.of(MemoryCategory::kWeights) - buffers.of(MemoryCategory::kWeights),
+        .update = without.update,
+        .resident = without.resident};
+  }
   if (!settings.policy.published && !needs_dead_activations(state_memory(all), update))
     memory.update = memory.resident;
   return memory;
@@ -141,6 +148,7 @@ std::string limit_of(const Request& request, const Forecast& result) {
     return "moving activations";
   if (phases.exposed >= std::max(compute, result.plan.time))
     return wire_of(request.machine, result.layout, request.settings).slowest();
+  if (result.plan.refetch >= std::max(compute, result.plan.time)) return "weights that pass";
   return compute >= result.plan.time ? "forward and backward"
                                      : "update: " + result.plan.bound.binding;
 }
@@ -186,10 +194,11 @@ Forecast forecast_of(const Request& request) {
   result.plan = sched::plan_beside_gradients(request.policy, problem, settings.policy);
   if (problem.gpus() > 0) {
     const double waiting = sched::waiting_gradients(problem, result.plan);
-    problem = sched::beside_gradients(std::move(problem), waiting);
-    result.gpu =
-        gpu_peak(request.model, layout, settings, request.machine.gpu_memory.value, waiting);
+    problem = sched::settled(std::move(problem), result.plan);
+    const GpuDemand demand = gpu_demand(request.model, layout, settings);
+    result.gpu = gpu_use(demand, request.machine.gpu_memory.value, {.gradients = waiting});
     add_planned_states(problem, result.plan, result.gpu);
+    if (result.plan.overflow > units::Bytes{0}) let_weights_pass(result.gpu, demand.weight_buffers);
   }
   result.host = host_use(request.model, layout, settings, problem, result.plan,
                          request.machine.dram_capacity.value);
@@ -200,7 +209,7 @@ Forecast forecast_of(const Request& request) {
                               result.plan.time);
   put_on_disk(request, result);
   result.sent = sent_by_rank(request.model, request.ranks, settings);
-  result.step = result.phases.forward + result.phases.backward + result.plan.time;
+  result.step = result.phases.forward + result.phases.backward + result.plan.cost();
   result.limit = limit_of(request, result);
   return result;
 }

@@ -85,6 +85,19 @@ void Handle::release() const {
   starpu_data_invalidate_submit(raw_);
 }
 
+void Handle::drop_copies() const {
+  const int home = starpu_data_get_home_node(raw_);
+  require(home >= 0, "a buffer with a home");
+  const int result = starpu_data_acquire_on_node_cb(
+      raw_, home, STARPU_W,
+      [](void* raw) {
+        auto* const handle = static_cast<starpu_data_handle_t>(raw);
+        starpu_data_release_on_node(handle, starpu_data_get_home_node(handle));
+      },
+      raw_);
+  require(result == 0, "starpu_data_acquire_on_node_cb");
+}
+
 void Handle::note_copies() const noexcept {
   std::uint64_t nodes = 0;
   for (unsigned node = 1; node < starpu_memory_nodes_get_count(); ++node) {

@@ -55,6 +55,11 @@ class Handle {
   /// get the memory of their copies back, for other buffers. The next task to use the buffer must
   /// write all of it. Returns at once.
   void release() const;
+  /// The contents are of no use once the tasks submitted so far are done, but others may hint at the
+  /// buffer before it is written again: its home counts as all that is valid, with what is there,
+  /// and devices need not write theirs back for other buffers to have the memory. Returns at once.
+  /// Pre: it has a home.
+  void drop_copies() const;
   /// Whether the buffer had memory on the node when its contents were last released.
   [[nodiscard]] bool was_released_from(int node) const noexcept;
 

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "sched/interleave.hpp"
+#include "sched/passing.hpp"
 #include "sched/policy_registry.hpp"
 
 namespace dos::sched {
@@ -58,26 +59,29 @@ bool fits(const Problem& problem, const Plan& plan) {
   return true;
 }
 
-/// Looks for the fastest plan among those with room for a part of the gradients.
+/// Looks for the plan that costs least among those with room for a part of the gradients.
 class ShareSearch {
  public:
-  ShareSearch(const std::string& policy, const Problem& problem, const PolicyOptions& options)
+  /// `given` is what is planned, `problem` the same with the memory that is used here: with weights
+  /// that stay, or pass.
+  ShareSearch(const std::string& policy, const Problem& given, const Problem& problem,
+              const PolicyOptions& options)
       : policy_(policy),
+        given_(given),
         problem_(problem),
         options_(options),
         chooses_(find_policy(policy).adapts && !options.share && !options.stride) {}
-
-  /// Whether the policy may plan another share than its own.
-  [[nodiscard]] bool chooses() const { return chooses_; }
 
   /// Room for this part, and no larger share. Returns whether there is a plan.
   bool try_share(double share) {
     if (share > largest_share(problem_, /*updates=*/0)) return false;
     std::optional<Plan> plan = plan_within(share);
     if (!plan) return false;
+    count_refetch(given_, plan->gpu_share(given_), *plan);
     // Of equal ones that with more memory: there another may be better.
-    const bool is_equal = best_ && !(plan->time < best_->time) && !(best_->time < plan->time);
-    if (!best_ || plan->time < best_->time || (is_equal && share < share_)) {
+    const bool is_equal =
+        best_ && !(plan->cost() < best_->cost()) && !(best_->cost() < plan->cost());
+    if (!best_ || plan->cost() < best_->cost() || (is_equal && share < share_)) {
       best_ = std::move(plan);
       share_ = share;
     }
@@ -99,13 +103,37 @@ class ShareSearch {
         if (share > 0 && share < 1) try_share(share);
   }
 
-  std::optional<Plan> take() { return std::move(best_); }
+  /// Smaller windows, which may be as fast and leave more weights their place.
+  void try_windows() {
+    if (!best_ || options_.window) return;
+    const auto smaller = [](Index window) { return std::min(window / 2 + 1, window - 1); };
+    for (Index window = smaller(std::ranges::max(best_->window)); window >= 1;
+         window = smaller(window)) {
+      window_ = window;
+      try_share(share_);
+    }
+    window_.reset();
+  }
+
+  /// The best with any share, which a policy that chooses none tries from the largest on.
+  std::optional<Plan> search() {
+    constexpr double kShareStep = 0.25;
+    for (double share = 1; share >= 0; share -= kShareStep)
+      if (try_share(share) && !chooses_) break;
+    if (chooses_) {
+      try_rooms();
+      refine(kShareStep / 2, kShareStep / 8);
+    }
+    if (may_pass(given_)) try_windows();
+    return std::move(best_);
+  }
 
  private:
   [[nodiscard]] std::optional<Plan> plan_within(double share) const {
     const Problem beside = beside_gradients(problem_, share);
     PolicyOptions options = options_;
     options.residents = options.residents && share == 1;
+    if (window_) options.window = window_;
     std::optional<Plan> plan = plan_of(policy_, beside, options);
     if (!plan || fits(problem_, *plan)) return plan;
     return chooses_ ? plan_limited(share, beside, options) : std::nullopt;
@@ -147,9 +175,11 @@ class ShareSearch {
   }
 
   const std::string& policy_;
+  const Problem& given_;
   const Problem& problem_;
   const PolicyOptions& options_;
   const bool chooses_;
+  std::optional<Index> window_{};  ///< that is tried
   std::optional<Plan> best_;
   double share_ = 0;
 };
@@ -158,18 +188,22 @@ class ShareSearch {
 
 Plan plan_beside_gradients(const std::string& policy, const Problem& problem,
                            const PolicyOptions& options) {
-  ShareSearch search(policy, problem, options);
+  std::optional<Plan> plan;
   if (!may_all_stay(problem)) {
-    constexpr double kShareStep = 0.25;
-    for (double share = 1; share >= 0; share -= kShareStep)
-      if (search.try_share(share) && !search.chooses()) break;
-    if (search.chooses()) {
-      search.try_rooms();
-      search.refine(kShareStep / 2, kShareStep / 8);
+    plan = ShareSearch(policy, problem, problem, options).search();
+    if (may_pass(problem)) {
+      // What stays would take the memory for which weights go.
+      PolicyOptions no_residents = options;
+      no_residents.residents = false;
+      const Problem roomy = with_passing_weights(problem);
+      std::optional<Plan> passing = ShareSearch(policy, problem, roomy, no_residents).search();
+      if (passing && (!plan || passing->cost() < plan->cost())) plan = std::move(passing);
     }
-    if (std::optional<Plan> plan = search.take()) return std::move(*plan);
   }
-  return make_plan(policy, beside_gradients(problem, 1), options);
+  if (plan) return std::move(*plan);
+  plan = make_plan(policy, beside_gradients(problem, 1), options);
+  count_refetch(problem, waiting_gradients(problem, *plan), *plan);
+  return std::move(*plan);
 }
 
 double waiting_gradients(const Problem& problem, const Plan& plan) {
@@ -179,10 +213,17 @@ double waiting_gradients(const Problem& problem, const Plan& plan) {
 Problem beside_gradients(Problem problem, double share) {
   for (StateMemory& gpu : problem.memory) {
     const units::Bytes waiting = std::exchange(gpu.gradients, units::Bytes(0)) * share;
-    gpu.update = std::max(units::Bytes(0), gpu.update - waiting);
-    gpu.resident = std::max(units::Bytes(0), gpu.resident - waiting);
+    for (units::Bytes* free :
+         {&gpu.update, &gpu.resident, &gpu.passing.update, &gpu.passing.resident})
+      *free = std::max(units::Bytes(0), *free - waiting);
   }
   return problem;
+}
+
+Problem settled(Problem problem, const Plan& plan) {
+  const double waiting = waiting_gradients(problem, plan);
+  problem = beside_gradients(std::move(problem), waiting);
+  return plan.overflow > units::Bytes(0) ? with_passing_weights(std::move(problem)) : problem;
 }
 
 }  // namespace dos::sched

@@ -16,6 +16,8 @@ inline constexpr double kUpdatesAtWork = 4;
 /// updates fit beside all gradients, all may stay. Else `dos` has the fastest plan whose GPUs'
 /// gradients fit beside its states, and any other policy its own plan. No states stay beside
 /// gradients that leave: the runtime gives those that come the memory that was used longest ago.
+/// Where weights may pass (StateMemory::passing), plans that take their memory are compared, too,
+/// by Plan::cost().
 Plan plan_beside_gradients(const std::string& policy, const Problem& problem,
                            const PolicyOptions& options = {});
 
@@ -24,5 +26,9 @@ double waiting_gradients(const Problem& problem, const Plan& plan);
 
 /// The problem when this part of the gradients waits on GPUs: memory is what they leave of it.
 Problem beside_gradients(Problem problem, double share);
+
+/// The problem as the plan has it: beside the gradients that wait, and without the weights where
+/// they pass.
+Problem settled(Problem problem, const Plan& plan);
 
 }  // namespace dos::sched

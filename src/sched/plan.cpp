@@ -72,9 +72,13 @@ std::string describe(const Plan& plan, const Problem& problem) {
           : fmt::format("{:.1f} % on the GPU ({:.1f} % resident), window {}",
                         100 * plan.gpu_share(problem), 100 * plan.share(problem, &is_resident),
                         fmt::join(plan.window, "/"));
-  return fmt::format("{}: {:.4g} M parameters, {}, {:.1f} ms, bound {:.1f} ms ({})", plan.policy,
+  const std::string passing =
+      plan.overflow > units::Bytes(0)
+          ? fmt::format(", {:.3g} GB of weights pass", plan.overflow.value() / 1e9)
+          : "";
+  return fmt::format("{}: {:.4g} M parameters, {}, {:.1f} ms, bound {:.1f} ms ({}){}", plan.policy,
                      problem.total().value() / 1e6, where, plan.time.value() * 1e3,
-                     plan.bound.time.value() * 1e3, plan.bound.binding);
+                     plan.bound.time.value() * 1e3, plan.bound.binding, passing);
 }
 
 }  // namespace dos::sched

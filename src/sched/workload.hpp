@@ -56,6 +56,13 @@ struct UpdateCost {
   }
 };
 
+/// A GPU whose weights need not stay: they may come from host memory for the layer at work, and go.
+struct PassingWeights {
+  units::Bytes bytes{0};     ///< of weights that may pass; 0: all stay
+  units::Bytes update{0};    ///< StateMemory::update without them
+  units::Bytes resident{0};  ///< StateMemory::resident without them
+};
+
 /// Memory of one GPU for states.
 struct StateMemory {
   units::Bytes update;      ///< free while the update runs (activations are gone)
@@ -64,6 +71,7 @@ struct StateMemory {
   /// What gradients take of `update` and `resident` if all wait there for the update; 0 where that
   /// is taken off (sched/gradients.hpp).
   units::Bytes gradients{0};
+  PassingWeights passing{};
 };
 
 /// Part of a GPU's memory that runtime and plans leave free: at the very limit StarPU evicts what

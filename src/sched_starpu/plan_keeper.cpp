@@ -59,6 +59,7 @@ void PlanKeeper::adopt(PlanOutcome outcome) {
   step_plan_ = std::move(outcome.step);
   step_ends_ = std::move(outcome.step_ends);
   obstacle_ = std::move(outcome.obstacle);
+  is_short_ = outcome.is_short;
   limits_.clear();
   for (Index gpu = 0; plan_ && gpu < problem_->gpus(); ++gpu)
     limits_.push_back(limits_of_memory(gpu));

@@ -48,8 +48,8 @@ namespace {
 
 bool is_worth_changing(const sched::Problem& problem, const sched::Plan& current,
                        const sched::Plan& next, const Tuning& tuning) {
-  const units::Seconds now = sched::replay(problem, current).update_end;
-  const units::Seconds gain = now - next.time;
+  const units::Seconds now = sched::replay(problem, current).update_end + current.refetch;
+  const units::Seconds gain = now - next.cost();
   return gain > now * tuning.gain &&
          !(gain * tuning.steps_to_gain < time_to_move(problem, current, next));
 }
@@ -68,11 +68,11 @@ sched::Plan as_of_now(const sched::Problem& problem, sched::Plan plan,
 PlanOutcome carry_out(PlanOrder order) {
   PlanOutcome outcome{.order = std::move(order), .plan = {}, .obstacle = {}};
   const PlanOrder& given = outcome.order;
-  sched::Problem settled = given.problem;
-  settled.homes.clear();
+  sched::Problem at_home = given.problem;
+  at_home.homes.clear();
   if (given.replans || !given.current) {
     try {
-      outcome.plan = sched::plan_beside_gradients(given.policy, settled, given.options);
+      outcome.plan = sched::plan_beside_gradients(given.policy, at_home, given.options);
     } catch (const Error& error) {
       outcome.obstacle = error.what();
       return outcome;
@@ -80,13 +80,14 @@ PlanOutcome carry_out(PlanOrder order) {
   }
   const bool is_taken =
       outcome.plan &&
-      (!given.current || is_worth_changing(settled, *given.current, *outcome.plan, given.tuning));
+      (!given.current || is_worth_changing(at_home, *given.current, *outcome.plan, given.tuning));
   if (!is_taken) outcome.plan = given.current;
-  const double waiting = sched::waiting_gradients(settled, *outcome.plan);
-  settled = sched::beside_gradients(std::move(settled), waiting);
-  outcome.order.problem = sched::beside_gradients(std::move(outcome.order.problem), waiting);
-  if (!is_taken) outcome.plan = as_of_now(settled, *given.current, given.options);
-  outcome.ends = last_ends(settled, *outcome.plan);
+  outcome.is_short = sched::waiting_gradients(at_home, *outcome.plan) < 1 ||
+                     outcome.plan->overflow > units::Bytes(0);
+  at_home = sched::settled(std::move(at_home), *outcome.plan);
+  outcome.order.problem = sched::settled(std::move(outcome.order.problem), *outcome.plan);
+  if (!is_taken) outcome.plan = as_of_now(at_home, *given.current, given.options);
+  outcome.ends = last_ends(at_home, *outcome.plan);
   outcome.step = sched::step_towards(given.problem, *outcome.plan);
   outcome.step_ends = last_ends(given.problem, *outcome.step);
   return outcome;

@@ -29,6 +29,8 @@ struct PlanOutcome {
   PlanOrder order;
   std::optional<sched::Plan> plan;  ///< nothing when the policy cannot plan
   std::string obstacle;             ///< why it cannot
+  /// Whether model and gradients do not fit a GPU beside what updates need, so that some go.
+  bool is_short = false;
   /// By device: when the plan has its last update end, from the step's first on.
   std::vector<units::Seconds> ends{};
   /// Of the step that begins, on the way to the plan from where the states are, likewise.

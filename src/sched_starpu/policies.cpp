@@ -149,4 +149,9 @@ std::string obstacle() {
   return running == nullptr ? "" : running->obstacle();
 }
 
+bool weights_pass() {
+  const std::lock_guard lock(settings_mutex);
+  return running != nullptr && running->weights_pass();
+}
+
 }  // namespace dos::sched_starpu

@@ -50,6 +50,7 @@ void Scheduler::add_workers(std::span<const int> workers) {
       }
       if (group == std::ssize(nodes_)) {
         nodes_.push_back({.id = memory, .device = {.gpu = group - 1}});
+        nodes_.back().look_ahead = std::make_unique<LookAhead>(memory, settings_.tuning);
         gpu_memories_.push_back(memory);
         held_.add_gpu(memory);
         dispatch_.add_group(nodes_.back().device);
@@ -111,12 +112,28 @@ PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
   const PlacedUpdate placed = board_->place(update, lock);
   // The program has others, so that those before may be gone.
   for (Index g = 0; board_->subgroups().size() > known && g < std::ssize(nodes_); ++g)
-    dispatch_.returned(g, node(g).returns.forget());
+    forget_buffers(g);
   if (board_->learns_memory())
     add_buffers(task, settings_, buffers_);
   else
     buffers_ = {};
+  step_of_short_memory_ = board_->plans().is_memory_short() ? board_->subgroups().step() : 0;
+  weights_pass_ = board_->plans().weights_pass();
   return placed;
+}
+
+void Scheduler::forget_buffers(Index group) {
+  Node& here = node(group);
+  dispatch_.returned(group, here.returns.forget());
+  if (here.look_ahead) here.look_ahead->forget();
+}
+
+void Scheduler::add_weights(starpu_task* update) {
+  if (step_of_short_memory_ == 0) return;
+  UpdateBuffers buffers;
+  add_buffers(update, settings_, buffers);
+  for (Node& each : nodes_)
+    if (each.look_ahead) each.look_ahead->add_weights(buffers.of_model);
 }
 
 void Scheduler::place_update(TaskNote& note) {
@@ -128,6 +145,7 @@ void Scheduler::place_update(TaskNote& note) {
   const bool restricted = is_restricted(note.task);
   const auto [subgroup, place, by_plan] = ask_board(update, note.task);
   note.subgroup = subgroup;
+  add_weights(note.task);
   if (kReusesMemory) hold_memory(update, note.task, place);
   note.group = group_of(place.device, note.task);
   const Index planned = note.group;
@@ -186,6 +204,8 @@ void Scheduler::place_other(TaskNote& note) {
   const Index group = note.group;
   // What it reads is on its way while the task waits.
   if (nodes_.size() > 1) start_inputs(note.task, node(group).id);
+  if (const Index step = step_of_short_memory_; step > 0 && group > 0)
+    node(group).look_ahead->ready(note.task, step);
   {
     const std::lock_guard lock(mutex_);
     starpu_push_task_end(note.task);

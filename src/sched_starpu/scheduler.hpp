@@ -13,6 +13,7 @@
 
 #include "sched_starpu/dispatch.hpp"
 #include "sched_starpu/held_memory.hpp"
+#include "sched_starpu/look_ahead.hpp"
 #include "sched_starpu/returns.hpp"
 #include "sched_starpu/scheduler_settings.hpp"
 #include "sched_starpu/update_task.hpp"
@@ -50,6 +51,8 @@ class Scheduler {
   [[nodiscard]] std::optional<StepReport> step_report(Index step);
   /// UpdatesReport::obstacle, at any time.
   [[nodiscard]] std::string obstacle();
+  /// Whether the plan that holds has weights pass through a GPU, at any time.
+  [[nodiscard]] bool weights_pass() const { return weights_pass_; }
 
  private:
   /// The workers of one memory node; its tasks are in the Dispatch, under the same number.
@@ -59,6 +62,7 @@ class Scheduler {
     std::vector<int> workers{};
     Traffic moved{};  ///< as counted by the reports before
     Returns returns{};
+    std::unique_ptr<LookAhead> look_ahead{};  ///< of a GPU
   };
   struct WorkerPlace {
     Index group = 0;
@@ -74,6 +78,10 @@ class Scheduler {
   /// Lets an update have what it lacks of a GPU's memory, though no plan has room for it there.
   void give_memory(Index group, starpu_task* update);
   void place_other(TaskNote& note);
+  /// The program may have unregistered what it had before. Under the lock.
+  void forget_buffers(Index group);
+  /// What the update writes of the model is looked ahead for, where memory is short.
+  void add_weights(starpu_task* update);
   [[nodiscard]] double expected_seconds(starpu_task* task, int worker,
                                         unsigned implementation) const;
   /// What StarPU's models expect of the task, in seconds by group; 0: they know nothing. Empty once
@@ -116,6 +124,8 @@ class Scheduler {
   std::atomic<Index> held_step_{0};  ///< for which memory is, or was, held
   UpdateBuffers buffers_;            ///< of all updates, until memory is read
   std::uint64_t arrivals_ = 0;
+  std::atomic<Index> step_of_short_memory_{0};  ///< the updates' step; 0: no memory is short
+  std::atomic<bool> weights_pass_{false};
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};
   /// By worker: found nothing when it asked last, and nobody has woken it since. Two tasks that

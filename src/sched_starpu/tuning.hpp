@@ -57,6 +57,15 @@ struct Tuning {
   /// backward, on the same GPU, waits. + backward waits longer; - states wait for backward.
   double brief = 1.0 / 3;
 
+  // What weights do where a GPU's memory is short.
+
+  /// Part of the memory for weights that are fetched before a task asks for them: those of a layer
+  /// or two. + they push out what is read before them; - the GPU waits for each layer.
+  double look_ahead = 1.0 / 40;
+  /// Part of the memory after whose reading weights that are read soon count as used again. + some
+  /// go just before they are read; - microseconds for each buffer, more often.
+  double keep_again = 1.0 / 20;
+
   // When the plan goes wrong.
 
   /// Times as long as planned from which on a GPU is late: the first update of a step takes three,

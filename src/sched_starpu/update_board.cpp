@@ -50,7 +50,10 @@ PlanOrder UpdateBoard::order() {
     problem.memory.push_back({.update = gpu.memory.update * filled,
                               .resident = gpu.memory.resident * filled,
                               .reserve = gpu.memory.reserve * filled,
-                              .gradients = gpu.memory.gradients * filled});
+                              .gradients = gpu.memory.gradients * filled,
+                              .passing = {.bytes = gpu.memory.passing.bytes * filled,
+                                          .update = gpu.memory.passing.update * filled,
+                                          .resident = gpu.memory.passing.resident * filled}});
   return plans_.order(std::move(problem), std::move(subgroups));
 }
 

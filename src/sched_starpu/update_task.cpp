@@ -216,10 +216,12 @@ sched::StateMemory memory_for_states(Index gpu, std::span<const unsigned> memori
   auto free = static_cast<double>(starpu_memory_get_available(node));
   for (starpu_data_handle_t buffer : buffers.of_update)
     if (Copy(buffer, node).is_allocated != 0) free += bytes_of(buffer);
+  double weights = 0;  // that are here, or will come back
   for (starpu_data_handle_t buffer : buffers.of_model) {
     const Copy copy(buffer, node);
-    if (copy.is_allocated == 0) free -= lost_bytes(buffer, memories);
-    if (copy.is_allocated != 0 && copy.is_valid == 0) free += bytes_of(buffer);
+    const double bytes = copy.is_valid != 0 ? bytes_of(buffer) : 0;
+    if (copy.is_allocated != 0) free += bytes_of(buffer);
+    weights += copy.is_allocated != 0 ? bytes : lost_bytes(buffer, memories);
   }
   double gradients = 0;
   for (starpu_data_handle_t buffer : buffers.gradients) {
@@ -229,14 +231,18 @@ sched::StateMemory memory_for_states(Index gpu, std::span<const unsigned> memori
   }
   const auto released = static_cast<double>(
       settings.released == nullptr ? 0 : settings.released(static_cast<int>(node)));
-  const auto less_reserve = [&](double bytes) {
+  const auto usable = [&](double bytes) {
     return units::Bytes(std::max(0.0, std::min(bytes, total) - sched::kMemoryReserve * total));
   };
-  const units::Bytes update = less_reserve(free + released);
+  const double beside = free - weights + released;
+  const units::Bytes update = usable(beside);
   return {.update = update,
-          .resident = less_reserve(free),
-          .reserve = units::Bytes(std::max(0.0, std::min(free + released, total))) - update,
-          .gradients = units::Bytes(gradients)};
+          .resident = usable(free - weights),
+          .reserve = units::Bytes(std::max(0.0, std::min(beside, total))) - update,
+          .gradients = units::Bytes(gradients),
+          .passing = {.bytes = units::Bytes(weights),
+                      .update = usable(free + released),
+                      .resident = usable(free)}};
 }
 
 void start_inputs(starpu_task* task, unsigned node) {

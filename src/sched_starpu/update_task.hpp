@@ -44,7 +44,8 @@ UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, un
 /// What states and gradients may use of a GPU, read from StarPU between backward and the first
 /// update: what is free, what they have of it, and outdated copies of the model's buffers, which
 /// another GPU uses now; less what the model has lost and sched::kMemoryReserve. While the update
-/// runs also what settings.released says. `memories`: by GPU, its memory node.
+/// runs also what settings.released says. Weights that the model has, or has lost, may pass.
+/// `memories`: by GPU, its memory node.
 sched::StateMemory memory_for_states(Index gpu, std::span<const unsigned> memories,
                                      const UpdateBuffers& buffers,
                                      const SchedulerSettings& settings);

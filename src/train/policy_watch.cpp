@@ -13,6 +13,12 @@ std::optional<StepMetrics::Flush> PolicyWatch::flush_of(Index step) {
                             .ms_waited = report->waited.value() * 1e3};
 }
 
+void PolicyWatch::drop_gradients(const tensor::ParameterSet& parameters) {
+  if (!sched_starpu::weights_pass()) return;
+  for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
+    if (parameters.gradients().has(i)) parameters.gradients()[i].drop_copies();
+}
+
 void PolicyWatch::warn_of_obstacle(Index step, bool is_last) {
   // The second step is the first that is planned, but a device may have shown no rate by then.
   constexpr Index kPlannedSteps = 3;

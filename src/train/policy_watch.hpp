@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "tensor/parameter_set.hpp"
 #include "train/metrics.hpp"
 
 namespace dos::train {
@@ -17,6 +18,10 @@ class PolicyWatch {
 
   /// Nullopt where there is no device that gradients leave.
   static std::optional<StepMetrics::Flush> flush_of(Index step);
+
+  /// The tasks submitted so far are the last that read gradients before backward writes them again:
+  /// where a GPU lacks memory for them beside the weights, it need not write them back.
+  static void drop_gradients(const tensor::ParameterSet& parameters);
 
   /// Says once, after the first planned step, that the policy cannot do what it was chosen for.
   void warn_of_obstacle(Index step, bool is_last);

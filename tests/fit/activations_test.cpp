@@ -93,7 +93,7 @@ TEST(Activations, AutoFailsWhereTheLeastDoesNotFit) {
   for (const bool has_disk : {false, true}) {
     config::TrainConfig base = with_activations(config_of(6, 2), "auto");
     if (has_disk) base.train.activation_disks = "disk";
-    const double least = needed(with_activations(base, "recompute"));
+    const double least = least_needed(with_activations(base, "recompute"));
     EXPECT_NO_THROW(fit(base, least, "error"));
     EXPECT_THAT(error_of(base, least - 1),
                 AllOf(HasSubstr("the run needs " + size_text(units::Bytes(least)) +
@@ -101,7 +101,7 @@ TEST(Activations, AutoFailsWhereTheLeastDoesNotFit) {
                       HasSubstr(size_text(units::Bytes(least - 1)) + " are available")));
     const config::TrainConfig smaller = fit(base, least - 1);
     EXPECT_LT(smaller.train.batch, 6);
-    EXPECT_LE(needed(smaller), least - 1);
+    EXPECT_LE(least_needed(smaller), least - 1);
   }
 }
 

@@ -137,6 +137,30 @@ TEST(Estimate, GradientsLeaveADeviceThatLacksRoomForAllUnlessTheyAreAccumulated)
   EXPECT_EQ(gradients(2, 1), all);
 }
 
+TEST(Estimate, WeightsPassThroughADeviceThatLacksRoomForThem) {
+  const shape::Layout layout = layout_of(kModel);
+  const auto use = [&](Index accumulate, units::Bytes available) {
+    return estimate_device(kModel, {.batch = 1}, layout, {}, {}, accumulate, 1, available);
+  };
+  const auto all = 4 * static_cast<double>(layout.parameter_count());
+  const double block = 4 * (12 * 16 * 16 + 13 * 16);
+  const units::Bytes total = use(1, units::gigabytes(1)).total();
+  // Without the gradients that leave, so that the weights are next.
+  const units::Bytes beside = total - units::Bytes(all - 2 * block);
+  for (const double lacking : {1.0, block, all - 2 * block}) {
+    const planner::MemoryUse tight = use(1, beside - units::Bytes(lacking));
+    EXPECT_TRUE(tight.fits()) << lacking;
+    EXPECT_EQ(bytes_of(tight, MemoryCategory::kWeights), all - lacking);
+    // Gradients that are summed stay.
+    const planner::MemoryUse sums = use(2, total - units::Bytes(lacking));
+    EXPECT_TRUE(sums.fits()) << lacking;
+    EXPECT_EQ(bytes_of(sums, MemoryCategory::kWeights), all - lacking);
+    EXPECT_EQ(bytes_of(sums, MemoryCategory::kGradients), all);
+  }
+  // The layer at work and the next one have to be there.
+  EXPECT_FALSE(use(1, beside - units::Bytes(all - 2 * block + 1)).fits());
+}
+
 TEST(Estimate, WhatIsFrozenIsWeightsOfADevice) {
   std::vector<shape::ParameterSpec> parameters = shape::find_family("gpt2").parameters(kModel);
   shape::mark_trained({.frozen = {"*_embedding.*", "blocks.[01].*"}, .factors = {}}, parameters);

@@ -37,6 +37,11 @@ inline double needed(const config::TrainConfig& config, Index devices = 1) {
   return estimate_run(run_of(config), room_with(1e15, devices)).devices.front().total().value();
 }
 
+/// The same with no more weights than the layer at work and the next one have.
+inline double least_needed(const config::TrainConfig& config, Index devices = 1) {
+  return estimate_run(run_of(config), room_with(1, devices)).devices.front().total().value();
+}
+
 inline config::TrainConfig fit(config::TrainConfig config, double bytes, const char* how = "auto",
                                Index devices = 1) {
   config.train.fit = how;

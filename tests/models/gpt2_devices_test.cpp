@@ -100,6 +100,24 @@ TEST_F(Gpt2Devices, RecomputeAndUpdateDuringBackward) {
   }
 }
 
+// 5 MB of weights and as much of gradients on a device of 4 MB.
+TEST_F(Gpt2Devices, TrainTheSameBitsWhereWeightsPass) {
+  RunOptions options = on_cpus(/*recompute=*/true, /*clip=*/0.5F);
+  options.model = {"gpt2", 12, 128, 4, 19, 83};
+  options.types = {.working = DType::kBF16, .gradient = DType::kBF16};
+  options.shape.type = DType::kBF16;
+  options.subgroup_params = 30'000;
+  const TrainingOutcome on_cpu = train(options);
+  const OpenclGpus gpus;
+  ::setenv("STARPU_LIMIT_OPENCL_MEM", "4", 1);
+  options = on_devices(options, "dos");
+  options.opencl_workers = 1;
+  TrainingRun run(options);
+  ::unsetenv("STARPU_LIMIT_OPENCL_MEM");
+  EXPECT_TRUE(train(run) == on_cpu);
+  EXPECT_TRUE(sched_starpu::weights_pass());
+}
+
 // The device has buffers of three blocks, whatever the number of blocks; the others' activations
 // are on the host meanwhile.
 TEST_F(Gpt2Devices, KeepActivationsOnTheHost) {

@@ -207,6 +207,40 @@ TEST(Memory, GradientsLeaveDuringBackwardWhereTheyDoNotFit) {
   EXPECT_LT(dos.plan.time, cpu.plan.time);
 }
 
+TEST(Memory, WeightsPassThroughAGpuThatHasNoPlaceForAll) {
+  // 13B: 22.6 GB of weights beside activations on 24 GB.
+  Request request = test::request("rtx4090", "llama-13b", 1);
+  const double weights = 2 * static_cast<double>(request.model.params());
+  const Forecast dos = forecast(request);
+  EXPECT_TRUE(dos.gpu.fits());
+  EXPECT_GT(dos.plan.overflow, units::gigabytes(2));
+  EXPECT_EQ(dos.step, dos.phases.forward + dos.phases.backward + dos.plan.time + dos.plan.refetch);
+  EXPECT_LE(dos.plan.gpu_share(dos.problem) * weights + dos.plan.window_memory.front().value(),
+            24e9);
+  EXPECT_DOUBLE_EQ(dos.host.of(MemoryCategory::kWorking).value(), weights);
+  request.policy = "zero-offload";
+  EXPECT_LT(dos.step, forecast(request).step * 0.75);
+  EXPECT_TRUE(forecast(request).gpu.fits());
+}
+
+TEST(Memory, WithLessForWeightsThatPassTheStepIsLonger) {
+  Request request = test::request("rtx4090", "llama-7b", 1);
+  const double buffers = 2 * 2 * 4096.0 * 32000;  // two of the largest depth: tables
+  units::Seconds before{0};
+  bool fits = true;
+  for (double gigabytes = 40; gigabytes > 1; gigabytes -= 1) {
+    request.machine.gpu_memory.value = units::gigabytes(gigabytes);
+    const Forecast result = forecast(request);
+    EXPECT_LE(result.gpu.fits(), fits) << gigabytes;
+    fits = result.gpu.fits();
+    if (!fits) continue;
+    EXPECT_GE(result.step, before * 0.97) << gigabytes;
+    EXPECT_GE(result.gpu.of(MemoryCategory::kWeights).value(), buffers);
+    before = result.step;
+  }
+  EXPECT_FALSE(fits) << "two layers, activations and work spaces are left";
+}
+
 TEST(Memory, OfDeadActivationsIsTheUpdatesOnlyWhereTheyNeedIt) {
   Request request = test::request("h100-4x", "llama-20b", 4);
   request.settings.subgroup_params = 64'000'000;

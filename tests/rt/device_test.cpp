@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "rt/tasks.hpp"
 
@@ -100,6 +101,28 @@ TEST_F(Devices, MemoryOfReleasedContentsServesOtherBuffers) {
   fetch(x, device.node, Mode::kRead);
   EXPECT_EQ(HostAccess(x, Mode::kRead).as<float>()[0], 3.0F);
   EXPECT_EQ(released_on(device.node), 0) << "x has the block that y gave up";
+}
+
+// What the home has counts, whatever a device has written, and hints stay allowed.
+TEST_F(Devices, DroppedCopiesAreNotWrittenHome) {
+  const Device device = devices().front();
+  std::vector<float> home(1000, 1.0F);
+  const Handle x(*session_,
+                 {.name = "x", .count = 1000, .lent = reinterpret_cast<std::byte*>(home.data())});
+  fetch(x, device.node, Mode::kReadWrite);
+  // The device's copy is the only valid one: StarPU would overwrite this with it.
+  std::ranges::fill(home, 2.0F);
+  x.drop_copies();
+  prefetch(x, device.node);
+  session_->wait_all();
+  EXPECT_EQ(HostAccess(x, Mode::kRead).as<float>()[999], 2.0F);
+  // Not before what was submitted is done with it.
+  const test::Body body = [](const TaskView& task) { task.pointer<float>(0)[0] += 1; };
+  Submitter submitter(*session_);
+  test::submit_body(submitter, body, {&x}, {.worker = kAnyCpuWorker});
+  x.drop_copies();
+  fetch(x, device.node, Mode::kRead);
+  EXPECT_EQ(HostAccess(x, Mode::kRead).as<float>()[0], 3.0F);
 }
 
 TEST_F(Devices, ContentsStayWhereNobodyNeedsTheirMemory) {
