@@ -18,6 +18,8 @@ namespace dos::config {
 inline constexpr Range kModelSize{.least = 0, .words = "be at least 1 (or 0: the preset's)"};
 /// Far above what is of use; the program keeps lists of these lengths.
 inline constexpr double kMostDevices = 1'000;
+/// Of memory; 0: all that is there.
+inline constexpr Range kGigabytes{.least = 0, .most = 1e6, .note = " GB"};
 inline constexpr Choice kPrecision{"fp32", "bf16"};
 
 /// The keys, in the order of --help.
@@ -138,7 +140,20 @@ inline constexpr std::array kOptions{
            "GB that a run may use of each device with a memory of its own; 0: what is there; with "
            "--dry-run also of GPUs that this machine lacks",
            [](Keys& k) -> Value { return &k.train.gpu_memory; },
-           Range{.least = 0, .most = 1e6, .note = " GB"}},
+           kGigabytes,
+           Scope::kRun,
+           {"GB of each GPU that a run may use; 0: all that the machine file says",
+            [](planner::PlanSettings& s, double most) { s.gpu_limit = units::gigabytes(most); },
+            kGigabytes}},
+    Option{"train.host_memory",
+           "GB of host memory that a rank may have in all, with the optimizer's states and what "
+           "goes to the host from GPUs; 0: what is there",
+           [](Keys& k) -> Value { return &k.train.host_memory; },
+           kGigabytes,
+           Scope::kNode,
+           {"GB of host memory that a rank may have in all; 0: its part of the node's",
+            [](planner::PlanSettings& s, double most) { s.host_limit = units::gigabytes(most); },
+            kGigabytes}},
     Option{"train.fit",
            "where memory is short: error, or auto: smaller micro-batches (and more of them), then "
            "recomputation",

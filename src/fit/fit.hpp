@@ -35,6 +35,8 @@ struct Room {
   };
   Index host_bytes = 0;
   std::string host_limit{};  ///< what makes it less than the machine has, if anything does
+  Index host_there = 0;      ///< with train.host_memory: what the machine has
+  Index host_taken = 0;      ///< likewise: what of the limit the program has already
   Index workers = 1;         ///< of every kind: each has work space in host memory
   Index cpu_workers = 1;     ///< that lanes are cut for where no device runs the model
   std::vector<Device> devices;

@@ -40,6 +40,8 @@ struct PlanSettings {
   bool flush_is_blocking = false;  ///< published code of 2024: the cast on one CPU thread
   shape::TrainedGroups trained;    ///< what is updated
   shape::AdapterChoice lora;       ///< what Request::model has, for reports
+  units::Bytes gpu_limit{0};       ///< of each GPU's memory; 0: all of it
+  units::Bytes host_limit{0};      ///< of a rank's host memory; 0: its part of the node's
   units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
   sched::PolicyOptions policy;
 };

@@ -288,10 +288,23 @@ Forecast forecast_with_best_activations(Request request) {
   return best;
 }
 
+/// The machine has no more memory than settings say.
+void limit_memory(Request& request) {
+  const units::Bytes none{0};
+  const PlanSettings& settings = request.settings;
+  perfmodels::Machine& machine = request.machine;
+  if (settings.gpu_limit > none)
+    machine.gpu_memory.value = std::min(machine.gpu_memory.value, settings.gpu_limit);
+  if (settings.host_limit == none) return;
+  const double ranks = static_cast<double>(layout_of(request).ranks_per_node);
+  machine.dram_capacity.value = std::min(machine.dram_capacity.value, settings.host_limit * ranks);
+}
+
 }  // namespace
 
 Forecast forecast(const Request& given) {
   Request request = given;
+  limit_memory(request);
   shape::mark_trained(request.settings.trained, request.model.parameters);
   if (request.settings.chooses_activations) request.settings.activations = shape::kRecomputeAll;
   choose_subgroups(request);

@@ -3,7 +3,10 @@
 """However backward has its activations: the same numbers, as much memory as was said, and disks that are none."""
 
 import csv
+import json
+import os
 import re
+import shutil
 import unittest
 
 from harness import AppTest, program, settings
@@ -81,6 +84,26 @@ class Activations(AppTest):
         self.assertEqual(nothing.returncode, 1)
         self.assertRegex(nothing.stderr, r"error: the run needs .*B of memory on GPU 0, planned even with "
                                          r"train.activations=recompute, which takes least, .*B are available")
+
+    def test_have_what_host_memory_leaves(self):
+        keys = self.keys | {"train.batch": 16, "model.context": 512, "model.width": 64, "train.steps": 3, "train.activation_disks": ""}
+        kept = self.folder / "kept"
+        self.trained(keys=keys, out=kept)
+        refused = self.train(keys=keys | {"train.host_memory": 0.1})
+        self.assertEqual(refused.returncode, 1)
+        enough = float(re.search(r"or raise train.host_memory to ([0-9.]+)$", refused.stderr, re.MULTILINE)[1])
+        self.assertIn("train.activations=auto", self.train(keys=keys | {"train.host_memory": enough - 0.02}).stderr)
+        for limit, plan in ((enough, "keep"), (enough - 0.02, "(selective|recompute).*")):
+            with self.subTest(limit):
+                shutil.rmtree(self.out, ignore_errors=True)
+                child = self.start(keys=keys | {"train.host_memory": limit, "train.activations": "auto"})
+                _, status, usage = os.wait4(child.pid, 0)
+                child.returncode = os.waitstatus_to_exitcode(status)
+                self.assertEqual(child.returncode, 0)
+                self.assertLess(usage.ru_maxrss * 1024, limit * 1e9)
+                said = json.loads((self.out / "run.json").read_text(encoding="utf-8"))["configuration"]["train"]
+                self.assertRegex(said["activations"], f"^{plan}$")
+                self.expect_same_state(kept, self.out)
 
     def test_traces(self):
         trace = self.folder / "trace"
