@@ -10,6 +10,7 @@
 #include "base/units.hpp"
 #include "fit/estimate.hpp"
 #include "planner/activation_choice.hpp"
+#include "planner/activation_use.hpp"
 #include "shape/model.hpp"
 #include "shape/trained_groups.hpp"
 
@@ -212,6 +213,14 @@ std::string describe_activations(const train::Run& run, const Room& room) {
   if (rates.link) known.push_back(fmt::format("link {:.3g} GB/s", rates.link->out.value() / 1e9));
   if (rates.disk) known.push_back(fmt::format("disk {:.3g} GB/s", rates.disk->write.value() / 1e9));
   return text + fmt::format(", by {} ({})", fmt::join(known, ", "), room.measured.source());
+}
+
+std::string explain_activations(const train::Run& run, const Room& room) {
+  const Times times(run, room);
+  const shape::ActivationPlan plan = run.config.activation_plan();
+  return fmt::format("activations of a micro-batch on one device: {}, forecast by rates ({})\n{}",
+                     shape::activation_plan_text(plan, run.model.layers), room.measured.source(),
+                     planner::activation_text(planner::activation_uses(times.passes(), plan)));
 }
 
 }  // namespace dos::fit

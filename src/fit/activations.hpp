@@ -23,4 +23,8 @@ std::optional<config::TrainConfig> with_activations(const train::Run& run, const
 /// micro-batch are to take, and by which rates.
 std::string describe_activations(const train::Run& run, const Room& room);
 
+/// The forecast for a decided run: each class of activations by where it goes, with bytes and what
+/// of its way is hidden. Some lines.
+std::string explain_activations(const train::Run& run, const Room& room);
+
 }  // namespace dos::fit

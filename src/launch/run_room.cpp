@@ -37,10 +37,9 @@ fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& 
   // The other ranks of the node take as much.
   room.host_bytes /= place.position.local_size;
   fit::limit_host(config, platform::resident_memory(), room);
-  if (config.train.activations == "auto") {
-    add_measured_rates(options.machines, place, says, room);
-    room.disk = disk_room(config, place);
-  }
+  const bool chooses = config.train.activations == "auto";
+  if (chooses || options.explain) add_measured_rates(options.machines, place, says, room);
+  if (chooses) room.disk = disk_room(config, place);
   return room;
 }
 

@@ -114,7 +114,25 @@ class Activations(AppTest):
         moved = sum(int(row["bytes"]) for row in rows)
         lines = [line for line in self.metrics() if "loss" in line]
         self.assertEqual(moved, sum(line["disk_read_bytes"] + line["disk_written_bytes"] for line in lines))
-        self.assertEqual(program("report", trace, cwd=self.folder).returncode, 0)
+        report = program("report", trace, cwd=self.folder)
+        self.assertEqual(report.returncode, 0, report.stderr)
+        self.assertRegex(report.stdout, r"(?m)^activations, products to disk: [0-9.]+ [KM]iB and .* a step, .* of it not hidden$")
+        self.assertRegex(report.stdout, r"(?m)^activations, .* costs most: ")
+        costs = {(each["class"], each["where"]): each for each in
+                 json.loads(program("report", trace, "--json", cwd=self.folder).stdout)["activations"]}
+        self.assertEqual(costs.keys(), {("products", "disk"), ("norms and activation functions", "recompute")})
+        self.assertAlmostEqual(costs["products", "disk"]["bytes_a_step"], moved / len(lines), delta=1)
+
+    def test_are_explained(self):
+        plan = "disk:2,recompute:2,selective:2"
+        text = self.trained("--explain", keys=self.keys | {"train.activations": plan, "train.steps": 2}).stdout
+        self.assertIn(f"activations of a micro-batch on one device: {plan}, forecast by rates (assumed", text)
+        # Of the four that share three sets of buffers the last three still have theirs.
+        rows = re.findall(r"(?m)^  (products|norms and activation functions) +(\w+) +(\d+) blocks +[0-9.]+ GB", text)
+        blocks = {row[:2]: int(row[2]) for row in rows}
+        self.assertEqual(blocks["products", "disk"], 1)
+        for each in ("products", "norms and activation functions"):
+            self.assertEqual(sum(count for (name, _), count in blocks.items() if name == each), 7)
 
     def test_bad_input(self):
         for keys, part in (
