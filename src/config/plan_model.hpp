@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "config/keys.hpp"
 #include "planner/planner.hpp"
 #include "shape/model.hpp"
 
@@ -14,6 +15,9 @@ namespace dos::config {
 /// rank; what the file leaves out is train_gpt's default. Machine, ranks and policy stay those of
 /// `request`. Throws Error, starting with the file, for a value that train_gpt would refuse.
 void take_configuration(const std::string& file, planner::Request& request);
+
+/// What of the keys plan reads, too. Numbers that leave a choice to the policy change nothing.
+void take_keys(Keys keys, planner::PlanSettings& settings);
 
 /// Gives the planned model the adapters that the settings say. Throws Error as take_adapters().
 void adapt_model(planner::Request& request);

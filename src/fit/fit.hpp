@@ -9,6 +9,7 @@
 #include "models/demand.hpp"
 #include "planner/memory.hpp"
 #include "planner/passes.hpp"
+#include "planner/planner.hpp"
 #include "rt/session.hpp"
 #include "train/run.hpp"
 
@@ -20,6 +21,9 @@ struct Measured {
   std::optional<planner::CopyRates> link{};
   std::optional<planner::DiskRates> disk{};
   std::optional<units::BytesPerSecond> dram{};
+  /// What updates are forecast by: the whole machine, where `calibrate` measured it, the ranks
+  /// that share it, and the policy that runs. The rest of it is not read.
+  std::optional<planner::Request> whole{};
   std::string machine{};  ///< the file that has them; "": none, or StarPU's measurement of its bus
 
   /// Who says so, in a few words.

@@ -38,7 +38,8 @@ fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& 
   room.host_bytes /= place.position.local_size;
   fit::limit_host(config, platform::resident_memory(), room);
   const bool chooses = config.train.activations == "auto";
-  if (chooses || options.explain) add_measured_rates(options.machines, place, says, room);
+  if (chooses || options.explain)
+    add_measured_rates(options.machines, place, session.scheduler(), says, room);
   if (chooses) room.disk = disk_room(config, place);
   return room;
 }

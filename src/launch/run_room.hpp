@@ -14,8 +14,8 @@ bool plans_gpus(const LaunchOptions& options, const config::TrainConfig& config,
                 const rt::Session& session);
 
 /// What this rank may take: its part of the node's memory, no more than train.host_memory, of the
-/// devices or of those that are planned; with train.activations=auto or --explain the rates that are known. `says`:
-/// this rank warns of rates that it cannot read.
+/// devices or of those that are planned; with train.activations=auto or --explain the rates that
+/// are known. `says`: this rank warns of rates that it cannot read.
 fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& config,
                        const RankPlace& place, const rt::Session& session, bool says);
 

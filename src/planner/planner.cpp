@@ -272,18 +272,17 @@ Forecast forecast_with_best_activations(Request request) {
   const std::vector<shape::ActivationPlan> named = named_activations(request);
   std::vector<NamedActivations> compared;
   std::vector<Forecast> fitting;
+  std::vector<ActivationChoice> choices;
   for (const shape::ActivationPlan& plan : proposed_activations(request, least, passes)) {
     request.settings.activations = plan;
     Forecast result = forecast_of(request);
     if (std::ranges::find(named, plan) != named.end())
       compared.push_back({plan, result.fits(), result.step});
-    if (result.fits()) fitting.push_back(std::move(result));
+    if (!result.fits()) continue;
+    choices.push_back({plan, result.step});
+    fitting.push_back(std::move(result));
   }
-  const units::Seconds fastest = std::ranges::min_element(fitting, {}, &Forecast::step)->step;
-  const auto rank = [&](const Forecast& each) {
-    return rank_of(passes, each.activations, each.step, fastest);
-  };
-  Forecast best = std::move(*std::ranges::min_element(fitting, {}, rank));
+  Forecast best = std::move(fitting[preferred(passes, choices)]);
   best.named = std::move(compared);
   return best;
 }

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 #include <string>
 
 #include "base/error.hpp"
+#include "config/plan_model.hpp"
 #include "fit/estimate.hpp"
 #include "fit/memory_limits.hpp"
 #include "planner/activation_choice.hpp"
@@ -120,6 +122,54 @@ TEST(Activations, AutoMovesNoMoreThanTheHostHolds) {
   const config::TrainConfig result = fit_to(deep_run(base), room).config;
   EXPECT_TRUE(estimate_run(deep_run(result), room).fits());
   EXPECT_EQ(result.train.activations, "host:3,recompute:9");
+}
+
+/// One H100 of so much memory, calibrated.
+Room calibrated_room(double gigabytes) {
+  const perfmodels::Machine machine = perfmodels::find_machine(
+      "h100", std::string(std::getenv("DOS_SOURCE_DIR")) + "/perfmodels/machines");
+  Room room = room_with(1e9 * gigabytes);
+  room.host_bytes = static_cast<Index>(machine.dram_capacity.value.value());
+  const planner::PassRates rates = planner::pass_rates_of(machine, {});
+  room.measured.compute = rates.compute;
+  room.measured.link = rates.link;
+  room.measured.dram = rates.dram;
+  room.measured.whole =
+      planner::Request{.machine = machine, .model = {}, .ranks_per_node = 1, .settings = {}};
+  return room;
+}
+
+// What a GPU keeps of activations it does not keep of states: a step of both is shortest where plan
+// says so, too, whose estimates of memory are not quite those of a run.
+TEST(Activations, AutoWeighsTheUpdateAsPlanDoes) {
+  config::TrainConfig config = with_activations(config_of(2), "auto");
+  config.train.precision = config.train.gradient_precision = "bf16";
+  config.sched.subgroup_params = 50'000'000;
+  const shape::ModelConfig model = shape::find_preset("llama-7b", "model", shape::preset_names());
+  const train::Run run = train::make_run(config, model);
+  bool differs = false;
+  for (const double gigabytes : {40, 60, 80}) {
+    SCOPED_TRACE(gigabytes);
+    Room room = calibrated_room(gigabytes);
+    planner::Request request = *room.measured.whole;
+    request.model = shape::model_of("", model);
+    request.micro_batch = 2;
+    config::take_keys(config, request.settings);
+    request.machine.gpu_memory.value = units::gigabytes(gigabytes);
+    const auto step = [&](const std::string& plan) {
+      planner::set_activations(request.settings, plan);
+      return planner::forecast(request).step.value();
+    };
+    const std::string weighed = fit_to(run, room).config.train.activations;
+    EXPECT_NEAR(step(weighed) / step("auto"), 1, 0.02) << weighed;
+    EXPECT_THAT(describe_activations(run.with(fit_to(run, room).config), room),
+                HasSubstr(", the update "));
+    room.measured.whole.reset();
+    const std::string passes = fit_to(run, room).config.train.activations;
+    EXPECT_GE(step(passes), step(weighed) * (1 - planner::kSameTime)) << passes;
+    differs = differs || step(passes) > step(weighed) * 1.02;
+  }
+  EXPECT_TRUE(differs);
 }
 
 /// A room without devices, in which a program that has `taken` bytes may have train.host_memory.
