@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 WARM_UP = 3  # steps that are not counted
@@ -38,27 +39,39 @@ def fail(why):
     sys.exit(f"{Path(sys.argv[0]).stem}: error: {why.strip()}")
 
 
-def estimate(build, folder, keys, assignments):
+def entering(group):
+    """What puts a child into the control group of that folder; None: nothing."""
+    return (lambda: Path(group, "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")) if group else None
+
+
+def estimate(build, folder, keys, assignments, group=None):
     """Bytes by category that the same run's --dry-run says, "total" among them."""
-    result = subprocess.run([*command_of(build, folder, keys, assignments), "--dry-run"], capture_output=True, text=True, check=False)
+    result = subprocess.run([*command_of(build, folder, keys, assignments), "--dry-run"], capture_output=True, text=True, check=False,
+                            preexec_fn=entering(group))
     if result.returncode != 0:
         fail(result.stderr)
     rows = re.findall(r"^  (\S+(?: \S+)?) +([\d.]+) (B|KiB|MiB|GiB)$", result.stdout, re.MULTILINE)
     return {name: float(number) * UNITS[unit] for name, number, unit in rows}
 
 
-def train(build, folder, keys, assignments):
-    """A run of command_of(). Returns the lines of its metrics.jsonl with their losses, and the most memory that it had resident, in
-    bytes."""
+class Run(NamedTuple):
+    lines: list  # of metrics.jsonl with their losses
+    resident: int  # bytes, at most
+    processor_s: float  # of all cores
+
+
+def train(build, folder, keys, assignments, group=None):
+    """A Run of command_of(), in the control group of the folder `group`, if any."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
     command = command_of(build, folder, keys, assignments)
     with open(folder / "errors", "w+", encoding="utf-8") as errors:
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=os.environ | {"STARPU_SILENT": "1"})
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=os.environ | {"STARPU_SILENT": "1"},
+                                 preexec_fn=entering(group))
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode != 0:
             errors.seek(0)
             fail(errors.read())
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if "loss" in line], usage.ru_maxrss * 1024
+    return Run([line for line in lines if "loss" in line], usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
