@@ -56,6 +56,28 @@ inline void set_recompute(PlanSettings& settings, bool recompute) {
   settings.chooses_activations = false;
 }
 
+/// What the keys train.gpu_memory and train.host_memory say, in GB.
+inline void set_gpu_limit(PlanSettings& settings, double most) {
+  settings.gpu_limit = units::gigabytes(most);
+}
+inline void set_host_limit(PlanSettings& settings, double most) {
+  settings.host_limit = units::gigabytes(most);
+}
+
+/// What keys say by a word of two.
+inline void set_precision(PlanSettings& settings, const std::string& type) {
+  settings.fp32 = type == "fp32";
+}
+inline void set_gradient_flush(PlanSettings& settings, const std::string& phase) {
+  settings.flush_in_update = phase == "update";
+}
+inline void set_flush_mode(PlanSettings& settings, const std::string& mode) {
+  settings.flush_is_blocking = mode == "blocking";
+}
+inline void set_exchange(PlanSettings& settings, const std::string& way) {
+  settings.exchange = way == "collective" ? ExchangeWay::kCollective : ExchangeWay::kDirect;
+}
+
 /// What the keys optim.freeze and optim.lr_factors say.
 inline void set_frozen(PlanSettings& settings, const std::string& patterns) {
   settings.trained.frozen = shape::parse_patterns(patterns);
