@@ -31,6 +31,15 @@ class Activations(AppTest):
         found = re.search(r"^ +activations +([0-9.]+) (\w+)", self.dry_run(**keys).stdout, re.MULTILINE)
         return float(found[1]) * UNITS[found[2]]
 
+    def peak(self, keys):
+        """The most bytes that a run has resident."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        child = self.start(keys=keys)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        return usage.ru_maxrss * 1024
+
     def test_same_numbers(self):
         for keys in ({}, {"train.precision": "bf16", "train.accumulate": 2}, {"optim.speculate": "auto"},
                      {"model.preset": "llama-tiny", "model.width": 0, "model.heads": 0}):
@@ -95,15 +104,27 @@ class Activations(AppTest):
         self.assertIn("train.activations=auto", self.train(keys=keys | {"train.host_memory": enough - 0.02}).stderr)
         for limit, plan in ((enough, "keep"), (enough - 0.02, "(selective|recompute).*")):
             with self.subTest(limit):
-                shutil.rmtree(self.out, ignore_errors=True)
-                child = self.start(keys=keys | {"train.host_memory": limit, "train.activations": "auto"})
-                _, status, usage = os.wait4(child.pid, 0)
-                child.returncode = os.waitstatus_to_exitcode(status)
-                self.assertEqual(child.returncode, 0)
-                self.assertLess(usage.ru_maxrss * 1024, limit * 1e9)
+                peak = self.peak(keys | {"train.host_memory": limit, "train.activations": "auto"})
+                self.assertLess(peak, limit * 1e9)
                 said = json.loads((self.out / "run.json").read_text(encoding="utf-8"))["configuration"]["train"]
                 self.assertRegex(said["activations"], f"^{plan}$")
                 self.expect_same_state(kept, self.out)
+
+    # What a program has before it begins is not all in the estimate.
+    def test_of_long_sequences_are_as_estimated(self):
+        (self.folder / "long.txt").write_text((self.shared / "corpus.txt").read_text(encoding="utf-8") * 20, encoding="utf-8")
+        made = program("prepare_data", "--tokenizer", "bytes", "--output", "long", "long.txt", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for context, batch, plan in ((4096, 2, "keep"), (2048, 4, "disk")):
+            with self.subTest(context):
+                keys = self.keys | {"data.path": self.folder / "long", "model.layers": 5, "model.width": 128, "model.context": context,
+                                    "train.batch": batch, "train.steps": 2, "train.activations": plan}
+                said = self.trained("--dry-run", keys=keys | {"train.host_memory": 0.001}).stdout
+                total, before = (float(found[1]) * UNITS[found[2]] for found in (
+                    re.search(rf"{words} +([0-9.]+) (\w+)", said) for words in ("\n  total", "program has")))
+                peak = self.peak(keys)
+                self.assertLess(total, 1.05 * peak)
+                self.assertLess(peak, total + before)
 
     def test_traces(self):
         trace = self.folder / "trace"
