@@ -2,6 +2,7 @@
 #include "fit/update_times.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -41,6 +42,7 @@ UpdateTimes::UpdateTimes(const train::Run& run, const Room& room) {
   config::take_keys(run.config, request.settings);
   request.settings.chooses_activations = false;
   request_ = std::move(request);
+  if (std::isinf(of(shape::kRecomputeAll).value())) request_.reset();
 }
 
 units::Seconds UpdateTimes::of(const shape::ActivationPlan& plan) const {

@@ -13,7 +13,8 @@ namespace dos::fit {
 /// a device, or of host memory before disks, is where states stay between steps.
 class UpdateTimes {
  public:
-  /// Nothing is known without Measured::whole, or where the policy is not this project's.
+  /// Nothing is known without Measured::whole, where the policy is not this project's, or where the
+  /// planner cannot plan such ranks.
   UpdateTimes(const train::Run& run, const Room& room);
 
   /// Whether the update is known, and states may lack the memory that activations leave.

@@ -172,6 +172,23 @@ TEST(Activations, AutoWeighsTheUpdateAsPlanDoes) {
   EXPECT_TRUE(differs);
 }
 
+// What cannot be forecast is left out for all plans.
+TEST(Activations, AutoWeighsWhatIsKnown) {
+  config::TrainConfig config = with_activations(config_of(8), "auto");
+  config.train.precision = "bf16";
+  const train::Run run =
+      train::make_run(config, shape::find_preset("llama-7b", "model", shape::preset_names()));
+  Room room = calibrated_room(60);
+  room.measured.whole.reset();
+  const std::string passes = fit_to(run, room).config.train.activations;
+  room = calibrated_room(60);
+  room.measured.whole->ranks_per_node = 5;
+  EXPECT_EQ(fit_to(run, room).config.train.activations, passes);
+  room = calibrated_room(60);
+  room.measured.whole->policy = "dmdas";
+  EXPECT_EQ(fit_to(run, room).config.train.activations, passes);
+}
+
 /// A room without devices, in which a program that has `taken` bytes may have train.host_memory.
 Room limited_room(const config::TrainConfig& config, Index taken, Index there = Index{1} << 40) {
   Room room{.host_bytes = there, .workers = 1, .cpu_workers = 1, .devices = {}};
