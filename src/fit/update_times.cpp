@@ -22,8 +22,15 @@ void limit_machine(const train::Run& run, const Room& room, planner::Request& re
     if (device.runs_model)
       machine.gpu_memory.value =
           std::min(machine.gpu_memory.value, units::Bytes(static_cast<double>(device.bytes)));
-  machine.dram_capacity.value = units::Bytes(static_cast<double>(room.host_bytes)) *
-                                static_cast<double>(request.ranks_per_node);
+  // What a run has beside the buffers that the planner counts.
+  units::Bytes left(static_cast<double>(room.host_bytes));
+  const planner::MemoryUse host = estimate_run(run, room).host;
+  for (const MemoryCategory category :
+       {MemoryCategory::kTokensAhead, MemoryCategory::kRuntime, MemoryCategory::kProgram,
+        MemoryCategory::kCheckpoints, MemoryCategory::kWorkspace})
+    left -= host.of(category);
+  machine.dram_capacity.value =
+      std::max(units::Bytes{0}, left) * static_cast<double>(request.ranks_per_node);
   if (run.config.disks().empty()) machine.tiers.clear();
 }
 
