@@ -53,9 +53,9 @@ std::string policy_footer() {
     text += fmt::format("  {:<24} {}\n", policy.name, policy.summary);
   return text + "\n" + dos::config::describe_plan_keys() +
          "\nOf a configuration of train_gpt count [model], [sched], dist.zero, train.precision,\n"
-         "train.recompute, train.activations and train.batch, with train_gpt's defaults; --set "
-         "and\n"
-         "--micro-batch change them.\n";
+         "train.gpu_memory, train.host_memory, train.recompute, train.activations and "
+         "train.batch,\n"
+         "with train_gpt's defaults; --set and --micro-batch change them.\n";
 }
 
 /// The model, and what a configuration says unless the command line says otherwise.

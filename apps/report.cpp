@@ -23,6 +23,7 @@
 #include "base/units.hpp"
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
+#include "trace/report/activation_section.hpp"
 #include "trace/report/html.hpp"
 #include "trace/report/report_json.hpp"
 #include "trace/report/svg.hpp"
@@ -77,6 +78,10 @@ void compare(const CommandLine& command) {
 void print_summary(const Analysis& analysis) {
   fmt::print("median step {:.1f} ms; computing {:.1f} % of the workers' time\n",
              analysis.median_step / 1e3, analysis.idle_share(dos::trace::Use::kComputing) * 100);
+  for (const dos::trace::ActivationCost& cost : analysis.activations)
+    fmt::print("activations, {}\n", dos::trace::in_words(cost));
+  if (const std::string most = dos::trace::dearest(analysis); !most.empty())
+    fmt::print("activations, {}\n", most);
   for (const dos::trace::CheckpointSummary& all : dos::trace::summarise(analysis.checkpoints))
     fmt::print("rank {}: {} checkpoints of {}, each in {} at {}; an update waited {} at most\n",
                all.rank, all.checkpoints, dos::format_bytes(all.bytes),

@@ -3,11 +3,13 @@
 """What it costs not to keep activations: steps beside those of the same run that keeps them, interleaved on one machine.
 
 usage: bench/activation_plans.py --disks FOLDERS [--build DIR] [--folder DIR] [--model PRESET] [--steps N] [--rounds N]
-                                 [--plans PLAN...] [--set KEY=VALUE]... [--json]
+                                 [--plans PLAN...] [--vocabulary N] [--group FOLDER] [--set KEY=VALUE]... [--json]
 
-Each round trains anew with every plan (train.activations) in turn, in a folder of DIR, on random tokens. Prints medians over the
-rounds: of the median step, its ratio to that which keeps all, what was read and written a step, the most resident memory and what it
-is below that which keeps all; and whether all losses are the same, digit by digit. docs/performance/activations.md has such a run.
+Each round trains anew with every plan (train.activations) in turn, in a folder of DIR, on random tokens. With --group those that do
+not keep all run in the control group of FOLDER. Prints, of medians over the rounds: the step, its ratio to that which keeps all, the
+same of the fastest steps and of processor time, what was read and written a step, the most resident memory, what it is below that which
+keeps all, what --dry-run says of it and of activations in it; and whether all losses are the same, digit by digit.
+docs/performance/activations.md has such a run.
 """
 
 import argparse
@@ -17,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from short_runs import WARM_UP, train, write_tokens
+from short_runs import WARM_UP, estimate, train, write_tokens
 
 KEEP = "keep"
 
@@ -31,6 +33,8 @@ def parse():
     parser.add_argument("--steps", type=int, default=10, metavar="N", help="of a run (default: 10)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
     parser.add_argument("--plans", nargs="+", default=["selective", "disk", "recompute"], metavar="PLAN")
+    parser.add_argument("--vocabulary", type=int, default=50257, metavar="N", help="of the tokens (default: 50257)")
+    parser.add_argument("--group", metavar="FOLDER", help="a control group with a limit of memory, for plans that do not keep all")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for train_gpt")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()
@@ -40,36 +44,47 @@ def counted(lines, field):
     return statistics.median(line.get(field, 0) for line in lines if line["step"] > WARM_UP)
 
 
-def row(plan, runs, base):
-    """Of (lines, resident bytes) a round, beside those that keep all."""
-    losses = [line["loss"] for line in base[0][0]]
-    ratios = [counted(lines, "ms_step") / counted(other, "ms_step")
-              for (lines, _), (other, _) in zip(runs, base, strict=True)]
-    resident = statistics.median(size for _, size in runs)
+def fastest(runs):
+    """What other programs on the machine disturb least."""
+    return min(line["ms_step"] for run in runs for line in run.lines if line["step"] > WARM_UP)
+
+
+def row(plan, runs, base, estimate):
+    """Of a Run a round, beside those that keep all."""
+    losses = [line["loss"] for line in base[0].lines]
+    ratios = [counted(run.lines, "ms_step") / counted(other.lines, "ms_step") for run, other in zip(runs, base, strict=True)]
+    resident = statistics.median(run.resident for run in runs)
     return {"plan": plan,
-            "ms_step": statistics.median(counted(lines, "ms_step") for lines, _ in runs),
+            "ms_step": statistics.median(counted(run.lines, "ms_step") for run in runs),
             "ratio": statistics.median(ratios),
             "worst_ratio": max(ratios),
-            "mb_read": statistics.median(counted(lines, "disk_read_bytes") for lines, _ in runs) / 1e6,
-            "mb_written": statistics.median(counted(lines, "disk_written_bytes") for lines, _ in runs) / 1e6,
+            "fastest_ratio": fastest(runs) / fastest(base),
+            "processor_ratio": statistics.median(run.processor_s / other.processor_s for run, other in zip(runs, base, strict=True)),
+            "mb_read": statistics.median(counted(run.lines, "disk_read_bytes") for run in runs) / 1e6,
+            "mb_written": statistics.median(counted(run.lines, "disk_written_bytes") for run in runs) / 1e6,
             "mb_resident": resident / 1e6,
-            "mb_saved": (statistics.median(size for _, size in base) - resident) / 1e6,
-            "same_losses": all([line["loss"] for line in lines] == losses for lines, _ in runs)}
+            "mb_saved": (statistics.median(run.resident for run in base) - resident) / 1e6,
+            "mb_estimated": estimate["total"] / 1e6,
+            "mb_activations": estimate["activations"] / 1e6,
+            "same_losses": all([line["loss"] for line in run.lines] == losses for run in runs)}
 
 
 def main():
     options = parse()
     plans = [KEEP, *options.plans]
     found = {plan: [] for plan in plans}
+    estimates = {}
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="activations-") as name:
         folder = Path(name)
-        write_tokens(folder / "data")
+        write_tokens(folder / "data", options.vocabulary)
         for _ in range(options.rounds):
             for plan in plans:
                 keys = {"model.preset": options.model, "train.steps": options.steps, "train.activations": plan,
                         "train.activation_disks": options.disks}
-                found[plan].append(train(options.build, folder, keys, options.set))
-    rows = [row(plan, runs, found[KEEP]) for plan, runs in found.items()]
+                group = None if plan == KEEP else options.group
+                estimates[plan] = estimate(options.build, folder, keys, options.set, group)
+                found[plan].append(train(options.build, folder, keys, options.set, group))
+    rows = [row(plan, runs, found[KEEP], estimates[plan]) for plan, runs in found.items()]
     if options.json:
         print(json.dumps(rows, indent=1))
     else:

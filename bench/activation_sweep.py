@@ -4,11 +4,13 @@
 
 usage: bench/activation_sweep.py cases [--build DIR] [--count N] [--seed S] [--json]
        bench/activation_sweep.py curve [--build DIR] --data FILE.csv --picture FILE.png
+       bench/activation_sweep.py published [--build DIR]
 
 `cases` draws models of 7B to 20B, machine files with and without disks, contexts and micro-batches from the seed, plans each with
 auto and with every fixed choice, and says by how much auto is above the fastest of these that fits. It ends with status 1 where
 that is more than 3 %. `curve` plans one model for GPUs of less and less memory and writes and draws the step with each choice;
-docs/performance/activations.md has both.
+`published` plans the set-ups of SSDTrain (arXiv 2408.10013) and Fuyou (arXiv 2403.06504), as far as one GPU without tensor parallelism
+stands for them, and prints what each choice takes. docs/performance/activations.md has all three.
 """
 
 import argparse
@@ -55,8 +57,8 @@ class Planner:
     def machine_text(self, name):
         return (self.machines / f"{name}.toml").read_text(encoding="utf-8")
 
-    def step(self, machine, ranks, model, activations):
-        """Of a machine file's text and a configuration's: (milliseconds, plan for activations), or None: it does not fit."""
+    def forecast(self, machine, ranks, model, activations):
+        """What `plan --json` says of a machine file's text and a configuration's, or None: states have nowhere to be."""
         machine_file, model_file = self.folder / "machine.toml", self.folder / "model.toml"
         machine_file.write_text(machine, encoding="utf-8")
         model_file.write_text(model, encoding="utf-8")
@@ -67,8 +69,27 @@ class Planner:
             if "fit nowhere" in result.stderr:
                 return None
             sys.exit(f"activation_sweep: error: {result.stderr.strip()}")
-        plan = json.loads(result.stdout)
-        return (1e3 * plan["step_s"], plan["activations"]["plan"]) if plan["fits"] else None
+        return json.loads(result.stdout)
+
+    def step(self, machine, ranks, model, activations):
+        """(milliseconds, plan for activations), or None: it does not fit."""
+        plan = self.forecast(machine, ranks, model, activations)
+        return (1e3 * plan["step_s"], plan["activations"]["plan"]) if plan and plan["fits"] else None
+
+
+def with_value(machine, section_and_key, value):
+    """A machine file's text with another number, "key" or "section.key"."""
+    *section, key = section_and_key.split(".")
+    head, name, tail = machine.partition(f"[{section[0]}]") if section else ("", "", machine)
+    tail, changed = re.subn(rf"(?m)^{key} = {{ value = [0-9.]+,", f"{key} = {{ value = {value},", tail, count=1)
+    assert changed == 1, section_and_key
+    return head + name + tail
+
+
+def gpt(layers, width, micro_batch, rule):
+    """A model of GPT-2's blocks as SSDTrain and Fuyou train it: sequences of 1024 tokens."""
+    return (f'[model]\npreset = "gpt2-124m"\nlayers = {layers}\nwidth = {width}\nheads = {width // 128}\ncontext = 1024\n'
+            f'[train]\nbatch = {micro_batch}\nprecision = "bf16"\n[optim]\nrule = "{rule}"\n[sched]\nsubgroup_params = 50000000\n')
 
 
 def configuration(model, context, micro_batch):
@@ -122,8 +143,7 @@ def curve(planner, options):
     model = configuration(CURVE_MODEL, CURVE_CONTEXT, CURVE_MICRO_BATCH)
     rows = []
     for gigabytes in GIGABYTES:
-        machine, changed = re.subn(r"memory = \{ value = 80,", f"memory = {{ value = {gigabytes},", text)
-        assert changed == 1
+        machine = with_value(text, "gpu.memory", gigabytes)
         for choice in ("auto", *CHOICES):
             step = planner.step(machine, 1, model, choice)
             if step:
@@ -133,6 +153,40 @@ def curve(planner, options):
         writer.writeheader()
         writer.writerows(rows)
     draw(rows, options.picture)
+
+
+# 2 x A100 40 GB with tensor parallelism, 16 sequences: one GPU with 8 has the same arithmetic and activations, but all weights, so
+# that it is given memory for them. RAID 0 of three P5800X, by their data sheet, 85 % of it.
+SSDTRAIN = {"disk": {"read": 18, "write": 15}, "micro_batch": 8, "gpu_gb": 400, "models": ((8192, 4), (12288, 3), (16384, 2), (8192, 24))}
+# 13B on one RTX 4090 with 256 GB and twelve SSDs. GB 80: as if its weights, 26 GB, fitted.
+FUYOU = {"disk": {"read": 30, "write": 25}, "layers": 40, "width": 5120, "gpu_gb": (24, 80), "micro_batches": (8, 16, 32)}
+
+
+def published(planner, _):
+    machine = with_value(planner.machine_text("a100"), "gpu.memory", SSDTRAIN["gpu_gb"]) + NVME.format(**SSDTRAIN["disk"])
+    for width, layers in SSDTRAIN["models"]:
+        for choice in ("keep", "disk", "recompute"):
+            plan = planner.forecast(machine, 1, gpt(layers, width, SSDTRAIN["micro_batch"], "sgd"), choice)
+            memory = plan["memory"]["gpu"]["items"]["activations"]
+            if choice == "keep":
+                kept, passes = memory, plan["forward_s"] + plan["backward_s"]
+            moved = sum(each["bytes"] for each in plan["activations"]["classes"] if each["where"] == "disk")
+            print(f"SSDTrain, width {width}, {layers} layers, {choice}: activations {memory / 1e9:.1f} GB, {100 * (memory / kept - 1):+.0f} %; "
+                  f"forward and backward {(plan['forward_s'] + plan['backward_s']) / passes:.3f} of keep; {moved / 1e9:.1f} GB moved, "
+                  f"{moved / plan['forward_s'] / 1e9:.1f} GB/s in forward")
+    for gigabytes in FUYOU["gpu_gb"]:
+        machine = with_value(with_value(planner.machine_text("rtx4090"), "gpu.memory", gigabytes), "dram.capacity", 256)
+        machine += NVME.format(**FUYOU["disk"])
+        for micro_batch in FUYOU["micro_batches"]:
+            for choice in ("auto", "host", "disk", "recompute"):
+                plan = planner.forecast(machine, 1, gpt(FUYOU["layers"], FUYOU["width"], micro_batch, "adamw"), choice)
+                if plan is None:
+                    print(f"Fuyou, {gigabytes} GB, {micro_batch} sequences, {choice}: does not fit")
+                    continue
+                rate = 6 * plan["params"] * micro_batch * 1024 / plan["step_s"] / 1e12
+                print(f"Fuyou, {gigabytes} GB, {micro_batch} sequences, {choice} ({plan['activations']['plan']}): "
+                      f"{'fits' if plan['fits'] else 'does not fit: ' + plan['limit']}, step {plan['step_s']:.1f} s (forward {plan['forward_s']:.1f}, "
+                      f"backward {plan['backward_s']:.1f}, update {plan['update_s']:.1f}), {rate:.0f} TFLOP/s")
 
 
 def draw(rows, path):
@@ -157,7 +211,7 @@ def draw(rows, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, run in (("cases", sweep), ("curve", curve)):
+    for name, run in (("cases", sweep), ("curve", curve), ("published", published)):
         command = commands.add_parser(name)
         command.set_defaults(run=run)
         command.add_argument("--build", default="build/release", metavar="DIR", help="build folder (default: build/release)")

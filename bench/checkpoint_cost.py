@@ -77,7 +77,7 @@ def main():
         for _ in range(options.rounds):
             for every in options.every:
                 keys = {"model.preset": options.model, "train.steps": options.steps, "train.checkpoint_every": every}
-                lines, _ = train(options.build, folder, keys, options.set)
+                lines = train(options.build, folder, keys, options.set).lines
                 found[every].append(summarise(lines))
                 if options.torch and "mb" in found[every][-1]:
                     found[every][-1]["torch_save_s"] = seconds_of_torch(folder, found[every][-1]["mb"])

@@ -50,7 +50,7 @@ def main():
                     keys = {"model.preset": options.model, "train.steps": options.steps, "optim.clip": clip}
                     if setting is not None:
                         keys |= {"sched.disks": options.disks, "sched.host_memory": setting}
-                    lines, resident = train(options.build, folder, keys, options.set)
+                    lines, resident, _ = train(options.build, folder, keys, options.set)
                     found[setting].append((lines, resident))
             losses = [line["loss"] for line in found[None][0][0]]
             for setting, runs in found.items():

@@ -50,6 +50,7 @@ struct Keys {
     Index opencl_devices = 0;
     Index cuda_devices = -1;
     double gpu_memory = 0;
+    double host_memory = 0;
     std::string fit = "error";
     double stall_timeout_s = 60;
     Index seed = 1337;

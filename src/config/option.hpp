@@ -45,6 +45,12 @@ struct Any {
 };
 using Domain = std::variant<Range, Choice, Named, Any>;
 
+inline constexpr Range kModelSize{.least = 0, .words = "be at least 1 (or 0: the preset's)"};
+/// Far above what is of use; the program keeps lists of these lengths.
+inline constexpr double kMostDevices = 1'000;
+/// Of memory; 0: all that is there.
+inline constexpr Range kGigabytes{.least = 0, .most = 1e6, .note = " GB"};
+inline constexpr Choice kPrecision{"fp32", "bf16"};
 inline constexpr Any kFlag{"both values mean something"};
 /// A flag of the model that is the preset's unless it is said.
 inline constexpr Choice kPresetFlag{"preset", "on", "off"};

@@ -15,11 +15,6 @@
 
 namespace dos::config {
 
-inline constexpr Range kModelSize{.least = 0, .words = "be at least 1 (or 0: the preset's)"};
-/// Far above what is of use; the program keeps lists of these lengths.
-inline constexpr double kMostDevices = 1'000;
-inline constexpr Choice kPrecision{"fp32", "bf16"};
-
 /// The keys, in the order of --help.
 inline constexpr std::array kOptions{
     Option{"model.preset",
@@ -138,7 +133,17 @@ inline constexpr std::array kOptions{
            "GB that a run may use of each device with a memory of its own; 0: what is there; with "
            "--dry-run also of GPUs that this machine lacks",
            [](Keys& k) -> Value { return &k.train.gpu_memory; },
-           Range{.least = 0, .most = 1e6, .note = " GB"}},
+           kGigabytes,
+           Scope::kRun,
+           {"GB of each GPU that a run may use; 0: all that the machine file says",
+            &planner::set_gpu_limit, kGigabytes}},
+    Option{"train.host_memory",
+           "GB of host memory that a rank may have in all, states too; 0: what is there",
+           [](Keys& k) -> Value { return &k.train.host_memory; },
+           kGigabytes,
+           Scope::kNode,
+           {"GB of host memory that a rank may have in all; 0: its part of the node's",
+            &planner::set_host_limit, kGigabytes}},
     Option{"train.fit",
            "where memory is short: error, or auto: smaller micro-batches (and more of them), then "
            "recomputation",
@@ -155,8 +160,7 @@ inline constexpr std::array kOptions{
            [](Keys& k) -> Value { return &k.train.precision; },
            kPrecision,
            Scope::kRun,
-           {"of working parameters and gradients: bf16, fp32",
-            [](planner::PlanSettings& s, const std::string& type) { s.fp32 = type == "fp32"; },
+           {"of working parameters and gradients: bf16, fp32", &planner::set_precision,
             Choice{"bf16", "fp32"}}},
     Option{"train.gradient_precision",
            "type in which gradients of parameters are summed over lanes and micro-batches: fp32, "
@@ -359,15 +363,9 @@ inline constexpr std::array kOptions{
                [](planner::PlanSettings& s, bool yes) { s.policy.half_duplex = yes; }, kFlag}),
     plan_only("sched.gradient_flush",
               {"gradients of CPU subgroups leave the GPU in: backward, update",
-               [](planner::PlanSettings& s, const std::string& phase) {
-                 s.flush_in_update = phase == "update";
-               },
-               Choice{"backward", "update"}}),
+               &planner::set_gradient_flush, Choice{"backward", "update"}}),
     plan_only("sched.flush_mode", {"flush during backward: async, blocking (with sched.published)",
-                                   [](planner::PlanSettings& s, const std::string& mode) {
-                                     s.flush_is_blocking = mode == "blocking";
-                                   },
-                                   Choice{"async", "blocking"}}),
+                                   &planner::set_flush_mode, Choice{"async", "blocking"}}),
     Option{"dist.zero",
            "what ranks share out: 1: optimizer states; 2: gradients too; 3: parameters too",
            [](Keys& k) -> Value { return &k.dist.zero; },
@@ -388,11 +386,7 @@ inline constexpr std::array kOptions{
            Scope::kNode},
     plan_only("dist.exchange",
               {"direct: through host memory; collective: between GPUs, once a node",
-               [](planner::PlanSettings& s, const std::string& way) {
-                 s.exchange = way == "collective" ? planner::ExchangeWay::kCollective
-                                                  : planner::ExchangeWay::kDirect;
-               },
-               Choice{"direct", "collective"}}),
+               &planner::set_exchange, Choice{"direct", "collective"}}),
     Option{"dist.timeout_s", "seconds after which a silent rank is lost",
            [](Keys& k) -> Value { return &k.dist.timeout_s; }, at_least(1)},
 };

@@ -11,9 +11,6 @@
 #include "hf/config_json.hpp"
 
 namespace dos::config {
-namespace {
-
-/// What the keys that both programs read say to plan.
 void take_keys(Keys keys, planner::PlanSettings& settings) {
   const auto take = [&]<class Set, class T>(const Option& option, Set set, const T* value) {
     using Argument = std::conditional_t<std::is_same_v<T, std::string>, const std::string&, T>;
@@ -34,8 +31,6 @@ void take_keys(Keys keys, planner::PlanSettings& settings) {
       std::visit([&](auto set, auto* value) { take(option, set, value); }, option.plan.set,
                  option.value(keys));
 }
-
-}  // namespace
 
 void take_configuration(const std::string& file, planner::Request& request) {
   TrainConfig config;

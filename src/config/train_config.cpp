@@ -133,6 +133,10 @@ void TrainConfig::validate() const {
          "sched.host_memory = {} GB, but sched.disks names no disk for the states beyond it: name "
          "one, or leave it out",
          sched.host_memory);
+  expect(train.host_memory == 0 || sched.host_memory < train.host_memory,
+         "sched.host_memory = {} GB for states, but train.host_memory = {} GB is for all that a "
+         "rank has: lower the one, raise the other, or leave sched.host_memory to auto",
+         sched.host_memory, train.host_memory);
   expect(!train.recompute || train.activations == "keep",
          "train.recompute = true and train.activations = {}: leave one of them out",
          train.activations);
@@ -214,6 +218,10 @@ tensor::ParameterTypes TrainConfig::parameter_types() const {
 Index TrainConfig::gpu_memory_bytes() const {
   constexpr double kMiB = 0x1p20;
   return static_cast<Index>(std::floor(train.gpu_memory * 1e9 / kMiB) * kMiB);
+}
+
+Index TrainConfig::host_memory_bytes() const {
+  return static_cast<Index>(train.host_memory * 1e9);
 }
 
 shape::RunShape TrainConfig::run_shape(Index workers) const {

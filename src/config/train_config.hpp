@@ -43,6 +43,8 @@ struct TrainConfig : Keys {
 
   /// Bytes of each GPU that the run may use, in whole MiB; 0: what the runtime says.
   [[nodiscard]] Index gpu_memory_bytes() const;
+  /// train.host_memory, in bytes; 0: no limit.
+  [[nodiscard]] Index host_memory_bytes() const;
 
   /// Buffers of a run on `workers` workers: one lane a worker unless train.lanes is set.
   [[nodiscard]] shape::RunShape run_shape(Index workers) const;

@@ -9,7 +9,10 @@
 
 #include "base/units.hpp"
 #include "fit/estimate.hpp"
+#include "fit/update_times.hpp"
 #include "planner/activation_choice.hpp"
+#include "planner/activation_proposals.hpp"
+#include "planner/activation_use.hpp"
 #include "shape/model.hpp"
 #include "shape/trained_groups.hpp"
 
@@ -140,6 +143,29 @@ std::optional<shape::ActivationPlan> searched(const PlanTrial& trial, const Time
   return std::nullopt;
 }
 
+/// Plans that are worth a look, that which computes all again among them.
+std::vector<shape::ActivationPlan> candidates(const PlanTrial& trial, const Times& times,
+                                              const UpdateTimes& updates, const Room& room) {
+  const train::Run least = trial.run(shape::kRecomputeAll);
+  std::vector<shape::ActivationPlan> plans{
+      {}, shape::kRecomputeAll, {.selective = shape::ActivationPlan::kAll}};
+  if (room.model_devices() > 0) plans.push_back({.hosted = shape::ActivationPlan::kAll});
+  if (!least.config.activation_disks().empty())
+    plans.push_back({.moved = shape::ActivationPlan::kAll});
+  if (const auto best = searched(trial, times, room)) plans.push_back(*best);
+  if (!updates.depend_on_activations()) return plans;
+  const planner::ActivationRoom most =
+      room_for(least, room, times, trial.memory(shape::kRecomputeAll));
+  planner::add_for_sizes(
+      {.most = most.device,
+       .least = planner::activation_need(times.passes(), shape::kRecomputeAll).device,
+       .host = {most.host},
+       .disk = most.disk,
+       .buffers_on_host = most.buffers_on_host},
+      times.passes(), plans);
+  return plans;
+}
+
 }  // namespace
 
 planner::PassRates pass_rates(const config::TrainConfig& config, const Room& room) {
@@ -170,27 +196,21 @@ planner::PassRates pass_rates(const config::TrainConfig& config, const Room& roo
 
 std::optional<config::TrainConfig> with_activations(const train::Run& run, const Room& room) {
   const PlanTrial trial(run, room);
-  if (trial.memory({}).fits()) return trial.with({});
+  const UpdateTimes updates(run, room);
+  if (!updates.depend_on_activations() && trial.memory({}).fits()) return trial.with({});
   if (!trial.memory(shape::kRecomputeAll).fits()) return std::nullopt;
   const Times times(run, room);
-  std::vector<shape::ActivationPlan> plans{shape::kRecomputeAll,
-                                           {.selective = shape::ActivationPlan::kAll}};
-  if (room.model_devices() > 0) plans.push_back({.hosted = shape::ActivationPlan::kAll});
-  if (!run.config.activation_disks().empty())
-    plans.push_back({.moved = shape::ActivationPlan::kAll});
-  if (const auto best = searched(trial, times, room)) plans.push_back(*best);
-  const auto passes = [&](const shape::ActivationPlan& plan) {
+  std::vector<planner::ActivationChoice> choices;
+  for (const shape::ActivationPlan& plan : candidates(trial, times, updates, room)) {
+    if (planner::activation_need(times.passes(), plan).disk > room.disk / times.parts() ||
+        !trial.memory(plan).fits())
+      continue;
     const planner::PhaseTimes phases = times.passes().times(plan);
-    return phases.forward + phases.backward;
-  };
-  std::erase_if(plans, [&](const auto& plan) {
-    return planner::activation_need(times.passes(), plan).disk > room.disk / times.parts() ||
-           !trial.memory(plan).fits();
-  });
-  const units::Seconds fastest = passes(std::ranges::min(plans, {}, passes));
-  return trial.with(std::ranges::min(plans, {}, [&](const shape::ActivationPlan& plan) {
-    return planner::rank_of(times.passes(), plan, passes(plan), fastest);
-  }));
+    choices.push_back(
+        {plan, (phases.forward + phases.backward) * in_real(run.config.train.accumulate) +
+                   updates.of(plan)});
+  }
+  return trial.with(choices[planner::preferred(times.passes(), choices)].plan);
 }
 
 std::string describe_activations(const train::Run& run, const Room& room) {
@@ -208,10 +228,20 @@ std::string describe_activations(const train::Run& run, const Room& room) {
                       (phases.forward + phases.backward).value());
   if (phases.moving > units::Seconds{0})
     text += fmt::format(", {:.2g} s of it waiting for moves", phases.moving.value());
+  if (const UpdateTimes updates(run, room); updates.depend_on_activations())
+    text += fmt::format(", the update {:.3g} s", updates.of(plan).value());
   std::vector<std::string> known{fmt::format("{:.3g} GFLOP/s", rates.compute.value() / 1e9)};
   if (rates.link) known.push_back(fmt::format("link {:.3g} GB/s", rates.link->out.value() / 1e9));
   if (rates.disk) known.push_back(fmt::format("disk {:.3g} GB/s", rates.disk->write.value() / 1e9));
   return text + fmt::format(", by {} ({})", fmt::join(known, ", "), room.measured.source());
+}
+
+std::string explain_activations(const train::Run& run, const Room& room) {
+  const Times times(run, room);
+  const shape::ActivationPlan plan = run.config.activation_plan();
+  return fmt::format("activations of a micro-batch on one device: {}, forecast by rates ({})\n{}",
+                     shape::activation_plan_text(plan, run.model.layers), room.measured.source(),
+                     planner::activation_text(planner::activation_uses(times.passes(), plan)));
 }
 
 }  // namespace dos::fit

@@ -14,13 +14,18 @@ namespace dos::fit {
 /// hide.
 planner::PassRates pass_rates(const config::TrainConfig& config, const Room& room);
 
-/// The configuration with the plan for activations that planner::choose_activations() takes, in
-/// what the run leaves of the devices that run the model, of host memory and of the disks; without
-/// such devices of host memory, and nothing goes there. nullopt: none fits.
+/// The configuration with the plan for activations that planner::preferred() takes of those that
+/// fit, in what the run leaves of the devices that run the model, of host memory and of the disks;
+/// without such devices of host memory, and nothing goes there. Weighed is the step, as by `plan`,
+/// where UpdateTimes knows the update, else forward and backward alone. nullopt: none fits.
 std::optional<config::TrainConfig> with_activations(const train::Run& run, const Room& room);
 
 /// One line on a decided run: what is kept, what is moved, how long forward and backward of a
 /// micro-batch are to take, and by which rates.
 std::string describe_activations(const train::Run& run, const Room& room);
+
+/// The forecast for a decided run: each class of activations by where it goes, with bytes and what
+/// of its way is hidden. Some lines.
+std::string explain_activations(const train::Run& run, const Room& room);
 
 }  // namespace dos::fit

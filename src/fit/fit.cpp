@@ -13,6 +13,7 @@
 #include "base/units.hpp"
 #include "fit/activations.hpp"
 #include "fit/estimate.hpp"
+#include "fit/memory_limits.hpp"
 #include "platform/blas.hpp"
 #include "platform/memory_limits.hpp"
 #include "rt/device.hpp"
@@ -164,7 +165,7 @@ const char* last_remedy(MemoryCategory category) {
   }
   const std::vector<std::string> helps = remedies(run.config, Trial(run, room));
   const bool is_limited = use == &memory.host && !room.host_limit.empty();
-  fail("the run needs {} of {}{}, {} are available{}; {} take most, {}: use {}\n{}",
+  fail("the run needs {} of {}{}, {} are available{}; {} take most, {}: use {}{}\n{}",
        size_text(use->total()), where,
        is_least ? " even with train.activations=recompute, which takes least" : "",
        size_text(use->available),
@@ -172,7 +173,7 @@ const char* last_remedy(MemoryCategory category) {
        name_of(largest(*use).category), size_text(largest(*use).bytes),
        helps.empty() ? last_remedy(largest(*use).category)
                      : fmt::format("{} (train.fit=auto chooses)", fmt::join(helps, ", or ")),
-       memory_table(*use));
+       raised_limit(run, room, *use, /*on_device=*/use != &memory.host), memory_table(*use));
 }
 
 /// What a device of `device` bytes has for states, without the model or beside it.
@@ -352,6 +353,7 @@ std::string memory_report(const train::Run& run, const Room& room) {
   const std::string owner = share.ranks == 1 ? "the run" : fmt::format("rank {}", share.rank);
   std::string text =
       fmt::format("host memory of {}:\n{}", owner, table(memory.host, otherwise.host));
+  if (!room.host_limit.empty()) text += fmt::format("  limited by {}\n", room.host_limit);
   if (share.ranks > 1)
     text += fmt::format("host memory by rank: {}\n", totals_by_rank(totals(run, room)));
   if (const offload::HomePlan homes = train::plan_homes(run, room.workers); homes.has_disks())

@@ -9,6 +9,7 @@
 #include "models/demand.hpp"
 #include "planner/memory.hpp"
 #include "planner/passes.hpp"
+#include "planner/planner.hpp"
 #include "rt/session.hpp"
 #include "train/run.hpp"
 
@@ -20,6 +21,9 @@ struct Measured {
   std::optional<planner::CopyRates> link{};
   std::optional<planner::DiskRates> disk{};
   std::optional<units::BytesPerSecond> dram{};
+  /// What updates are forecast by: the whole machine, where `calibrate` measured it, the ranks
+  /// that share it, and the policy that runs. The rest of it is not read.
+  std::optional<planner::Request> whole{};
   std::string machine{};  ///< the file that has them; "": none, or StarPU's measurement of its bus
 
   /// Who says so, in a few words.
@@ -35,6 +39,8 @@ struct Room {
   };
   Index host_bytes = 0;
   std::string host_limit{};  ///< what makes it less than the machine has, if anything does
+  Index host_there = 0;      ///< with train.host_memory: what the machine has
+  Index host_taken = 0;      ///< likewise: what of the limit the program has already
   Index workers = 1;         ///< of every kind: each has work space in host memory
   Index cpu_workers = 1;     ///< that lanes are cut for where no device runs the model
   std::vector<Device> devices;

@@ -33,10 +33,10 @@
 #include "launch/launch_report.hpp"
 #include "launch/message_memory.hpp"
 #include "launch/output_folder.hpp"
-#include "launch/pass_rates.hpp"
 #include "launch/preparation.hpp"
 #include "launch/rank_place.hpp"
 #include "launch/rank_weights.hpp"
+#include "launch/run_room.hpp"
 #include "launch/tracing.hpp"
 #include "platform/blas.hpp"
 #include "ranks/exchange_watch.hpp"
@@ -72,23 +72,6 @@ void expect_workers(const config::TrainConfig& config, const rt::Session& sessio
          config.train.cuda_devices,
          rt::has_cuda() ? fmt::format("finds {}", cuda_devices)
                         : "was built without CUDA and runs none");
-}
-
-/// A dry run may ask for GPUs that are not there.
-bool plans_gpus(const LaunchOptions& options, const config::TrainConfig& config,
-                const rt::Session& session) {
-  return options.dry_run && config.train.gpu_memory > 0 && config.train.cuda_devices != 0 &&
-         session.cuda_workers() == 0;
-}
-
-fit::Room planned_room(const config::TrainConfig& config, const rt::Session& session) {
-  fit::Room room = fit::room_of(session);
-  const Index gpus = std::max<Index>(1, config.train.cuda_devices);
-  for (Index gpu = 0; gpu < gpus; ++gpu)
-    room.devices.push_back(
-        {.name = fmt::format("GPU {}, planned", gpu), .bytes = config.gpu_memory_bytes()});
-  room.workers += gpus;
-  return room;
 }
 
 /// What ranks change to fit must be the same for all: the smallest micro-batch that one proposes,
@@ -275,7 +258,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
     report_end(run.config, result, options.out);
     if (options.explain) {
       const fit::RunMemory estimate = fit::estimate_run(run, room);
-      fmt::print("{}{}", explain(sched_starpu::report()),
+      fmt::print("{}{}{}", explain(sched_starpu::report()), fit::explain_activations(run, room),
                  fit::device_memory_text(session, estimate.devices));
     }
   } catch (const ranks::AgreedError&) {
@@ -307,15 +290,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   if (company.exchange != nullptr) keep_from_workers(company.place, company.exchange->thread());
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());
-  const bool plans = plans_gpus(options, config, session);
-  expect_workers(config, session, /*cuda=*/!plans);
-  fit::Room room = plans ? planned_room(config, session) : fit::room_of(session);
-  // The other ranks of the node take as much.
-  room.host_bytes /= company.place.position.local_size;
-  if (config.train.activations == "auto") {
-    add_measured_rates(options.machines, company.place, prints, room);
-    room.disk = disk_room(config, company.place);
-  }
+  expect_workers(config, session, /*cuda=*/!plans_gpus(options, config, session));
+  const fit::Room room = room_of_rank(options, config, company.place, session, prints);
   // Nobody allocates before all have looked.
   if (company.exchange != nullptr) ranks::gather_texts(*company.exchange, "");
   // A dry run shows what does not fit, too.

@@ -10,14 +10,19 @@
 
 namespace dos::launch {
 
-void add_measured_rates(const std::filesystem::path& machines, const RankPlace& place, bool says,
-                        fit::Room& room) {
+void add_measured_rates(const std::filesystem::path& machines, const RankPlace& place,
+                        const std::string& policy, bool says, fit::Room& room) {
   try {
     perfmodels::Host host = this_host();
     host.nvidia_gpus = place.visible_gpus;
     std::error_code ignored;
     if (!std::filesystem::exists(machines / (host.name + ".toml"), ignored)) return;
     perfmodels::Machine machine = perfmodels::find_machine("this", machines, host);
+    room.measured.whole = planner::Request{.machine = machine,
+                                           .model = {},
+                                           .ranks_per_node = place.position.local_size,
+                                           .policy = policy,
+                                           .settings = {}};
     const bool on_cpu = room.model_devices() == 0;
     if (on_cpu) machine.gpus.value = 0;
     planner::Deployment layout;

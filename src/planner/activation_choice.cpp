@@ -107,14 +107,19 @@ ActivationRank rank_of(const PassModel& passes, const ActivationPlan& plan, unit
           .time = time};
 }
 
+std::size_t preferred(const PassModel& passes, std::span<const ActivationChoice> choices) {
+  const units::Seconds fastest = std::ranges::min(choices, {}, &ActivationChoice::time).time;
+  const auto first = std::ranges::min_element(choices, {}, [&](const ActivationChoice& each) {
+    return rank_of(passes, each.plan, each.time, fastest);
+  });
+  return static_cast<std::size_t>(first - choices.begin());
+}
+
 std::optional<ActivationChoice> choose_activations(const PassModel& passes,
                                                    const ActivationRoom& room) {
   const std::vector<ActivationChoice> found = Search(passes, room).all();
   if (found.empty()) return std::nullopt;
-  const units::Seconds fastest = std::ranges::min(found, {}, &ActivationChoice::passes).passes;
-  return std::ranges::min(found, {}, [&](const ActivationChoice& each) {
-    return rank_of(passes, each.plan, each.passes, fastest);
-  });
+  return found[preferred(passes, found)];
 }
 
 }  // namespace dos::planner

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "planner/passes.hpp"
 
@@ -19,9 +20,10 @@ struct ActivationRoom {
   bool buffers_on_host = false;  ///< each buffer of the device has as much host memory, too
 };
 
+/// A plan, and what it is weighed by: forward and backward, with the update where it is known.
 struct ActivationChoice {
   shape::ActivationPlan plan;
-  units::Seconds passes;  ///< forward and backward
+  units::Seconds time;
 };
 
 /// What a plan takes of such room.
@@ -39,6 +41,9 @@ struct ActivationRank {
 };
 ActivationRank rank_of(const PassModel& passes, const shape::ActivationPlan& plan,
                        units::Seconds time, units::Seconds fastest);
+
+/// The place of the first by rank. Pre: there is one.
+std::size_t preferred(const PassModel& passes, std::span<const ActivationChoice> choices);
 
 /// Of all plans that fit the first by rank, of forward and backward; nullopt: none fits. Where
 /// everything fits, all is kept. Exact: every split of blocks is looked at, but for those that

@@ -19,19 +19,12 @@ double real(Index value) {
   return static_cast<double>(value);
 }
 
-/// Of one device: what there is for activations of blocks at most, and what they take at least.
-struct Limits {
-  Bytes most;
-  Bytes least;
-  std::vector<Bytes> host;  ///< its part of what states leave, or could leave where disks take them
-  Bytes disk;
-};
-
-Limits limits_of(const Request& request, const Forecast& least, const PassModel& passes) {
+/// Host memory is what states leave, or could leave where disks take them.
+ActivationLimits limits_of(const Request& request, const Forecast& least, const PassModel& passes) {
   const Deployment& layout = least.layout;
   const double devices = real(layout.ranks_per_node * layout.devices_per_rank);
   const Bytes none{0};
-  Limits limits;
+  ActivationLimits limits;
   limits.least = activation_need(passes, shape::kRecomputeAll).device;
   std::vector<Bytes> free{least.host.available - least.host.total()};
   if (!request.machine.tiers.empty())
@@ -55,11 +48,20 @@ Limits limits_of(const Request& request, const Forecast& least, const PassModel&
   return limits;
 }
 
-void add(const ActivationPlan& plan, std::vector<ActivationPlan>& plans) {
-  if (std::ranges::find(plans, plan) == plans.end()) plans.push_back(plan);
-}
-
 }  // namespace
+
+void add_for_sizes(const ActivationLimits& limits, const PassModel& passes,
+                   std::vector<ActivationPlan>& plans) {
+  for (Index size = 0; size <= kSizes; ++size) {
+    const Bytes device = limits.least + (limits.most - limits.least) * (real(size) / real(kSizes));
+    for (const Bytes host : limits.host) {
+      const auto choice =
+          choose_activations(passes, {device, host, limits.disk, limits.buffers_on_host});
+      if (choice && std::ranges::find(plans, choice->plan) == plans.end())
+        plans.push_back(choice->plan);
+    }
+  }
+}
 
 std::vector<ActivationPlan> named_activations(const Request& request) {
   std::vector<ActivationPlan> plans{{}, {.selective = ActivationPlan::kAll}, shape::kRecomputeAll};
@@ -71,13 +73,7 @@ std::vector<ActivationPlan> named_activations(const Request& request) {
 std::vector<ActivationPlan> proposed_activations(const Request& request, const Forecast& least,
                                                  const PassModel& passes) {
   std::vector<ActivationPlan> plans = named_activations(request);
-  const Limits limits = limits_of(request, least, passes);
-  for (Index size = 0; size <= kSizes; ++size) {
-    const Bytes device = limits.least + (limits.most - limits.least) * (real(size) / real(kSizes));
-    for (const Bytes host : limits.host)
-      if (const auto choice = choose_activations(passes, {device, host, limits.disk}))
-        add(choice->plan, plans);
-  }
+  add_for_sizes(limits_of(request, least, passes), passes, plans);
   return plans;
 }
 

@@ -40,6 +40,8 @@ struct PlanSettings {
   bool flush_is_blocking = false;  ///< published code of 2024: the cast on one CPU thread
   shape::TrainedGroups trained;    ///< what is updated
   shape::AdapterChoice lora;       ///< what Request::model has, for reports
+  units::Bytes gpu_limit{0};       ///< of each GPU's memory; 0: all of it
+  units::Bytes host_limit{0};      ///< of a rank's host memory; 0: its part of the node's
   units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
   sched::PolicyOptions policy;
 };
@@ -52,6 +54,28 @@ inline void set_activations(PlanSettings& settings, const std::string& text) {
 inline void set_recompute(PlanSettings& settings, bool recompute) {
   settings.activations = shape::recompute_if(recompute);
   settings.chooses_activations = false;
+}
+
+/// What the keys train.gpu_memory and train.host_memory say, in GB.
+inline void set_gpu_limit(PlanSettings& settings, double most) {
+  settings.gpu_limit = units::gigabytes(most);
+}
+inline void set_host_limit(PlanSettings& settings, double most) {
+  settings.host_limit = units::gigabytes(most);
+}
+
+/// What keys say by a word of two.
+inline void set_precision(PlanSettings& settings, const std::string& type) {
+  settings.fp32 = type == "fp32";
+}
+inline void set_gradient_flush(PlanSettings& settings, const std::string& phase) {
+  settings.flush_in_update = phase == "update";
+}
+inline void set_flush_mode(PlanSettings& settings, const std::string& mode) {
+  settings.flush_is_blocking = mode == "blocking";
+}
+inline void set_exchange(PlanSettings& settings, const std::string& way) {
+  settings.exchange = way == "collective" ? ExchangeWay::kCollective : ExchangeWay::kDirect;
 }
 
 /// What the keys optim.freeze and optim.lr_factors say.

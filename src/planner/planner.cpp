@@ -281,26 +281,38 @@ Forecast forecast_with_best_activations(Request request) {
   const std::vector<shape::ActivationPlan> named = named_activations(request);
   std::vector<NamedActivations> compared;
   std::vector<Forecast> fitting;
+  std::vector<ActivationChoice> choices;
   for (const shape::ActivationPlan& plan : proposed_activations(request, least, passes)) {
     request.settings.activations = plan;
     Forecast result = forecast_of(request);
     if (std::ranges::find(named, plan) != named.end())
       compared.push_back({plan, result.fits(), result.step});
-    if (result.fits()) fitting.push_back(std::move(result));
+    if (!result.fits()) continue;
+    choices.push_back({plan, result.step});
+    fitting.push_back(std::move(result));
   }
-  const units::Seconds fastest = std::ranges::min_element(fitting, {}, &Forecast::step)->step;
-  const auto rank = [&](const Forecast& each) {
-    return rank_of(passes, each.activations, each.step, fastest);
-  };
-  Forecast best = std::move(*std::ranges::min_element(fitting, {}, rank));
+  Forecast best = std::move(fitting[preferred(passes, choices)]);
   best.named = std::move(compared);
   return best;
+}
+
+/// The machine has no more memory than settings say.
+void limit_memory(Request& request) {
+  const units::Bytes none{0};
+  const PlanSettings& settings = request.settings;
+  perfmodels::Machine& machine = request.machine;
+  if (settings.gpu_limit > none)
+    machine.gpu_memory.value = std::min(machine.gpu_memory.value, settings.gpu_limit);
+  if (settings.host_limit == none) return;
+  const double ranks = static_cast<double>(layout_of(request).ranks_per_node);
+  machine.dram_capacity.value = std::min(machine.dram_capacity.value, settings.host_limit * ranks);
 }
 
 }  // namespace
 
 Forecast forecast(const Request& given) {
   Request request = given;
+  limit_memory(request);
   shape::mark_trained(request.settings.trained, request.model.parameters);
   if (request.settings.chooses_activations) request.settings.activations = shape::kRecomputeAll;
   choose_subgroups(request);

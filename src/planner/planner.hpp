@@ -68,7 +68,8 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates);
 /// drives several. Throws Error for ranks that do not fit the node, several nodes without a
 /// network, settings out of range, activations on a disk that the machine lacks, or a policy that
 /// cannot place the model. With settings.chooses_activations the plan for activations is the one
-/// with the shortest step (activation_choice.hpp), if any fits.
+/// with the shortest step (activation_choice.hpp), if any fits. Memory is what the machine has, or
+/// settings.gpu_limit and settings.host_limit, if they are less.
 Forecast forecast(const Request& given);
 
 }  // namespace dos::planner

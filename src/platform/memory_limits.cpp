@@ -113,6 +113,10 @@ MemoryLeft memory_left(Index mappings) {
   return least(left, left_by_limit(RLIMIT_DATA, "ulimit -d", "VmData:", mappings));
 }
 
+Index resident_memory() {
+  return value_in("/proc/self/status", "VmRSS:").value_or(0) * 1024;
+}
+
 Index least_limit(Index used, Index threads, Index stack) {
   // Measured on Debian 12: 370 MiB of PoCL and LLVM, which MPI loads through hwloc, of UCX and of
   // heaps, up to 530 with those of threads; with less, threads are not created or OpenBLAS waits

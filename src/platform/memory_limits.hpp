@@ -21,6 +21,9 @@ struct MemoryLeft {
 /// run in it would not advance.
 MemoryLeft memory_left(Index mappings = 0);
 
+/// Bytes of memory that this process has now, files that it has mapped and read among them.
+Index resident_memory();
+
 /// The part of memory_left() for control groups: `groups` in the form of /proc/self/cgroup, `root`
 /// in place of /sys/fs/cgroup. bytes is the largest Index where there is no limit.
 MemoryLeft left_by_control_groups(const std::filesystem::path& groups,

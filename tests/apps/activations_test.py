@@ -3,7 +3,10 @@
 """However backward has its activations: the same numbers, as much memory as was said, and disks that are none."""
 
 import csv
+import json
+import os
 import re
+import shutil
 import unittest
 
 from harness import AppTest, program, settings
@@ -27,6 +30,15 @@ class Activations(AppTest):
     def bytes_of_activations(self, **keys):
         found = re.search(r"^ +activations +([0-9.]+) (\w+)", self.dry_run(**keys).stdout, re.MULTILINE)
         return float(found[1]) * UNITS[found[2]]
+
+    def peak(self, keys):
+        """The most bytes that a run has resident."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        child = self.start(keys=keys)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        return usage.ru_maxrss * 1024
 
     def test_same_numbers(self):
         for keys in ({}, {"train.precision": "bf16", "train.accumulate": 2}, {"optim.speculate": "auto"},
@@ -82,6 +94,38 @@ class Activations(AppTest):
         self.assertRegex(nothing.stderr, r"error: the run needs .*B of memory on GPU 0, planned even with "
                                          r"train.activations=recompute, which takes least, .*B are available")
 
+    def test_have_what_host_memory_leaves(self):
+        keys = self.keys | {"train.batch": 16, "model.context": 512, "model.width": 64, "train.steps": 3, "train.activation_disks": ""}
+        kept = self.folder / "kept"
+        self.trained(keys=keys, out=kept)
+        refused = self.train(keys=keys | {"train.host_memory": 0.1})
+        self.assertEqual(refused.returncode, 1)
+        enough = float(re.search(r"or raise train.host_memory to ([0-9.]+)$", refused.stderr, re.MULTILINE)[1])
+        self.assertIn("train.activations=auto", self.train(keys=keys | {"train.host_memory": enough - 0.02}).stderr)
+        for limit, plan in ((enough, "keep"), (enough - 0.02, "(selective|recompute).*")):
+            with self.subTest(limit):
+                peak = self.peak(keys | {"train.host_memory": limit, "train.activations": "auto"})
+                self.assertLess(peak, limit * 1e9)
+                said = json.loads((self.out / "run.json").read_text(encoding="utf-8"))["configuration"]["train"]
+                self.assertRegex(said["activations"], f"^{plan}$")
+                self.expect_same_state(kept, self.out)
+
+    # What a program has before it begins is not all in the estimate.
+    def test_of_long_sequences_are_as_estimated(self):
+        (self.folder / "long.txt").write_text((self.shared / "corpus.txt").read_text(encoding="utf-8") * 20, encoding="utf-8")
+        made = program("prepare_data", "--tokenizer", "bytes", "--output", "long", "long.txt", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for context, batch, plan in ((4096, 2, "keep"), (2048, 4, "disk")):
+            with self.subTest(context):
+                keys = self.keys | {"data.path": self.folder / "long", "model.layers": 5, "model.width": 128, "model.context": context,
+                                    "train.batch": batch, "train.steps": 2, "train.activations": plan}
+                said = self.trained("--dry-run", keys=keys | {"train.host_memory": 0.001}).stdout
+                total, before = (float(found[1]) * UNITS[found[2]] for found in (
+                    re.search(rf"{words} +([0-9.]+) (\w+)", said) for words in ("\n  total", "program has")))
+                peak = self.peak(keys)
+                self.assertLess(total, 1.05 * peak)
+                self.assertLess(peak, total + before)
+
     def test_traces(self):
         trace = self.folder / "trace"
         self.trained("--trace", trace, keys=self.keys | {"train.activations": "disk"})
@@ -91,7 +135,25 @@ class Activations(AppTest):
         moved = sum(int(row["bytes"]) for row in rows)
         lines = [line for line in self.metrics() if "loss" in line]
         self.assertEqual(moved, sum(line["disk_read_bytes"] + line["disk_written_bytes"] for line in lines))
-        self.assertEqual(program("report", trace, cwd=self.folder).returncode, 0)
+        report = program("report", trace, cwd=self.folder)
+        self.assertEqual(report.returncode, 0, report.stderr)
+        self.assertRegex(report.stdout, r"(?m)^activations, products to disk: [0-9.]+ [KM]iB and .* a step, .* of it not hidden$")
+        self.assertRegex(report.stdout, r"(?m)^activations, .* costs most: ")
+        costs = {(each["class"], each["where"]): each for each in
+                 json.loads(program("report", trace, "--json", cwd=self.folder).stdout)["activations"]}
+        self.assertEqual(costs.keys(), {("products", "disk"), ("norms and activation functions", "recompute")})
+        self.assertAlmostEqual(costs["products", "disk"]["bytes_a_step"], moved / len(lines), delta=1)
+
+    def test_are_explained(self):
+        plan = "disk:2,recompute:2,selective:2"
+        text = self.trained("--explain", keys=self.keys | {"train.activations": plan, "train.steps": 2}).stdout
+        self.assertIn(f"activations of a micro-batch on one device: {plan}, forecast by rates (assumed", text)
+        # Of the four that share three sets of buffers the last three still have theirs.
+        rows = re.findall(r"(?m)^  (products|norms and activation functions) +(\w+) +(\d+) blocks +[0-9.]+ GB", text)
+        blocks = {row[:2]: int(row[2]) for row in rows}
+        self.assertEqual(blocks["products", "disk"], 1)
+        for each in ("products", "norms and activation functions"):
+            self.assertEqual(sum(count for (name, _), count in blocks.items() if name == each), 7)
 
     def test_bad_input(self):
         for keys, part in (

@@ -59,6 +59,12 @@ class BadConfiguration(AppTest):
         self.expect_refused({"sched.host_memory": 1}, "sched.host_memory = 1 GB, but sched.disks names no disk")
         self.expect_refused({"sched.disks": self.folder, "sched.host_memory": 1e-6, "train.steps": 1},
                             "sched.host_memory = 1000 B is too little", "raise it to")
+        self.expect_refused({"train.host_memory": -1}, "train.host_memory must ", "got -1")
+        self.expect_refused({"train.host_memory": 1, "sched.host_memory": 2, "sched.disks": self.folder},
+                            "sched.host_memory = 2 GB for states, but train.host_memory = 1 GB is for all")
+        self.expect_error(self.train(keys={"train.host_memory": 0.01}), "limited by train.host_memory = 0.01",
+                          "or raise train.host_memory to ", more_lines=True)
+        self.expect_nothing_written()
         file = self.folder / "file"
         file.touch()
         self.expect_refused({"sched.disks": file}, "sched.disks", "file' is no folder")

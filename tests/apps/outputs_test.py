@@ -13,7 +13,7 @@ KEYS = {
     "model": "preset layers width heads context vocab kv_heads ffn head_dim rope_theta rope_factor rope_low_freq "
              "rope_high_freq rope_context norm_eps window tied_head qkv_bias qk_norm",
     "data": "path sources",
-    "train": "steps stop_after batch accumulate lanes workers opencl_devices cuda_devices gpu_memory fit "
+    "train": "steps stop_after batch accumulate lanes workers opencl_devices cuda_devices gpu_memory host_memory fit "
              "stall_timeout_s seed precision gradient_precision products recompute activations activation_disks logits_rows "
              "run_ahead validate_every "
              "validate_batches checkpoint_every mtbf_hours checkpoint_memory keep keep_every_hours "

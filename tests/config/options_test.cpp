@@ -176,7 +176,7 @@ TEST(Options, PlanRefusesWhatIsOutsideInOneLineToo) {
     std::vector<std::string> wrong;
     if (const auto* range = std::get_if<Range>(&option.plan.domain)) {
       for (const double number : test::numbers_outside(*range))
-        wrong.push_back(fmt::format("{:g}", number));
+        wrong.push_back(fmt::format("{}", number));
     } else {
       wrong.emplace_back("no-such-word");
     }

@@ -4,10 +4,15 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <set>
+#include <string>
 
 #include "base/error.hpp"
+#include "config/plan_model.hpp"
 #include "fit/estimate.hpp"
+#include "fit/memory_limits.hpp"
 #include "planner/activation_choice.hpp"
 #include "shape/model.hpp"
 #include "small_runs.hpp"
@@ -117,6 +122,140 @@ TEST(Activations, AutoMovesNoMoreThanTheHostHolds) {
   const config::TrainConfig result = fit_to(deep_run(base), room).config;
   EXPECT_TRUE(estimate_run(deep_run(result), room).fits());
   EXPECT_EQ(result.train.activations, "host:3,recompute:9");
+}
+
+/// One H100 of so much memory, calibrated.
+Room calibrated_room(double gigabytes) {
+  const perfmodels::Machine machine = perfmodels::find_machine(
+      "h100", std::string(std::getenv("DOS_SOURCE_DIR")) + "/perfmodels/machines");
+  Room room = room_with(1e9 * gigabytes);
+  room.host_bytes = static_cast<Index>(machine.dram_capacity.value.value());
+  const planner::PassRates rates = planner::pass_rates_of(machine, {});
+  room.measured.compute = rates.compute;
+  room.measured.link = rates.link;
+  room.measured.dram = rates.dram;
+  room.measured.whole =
+      planner::Request{.machine = machine, .model = {}, .ranks_per_node = 1, .settings = {}};
+  return room;
+}
+
+// What a GPU keeps of activations it does not keep of states: a step of both is shortest where plan
+// says so, too, whose estimates of memory are not quite those of a run.
+TEST(Activations, AutoWeighsTheUpdateAsPlanDoes) {
+  config::TrainConfig config = with_activations(config_of(2), "auto");
+  config.train.precision = config.train.gradient_precision = "bf16";
+  config.sched.subgroup_params = 50'000'000;
+  const shape::ModelConfig model = shape::find_preset("llama-7b", "model", shape::preset_names());
+  const train::Run run = train::make_run(config, model);
+  bool differs = false;
+  for (const double gigabytes : {40, 60, 80}) {
+    SCOPED_TRACE(gigabytes);
+    Room room = calibrated_room(gigabytes);
+    planner::Request request = *room.measured.whole;
+    request.model = shape::model_of("", model);
+    request.micro_batch = 2;
+    config::take_keys(config, request.settings);
+    request.machine.gpu_memory.value = units::gigabytes(gigabytes);
+    const auto step = [&](const std::string& plan) {
+      planner::set_activations(request.settings, plan);
+      return planner::forecast(request).step.value();
+    };
+    const std::string weighed = fit_to(run, room).config.train.activations;
+    EXPECT_NEAR(step(weighed) / step("auto"), 1, 0.02) << weighed;
+    EXPECT_THAT(describe_activations(run.with(fit_to(run, room).config), room),
+                HasSubstr(", the update "));
+    room.measured.whole.reset();
+    const std::string passes = fit_to(run, room).config.train.activations;
+    EXPECT_GE(step(passes), step(weighed) * (1 - planner::kSameTime)) << passes;
+    differs = differs || step(passes) > step(weighed) * 1.02;
+  }
+  EXPECT_TRUE(differs);
+}
+
+// What cannot be forecast is left out for all plans.
+TEST(Activations, AutoWeighsWhatIsKnown) {
+  config::TrainConfig config = with_activations(config_of(8), "auto");
+  config.train.precision = "bf16";
+  const train::Run run =
+      train::make_run(config, shape::find_preset("llama-7b", "model", shape::preset_names()));
+  Room room = calibrated_room(60);
+  room.measured.whole.reset();
+  const std::string passes = fit_to(run, room).config.train.activations;
+  room = calibrated_room(60);
+  room.measured.whole->ranks_per_node = 5;
+  EXPECT_EQ(fit_to(run, room).config.train.activations, passes);
+  room = calibrated_room(60);
+  room.measured.whole->policy = "dmdas";
+  EXPECT_EQ(fit_to(run, room).config.train.activations, passes);
+}
+
+/// A room without devices, in which a program that has `taken` bytes may have train.host_memory.
+Room limited_room(const config::TrainConfig& config, Index taken, Index there = Index{1} << 40) {
+  Room room{.host_bytes = there, .workers = 1, .cpu_workers = 1, .devices = {}};
+  limit_host(config, taken, room);
+  return room;
+}
+
+constexpr Index kTaken = 100'000'000;
+
+TEST(HostMemory, OfARankHasAllThatItNeedsOrNothingStarts) {
+  config::TrainConfig config = config_of(64);
+  const double need = estimate_run(deep_run(config), limited_room(config, 0)).host.total().value();
+  config.train.host_memory = (need + kTaken + 1) / 1e9;
+  EXPECT_EQ(fit_to(deep_run(config), limited_room(config, kTaken)).config.train.activations,
+            "keep");
+  config.train.host_memory = (need + kTaken) / 1e9 - 0.001;
+  const auto message = [&] {
+    return test::message_of<Error>([&] { fit_to(deep_run(config), limited_room(config, kTaken)); });
+  };
+  EXPECT_THAT(message(),
+              AllOf(HasSubstr("needs " + size_text(units::Bytes(need)) + " of host"),
+                    HasSubstr(fmt::format("train.host_memory = {}, in which the program "
+                                          "has 95.4 MiB already",
+                                          config.train.host_memory)),
+                    HasSubstr("activations=auto"), HasSubstr("raise train.host_memory")));
+  const std::string text = message();
+  const auto figure = text.find("raise train.host_memory to ") + 27;
+  config.train.host_memory = std::stod(text.substr(figure));
+  EXPECT_NEAR(config.train.host_memory, (need + kTaken) / 1e9, 0.01);
+  EXPECT_NO_THROW(fit_to(deep_run(config), limited_room(config, kTaken)));
+}
+
+// Where the machine has less, its limit is what counts, and no remedy is to raise the other one.
+TEST(HostMemory, IsNeverMoreThanTheMachines) {
+  config::TrainConfig config = config_of(64);
+  config.train.host_memory = 1000;
+  const Room room = limited_room(config, kTaken, 1'000'000);
+  EXPECT_EQ(room.host_bytes, 1'000'000);
+  EXPECT_EQ(room.host_limit, "");
+  EXPECT_THAT(test::message_of<Error>([&] { fit_to(deep_run(config), room); }),
+              testing::Not(HasSubstr("train.host_memory")));
+}
+
+TEST(HostMemory, IsWhatActivationsAreChosenBy) {
+  config::TrainConfig config = with_activations(config_of(64), "auto");
+  const auto need = [&](const char* plan) {
+    return estimate_run(deep_run(with_activations(config, plan)), limited_room(config, 0))
+        .host.total()
+        .value();
+  };
+  for (const double part : {0.0, 0.3, 0.6, 1.0}) {
+    const double limit = need("recompute") + part * (need("keep") - need("recompute"));
+    config::TrainConfig asked = config;
+    asked.train.host_memory = (limit + kTaken + 1) / 1e9;
+    const train::Run run = fit_to(deep_run(asked), limited_room(asked, kTaken));
+    EXPECT_LE(estimate_run(run, limited_room(config, 0)).host.total().value(), limit + 1);
+    EXPECT_EQ(run.config.train.activations == "keep", part == 1.0);
+  }
+}
+
+// Nobody knows what the device has beyond it.
+TEST(HostMemory, OfAGpuIsSaidToBeRaised) {
+  config::TrainConfig config = config_of(6);
+  const double need = needed(config);
+  config.train.gpu_memory = 0.9 * need / 1e9;
+  EXPECT_THAT(error_of(config, 0.9 * need),
+              HasSubstr(fmt::format("raise train.gpu_memory to {}", std::ceil(need / 1e7) / 1e2)));
 }
 
 }  // namespace

@@ -146,10 +146,13 @@ TrainingOutcome train_on(const std::filesystem::path& folder, FaultyBackend::Pla
   return outcome;
 }
 
+// From the next step on blocks are computed again: nothing is written any more.
 TEST_F(MovedActivations, StayInMemoryWhereTheDiskTakesNoMore) {
   const TrainingOutcome kept = train(gpt2());
+  const Index writes_of_step = 2 * (gpt2().model.layers - 3) * 2 * 5;
   for (const Index from : {0, 1, 17, 60}) {
     Index writes = 0;
+    testing::internal::CaptureStdout();
     const TrainingOutcome outcome = train_on(
         folder_.path(),
         [&](Index /*number*/, const storage::Operation& operation) {
@@ -160,7 +163,13 @@ TEST_F(MovedActivations, StayInMemoryWhereTheDiskTakesNoMore) {
           EXPECT_FALSE(store.is_usable());
           EXPECT_EQ(store.fault(), "");
         });
+    const std::string said = testing::internal::GetCapturedStdout();
     EXPECT_TRUE(outcome == kept) << from;
+    EXPECT_LE(writes, (from / writes_of_step + 1) * writes_of_step) << from;
+    const std::string warning = "computed again from the next step on";
+    const auto first = said.find(warning);
+    EXPECT_NE(first, said.npos) << said;
+    EXPECT_EQ(said.find(warning, first + 1), said.npos) << "once: " << said;
   }
 }
 

@@ -146,9 +146,9 @@ TEST(Choice, IsTheBestOfAllPlans) {
     if (!chosen) continue;
     EXPECT_TRUE(chosen->plan.hosted == 0 || room.host > Bytes(0));
     EXPECT_TRUE(chosen->plan.moved == 0 || room.disk > Bytes(0));
-    EXPECT_LE(chosen->passes.value(), fastest * (1 + kSameTime));
+    EXPECT_LE(chosen->time.value(), fastest * (1 + kSameTime));
     EXPECT_LE(registered(drawn.model, chosen->plan, kTokens), limit);
-    const ActivationRank rank = rank_of(passes, chosen->plan, chosen->passes, Seconds(fastest));
+    const ActivationRank rank = rank_of(passes, chosen->plan, chosen->time, Seconds(fastest));
     for (const auto& [plan, time] : fitting) {
       const ActivationRank other = rank_of(passes, plan, Seconds(time), Seconds(fastest));
       EXPECT_FALSE(other < rank) << shape::activation_plan_text(plan, 9) << " for "

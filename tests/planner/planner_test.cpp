@@ -154,6 +154,23 @@ TEST(Forecast, SharingLessOnACpuNodeNeedsMoreMemory) {
   EXPECT_NEAR(totals[2] - totals[1], 2 * params, 0.5 * params);
 }
 
+TEST(Forecast, HasNoMoreMemoryThanSettingsSay) {
+  Request request = test::request("h100-4x", "llama-7b", 4);
+  const Forecast all = forecast(request);
+  request.settings.gpu_limit = units::gigabytes(30);
+  request.settings.host_limit = units::gigabytes(25);
+  const Forecast limited = forecast(request);
+  EXPECT_EQ(limited.gpu.available, units::gigabytes(30));
+  EXPECT_EQ(limited.host.available, units::gigabytes(100));
+  EXPECT_TRUE(limited.gpu.fits());
+  EXPECT_GT(limited.step, all.step);
+  request.settings.host_limit = limited.host.total() / 4.0 * 0.9;
+  EXPECT_EQ(forecast(request).limit, "host memory");
+  // A machine has what it has.
+  request.settings.gpu_limit = request.settings.host_limit = units::gigabytes(1e6);
+  EXPECT_EQ(forecast(request).step, all.step);
+}
+
 TEST(Forecast, WithoutAGpu) {
   const Forecast result = forecast(test::request("cpu-2core", "llama-1.3b", 1));
   EXPECT_EQ(result.plan.gpu_share(result.problem), 0);

@@ -121,6 +121,7 @@ Analysis analyse(const Trace& trace) {
   result.links = link_use(trace, result.window);
   result.memory = memory_use(trace, result.steps);
   result.disks = disk_use(trace);
+  result.activations = activation_costs(trace, result.window, std::ssize(result.steps));
   result.checkpoints = checkpoint_use(trace);
   result.held = held_use(trace);
   result.placements = placement_use(trace);

@@ -117,6 +117,17 @@ struct DiskUse {
   }
 };
 
+/// What backward had again of what forward does not leave, a step of a rank.
+struct ActivationCost {
+  std::string name;    ///< "products", or "norms and activation functions"
+  std::string where;   ///< "host", "disk": moved there and back; "recompute"
+  double bytes = 0;    ///< both ways; 0: nothing is moved
+  double time = 0;     ///< something was under way; of what is computed again, of the mean worker
+  double exposed = 0;  ///< of it: the mean worker that runs the model did not compute beside it
+
+  [[nodiscard]] double hidden() const { return time - exposed; }
+};
+
 /// A rank's part of a checkpoint.
 struct CheckpointUse {
   int rank = 0;
@@ -182,7 +193,8 @@ struct Analysis {
   std::vector<WorkerUse> workers;
   std::vector<LinkUse> links;  ///< those that moved something, or lead to a device
   std::vector<MemoryUse> memory;
-  std::vector<DiskUse> disks;  ///< those that something went to or came from
+  std::vector<DiskUse> disks;               ///< those that something went to or came from
+  std::vector<ActivationCost> activations;  ///< what costs most first
   std::vector<CheckpointUse> checkpoints;
   std::vector<MemoryUse> held;  ///< of each rank: what nobody could change
   std::vector<PlacementUse> placements;
@@ -207,6 +219,9 @@ std::vector<WorkerUse> worker_use(const Trace& trace, const Interval& window);
 std::vector<LinkUse> link_use(const Trace& trace, const Interval& window);
 std::vector<MemoryUse> memory_use(const Trace& trace, const std::vector<StepTimes>& steps);
 std::vector<DiskUse> disk_use(const Trace& trace);
+/// By class and where it went, without what was not done.
+std::vector<ActivationCost> activation_costs(const Trace& trace, const Interval& window,
+                                             Index steps);
 std::vector<CheckpointUse> checkpoint_use(const Trace& trace);
 std::vector<MemoryUse> held_use(const Trace& trace);
 std::vector<PlacementUse> placement_use(const Trace& trace);

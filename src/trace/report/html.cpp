@@ -7,6 +7,7 @@
 
 #include "base/units.hpp"
 #include "base/xml.hpp"
+#include "trace/report/activation_section.hpp"
 #include "trace/report/charts.hpp"
 #include "trace/report/palette.hpp"
 #include "trace/report/storage_section.hpp"
@@ -297,6 +298,10 @@ std::string to_html(const Trace& trace, const Analysis& analysis) {
                     "Bandwidth that each direction reached, against what the runtime measured "
                     "of the idle link.",
                     links(analysis));
+  if (!analysis.activations.empty())
+    body += section("Activations that were not kept",
+                    "What backward had from elsewhere, or computed again: of a rank and a step.",
+                    activation_section(analysis));
   if (const std::string storage = storage_section(trace, analysis); !storage.empty())
     body +=
         section("Checkpoints and disks",

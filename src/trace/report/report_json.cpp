@@ -101,6 +101,18 @@ json disks_of(const Analysis& analysis) {
   return list;
 }
 
+json activations_of(const Analysis& analysis) {
+  json list = json::array();
+  for (const ActivationCost& cost : analysis.activations)
+    list.push_back({{"class", cost.name},
+                    {"where", cost.where},
+                    {"bytes_a_step", cost.bytes},
+                    {"ms_a_step", ms(cost.time)},
+                    {"hidden_ms_a_step", ms(cost.hidden())},
+                    {"exposed_ms_a_step", ms(cost.exposed)}});
+  return list;
+}
+
 json checkpoints_of(const Analysis& analysis) {
   json list = json::array();
   for (const CheckpointUse& use : analysis.checkpoints)
@@ -155,6 +167,7 @@ json to_json(const Trace& trace, const Analysis& analysis) {
           {"links", links_of(analysis)},
           {"memory", memory_of(analysis)},
           {"disks", disks_of(analysis)},
+          {"activations", activations_of(analysis)},
           {"checkpoints", checkpoints_of(analysis)},
           {"placements", placements_of(analysis)},
           {"losses", std::move(losses)}};

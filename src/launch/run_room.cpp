@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/run_room.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fit/memory_limits.hpp"
+#include "launch/pass_rates.hpp"
+#include "platform/memory_limits.hpp"
+
+namespace dos::launch {
+namespace {
+
+fit::Room planned_room(const config::TrainConfig& config, const rt::Session& session) {
+  fit::Room room = fit::room_of(session);
+  const Index gpus = std::max<Index>(1, config.train.cuda_devices);
+  for (Index gpu = 0; gpu < gpus; ++gpu)
+    room.devices.push_back(
+        {.name = fmt::format("GPU {}, planned", gpu), .bytes = config.gpu_memory_bytes()});
+  room.workers += gpus;
+  return room;
+}
+
+}  // namespace
+
+bool plans_gpus(const LaunchOptions& options, const config::TrainConfig& config,
+                const rt::Session& session) {
+  return options.dry_run && config.train.gpu_memory > 0 && config.train.cuda_devices != 0 &&
+         session.cuda_workers() == 0;
+}
+
+fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& config,
+                       const RankPlace& place, const rt::Session& session, bool says) {
+  fit::Room room =
+      plans_gpus(options, config, session) ? planned_room(config, session) : fit::room_of(session);
+  // The other ranks of the node take as much.
+  room.host_bytes /= place.position.local_size;
+  fit::limit_host(config, platform::resident_memory(), room);
+  const bool chooses = config.train.activations == "auto";
+  if (chooses || options.explain)
+    add_measured_rates(options.machines, place, session.scheduler(), says, room);
+  if (chooses) room.disk = disk_room(config, place);
+  return room;
+}
+
+}  // namespace dos::launch

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "config/train_config.hpp"
+#include "fit/fit.hpp"
+#include "launch/launch.hpp"
+#include "launch/rank_place.hpp"
+#include "rt/session.hpp"
+
+namespace dos::launch {
+
+/// Whether a dry run asks for GPUs that are not there.
+bool plans_gpus(const LaunchOptions& options, const config::TrainConfig& config,
+                const rt::Session& session);
+
+/// What this rank may take: its part of the node's memory, no more than train.host_memory, of the
+/// devices or of those that are planned; with train.activations=auto or --explain the rates that
+/// are known. `says`: this rank warns of rates that it cannot read.
+fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& config,
+                       const RankPlace& place, const rt::Session& session, bool says);
+
+}  // namespace dos::launch
