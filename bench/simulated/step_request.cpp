@@ -62,6 +62,15 @@ units::Bytes limit_of(const StepRequest& request, const planner::MemoryUse& memo
                   (model + units::gigabytes(*request.state_memory)) / (1 - sched::kMemoryReserve));
 }
 
+/// `states`: what the model leaves of the GPU. Gradients are counted as they leave, whenever that is.
+sched::Bound bound_of(sched::Problem problem, const perfmodels::Rates& rates,
+                      units::Seconds passes, units::Bytes states) {
+  problem.rates = rates;
+  problem.cost.gradient = units::BytesPerParam(2);
+  problem.memory = {{.update = states, .resident = states}};
+  return sched::lower_bound(problem, {.passes = passes});
+}
+
 }  // namespace
 
 SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& machines) {
@@ -122,7 +131,9 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                    .gpu_rate = rates.gpus.front().update.value(),
                    .steps = request.steps,
                    .trace = std::filesystem::absolute(request.trace).string()},
-          .subgroup_params = forecast.problem.largest()};
+          .subgroup_params = forecast.problem.largest(),
+          .phases = phases,
+          .bound = bound_of(forecast.problem, rates, phases.forward + phases.backward, states)};
 }
 
 }  // namespace dos::bench
