@@ -68,6 +68,10 @@ GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, I
   if (board.are_beside_backward() && !board.subgroups().all_arrived()) {
     limits.slots = std::max<Index>(1, limits.beside);
     limits.spare = 0;
+    // Kernels run between backward's tasks: meanwhile the link fills what memory there is.
+    const double each = value_of(board.rates().expected(params, gpu.device, Stay::kStreams));
+    const auto come = static_cast<Index>(each > 0 ? gpu.load.start_after(0, now) / each : 0);
+    limits.window = std::max(limits.window, std::min(limits.slots, limits.window + come));
   }
   // What a late GPU does not hold others may take.
   const bool late = adapts_ && is_late(gpu, board, params, now);
