@@ -65,7 +65,9 @@ bool Dispatch::is_late(const Group& gpu, const UpdateBoard& board, Index params,
 GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, Index params,
                                    double now) const {
   GpuWindow::Limits limits = board.plans().limits(gpu.device.gpu);
-  if (board.are_beside_backward() && !board.subgroups().all_arrived()) {
+  const SubgroupRegistry& step = board.subgroups();
+  // What those that are made again took the next forward and backward would miss.
+  if (board.are_beside_backward() && (!step.all_arrived() || step.runs_again())) {
     limits.slots = std::max<Index>(1, limits.beside);
     limits.spare = 0;
     // Kernels run between backward's tasks: meanwhile the link fills what memory there is.
