@@ -14,8 +14,29 @@ import unittest
 from pathlib import Path
 
 STEP = Path(os.environ["DOS_BUILD"]) / "bench/simulated_step"
-NODE = ("--machine", "h100-4x", "--model", "llama-20b", "--micro-batch", "4", "--state-memory", "2.5",
-        "--set", "sched.subgroup_params=10000000")
+
+
+def node(machine, model, batch, state_memory, subgroup=None):
+    cut = () if subgroup is None else ("--set", f"sched.subgroup_params={subgroup}")
+    return ("--machine", machine, "--model", model, "--micro-batch", str(batch), "--state-memory", str(state_memory), *cut)
+
+
+NODE = node("h100-4x", "llama-20b", 4, 2.5, 10_000_000)
+# Subgroups of several sizes, memory for a few updates: what is made again once took 5 GB from weights and gradients.
+FULL = (node("rtx4090", "llama-1.3b", 4, 2.5), node("rtx4090", "llama-1.3b", 8, 0.5, 5_000_000),
+        node("h100-4x", "llama-7b", 1, 2.5, 10_000_000))
+
+
+@functools.cache
+def answered(options):
+    with tempfile.TemporaryDirectory(prefix="dos-ahead-") as folder:
+        result = subprocess.run([str(STEP), *options, "--trace", folder], capture_output=True, text=True, timeout=200,
+                                check=True)
+    return json.loads(result.stdout)
+
+
+def mean(values):
+    return sum(values) / len(values)
 
 
 @functools.cache
@@ -45,6 +66,21 @@ class Speculation(unittest.TestCase):
         ahead = simulated("--ahead")[0]
         clipped, update, _ = simulated("--ahead", "--clipped-every", "1")
         self.assertLess(clipped, ahead + 1.1 * update)
+
+    def test_full_gpus_lose_nothing_to_what_is_made_again(self):
+        for each in FULL:
+            ahead = answered((*each, "--ahead"))
+            clipped = answered((*each, "--ahead", "--clipped-every", "1"))
+            update = float(re.search(r"([\d.]+) ms, bound", ahead["plan"])[1]) / 1e3
+            self.assertLess(mean(clipped["step_seconds"]), mean(ahead["step_seconds"]) + 1.1 * update, each)
+
+    def test_ahead_is_between_the_bound_and_waiting(self):
+        for each in FULL:
+            waiting, ahead = (answered((*each, *options)) for options in ((), ("--ahead",)))
+            passes = ahead["forward_seconds"] + ahead["backward_seconds"]
+            self.assertGreater(ahead["bound_seconds"], passes * (1 - 1e-9), each)
+            self.assertGreater(mean(ahead["step_seconds"]), ahead["bound_seconds"], each)
+            self.assertLess(mean(ahead["step_seconds"]), mean(waiting["step_seconds"]), each)
 
 
 if __name__ == "__main__":
