@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import re
+import statistics
 import subprocess
 import tempfile
 import unittest
@@ -27,29 +28,33 @@ FULL = (node("rtx4090", "llama-1.3b", 4, 2.5), node("rtx4090", "llama-1.3b", 8, 
         node("h100-4x", "llama-7b", 1, 2.5, 10_000_000))
 
 
-@functools.cache
-def answered(options):
-    with tempfile.TemporaryDirectory(prefix="dos-ahead-") as folder:
-        result = subprocess.run([str(STEP), *options, "--trace", folder], capture_output=True, text=True, timeout=200,
-                                check=True)
+def answer_of(options, folder):
+    result = subprocess.run([str(STEP), *options, "--trace", folder], capture_output=True, text=True, timeout=200, check=True)
     return json.loads(result.stdout)
 
 
-def mean(values):
-    return sum(values) / len(values)
+def update_of(answer):
+    """Seconds that are planned for it."""
+    return float(re.search(r"([\d.]+) ms, bound", answer["plan"])[1]) / 1e3
+
+
+@functools.cache
+def answered(*options):
+    """What is printed, with the mean of its steps."""
+    with tempfile.TemporaryDirectory(prefix="dos-ahead-") as folder:
+        answer = answer_of(options, folder)
+    return answer, statistics.fmean(answer["step_seconds"])
 
 
 @functools.cache
 def simulated(*options):
     """Seconds of the last step, those of its planned update, and bytes of activations and work space that moved."""
     with tempfile.TemporaryDirectory(prefix="dos-ahead-") as folder:
-        result = subprocess.run([str(STEP), *NODE, "--trace", folder, *options], capture_output=True, text=True,
-                                timeout=200, check=True)
-        answer = json.loads(result.stdout)
+        answer = answer_of((*NODE, *options), folder)
         with open(Path(folder) / "rank0/transfers.csv", newline="", encoding="utf-8") as file:
             moved = sum(int(row["bytes"]) for row in csv.DictReader(file)
                         if row["category"] in ("activations", "workspace"))
-    return answer["step_seconds"][-1], float(re.search(r"([\d.]+) ms, bound", answer["plan"])[1]) / 1e3, moved
+    return answer["step_seconds"][-1], update_of(answer), moved
 
 
 class Speculation(unittest.TestCase):
@@ -69,18 +74,18 @@ class Speculation(unittest.TestCase):
 
     def test_full_gpus_lose_nothing_to_what_is_made_again(self):
         for each in FULL:
-            ahead = answered((*each, "--ahead"))
-            clipped = answered((*each, "--ahead", "--clipped-every", "1"))
-            update = float(re.search(r"([\d.]+) ms, bound", ahead["plan"])[1]) / 1e3
-            self.assertLess(mean(clipped["step_seconds"]), mean(ahead["step_seconds"]) + 1.1 * update, each)
+            answer, ahead = answered(*each, "--ahead")
+            _, clipped = answered(*each, "--ahead", "--clipped-every", "1")
+            self.assertLess(clipped, ahead + 1.1 * update_of(answer), each)
 
     def test_ahead_is_between_the_bound_and_waiting(self):
         for each in FULL:
-            waiting, ahead = (answered((*each, *options)) for options in ((), ("--ahead",)))
-            passes = ahead["forward_seconds"] + ahead["backward_seconds"]
-            self.assertGreater(ahead["bound_seconds"], passes * (1 - 1e-9), each)
-            self.assertGreater(mean(ahead["step_seconds"]), ahead["bound_seconds"], each)
-            self.assertLess(mean(ahead["step_seconds"]), mean(waiting["step_seconds"]), each)
+            _, waiting = answered(*each)
+            answer, ahead = answered(*each, "--ahead")
+            passes = answer["forward_seconds"] + answer["backward_seconds"]
+            self.assertGreater(answer["bound_seconds"], passes * (1 - 1e-9), each)
+            self.assertGreater(ahead, answer["bound_seconds"], each)
+            self.assertLess(ahead, waiting, each)
 
 
 if __name__ == "__main__":
