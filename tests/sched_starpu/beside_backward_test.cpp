@@ -164,8 +164,7 @@ TEST(BesideBackward, GradientsHaveTheirMemory) {
     Program program("dos", around);
     program.step();
     program.step();
-    if (gradients > 0) EXPECT_EQ(program.board.plans().limits(0).beside, 0);
-    if (gradients == 0) EXPECT_GT(program.board.plans().limits(0).beside, 0);
+    EXPECT_EQ(program.board.plans().limits(0).beside > 0, gradients == 0);
   }
 }
 
