@@ -89,9 +89,13 @@ GpuWindow::Limits PlanKeeper::limits_of_memory(Index gpu) const {
       return static_cast<Index>(std::floor(bytes / slot * static_cast<double>(limits.buffers)));
     };
     limits.slots = std::max<Index>(1, fitting(room) / limits.buffers);
-    const units::Bytes beside = beside_backward_[static_cast<std::size_t>(gpu)];
-    limits.beside =
-        std::clamp<Index>(fitting(room - memory.update + beside) / limits.buffers, 0, limits.slots);
+    const auto beside = [&](units::Bytes resident) {
+      const Index fits = fitting(room - memory.update + resident) / limits.buffers;
+      return std::clamp<Index>(fits, 0, limits.slots);
+    };
+    // Where that is next to none, gradients that have left give some.
+    limits.beside = std::max(beside(beside_backward_[static_cast<std::size_t>(gpu)]),
+                             std::min(tuning_.least_beside, beside(memory.resident)));
     // More than are at work would only be allocated, once.
     const Index window = plan_->window[static_cast<std::size_t>(gpu)];
     limits.spare = std::clamp<Index>(fitting(room + memory.reserve) - limits.slots * limits.buffers,
