@@ -48,11 +48,13 @@ PlanOrder UpdateBoard::order() {
     problem.homes.push_back(homes[static_cast<std::size_t>(index)]);
   }
   problem.rates = rates_.for_plan(problem.cost);
-  // Plans count what is in the buffers, and whose are filled less than the others'.
+  // Plans count what is in the buffers, and more where these are filled less than the others. Less
+  // nowhere: streamed updates of several sizes need memory of each.
   const double filled = problem.total() / params_of(room);
   for (std::size_t i = 0; i < subgroups.size(); ++i) {
     const auto allocated = static_cast<double>(subgroups_.task(subgroups[i]).allocated());
-    problem.subgroups[i].room = std::max<Index>(1, std::llround(allocated * filled));
+    problem.subgroups[i].room =
+        std::max<Index>(problem.subgroups[i].params, std::llround(allocated * filled));
   }
   for (const Surroundings::Gpu& gpu : rates_.around().gpus)
     problem.memory.push_back({.update = gpu.memory.update * filled,
