@@ -37,6 +37,10 @@ void run(CommandLine command) {
                                     {"subgroup_params", step.subgroup_params},
                                     {"subgroups", step.task.subgroups.size()},
                                     {"step_seconds", result.seconds},
+                                    {"forward_seconds", step.phases.forward.value()},
+                                    {"backward_seconds", step.phases.backward.value()},
+                                    {"bound_seconds", step.bound.time.value()},
+                                    {"binding", step.bound.binding},
                                     {"link_bytes", result.link_bytes},
                                     {"plan", result.plan},
                                     {"obstacle", result.obstacle}}

@@ -30,6 +30,7 @@ namespace {
 
 using dos::Index;
 using dos::MemoryCategory;
+using dos::bench::Access;
 using dos::bench::Kernel;
 using dos::bench::kMicro;
 using dos::bench::Note;
@@ -77,12 +78,11 @@ struct Subgroup {
   Bank states{};
   Bank other{};  ///< null unless updates go ahead
   starpu_data_handle_t g = nullptr, w = nullptr;
+  starpu_data_handle_t sum = nullptr;  ///< of the gradient's squares
   std::string name;
   Index params = 0;
   std::size_t depth = 0;
 };
-
-using Access = std::vector<std::pair<starpu_data_handle_t, starpu_data_access_mode>>;
 
 /// A training program's tasks: forward and backward a depth at a time, the norm of all gradients,
 /// updates. One GPU runs the model.
@@ -107,7 +107,7 @@ class Program {
         transient("workspace.forward", MemoryCategory::kWorkspace, task.forward_workspace);
     backward_workspace_ =
         transient("workspace.backward", MemoryCategory::kWorkspace, task.backward_workspace);
-    norm_ = buffers_.add("norm", MemoryCategory::kData, addresses_.take(kNormBytes), kNormBytes, 1);
+    norm_ = scalar("norm");
     for (std::size_t depth = 0; depth < task.depths.size(); ++depth)
       submit_pass("init", depth, 0, 1, of_depth(depth, &Subgroup::w, STARPU_W), 0);
     starpu_task_wait_for_all();
@@ -138,7 +138,7 @@ class Program {
   }
 
  private:
-  static constexpr Index kNormBytes = 4;
+  static constexpr Index kScalarBytes = 8;
   /// FP32 parameters and two moments, in two banks at most, 16-bit gradients and working
   /// parameters.
   static constexpr Index kBytesPerParam = 28;
@@ -148,7 +148,13 @@ class Program {
   static std::size_t bytes_of_states(const StepTask& task) {
     Index params = 0;
     for (const dos::sched::Subgroup& each : task.subgroups) params += each.params;
-    return static_cast<std::size_t>(params * kBytesPerParam + kNormBytes);
+    const auto scalars = static_cast<Index>(task.subgroups.size()) + 1;
+    return static_cast<std::size_t>(params * kBytesPerParam + scalars * kScalarBytes);
+  }
+
+  starpu_data_handle_t scalar(const std::string& name) {
+    return buffers_.add(name, MemoryCategory::kData, addresses_.take(kScalarBytes), 1,
+                        kScalarBytes);
   }
 
   starpu_data_handle_t transient(const std::string& name, MemoryCategory category, Index bytes) {
@@ -179,6 +185,7 @@ class Program {
     }
     result.g = add("gradient", MemoryCategory::kGradients, 2);
     result.w = add("working", MemoryCategory::kWorking, 2);
+    result.sum = scalar("sum." + result.name);
     return result;
   }
 
@@ -212,13 +219,14 @@ class Program {
       for (const Subgroup& each : subgroups_)
         if (each.depth == depth) submit_sum(each, step);
     }
+    submit_norm(step);
     release(forward_workspace_);
     release(backward_workspace_);
     for (const auto& kernel : kernels_of_updates())
       for (std::size_t i = 0; i < subgroups_.size(); ++i)
         submit_update(*kernel, subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
     if (dos::sched_starpu::weights_pass())
-      for (const Subgroup& each : subgroups_) drop_copies(each.g);
+      for (const Subgroup& each : subgroups_) dos::rt::drop_copies(each.g);
     for (Subgroup& each : subgroups_)
       if (task_.goes_ahead) std::swap(each.states, each.other);
   }
@@ -227,16 +235,6 @@ class Program {
   [[nodiscard]] std::vector<Kernel*> kernels_of_updates() {
     if (task_.goes_ahead) return {&ahead_, &redo_};
     return {&update_};
-  }
-
-  /// As rt::Handle::drop_copies().
-  static void drop_copies(starpu_data_handle_t dead) {
-    starpu_data_acquire_on_node_cb(
-        dead, STARPU_MAIN_RAM, STARPU_W,
-        [](void* handle) {
-          starpu_data_release_on_node(static_cast<starpu_data_handle_t>(handle), STARPU_MAIN_RAM);
-        },
-        dead);
   }
 
   void release(starpu_data_handle_t dead) const {
@@ -257,17 +255,28 @@ class Program {
             .microseconds = std::max(1.0, seconds / kMicro)});
   }
 
-  /// The part of a gradient in the norm, which every update needs.
+  /// The part of a gradient in the norm.
   void submit_sum(const Subgroup& subgroup, Index step) {
     starpu_task* task = starpu_task_create();
     task->cl = &sum_.codelet;
-    attach(task, {{subgroup.g, STARPU_R}, {norm_, STARPU_RW}});
+    attach(task, {{subgroup.g, STARPU_R}, {subgroup.sum, STARPU_W}});
     const double seconds = static_cast<double>(subgroup.params) / gpu_rate * kSumPart;
     submit(task, static_cast<int>(subgroups_.size()) + 1,
            {.label = subgroup.name,
             .phase = "reduce",
             .step = step,
             .microseconds = std::max(1.0, seconds / kMicro)});
+  }
+
+  /// The norm, which every update needs.
+  void submit_norm(Index step) {
+    starpu_task* task = starpu_task_create();
+    task->cl = &norm_of_sums_.codelet;
+    Access access{{norm_, STARPU_W}};
+    for (const Subgroup& each : subgroups_) access.emplace_back(each.sum, STARPU_R);
+    attach(task, access);
+    submit(task, static_cast<int>(subgroups_.size()) + 1,
+           {.label = "norm", .phase = "reduce", .step = step, .microseconds = 1});
   }
 
   void submit_update(Kernel& kernel, const Subgroup& subgroup, Index step, int priority) {
@@ -286,18 +295,6 @@ class Program {
     const bool is_clipped = task_.clipped_every > 0 && step % task_.clipped_every == 0;
     submit(task, priority, {.label = subgroup.name, .phase = "update", .step = step},
            /*is_left_out=*/&kernel == &redo_ && !is_clipped);
-  }
-
-  /// StarPU frees the lists with the task.
-  static void attach(starpu_task* task, const Access& access) {
-    task->nbuffers = static_cast<int>(access.size());
-    task->dyn_handles =
-        static_cast<starpu_data_handle_t*>(std::malloc(access.size() * sizeof *task->dyn_handles));
-    task->dyn_modes =
-        static_cast<starpu_data_access_mode*>(std::malloc(access.size() * sizeof *task->dyn_modes));
-    dos::require(task->dyn_handles != nullptr && task->dyn_modes != nullptr, "some memory");
-    for (std::size_t i = 0; i < access.size(); ++i)
-      std::tie(task->dyn_handles[i], task->dyn_modes[i]) = access[i];
   }
 
   struct Ending {
@@ -348,6 +345,7 @@ class Program {
   Kernel forward_{"forward.simulated", told_time, {}, false};
   Kernel backward_{"backward.simulated", told_time, {}, false};
   Kernel sum_{"sum_of_squares.simulated", told_time, {}, false};
+  Kernel norm_of_sums_{"combine_norm.simulated", told_time, {}, true};
   Kernel update_{"dos.update.simulated", update_time, {}, true};
   Kernel ahead_{"dos.update.simulated.apart", update_time, {}, true};
   Kernel redo_{"dos.redo.simulated", update_time, {}, true};

@@ -6,8 +6,11 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -47,6 +50,21 @@ struct Kernel {
   Kernel& operator=(const Kernel&) = delete;
   ~Kernel() = default;
 };
+
+/// The buffers of a task.
+using Access = std::vector<std::pair<starpu_data_handle_t, starpu_data_access_mode>>;
+
+/// StarPU frees the lists with the task.
+inline void attach(starpu_task* task, const Access& access) {
+  task->nbuffers = static_cast<int>(access.size());
+  task->dyn_handles =
+      static_cast<starpu_data_handle_t*>(std::malloc(access.size() * sizeof *task->dyn_handles));
+  task->dyn_modes =
+      static_cast<starpu_data_access_mode*>(std::malloc(access.size() * sizeof *task->dyn_modes));
+  require(task->dyn_handles != nullptr && task->dyn_modes != nullptr, "some memory");
+  for (std::size_t i = 0; i < access.size(); ++i)
+    std::tie(task->dyn_handles[i], task->dyn_modes[i]) = access[i];
+}
 
 /// Addresses without memory: nobody reads or writes them.
 class Addresses {

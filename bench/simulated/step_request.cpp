@@ -62,6 +62,16 @@ units::Bytes limit_of(const StepRequest& request, const planner::MemoryUse& memo
                   (model + units::gigabytes(*request.state_memory)) / (1 - sched::kMemoryReserve));
 }
 
+/// `states`: what the GPU has for states where all gradients have left it. These are counted as
+/// they leave, whenever that is.
+sched::Bound bound_of(sched::Problem problem, const perfmodels::Rates& rates, units::Seconds passes,
+                      units::Bytes states) {
+  problem.rates = rates;
+  problem.cost.gradient = units::BytesPerParam(2);
+  problem.memory = {{.update = states, .resident = states}};
+  return sched::lower_bound(problem, {.passes = passes});
+}
+
 }  // namespace
 
 SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& machines) {
@@ -96,6 +106,8 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
   const units::Bytes limit = limit_of(request, memory);
   const units::Bytes states =
       limit * (1 - sched::kMemoryReserve) - (memory.total() - memory.of(MemoryCategory::kReserve));
+  const units::Bytes emptied =
+      std::max(units::Bytes(0), states + memory.of(MemoryCategory::kGradients));
   const units::Bytes update =
       units::Params(static_cast<double>(forecast.problem.largest())) * forecast.problem.cost.held();
   const planner::PhaseTimes phases =
@@ -122,7 +134,9 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                    .gpu_rate = rates.gpus.front().update.value(),
                    .steps = request.steps,
                    .trace = std::filesystem::absolute(request.trace).string()},
-          .subgroup_params = forecast.problem.largest()};
+          .subgroup_params = forecast.problem.largest(),
+          .phases = phases,
+          .bound = bound_of(forecast.problem, rates, phases.forward + phases.backward, emptied)};
 }
 
 }  // namespace dos::bench

@@ -32,6 +32,8 @@ struct SimulatedStep {
   NodeHost node;
   StepTask task;
   Index subgroup_params = 0;  ///< of the largest
+  planner::PhaseTimes phases;
+  sched::Bound bound;  ///< of the whole step, in which nothing waits for anything else
 };
 
 /// Durations, subgroups and memory of the planner's model of the step (planner/planner.hpp): what

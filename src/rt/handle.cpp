@@ -85,16 +85,16 @@ void Handle::release() const {
   starpu_data_invalidate_submit(raw_);
 }
 
-void Handle::drop_copies() const {
-  const int home = starpu_data_get_home_node(raw_);
+void drop_copies(RawHandle buffer) {
+  const int home = starpu_data_get_home_node(buffer);
   require(home >= 0, "a buffer with a home");
   const int result = starpu_data_acquire_on_node_cb(
-      raw_, home, STARPU_W,
+      buffer, home, STARPU_W,
       [](void* raw) {
-        auto* const handle = static_cast<starpu_data_handle_t>(raw);
-        starpu_data_release_on_node(handle, starpu_data_get_home_node(handle));
+        auto* const dropped = static_cast<starpu_data_handle_t>(raw);
+        starpu_data_release_on_node(dropped, starpu_data_get_home_node(dropped));
       },
-      raw_);
+      buffer);
   require(result == 0, "starpu_data_acquire_on_node_cb");
 }
 

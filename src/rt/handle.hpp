@@ -22,6 +22,12 @@ namespace dos::rt {
 
 using RawHandle = _starpu_data_state*;
 
+/// The contents are of no use once the tasks submitted so far are done, but others may hint at the
+/// buffer before it is written again: its home counts as all that is valid, with what is there, and
+/// devices need not write theirs back for other buffers to have the memory. Returns at once. Pre:
+/// it has a home.
+void drop_copies(RawHandle buffer);
+
 /// Name, element type, element count and purpose of a buffer.
 struct HandleSpec {
   std::string name;
@@ -55,11 +61,8 @@ class Handle {
   /// get the memory of their copies back, for other buffers. The next task to use the buffer must
   /// write all of it. Returns at once.
   void release() const;
-  /// The contents are of no use once the tasks submitted so far are done, but others may hint at the
-  /// buffer before it is written again: its home counts as all that is valid, with what is there,
-  /// and devices need not write theirs back for other buffers to have the memory. Returns at once.
-  /// Pre: it has a home.
-  void drop_copies() const;
+  /// As the function below, of this buffer.
+  void drop_copies() const { rt::drop_copies(raw_); }
   /// Whether the buffer had memory on the node when its contents were last released.
   [[nodiscard]] bool was_released_from(int node) const noexcept;
 

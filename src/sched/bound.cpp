@@ -169,8 +169,11 @@ class Builder {
 
   void add_gpu(Index gpu) {
     const std::string name = problem_.name_of_tier(gpu);
-    add_rate(name + " update", problem_.rates.gpus[at(gpu)].update.value(),
-             [&](const Way& way) { return way.device == gpu ? 1.0 : 0.0; });
+    const double rate = problem_.rates.gpus[at(gpu)].update.value();
+    // What is computed besides is in every parameter's part, as these parts add up to 1.
+    const double besides = options_.passes.value() * rate / total_;
+    add_rate(name + (besides > 0 ? " compute" : " update"), rate,
+             [&](const Way& way) { return (way.device == gpu ? 1.0 : 0.0) + besides; });
     add_link(gpu);
     const StateMemory& memory = problem_.memory[at(gpu)];
     const double held = problem_.cost.held().value();

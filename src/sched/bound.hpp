@@ -42,6 +42,8 @@ struct BoundOptions {
   /// GPUs have equal parts of the CPU's working parameters and gradients, as plans deal them: a
   /// forecast, as whole subgroups may be dealt better.
   bool deals_evenly = false;
+  /// What each GPU computes besides, such as forward and backward: the bound is then one of a step.
+  units::Seconds passes{0};
 };
 
 /// Throws Error when the states fit nowhere.

@@ -94,7 +94,8 @@ void place(const Problem& problem, Plan& plan, std::vector<units::Bytes>& left,
   }
 }
 
-/// Deals parameters to GPUs, each as many as are `left` of it, spread evenly over the order.
+/// Deals subgroups to GPUs, spread evenly over the order: each GPU gets what is `left` of it, in
+/// bytes where states stay, else in parameters.
 class Dealer {
  public:
   Dealer(const Problem& problem, Plan& plan, bool stays, std::vector<double> left)
@@ -113,7 +114,7 @@ class Dealer {
     for (const std::size_t i : order) {
       if (!is_on_cpu(plan_.assignments[i])) continue;
       rest.push_back(i);
-      if (problem_.subgroups[i].user >= 0) largest = std::max(largest, params_of(problem_, i));
+      if (problem_.subgroups[i].user >= 0) largest = std::max(largest, amount_of(i));
     }
     const double all = std::accumulate(left_.begin(), left_.end(), 0.0);
     if (all > largest * static_cast<double>(left_.size())) spread(rest, all, kAny);
@@ -122,23 +123,27 @@ class Dealer {
  private:
   static constexpr Index kAny = -1;
 
-  /// `wanted` parameters of `members`, to one GPU, or to the one with most left: whatever part of
+  [[nodiscard]] double amount_of(std::size_t i) const {
+    return stays_ ? problem_.held_bytes(static_cast<Index>(i)).value() : params_of(problem_, i);
+  }
+
+  /// `wanted` of `members`, to one GPU, or to the one with most left: whatever part of
   /// the order is done, that part of it is chosen, rounded to whole subgroups (error diffusion).
   void spread(const std::vector<std::size_t>& members, double wanted, Index gpu) {
     double all = 0;
-    for (const std::size_t i : members) all += params_of(problem_, i);
+    for (const std::size_t i : members) all += amount_of(i);
     if (wanted <= 0 || all <= 0) return;
     const double fraction = std::min(1.0, wanted / all);
     double owed = 0;
     for (const std::size_t i : members) {
-      const double params = params_of(problem_, i);
-      owed += params * fraction;
+      const double amount = amount_of(i);
+      owed += amount * fraction;
       // Half a subgroup is the most that rounding to whole ones may owe either way.
-      if (owed < params / 2) continue;
+      if (owed < amount / 2) continue;
       const auto left = gpu == kAny ? std::ranges::max_element(left_) : left_.begin() + gpu;
-      if (stays_ && *left < params * (1 - kRounding)) continue;
-      owed -= params;
-      *left -= params;
+      if (stays_ && *left < amount * (1 - kRounding)) continue;
+      owed -= amount;
+      *left -= amount;
       const Index device = left - left_.begin();
       plan_.assignments[i] = stays_ ? resident_on(device) : streamed_to(device);
     }
@@ -150,11 +155,11 @@ class Dealer {
   std::vector<double> left_;
 };
 
-/// What fits in bytes, in parameters.
-std::vector<double> fitting(const Problem& problem, const std::vector<units::Bytes>& amount) {
-  std::vector<double> params;
-  for (const units::Bytes each : amount) params.push_back((each / problem.cost.held()).value());
-  return params;
+template <class Amount>
+std::vector<double> values(const std::vector<Amount>& amounts) {
+  std::vector<double> values;
+  for (const Amount each : amounts) values.push_back(each.value());
+  return values;
 }
 
 }  // namespace
@@ -165,14 +170,14 @@ void place_residents(const Problem& problem, Plan& plan, const std::vector<units
 }
 
 void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
-  Dealer(problem, plan, /*stays=*/true, fitting(problem, amount)).deal(in_order(problem));
+  Dealer(problem, plan, /*stays=*/true, values(amount)).deal(in_order(problem));
 }
 
 void place_largest(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
   for (const std::vector<std::size_t>& members : by_size(problem)) {
     if (held_by(problem, members) > sum_of(left)) {
-      Dealer(problem, plan, /*stays=*/true, fitting(problem, left)).deal(members);
+      Dealer(problem, plan, /*stays=*/true, values(left)).deal(members);
       return;
     }
     place(problem, plan, left, members);
@@ -180,9 +185,7 @@ void place_largest(const Problem& problem, Plan& plan, const std::vector<units::
 }
 
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount) {
-  std::vector<double> params;
-  for (const units::Params each : amount) params.push_back(each.value());
-  Dealer(problem, plan, /*stays=*/false, std::move(params)).deal(in_order(problem));
+  Dealer(problem, plan, /*stays=*/false, values(amount)).deal(in_order(problem));
 }
 
 std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options) {

@@ -56,8 +56,8 @@ units::Bytes Problem::state_bytes(Index subgroup) const {
 }
 
 units::Bytes Problem::held_bytes(Index subgroup) const {
-  return units::Params(static_cast<double>(subgroups[static_cast<std::size_t>(subgroup)].params)) *
-         cost.held();
+  const Subgroup& each = subgroups[static_cast<std::size_t>(subgroup)];
+  return units::Params(static_cast<double>(each.room > 0 ? each.room : each.params)) * cost.held();
 }
 
 units::Bytes Problem::streamed_bytes(Index subgroup, Index gpu) const {

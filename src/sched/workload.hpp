@@ -21,6 +21,8 @@ struct Subgroup {
   Index depth = 0;  ///< place in the order in which the next forward needs the parameters
   /// The GPU that has its gradient and uses its working parameters next; -1: any.
   Index user = -1;
+  /// Parameters for which a GPU has memory in its place, which others can use; 0: its own.
+  Index room = 0;
 };
 
 /// What the update of a parameter moves.

@@ -65,9 +65,15 @@ bool Dispatch::is_late(const Group& gpu, const UpdateBoard& board, Index params,
 GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, Index params,
                                    double now) const {
   GpuWindow::Limits limits = board.plans().limits(gpu.device.gpu);
-  if (board.are_beside_backward() && !board.subgroups().all_arrived()) {
+  const SubgroupRegistry& step = board.subgroups();
+  // What those that are made again took the next forward and backward would miss.
+  if (board.are_beside_backward() && (!step.all_arrived() || step.runs_again())) {
     limits.slots = std::max<Index>(1, limits.beside);
     limits.spare = 0;
+    // Kernels run between backward's tasks: meanwhile the link fills what memory there is.
+    const double each = value_of(board.rates().expected(params, gpu.device, Stay::kStreams));
+    const auto come = static_cast<Index>(each > 0 ? gpu.load.start_after(0, now) / each : 0);
+    limits.window = std::max(limits.window, std::min(limits.slots, limits.window + come));
   }
   // What a late GPU does not hold others may take.
   const bool late = adapts_ && is_late(gpu, board, params, now);

@@ -38,6 +38,9 @@ void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& 
 PlanOrder PlanKeeper::order(sched::Problem problem, std::vector<Index> subgroups) {
   due_ = false;
   is_out_ = true;
+  beside_backward_.clear();
+  for (const sched::StateMemory& memory : problem.memory)
+    beside_backward_.push_back(std::max(units::Bytes(0), memory.resident - memory.gradients));
   const bool has_same = problem_ && problem_->subgroups.size() == subgroups.size();
   return {.policy = policy_,
           .options = options_,
@@ -87,9 +90,13 @@ GpuWindow::Limits PlanKeeper::limits_of_memory(Index gpu) const {
       return static_cast<Index>(std::floor(bytes / slot * static_cast<double>(limits.buffers)));
     };
     limits.slots = std::max<Index>(1, fitting(room) / limits.buffers);
-    limits.beside =
-        std::min(limits.slots, std::max<Index>(0, fitting(room - memory.update + memory.resident)) /
-                                   limits.buffers);
+    const auto beside = [&](units::Bytes resident) {
+      const Index fits = fitting(room - memory.update + resident) / limits.buffers;
+      return std::clamp<Index>(fits, 0, limits.slots);
+    };
+    // Where that is next to none, gradients that have left give some.
+    limits.beside = std::max(beside(beside_backward_[static_cast<std::size_t>(gpu)]),
+                             std::min(tuning_.least_beside, beside(memory.resident)));
     // More than are at work would only be allocated, once.
     const Index window = plan_->window[static_cast<std::size_t>(gpu)];
     limits.spare = std::clamp<Index>(fitting(room + memory.reserve) - limits.slots * limits.buffers,

@@ -71,6 +71,8 @@ class PlanKeeper {
   std::vector<units::Seconds> ends_;
   std::optional<sched::Plan> step_plan_;  ///< of this step: plan_ once all residents are at home
   std::vector<units::Seconds> step_ends_;
+  /// By GPU, what is free when all gradients are there.
+  std::vector<units::Bytes> beside_backward_;
   std::vector<GpuWindow::Limits> limits_;  ///< by GPU, but for the window; once there is a plan
   bool due_ = false;
   bool replans_ = false;  ///< what is due is another plan, not only that of the step

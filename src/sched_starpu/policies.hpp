@@ -37,7 +37,7 @@ std::optional<StepReport> step_report(Index step);
 /// UpdatesReport::obstacle, at any time.
 std::string obstacle();
 /// Whether a GPU lacks memory for weights and gradients beside each other, so that what is dead had
-/// better be dropped (rt::Handle::drop_copies()), at any time.
+/// better be dropped (rt::drop_copies()), at any time.
 bool weights_pass();
 
 }  // namespace dos::sched_starpu

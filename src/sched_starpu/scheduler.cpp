@@ -195,11 +195,11 @@ void Scheduler::flush_gradients(starpu_task* task) {
 }
 
 void Scheduler::place_other(TaskNote& note) {
-  held_.release();
   if (nodes_.size() > 1) {
     flush_gradients(note.task);
     choose_group(note);
   }
+  make_room(note);
   const bool restricted = is_restricted(note.task);
   const Index group = note.group;
   // What it reads is on its way while the task waits.

@@ -77,6 +77,8 @@ class Scheduler {
   void hold_memory(const UpdateTask& update, starpu_task* task, const Place& place);
   /// Lets an update have what it lacks of a GPU's memory, though no plan has room for it there.
   void give_memory(Index group, starpu_task* update);
+  /// The same for a task that is no update, of memory that is held.
+  void make_room(const TaskNote& note);
   void place_other(TaskNote& note);
   /// The program may have unregistered what it had before. Under the lock.
   void forget_buffers(Index group);
@@ -121,8 +123,9 @@ class Scheduler {
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
   HeldMemory held_;
-  std::atomic<Index> held_step_{0};  ///< for which memory is, or was, held
-  UpdateBuffers buffers_;            ///< of all updates, until memory is read
+  /// Twice the step for which memory is, or was, held, and 1 more for what is made again.
+  std::atomic<Index> held_burst_{0};
+  UpdateBuffers buffers_;  ///< of all updates, until memory is read
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> step_of_short_memory_{0};  ///< the updates' step; 0: no memory is short
   std::atomic<bool> weights_pass_{false};

@@ -56,8 +56,10 @@ class SubgroupRegistry {
     unfinished_ = ++arrived_ - ran_;
     return {.index = index, .begins_step = begins};
   }
+  /// A subgroup of this step comes to be updated again.
+  void arrives_again() { ++again_; }
   /// An update has run.
-  void ran() { ++ran_; }
+  void ran(bool is_redone = false) { is_redone ? --again_ : ++ran_; }
   /// The index of a subgroup that has arrived in this step.
   [[nodiscard]] std::optional<Index> arrived(const void* subgroup) const {
     const auto found = index_of_.find(subgroup);
@@ -93,7 +95,9 @@ class SubgroupRegistry {
     return std::max<Index>(0, params_expected_ - params_arrived_);
   }
   /// Whether the step's updates have arrived and run.
-  [[nodiscard]] bool all_ran() const { return all_arrived() && ran_ >= arrived_; }
+  [[nodiscard]] bool all_ran() const { return all_arrived() && ran_ >= arrived_ && again_ <= 0; }
+  /// Whether updates that are made again wait or run.
+  [[nodiscard]] bool runs_again() const { return again_ > 0; }
   /// Whether the last that arrived goes ahead of the norm: backward is not over.
   [[nodiscard]] bool go_ahead() const { return go_ahead_; }
   /// Whether updates of the step before ran as they came (Tuning::kept_pace).
@@ -113,6 +117,7 @@ class SubgroupRegistry {
     expected_ = std::exchange(arrived_, 0);
     params_expected_ = std::exchange(params_arrived_, 0);
     ran_ = 0;
+    again_ = 0;
     ++step_;
   }
 
@@ -123,6 +128,7 @@ class SubgroupRegistry {
   Index step_ = 0;
   Index arrived_ = 0;          ///< updates of this step
   Index ran_ = 0;              ///< since it began
+  Index again_ = 0;            ///< that are made again, and have not run
   Index unfinished_ = 0;       ///< arrived and had not run, when the last one arrived
   Index expected_ = 0;         ///< updates of the step before
   Index params_arrived_ = 0;   ///< of this step's updates

@@ -53,6 +53,10 @@ struct Tuning {
   /// may take when the GPU becomes late; - gradients show between kernels.
   Index residents_at_once = 16;
 
+  /// Streamed updates for which a GPU uses memory of gradients that leave during backward, while
+  /// others are to come: one comes, one runs, and states of one or two go home. + weights make room
+  /// for gradients; - the link is idle.
+  Index least_beside = 4;
   /// Part of what states of a streamed update take to come that a kernel may take for which
   /// backward, on the same GPU, waits. + backward waits longer; - states wait for backward.
   double brief = 1.0 / 3;

@@ -2,6 +2,7 @@
 #include "sched_starpu/update_board.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sched/policy_registry.hpp"
 
@@ -17,7 +18,10 @@ UpdateBoard::UpdateBoard(std::string policy, sched::PolicyOptions options,
 
 Index UpdateBoard::arrive(const UpdateTask& task) {
   if (task.is_redone)
-    if (const std::optional<Index> known = subgroups_.arrived(task.subgroup)) return *known;
+    if (const std::optional<Index> known = subgroups_.arrived(task.subgroup)) {
+      subgroups_.arrives_again();
+      return *known;
+    }
   const auto [index, begins_step] = subgroups_.arrive(task);
   if (index == 0) rates_.set_cost(task.cost);
   if (begins_step) {
@@ -44,8 +48,14 @@ PlanOrder UpdateBoard::order() {
     problem.homes.push_back(homes[static_cast<std::size_t>(index)]);
   }
   problem.rates = rates_.for_plan(problem.cost);
-  // Plans count what is in the buffers.
+  // Plans count what is in the buffers, and more where these are filled less than the others. Less
+  // nowhere: streamed updates of several sizes need memory of each.
   const double filled = problem.total() / params_of(room);
+  for (std::size_t i = 0; i < subgroups.size(); ++i) {
+    const auto allocated = static_cast<double>(subgroups_.task(subgroups[i]).allocated());
+    problem.subgroups[i].room =
+        std::max<Index>(problem.subgroups[i].params, std::llround(allocated * filled));
+  }
   for (const Surroundings::Gpu& gpu : rates_.around().gpus)
     problem.memory.push_back({.update = gpu.memory.update * filled,
                               .resident = gpu.memory.resident * filled,
@@ -60,7 +70,7 @@ PlanOrder UpdateBoard::order() {
 void UpdateBoard::executed(Index index, Device device, units::Seconds time,
                            std::optional<MoveReason> reason, bool is_redone) {
   const UpdateTask& task = subgroups_.task(index);
-  if (!is_redone) subgroups_.ran();
+  subgroups_.ran(is_redone);
   rates_.see(task.params, device, time, ledger_.ran(index, task, device, reason));
 }
 
@@ -78,7 +88,8 @@ Place UpdateBoard::planned(Index index) const {
 
 std::vector<UpdateRoom> UpdateBoard::rooms() const {
   std::vector<UpdateRoom> rooms;
-  if (!plans_.has_step_plan() || prefers_earliest_end()) return rooms;
+  // Updates that are made again come all at once, as a plan has them.
+  if (!plans_.has_step_plan() || (prefers_earliest_end() && !subgroups_.runs_again())) return rooms;
   rooms.resize(rates_.around().gpus.size());
   std::vector<std::vector<units::Bytes>> streamed(rooms.size());
   for (Index i = 0; i < subgroups_.size(); ++i) {

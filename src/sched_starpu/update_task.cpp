@@ -195,6 +195,11 @@ UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, un
   return memory;
 }
 
+units::Bytes missing_of(starpu_data_handle_t buffer, unsigned node) {
+  if (Copy(buffer, node).is_allocated != 0) return units::Bytes(0);
+  return units::Bytes(static_cast<double>(starpu_data_get_alloc_size(buffer)));
+}
+
 void start_return(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
   if (is_on_host(task, settings)) return;
   starpu_data_handle_t masters = masters_of_device(task, settings);

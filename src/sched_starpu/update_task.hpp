@@ -41,6 +41,9 @@ struct UpdateMemory {
 };
 UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, unsigned node);
 
+/// What a node has to allocate for a buffer before a task can run there, as StarPU counts it.
+units::Bytes missing_of(starpu_data_handle_t buffer, unsigned node);
+
 /// What states and gradients may use of a GPU, read from StarPU between backward and the first
 /// update: what is free, what they have of it, and outdated copies of the model's buffers, which
 /// another GPU uses now; less what the model has lost and sched::kMemoryReserve. While the update

@@ -26,6 +26,21 @@ TEST(LowerBound, BalancesCpuAndLink) {
   EXPECT_NEAR(resource(bound, "gpu 0 h2d").utilisation, 1, 1e-9);
 }
 
+TEST(LowerBound, OfAStepHasWhatGpusComputeBesides) {
+  // The GPU updates 1 Gparam/s and computes 3 s besides, the CPU has all 4 Gparam at 1 Gparam/s
+  // but for what the GPU takes on in the time that is left.
+  Problem problem = test::simple_problem(4, 1, 1e6);
+  problem.rates.gpus[0].update = units::gparams_per_second(1);
+  const Bound bound = lower_bound(problem, {.passes = units::Seconds(3)});
+  EXPECT_NEAR(bound.time.value(), 3.5, 1e-4);
+  EXPECT_NEAR(bound.streamed[0].value() + bound.resident[0].value(), 0.5e9, 1e5);
+  EXPECT_NEAR(resource(bound, "gpu 0 compute").utilisation, 1, 1e-9);
+  // All of it on the CPU takes less than what the GPU computes.
+  const Bound passes = lower_bound(problem, {.passes = units::Seconds(5)});
+  EXPECT_NEAR(passes.time.value(), 5, 1e-4);
+  EXPECT_EQ(passes.binding, "gpu 0 compute");
+}
+
 TEST(LowerBound, CountsWorkingParametersAndGradients) {
   // starpu-like closed form: (1 - x) P / U = (12 x + 2 (1 - x)) P / B.
   Problem problem = test::simple_problem(4, 1, 12);

@@ -109,6 +109,18 @@ TEST(Policy, SpreadsResidents) {
   EXPECT_EQ(drawn(none), "CCCCCCCCCCCC") << "no subgroup fits";
 }
 
+// Buffers that are half full take twice the memory of what is in them.
+TEST(Policy, CountsTheRoomOfResidents) {
+  Problem problem = slow_link();
+  const units::Bytes six = problem.held_bytes(0) * 6.0;
+  for (Subgroup& each : problem.subgroups) each.room = 2 * each.params;
+  for (const auto place : {spread_residents, place_residents, place_largest}) {
+    Plan plan = all_cpu(problem);
+    place(problem, plan, {six});
+    EXPECT_EQ(std::ranges::count(drawn(plan), 'R'), 3);
+  }
+}
+
 // A GPU that updates what another one uses holds its gradient and its working parameter, too.
 TEST(Policy, WindowsHoldWhatAnotherGpuUses) {
   Problem problem = slow_link();

@@ -39,12 +39,17 @@ class Node {
         dispatch_.ended(*note, 0, begin + seconds);
   }
   void arrive(Index i, double now) {
-    UpdateTask task = program_.task(i);
-    task.cost.banks = 2;
-    const Index index = announce(board(), task);
+    const Index index = announce(board(), task(i));
     notes_[static_cast<std::size_t>(i)] = {.subgroup = index, .params = kParams};
     dispatch_.push_update({0, static_cast<std::uint64_t>(i)}, notes_[static_cast<std::size_t>(i)],
                           board(), now);
+  }
+  /// All updates have come, and the first comes again, where nobody has a task of them.
+  void make_again() {
+    for (Index i = 0; i < kSubgroups; ++i) announce(board(), task(i));
+    UpdateTask again = task(0);
+    again.is_redone = true;
+    announce(board(), again);
   }
   /// A streamed update in the GPU's window.
   TaskNote& admit(Index i) {
@@ -68,6 +73,11 @@ class Node {
   Dispatch& dispatch() { return dispatch_; }
 
  private:
+  UpdateTask task(Index i) {
+    UpdateTask task = program_.task(i);
+    task.cost.banks = 2;
+    return task;
+  }
   static Surroundings around(bool has_room) {
     Surroundings result = surroundings(1, 1e8);
     if (has_room) result.gpus[0].memory.resident = result.gpus[0].memory.update;
@@ -132,6 +142,29 @@ TEST(BesideBackward, OnlyMemoryThatBackwardLeavesIsUsed) {
     EXPECT_EQ(node.board().plans().limits(0).beside > 1, has_room);
     node.admit(2);
     EXPECT_EQ(node.can_admit(3), has_room);
+  }
+}
+
+TEST(BesideBackward, WhatIsMadeAgainUsesNoMore) {
+  for (const bool has_room : {false, true}) {
+    Node node(has_room);
+    node.make_again();
+    ASSERT_TRUE(node.board().subgroups().all_arrived());
+    node.admit(2);
+    EXPECT_EQ(node.can_admit(3), has_room);
+  }
+}
+
+// What gradients take is free when some have left, not while they come, but for a few updates.
+TEST(BesideBackward, GradientsHaveTheirMemory) {
+  for (const double gradients : {0.0, 1e8}) {
+    Surroundings around = surroundings(1, 1e8);
+    around.gpus[0].memory.resident = around.gpus[0].memory.update;
+    around.gpus[0].memory.gradients = units::Bytes(gradients);
+    Program program("dos", around, {.residents = false});
+    program.step();
+    program.step();
+    EXPECT_EQ(program.board.plans().limits(0).beside > Tuning{}.least_beside, gradients == 0);
   }
 }
 

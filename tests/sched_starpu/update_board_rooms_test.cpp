@@ -11,6 +11,7 @@ namespace dos::sched_starpu::update_board_rooms_test {
 namespace {
 
 using testing::IsEmpty;
+using testing::SizeIs;
 
 constexpr double kStates = 12.0 * kParams;
 
@@ -72,6 +73,10 @@ TEST(Rooms, OfUpdatesBesideBackwardAreNotLimited) {
   announce(board, program.task(0));
   ASSERT_TRUE(board.prefers_earliest_end());
   EXPECT_THAT(board.rooms(), IsEmpty());
+  UpdateTask again = program.task(0);
+  again.is_redone = true;
+  announce(board, again);
+  EXPECT_THAT(board.rooms(), SizeIs(1)) << "what is made again comes all at once";
 }
 
 TEST(UpdateBoardRegistry, KnowsWhenAStepHasRun) {
@@ -82,6 +87,19 @@ TEST(UpdateBoardRegistry, KnowsWhenAStepHasRun) {
   EXPECT_FALSE(program.board.subgroups().all_ran());
   program.board.executed(index, {}, units::Seconds(kParams / kCpuRate));
   EXPECT_FALSE(program.board.subgroups().all_ran()) << "others are to come";
+}
+
+TEST(UpdateBoardRegistry, KnowsWhenWhatIsMadeAgainHasRun) {
+  Program program("dos", surroundings(1));
+  program.step();
+  UpdateTask again = program.task(0);
+  again.is_redone = true;
+  const Index index = announce(program.board, again);
+  EXPECT_TRUE(program.board.subgroups().runs_again());
+  EXPECT_FALSE(program.board.subgroups().all_ran());
+  program.board.executed(index, {}, units::Seconds(kParams / kCpuRate), {}, /*is_redone=*/true);
+  EXPECT_FALSE(program.board.subgroups().runs_again());
+  EXPECT_TRUE(program.board.subgroups().all_ran());
 }
 
 }  // namespace
