@@ -6,12 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,6 +29,7 @@ namespace {
 using dos::Index;
 using dos::MemoryCategory;
 using dos::bench::Access;
+using dos::bench::attach;
 using dos::bench::Kernel;
 using dos::bench::kMicro;
 using dos::bench::Note;
