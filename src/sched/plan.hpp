@@ -40,8 +40,8 @@ struct Plan {
 
   Bound bound;
   units::Seconds time;  ///< of the replay
-  /// What weights, gradients that wait and updates lack of a GPU beside each other (sched/passing.hpp),
-  /// and what forward and backward wait for it.
+  /// What weights, gradients that wait and updates lack of a GPU beside each other
+  /// (sched/passing.hpp), and what forward and backward wait for it.
   units::Bytes overflow{0};
   units::Seconds refetch{0};
 

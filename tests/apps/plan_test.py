@@ -162,8 +162,8 @@ class Plan(unittest.TestCase):
         self.expect_error((*H100, "--model", "missing.toml"), "missing.toml")
         self.expect_error(("--machine", "this", "--machines", ".", "--model", "tiny"),
                           "machine 'this' needs", "does not exist")
-        self.expect_error(("--machine", "rtx4090", "--model", "llama-3b", "--policy", "gpu-only", "--set",
-                           "sched.subgroup_params=1000000000", "--set", "train.precision=fp32"),
+        self.expect_error(("--machine", "rtx4090", "--model", "llama-3b", "--micro-batch", "8", "--policy", "gpu-only",
+                           "--set", "sched.subgroup_params=1000000000", "--set", "train.precision=fp32"),
                           "use a smaller sched.subgroup_params or policy zero-offload")
         self.expect_error(("--machine", "rtx4090", "--model", "llama-20b", "--policy", "gpu-only"),
                           "GPU 0 has 0.000 GB free", ": use policy zero-offload")

@@ -90,7 +90,7 @@ class Tasks(FolderTest):
     def test_fit(self):
         self.make_configuration()
         told = self.run_page("fit").stdout
-        self.assertEqual(told.count("host memory of the run:"), 6)
+        self.assertEqual(told.count("host memory of the run:"), 7)
         self.assertIn("memory of GPU 0, planned:", told)
         self.assertEqual(told.count("predicted step"), 3)
         self.assertFalse((self.folder / "runs").exists())
