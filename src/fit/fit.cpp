@@ -374,10 +374,15 @@ std::string memory_report(const train::Run& run, const Room& room) {
       continue;
     }
     const planner::MemoryUse& use = memory.devices[next];
-    text += table(use, otherwise.devices[next]) +
-            passing_line(staying.devices[next].of(MemoryCategory::kWeights) -
-                         use.of(MemoryCategory::kWeights)) +
-            states_line(planner::state_memory(use).resident, subgroup, device.bytes);
+    const units::Bytes passing =
+        staying.devices[next].of(MemoryCategory::kWeights) - use.of(MemoryCategory::kWeights);
+    const sched::StateMemory states = planner::state_memory(use);
+    // Where weights pass, updates have their memory.
+    const units::Bytes left = passing > units::Bytes{0} && use.fits()
+                                  ? states.update + use.of(MemoryCategory::kWeights)
+                                  : states.resident;
+    text += table(use, otherwise.devices[next]) + passing_line(passing) +
+            states_line(left, subgroup, device.bytes);
     ++next;
   }
   return text;
