@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched_starpu/look_ahead.hpp"
 
-#include <ranges>
+#include <algorithm>
 #include <vector>
 
 namespace dos::sched_starpu {
@@ -61,7 +61,8 @@ void LookAhead::ready(starpu_task* task, Index step) {
                              is_requested);
   };
   // To ask for what is there makes it the last that was used: what is read first comes last.
-  for (const void* buffer : kept | std::views::reverse) {
+  std::ranges::reverse(kept);
+  for (const void* buffer : kept) {
     int is_valid = 0;
     query(buffer, &is_valid, nullptr);
     if (is_valid != 0) prefetch(buffer);
