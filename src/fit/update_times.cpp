@@ -63,7 +63,7 @@ units::Seconds UpdateTimes::of(const shape::ActivationPlan& plan) const {
     request.settings.activations.moved = 0;
   }
   try {
-    return planner::forecast(request).plan.time;
+    return planner::forecast(request).plan.cost();
   } catch (const Error&) {
     return units::Seconds{std::numeric_limits<double>::infinity()};
   }

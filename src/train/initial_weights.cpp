@@ -177,14 +177,18 @@ void load_straight(const hf::ModelWeights& weights, const Job& job, const Buffer
   }
 }
 
+/// Rows of a transposed tensor that are read at once: whole cache lines of the parameter's rows.
+Index rows_at_once(Index out) {
+  return std::max<Index>(1, kTransposedElements / out / kBlock) * kBlock;
+}
+
 /// The parameter is [out, in], the tensor [in, out].
 template <class T>
 void load_transposed(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
                      Scratch& scratch) {
   const Index in = job.tensor->name.shape[0];
   const Index out = job.tensor->name.shape[1];
-  // Whole cache lines of the parameter's rows.
-  const Index most = std::max<Index>(1, kTransposedElements / out / kBlock) * kBlock;
+  const Index most = rows_at_once(out);
   auto& memory = std::get<std::vector<T>>(scratch.rows);
   memory.resize(std::max(memory.size(), static_cast<std::size_t>(std::min(most, in) * out)));
   for (Index first = 0; first < in; first += most) {
@@ -237,11 +241,22 @@ class Jobs {
   std::vector<Job> jobs_;
 };
 
+/// A thread's Scratch.
+Index scratch_bytes(const hf::ModelWeights& weights) {
+  Index rows = 0;
+  for (const Tensor& tensor : weights.tensors())
+    if (tensor.name.is_transposed)
+      rows = std::max(rows, rows_at_once(tensor.name.shape[1]) * tensor.name.shape[1]);
+  return io::ReadBuffer::kBytes + rows * size_of(DType::kF32);
+}
+
 /// Four a core: while one converts, the others keep the disk busy, though a tensor that is
-/// transposed is read in pieces of some hundred KB.
-Index thread_count() {
-  constexpr Index kMost = 32;  // of some 1.5 MB each
-  return std::clamp<Index>(4 * std::thread::hardware_concurrency(), 4, kMost);
+/// transposed is read in pieces of some hundred KB. Fewer where rows are so long that all threads
+/// together would need much memory.
+Index thread_count(const hf::ModelWeights& weights) {
+  constexpr Index kMostMemory = Index{48} << 20;
+  const auto wanted = 4 * std::max<Index>(1, std::thread::hardware_concurrency());
+  return std::clamp<Index>(wanted, 1, std::max<Index>(1, kMostMemory / scratch_bytes(weights)));
 }
 
 }  // namespace
@@ -268,7 +283,7 @@ void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& p
   {
     const rt::PausedWorkers cores;
     std::vector<std::jthread> threads;
-    for (Index i = 0; i < thread_count(); ++i) threads.emplace_back(work);
+    for (Index i = 0; i < thread_count(weights); ++i) threads.emplace_back(work);
   }
   if (!errors.empty()) std::rethrow_exception(errors.begin()->second);
 }
