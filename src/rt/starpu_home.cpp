@@ -47,9 +47,11 @@ std::string reason(int errno_value) {
   return std::generic_category().message(errno_value);
 }
 
+constexpr const char* kProbe = "dos-probe-";
+
 /// "" when a file can be made and filled in the folder.
 std::string obstacle_to_writing(const fs::path& folder) {
-  std::string name = folder / "dos-probe-XXXXXX";
+  std::string name = folder / (std::string(kProbe) + "XXXXXX");
   const int descriptor = ::mkstemp(name.data());
   if (descriptor < 0) return reason(errno);
   constexpr std::array<char, 4096> kPage{};
@@ -98,6 +100,8 @@ std::string obstacle_to_measurements(const fs::path& sampling) {
   }
   std::error_code failed;
   for (const auto& version : fs::directory_iterator(sampling / "codelets", failed)) {
+    // Another process may be looking, too.
+    if (version.path().filename().native().starts_with(kProbe)) continue;
     std::string obstacle =
         version.is_directory(failed) ? obstacle_to_writing(version.path()) : "Not a directory";
     if (!obstacle.empty()) return obstacle;

@@ -3,8 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include "scratch_directory.hpp"
 
@@ -75,6 +78,20 @@ TEST_F(Home, KeepsWhatWasMeasuredWhereItIsTold) {
   EXPECT_EQ(fs::file_size(kept / "bus/measured"), 1U);
   measure();
   EXPECT_EQ(fs::file_size(kept / "bus/measured"), 2U);
+}
+
+TEST_F(Home, IsLookedAtByManyAtOnce) {
+  fs::create_directories(scratch / "codelets/45");
+  std::atomic<int> obstacles = 0;
+  {
+    std::vector<std::jthread> others(4);
+    for (std::jthread& each : others)
+      each = std::jthread([&] {
+        for (int i = 0; i < 200; ++i)
+          obstacles += !obstacle_to_measurements(scratch.path()).empty();
+      });
+  }
+  EXPECT_EQ(obstacles, 0);
 }
 
 TEST_F(Home, OfALongPathIsNone) {
