@@ -37,6 +37,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// Units of memory, 2^20 bytes, of a GPU where 32 are much.
+constexpr double kSmallGpu = 1024;
+
 /// This process's environment without StarPU's settings, that would change what is simulated, and
 /// with those of the node.
 std::vector<std::string> node_environment(const NodeHost& node,
@@ -51,9 +54,9 @@ std::vector<std::string> node_environment(const NodeHost& node,
                                           {"STARPU_HOSTNAME", node.machine},
                                           {"STARPU_HOME", folder.string()},
                                           {"STARPU_SILENT", "1"},
-                                          // Else small buffers take memory 32 units at a time, of
+                                          // Small buffers take memory 32 units at a time, of
                                           // which a small GPU has few.
-                                          {"STARPU_SUBALLOCATOR", "0"},
+                                          {"STARPU_SUBALLOCATOR", limit < kSmallGpu ? "0" : "1"},
                                           {"STARPU_LIMIT_CUDA_MEM", fmt::format("{:.0f}", limit)}})
     variables.push_back(name + "=" + value);
   return variables;
