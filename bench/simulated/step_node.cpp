@@ -221,10 +221,13 @@ class Program {
     submit_norm(step);
     release(forward_workspace_);
     release(backward_workspace_);
+    const bool drops = dos::sched_starpu::is_memory_short();
+    if (drops)
+      for (const Subgroup& each : subgroups_) dos::rt::drop_copies(each.sum);
     for (const auto& kernel : kernels_of_updates())
       for (std::size_t i = 0; i < subgroups_.size(); ++i)
         submit_update(*kernel, subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
-    if (dos::sched_starpu::weights_pass())
+    if (drops)
       for (const Subgroup& each : subgroups_) dos::rt::drop_copies(each.g);
     for (Subgroup& each : subgroups_)
       if (task_.goes_ahead) std::swap(each.states, each.other);

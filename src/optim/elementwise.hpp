@@ -25,6 +25,7 @@ class ElementwiseOptimizer final : public Optimizer {
   void set_sums(std::span<const std::unique_ptr<rt::Handle>> sums) override { sums_ = sums; }
   void set_goes_ahead(bool on) override { goes_ahead_ = on; }
   [[nodiscard]] Index going_ahead() const override { return ahead_; }
+  void drop_dead() override { norms_.drop_sums(); }
   void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
                    const rt::Handle& norm) override;
   [[nodiscard]] const rt::Handle* clip_factor(Index subgroup) const override;

@@ -62,6 +62,11 @@ const rt::Handle& GradientNorms::factor_of(Index subgroup) const {
   return factors_.empty() ? *global_factor_ : *factors_[static_cast<std::size_t>(subgroup)];
 }
 
+void GradientNorms::drop_sums() const {
+  for (const auto& sum : sums_)
+    if (sum != nullptr) sum->drop_copies();
+}
+
 void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
                            tensor::ParameterListener* listener, bool tells) const {
   submitter.set_phase(rt::Phase::kReduce);

@@ -24,6 +24,9 @@ class GradientNorms {
   void submit(rt::Submitter& submitter, const rt::Handle& norm, tensor::ParameterListener* listener,
               bool tells = false) const;
 
+  /// Drops what GPUs hold of the sums: the tasks submitted so far are the last that read them.
+  void drop_sums() const;
+
   /// FP32 [1]: what the subgroup's gradient is multiplied with.
   [[nodiscard]] const rt::Handle& factor_of(Index subgroup) const;
   /// FP32 [1]: 1, for what goes ahead of the factor.
@@ -31,6 +34,7 @@ class GradientNorms {
   /// Holds unless the factor is 1, of tasks that read it, in steps that are told so. Pre: with
   /// clipping.
   [[nodiscard]] rt::Condition is_clipped() const;
+
   /// FP64 [1]: the sum of squares of the subgroup's gradient.
   [[nodiscard]] const rt::Handle& sum_of(Index subgroup) const {
     return *sums_[static_cast<std::size_t>(subgroup)];

@@ -45,6 +45,9 @@ class Optimizer {
   virtual void submit_step(rt::Submitter& submitter, Index step, double learning_rate,
                            const rt::Handle& norm) = 0;
 
+  /// Drops what GPUs hold of values that only the tasks submitted so far read (rt::drop_copies()).
+  virtual void drop_dead() {}
+
   /// FP32 [1]: what the subgroup's next update waits for besides access to its parameters and
   /// states. Null where it is frozen.
   [[nodiscard]] virtual const rt::Handle* clip_factor(Index subgroup) const = 0;

@@ -12,6 +12,24 @@
 
 namespace dos::sched_starpu {
 
+namespace {
+
+/// A window that is asked for, as far as it leaves memory to the next forward, whose first tasks
+/// run beside the last updates: StarPU takes no memory from a task that has part of its data.
+Index fitting_window(const sched::Problem& problem, Index asked) {
+  const units::Bytes slot =
+      units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
+  for (Index gpu = 0; gpu < problem.gpus(); ++gpu) {
+    const sched::StateMemory& memory = problem.memory[static_cast<std::size_t>(gpu)];
+    const units::Bytes free = std::min(memory.update, memory.resident - memory.gradients);
+    asked = std::min(asked, std::max(static_cast<Index>(free / slot),
+                                     sched::useful_window(problem, gpu, problem.largest())));
+  }
+  return std::max<Index>(1, asked);
+}
+
+}  // namespace
+
 PlanKeeper::PlanKeeper(std::string policy, sched::PolicyOptions options, const Tuning& tuning)
     : policy_(std::move(policy)), options_(std::move(options)), tuning_(tuning) {
   options_.validate();
@@ -42,8 +60,10 @@ PlanOrder PlanKeeper::order(sched::Problem problem, std::vector<Index> subgroups
   for (const sched::StateMemory& memory : problem.memory)
     beside_backward_.push_back(std::max(units::Bytes(0), memory.resident - memory.gradients));
   const bool has_same = problem_ && problem_->subgroups.size() == subgroups.size();
+  sched::PolicyOptions options = options_;
+  if (options.window) options.window = fitting_window(problem, *options.window);
   return {.policy = policy_,
-          .options = options_,
+          .options = std::move(options),
           .problem = std::move(problem),
           .subgroups = std::move(subgroups),
           .current = has_same ? plan_ : std::nullopt,

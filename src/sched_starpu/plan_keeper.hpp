@@ -51,8 +51,6 @@ class PlanKeeper {
   [[nodiscard]] const sched::PolicyOptions& options() const { return options_; }
   /// Whether the plan has model, gradients and updates take a GPU's memory from each other.
   [[nodiscard]] bool is_memory_short() const { return is_short_; }
-  /// Whether weights are among what goes.
-  [[nodiscard]] bool weights_pass() const { return plan_ && plan_->overflow > units::Bytes(0); }
   /// Why there is no plan; empty where there is one, and before the second step.
   [[nodiscard]] const std::string& obstacle() const { return obstacle_; }
   /// The plan and the rates that it was made with; empty without one.

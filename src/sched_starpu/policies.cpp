@@ -149,9 +149,9 @@ std::string obstacle() {
   return running == nullptr ? "" : running->obstacle();
 }
 
-bool weights_pass() {
+bool is_memory_short() {
   const std::lock_guard lock(settings_mutex);
-  return running != nullptr && running->weights_pass();
+  return running != nullptr && running->is_memory_short();
 }
 
 }  // namespace dos::sched_starpu

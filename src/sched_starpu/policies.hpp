@@ -36,8 +36,8 @@ UpdatesReport report();
 std::optional<StepReport> step_report(Index step);
 /// UpdatesReport::obstacle, at any time.
 std::string obstacle();
-/// Whether a GPU lacks memory for weights and gradients beside each other, so that what is dead had
-/// better be dropped (rt::drop_copies()), at any time.
-bool weights_pass();
+/// Whether the model, gradients and updates take a GPU's memory from each other, so that what is
+/// dead had better be dropped (rt::drop_copies()), at any time.
+bool is_memory_short();
 
 }  // namespace dos::sched_starpu

@@ -118,7 +118,6 @@ PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
   else
     buffers_ = {};
   step_of_short_memory_ = board_->plans().is_memory_short() ? board_->subgroups().step() : 0;
-  weights_pass_ = board_->plans().weights_pass();
   return placed;
 }
 
@@ -177,14 +176,16 @@ void Scheduler::place_update(TaskNote& note) {
 }
 
 /// A task that reads a gradient is ready: backward has written it.
-void Scheduler::flush_gradients(starpu_task* task) {
+bool Scheduler::flush_gradients(starpu_task* task) {
+  bool reads_one = false;
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
     if ((STARPU_TASK_GET_MODE(task, i) & STARPU_RW) != STARPU_R) continue;
     starpu_data_handle_t buffer = STARPU_TASK_GET_HANDLE(task, i);
     std::optional<Index> subgroup;
     {
       const std::lock_guard lock(mutex_);
-      if (!board_) return;
+      if (!board_) return false;
+      reads_one |= board_->subgroups().with_gradient(buffer).has_value();
       subgroup = board_->updated_on_cpu(buffer);
     }
     if (!subgroup) continue;
@@ -192,11 +193,13 @@ void Scheduler::flush_gradients(starpu_task* task) {
     const std::lock_guard lock(mutex_);
     board_->flushed(*subgroup, bytes);
   }
+  return reads_one;
 }
 
 void Scheduler::place_other(TaskNote& note) {
+  bool reads_gradient = false;
   if (nodes_.size() > 1) {
-    flush_gradients(note.task);
+    reads_gradient = flush_gradients(note.task);
     choose_group(note);
   }
   make_room(note);
@@ -204,12 +207,17 @@ void Scheduler::place_other(TaskNote& note) {
   const Index group = note.group;
   // What it reads is on its way while the task waits.
   if (nodes_.size() > 1) start_inputs(note.task, node(group).id);
-  if (const Index step = step_of_short_memory_; step > 0 && group > 0)
+  int priority = note.task->priority;
+  if (const Index step = step_of_short_memory_; step > 0 && group > 0) {
     node(group).look_ahead->ready(note.task, step);
+    // Before the memory of the gradient goes to those of backward's next tasks: it had to come
+    // back.
+    if (reads_gradient) priority = std::numeric_limits<int>::max();
+  }
   {
     const std::lock_guard lock(mutex_);
     starpu_push_task_end(note.task);
-    dispatch_.push({note.task->priority, arrivals_++}, note);
+    dispatch_.push({priority, arrivals_++}, note);
     ++waiting_;
   }
   wake(group, restricted);

@@ -52,7 +52,7 @@ class Scheduler {
   /// UpdatesReport::obstacle, at any time.
   [[nodiscard]] std::string obstacle();
   /// Whether the plan that holds has weights pass through a GPU, at any time.
-  [[nodiscard]] bool weights_pass() const { return weights_pass_; }
+  [[nodiscard]] bool is_memory_short() const { return step_of_short_memory_ > 0; }
 
  private:
   /// The workers of one memory node; its tasks are in the Dispatch, under the same number.
@@ -90,7 +90,8 @@ class Scheduler {
   /// the board needs them no more.
   [[nodiscard]] std::vector<double> model_times(starpu_task* task) const;
   /// Starts to copy the gradients to host memory that the task reads and a CPU worker will.
-  void flush_gradients(starpu_task* task);
+  /// Returns whether it reads one.
+  bool flush_gradients(starpu_task* task);
   /// Tells the board what models expect of the update, and asks it for a place.
   PlacedUpdate ask_board(const UpdateTask& update, starpu_task* task);
   /// Sets the note's group to the CPU's, and returns true, where the CPU hides the update behind
@@ -128,7 +129,6 @@ class Scheduler {
   UpdateBuffers buffers_;  ///< of all updates, until memory is read
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> step_of_short_memory_{0};  ///< the updates' step; 0: no memory is short
-  std::atomic<bool> weights_pass_{false};
   std::atomic<Index> waiting_{0};  ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};
   /// By worker: found nothing when it asked last, and nobody has woken it since. Two tasks that

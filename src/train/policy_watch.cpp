@@ -13,10 +13,11 @@ std::optional<StepMetrics::Flush> PolicyWatch::flush_of(Index step) {
                             .ms_waited = report->waited.value() * 1e3};
 }
 
-void PolicyWatch::drop_gradients(const tensor::ParameterSet& parameters) {
-  if (!sched_starpu::weights_pass()) return;
+void PolicyWatch::drop_dead(const tensor::ParameterSet& parameters, optim::Optimizer& optimizer) {
+  if (!sched_starpu::is_memory_short()) return;
   for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
     if (parameters.gradients().has(i)) parameters.gradients()[i].drop_copies();
+  optimizer.drop_dead();
 }
 
 void PolicyWatch::warn_of_obstacle(Index step, bool is_last) {

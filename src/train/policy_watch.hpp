@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "optim/optimizer.hpp"
 #include "tensor/parameter_set.hpp"
 #include "train/metrics.hpp"
 
@@ -19,9 +20,9 @@ class PolicyWatch {
   /// Nullopt where there is no device that gradients leave.
   static std::optional<StepMetrics::Flush> flush_of(Index step);
 
-  /// The tasks submitted so far are the last that read gradients before backward writes them again:
-  /// where a GPU lacks memory for them beside the weights, it need not write them back.
-  static void drop_gradients(const tensor::ParameterSet& parameters);
+  /// The tasks submitted so far are the last that read gradients, and what `optimizer` has of them,
+  /// before backward writes them again: a GPU that is short of memory need not write them back.
+  static void drop_dead(const tensor::ParameterSet& parameters, optim::Optimizer& optimizer);
 
   /// Says once, after the first planned step, that the policy cannot do what it was chosen for.
   void warn_of_obstacle(Index step, bool is_last);

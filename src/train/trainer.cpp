@@ -239,7 +239,7 @@ void Trainer::submit_step(Index step) {
   submit_gradients(step, batches);
   speculation_.begin_step();
   optimizer_->submit_step(submitter_, step, learning_rate_.at(step), results_.norm(step));
-  PolicyWatch::drop_gradients(parameters_);
+  PolicyWatch::drop_dead(parameters_, *optimizer_);
   checkpoints_.writer().updates_submitted();
   in_flight_.push_back(step);
 }

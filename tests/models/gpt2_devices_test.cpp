@@ -115,7 +115,7 @@ TEST_F(Gpt2Devices, TrainTheSameBitsWhereWeightsPass) {
   TrainingRun run(options);
   ::unsetenv("STARPU_LIMIT_OPENCL_MEM");
   EXPECT_TRUE(train(run) == on_cpu);
-  EXPECT_TRUE(sched_starpu::weights_pass());
+  EXPECT_TRUE(sched_starpu::is_memory_short());
 }
 
 // The device has buffers of three blocks, whatever the number of blocks; the others' activations

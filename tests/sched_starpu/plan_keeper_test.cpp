@@ -16,12 +16,13 @@ using testing::IsEmpty;
 
 constexpr Device kGpu{.gpu = 0};
 
-/// Steps of equal subgroups on a node of one GPU that holds `memory` bytes for residents.
+/// Steps of equal subgroups on a node of one GPU that holds `memory` bytes for residents, and
+/// `update` while it updates.
 class Keeping {
  public:
   explicit Keeping(const std::string& policy, double memory = 0,
-                   const sched::PolicyOptions& options = {})
-      : keeper(policy, options), rates_(node(memory), /*uses_gpus=*/true) {}
+                   const sched::PolicyOptions& options = {}, double update = 1e9)
+      : keeper(policy, options), rates_(node(memory, update), /*uses_gpus=*/true) {}
 
   void suggest(double cpu_rate = kCpuRate) {
     rates_.suggest(kParams, {}, units::Seconds(kParams / cpu_rate));
@@ -62,8 +63,8 @@ class Keeping {
   std::vector<Index> homes = std::vector<Index>(kSubgroups, -1);
 
  private:
-  static Surroundings node(double memory) {
-    Surroundings around = surroundings(1);
+  static Surroundings node(double memory, double update) {
+    Surroundings around = surroundings(1, update);
     around.gpus[0].memory.resident = units::Bytes(memory);
     return around;
   }
@@ -196,14 +197,29 @@ TEST(PlanKeeper, StatesOnTheirWayHomeMayUseTheReserve) {
 }
 
 TEST(PlanKeeper, WhatCannotBePlannedHasNoPlacesAndIsSaid) {
-  Keeping keeping("gpu-only", 0, {.window = 1000});
+  Keeping keeping("gpu-only", 0, {}, /*update=*/0);
   keeping.suggest();
   EXPECT_TRUE(keeping.begin_step_and_plan());
-  EXPECT_THAT(keeping.keeper.obstacle(), HasSubstr("sched.window = 1000"));
+  EXPECT_THAT(keeping.keeper.obstacle(), HasSubstr("0.000 GB free for states"));
   EXPECT_FALSE(keeping.keeper.plan().has_value());
   EXPECT_TRUE(keeping.keeper.place(0).device.is_cpu());
   EXPECT_FALSE(keeping.begin_step_and_plan()) << "nothing has changed";
-  EXPECT_THAT(keeping.keeper.obstacle(), HasSubstr("sched.window = 1000"));
+  EXPECT_THAT(keeping.keeper.obstacle(), HasSubstr("0.000 GB free for states"));
+}
+
+// One that took all memory of updates would keep it from the forward that runs beside the last.
+TEST(PlanKeeper, AWindowThatIsAskedForLeavesTheNextForwardItsMemory) {
+  const auto window_of = [](double resident, Index asked) {
+    Keeping keeping("gpu-only", resident * kParams * 12, {.window = asked});
+    keeping.suggest();
+    EXPECT_TRUE(keeping.begin_step_and_plan()) << keeping.keeper.obstacle();
+    return keeping.keeper.plan()->window.front();
+  };
+  EXPECT_EQ(window_of(6.5, 1000), 6);
+  EXPECT_EQ(window_of(6.5, 5), 5);
+  const Index useful = window_of(0, 1000);
+  EXPECT_GT(useful, 1);
+  EXPECT_LT(useful, 6) << "the policy's own choice, whatever is free";
 }
 
 TEST(PlanKeeper, NamesTheRatesOfThePlan) {
