@@ -20,12 +20,18 @@ CHECK_REASON = re.compile(r"^skipped: (.*)$", re.MULTILINE)
 
 
 LAST_LINES, LINE_WIDTH = 15, 200
+# What GoogleTest, unittest and programs say where something is wrong, and the lines behind it that say what.
+TELLING = re.compile(r"Failure$|^E  |Error: |error: |^FAIL: ")
+TELLING_LINES, LINES_BEHIND = 8, 2
 
 
 def last_words(output):
-    """The end of what a test printed, line by line."""
+    """The first lines that say what went wrong, then the end of what a test printed."""
     lines = [line for line in output.splitlines() if line.strip()]
-    return "".join(f"\n         | {line[:LINE_WIDTH]}" for line in lines[-LAST_LINES:])
+    before = max(0, len(lines) - LAST_LINES)
+    told = [i for i in range(before) if any(TELLING.search(line) for line in lines[max(0, i - LINES_BEHIND):i + 1])]
+    shown = [lines[i] for i in told[:TELLING_LINES]] + lines[before:]
+    return "".join(f"\n         | {line[:LINE_WIDTH]}" for line in shown)
 
 
 def reason_of(output):
@@ -54,7 +60,8 @@ def read_results(path):
         else:
             failure = case.find("failure")
             message = failure.get("message", "") if failure is not None else ""
-            yield name, "failed", message + last_words(case.findtext("system-out", ""))
+            took = f"after {float(case.get('time', 0)):.0f} s"
+            yield name, "failed", " ".join(filter(None, (took, message))) + last_words(case.findtext("system-out", ""))
 
 
 def main():

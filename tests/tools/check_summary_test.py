@@ -12,7 +12,7 @@ from scratch import InScratchFolder
 SUMMARY = Path(__file__).resolve().parents[2] / "tools" / "check_summary.py"
 
 PASSED = '<testcase name="a.passed" status="run"><system-out>fine</system-out></testcase>'
-FAILED = '<testcase name="a.failed" status="fail"><failure message=""/></testcase>'
+FAILED = '<testcase name="a.failed" status="fail" time="12.4"><failure message=""/></testcase>'
 NOT_BUILT = ('<testcase name="b_NOT_BUILT" status="notrun">'
              '<skipped message="Unable to find executable"/></testcase>')
 DISABLED = '<testcase name="a.disabled" status="disabled"/>'
@@ -46,16 +46,24 @@ class CheckSummary(InScratchFolder):
     def test_a_failed_test(self):
         status, lines = self.summary(PASSED, FAILED)
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
-        self.assertIn("FAILED   release: a.failed", lines)
+        self.assertIn("FAILED   release: a.failed after 12 s", lines)
 
     def test_a_failed_test_has_its_last_words(self):
         output = "\n".join(f"line {number}" for number in range(40)) + "\n\n" + "x" * 500
         status, lines = self.summary('<testcase name="a" status="fail"><failure message="Failed"/>'
                                      f"<system-out>{output}</system-out></testcase>")
         self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed, 0 skipped"))
-        start = lines.index("FAILED   release: a Failed")
+        start = lines.index("FAILED   release: a after 0 s Failed")
         self.assertEqual(lines[start + 14:start + 16], ["         | line 39", "         | " + "x" * 200])
         self.assertTrue(lines[start + 16].startswith("release"))
+
+    def test_what_went_wrong_stands_before_the_last_words(self):
+        output = "\n".join(["fine", "a_test.cpp:7: Failure", "Value of: x", "  Actual: 3", *(f"line {i}" for i in range(20))])
+        lines = self.summary('<testcase name="a" status="fail" time="1"><failure message=""/>'
+                             f"<system-out>{output}</system-out></testcase>")[1]
+        start = lines.index("FAILED   release: a after 1 s") + 1
+        self.assertEqual(lines[start:start + 4], [f"         | {line}" for line in
+                                                  ("a_test.cpp:7: Failure", "Value of: x", "  Actual: 3", "line 5")])
 
     def test_a_test_that_was_not_built_has_failed(self):
         status, lines = self.summary(PASSED, NOT_BUILT)
