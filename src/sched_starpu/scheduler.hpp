@@ -129,7 +129,7 @@ class Scheduler {
   UpdateBuffers buffers_;  ///< of all updates, until memory is read
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> step_of_short_memory_{0};  ///< the updates' step; 0: no memory is short
-  std::atomic<Index> waiting_{0};  ///< tasks in any queue
+  std::atomic<Index> waiting_{0};               ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};
   /// By worker: found nothing when it asked last, and nobody has woken it since. Two tasks that
   /// come one after the other wake two workers.
