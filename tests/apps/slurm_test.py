@@ -16,7 +16,7 @@ from harness import APPS, TINY, AppTest, settings
 
 SOURCE = Path(os.environ["DOS_SOURCE_DIR"])
 RANKS = 2
-PATIENCE = 60  # s
+PATIENCE = 120  # s: jobs beside compilers
 
 
 class Slurm(AppTest):
