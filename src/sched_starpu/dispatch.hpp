@@ -42,14 +42,14 @@ struct Group {
 };
 
 struct AllIsHere {
-  bool operator()(const starpu_task* /*task*/) const { return true; }
+  Inputs operator()(const starpu_task* /*task*/) const { return Inputs::kHere; }
 };
 
 /// Who runs which task next: queues, windows, and what a worker without work takes from others.
 /// Decisions only: nothing here knows a runtime, reads a clock or locks. Groups are numbered in the
 /// order in which they are added, the CPU first. `now`: seconds of one clock. `board`: where
 /// updates are known. `can_run`: whether the worker, or for admit() any worker of the GPU, can run
-/// a task. `is_here`: whether what it reads is where the worker is.
+/// a task. `inputs`: whether what it reads is where the worker is.
 ///
 /// An update of a GPU waits until admit() lets it into the window; the caller prefetches it and
 /// hands it to admitted(). From then on it stays: StarPU wants a prefetched task where it was
@@ -103,10 +103,10 @@ class Dispatch {
   /// the first update. Does not allocate.
   template <class Predicate, class Here = AllIsHere>
   TaskNote* take(Index group, Index worker, const UpdateBoard* board, double now,
-                 Predicate&& can_run, Here&& is_here = {}) {
+                 Predicate&& can_run, Here&& inputs = {}) {
     TaskNote* note = at(group).device.is_cpu()
                          ? take_of_cpu(at(group), can_run)
-                         : take_of_gpu(at(group), board, now, can_run, is_here);
+                         : take_of_gpu(at(group), board, now, can_run, inputs);
     if (note == nullptr && board != nullptr) {
       note = take_late(at(group), *board, now, can_run);
       if (note == nullptr && adapts_)
@@ -161,16 +161,18 @@ class Dispatch {
   /// run as soon as its states are there: backward goes on, and states of the next may come.
   template <class Predicate, class Here>
   static TaskNote* take_of_gpu(Group& gpu, const UpdateBoard* board, double now,
-                               Predicate&& can_run, Here&& is_here) {
+                               Predicate&& can_run, Here&& inputs) {
     if (gpu.admitted.empty() || board == nullptr || !board->are_beside_backward())
       return take_first(std::array{&gpu.ready, &gpu.admitted}, can_run);
     if (TaskNote* brief = gpu.admitted.take_first_note([&](const TaskNote& note) {
-          return note.is_brief && can_run(note.task) && is_here(note.task);
+          return note.is_brief && can_run(note.task) && inputs(note.task) == Inputs::kHere;
         }))
       return brief;
     if (TaskNote* other = gpu.ready.take_first_that(can_run)) return other;
     return gpu.admitted.take_first_note([&](const TaskNote& note) {
-      return can_run(note.task) && (note.is_redone || now >= note.latest || is_here(note.task));
+      // What nobody asks for comes only for a worker that has the task.
+      return can_run(note.task) &&
+             (note.is_redone || now >= note.latest || inputs(note.task) != Inputs::kOnTheirWay);
     });
   }
 

@@ -13,6 +13,9 @@ struct starpu_task;
 
 namespace dos::sched_starpu {
 
+/// Where what a task reads is, of the memory where it is to run.
+enum class Inputs { kHere, kOnTheirWay, kNotAskedFor };
+
 /// What the scheduler knows of a task: of an update until it has run, of another until a worker
 /// takes it.
 struct TaskNote {

@@ -202,7 +202,8 @@ void Scheduler::place_other(TaskNote& note) {
     reads_gradient = flush_gradients(note.task);
     choose_group(note);
   }
-  make_room(note);
+  // What it and those behind it need is not counted.
+  if (note.group > 0) held_.release();
   const bool restricted = is_restricted(note.task);
   const Index group = note.group;
   // What it reads is on its way while the task waits.
@@ -264,16 +265,18 @@ starpu_task* Scheduler::pop() {
   const auto worker = static_cast<unsigned>(id);
   // Before it looks: who pushes first counts its task, then looks for an idle worker.
   is_idle_[worker] = true;
+  give_up_stalled_memory(now_seconds());
   if (waiting_ == 0) return nullptr;
   const WorkerPlace& here = place_of_worker_[worker];
   std::unique_lock lock(mutex_);
   const double now = now_seconds();
   count_returns(here.group, now);
   const auto can_run = [id](starpu_task* task) { return may_run(id, task); };
-  const auto is_here = [this, memory = node(here.group).id](starpu_task* task) {
-    return has_inputs(task, memory) || (!kWorkersAskAgain && board_->subgroups().all_arrived());
+  const auto inputs = [this, memory = node(here.group).id](starpu_task* task) {
+    if (!kWorkersAskAgain && board_->subgroups().all_arrived()) return Inputs::kHere;
+    return inputs_of(task, memory);
   };
-  TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now, can_run, is_here);
+  TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now, can_run, inputs);
   if (note == nullptr) {
     const Group& group = dispatch_.groups()[static_cast<std::size_t>(here.group)];
     clocks_[worker].refused(now / kMicro, here.group != 0 && group.has_updates());
@@ -298,6 +301,7 @@ starpu_task* Scheduler::pop() {
 
 void Scheduler::before_execution(starpu_task* task) {
   const double now_us = starpu_timing_now();
+  last_moved_ = now_us * kMicro;
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
   {
     const std::lock_guard lock(mutex_);
@@ -311,6 +315,7 @@ void Scheduler::before_execution(starpu_task* task) {
 
 void Scheduler::after_execution(starpu_task* task) {
   const double now_us = starpu_timing_now();
+  last_moved_ = now_us * kMicro;
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
   TaskNote* note = note_of(task);
   if (note == nullptr) {

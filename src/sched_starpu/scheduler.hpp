@@ -77,8 +77,8 @@ class Scheduler {
   void hold_memory(const UpdateTask& update, starpu_task* task, const Place& place);
   /// Lets an update have what it lacks of a GPU's memory, though no plan has room for it there.
   void give_memory(Index group, starpu_task* update);
-  /// The same for a task that is no update, of memory that is held.
-  void make_room(const TaskNote& note);
+  /// Lets go of memory that is held when no task has begun or ended for long: one may wait for it.
+  void give_up_stalled_memory(double now);
   void place_other(TaskNote& note);
   /// The program may have unregistered what it had before. Under the lock.
   void forget_buffers(Index group);
@@ -124,9 +124,9 @@ class Scheduler {
   std::array<WorkerClock, STARPU_NMAXWORKERS> clocks_{};
   std::unique_ptr<UpdateBoard> board_;
   HeldMemory held_;
-  /// Twice the step for which memory is, or was, held, and 1 more for what is made again.
-  std::atomic<Index> held_burst_{0};
-  UpdateBuffers buffers_;  ///< of all updates, until memory is read
+  std::atomic<Index> held_step_{0};    ///< for which memory is, or was, held
+  std::atomic<double> last_moved_{0};  ///< seconds: when a task began or ended
+  UpdateBuffers buffers_;              ///< of all updates, until memory is read
   std::uint64_t arrivals_ = 0;
   std::atomic<Index> step_of_short_memory_{0};  ///< the updates' step; 0: no memory is short
   std::atomic<Index> waiting_{0};               ///< tasks in any queue

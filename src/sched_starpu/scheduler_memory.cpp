@@ -8,14 +8,14 @@ namespace dos::sched_starpu {
 
 void Scheduler::hold_memory(const UpdateTask& update, starpu_task* task, const Place& place) {
   std::vector<UpdateRoom> rooms;
-  Index burst = 0;
+  Index step = 0;
   {
     const std::lock_guard lock(mutex_);
-    burst = 2 * board_->subgroups().step() + (update.is_redone ? 1 : 0);
-    if (held_burst_ < burst) rooms = board_->rooms();
+    step = board_->subgroups().step();
+    if (held_step_ < step) rooms = board_->rooms();
   }
-  // An update of before may come after the first that is made again.
-  if (held_burst_ < burst && held_burst_.exchange(burst) < burst) held_.begin_step(rooms);
+  // What is made again comes while others still wait for the memory that they were given.
+  if (held_step_ < step && held_step_.exchange(step) < step) held_.begin_step(rooms);
   if (!held_.holds()) return;
   for (Index gpu = 0; gpu < std::ssize(gpu_memories_); ++gpu) {
     const UpdateMemory memory = memory_for(task, settings_, node(gpu + 1).id);
@@ -38,12 +38,8 @@ void Scheduler::give_memory(Index group, starpu_task* update) {
   held_.give(node(group).device.gpu, memory.missing + memory.missing_of_model);
 }
 
-void Scheduler::make_room(const TaskNote& note) {
-  if (!held_.holds() || note.group == 0) return;
-  units::Bytes missing{0};
-  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(note.task); ++i)
-    missing += missing_of(STARPU_TASK_GET_HANDLE(note.task, i), node(note.group).id);
-  held_.give(node(note.group).device.gpu, missing);
+void Scheduler::give_up_stalled_memory(double now) {
+  if (held_.holds() && now - last_moved_ > settings_.tuning.patience) held_.release();
 }
 
 void Scheduler::count_returns(Index group, double now) {

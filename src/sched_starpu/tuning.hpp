@@ -76,6 +76,9 @@ struct Tuning {
   /// as its states come and go alone. + help comes late; - every first update calls for help.
   /// States that take so much longer to come home count as there: other tasks may have them.
   double late = 4;
+  /// Seconds without a task that begins or ends, after which memory that is held is let go. + a
+  /// worker that waits for it waits longer; - long updates lose it while they run.
+  double patience = 0.5;
   /// Streamed updates that a late GPU holds at once. + more that nobody may take; it needs one.
   Index late_window = 1;
   /// Turns that a streamed update takes on a GPU that helps: states in, kernel, states out. + GPUs

@@ -88,8 +88,7 @@ Place UpdateBoard::planned(Index index) const {
 
 std::vector<UpdateRoom> UpdateBoard::rooms() const {
   std::vector<UpdateRoom> rooms;
-  // Updates that are made again come all at once, as a plan has them.
-  if (!plans_.has_step_plan() || (prefers_earliest_end() && !subgroups_.runs_again())) return rooms;
+  if (!plans_.has_step_plan() || are_beside_backward()) return rooms;
   rooms.resize(rates_.around().gpus.size());
   std::vector<std::vector<units::Bytes>> streamed(rooms.size());
   for (Index i = 0; i < subgroups_.size(); ++i) {

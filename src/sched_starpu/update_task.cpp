@@ -195,11 +195,6 @@ UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, un
   return memory;
 }
 
-units::Bytes missing_of(starpu_data_handle_t buffer, unsigned node) {
-  if (Copy(buffer, node).is_allocated != 0) return units::Bytes(0);
-  return units::Bytes(static_cast<double>(starpu_data_get_alloc_size(buffer)));
-}
-
 void start_return(starpu_task* task, const SchedulerSettings& settings, unsigned node) {
   if (is_on_host(task, settings)) return;
   starpu_data_handle_t masters = masters_of_device(task, settings);
@@ -261,12 +256,16 @@ void start_inputs(starpu_task* task, unsigned node) {
   if (is_missing || !is_on_its_way) starpu_prefetch_task_input_on_node(task, node);
 }
 
-bool has_inputs(starpu_task* task, unsigned node) {
-  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i)
-    if ((STARPU_TASK_GET_MODE(task, i) & STARPU_R) != 0 &&
-        Copy(STARPU_TASK_GET_HANDLE(task, i), node).is_valid == 0)
-      return false;
-  return true;
+Inputs inputs_of(starpu_task* task, unsigned node) {
+  Inputs result = Inputs::kHere;
+  for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i) {
+    if ((STARPU_TASK_GET_MODE(task, i) & STARPU_R) == 0) continue;
+    const Copy copy(STARPU_TASK_GET_HANDLE(task, i), node);
+    if (copy.is_valid != 0) continue;
+    if (copy.is_requested == 0) return Inputs::kNotAskedFor;
+    result = Inputs::kOnTheirWay;
+  }
+  return result;
 }
 
 void start_fetch(starpu_task* task, unsigned node) {

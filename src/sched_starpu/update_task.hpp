@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "sched_starpu/ready_tasks.hpp"
 #include "sched_starpu/scheduler_settings.hpp"
 #include "sched_starpu/subgroup_registry.hpp"
 
@@ -41,9 +42,6 @@ struct UpdateMemory {
 };
 UpdateMemory memory_for(starpu_task* task, const SchedulerSettings& settings, unsigned node);
 
-/// What a node has to allocate for a buffer before a task can run there, as StarPU counts it.
-units::Bytes missing_of(starpu_data_handle_t buffer, unsigned node);
-
 /// What states and gradients may use of a GPU, read from StarPU between backward and the first
 /// update: what is free, what they have of it, and outdated copies of the model's buffers, which
 /// another GPU uses now; less what the model has lost and sched::kMemoryReserve. While the update
@@ -61,8 +59,8 @@ sched::StateMemory memory_for_states(Index gpu, std::span<const unsigned> memori
 /// (datawizard/coherency.c).
 void start_inputs(starpu_task* task, unsigned node);
 
-/// Whether all that the task reads is there.
-bool has_inputs(starpu_task* task, unsigned node);
+/// Where what the task reads is: StarPU forgets a prefetch for which there was no memory.
+Inputs inputs_of(starpu_task* task, unsigned node);
 
 /// What the update only reads, to `node`, by its priority among copies. StarPU does not remember it
 /// as the task's: it may still run anywhere. Requests of tasks, for the same buffer, join this one.
