@@ -23,7 +23,7 @@ TEST(IdleNaps, AreAnEighthOfTheWaitAndHalfAMillisecondAtMost) {
 }
 
 // A worker that looks for a task without end takes all of the core that it gets: also on a machine
-// that is busy, far more than 60 ms of 300.
+// that is busy, far more than 100 ms of 300.
 TEST(IdleNaps, LeaveTheCoreToOthers) {
   Session session({.scheduler = "eager", .cpu_workers = 1});
   std::atomic<bool> ran{false};
@@ -38,7 +38,7 @@ TEST(IdleNaps, LeaveTheCoreToOthers) {
     const double before = platform::own_processor_seconds();
     test::sleep_ms(300);
     // 600 looks of 50 us, and what a wait begins with.
-    EXPECT_LT(platform::own_processor_seconds() - before, 0.060);
+    EXPECT_LT(platform::own_processor_seconds() - before, 0.100);
   }
 }
 
