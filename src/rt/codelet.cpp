@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "rt/idle_naps.hpp"
 #include "rt/progress.hpp"
 #include "rt/starpu_mode.hpp"
 #include "rt/task_header.hpp"
@@ -84,6 +85,7 @@ bool Codelet::runs_on_opencl() const {
 
 void run_guarded(void (*implementation)(const TaskView&), const TaskView& task) noexcept {
   note_start_of_task();
+  note_work();
   try {
     implementation(task);
   } catch (const std::exception& error) {

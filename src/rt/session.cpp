@@ -121,6 +121,7 @@ Session::Session(const SessionConfig& config) {
     if (has_cuda() && cuda_workers() > 0)
       use_cuda_device(cuda_device_of(starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0)));
     cuda_ = std::make_unique<CudaWorkspaces>();
+    naps_ = std::make_unique<IdleNaps>();
   } catch (...) {
     starpu_shutdown();
     throw;
@@ -129,6 +130,7 @@ Session::Session(const SessionConfig& config) {
 
 Session::~Session() {
   starpu_task_wait_for_all();
+  naps_.reset();
   cuda_.reset();
   opencl_.reset();
   starpu_shutdown();

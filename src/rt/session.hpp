@@ -9,6 +9,7 @@
 
 #include "base/types.hpp"
 #include "rt/cuda.hpp"
+#include "rt/idle_naps.hpp"
 #include "rt/memory_ledger.hpp"
 #include "rt/opencl.hpp"
 #include "rt/scoped_environment.hpp"
@@ -108,6 +109,7 @@ class Session {
   std::unordered_set<const Handle*> handles_;
   std::unique_ptr<OpenclPrograms> opencl_;
   std::unique_ptr<CudaWorkspaces> cuda_;
+  std::unique_ptr<IdleNaps> naps_;
 };
 
 }  // namespace dos::rt

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codelets/host_block.hpp"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <vector>
+
+#include "base/sanitizer.hpp"
 
 namespace dos::test {
 namespace {
@@ -21,7 +24,11 @@ struct Group {
 };
 
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  ///< where it starts; with sanitizers, where it goes on
+  jmp_buf place;       ///< where it goes on
+  bool has_started = false;
+  const Group* waits_for = nullptr;
+  long generation = 0;  ///< of that group, which it waits for the end of
   std::unique_ptr<char[]> stack;
   std::size_t shows = 0;
   bool done = false;
@@ -38,7 +45,8 @@ struct State {
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Group block;
-  ucontext_t scheduler;
+  ucontext_t scheduler;  ///< with sanitizers
+  jmp_buf back;          ///< to the scheduler
   const std::function<void()>* program = nullptr;
   std::size_t current = 0;
   bool progress = false;
@@ -52,6 +60,29 @@ Warp& current_warp() {
   return state.warps[state.current / HostBlock::kWarp];
 }
 
+// swapcontext calls the kernel for the mask of signals: most of the time of a block. Jumps do not,
+// but sanitizers take jumps to other stacks for errors.
+
+/// From a thread to the scheduler, until that resumes it.
+void leave() {
+  if constexpr (kIsSanitized) {
+    swapcontext(&current_fiber().context, &state.scheduler);
+  } else if (_setjmp(current_fiber().place) == 0) {
+    _longjmp(state.back, 1);
+  }
+}
+
+/// From the scheduler to the current thread, until that leaves.
+void resume() {
+  if constexpr (kIsSanitized) {
+    swapcontext(&state.scheduler, &current_fiber().context);
+  } else if (_setjmp(state.back) == 0) {
+    if (current_fiber().has_started) _longjmp(current_fiber().place, 1);
+    current_fiber().has_started = true;
+    setcontext(&current_fiber().context);
+  }
+}
+
 void wait(Group& group) {
   if (++group.arrived == group.size) {
     group.arrived = 0;
@@ -59,24 +90,32 @@ void wait(Group& group) {
     state.progress = true;
     return;
   }
-  const long mine = group.generation;
-  while (group.generation == mine) swapcontext(&current_fiber().context, &state.scheduler);
+  current_fiber().waits_for = &group;
+  current_fiber().generation = group.generation;
+  leave();
+}
+
+bool waits(const Fiber& fiber) {
+  return fiber.waits_for != nullptr && fiber.waits_for->generation == fiber.generation;
 }
 
 void enter() {
   (*state.program)();
   current_fiber().done = true;
   state.progress = true;
+  leave();
 }
 
 void start(Fiber& fiber) {
   if (fiber.stack == nullptr) fiber.stack = std::make_unique_for_overwrite<char[]>(kStack);
   fiber.shows = 0;
   fiber.done = false;
+  fiber.has_started = false;
+  fiber.waits_for = nullptr;
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack.get();
   fiber.context.uc_stack.ss_size = kStack;
-  fiber.context.uc_link = &state.scheduler;
+  fiber.context.uc_link = nullptr;  // a thread that is done leaves for ever
   makecontext(&fiber.context, &enter, 0);
 }
 
@@ -85,7 +124,7 @@ std::size_t run_all() {
   std::size_t running = 0;
   for (state.current = 0; state.current < state.fibers.size(); ++state.current) {
     if (current_fiber().done) continue;
-    swapcontext(&state.scheduler, &current_fiber().context);
+    if (!waits(current_fiber())) resume();
     if (!current_fiber().done) ++running;
   }
   return running;
