@@ -17,7 +17,7 @@ constexpr int kNoHook = -1;
 /// The system wakes a thread about this late: a shorter sleep is none.
 constexpr std::chrono::microseconds kShortestNap{50};
 constexpr std::chrono::microseconds kLongestNap{500};
-constexpr int kPart = 8;
+constexpr int kPartOfWait = 8;
 
 thread_local bool has_worked = true;
 thread_local Clock::time_point idle_since;
@@ -35,7 +35,7 @@ thread_local Clock::time_point idle_since;
 }  // namespace
 
 std::chrono::nanoseconds nap_after(std::chrono::nanoseconds idle) {
-  const std::chrono::nanoseconds part = idle / kPart;
+  const std::chrono::nanoseconds part = idle / kPartOfWait;
   if (part < kShortestNap) return std::chrono::nanoseconds(0);
   return std::min<std::chrono::nanoseconds>(part, kLongestNap);
 }
