@@ -221,14 +221,10 @@ class Program {
     submit_norm(step);
     release(forward_workspace_);
     release(backward_workspace_);
-    const bool drops = dos::sched_starpu::is_memory_short();
-    if (drops)
-      for (const Subgroup& each : subgroups_) dos::rt::drop_copies(each.sum);
     for (const auto& kernel : kernels_of_updates())
       for (std::size_t i = 0; i < subgroups_.size(); ++i)
         submit_update(*kernel, subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
-    if (drops)
-      for (const Subgroup& each : subgroups_) dos::rt::drop_copies(each.g);
+    if (dos::sched_starpu::is_memory_short()) drop_dead();
     for (Subgroup& each : subgroups_)
       if (task_.goes_ahead) std::swap(each.states, each.other);
   }
@@ -237,6 +233,14 @@ class Program {
   [[nodiscard]] std::vector<Kernel*> kernels_of_updates() {
     if (task_.goes_ahead) return {&ahead_, &redo_};
     return {&update_};
+  }
+
+  /// What the next backward writes before anybody reads it.
+  void drop_dead() const {
+    for (const Subgroup& each : subgroups_) {
+      dos::rt::drop_copies(each.g);
+      dos::rt::drop_copies(each.sum);
+    }
   }
 
   void release(starpu_data_handle_t dead) const {

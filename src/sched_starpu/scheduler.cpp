@@ -265,7 +265,7 @@ starpu_task* Scheduler::pop() {
   const auto worker = static_cast<unsigned>(id);
   // Before it looks: who pushes first counts its task, then looks for an idle worker.
   is_idle_[worker] = true;
-  give_up_stalled_memory(now_seconds());
+  give_up_stalled_memory();
   if (waiting_ == 0) return nullptr;
   const WorkerPlace& here = place_of_worker_[worker];
   std::unique_lock lock(mutex_);

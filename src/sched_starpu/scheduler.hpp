@@ -51,7 +51,8 @@ class Scheduler {
   [[nodiscard]] std::optional<StepReport> step_report(Index step);
   /// UpdatesReport::obstacle, at any time.
   [[nodiscard]] std::string obstacle();
-  /// Whether the plan that holds has weights pass through a GPU, at any time.
+  /// Whether the plan that holds has model, gradients and updates take a GPU's memory from each
+  /// other, at any time.
   [[nodiscard]] bool is_memory_short() const { return step_of_short_memory_ > 0; }
 
  private:
@@ -78,7 +79,7 @@ class Scheduler {
   /// Lets an update have what it lacks of a GPU's memory, though no plan has room for it there.
   void give_memory(Index group, starpu_task* update);
   /// Lets go of memory that is held when no task has begun or ended for long: one may wait for it.
-  void give_up_stalled_memory(double now);
+  void give_up_stalled_memory();
   void place_other(TaskNote& note);
   /// The program may have unregistered what it had before. Under the lock.
   void forget_buffers(Index group);

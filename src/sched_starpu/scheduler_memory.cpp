@@ -2,6 +2,7 @@
 // What updates have of GPUs' memory: what is held from them, and what comes home.
 #include <algorithm>
 
+#include "sched_starpu/runtime_version.hpp"
 #include "sched_starpu/scheduler.hpp"
 
 namespace dos::sched_starpu {
@@ -38,8 +39,8 @@ void Scheduler::give_memory(Index group, starpu_task* update) {
   held_.give(node(group).device.gpu, memory.missing + memory.missing_of_model);
 }
 
-void Scheduler::give_up_stalled_memory(double now) {
-  if (held_.holds() && now - last_moved_ > settings_.tuning.patience) held_.release();
+void Scheduler::give_up_stalled_memory() {
+  if (held_.holds() && now_seconds() - last_moved_ > settings_.tuning.patience) held_.release();
 }
 
 void Scheduler::count_returns(Index group, double now) {
