@@ -60,9 +60,10 @@ void for_each_part(Index rows, Index columns, T* c, Index c_stride, const Produc
     compute(part);
     scale_by(sum.scale, part);
   } else {
-    for (Index column = 0; column < columns; column += kStripColumns) {
+    const Index most = strip_columns();
+    for (Index column = 0; column < columns; column += most) {
       const Index left = columns - column;
-      const Index wide = left < kStripColumns ? left : kStripColumns;
+      const Index wide = left < most ? left : most;
       for (Index row = 0; row < rows; row += kStripRows) {
         const Index high = rows - row < kStripRows ? rows - row : kStripRows;
         const Part part{row, high, column, wide, product_strip(), wide};

@@ -6,11 +6,20 @@
 #include "codelets/matrix/onednn.hpp"
 #include "codelets/matrix/products.hpp"
 #include "codelets/matrix/thread_workspace.hpp"
+#include "codelets/matrix/widen.hpp"
 
 namespace dos::codelets {
 namespace {
 
-constexpr Index kTile = 512;  // rows and columns that are widened at a time: 1 MiB a matrix
+// What is widened at a time: 1 MiB of a and 2 of b, which the third-level cache holds. Narrower
+// tiles of b are multiplied at a lower rate, and have a widened again more often.
+constexpr Index kTileRows = 512;
+constexpr Index kTileDepth = 512;
+constexpr Index kTileColumns = 1024;
+
+// Of a result that is rounded when it is complete. oneDNN's BF16 kernels read both matrices as they
+// are, beside a strip that stays in the second-level cache.
+constexpr Index kStripColumnsOfOneDnn = 256;
 
 float* thread_floats(ThreadWorkspace& workspace, Index count) {
   return static_cast<float*>(workspace.at_least(static_cast<std::size_t>(count) * sizeof(float)));
@@ -18,9 +27,8 @@ float* thread_floats(ThreadWorkspace& workspace, Index count) {
 
 /// Rows and columns of the matrix as it is stored, from its element `from` on.
 void widen(Index rows, Index columns, const BF16* from, Index stride, float* to) {
-  for (Index row = 0; row < rows; ++row)
-    std::transform(from + row * stride, from + row * stride + columns, to + row * columns,
-                   [](BF16 value) { return to_float(value); });
+  static const auto kernel = simd::dispatch([]<simd::Isa isa> { return &widen_cpu<isa>; });
+  kernel(rows, columns, from, stride, to);
 }
 
 /// The part of op(matrix) that starts at (row, column), widened; the view of it.
@@ -47,15 +55,15 @@ void multiply(Index rows, Index columns, Index inner, MatrixView<BF16> a, Matrix
 void multiply_widened(Index rows, Index columns, Index inner, MatrixView<BF16> a,
                       MatrixView<BF16> b, bool accumulate, float* c, Index c_stride) {
   thread_local ThreadWorkspace workspace;
-  float* a_tile = thread_floats(workspace, 2 * kTile * kTile);
-  float* b_tile = a_tile + kTile * kTile;
-  for (Index column = 0; column < columns; column += kTile) {
-    const Index tile_columns = std::min(kTile, columns - column);
-    for (Index k = 0; k < inner; k += kTile) {
-      const Index depth = std::min(kTile, inner - k);
+  float* a_tile = thread_floats(workspace, (kTileRows + kTileColumns) * kTileDepth);
+  float* b_tile = a_tile + kTileRows * kTileDepth;
+  for (Index column = 0; column < columns; column += kTileColumns) {
+    const Index tile_columns = std::min(kTileColumns, columns - column);
+    for (Index k = 0; k < inner; k += kTileDepth) {
+      const Index depth = std::min(kTileDepth, inner - k);
       const auto b_view = widened(b, k, column, depth, tile_columns, b_tile);
-      for (Index row = 0; row < rows; row += kTile) {
-        const Index tile_rows = std::min(kTile, rows - row);
+      for (Index row = 0; row < rows; row += kTileRows) {
+        const Index tile_rows = std::min(kTileRows, rows - row);
         multiply(tile_rows, tile_columns, depth, widened(a, row, k, tile_rows, depth, a_tile),
                  b_view, accumulate || k > 0, c + row * c_stride + column, c_stride);
       }
@@ -63,9 +71,13 @@ void multiply_widened(Index rows, Index columns, Index inner, MatrixView<BF16> a
   }
 }
 
+Index strip_columns() {
+  return onednn_multiplies_bf16() ? kStripColumnsOfOneDnn : kTileColumns;
+}
+
 float* product_strip() {
   thread_local ThreadWorkspace strip;
-  return thread_floats(strip, kStripRows * kStripColumns);
+  return thread_floats(strip, kStripRows * strip_columns());
 }
 
 std::string bf16_products() {

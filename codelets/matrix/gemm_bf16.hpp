@@ -11,9 +11,9 @@ void multiply_widened(Index rows, Index columns, Index inner, MatrixView<BF16> a
                       MatrixView<BF16> b, bool accumulate, float* c, Index c_stride);
 
 /// A result that is rounded when it is complete takes shape in the calling thread's strip, FP32
-/// memory of this many elements that stays in the second-level cache.
+/// memory of kStripRows x strip_columns() elements that stays in a cache.
 inline constexpr Index kStripRows = 512;
-inline constexpr Index kStripColumns = 256;
+Index strip_columns();
 float* product_strip();
 
 }  // namespace dos::codelets

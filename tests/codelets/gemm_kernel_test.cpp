@@ -27,9 +27,10 @@ struct Shape {
   Index columns;
   Index inner;
 };
-// Around the tiles of 512 that are widened at a time.
-constexpr Shape kShapes[] = {{1, 1, 1},    {1, 7, 5},     {3, 2, 1},     {17, 33, 9},
-                             {64, 64, 64}, {511, 3, 513}, {2, 513, 514}, {515, 4, 1030}};
+// Around the tiles of 512 x 512 and 512 x 1024 that are widened at a time.
+constexpr Shape kShapes[] = {{1, 1, 1},      {1, 7, 5},      {3, 2, 1},
+                             {17, 33, 9},    {64, 64, 64},   {511, 3, 513},
+                             {2, 1025, 514}, {515, 4, 1030}, {513, 1027, 3}};
 
 /// A matrix whose stored rows have a gap behind them.
 template <class T>

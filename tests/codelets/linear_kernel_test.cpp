@@ -21,12 +21,13 @@ struct Shape {
   Index out;
   Index rows_per_block;
 };
-// The last are larger than the strip in which BF16 results take shape, and long sums over rows that
-// a gap of 5 aligns.
-constexpr Shape kShapes[] = {{0, 4, 3, 2},       {1, 1, 1, 1},       {1, 3, 2, 5},
-                             {2, 1, 7, 3},       {5, 17, 16, 16},    {7, 33, 31, 8},
-                             {64, 64, 64, 64},   {33, 65, 50, 17},   {3, 40, 1030, 600},
-                             {530, 3, 261, 260}, {20, 32, 1019, 512}};
+// The last are larger than the strips in which BF16 results take shape, and long sums over rows
+// that a gap of 5 aligns.
+constexpr Shape kShapes[] = {{0, 4, 3, 2},       {1, 1, 1, 1},        {1, 3, 2, 5},
+                             {2, 1, 7, 3},       {5, 17, 16, 16},     {7, 33, 31, 8},
+                             {64, 64, 64, 64},   {33, 65, 50, 17},    {3, 40, 1030, 600},
+                             {530, 3, 261, 260}, {20, 32, 1019, 512}, {2, 3, 1027, 1027},
+                             {3, 1030, 5, 5}};
 
 template <class T>
 struct Inputs {
