@@ -31,19 +31,31 @@ Index fitting_window(const sched::Problem& problem, Index asked) {
 }  // namespace
 
 PlanKeeper::PlanKeeper(std::string policy, sched::PolicyOptions options, const Tuning& tuning)
-    : policy_(std::move(policy)), options_(std::move(options)), tuning_(tuning) {
+    : policy_(std::move(policy)), options_(std::move(options)), tuning_(tuning), trial_(tuning) {
   options_.validate();
 }
 
-void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& homes) {
+bool PlanKeeper::may_be_tried() const {
+  if (!sched::find_policy(policy_).adapts || options_.share || options_.stride) return false;
+  const auto stays = [](const sched::Assignment& each) { return sched::is_resident(each); };
+  return !std::ranges::all_of(plan_->assignments, &sched::is_on_cpu) &&
+         std::ranges::none_of(plan_->assignments, stays);
+}
+
+void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& homes,
+                            const StepTimes& last) {
   if (!rates.are_known()) {
     obstacle_ = "no update has run on every device yet, or its codelet cannot run on all of them";
     return;
   }
   // Until somebody has planned, that was the only obstacle.
   if (!problem_) obstacle_.clear();
-  replans_ = !problem_ || problem_->subgroups.size() != homes.size() ||
-             rates.have_changed_since(problem_->rates);
+  const bool is_another = problem_ && problem_->subgroups.size() != homes.size();
+  if (is_another) trial_ = PlanTrial(tuning_);
+  if (std::exchange(is_by_plan_, false) && !is_another && last.updates.value() > 0 &&
+      (trial_.is_on_cpu() || may_be_tried()))
+    changes_side_ |= trial_.see(last, std::ranges::max(ends_));
+  replans_ = !problem_ || is_another || changes_side_ || rates.have_changed_since(problem_->rates);
   bool is_settled = true;
   for (std::size_t i = 0; i < homes.size(); ++i)
     is_settled &= homes[i] == goal(static_cast<Index>(i)).stays_on();
@@ -51,6 +63,7 @@ void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& 
   if (due_ || !is_settled) return;
   step_plan_ = plan_;
   step_ends_ = ends_;
+  is_by_plan_ = plan_.has_value();
 }
 
 PlanOrder PlanKeeper::order(sched::Problem problem, std::vector<Index> subgroups) {
@@ -59,9 +72,12 @@ PlanOrder PlanKeeper::order(sched::Problem problem, std::vector<Index> subgroups
   beside_backward_.clear();
   for (const sched::StateMemory& memory : problem.memory)
     beside_backward_.push_back(std::max(units::Bytes(0), memory.resident - memory.gradients));
-  const bool has_same = problem_ && problem_->subgroups.size() == subgroups.size();
+  // The other side of a trial is no better by the model: the plan that holds must not be kept.
+  const bool has_same = problem_ && problem_->subgroups.size() == subgroups.size() &&
+                        !std::exchange(changes_side_, false);
   sched::PolicyOptions options = options_;
   if (options.window) options.window = fitting_window(problem, *options.window);
+  if (trial_.is_on_cpu()) options.share = 0;
   return {.policy = policy_,
           .options = std::move(options),
           .problem = std::move(problem),
@@ -160,7 +176,8 @@ std::string PlanKeeper::in_words() const {
     text += fmt::format(", {:.4g} device {}", mega(rates.gpus[gpu].update), gpu);
   if (rates.task_latency.value() > 0)
     text += fmt::format(", {:.3g} us each", rates.task_latency / units::microseconds(1));
-  return text;
+  const std::string trial = trial_.in_words();
+  return trial.empty() ? text : text + "; " + trial;
 }
 
 }  // namespace dos::sched_starpu

@@ -6,6 +6,7 @@
 
 #include "sched_starpu/device_rates.hpp"
 #include "sched_starpu/gpu_window.hpp"
+#include "sched_starpu/plan_trial.hpp"
 #include "sched_starpu/planning.hpp"
 
 namespace dos::sched_starpu {
@@ -14,14 +15,17 @@ namespace dos::sched_starpu {
 /// changed, subgroups have come, or residents are not where the plan has them. Then one PlanOrder
 /// is out at a time; until its outcome is adopted, what holds is the plan before. While residents
 /// come to their GPUs each step has a plan of its own that leads there (sched/transition.hpp).
+/// A plan by which updates take too long is tried against all of them on the CPU (PlanTrial).
 class PlanKeeper {
  public:
   /// Throws Error for an option out of range.
   PlanKeeper(std::string policy, sched::PolicyOptions options, const Tuning& tuning = {});
 
   /// A step from the second on begins. `homes`: by subgroup, the GPU on which its states stay, or
-  /// -1; of all that have arrived, so its size is their number.
-  void begin_step(const DeviceRates& rates, const std::vector<Index>& homes);
+  /// -1; of all that have arrived, so its size is their number. `last`: of the step before, if its
+  /// updates came behind backward.
+  void begin_step(const DeviceRates& rates, const std::vector<Index>& homes,
+                  const StepTimes& last = {});
   /// Whether a plan is to be made, and nobody makes it.
   [[nodiscard]] bool is_due() const { return due_ && !is_out_; }
   /// What is to be planned. `problem` and `subgroups` as in PlanOrder. Pre: is_due().
@@ -59,6 +63,9 @@ class PlanKeeper {
  private:
   [[nodiscard]] Place place_in(const std::optional<sched::Plan>& plan, Index subgroup) const;
   [[nodiscard]] GpuWindow::Limits limits_of_memory(Index gpu) const;
+  /// Whether the plan is one that PlanTrial may doubt: the policy's own choice to stream through
+  /// GPUs. Residents would have to move for it.
+  [[nodiscard]] bool may_be_tried() const;
 
   const std::string policy_;
   const sched::PolicyOptions options_;
@@ -72,6 +79,9 @@ class PlanKeeper {
   /// By GPU, what is free when all gradients are there.
   std::vector<units::Bytes> beside_backward_;
   std::vector<GpuWindow::Limits> limits_;  ///< by GPU, but for the window; once there is a plan
+  PlanTrial trial_;
+  bool is_by_plan_ = false;    ///< the step, from its beginning on
+  bool changes_side_ = false;  ///< the plan that is due is what the trial asks for
   bool due_ = false;
   bool replans_ = false;  ///< what is due is another plan, not only that of the step
   bool is_out_ = false;   ///< an order is

@@ -16,8 +16,9 @@ namespace dos::sched_starpu {
 struct PlanOrder {
   std::string policy;
   sched::PolicyOptions options;
-  sched::Problem problem;        ///< homes: where states are when the step begins
-  std::vector<Index> subgroups;  ///< their indices (registry.hpp), in the order of the problem
+  sched::Problem problem;  ///< homes: where states are when the step begins
+  std::vector<Index>
+      subgroups;  ///< their indices (subgroup_registry.hpp), in the order of the problem
   /// The plan that holds, if it is for the same subgroups.
   std::optional<sched::Plan> current;
   /// Whether rates have changed, so that another plan may be better.

@@ -109,6 +109,7 @@ PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
     board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
   lacks_rates_ = !board_->rates().are_known();
   const Index known = board_->subgroups().size();
+  board_->set_time(units::Seconds(now_seconds()));
   const PlacedUpdate placed = board_->place(update, lock);
   // The program has others, so that those before may be gone.
   for (Index g = 0; board_->subgroups().size() > known && g < std::ssize(nodes_); ++g)
@@ -340,6 +341,7 @@ void Scheduler::after_execution(starpu_task* task) {
     // A GPU's worker starts a task while the one before still runs.
     const double last_end = dispatch_.groups()[static_cast<std::size_t>(group)].last_update_end;
     const double start = device.is_cpu() ? note->start : std::max(note->start, last_end);
+    board_->set_time(units::Seconds(now));
     board_->executed(note->subgroup, device, units::Seconds(now - start), note->moved,
                      note->is_redone);
     if (device.is_cpu()) board_->waited(units::Seconds(note->start - note->taken));

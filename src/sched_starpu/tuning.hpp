@@ -76,6 +76,13 @@ struct Tuning {
   /// as its states come and go alone. + help comes late; - every first update calls for help.
   /// States that take so much longer to come home count as there: other tasks may have them.
   double late = 4;
+  /// Times as long as planned from which on the updates of `trial_steps` steps, one after another,
+  /// have all on the CPU tried in their place. + a slow plan stays; - noise makes slow steps.
+  double trial_from = 1.2;
+  /// Steps that are measured of each. + a longer trial; - noise decides.
+  Index trial_steps = 3;
+  /// Part by which steps must be shorter without GPUs. + a slower plan stays; - noise decides.
+  double trial_gain = 0.01;
   /// Seconds without a task that begins or ends, after which memory that is held is let go. + a
   /// worker that waits for it waits longer; - long updates lose it while they run.
   double patience = 0.5;

@@ -25,11 +25,19 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
   const auto [index, begins_step] = subgroups_.arrive(task);
   if (index == 0) rates_.set_cost(task.cost);
   if (begins_step) {
+    const StepTimes last = take_times();
     ledger_.begin_step(subgroups_.step());
     if (subgroups_.step() == tuning_.memory_step) rates_.read_memory();
-    if (subgroups_.step() > 1) plans_.begin_step(rates_, ledger_.homes(subgroups_.size()));
+    if (subgroups_.step() > 1) plans_.begin_step(rates_, ledger_.homes(subgroups_.size()), last);
   }
   return index;
+}
+
+StepTimes UpdateBoard::take_times() {
+  const StepTimes times{.step = now_ - began_, .updates = last_end_ - began_};
+  began_ = now_;
+  // Updates beside backward take as long as that.
+  return are_beside_backward() ? StepTimes{} : times;
 }
 
 PlanOrder UpdateBoard::order() {
@@ -70,6 +78,7 @@ PlanOrder UpdateBoard::order() {
 void UpdateBoard::executed(Index index, Device device, units::Seconds time,
                            std::optional<MoveReason> reason, bool is_redone) {
   const UpdateTask& task = subgroups_.task(index);
+  last_end_ = now_;
   subgroups_.ran(is_redone);
   rates_.see(task.params, device, time, ledger_.ran(index, task, device, reason));
 }

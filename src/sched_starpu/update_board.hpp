@@ -36,6 +36,9 @@ class UpdateBoard {
   UpdateBoard(std::string policy, sched::PolicyOptions options, Surroundings surroundings,
               const Tuning& tuning = {});
 
+  /// What place() and executed() see from here on happens at this time, of any clock. Never called:
+  /// no plan is tried (PlanTrial).
+  void set_time(units::Seconds now) { now_ = now; }
   /// An update is ready: it arrives, a plan is made if one is due, and its place is decided for
   /// this step, by the plan that holds then. `lock`: that of the board, held by the caller; it is
   /// given up while a plan is made, which takes milliseconds.
@@ -93,6 +96,8 @@ class UpdateBoard {
 
  private:
   Index arrive(const UpdateTask& task);
+  /// Of the step before the one that begins now.
+  StepTimes take_times();
   [[nodiscard]] PlanOrder order();
 
   const Tuning tuning_;
@@ -100,6 +105,9 @@ class UpdateBoard {
   DeviceRates rates_;
   PlanKeeper plans_;
   Ledger ledger_;
+  units::Seconds now_{0};
+  units::Seconds began_{0};     ///< the step
+  units::Seconds last_end_{0};  ///< of an update
 };
 
 }  // namespace dos::sched_starpu

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_starpu/plan_trial.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dos::sched_starpu {
+namespace {
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+}  // namespace
+
+bool PlanTrial::see(const StepTimes& times, units::Seconds planned) {
+  const auto is_full = [&](const std::vector<double>& steps) {
+    return std::ssize(steps) >= tuning_.trial_steps;
+  };
+  if (state_ == State::kWatches) {
+    // One after another: what goes wrong now and then is no fault of the plan.
+    if (times.updates < planned * tuning_.trial_from) {
+      by_plan_.clear();
+      return false;
+    }
+    by_plan_.push_back(times.step.value());
+    excess_ = times.updates / planned;
+    if (!is_full(by_plan_)) return false;
+    state_ = State::kTries;
+    return true;
+  }
+  if (state_ != State::kTries) return false;
+  on_cpu_.push_back(times.step.value());
+  if (!is_full(on_cpu_)) return false;
+  const bool is_faster = median(on_cpu_) < median(by_plan_) * (1 - tuning_.trial_gain);
+  state_ = is_faster ? State::kCpu : State::kPlan;
+  return !is_faster;
+}
+
+std::string PlanTrial::in_words() const {
+  if (state_ == State::kWatches) return "";
+  const std::string why = fmt::format("updates took {:.2f} times as long as planned; ", excess_);
+  if (state_ == State::kTries) return why + "all of them on the CPU is tried";
+  return why + fmt::format("with all of them on the CPU steps took {:.4g} s, by the plan {:.4g} s",
+                           median(on_cpu_), median(by_plan_));
+}
+
+}  // namespace dos::sched_starpu

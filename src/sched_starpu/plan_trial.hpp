@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/quantity.hpp"
+#include "sched_starpu/tuning.hpp"
+
+namespace dos::sched_starpu {
+
+/// How long a step took from its first update's arrival on; 0 where nobody knows.
+struct StepTimes {
+  units::Seconds step{0};     ///< until the first update of the next step arrives
+  units::Seconds updates{0};  ///< until its last update ends
+};
+
+/// Holds a plan against all updates on the CPU, where updates take longer than planned: then the
+/// model of the machine lacks something, and what it says of other plans is as doubtful. Some steps
+/// of each are measured, once, and the faster holds (docs/adr/0060-a-plan-that-fails-is-tried.md).
+class PlanTrial {
+ public:
+  explicit PlanTrial(const Tuning& tuning = {}) : tuning_(tuning) {}
+
+  /// A step is over that went by the plan, or without GPUs if is_on_cpu(), from its beginning to
+  /// its end. `planned`: the duration of its updates. Returns whether is_on_cpu() has changed.
+  bool see(const StepTimes& times, units::Seconds planned);
+
+  /// Whether all updates are to run on the CPU.
+  [[nodiscard]] bool is_on_cpu() const { return state_ == State::kTries || state_ == State::kCpu; }
+  /// What was tried and why; empty before.
+  [[nodiscard]] std::string in_words() const;
+
+ private:
+  enum class State { kWatches, kTries, kPlan, kCpu };
+
+  Tuning tuning_;
+  State state_ = State::kWatches;
+  std::vector<double> by_plan_;  ///< steps, seconds
+  std::vector<double> on_cpu_;
+  double excess_ = 0;  ///< updates' duration as a multiple of what was planned
+};
+
+}  // namespace dos::sched_starpu

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched_starpu/plan_trial.hpp"
+
+#include <gmock/gmock.h>
+
+#include "sched_starpu/update_program.hpp"
+
+namespace dos::sched_starpu::plan_trial_test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr units::Seconds kPlanned{1.0};
+const Tuning kTuning;
+
+StepTimes times(double step, double updates) {
+  return {.step = units::Seconds(step), .updates = units::Seconds(updates)};
+}
+
+/// The trial after steps by the plan whose updates take `excess` times as long as planned.
+PlanTrial after_slow_steps(Index count, double excess = 1.5, double step = 3) {
+  PlanTrial trial;
+  for (Index i = 0; i < count; ++i)
+    EXPECT_EQ(trial.see(times(step, excess), kPlanned), i + 1 == kTuning.trial_steps);
+  return trial;
+}
+
+TEST(PlanTrial, APlanThatHoldsIsNotTried) {
+  PlanTrial trial;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(trial.see(times(3, 1.19), kPlanned));
+  EXPECT_FALSE(trial.is_on_cpu());
+  EXPECT_EQ(trial.in_words(), "");
+}
+
+TEST(PlanTrial, SlowStepsNowAndThenAreNoFaultOfThePlan) {
+  PlanTrial trial;
+  for (int i = 0; i < 100; ++i)
+    EXPECT_FALSE(trial.see(times(3, i % kTuning.trial_steps == 0 ? 1.0 : 1.5), kPlanned));
+  EXPECT_FALSE(trial.is_on_cpu());
+}
+
+TEST(PlanTrial, SlowStepsOneAfterAnotherAre) {
+  EXPECT_FALSE(after_slow_steps(kTuning.trial_steps - 1).is_on_cpu());
+  const PlanTrial trial = after_slow_steps(kTuning.trial_steps);
+  EXPECT_TRUE(trial.is_on_cpu());
+  EXPECT_THAT(trial.in_words(), HasSubstr("1.50 times as long as planned; all of them on the CPU"));
+}
+
+TEST(PlanTrial, TheFasterOfBothHoldsForGood) {
+  for (const bool cpu_wins : {true, false}) {
+    PlanTrial trial = after_slow_steps(kTuning.trial_steps);
+    // One step is as slow as can be: the median decides.
+    const double step = 3 * (1 - kTuning.trial_gain) + (cpu_wins ? -0.001 : 0.001);
+    EXPECT_FALSE(trial.see(times(100, 2), kPlanned));
+    EXPECT_FALSE(trial.see(times(step, 2), kPlanned));
+    EXPECT_EQ(trial.see(times(step, 2), kPlanned), !cpu_wins);
+    EXPECT_EQ(trial.is_on_cpu(), cpu_wins);
+    EXPECT_THAT(trial.in_words(), HasSubstr("on the CPU steps took 2.9"));
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(trial.see(times(9, 9), kPlanned));
+    EXPECT_EQ(trial.is_on_cpu(), cpu_wins);
+  }
+}
+
+/// A program whose updates end `excess` times as late as planned where a GPU takes part, and whose
+/// steps then take `by_plan` seconds, else `on_cpu`.
+class Slow : public Program {
+ public:
+  Slow(double by_plan, double on_cpu, const Surroundings& around = surroundings(1),
+       const sched::PolicyOptions& options = {}, const std::string& policy = "dos")
+      : Program(policy, around, options), by_plan_(by_plan), on_cpu_(on_cpu) {}
+
+  void step() {
+    board.set_time(units::Seconds(now_));
+    Program::step();  // arrives and ends at once, but for the last
+    const double share = gpu_share();
+    const double end =
+        share > 0 && board.plans().plan() ? 1.5 * board.plans().plan()->time.value() : 0.01;
+    board.set_time(units::Seconds(now_ + end));
+    board.executed(0, {}, units::Seconds(kParams / kCpuRate));
+    now_ += share > 0 ? by_plan_ : on_cpu_;
+  }
+
+ private:
+  double by_plan_;
+  double on_cpu_;
+  double now_ = 1000;
+};
+
+void take_steps(Slow& program) {
+  for (Index i = 0; i < 4 + 3 * kTuning.trial_steps; ++i) program.step();
+}
+
+TEST(PlanTrial, StepsThatAreShorterWithoutTheGpuStayWithoutIt) {
+  Slow program(/*by_plan=*/3, /*on_cpu=*/2.9);
+  program.step();
+  program.step();
+  EXPECT_GT(program.gpu_share(), 0.3);
+  take_steps(program);
+  EXPECT_EQ(program.gpu_share(), 0);
+  EXPECT_THAT(program.board.report().plan,
+              HasSubstr("on the CPU steps took 2.9 s, by the plan 3 s"));
+}
+
+TEST(PlanTrial, ElseThePlanHoldsAgain) {
+  Slow program(/*by_plan=*/3, /*on_cpu=*/3);
+  program.step();
+  program.step();
+  const double share = program.gpu_share();
+  take_steps(program);
+  EXPECT_EQ(program.gpu_share(), share);
+  EXPECT_THAT(program.board.report().plan, HasSubstr("times as long as planned"));
+}
+
+TEST(PlanTrial, WhatWasAskedForIsNotTried) {
+  for (const sched::PolicyOptions& options :
+       {sched::PolicyOptions{.share = 0.5}, sched::PolicyOptions{.stride = 2}}) {
+    Slow program(3, 1, surroundings(1), options);
+    take_steps(program);
+    EXPECT_GT(program.gpu_share(), 0);
+  }
+  Slow program(3, 1, surroundings(1), {}, "dos-stride");
+  take_steps(program);
+  EXPECT_GT(program.gpu_share(), 0) << "a policy that does not adapt";
+}
+
+TEST(PlanTrial, ResidentsDoNotMoveForIt) {
+  Surroundings around = surroundings(1);
+  around.gpus[0].memory.resident = units::Bytes(kSubgroups / 4 * 12.0 * kParams);
+  Slow program(3, 1, around);
+  take_steps(program);
+  EXPECT_GT(program.gpu_share(), 0);
+}
+
+}  // namespace
+}  // namespace dos::sched_starpu::plan_trial_test
