@@ -89,6 +89,7 @@ PlanOrder PlanKeeper::order(sched::Problem problem, std::vector<Index> subgroups
 
 void PlanKeeper::adopt(PlanOutcome outcome) {
   is_out_ = false;
+  is_by_plan_ = false;
   positions_.resize(outcome.order.subgroups.size());
   for (std::size_t i = 0; i < positions_.size(); ++i)
     positions_[static_cast<std::size_t>(outcome.order.subgroups[i])] = static_cast<Index>(i);
