@@ -52,6 +52,7 @@ void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& 
   if (!problem_) obstacle_.clear();
   const bool is_another = problem_ && problem_->subgroups.size() != homes.size();
   if (is_another) trial_ = PlanTrial(tuning_);
+  if (!problem_) trial_.see_first(last.step);
   if (std::exchange(is_by_plan_, false) && !is_another && last.updates.value() > 0 &&
       (trial_.is_on_cpu() || may_be_tried()))
     changes_side_ |= trial_.see(last, std::ranges::max(ends_));

@@ -21,15 +21,20 @@ bool PlanTrial::see(const StepTimes& times, units::Seconds planned) {
     return std::ssize(steps) >= tuning_.trial_steps;
   };
   if (state_ == State::kWatches) {
+    const double step = times.step.value();
+    const bool is_late = times.updates >= planned * tuning_.trial_from;
     // One after another: what goes wrong now and then is no fault of the plan.
-    if (times.updates < planned * tuning_.trial_from) {
+    if (!is_late && !(first_ > 0 && step > first_)) {
       by_plan_.clear();
       return false;
     }
-    by_plan_.push_back(times.step.value());
-    excess_ = times.updates / planned;
+    by_plan_.push_back(step);
     if (!is_full(by_plan_)) return false;
     state_ = State::kTries;
+    reason_ =
+        is_late
+            ? fmt::format("updates took {:.2f} times as long as planned", times.updates / planned)
+            : fmt::format("steps took {:.4g} s, the first, without a plan, {:.4g} s", step, first_);
     return true;
   }
   if (state_ != State::kTries) return false;
@@ -42,10 +47,9 @@ bool PlanTrial::see(const StepTimes& times, units::Seconds planned) {
 
 std::string PlanTrial::in_words() const {
   if (state_ == State::kWatches) return "";
-  const std::string why = fmt::format("updates took {:.2f} times as long as planned; ", excess_);
-  if (state_ == State::kTries) return why + "all of them on the CPU is tried";
-  return why + fmt::format("with all of them on the CPU steps took {:.4g} s, by the plan {:.4g} s",
-                           median(on_cpu_), median(by_plan_));
+  if (state_ == State::kTries) return reason_ + "; all updates on the CPU are tried";
+  return fmt::format("{}; with all updates on the CPU steps took {:.4g} s, by the plan {:.4g} s",
+                     reason_, median(on_cpu_), median(by_plan_));
 }
 
 }  // namespace dos::sched_starpu

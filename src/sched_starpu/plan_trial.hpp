@@ -15,13 +15,16 @@ struct StepTimes {
   units::Seconds updates{0};  ///< until its last update ends
 };
 
-/// Holds a plan against all updates on the CPU, where updates take longer than planned: then the
-/// model of the machine lacks something, and what it says of other plans is as doubtful. Some steps
-/// of each are measured, once, and the faster holds (docs/adr/0060-a-plan-that-fails-is-tried.md).
+/// Holds a plan against all updates on the CPU, where updates take longer than planned, or steps
+/// longer than the first, which had none: then the model of the machine lacks something, and what
+/// it says of other plans is as doubtful. Some steps of each are measured, once, and the faster
+/// holds (docs/adr/0060-a-plan-that-fails-is-tried.md).
 class PlanTrial {
  public:
   explicit PlanTrial(const Tuning& tuning = {}) : tuning_(tuning) {}
 
+  /// The first step is over: all updates ran on the CPU, but for those that showed GPUs' rates.
+  void see_first(units::Seconds step) { first_ = step.value(); }
   /// A step is over that went by the plan, or without GPUs if is_on_cpu(), from its beginning to
   /// its end. `planned`: the duration of its updates. Returns whether is_on_cpu() has changed.
   bool see(const StepTimes& times, units::Seconds planned);
@@ -38,7 +41,8 @@ class PlanTrial {
   State state_ = State::kWatches;
   std::vector<double> by_plan_;  ///< steps, seconds
   std::vector<double> on_cpu_;
-  double excess_ = 0;  ///< updates' duration as a multiple of what was planned
+  double first_ = 0;    ///< step; 0: not known
+  std::string reason_;  ///< of the trial
 };
 
 }  // namespace dos::sched_starpu

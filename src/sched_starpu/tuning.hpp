@@ -78,7 +78,7 @@ struct Tuning {
   double late = 4;
   /// Times as long as planned from which on the updates of `trial_steps` steps, one after another,
   /// have all on the CPU tried in their place. + a slow plan stays; - noise makes slow steps.
-  double trial_from = 1.2;
+  double trial_from = 1.1;
   /// Steps that are measured of each. + a longer trial; - noise decides.
   Index trial_steps = 3;
   /// Part by which steps must be shorter without GPUs. + a slower plan stays; - noise decides.

@@ -27,7 +27,7 @@ PlanTrial after_slow_steps(Index count, double excess = 1.5, double step = 3) {
 
 TEST(PlanTrial, APlanThatHoldsIsNotTried) {
   PlanTrial trial;
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(trial.see(times(3, 1.19), kPlanned));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(trial.see(times(3, 1.09), kPlanned));
   EXPECT_FALSE(trial.is_on_cpu());
   EXPECT_EQ(trial.in_words(), "");
 }
@@ -43,7 +43,16 @@ TEST(PlanTrial, SlowStepsOneAfterAnotherAre) {
   EXPECT_FALSE(after_slow_steps(kTuning.trial_steps - 1).is_on_cpu());
   const PlanTrial trial = after_slow_steps(kTuning.trial_steps);
   EXPECT_TRUE(trial.is_on_cpu());
-  EXPECT_THAT(trial.in_words(), HasSubstr("1.50 times as long as planned; all of them on the CPU"));
+  EXPECT_THAT(trial.in_words(), HasSubstr("1.50 times as long as planned; all updates on the CPU"));
+}
+
+TEST(PlanTrial, SoAreStepsThatAreLongerThanTheFirst) {
+  PlanTrial trial;
+  trial.see_first(units::Seconds(3));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(trial.see(times(3, 1), kPlanned));
+  for (Index i = 0; i < kTuning.trial_steps; ++i)
+    EXPECT_EQ(trial.see(times(3.001, 1), kPlanned), i + 1 == kTuning.trial_steps);
+  EXPECT_THAT(trial.in_words(), HasSubstr("steps took 3.001 s, the first, without a plan, 3 s"));
 }
 
 TEST(PlanTrial, TheFasterOfBothHoldsForGood) {
