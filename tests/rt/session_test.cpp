@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
+#include "rt/scoped_environment.hpp"
 #include "rt/tasks.hpp"
 
 namespace dos::rt::session_test {
@@ -151,6 +152,14 @@ TEST(Session, WaitAllReturnsAfterTheLastTask) {
   test::submit_body(submitter, slow, {&buffer});
   session.wait_all();
   EXPECT_TRUE(done);
+}
+
+// What starts later may look for devices.
+TEST(Session, HidesDevicesFromHwlocWhileItStartsOnly) {
+  ScopedEnvironment environment;
+  environment.remove("HWLOC_COMPONENTS");
+  const Session session({.scheduler = "", .cpu_workers = 1});
+  EXPECT_EQ(std::getenv("HWLOC_COMPONENTS"), nullptr);
 }
 
 TEST(Session, SaysItsVersion) {
