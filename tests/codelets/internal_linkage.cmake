@@ -10,7 +10,7 @@ endif()
 execute_process(COMMAND ${NM} --print-file-name --demangle ${objects} OUTPUT_VARIABLE symbols
                 COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]* [WVu] [^\n]*" weak "${symbols}")
-list(FILTER weak EXCLUDE REGEX "_cpu<\\(dos::simd::Isa\\)[0-9], ")
+list(FILTER weak EXCLUDE REGEX "_cpu<\\(dos::simd::Isa\\)[0-9][,>]")
 if(weak)
   list(JOIN weak "\n  " text)
   message(FATAL_ERROR "weak symbols in code compiled per instruction set:\n  ${text}")
