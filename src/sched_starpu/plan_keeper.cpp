@@ -42,6 +42,12 @@ bool PlanKeeper::may_be_tried() const {
          std::ranges::none_of(plan_->assignments, stays);
 }
 
+units::Seconds PlanKeeper::least_on_cpu() const {
+  const perfmodels::Rates& rates = problem_->rates;
+  const units::ParamsPerSecond alone = rates.cpu_worker * static_cast<double>(rates.cpu_workers);
+  return problem_->total() / std::min(rates.cpu_update, alone);
+}
+
 void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& homes,
                             const StepTimes& last) {
   if (!rates.are_known()) {
@@ -55,7 +61,7 @@ void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& 
   if (!problem_) trial_.see_first(last.step);
   if (std::exchange(is_by_plan_, false) && !is_another && last.updates.value() > 0 &&
       (trial_.is_on_cpu() || may_be_tried()))
-    changes_side_ |= trial_.see(last, std::ranges::max(ends_));
+    changes_side_ |= trial_.see(last, std::ranges::max(ends_), least_on_cpu());
   replans_ = !problem_ || is_another || changes_side_ || rates.have_changed_since(problem_->rates);
   bool is_settled = true;
   for (std::size_t i = 0; i < homes.size(); ++i)

@@ -66,6 +66,8 @@ class PlanKeeper {
   /// Whether the plan is one that PlanTrial may doubt: the policy's own choice to stream through
   /// GPUs. Residents would have to move for it.
   [[nodiscard]] bool may_be_tried() const;
+  /// What all updates take on the CPU at least. Pre: plan().
+  [[nodiscard]] units::Seconds least_on_cpu() const;
 
   const std::string policy_;
   const sched::PolicyOptions options_;

@@ -16,15 +16,16 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-bool PlanTrial::see(const StepTimes& times, units::Seconds planned) {
+bool PlanTrial::see(const StepTimes& times, units::Seconds planned, units::Seconds on_cpu) {
   const auto is_full = [&](const std::vector<double>& steps) {
     return std::ssize(steps) >= tuning_.trial_steps;
   };
   if (state_ == State::kWatches) {
     const double step = times.step.value();
     const bool is_late = times.updates >= planned * tuning_.trial_from;
+    const bool may_gain = on_cpu.value() < step * (1 - tuning_.trial_gain);
     // One after another: what goes wrong now and then is no fault of the plan.
-    if (!is_late && !(first_ > 0 && step > first_)) {
+    if (!may_gain || (!is_late && !(first_ > 0 && step > first_))) {
       by_plan_.clear();
       return false;
     }

@@ -26,8 +26,10 @@ class PlanTrial {
   /// The first step is over: all updates ran on the CPU, but for those that showed GPUs' rates.
   void see_first(units::Seconds step) { first_ = step.value(); }
   /// A step is over that went by the plan, or without GPUs if is_on_cpu(), from its beginning to
-  /// its end. `planned`: the duration of its updates. Returns whether is_on_cpu() has changed.
-  bool see(const StepTimes& times, units::Seconds planned);
+  /// its end. `planned`: the duration of its updates; `on_cpu`: what all of them take on the CPU at
+  /// least, and so a step without GPUs: it is not tried where that is too long. Returns whether
+  /// is_on_cpu() has changed.
+  bool see(const StepTimes& times, units::Seconds planned, units::Seconds on_cpu);
 
   /// Whether all updates are to run on the CPU.
   [[nodiscard]] bool is_on_cpu() const { return state_ == State::kTries || state_ == State::kCpu; }
