@@ -34,6 +34,7 @@ class GradientNorms {
   /// Holds unless the factor is 1, of tasks that read it, in steps that are told so. Pre: with
   /// clipping.
   [[nodiscard]] rt::Condition is_clipped() const;
+
   /// FP64 [1]: the sum of squares of the subgroup's gradient.
   [[nodiscard]] const rt::Handle& sum_of(Index subgroup) const {
     return *sums_[static_cast<std::size_t>(subgroup)];
