@@ -12,6 +12,11 @@
 #include "sched/linear_program.hpp"
 
 namespace dos::sched {
+
+units::ParamsPerSecond cpu_rate(const perfmodels::Rates& rates) {
+  return std::min(rates.cpu_update, rates.cpu_worker * static_cast<double>(rates.cpu_workers));
+}
+
 namespace {
 
 /// Parameters that live in one tier and are updated by one device: a variable of the programme.
@@ -47,14 +52,15 @@ class Builder {
  public:
   Builder(const Problem& problem, const BoundOptions& options)
       : problem_(problem), options_(options), total_(problem.total().value()) {
-    const double alone = total_ / cpu_rate();
+    const double alone = total_ / cpu_rate(problem_.rates).value();
     time_scale_ = alone;
     list_ways();
     program_.objective.assign(ways_.size() + 1, 0.0);
     program_.objective[0] = 1;
     add_limit(
         "shares", total_, [](const Way&) { return true; }, /*equality=*/true);
-    add_rate("cpu", cpu_rate(), [](const Way& way) { return way.is_on_cpu() ? 1.0 : 0.0; });
+    add_rate("cpu", cpu_rate(problem_.rates).value(),
+             [](const Way& way) { return way.is_on_cpu() ? 1.0 : 0.0; });
     for (Index g = 0; g < problem.gpus(); ++g) add_gpu(g);
     for (Index tier = problem.gpus(); tier < problem.tiers(); ++tier) add_link(tier);
     add_capacities();
@@ -105,12 +111,6 @@ class Builder {
       add_cpu(tier);
       for (const Index gpu : gpus) add(tier, gpu, {-1});
     }
-  }
-
-  [[nodiscard]] double cpu_rate() const {
-    const perfmodels::Rates& rates = problem_.rates;
-    return std::min(rates.cpu_update.value(),
-                    rates.cpu_worker.value() * static_cast<double>(rates.cpu_workers));
   }
 
   [[nodiscard]] double smallest() const {

@@ -22,6 +22,9 @@ struct Part {
   units::Params params{0};
 };
 
+/// What all CPU workers together update at most.
+units::ParamsPerSecond cpu_rate(const perfmodels::Rates& rates);
+
 /// The fastest update that rates and memory allow, whatever the order: docs/scheduler.md states the
 /// linear programme. Fill, drain, latencies and whole subgroups are left out, so no schedule is
 /// faster.

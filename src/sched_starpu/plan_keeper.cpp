@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sched/bound.hpp"
 #include "sched/interleave.hpp"
 #include "sched/policy_registry.hpp"
 
@@ -43,9 +44,7 @@ bool PlanKeeper::may_be_tried() const {
 }
 
 units::Seconds PlanKeeper::least_on_cpu() const {
-  const perfmodels::Rates& rates = problem_->rates;
-  const units::ParamsPerSecond alone = rates.cpu_worker * static_cast<double>(rates.cpu_workers);
-  return problem_->total() / std::min(rates.cpu_update, alone);
+  return problem_->total() / sched::cpu_rate(problem_->rates);
 }
 
 void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& homes,
