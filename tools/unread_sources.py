@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of one build whose sources another build's targets have not compiled, with the same definitions; one a line.
+"""Objects of one build whose sources no target of other builds has compiled, with the same definitions; one a line.
 
-tools/check has clang read for its warnings what the part asan, with the same clang and warnings, has not compiled."""
+tools/check has clang read for its warnings what the parts asan and tsan, with the same clang and warnings, have not
+compiled."""
 
 import argparse
 import json
@@ -35,14 +36,18 @@ def compiled(build):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=Path)
-    parser.add_argument("other", type=Path)
-    parser.add_argument("targets", nargs="+", help="of the other build")
+    parser.add_argument("others", nargs="+", metavar="OTHER:TARGET", help="another build, and what it has built")
     arguments = parser.parse_args()
-    build, other = arguments.build.resolve(), arguments.other.resolve()
-    there = compiled(other)
-    read = {name: there[name] for name in ninja(other, "inputs", *arguments.targets).splitlines() if name in there}
+    build = arguments.build.resolve()
+    read = {}
+    for other in arguments.others:
+        folder, target = other.rsplit(":", 1)
+        there = compiled(Path(folder).resolve())
+        for name in ninja(folder, "inputs", target).splitlines():
+            if name in there:
+                read.setdefault(name, []).append(there[name])
     for name, what in compiled(build).items():
-        if read.get(name) != what:
+        if what not in read.get(name, []):
             print(name)
 
 
