@@ -18,7 +18,8 @@ struct StepTimes {
 /// Holds a plan against all updates on the CPU, where updates take longer than planned, or steps
 /// longer than the first, which had none: then the model of the machine lacks something, and what
 /// it says of other plans is as doubtful. Some steps of each are measured, once, and the faster
-/// holds (docs/adr/0060-a-plan-that-fails-is-tried.md).
+/// holds; the CPU only if it is faster than the plan both before and after it, as a machine, and
+/// other ranks, change meanwhile (docs/adr/0060-a-plan-that-fails-is-tried.md).
 class PlanTrial {
  public:
   explicit PlanTrial(const Tuning& tuning = {}) : tuning_(tuning) {}
@@ -37,12 +38,16 @@ class PlanTrial {
   [[nodiscard]] std::string in_words() const;
 
  private:
-  enum class State { kWatches, kTries, kPlan, kCpu };
+  enum class State { kWatches, kTries, kReturns, kPlan, kCpu };
+
+  /// Whether steps on the CPU were shorter than these of the plan.
+  [[nodiscard]] bool cpu_beats(const std::vector<double>& by_plan) const;
 
   Tuning tuning_;
   State state_ = State::kWatches;
   std::vector<double> by_plan_;  ///< steps, seconds
   std::vector<double> on_cpu_;
+  std::vector<double> by_plan_again_;
   double first_ = 0;    ///< step; 0: not known
   std::string reason_;  ///< of the trial
 };
