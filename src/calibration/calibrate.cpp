@@ -240,7 +240,7 @@ void calibrate(const Options& options) {
   Conditions conditions = conditions_of(topology);
   platform::blas::use_one_thread();
   // Every task of a measurement names its workers: a policy that plans would only be in the way.
-  rt::ScopedEnvironment environment;
+  ScopedEnvironment environment;
   environment.remove("STARPU_SCHED");
   const rt::SessionConfig config{.scheduler = "eager",
                                  .cpu_workers = options.workers == 0 ? -1 : options.workers,

@@ -37,6 +37,8 @@ hwloc_topology_t new_topology() {
   expect(hwloc_topology_init(&topology) == 0, "hwloc cannot initialise");
   // PCI devices; without it hwloc does not look for them.
   hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  // It would load OpenCL's drivers for names of devices that nobody asks for.
+  hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "opencl");
   return topology;
 }
 

@@ -7,12 +7,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/scoped_environment.hpp"
 #include "base/types.hpp"
 #include "rt/cuda.hpp"
 #include "rt/idle_naps.hpp"
 #include "rt/memory_ledger.hpp"
 #include "rt/opencl.hpp"
-#include "rt/scoped_environment.hpp"
 #include "rt/starpu_home.hpp"
 
 struct starpu_sched_policy;

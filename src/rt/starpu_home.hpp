@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "rt/scoped_environment.hpp"
+#include "base/scoped_environment.hpp"
 
 namespace dos::rt {
 

@@ -8,6 +8,8 @@
 #include <array>
 #include <thread>
 
+#include "base/file.hpp"
+
 namespace dos::platform::mpi_test {
 namespace {
 
@@ -35,6 +37,10 @@ std::vector<Index> wait_for(MpiTransfers& transfers, std::size_t count) {
   std::vector<Index> ended;
   while (ended.size() < count) transfers.test(ended);
   return ended;
+}
+
+TEST(Mpi, StartsWithoutDriversOfOpenCl) {
+  EXPECT_THAT(read_text("/proc/self/maps"), Not(HasSubstr("libpocl")));
 }
 
 TEST(Mpi, EveryRankIsThereOnce) {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
-#include "rt/scoped_environment.hpp"
+#include "base/scoped_environment.hpp"
 #include "rt/tasks.hpp"
 
 namespace dos::rt::session_test {

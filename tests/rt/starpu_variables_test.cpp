@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/scoped_environment.hpp"
 #include "message_of.hpp"
-#include "rt/scoped_environment.hpp"
 
 namespace dos::rt::starpu_variables_test {
 namespace {

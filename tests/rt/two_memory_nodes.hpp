@@ -4,7 +4,7 @@
 #include <starpu.h>
 
 #include "base/sanitizer.hpp"
-#include "rt/scoped_environment.hpp"
+#include "base/scoped_environment.hpp"
 #include "rt/session.hpp"
 
 namespace dos::test {
@@ -33,7 +33,7 @@ class TwoMemoryNodes {
   [[nodiscard]] static rt::SessionConfig session() { return {.scheduler = "", .cpu_workers = 2}; }
 
  private:
-  rt::ScopedEnvironment environment_;
+  ScopedEnvironment environment_;
 };
 
 }  // namespace dos::test

@@ -4,7 +4,7 @@
 #include <csignal>
 
 #include "base/error.hpp"
-#include "rt/scoped_environment.hpp"
+#include "base/scoped_environment.hpp"
 #include "rt/tasks.hpp"
 #include "sched_starpu/guarded.hpp"
 #include "sched_starpu/policies.hpp"
@@ -21,7 +21,7 @@ constexpr const char* kVariables[] = {"DOS_SCHED_STRIDE",   "DOS_SCHED_SHARE",
                                       "DOS_SCHED_FALLBACK", "DOS_SCHED_UPDATE_PREFIX"};
 
 SchedulerSettings settings_with(const char* name, const char* value) {
-  rt::ScopedEnvironment environment;
+  ScopedEnvironment environment;
   for (const char* each : kVariables) environment.remove(each);
   environment.set_default(name, value);
   return settings_from_environment();
@@ -64,7 +64,7 @@ TEST(SchedulerSettings, NameTheVariableThatIsWrong) {
 }
 
 TEST(SchedulerSettings, AreNotStrideAndShare) {
-  rt::ScopedEnvironment environment;
+  ScopedEnvironment environment;
   for (const char* each : kVariables) environment.remove(each);
   environment.set_default("DOS_SCHED_SHARE", "0.5");
   environment.set_default("DOS_SCHED_STRIDE", "2");

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace dos::rt {
+namespace dos {
 
 /// Environment variables as a C library wants them, restored by the destructor. Not thread-safe:
 /// for before the library starts its threads and after it has ended them.
@@ -26,4 +26,4 @@ class ScopedEnvironment {
   std::vector<std::pair<std::string, std::optional<std::string>>> before_;
 };
 
-}  // namespace dos::rt
+}  // namespace dos

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rt/scoped_environment.hpp"
+#include "base/scoped_environment.hpp"
 
 #include <cstdlib>
 
-namespace dos::rt {
+namespace dos {
 
 ScopedEnvironment::~ScopedEnvironment() {
   for (auto change = before_.rbegin(); change != before_.rend(); ++change) {
@@ -31,4 +31,4 @@ void ScopedEnvironment::set_default(const char* name, const char* value) {
   setenv(name, value, /*replace=*/1);
 }
 
-}  // namespace dos::rt
+}  // namespace dos
