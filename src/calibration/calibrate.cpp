@@ -17,6 +17,7 @@
 #include "base/file.hpp"
 #include "base/local_time.hpp"
 #include "base/nearest.hpp"
+#include "base/scoped_environment.hpp"
 #include "base/units.hpp"
 #include "calibration/calibration_report.hpp"
 #include "calibration/histories.hpp"

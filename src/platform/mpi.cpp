@@ -39,7 +39,7 @@ void check(int code, const char* what) {
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
   {
-    // MPICH asks hwloc where the process runs, which would load OpenCL's drivers: 0.1 s with PoCL.
+    // MPICH asks hwloc where the process runs, which would load OpenCL's drivers: 50 ms with PoCL.
     ScopedEnvironment while_it_starts;
     while_it_starts.set_default("HWLOC_COMPONENTS", "-opencl");
     expect(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
