@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/scoped_environment.hpp"
 #include "platform/crash_signals.hpp"
+#include "platform/topology.hpp"
 
 namespace dos::platform {
 namespace {
@@ -41,7 +42,7 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   {
     // MPICH asks hwloc where the process runs, which would load OpenCL's drivers: 50 ms with PoCL.
     ScopedEnvironment while_it_starts;
-    while_it_starts.set_default("HWLOC_COMPONENTS", "-opencl");
+    leave_out_components(while_it_starts, "-opencl");
     expect(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
            "MPI_Init_thread failed: start the program with mpiexec, srun or alone");
   }

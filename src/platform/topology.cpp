@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -71,6 +72,12 @@ std::string hwloc_version() {
 
 Index physical_memory_bytes() {
   return Index{::sysconf(_SC_PHYS_PAGES)} * Index{::sysconf(_SC_PAGESIZE)};
+}
+
+void leave_out_components(ScopedEnvironment& environment, const char* components) {
+  for (const char* made_up : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT"})
+    if (std::getenv(made_up) != nullptr) return;
+  environment.set_default("HWLOC_COMPONENTS", components);
 }
 
 }  // namespace dos::platform

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/scoped_environment.hpp"
 #include "base/types.hpp"
 
 namespace dos::platform {
@@ -29,5 +30,9 @@ std::string hwloc_version();
 
 /// Bytes of host memory that the kernel manages, whatever limits this process has.
 Index physical_memory_bytes();
+
+/// Has hwloc do without these components (HWLOC_COMPONENTS) while `environment` lives, unless the
+/// user has set that, or makes up a machine by the environment, which hwloc would forget for it.
+void leave_out_components(ScopedEnvironment& environment, const char* components);
 
 }  // namespace dos::platform

@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/nearest.hpp"
 #include "platform/crash_signals.hpp"
+#include "platform/topology.hpp"
 #include "rt/bus_model.hpp"
 #include "rt/cuda.hpp"
 #include "rt/starpu_variables.hpp"
@@ -60,14 +61,11 @@ void limit_devices(ScopedEnvironment& environment, Index bytes) {
 }
 
 /// Without devices StarPU needs no PCI bus, but has hwloc read the registers of all that is on it
-/// three times a start, 25 ms on a virtual machine with six devices, and load OpenCL's drivers. A
-/// machine that the environment makes up would be forgotten for it.
+/// three times a start, 25 ms on a virtual machine with six devices, and load OpenCL's drivers.
 void leave_devices_alone(const SessionConfig& config, ScopedEnvironment& environment) {
-  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
-  if (config.cuda_workers != 0 || !config.cuda_devices.empty() || config.opencl_workers != 0 ||
-      is_set("HWLOC_XMLFILE") || is_set("HWLOC_SYNTHETIC") || is_set("HWLOC_FSROOT"))
+  if (config.cuda_workers != 0 || !config.cuda_devices.empty() || config.opencl_workers != 0)
     return;
-  environment.set_default("HWLOC_COMPONENTS", "-pci,-linux:pci,-opencl");
+  platform::leave_out_components(environment, "-pci,-linux:pci,-opencl");
 }
 
 /// Before StarPU measures the links to devices, which takes seconds. Without one it has nothing to
