@@ -50,6 +50,7 @@ struct GpuTimer::State {
   cudaStream_t stream = nullptr;
   cudaEvent_t before = nullptr;
   cudaEvent_t after = nullptr;
+  std::shared_ptr<void> kept;
   codelets::CudaContext context{};
 };
 
@@ -57,7 +58,8 @@ GpuTimer::GpuTimer() : state_(std::make_unique<State>()) {
   check(cudaStreamCreate(&state_->stream), "a stream");
   check(cudaEventCreate(&state_->before), "an event");
   check(cudaEventCreate(&state_->after), "an event");
-  state_->context = {state_->stream, state_->workspace.get(), kWorkspaceBytes, nullptr};
+  state_->context = {state_->stream, state_->workspace.get(), kWorkspaceBytes, nullptr,
+                     &state_->kept};
   if (cublasLtCreate(&state_->context.blas) != CUBLAS_STATUS_SUCCESS)
     throw std::runtime_error("cuBLAS does not start");
 }

@@ -9,6 +9,7 @@
 #include "base/random.hpp"
 #include "codelets/attention/attention_batched_cuda.hpp"
 #include "codelets/attention/attention_cuda.hpp"
+#include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/cross_entropy/cross_entropy.hpp"
 #include "codelets/embedding/embedding.hpp"
 #include "codelets/gelu/gelu.hpp"
@@ -261,6 +262,8 @@ void KernelCases::add_attention() {
                                                          dout->get(), dqkv->get());
                         },
                     .output = dqkv});
+  if (type_ == DType::kBF16)
+    add_attention_by_cudnn(shape, {qkv, out, logsumexp, dout, dqkv}, product);
   const GpuMemory* memory =
       numbers(attention_score_bytes(shape) / size_of(DType::kF32), DType::kF32);
   const AttentionScores scores{memory->get(), memory->bytes()};
@@ -282,6 +285,36 @@ void KernelCases::add_attention() {
                                                                  dout->get(), dqkv->get(), scores);
                         },
                     .output = dqkv});
+}
+
+// What cuDNN takes of attention, with the workspace that training gives it.
+void KernelCases::add_attention_by_cudnn(const AttentionShape& shape, const AttentionArrays& arrays,
+                                         double product) {
+  CudaContext context = context_;
+  const GpuMemory* workspace =
+      numbers(std::max(context.workspace_bytes, cudnn_workspace(shape)) / size_of(DType::kF32),
+              DType::kF32);
+  context.workspace = workspace->get();
+  context.workspace_bytes = workspace->bytes();
+  const auto forward = [=, this] {
+    return attention_forward_cudnn(context, type_, shape, arrays.qkv->get(), arrays.out->get(),
+                                   arrays.logsumexp->as<float>());
+  };
+  const auto backward = [=, this] {
+    return attention_backward_cudnn(context, type_, shape, arrays.qkv->get(), arrays.out->get(),
+                                    arrays.logsumexp->as<float>(), arrays.dout->get(),
+                                    arrays.dqkv->get());
+  };
+  if (forward().taken)
+    cases_.push_back({.name = "attention_forward, cuDNN",
+                      .flops = 2 * product,
+                      .run = [=] { return forward().fault; },
+                      .output = arrays.out});
+  if (backward().taken)
+    cases_.push_back({.name = "attention_backward, cuDNN",
+                      .flops = 5 * product,
+                      .run = [=] { return backward().fault; },
+                      .output = arrays.dqkv});
 }
 
 // AdamW of some 1.8 GB, with gradients and working parameters of the type measured.

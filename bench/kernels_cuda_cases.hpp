@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codelets/attention/attention.hpp"
 #include "gpu.hpp"
 
 namespace dos::bench {
@@ -44,7 +45,12 @@ class KernelCases {
   void add_layernorm();
   void add_loss();
   void add_embedding();
+  struct AttentionArrays {
+    const GpuMemory *qkv, *out, *logsumexp, *dout, *dqkv;
+  };
   void add_attention();
+  void add_attention_by_cudnn(const codelets::AttentionShape& shape, const AttentionArrays& arrays,
+                              double product);
   void add_update();
   void add_products();
   struct LinearSizes {

@@ -141,7 +141,9 @@ StepBench::StepBench(rt::Session& session, const StepOptions& options, const Ste
       parameters_(session, plan.run.layout, plan.run.config.parameter_types()),
       optimizer_(session, parameters_, {}),
       results_(session, kRunAhead),
-      model_(std::make_unique<models::Decoder>(session, parameters_, plan.run.model, shape_)) {}
+      model_(std::make_unique<models::Decoder>(session, parameters_, plan.run.model, shape_)) {
+  models::prepare_gpus(plan.run.model, shape_);
+}
 
 Readings StepBench::run() {
   submitter_.set_releases(fit::needs_dead_activations(plan_.run, fit::room_of(session_)));

@@ -39,6 +39,7 @@ struct StepOptions {
   std::string precision = "fp32";
   std::string gradient_precision = "fp32";
   std::string products = "auto";
+  std::string attention = "auto";
   std::string scheduler;
   bool recompute = false;
   bool json = false;

@@ -13,6 +13,7 @@
 #include "apps/parser.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/products.hpp"
 #include "fit/fit.hpp"
 #include "platform/blas.hpp"
@@ -66,6 +67,7 @@ void print_json(const StepOptions& options, const Readings& readings, const Step
                       {"precision", options.precision},
                       {"gradient_precision", options.gradient_precision},
                       {"products", dos::codelets::fp32_products()},
+                      {"gpu_attention", dos::codelets::gpu_attention()},
                       {"steps", options.steps},
                       {"workers", workers},
                       {"peak_rss_mib", peak_rss_mib()},
@@ -132,12 +134,15 @@ void run(const StepOptions& options) {
   const StepPlan plan = plan_of(options);
   dos::platform::blas::use_one_thread();
   dos::codelets::choose_products(options.products);
+  dos::codelets::choose_attention(options.attention, dos::rt::least_cuda_capability());
   dos::sched_starpu::configure(
       {.model_on_host = options.cuda_devices == 0, .released = &dos::rt::released_on});
   dos::rt::Session session({.scheduler = options.scheduler,
                             .cpu_workers = options.workers,
                             .cuda_workers = options.cuda_devices,
                             .device_memory = options.dry_run ? 0 : plan.device_memory,
+                            .cuda_workspace = dos::models::cuda_workspace_bytes(
+                                plan.run.model, plan.run.config.parameter_types().working),
                             .schedulers = dos::sched_starpu::policies()});
   dos::expect(options.cuda_devices <= 0 || session.cuda_workers() == options.cuda_devices,
               "--cuda-devices {}, but StarPU finds {} here", options.cuda_devices,
@@ -182,6 +187,8 @@ int main(int argc, char** argv) {
       .capture_default_str();
   app.add_option("--products", options.products,
                  "library of FP32 products: auto, openblas or onednn")
+      .capture_default_str();
+  app.add_option("--attention", options.attention, "BF16 attention on GPUs: auto, own or cudnn")
       .capture_default_str();
   app.add_option("--state-memory", options.state_memory,
                  "GB of each CUDA device for states of the optimizer, beside what the model is "

@@ -22,7 +22,7 @@ void refuse(const Symbol& symbol, std::initializer_list<buffers::Handles> member
 
 CudaContext cuda_context(rt::CudaStream stream) {
   const rt::CudaWorkspace own = rt::cuda_workspace();
-  return {stream, own.memory, own.bytes, own.blas};
+  return {stream, own.memory, own.bytes, own.blas, own.kept};
 }
 
 void expect_started(const char* fault) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "codelets/attention/attention.hpp"
 #include "codelets/attention/attention_batched_cuda.hpp"
 #include "codelets/attention/attention_cuda.hpp"
+#include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/operation.hpp"
 
 /// Causal attention of one lane; layout of the buffers in attention.hpp.
@@ -24,6 +26,14 @@ inline Index attention_task_workspace(const AttentionShape& shape, bool on_cuda)
   if (!on_cuda || is_tiled(shape)) return on_cpu;
   return std::max(on_cpu, attention_score_bytes(shape) / size_of(DType::kF32));
 }
+
+/// Device memory that all kernels of a CUDA worker share (rt::CudaWorkspaces) where tasks over such
+/// sequences run, by the library that is chosen.
+Index attention_cuda_workspace(const AttentionShape& shape, DType type);
+
+/// prepare_attention() for each shape on each CUDA worker of the running session. No tasks may be
+/// pending.
+void prepare_attention_on_gpus(DType type, std::span<const AttentionShape> shapes);
 
 inline AttentionScores scores_in(std::span<float> workspace) {
   return {workspace.data(), static_cast<Index>(workspace.size_bytes())};
@@ -86,11 +96,13 @@ struct AttentionForward : Operation {
     attention_forward_cpu<kIsa>(task.args, task.qkv.data(), task.out.data(), task.logsumexp.data(),
                                 task.workspace.data());
   }
-  static auto cuda(const CudaContext& context, const auto& task) {
+  static const char* cuda(const CudaContext& context, const auto& task) {
     const auto start = [&](auto* kernel, const auto&... scores) {
       return kernel(context, type_of(task.qkv), task.args, task.qkv.data(), task.out.data(),
                     task.logsumexp.data(), scores...);
     };
+    if (cudnn_is_chosen())
+      if (const CudnnStart by = start(&attention_forward_cudnn); by.taken) return by.fault;
     return is_tiled(task.args) ? start(&attention_forward_cuda)
                                : start(&attention_forward_batched_cuda, scores_in(task.workspace));
   }
@@ -123,11 +135,13 @@ struct AttentionBackward : Operation {
     attention_backward_cpu<kIsa>(task.args, task.qkv.data(), task.out.data(), task.logsumexp.data(),
                                  task.dout.data(), task.dqkv.data(), task.workspace.data());
   }
-  static auto cuda(const CudaContext& context, const auto& task) {
+  static const char* cuda(const CudaContext& context, const auto& task) {
     const auto start = [&](auto* kernel, const auto&... scores) {
       return kernel(context, type_of(task.qkv), task.args, task.qkv.data(), task.out.data(),
                     task.logsumexp.data(), task.dout.data(), task.dqkv.data(), scores...);
     };
+    if (cudnn_is_chosen())
+      if (const CudnnStart by = start(&attention_backward_cudnn); by.taken) return by.fault;
     return is_tiled(task.args) ? start(&attention_backward_cuda)
                                : start(&attention_backward_batched_cuda, scores_in(task.workspace));
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "base/types.hpp"
 
 struct CUstream_st;
@@ -22,6 +24,9 @@ struct CudaContext {
   void* workspace;  ///< device memory, aligned to 256 bytes
   Index workspace_bytes;
   cublasLtContext* blas;  ///< needed by matrix products alone
+  /// Where kernels of other libraries keep what they have made for this thread and device; null:
+  /// they do without (attention_cudnn.hpp).
+  std::shared_ptr<void>* kept = nullptr;
 };
 
 /// What a kernel says when the workspace is too small.

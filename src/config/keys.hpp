@@ -57,6 +57,7 @@ struct Keys {
     std::string precision = "fp32";
     std::string gradient_precision = "fp32";
     std::string products = "auto";
+    std::string attention = "auto";
     bool recompute = false;
     std::string activations = "keep";
     std::string activation_disks;

@@ -169,6 +169,9 @@ inline constexpr std::array kOptions{
     Option{"train.products", "library of FP32 products on CPUs: auto: by rule, openblas, onednn",
            [](Keys& k) -> Value { return &k.train.products; },
            Choice{"auto", "openblas", "onednn"}},
+    Option{"train.attention",
+           "BF16 attention on GPUs: cudnn; own: kernels of this program; auto: by the GPU",
+           [](Keys& k) -> Value { return &k.train.attention; }, Choice{"auto", "own", "cudnn"}},
     Option{
         "train.recompute",
         "keep only block inputs, compute activations again in backward",

@@ -106,7 +106,8 @@ planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape:
           bytes_of(buffers[MemoryCategory::kActivations] - logits + buffers[MemoryCategory::kData]),
       .logits = bytes_of(logits),
       .rest = {MemoryCategory::kWorkSpaces,
-               bytes_of(buffers[MemoryCategory::kWorkspace] + rt::kCudaWorkspaceBytes)}};
+               bytes_of(buffers[MemoryCategory::kWorkspace] +
+                        models::cuda_workspace_bytes(model, part.type))}};
   planner::MemoryUse use = planner::gpu_use(demand, available);
   if (use.fits()) return use;
   if (accumulate == 1) use = planner::gpu_use(demand, available, {.gradients = 0});

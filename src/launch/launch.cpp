@@ -19,6 +19,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "codelets/all.hpp"
+#include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/products.hpp"
 #include "fit/activations.hpp"
 #include "fit/device_memory.hpp"
@@ -223,6 +224,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
   if (exchange != nullptr && memory.gpu)
     exchange->prepare_thread(
         [device = rt::cuda_device_of(memory.gpu->worker)] { rt::use_cuda_device(device); });
+  models::prepare_gpus(run.model, run.config.run_shape(room.lane_workers()));
   const nlohmann::json tokenizer = train::describe_tokenizer(prepared.sources);
   const nlohmann::json identity = train::describe_data(prepared.sources);
   std::unique_ptr<io::RunLock> local_lock;
@@ -276,12 +278,15 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   const auto verification = start_verification(options, prepared, company.place);
   platform::blas::use_one_thread();
   codelets::choose_products(config.train.products);
+  codelets::choose_attention(config.train.attention, rt::least_cuda_capability());
   sched_starpu::configure(config.scheduling(prepared.run.share.ranks));
   rt::SessionConfig wanted{.scheduler = options.scheduler,
                            .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                            .opencl_workers = config.train.opencl_devices,
                            .cuda_workers = config.train.cuda_devices,
                            .device_memory = config.gpu_memory_bytes(),
+                           .cuda_workspace = models::cuda_workspace_bytes(
+                               prepared.run.model, config.parameter_types().working),
                            .measurements = options.dry_run ? "" : options.out / "starpu",
                            .schedulers = sched_starpu::policies()};
   apply(company.place, config.train.workers, wanted);

@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/units.hpp"
+#include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/onednn.hpp"
 #include "codelets/matrix/products.hpp"
 #include "platform/blas.hpp"
@@ -45,6 +46,9 @@ void report_start(const train::Run& run, const rt::Session& session,
             session.scheduler(), session.cpu_workers(), platform::blas::core_type());
   log::info("FP32 products: {} (train.products={})", codelets::fp32_products(),
             config.train.products);
+  if (session.cuda_workers() > 0 && rt::has_cuda())
+    log::info("attention on GPUs: {} (train.attention={})", codelets::gpu_attention(),
+              config.train.attention);
   if (share.ranks > 1)
     log::info("{} ranks, dist.zero = {}; {}; {}", share.ranks, share.zero,
               platform::MpiEnvironment::library_version(), messages.words);

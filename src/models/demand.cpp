@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "nn/attention.hpp"
 
@@ -23,6 +24,10 @@ Index refill_tasks(const shape::BlockShape& block, shape::Refill refill) {
   return 0;
 }
 
+codelets::AttentionShape attention_of(const shape::ModelConfig& config, Index sequences) {
+  return nn::attention_shape(config, {.sequences = sequences, .context = config.context});
+}
+
 }  // namespace
 
 Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run, Index tokens) {
@@ -30,8 +35,18 @@ Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run,
 }
 
 Index workspace_count(const shape::ModelConfig& config, bool on_cuda) {
-  return codelets::attention_task_workspace(
-      nn::attention_shape(config, {.sequences = 1, .context = config.context}), on_cuda);
+  return codelets::attention_task_workspace(attention_of(config, /*sequences=*/1), on_cuda);
+}
+
+Index cuda_workspace_bytes(const shape::ModelConfig& config, DType type) {
+  return codelets::attention_cuda_workspace(attention_of(config, /*sequences=*/1), type);
+}
+
+void prepare_gpus(const shape::ModelConfig& config, const shape::RunShape& run) {
+  std::vector<codelets::AttentionShape> lanes;
+  for (Index lane = 0; lane < run.lanes; ++lane)
+    lanes.push_back(attention_of(config, run.lane_sequences(lane)));
+  codelets::prepare_attention_on_gpus(run.type, lanes);
 }
 
 Index host_slot_bytes(const shape::ModelConfig& config, const shape::RunShape& run, Index reached) {

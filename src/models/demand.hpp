@@ -26,6 +26,14 @@ Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run,
 /// FP32 elements of work space that one task of attention takes.
 Index workspace_count(const shape::ModelConfig& config, bool on_cuda);
 
+/// Device memory that the kernels of a CUDA worker share (rt::CudaWorkspaces) for such a model with
+/// activations of a type, with the library of attention that is chosen (codelets::gpu_attention()).
+Index cuda_workspace_bytes(const shape::ModelConfig& config, DType type);
+
+/// Has each CUDA worker of the running session make what its first tasks would have to make. No
+/// tasks may be pending.
+void prepare_gpus(const shape::ModelConfig& config, const shape::RunShape& run);
+
 /// Bytes of slots in host memory for activations that devices do not keep. `reached`: blocks that
 /// backward goes through.
 Index host_slot_bytes(const shape::ModelConfig& config, const shape::RunShape& run, Index reached);

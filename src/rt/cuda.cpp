@@ -9,6 +9,8 @@
 #include <array>
 #include <cctype>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 
 #include "base/error.hpp"
 #include "rt/cuda_memory.hpp"
@@ -18,6 +20,7 @@ namespace {
 
 struct WorkerState {
   CudaWorkspace workspace;
+  std::shared_ptr<void> kept;
   std::uintptr_t allocation = 0;
   const char* fault = nullptr;
 };
@@ -35,30 +38,35 @@ unsigned own_node() {
 }
 
 // Both run on the worker's thread, with its device current.
-void open_workspace(void* /*unused*/) noexcept {
+void open_workspace(void* bytes) noexcept {
   WorkerState& state = own_state();
   state = {};
-  state.allocation = starpu_malloc_on_node(own_node(), kCudaWorkspaceBytes);
+  state.workspace.bytes = *static_cast<const Index*>(bytes);
+  state.workspace.kept = &state.kept;
+  state.allocation =
+      starpu_malloc_on_node(own_node(), static_cast<std::size_t>(state.workspace.bytes));
   if (state.allocation == 0) {
     state.fault = "there is no room on the device";
     return;
   }
   state.workspace.memory = reinterpret_cast<void*>(state.allocation);
-  state.workspace.bytes = kCudaWorkspaceBytes;
   const cublasStatus_t status = cublasLtCreate(&state.workspace.blas);
   if (status != CUBLAS_STATUS_SUCCESS) state.fault = cublasLtGetStatusString(status);
 }
 
 void close_workspace(void* /*unused*/) noexcept {
   WorkerState& state = own_state();
+  state.kept.reset();
   if (state.workspace.blas != nullptr) cublasLtDestroy(state.workspace.blas);
-  if (state.allocation != 0) starpu_free_on_node(own_node(), state.allocation, kCudaWorkspaceBytes);
+  if (state.allocation != 0)
+    starpu_free_on_node(own_node(), state.allocation,
+                        static_cast<std::size_t>(state.workspace.bytes));
   state = {};
 }
 
-void on_each_cuda_worker(void (*function)(void*)) {
+void on_each_cuda_worker(void (*function)(void*), void* argument = nullptr) {
   if (starpu_cuda_worker_get_count() > 0)
-    starpu_execute_on_each_worker(function, nullptr, STARPU_CUDA);
+    starpu_execute_on_each_worker(function, argument, STARPU_CUDA);
 }
 
 }  // namespace
@@ -107,6 +115,24 @@ Index cuda_free_bytes(int device) {
   return static_cast<Index>(free);
 }
 
+int least_cuda_capability() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return 0;
+  int least = 0;
+  for (int device = 0; device < count; ++device) {
+    int major = 0;
+    int minor = 0;
+    expect(
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+            cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) ==
+                cudaSuccess,
+        "CUDA device {} does not say what it is: see nvidia-smi", device);
+    const int capability = 10 * major + minor;
+    if (device == 0 || capability < least) least = capability;
+  }
+  return least;
+}
+
 int cuda_device_of(int worker) {
   return starpu_worker_get_devid(worker);
 }
@@ -130,13 +156,33 @@ CudaWorkspace cuda_workspace() {
   return own_state().workspace;
 }
 
-CudaWorkspaces::CudaWorkspaces() {
-  on_each_cuda_worker(&open_workspace);
+void on_cuda_workers(const std::function<void()>& function) {
+  struct Call {
+    const std::function<void()>* function;
+    std::mutex mutex;
+    std::exception_ptr fault;
+  };
+  Call call{&function, {}, {}};
+  const auto run = [](void* argument) noexcept {
+    auto& of = *static_cast<Call*>(argument);
+    try {
+      (*of.function)();
+    } catch (...) {
+      const std::scoped_lock lock(of.mutex);
+      of.fault = std::current_exception();
+    }
+  };
+  on_each_cuda_worker(run, &call);
+  if (call.fault) std::rethrow_exception(call.fault);
+}
+
+CudaWorkspaces::CudaWorkspaces(Index bytes) {
+  on_each_cuda_worker(&open_workspace, &bytes);
   for (const WorkerState& state : worker_states) {
     if (state.fault == nullptr) continue;
     const char* fault = state.fault;
     on_each_cuda_worker(&close_workspace);
-    fail("a GPU has no workspace of {} MiB for its kernels: {}", kCudaWorkspaceBytes >> 20, fault);
+    fail("a GPU has no workspace of {} MiB for its kernels: {}", bytes >> 20, fault);
   }
 }
 

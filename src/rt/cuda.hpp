@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,10 @@ bool has_cuda();
 /// The PCI addresses of the CUDA devices that this process sees, by their number, as
 /// platform::Gpu::bus; none when StarPU was built without CUDA or there is no driver.
 std::vector<std::string> cuda_bus_ids();
+
+/// The least compute capability of the CUDA devices that this process sees, 90 for 9.0; 0 where
+/// cuda_bus_ids() names none.
+int least_cuda_capability();
 
 /// CUDA's number of the device of a CUDA worker of the running session.
 int cuda_device_of(int worker);
@@ -42,21 +48,27 @@ struct CudaWorkspace {
   void* memory = nullptr;  ///< device memory
   Index bytes = 0;
   cublasLtContext* blas = nullptr;  ///< cublasLtHandle_t
+  /// What kernels keep for the worker's next tasks; it ends with the workspaces, on the worker.
+  std::shared_ptr<void>* kept = nullptr;
 };
 
 /// Of the running CUDA worker. Throws Error when StarPU was built without CUDA.
 CudaWorkspace cuda_workspace();
 
-/// Device memory of a workspace: what cuBLAS recommends for the GPUs that want most of it (cuBLAS
-/// manual, cublasSetWorkspace: 32 MiB from Hopper on).
+/// Calls the function on each CUDA worker of the running session, on its thread and with its device
+/// current, and waits; rethrows what one of them threw. No tasks may be pending.
+void on_cuda_workers(const std::function<void()>& function);
+
+/// The least device memory of a workspace: what cuBLAS recommends for the GPUs that want most of it
+/// (cuBLAS manual, cublasSetWorkspace: 32 MiB from Hopper on).
 inline constexpr Index kCudaWorkspaceBytes = Index{32} << 20;
 
 /// The workspaces of all CUDA workers of the running StarPU, counted by it as used device memory:
 /// tasks allocate nothing. Only one may exist at a time.
 class CudaWorkspaces {
  public:
-  /// Throws Error when a device has no room or cuBLAS does not start.
-  CudaWorkspaces();
+  /// Each of `bytes`. Throws Error when a device has no room or cuBLAS does not start.
+  explicit CudaWorkspaces(Index bytes);
   CudaWorkspaces(const CudaWorkspaces&) = delete;
   CudaWorkspaces& operator=(const CudaWorkspaces&) = delete;
   ~CudaWorkspaces();

@@ -27,6 +27,10 @@ Index cuda_free_bytes(int /*device*/) {
   fail("{}", kAbsent);
 }
 
+int least_cuda_capability() {
+  return 0;
+}
+
 int cuda_device_of(int /*worker*/) {
   fail("{}", kAbsent);
 }
@@ -48,7 +52,8 @@ CudaWorkspace cuda_workspace() {
 }
 
 // There are no CUDA workers.
-CudaWorkspaces::CudaWorkspaces() = default;
+void on_cuda_workers(const std::function<void()>& /*function*/) {}
+CudaWorkspaces::CudaWorkspaces(Index /*bytes*/) {}
 CudaWorkspaces::~CudaWorkspaces() = default;
 
 }  // namespace dos::rt

@@ -132,7 +132,7 @@ Session::Session(const SessionConfig& config) {
     // simulator has CUDA workers without CUDA.
     if (has_cuda() && cuda_workers() > 0)
       use_cuda_device(cuda_device_of(starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0)));
-    cuda_ = std::make_unique<CudaWorkspaces>();
+    cuda_ = std::make_unique<CudaWorkspaces>(config.cuda_workspace);
     naps_ = std::make_unique<IdleNaps>();
   } catch (...) {
     starpu_shutdown();

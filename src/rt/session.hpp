@@ -38,6 +38,7 @@ struct SessionConfig {
   /// Bytes of each device with a memory of its own that may be used, rounded down to MiB; 0: what
   /// StarPU finds, or what STARPU_LIMIT_CUDA_MEM and STARPU_LIMIT_OPENCL_MEM say.
   Index device_memory = 0;
+  Index cuda_workspace = kCudaWorkspaceBytes;  ///< CudaWorkspaces of each CUDA device, bytes
   /// StarPU measures its tasks and keeps the history models of their codelets, in place of what it
   /// had of them, when the session ends.
   bool calibrates = false;

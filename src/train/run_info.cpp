@@ -2,6 +2,7 @@
 #include "train/run_info.hpp"
 
 #include "base/error.hpp"
+#include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/onednn.hpp"
 #include "codelets/matrix/products.hpp"
 #include "codelets/simd/isa.hpp"
@@ -39,6 +40,7 @@ nlohmann::json describe_run(const Run& run, const std::string& scheduler, Index 
           {"simd", simd::name_of(simd::active_isa())},
           {"fp32_products", codelets::fp32_products()},
           {"bf16_products", codelets::bf16_products()},
+          {"gpu_attention", codelets::gpu_attention()},
           {"topology",
            {{"processor", topology.processor},
             {"packages", topology.packages},

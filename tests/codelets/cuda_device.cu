@@ -28,6 +28,8 @@ codelets::CudaContext make_context() {
   demand(cudaMalloc(&context.workspace, kWorkspaceBytes) == cudaSuccess, "a workspace");
   // What kernels find there must not matter.
   demand(cudaMemset(context.workspace, 0xFF, kWorkspaceBytes) == cudaSuccess, "a workspace");
+  static std::shared_ptr<void> kept;
+  context.kept = &kept;
   demand(cublasLtCreate(&context.blas) == CUBLAS_STATUS_SUCCESS, "cuBLAS");
   return context;
 }
@@ -37,6 +39,12 @@ codelets::CudaContext make_context() {
 int cuda_devices() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+int cuda_capability() {
+  cudaDeviceProp properties{};
+  demand(cudaGetDeviceProperties(&properties, 0) == cudaSuccess, "properties");
+  return 10 * properties.major + properties.minor;
 }
 
 const codelets::CudaContext& cuda_context() {

@@ -12,6 +12,9 @@ namespace dos::test {
 /// CUDA devices of this machine; 0 without a driver.
 int cuda_devices();
 
+/// The first device's compute capability, 90 for 9.0. Pre: there is one.
+int cuda_capability();
+
 /// The first device's default stream, a workspace and cuBLAS.
 const codelets::CudaContext& cuda_context();
 

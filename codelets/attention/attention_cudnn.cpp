@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codelets/attention/attention_cudnn.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <map>
+
+#include "base/bf16.hpp"
+#include "base/error.hpp"
+#include "codelets/attention/attention_cudnn_plan.hpp"
+
+namespace dos::codelets {
+namespace {
+
+/// Hopper: from it on cuDNN has kernels that use all of the tensor cores.
+constexpr int kLeastCapability = 90;
+
+std::atomic<bool> by_cudnn{false};
+
+/// What a thread keeps for its device (CudaContext::kept).
+struct Cudnn {
+  CudnnHandle handle;
+  std::map<CudnnCall, CudnnPlan> plans;
+  std::string fault;  ///< the last one's words
+
+  const CudnnPlan& plan(const CudnnCall& call) {
+    const auto found = plans.find(call);
+    if (found != plans.end()) return found->second;
+    return plans.emplace(call, CudnnPlan(call, handle)).first->second;
+  }
+  CudnnStart failed(std::string text) {
+    fault = fmt::format("cuDNN's attention: {} (train.attention=own does without)", text);
+    return {true, fault.c_str()};
+  }
+};
+
+/// Null: this context has nowhere to keep it, or the device has no cuDNN.
+Cudnn* cudnn_of(const CudaContext& context) {
+  if (context.kept == nullptr || !load_cudnn().empty()) return nullptr;
+  if (*context.kept == nullptr) *context.kept = std::make_shared<Cudnn>();
+  auto* cudnn = static_cast<Cudnn*>(context.kept->get());
+  return cudnn->handle.fault().empty() ? cudnn : nullptr;
+}
+
+bool suits(DType type, const AttentionShape& shape) {
+  return type == DType::kBF16 && shape.first == 0 && shape.head_size % 8 == 0 &&
+         shape.sequences * shape.tokens * shape.heads * shape.head_size != 0;
+}
+
+template <class... Arrays>
+bool are_aligned(const Arrays*... arrays) {
+  return ((reinterpret_cast<std::uintptr_t>(arrays) % 16 == 0) && ...);
+}
+
+/// Heads of a task that go to one call: those of whole sequences, or some groups of one.
+struct Parts {
+  Index sequences;  ///< of a call, at most
+  Index heads;      ///< of each of its sequences, at most
+
+  /// In calls of even size, so that few plans are made.
+  static Parts of(const AttentionShape& shape, Index heads_together) {
+    const auto even = [](Index all, Index most) { return ceil_div(all, ceil_div(all, most)); };
+    if (heads_together >= shape.heads)
+      return {even(shape.sequences, heads_together / shape.heads), shape.heads};
+    const Index group = shape.group();
+    return {1, even(shape.key_heads(), heads_together / group) * group};
+  }
+
+  /// Whether each call's logsumexp begins on 16 bytes, as cuDNN asks for.
+  [[nodiscard]] bool stay_aligned(const AttentionShape& shape) const {
+    return shape.tokens % 4 == 0 || (sequences == shape.sequences && heads == shape.heads);
+  }
+};
+
+CudnnCall call_of(const AttentionShape& shape, bool backward, Index sequences, Index heads) {
+  return {backward,        sequences,    shape.tokens,      heads,        heads / shape.group(),
+          shape.head_size, shape.window, shape.qkv_width(), shape.width()};
+}
+
+/// f(sequences, heads, first sequence, first head) for each call, while it says true.
+template <class F>
+bool each_call(const AttentionShape& shape, const Parts& parts, F&& f) {
+  for (Index sequence = 0; sequence < shape.sequences; sequence += parts.sequences)
+    for (Index head = 0; head < shape.heads; head += parts.heads)
+      if (!f(std::min(parts.sequences, shape.sequences - sequence),
+             std::min(parts.heads, shape.heads - head), sequence, head))
+        return false;
+  return true;
+}
+
+/// Arrays of a whole task, in BF16 but for logsumexp.
+struct TaskArrays {
+  const BF16* qkv;
+  const BF16* out;
+  const float* logsumexp;
+  const BF16* dout = nullptr;
+  BF16* dqkv = nullptr;
+
+  [[nodiscard]] CudnnArrays from(const AttentionShape& shape, Index sequence, Index head) const {
+    const Index token = sequence * shape.tokens;
+    const Index query = token * shape.qkv_width() + head * shape.head_size;
+    const Index key =
+        token * shape.qkv_width() + shape.width() + head / shape.group() * shape.head_size;
+    const Index value = key + shape.key_width();
+    const Index result = token * shape.width() + head * shape.head_size;
+    CudnnArrays arrays{qkv + query, qkv + key, qkv + value, out + result,
+                       logsumexp + (sequence * shape.heads + head) * shape.tokens};
+    if (dqkv != nullptr) {
+      arrays.dout = dout + result;
+      arrays.dquery = dqkv + query;
+      arrays.dkey = dqkv + key;
+      arrays.dvalue = dqkv + value;
+    }
+    return arrays;
+  }
+};
+
+/// The heads of a call for which cuDNN has plans in that much memory; nothing: there are none.
+Parts parts_of(Cudnn& cudnn, const AttentionShape& shape, bool backward, Index bytes) {
+  if (!backward) {
+    const CudnnPlan& plan = cudnn.plan(call_of(shape, false, shape.sequences, shape.heads));
+    const bool fits = plan.obstacle().empty() && plan.workspace_bytes() <= bytes;
+    return fits ? Parts{shape.sequences, shape.heads} : Parts{0, 0};
+  }
+  // Another version may take more than was foreseen.
+  for (Index heads = cudnn_heads_together(shape, bytes); heads > 0;
+       heads = heads / 2 / shape.group() * shape.group()) {
+    const Parts parts = Parts::of(shape, heads);
+    if (!parts.stay_aligned(shape)) return {0, 0};
+    const bool fit = each_call(shape, parts, [&](Index sequences, Index some, Index, Index) {
+      const CudnnPlan& plan = cudnn.plan(call_of(shape, true, sequences, some));
+      return plan.obstacle().empty() && plan.workspace_bytes() <= bytes;
+    });
+    if (fit) return parts;
+  }
+  return {0, 0};
+}
+
+CudnnStart start(const CudaContext& context, const AttentionShape& shape,
+                 const TaskArrays& arrays) {
+  Cudnn* cudnn = cudnn_of(context);
+  if (cudnn == nullptr) return {};
+  const bool backward = arrays.dqkv != nullptr;
+  const Parts parts = parts_of(*cudnn, shape, backward, context.workspace_bytes);
+  if (parts.heads == 0) return {};
+  std::string fault = cudnn->handle.use(context.stream);
+  each_call(shape, parts, [&](Index sequences, Index heads, Index sequence, Index head) {
+    if (fault.empty())
+      fault = cudnn->plan(call_of(shape, backward, sequences, heads))
+                  .run(cudnn->handle, arrays.from(shape, sequence, head), context.workspace);
+    return fault.empty();
+  });
+  return fault.empty() ? CudnnStart{true, nullptr} : cudnn->failed(fault);
+}
+
+}  // namespace
+
+void choose_attention(const std::string& name, int capability) {
+  expect(name == "auto" || name == "own" || name == "cudnn",
+         "attention by '{}': must be auto, own or cudnn", name);
+  by_cudnn = false;
+  if (name == "own" || (name == "auto" && capability < kLeastCapability)) return;
+  const std::string& obstacle = load_cudnn();
+  expect(
+      obstacle.empty() || name == "auto",
+      "train.attention=cudnn: cuDNN cannot be loaded: {}: choose auto or own, or name its folder "
+      "in LD_LIBRARY_PATH",
+      obstacle);
+  by_cudnn = obstacle.empty();
+}
+
+bool cudnn_is_chosen() {
+  return by_cudnn.load(std::memory_order_relaxed);
+}
+
+std::string gpu_attention() {
+  return cudnn_is_chosen() ? "cuDNN " + cudnn_version() : "own kernels";
+}
+
+CudnnStart attention_forward_cudnn(const CudaContext& context, DType type,
+                                   const AttentionShape& shape, const void* qkv, void* out,
+                                   float* logsumexp) {
+  if (!suits(type, shape) || !are_aligned(qkv, static_cast<const void*>(out), logsumexp)) return {};
+  return start(context, shape,
+               {static_cast<const BF16*>(qkv), static_cast<const BF16*>(out), logsumexp});
+}
+
+CudnnStart attention_backward_cudnn(const CudaContext& context, DType type,
+                                    const AttentionShape& shape, const void* qkv, const void* out,
+                                    const float* logsumexp, const void* dout, void* dqkv) {
+  if (!suits(type, shape) ||
+      !are_aligned(qkv, out, logsumexp, dout, static_cast<const void*>(dqkv)))
+    return {};
+  return start(context, shape,
+               {static_cast<const BF16*>(qkv), static_cast<const BF16*>(out), logsumexp,
+                static_cast<const BF16*>(dout), static_cast<BF16*>(dqkv)});
+}
+
+void prepare_attention(const CudaContext& context, DType type, const AttentionShape& shape) {
+  if (!cudnn_is_chosen() || !suits(type, shape)) return;
+  Cudnn* cudnn = cudnn_of(context);
+  if (cudnn == nullptr) return;
+  for (const bool backward : {false, true})
+    static_cast<void>(parts_of(*cudnn, shape, backward, context.workspace_bytes));
+}
+
+}  // namespace dos::codelets
