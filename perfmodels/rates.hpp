@@ -26,6 +26,9 @@ struct GpuRates {
   units::BytesPerSecond h2d_cpu_busy;
   units::BytesPerSecond d2h_cpu_busy;
   units::BytesPerSecond both_cpu_busy;
+  /// How long a streamed update that has come waits for the GPU, which computes something else, as
+  /// far as that is to cost nothing.
+  units::Seconds wait{0};
 };
 
 /// What joins a tier with host memory, as one rank sees it.

@@ -214,7 +214,8 @@ Index useful_window(const Problem& problem, Index gpu, Index params) {
       problem.rates.transfer_latency * static_cast<double>(problem.cost.state_buffers);
   const units::Seconds in = latency + size * problem.cost.streamed_in() / rates.h2d;
   const units::Seconds out = latency + size * problem.cost.streamed_out() / rates.d2h;
-  const units::Seconds held = in + problem.rates.task_latency + size / rates.update + out;
+  const units::Seconds held =
+      in + rates.wait + problem.rates.task_latency + size / rates.update + out;
   return static_cast<Index>(std::ceil(held / std::max(in, out))) + 1;
 }
 

@@ -43,7 +43,8 @@ std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOpti
 Index size_behind_largest(const Problem& problem, const PolicyOptions& options);
 
 /// Copies in flight that keep a link busy: the time that a subgroup of `params` parameters holds
-/// its memory (in, update, out, latencies), in units of the slower direction, and one to spare.
+/// its memory (in, wait for the GPU, update, out, latencies), in units of the slower direction, and
+/// one to spare.
 Index useful_window(const Problem& problem, Index gpu, Index params);
 
 /// Residents on their way to a GPU at once: as many copies as keep its link busy.

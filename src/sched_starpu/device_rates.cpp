@@ -11,7 +11,8 @@ DeviceRates::DeviceRates(Surroundings around, bool uses_gpus, const Tuning& tuni
     : tuning_(tuning),
       around_(std::move(around)),
       uses_gpus_(uses_gpus),
-      rates_(1 + around_.gpus.size(), LearnedRate(tuning)) {}
+      rates_(1 + around_.gpus.size(), LearnedRate(tuning)),
+      others_(around_.gpus.size()) {}
 
 void DeviceRates::suggest(Index params, Device device, units::Seconds time) {
   if (time.value() > 0 && params > 0) rates_[device.number()].suggest(params_of(params) / time);
@@ -21,6 +22,37 @@ void DeviceRates::see(Index params, Device device, units::Seconds time, bool set
   if (!(time.value() > 0) || params == 0) return;
   LearnedRate& rate = rates_[device.number()];
   settles_in ? rate.glimpse(params_of(params) / time) : rate.see(params_of(params), time);
+}
+
+void DeviceRates::see_other(Device gpu, units::Seconds time) {
+  OtherWork& other = others_[static_cast<std::size_t>(gpu.gpu)];
+  other.time += time;
+  other.squares += time.value() * time.value();
+}
+
+// A task at work at some instant, long ones being at work more often, is as long as this. While it
+// is, the link brings as many updates as may then run one after another: but no more are wanted
+// than the CPU leaves of those that come meanwhile.
+units::Seconds DeviceRates::wait_for(const OtherWork& other, std::size_t gpu,
+                                     units::Params params) const {
+  if (!(other.time.value() > 0) || !are_known()) return units::Seconds(0);
+  const units::Seconds task{other.squares / other.time.value()};
+  const units::ParamsPerSecond come = params / other.time;
+  const units::ParamsPerSecond by_cpu = planned({}) * static_cast<double>(around_.cpu_workers);
+  const units::ParamsPerSecond by_link = around_.gpus[gpu].h2d / cost_.streamed_in();
+  const double left = (come - by_cpu) / (by_link * static_cast<double>(around_.gpus.size()));
+  return task * std::clamp(left, 0.0, 1.0);
+}
+
+void DeviceRates::begin_step(bool beside_backward, units::Params params) {
+  for (std::size_t gpu = 0; gpu < others_.size(); ++gpu) {
+    OtherWork& other = others_[gpu];
+    const units::Seconds wait = beside_backward ? wait_for(other, gpu, params) : units::Seconds(0);
+    const double change = std::abs((wait - other.wait).value());
+    if (change > tuning_.wait_change * std::max(wait, other.wait).value()) other.wait = wait;
+    other.time = units::Seconds(0);
+    other.squares = 0;
+  }
 }
 
 void DeviceRates::read_memory() {
@@ -61,7 +93,8 @@ perfmodels::Rates DeviceRates::for_plan(const sched::UpdateCost& cost) const {
                           .both = both,
                           .h2d_cpu_busy = gpu.h2d,
                           .d2h_cpu_busy = gpu.d2h,
-                          .both_cpu_busy = both});
+                          .both_cpu_busy = both,
+                          .wait = others_[rates.gpus.size()].wait});
     links += both;
   }
   // Nobody tells a policy what DRAM can do: enough for all at once, so that it does not limit.
@@ -73,6 +106,9 @@ bool DeviceRates::have_changed_since(const perfmodels::Rates& then) const {
   for (Index gpu = -1; gpu < std::ssize(around_.gpus); ++gpu) {
     const Device device{.gpu = gpu};
     if (std::abs(planned(device) / rate_in(then, device) - 1) > tuning_.rate_change) return true;
+    if (gpu >= 0 && others_[static_cast<std::size_t>(gpu)].wait !=
+                        then.gpus[static_cast<std::size_t>(gpu)].wait)
+      return true;
   }
   return false;
 }

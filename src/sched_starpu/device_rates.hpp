@@ -39,6 +39,11 @@ class DeviceRates {
   /// takes, and is the rate only until another is known: a plan from such rates would move more,
   /// and be wrong again.
   void see(Index params, Device device, units::Seconds time, bool settles_in);
+  /// The GPU has computed something else than an update for so long.
+  void see_other(Device gpu, units::Seconds time);
+  /// A step begins. `beside_backward`: the updates of the one before, of so many parameters, came
+  /// while GPUs had such work, for which what streams waits.
+  void begin_step(bool beside_backward, units::Params params);
   /// What an update moves.
   void set_cost(const sched::UpdateCost& cost) { cost_ = cost; }
   void read_memory();
@@ -50,7 +55,8 @@ class DeviceRates {
   [[nodiscard]] bool are_known() const;
   /// As plans take them; a GPU that needs none has Tuning::unknown_gpu. Pre: are_known().
   [[nodiscard]] perfmodels::Rates for_plan(const sched::UpdateCost& cost) const;
-  /// Whether one has changed since by more than Tuning::rate_change. Pre: are_known().
+  /// Whether one has changed since by more than Tuning::rate_change, or how long streamed updates
+  /// wait. Pre: are_known().
   [[nodiscard]] bool have_changed_since(const perfmodels::Rates& then) const;
 
   /// How long an update takes: on one CPU worker; on a GPU its kernel or its copies, whichever is
@@ -77,6 +83,15 @@ class DeviceRates {
   const bool uses_gpus_;
   sched::UpdateCost cost_;
   std::vector<LearnedRate> rates_;  ///< by device
+  /// Of a GPU's other work in the step: the time, and the sum over tasks of its square.
+  struct OtherWork {
+    units::Seconds time{0};
+    double squares = 0;      ///< s^2
+    units::Seconds wait{0};  ///< for it, that is to be hidden (perfmodels::GpuRates)
+  };
+  [[nodiscard]] units::Seconds wait_for(const OtherWork& other, std::size_t gpu,
+                                        units::Params params) const;
+  std::vector<OtherWork> others_;  ///< by GPU
 };
 
 /// The rate of a device among those of a plan: of one CPU worker, or of the GPU.

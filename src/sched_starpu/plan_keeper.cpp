@@ -78,9 +78,13 @@ PlanOrder PlanKeeper::order(sched::Problem problem, std::vector<Index> subgroups
   beside_backward_.clear();
   for (const sched::StateMemory& memory : problem.memory)
     beside_backward_.push_back(std::max(units::Bytes(0), memory.resident - memory.gradients));
-  // The other side of a trial is no better by the model: the plan that holds must not be kept.
-  const bool has_same = problem_ && problem_->subgroups.size() == subgroups.size() &&
-                        !std::exchange(changes_side_, false);
+  // By the model, which has the GPU wait for nobody, neither the other side of a trial is better
+  // nor a window for updates that wait: the plan that holds must not be kept.
+  const bool has_same =
+      problem_ && problem_->subgroups.size() == subgroups.size() &&
+      !std::exchange(changes_side_, false) &&
+      std::ranges::equal(problem_->rates.gpus, problem.rates.gpus, {}, &perfmodels::GpuRates::wait,
+                         &perfmodels::GpuRates::wait);
   sched::PolicyOptions options = options_;
   if (options.window) options.window = fitting_window(problem, *options.window);
   if (trial_.is_on_cpu()) options.share = 0;

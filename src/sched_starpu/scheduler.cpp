@@ -321,7 +321,11 @@ void Scheduler::after_execution(starpu_task* task) {
   TaskNote* note = note_of(task);
   if (note == nullptr) {
     const std::lock_guard lock(mutex_);
+    const units::Seconds before = clocks_[worker].times().running;
     clocks_[worker].ended(now_us);
+    const Device device = node(place_of_worker_[worker].group).device;
+    if (board_ && !device.is_cpu())
+      board_->saw_other(device, clocks_[worker].times().running - before);
     return;
   }
   const double now = now_us * kMicro;

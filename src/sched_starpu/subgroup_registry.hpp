@@ -94,6 +94,8 @@ class SubgroupRegistry {
   [[nodiscard]] Index params_to_come() const {
     return std::max<Index>(0, params_expected_ - params_arrived_);
   }
+  /// Parameters of the updates of the step before.
+  [[nodiscard]] Index params_before() const { return params_expected_; }
   /// Whether the step's updates have arrived and run.
   [[nodiscard]] bool all_ran() const { return all_arrived() && ran_ >= arrived_ && again_ <= 0; }
   /// Whether updates that are made again wait or run.

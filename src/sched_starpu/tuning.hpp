@@ -34,6 +34,9 @@ struct Tuning {
   /// Relative change of a rate that orders a plan: above the noise of medians. + a change of speed
   /// is used late; - milliseconds of planning in most steps.
   double rate_change = 0.05;
+  /// Relative change of how long streamed updates wait for a GPU that orders a plan: an update more
+  /// or less at once. + too few or too many are at once; - other plans from step to step.
+  double wait_change = 0.25;
   /// Relative gain for which a new plan is taken: above the error of the replay. + a better plan is
   /// passed over; - residents wander with the noise.
   double gain = 0.03;

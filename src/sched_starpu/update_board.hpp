@@ -60,6 +60,10 @@ class UpdateBoard {
   /// elsewhere than placed; nothing if that place cannot run it.
   void executed(Index index, Device device, units::Seconds time,
                 std::optional<MoveReason> reason = {}, bool is_redone = false);
+  /// As DeviceRates::see_other(), while updates of the step are still to come.
+  void saw_other(Device gpu, units::Seconds time) {
+    if (!subgroups_.all_arrived()) rates_.see_other(gpu, time);
+  }
   /// The gradient of a subgroup has started its way to the CPU before its update has arrived.
   void flushed(Index index, units::Bytes bytes) {
     ledger_.flushed(bytes, subgroups_.has_arrived(index));

@@ -140,6 +140,22 @@ TEST(Policy, WindowsHoldWhatAnotherGpuUses) {
   EXPECT_EQ(plan.window[0], 1) << "one is always possible";
 }
 
+// While one waits, others come.
+TEST(Policy, WindowsHoldWhatWaitsForTheGpu) {
+  Problem problem = slow_link();
+  const Index at_once = useful_window(problem, 0, problem.largest());
+  perfmodels::GpuRates& gpu = problem.rates.gpus[0];
+  const units::Params size(static_cast<double>(problem.largest()));
+  const units::Seconds slower =
+      problem.rates.transfer_latency * static_cast<double>(problem.cost.state_buffers) +
+      std::max(size * problem.cost.streamed_in() / gpu.h2d,
+               size * problem.cost.streamed_out() / gpu.d2h);
+  for (const Index others : {1, 2, 7}) {
+    gpu.wait = slower * static_cast<double>(others);
+    EXPECT_EQ(useful_window(problem, 0, problem.largest()), at_once + others);
+  }
+}
+
 TEST(Policy, SpreadsResidentsWhereTheGpuHoldsMost) {
   Problem problem = simulated_node();
   // Two thirds of the states fit; the link brings others while the GPU updates these.

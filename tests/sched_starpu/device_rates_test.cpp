@@ -92,6 +92,62 @@ TEST(DeviceRates, HaveChangedBeyondTheThreshold) {
   }
 }
 
+/// What plans take a GPU's streamed updates to wait after a step of such updates, of `params` in
+/// all.
+struct Waiting {
+  DeviceRates rates = DeviceRates(surroundings(1), true);
+
+  Waiting() {
+    // 8 workers: 0.8 Gparam/s. The link brings 20 GB/s, of 12 bytes a parameter.
+    rates.set_cost({.state = units::BytesPerParam(12)});
+    rates.see(kParams, kCpu, units::Seconds(kParams / 0.1e9), false);
+    rates.see(kParams, kFirst, units::Seconds(kParams / 50e9), false);
+  }
+  double after(double params, bool beside_backward = true) {
+    rates.begin_step(beside_backward, units::Params(params));
+    return rates.for_plan({}).gpus[0].wait.value();
+  }
+};
+
+// Ten tasks of 10 ms, beside which as many parameters come as CPU and link take.
+TEST(DeviceRates, StreamedUpdatesWaitForTheTaskAtWork) {
+  Waiting waiting;
+  EXPECT_EQ(waiting.after(1e9), 0) << "nothing else has run";
+  const auto run = [&](int tasks, double seconds) {
+    for (int i = 0; i < tasks; ++i) waiting.rates.see_other(kFirst, units::Seconds(seconds));
+  };
+  const double link = 20e9 / 12;
+  run(10, 0.01);
+  EXPECT_NEAR(waiting.after(0.1 * (0.8e9 + link)), 0.01, 1e-9);
+  run(10, 0.01);
+  EXPECT_NEAR(waiting.after(0.1 * (0.8e9 + 5 * link)), 0.01, 1e-9) << "the link brings no more";
+  run(10, 0.01);
+  EXPECT_NEAR(waiting.after(0.1 * (0.8e9 + link / 2)), 0.005, 1e-9) << "the CPU has the others";
+  run(10, 0.01);
+  EXPECT_EQ(waiting.after(0.1 * 0.8e9), 0) << "the CPU has all";
+  // Of 0.2 s a half is in tasks of 10 ms, the other in one.
+  run(10, 0.01);
+  run(1, 0.1);
+  EXPECT_NEAR(waiting.after(0.2 * (0.8e9 + link)), 0.055, 1e-9);
+  run(10, 0.01);
+  EXPECT_EQ(waiting.after(0.1 * (0.8e9 + link), /*beside_backward=*/false), 0);
+}
+
+TEST(DeviceRates, AnotherWaitOrdersAPlan) {
+  Waiting waiting;
+  const double params = 0.1 * (0.8e9 + 20e9 / 12);
+  const auto changes = [&](double seconds) {
+    const perfmodels::Rates then = waiting.rates.for_plan({});
+    waiting.rates.see_other(kFirst, units::Seconds(seconds));
+    waiting.after(params * seconds / 0.1);
+    return waiting.rates.have_changed_since(then);
+  };
+  EXPECT_TRUE(changes(0.1));
+  EXPECT_FALSE(changes(0.1));
+  EXPECT_FALSE(changes(0.12)) << "no more than Tuning::wait_change";
+  EXPECT_TRUE(changes(0.14));
+}
+
 TEST(DeviceRates, WhatSettlesInCountsUntilAnotherIsKnown) {
   DeviceRates rates(surroundings(1), true);
   rates.see(kParams, kFirst, units::Seconds(4), /*settles_in=*/true);

@@ -33,6 +33,12 @@ class Keeping {
     for (Index i = 0; i <= Tuning::recent_updates; ++i)
       rates_.see(kParams, {}, units::Seconds(kParams / cpu_rate), false);
   }
+  /// Backward's tasks on the GPU take so long, and more updates come beside them than anybody
+  /// takes.
+  void wait_for_tasks(double seconds) {
+    rates_.see_other(kGpu, units::Seconds(seconds));
+    rates_.begin_step(/*beside_backward=*/true, units::Params(1e12));
+  }
   void begin_step() { keeper.begin_step(rates_, homes); }
   PlanOrder order() {
     sched::Problem problem;
@@ -119,6 +125,22 @@ TEST(PlanKeeper, ARateThatChangesOrdersAnother) {
   const PlanOrder order = keeping.order();
   EXPECT_TRUE(order.replans);
   EXPECT_TRUE(order.current.has_value());
+}
+
+TEST(PlanKeeper, UpdatesThatWaitForAGpuHaveAWindowOfTheirOwn) {
+  Keeping keeping("dos");
+  keeping.suggest();
+  keeping.begin_step_and_plan();
+  const Index before = keeping.keeper.plan()->window[0];
+  // Five times as long as the states of one take to come.
+  keeping.wait_for_tasks(5 * (3 * 10e-6 + kParams * 12 / 20e9));
+  keeping.begin_step();
+  ASSERT_TRUE(keeping.keeper.is_due());
+  const PlanOrder order = keeping.order();
+  EXPECT_FALSE(order.current.has_value()) << "by the model it is as good";
+  keeping.keeper.adopt(carry_out(order));
+  EXPECT_EQ(keeping.keeper.plan()->window[0], before + 5);
+  EXPECT_FALSE(keeping.begin_step_and_plan());
 }
 
 TEST(PlanKeeper, ASubgroupThatComesOrdersAnotherWithoutTheOneThatHolds) {
