@@ -117,6 +117,21 @@ TEST(ChooseCut, MakesLargeOnesOfWhatStays) {
     EXPECT_LE(time_with(problem, chosen), time_with(problem, {.size = size}) * 1.01) << size;
 }
 
+// The CPU would save less than a thirtieth, for which subgroups would have to be a hundred times as
+// small.
+TEST(ChooseCut, LeavesWhatStaysWhole) {
+  Problem problem = node(kParams * 12 * 1.1 / 1e9);
+  problem.rates.gpus[0].update = units::gparams_per_second(110);
+  problem.rates.cpu_workers = 2;
+  problem.rates.cpu_worker = units::gparams_per_second(1.5);
+  const Cut chosen = choose_cut("dos", problem, kParams, {});
+  EXPECT_LE(cut_into(kParams, chosen).size(), 2U);
+  bool is_slower = false;  // by the plan
+  for (const Index size : {1'000'000, 1'500'000, 2'000'000, 3'000'000})
+    is_slower |= time_with(problem, {.size = size}) < 0.998 * time_with(problem, chosen);
+  EXPECT_TRUE(is_slower) << "nothing to leave";
+}
+
 TEST(ChooseCut, CountsTheLatencyOfEveryBuffer) {
   Problem problem = node(2.5);
   problem.rates.transfer_latency = units::microseconds(200);
