@@ -14,8 +14,8 @@ KEYS = {
              "rope_high_freq rope_context norm_eps window tied_head qkv_bias qk_norm",
     "data": "path sources",
     "train": "steps stop_after batch accumulate lanes workers opencl_devices cuda_devices gpu_memory host_memory fit "
-             "stall_timeout_s seed precision gradient_precision products recompute activations activation_disks logits_rows "
-             "run_ahead validate_every "
+             "stall_timeout_s seed precision gradient_precision products attention recompute activations "
+             "activation_disks logits_rows run_ahead validate_every "
              "validate_batches checkpoint_every mtbf_hours checkpoint_memory keep keep_every_hours "
              "checkpoint_local checkpoint_copy_every checkpoint_copy_rate log_every",
     "optim": "rule lr final_lr_ratio warmup schedule weight_decay decay_vectors decay_embeddings "

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""speculation.py: what updates ahead of the norm are worth on simulated nodes.
+
+Runs simulated_step of the preset simgrid for the rows of docs/speculation.md: waiting for the norm, ahead of it, and
+ahead with every step clipped. Prints the table in Markdown, a row as soon as it is known. Simulated time is the same on
+every machine and each time."""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# Node, model, micro-batch, GB for states (None: all that there is), parameters of a subgroup in millions (None: the
+# planner's).
+ROWS = [
+    *(("h100-4x", model, batch, 2.5, None) for model in ("llama-7b", "llama-20b") for batch in (1, 4, 16)),
+    *(("a100-4x", "llama-7b", batch, 2.5, None) for batch in (1, 4, 16)),
+    *(("a100-4x", "llama-20b", batch, 2.5, None) for batch in (1, 4)),
+    ("rtx4090", "llama-1.3b", 1, 2.5, None), ("rtx4090", "llama-1.3b", 16, 2.5, None),
+    ("rtx4090", "llama-3b", 1, 2.5, None), ("rtx4090", "llama-3b", 4, 2.5, None),
+    ("rtx4090", "llama-7b", 1, None, None),
+    # Other memory and subgroups.
+    ("h100-4x", "llama-20b", 4, 2.5, 10), ("h100-4x", "llama-20b", 16, 2.5, 10), ("a100-4x", "llama-20b", 4, 2.5, 10),
+    ("rtx4090", "llama-1.3b", 1, 1, 10), ("rtx4090", "llama-1.3b", 4, 2.5, None), ("h100-4x", "llama-7b", 1, 2.5, 10),
+    ("h100-4x", "llama-7b", 4, 5, 10), ("h100-4x", "llama-7b", 4, None, 10), ("h100-4x", "llama-7b", 16, 10, 10),
+    ("h100-4x", "llama-20b", 1, 2.5, 10), ("h100-4x", "llama-20b", 2, 6, None), ("h100-4x", "llama-20b", 4, None, 10),
+    ("h100-4x", "llama-20b", 16, 20, 20), ("a100-4x", "llama-7b", 1, 2.5, 10), ("a100-4x", "llama-7b", 4, None, None),
+    ("a100-4x", "llama-13b", 4, 5, 10), ("rtx4090", "llama-1.3b", 2, 4, 20), ("rtx4090", "llama-1.3b", 4, None, 10),
+    ("rtx4090", "llama-1.3b", 8, 0.5, 5), ("gh200", "llama-7b", 4, 5, 10),
+]
+HEADER = ("| node | model | B | M, GB | S | update | waiting | ahead | hidden | of the bound | each step clipped | updates more |\n"
+          "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+# Steps that differ by more are shown as two figures.
+SAME = 1.02
+
+
+def simulate(program, row, *more):
+    """What simulated_step says of the row."""
+    node, model, batch, memory, subgroup = row
+    command = [program, "--machine", node, "--model", model, "--micro-batch", batch, "--steps", 6, *more]
+    if memory is not None:
+        command += ["--state-memory", memory]
+    if subgroup is not None:
+        command += ["--set", f"sched.subgroup_params={subgroup}000000"]
+    with tempfile.TemporaryDirectory() as folder:
+        command += ["--trace", Path(folder) / "trace"]
+        result = subprocess.run([*map(str, command)], text=True, capture_output=True, check=False)
+    if result.returncode != 0:
+        sys.exit(f"speculation.py: {' '.join(map(str, command))}: {result.stderr.strip()}")
+    return json.loads(result.stdout)
+
+
+def mean(run):
+    return sum(run["step_seconds"]) / len(run["step_seconds"])
+
+
+def shown(run):
+    low, high = min(run["step_seconds"]), max(run["step_seconds"])
+    return f"{mean(run):.3f}" if high <= SAME * low else f"{low:.3f} to {high:.3f}"
+
+
+def line(program, row):
+    """The row of the table."""
+    waiting, ahead, clipped = (simulate(program, row, *more)
+                               for more in ((), ("--ahead",), ("--ahead", "--clipped-every", 1)))
+    node, model, batch, memory, subgroup = row
+    passes = waiting["forward_seconds"] + waiting["backward_seconds"]
+    to_hide = min(waiting["backward_seconds"], mean(waiting) - passes)
+    hidden = f"{100 * (mean(waiting) - mean(ahead)) / to_hide:.0f} %" if to_hide > 0 else "nothing to hide"
+    plan = re.search(r"([\d.]+) ms, bound", waiting["plan"])
+    update = float(plan[1]) / 1e3 if plan else 0
+    more = f"{(mean(clipped) - mean(ahead)) / update:.2f}" if update else ""
+    cells = [node, model, batch, "all" if memory is None else f"{memory:g}", "as planned" if subgroup is None else subgroup,
+             f"{update:.2f}", shown(waiting), shown(ahead), hidden, f"{mean(ahead) / ahead['bound_seconds']:.2f}",
+             shown(clipped), more]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", default="build/simgrid/bench/simulated_step")
+    parser.add_argument("--node", help="rows of this node alone")
+    parser.add_argument("--model", help="rows of this model alone")
+    options = parser.parse_args()
+    rows = [row for row in ROWS if options.node in (None, row[0]) and options.model in (None, row[1])]
+    if not rows:
+        parser.error("no row has this node and model")
+    print(HEADER, flush=True)
+    for row in rows:
+        print(line(options.program, row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
