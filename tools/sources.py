@@ -7,8 +7,9 @@ SOURCE_FOLDERS = ("apps", "bench", "cmake", "codelets", "perfmodels", "src", "te
 
 
 def source_files(root):
-    """Those of SOURCE_FOLDERS and CMake's beside them, sorted."""
-    files = [*root.glob("CMake*"), *(file for folder in SOURCE_FOLDERS for file in (root / folder).rglob("*"))]
+    """Those of SOURCE_FOLDERS, CMake's beside them and the version, sorted."""
+    beside = (*root.glob("CMake*"), root / "VERSION")
+    files = [*beside, *(file for folder in SOURCE_FOLDERS for file in (root / folder).rglob("*"))]
     return [file for file in sorted(files) if file.is_file() and "__pycache__" not in file.parts]
 
 

@@ -42,9 +42,11 @@ class Archives(InScratchFolder):
         self.module = load()
         self.root, self.build = self.folder / "tree", self.folder / "tree" / "build"
         self.archive = self.folder / "out" / "carried.tar.xz"
-        for name, text in (("src/data $1", "of a test"), ("tools/gpu_check", "#!/bin/sh\n")):
-            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / name).write_text(text, encoding="utf-8")
+        for folder in ("src", "tools"):
+            (self.root / folder).mkdir(parents=True)
+        (self.root / "src/data $1").write_text("of a test", encoding="utf-8")
+        for file in (TOOLS / "gpu_check", *TOOLS.glob("*.py"), TOOLS.parent / "VERSION"):
+            shutil.copyfile(file, self.root / file.relative_to(TOOLS.parent))
         self.cache()
         for program in (PROGRAM, *self.module.PROGRAMS):
             (self.build / program).parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +101,9 @@ add_test(other false)
                                 check=False)
         self.assertEqual(result.returncode, 0, result.stdout)
         self.assertIn("100% tests passed, 0 tests failed out of 2", result.stdout)
+        result = subprocess.run([sys.executable, carried.parent / "tools/gpu_check", "--version"], capture_output=True,
+                                text=True, check=False)
+        self.assertRegex(result.stdout, r"^gpu_check \d", result.stderr)
         manifest = gpu_check_carried.manifest_of(carried)
         self.assertEqual(manifest["sources"], sources.checksum(carried.parent))
         self.assertEqual((manifest["architectures"], manifest["starpu_has_cuda"]), ("90", True))
