@@ -134,7 +134,8 @@ void run(const StepOptions& options) {
   const StepPlan plan = plan_of(options);
   dos::platform::blas::use_one_thread();
   dos::codelets::choose_products(options.products);
-  dos::codelets::choose_attention(options.attention, dos::rt::least_cuda_capability());
+  dos::codelets::choose_attention(options.attention,
+                                  options.cuda_devices == 0 ? 0 : dos::rt::least_cuda_capability());
   dos::sched_starpu::configure(
       {.model_on_host = options.cuda_devices == 0, .released = &dos::rt::released_on});
   dos::rt::Session session({.scheduler = options.scheduler,

@@ -278,7 +278,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   const auto verification = start_verification(options, prepared, company.place);
   platform::blas::use_one_thread();
   codelets::choose_products(config.train.products);
-  codelets::choose_attention(config.train.attention, rt::least_cuda_capability());
+  codelets::choose_attention(config.train.attention,
+                             config.train.cuda_devices == 0 ? 0 : rt::least_cuda_capability());
   sched_starpu::configure(config.scheduling(prepared.run.share.ranks));
   rt::SessionConfig wanted{.scheduler = options.scheduler,
                            .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
