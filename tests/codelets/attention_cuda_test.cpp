@@ -2,6 +2,7 @@
 // Attention on an NVIDIA GPU.
 #include "codelets/attention/attention_cuda.hpp"
 #include "codelets/attention_batched_run.hpp"
+#include "codelets/attention_gpu_run.hpp"
 #include "codelets/cuda_test.hpp"
 
 namespace dos::test::attention_cuda_test {
@@ -10,24 +11,15 @@ namespace {
 using namespace codelets;
 
 void run_forward(const CudaContext& context, AttentionData& data) {
-  const OnGpu qkv(data.qkv);
-  Both out(data.out);
-  const OnGpu logsumexp(data.logsumexp.data(), std::ssize(data.logsumexp) * Index{sizeof(float)});
-  expect_done(attention_forward_cuda(context, data.qkv.type(), data.shape, qkv.get(), out.get(),
-                                     logsumexp.as<float>()));
-  out.bring_back();
-  logsumexp.copy_to(data.logsumexp.data());
+  run_attention_forward(data, [&](const auto&... arrays) {
+    expect_done(attention_forward_cuda(context, arrays...));
+  });
 }
 
 void run_backward(const CudaContext& context, AttentionData& data) {
-  const OnGpu qkv(data.qkv);
-  const OnGpu out(data.out);
-  const OnGpu dout(data.dout);
-  Both dqkv(data.dqkv);
-  const OnGpu logsumexp(data.logsumexp.data(), std::ssize(data.logsumexp) * Index{sizeof(float)});
-  expect_done(attention_backward_cuda(context, data.qkv.type(), data.shape, qkv.get(), out.get(),
-                                      logsumexp.as<float>(), dout.get(), dqkv.get()));
-  dqkv.bring_back();
+  run_attention_backward(data, [&](const auto&... arrays) {
+    expect_done(attention_backward_cuda(context, arrays...));
+  });
 }
 
 void run_with(const CudaContext& context, AttentionData& data) {

@@ -4,6 +4,7 @@
 
 #include "codelets/attention/attention_cudnn_plan.hpp"
 #include "codelets/attention_batched_run.hpp"
+#include "codelets/attention_gpu_run.hpp"
 #include "codelets/cuda_test.hpp"
 
 namespace dos::test::attention_cudnn_cuda_test {
@@ -27,24 +28,15 @@ void expect_taken(const CudnnStart& start) {
 }
 
 void run_forward(const CudaContext& context, AttentionData& data) {
-  const OnGpu qkv(data.qkv);
-  Both out(data.out);
-  const OnGpu logsumexp(data.logsumexp.data(), std::ssize(data.logsumexp) * Index{sizeof(float)});
-  expect_taken(attention_forward_cudnn(context, data.qkv.type(), data.shape, qkv.get(), out.get(),
-                                       logsumexp.as<float>()));
-  out.bring_back();
-  logsumexp.copy_to(data.logsumexp.data());
+  run_attention_forward(data, [&](const auto&... arrays) {
+    expect_taken(attention_forward_cudnn(context, arrays...));
+  });
 }
 
 void run_backward(const CudaContext& context, AttentionData& data) {
-  const OnGpu qkv(data.qkv);
-  const OnGpu out(data.out);
-  const OnGpu dout(data.dout);
-  Both dqkv(data.dqkv);
-  const OnGpu logsumexp(data.logsumexp.data(), std::ssize(data.logsumexp) * Index{sizeof(float)});
-  expect_taken(attention_backward_cudnn(context, data.qkv.type(), data.shape, qkv.get(), out.get(),
-                                        logsumexp.as<float>(), dout.get(), dqkv.get()));
-  dqkv.bring_back();
+  run_attention_backward(data, [&](const auto&... arrays) {
+    expect_taken(attention_backward_cudnn(context, arrays...));
+  });
 }
 
 void run_with(const CudaContext& context, AttentionData& data) {
