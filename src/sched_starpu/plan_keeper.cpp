@@ -17,7 +17,9 @@ namespace {
 
 /// A window that is asked for, as far as it leaves memory to the next forward, whose first tasks
 /// run beside the last updates: StarPU takes no memory from a task that has part of its data.
-Index fitting_window(const sched::Problem& problem, Index asked) {
+Index fitting_window(sched::Problem problem, Index asked) {
+  // What waits for the GPU has no claim on that memory.
+  for (perfmodels::GpuRates& gpu : problem.rates.gpus) gpu.wait = units::Seconds(0);
   const units::Bytes slot =
       units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
   for (Index gpu = 0; gpu < problem.gpus(); ++gpu) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <numeric>
+#include <optional>
 
 #include "base/error.hpp"
 #include "sched_starpu/update_program.hpp"
@@ -141,6 +142,26 @@ TEST(PlanKeeper, UpdatesThatWaitForAGpuHaveAWindowOfTheirOwn) {
   keeping.keeper.adopt(carry_out(order));
   EXPECT_EQ(keeping.keeper.plan()->window[0], before + 5);
   EXPECT_FALSE(keeping.begin_step_and_plan());
+}
+
+// Of six updates' memory the next forward leaves two; a window of eight is asked for.
+TEST(PlanKeeper, UpdatesThatWaitHaveNoClaimOnTheNextForwardsMemory) {
+  Keeping keeping("dos", 2 * 12.0 * kParams, {.window = 8}, 6 * 12.0 * kParams);
+  keeping.suggest();
+  keeping.begin_step();
+  PlanOrder order = keeping.order();
+  const std::optional<Index> before = order.options.window;
+  ASSERT_TRUE(before.has_value());
+  EXPECT_LE(*before, 6);
+  keeping.keeper.adopt(carry_out(order));
+  keeping.wait_for_tasks(5 * (3 * 10e-6 + kParams * 12 / 20e9));
+  keeping.begin_step();
+  ASSERT_TRUE(keeping.keeper.is_due());
+  order = keeping.order();
+  EXPECT_EQ(order.options.window, before);
+  keeping.keeper.adopt(carry_out(order));
+  ASSERT_TRUE(keeping.keeper.plan().has_value());
+  EXPECT_GT(keeping.keeper.plan()->window[0], 0) << "all on the CPU";
 }
 
 TEST(PlanKeeper, ASubgroupThatComesOrdersAnotherWithoutTheOneThatHolds) {
