@@ -46,7 +46,9 @@ struct Policy {
 };
 
 /// Checks problem and options, plans with the named policy (sched/policy_registry.hpp), and adds
-/// name, bound and replayed time. Throws Error for an unknown policy, with the nearest name. Pre:
+/// name, bound and replayed time. States that a GPU keeps for good (Subgroup::kept_on) are its
+/// residents in every plan; the policy places the others, and PolicyOptions::residents and homes
+/// are of these. Throws Error for an unknown policy, with the nearest name. Pre:
 /// no StateMemory::gradients, which plan_beside_gradients() takes off.
 Plan make_plan(const std::string& policy, const Problem& problem,
                const PolicyOptions& options = {});

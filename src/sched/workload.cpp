@@ -67,6 +67,10 @@ units::Bytes Problem::streamed_bytes(Index subgroup, Index gpu) const {
   return held + units::Params(static_cast<double>(each.params)) * (cost.weight + cost.gradient);
 }
 
+bool Problem::has_kept() const {
+  return std::ranges::any_of(subgroups, [](const Subgroup& each) { return each.kept_on >= 0; });
+}
+
 void Problem::validate() const {
   rates.validate();
   expect(!subgroups.empty(), "nothing to plan: the model has no subgroup");
@@ -77,6 +81,8 @@ void Problem::validate() const {
     expect(i == 0 || subgroups[i - 1].depth <= subgroups[i].depth,
            "subgroup {} of depth {} stands behind depth {}: subgroups are in the order of forward",
            i, subgroups[i].depth, i == 0 ? 0 : subgroups[i - 1].depth);
+    expect(subgroups[i].kept_on >= -1 && subgroups[i].kept_on < gpus(),
+           "GPU {} keeps subgroup {}, this rank has {}", subgroups[i].kept_on, i, gpus());
   }
   expect(memory.size() == rates.gpus.size(), "{} GPUs, but memory of {}", rates.gpus.size(),
          memory.size());

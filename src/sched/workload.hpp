@@ -23,6 +23,8 @@ struct Subgroup {
   Index user = -1;
   /// Parameters for which a GPU has memory in its place, which others can use; 0: its own.
   Index room = 0;
+  /// The GPU on which its states stay for good and that updates it, whatever the plan; -1: none.
+  Index kept_on = -1;
 };
 
 /// What the update of a parameter moves.
@@ -65,7 +67,7 @@ struct PassingWeights {
   units::Bytes resident{0};  ///< StateMemory::resident without them
 };
 
-/// Memory of one GPU for states.
+/// Memory of one GPU for states, those that it keeps for good included.
 struct StateMemory {
   units::Bytes update;      ///< free while the update runs (activations are gone)
   units::Bytes resident;    ///< free at the peak of forward and backward: what may stay for ever
@@ -79,6 +81,12 @@ struct StateMemory {
 /// Part of a GPU's memory that runtime and plans leave free: at the very limit StarPU evicts what
 /// it needs next.
 inline constexpr double kMemoryReserve = 0.03;
+
+/// Updates of the largest subgroup for which a GPU has memory beside the states that it keeps for
+/// good: twice as many as keep it and its link at work; where disks have the rest, which then take
+/// longest, no more than one that comes and one that runs.
+inline constexpr double kUpdatesBesideKept = 8;
+inline constexpr double kLeastUpdatesBesideKept = 2;
 
 /// Everything a plan depends on, for one rank.
 struct Problem {
@@ -107,6 +115,8 @@ struct Problem {
 
   [[nodiscard]] Index gpus() const { return static_cast<Index>(rates.gpus.size()); }
   [[nodiscard]] units::Params total() const;
+  /// Whether a GPU keeps states for good (Subgroup::kept_on).
+  [[nodiscard]] bool has_kept() const;
   [[nodiscard]] Index largest() const;
   [[nodiscard]] units::Bytes state_bytes(Index subgroup) const;
   /// GPU memory of a subgroup that is updated there.
@@ -116,8 +126,8 @@ struct Problem {
   [[nodiscard]] units::Bytes streamed_bytes(Index subgroup, Index gpu) const;
 
   /// Throws Error unless every subgroup has parameters, the depths do not fall, the rates are
-  /// positive, each GPU has a StateMemory that is not negative, host memory is not negative, and
-  /// homes, if any, are of this problem.
+  /// positive, each GPU has a StateMemory that is not negative and holds what it keeps, host memory
+  /// is not negative, and homes, if any, are of this problem.
   void validate() const;
 };
 

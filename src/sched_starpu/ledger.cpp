@@ -23,6 +23,7 @@ void Ledger::begin_step(Index step) {
 Place Ledger::placed(Index index, const UpdateTask& task, Place place) {
   if (index >= std::ssize(entries_)) entries_.resize(static_cast<std::size_t>(index + 1));
   Entry& entry = entries_[static_cast<std::size_t>(index)];
+  if (task.kept_on >= 0) entry.home = task.kept_on;
   place.arrives = place.is_resident && entry.home != place.device.gpu;
   if (place.arrives) is_moved_into_[static_cast<std::size_t>(place.device.gpu)] = true;
   entry.has_moved = entry.placed.device != place.device;

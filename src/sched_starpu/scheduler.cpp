@@ -140,6 +140,7 @@ void Scheduler::place_update(TaskNote& note) {
   UpdateTask update = describe_update(note.task, settings_);
   // With one GPU there is nothing to choose.
   if (gpu_memories_.size() > 1) update.user = user_of(update, gpu_memories_);
+  update.kept_on = keeper_of(note.task);
   note.params = update.params;
   note.is_redone = update.is_redone;
   const bool restricted = is_restricted(note.task);

@@ -101,6 +101,9 @@ class Scheduler {
   /// Sets the note's group to the one that ends the task first. `planned`: of an update, by plan.
   void choose_group(TaskNote& note, Index planned = -1) const;
   [[nodiscard]] Index group_of(const Device& device, starpu_task* task) const;
+  /// The GPU that keeps the states of an update, as no other worker may run it
+  /// (starpu_task::workerids); -1: none.
+  [[nodiscard]] Index keeper_of(starpu_task* task) const;
   static bool may_run(int worker, starpu_task* task, unsigned* implementation = nullptr);
   /// The first worker of the group that may run the task, -1 if none may.
   [[nodiscard]] static int runner_of(const Node& node, starpu_task* task,

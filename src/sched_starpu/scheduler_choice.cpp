@@ -34,6 +34,17 @@ Index Scheduler::group_of(const Device& device, starpu_task* task) const {
   return wanted;
 }
 
+Index Scheduler::keeper_of(starpu_task* task) const {
+  if (task->workerids == nullptr || runner_of(nodes_.front(), task) >= 0) return -1;
+  Index keeper = -1;
+  for (const Node& each : nodes_) {
+    if (runner_of(each, task) < 0) continue;
+    if (keeper >= 0) return -1;
+    keeper = each.device.gpu;
+  }
+  return keeper;
+}
+
 /// By the task's performance model; 0 when it is not calibrated for the size, or not there.
 double Scheduler::expected_seconds(starpu_task* task, int worker, unsigned implementation) const {
   starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(worker, context_);

@@ -23,6 +23,7 @@ struct UpdateTask {
   int priority = 0;  ///< larger: the next forward needs it earlier
   sched::UpdateCost cost;
   Index user = -1;         ///< the only GPU that has the gradient; -1: none, or several
+  Index kept_on = -1;      ///< the only GPU that may run it, and keeps its states; -1: none
   bool is_redone = false;  ///< made once more, as the one before took a wrong clip factor
 
   [[nodiscard]] Index allocated() const { return std::max(room, params); }

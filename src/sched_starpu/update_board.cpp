@@ -48,8 +48,10 @@ PlanOrder UpdateBoard::order() {
   Index room = 0;
   for (const Index index : subgroups) {
     const UpdateTask& task = subgroups_.task(index);
-    problem.subgroups.push_back(
-        {.params = task.params, .depth = std::ssize(problem.subgroups), .user = task.user});
+    problem.subgroups.push_back({.params = task.params,
+                                 .depth = std::ssize(problem.subgroups),
+                                 .user = task.user,
+                                 .kept_on = task.kept_on});
     room += task.allocated();
     // Of those with two banks, if some have: they take most memory.
     if (problem.subgroups.size() == 1 || task.cost.banks > problem.cost.banks)
@@ -73,6 +75,15 @@ PlanOrder UpdateBoard::order() {
                               .passing = {.bytes = gpu.memory.passing.bytes * filled,
                                           .update = gpu.memory.passing.update * filled,
                                           .resident = gpu.memory.passing.resident * filled}});
+  // The runtime does not count what is kept for good as free.
+  for (std::size_t i = 0; i < subgroups.size(); ++i) {
+    if (problem.subgroups[i].kept_on < 0) continue;
+    sched::StateMemory& memory =
+        problem.memory[static_cast<std::size_t>(problem.subgroups[i].kept_on)];
+    for (units::Bytes* free :
+         {&memory.update, &memory.resident, &memory.passing.update, &memory.passing.resident})
+      *free += problem.held_bytes(static_cast<Index>(i));
+  }
   return plans_.order(std::move(problem), std::move(subgroups));
 }
 
@@ -92,6 +103,8 @@ std::optional<Index> UpdateBoard::updated_on_cpu(const void* gradient) const {
 }
 
 Place UpdateBoard::planned(Index index) const {
+  if (const Index gpu = subgroups_.task(index).kept_on; gpu >= 0)
+    return {.device = {.gpu = gpu}, .is_resident = true};
   if (plans_.has_step_plan() || subgroups_.step() > 1) return plans_.place(index);
   return {.device = rates_.probe(index)};
 }

@@ -109,6 +109,42 @@ TEST(Policy, SpreadsResidents) {
   EXPECT_EQ(drawn(none), "CCCCCCCCCCCC") << "no subgroup fits";
 }
 
+TEST(Policy, HasWhatAGpuKeepsStayThere) {
+  Problem problem = slow_link();
+  for (const Index i : {1, 4, 10}) problem.subgroups[static_cast<std::size_t>(i)].kept_on = 0;
+  problem.memory = {{.update = units::gigabytes(1000), .resident = units::gigabytes(36)}};
+  const PolicyOptions others_move{.residents = false};
+  // Nine are left for the policy.
+  EXPECT_EQ(drawn(make_plan("zero-offload", problem, others_move)), "CRCCRCCCCCRC");
+  EXPECT_EQ(drawn(make_plan("gpu-only", problem, others_move)), "sRssRsssssRs");
+  // A share is one of all parameters: three and three of twelve.
+  const std::string half = drawn(make_plan("dos", problem, {.share = 0.5, .residents = false}));
+  EXPECT_EQ(std::ranges::count(half, 's'), 3) << half;
+  const Plan fastest = make_plan("dos", problem, others_move);
+  EXPECT_EQ(std::ranges::count(drawn(fastest), 'R'), 3);
+  EXPECT_LT(fastest.time.value(), 4 * 9.0 / 12);
+  EXPECT_GE(fastest.time.value(), fastest.bound.time.value());
+  for (Subgroup& each : problem.subgroups) each.kept_on = 0;
+  problem.memory[0].resident = problem.memory[0].update;
+  for (const Policy& policy : policies())
+    EXPECT_EQ(drawn(make_plan(policy.name, problem)), "RRRRRRRRRRRR") << policy.name;
+  problem.subgroups[2].kept_on = 1;
+  EXPECT_THAT(error_of("dos", problem), HasSubstr("GPU 1 keeps subgroup 2, this rank has 1"));
+}
+
+// Memory for a window is what the GPU does not keep.
+TEST(Policy, CountsTheMemoryOfWhatAGpuKeeps) {
+  Problem problem = slow_link();
+  for (std::size_t i = 0; i < 6; ++i) problem.subgroups[i].kept_on = 0;
+  const units::Bytes each = problem.held_bytes(0);
+  problem.memory = {{.update = each * 7.5, .resident = each * 6.5}};
+  const Plan plan = make_plan("gpu-only", problem, {.residents = false});
+  EXPECT_EQ(drawn(plan), "RRRRRRssssss");
+  EXPECT_LE(plan.window_memory[0].value(), 1.5 * each.value());
+  problem.memory = {{.update = each * 6.5, .resident = each * 6.5}};
+  EXPECT_THAT(error_of("gpu-only", problem, {.residents = false}), HasSubstr("GPU 0 has"));
+}
+
 // Buffers that are half full take twice the memory of what is in them.
 TEST(Policy, CountsTheRoomOfResidents) {
   Problem problem = slow_link();
