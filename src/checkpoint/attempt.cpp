@@ -59,7 +59,7 @@ Attempt::Attempt(const Surroundings& around, io::CheckpointStore& store,
   parts_.request();
   for (const FileContents& file : contents_) {
     const bool is_taken = file.subgroup && around_.disks != nullptr;
-    taken_.push_back(is_taken && around_.disks->has(*file.subgroup)
+    taken_.push_back(is_taken && around_.disks->is_on_disk(*file.subgroup)
                          ? around_.disks->keep(*file.subgroup)
                          : nullptr);
   }

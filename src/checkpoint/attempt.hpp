@@ -17,7 +17,7 @@
 #include "checkpoint/part_writer.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
-#include "offload/disk_states.hpp"
+#include "offload/away_states.hpp"
 #include "ranks/root_texts.hpp"
 #include "storage/file.hpp"
 
@@ -56,7 +56,7 @@ struct Surroundings {
   /// What is wrong with what buffers hold that were granted so far; "": nothing. Any thread. Empty:
   /// nothing can be.
   std::function<std::string()> source_fault{};
-  offload::DiskStates* disks = nullptr;  ///< gives files away (StateFiles); null: there are none
+  offload::AwayStates* disks = nullptr;  ///< gives files away (StateFiles); null: there are none
   KeptFile* kept = nullptr;              ///< the Writer's
 };
 

@@ -14,7 +14,7 @@ namespace dos::checkpoint {
 
 struct Extent;
 
-/// Subgroups, of all ranks, whose buffers are in files of their own, which offload::DiskStates
+/// Subgroups, of all ranks, whose buffers are in files of their own, which offload::AwayStates
 /// gives away: a checkpoint takes them as they are.
 struct StateFiles {
   std::set<Index> subgroups{};

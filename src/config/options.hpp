@@ -340,7 +340,7 @@ inline constexpr std::array kOptions{
               {"true: model the published code",
                [](planner::PlanSettings& s, bool yes) { s.policy.published = yes; }, kFlag}),
     Option{"sched.resident",
-           "states may stay on a GPU where there is room",
+           "states may stay on a GPU where there is room, for good where the host has none",
            [](Keys& k) -> Value { return &k.sched.resident; },
            kFlag,
            Scope::kNode,
@@ -358,7 +358,7 @@ inline constexpr std::array kOptions{
         Scope::kNode},
     Option{"sched.host_memory",
            "GB of a rank's host memory for states of the optimizer, with sched.disks; auto: most "
-           "of what the run leaves; 0: as little as can be, all of them live on disks",
+           "of what the run leaves; 0: as little as can be",
            [](Keys& k) -> Value { return &k.sched.host_memory; },
            or_auto({.least = 0, .most = 1e6, .note = " GB (or be auto)"}), Scope::kNode},
     plan_only("sched.half_duplex",

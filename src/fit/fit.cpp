@@ -14,6 +14,7 @@
 #include "fit/activations.hpp"
 #include "fit/estimate.hpp"
 #include "fit/memory_limits.hpp"
+#include "fit/run_memory.hpp"
 #include "platform/blas.hpp"
 #include "platform/memory_limits.hpp"
 #include "rt/device.hpp"
@@ -193,21 +194,19 @@ std::string passing_line(units::Bytes passing) {
   return fmt::format("  weights that come for the layer at work, and go: {}\n", size_text(passing));
 }
 
-planner::MemoryUse host_memory(const train::Run& run, const Room& room) {
-  const config::TrainConfig& config = run.config;
-  const shape::RunShape shape = config.run_shape(room.lane_workers());
-  rt::MemoryBytes registered =
-      estimate_training(run.model, shape, run.layout, config.parameter_types(), config.optimizer(),
-                        room.worker_count(), config.train.run_ahead, run.share);
-  const rt::MemoryBytes saved =
-      offload::saved_memory(run.layout, train::plan_homes(run, room.workers));
-  const rt::MemoryBytes banks = train::bank_bytes(run, run.ahead);
-  for (const MemoryCategory category : kBufferCategories)
-    registered[category] += banks[category] - saved[category];
-  return host_use(registered,
-                  estimate_unregistered(run, shape, room.workers,
-                                        units::Bytes(static_cast<double>(registered.total()))),
-                  room.host_bytes);
+/// Where states live, if not all are in host memory, or need not be.
+std::string homes_report(const train::Run& run, const Room& room) {
+  const offload::HomePlan homes = train::plan_homes(run, room.workers);
+  const std::string disks = offload::describe_disks(run.layout, homes);
+  const std::string devices = offload::describe_devices(run.layout, homes);
+  std::string text;
+  if (!disks.empty())
+    text = fmt::format("on disks: states of {}\n", disks);
+  else if (!run.config.disks().empty())
+    text = fmt::format("on disks: nothing, as {} of memory hold all {}states\n",
+                       format_bytes(run.state_memory), devices.empty() ? "" : "other ");
+  if (!devices.empty()) text += fmt::format("on devices for good: states of {}\n", devices);
+  return text;
 }
 
 /// Host memory of every rank, if their nodes are like this one.
@@ -215,7 +214,7 @@ std::vector<units::Bytes> totals(const train::Run& run, const Room& room) {
   std::vector<units::Bytes> bytes;
   train::Run each = run;
   for (each.share.rank = 0; each.share.rank < run.share.ranks; ++each.share.rank)
-    bytes.push_back(host_memory(each, room).total());
+    bytes.push_back(estimate_as_is(each, room).host.total());
   return bytes;
 }
 
@@ -245,6 +244,7 @@ Room room_of(const rt::Session& session) {
             .host_limit = left.limited_by,
             .workers = session.workers(),
             .cpu_workers = session.cpu_workers(),
+            .policy = session.scheduler(),
             .devices = {}};
   const rt::MachineView view = rt::view_machine();
   const auto rate = [&](int from, int to) {
@@ -265,24 +265,6 @@ Room room_of(const rt::Session& session) {
           {.name = device.name, .bytes = *device.memory_bytes, .runs_model = device.is_cuda});
   }
   return room;
-}
-
-bool RunMemory::fits() const {
-  return host.fits() &&
-         std::ranges::all_of(devices, [](const planner::MemoryUse& use) { return use.fits(); });
-}
-
-RunMemory estimate_run(const train::Run& run, const Room& room) {
-  const config::TrainConfig& config = run.config;
-  const shape::RunShape shape = config.run_shape(room.lane_workers());
-  RunMemory memory{.host = host_memory(run, room), .devices = {}};
-  for (const Room::Device& device : room.devices)
-    if (device.runs_model)
-      memory.devices.push_back(
-          estimate_device(run.model, shape, run.layout, config.parameter_types(),
-                          run.share.ownership(), config.train.accumulate, room.model_devices(),
-                          units::Bytes(static_cast<double>(device.bytes)), room.weights_may_pass));
-  return memory;
 }
 
 namespace {
@@ -356,11 +338,7 @@ std::string memory_report(const train::Run& run, const Room& room) {
   if (!room.host_limit.empty()) text += fmt::format("  limited by {}\n", room.host_limit);
   if (share.ranks > 1)
     text += fmt::format("host memory by rank: {}\n", totals_by_rank(totals(run, room)));
-  if (const offload::HomePlan homes = train::plan_homes(run, room.workers); homes.has_disks())
-    text += fmt::format("on disks: states of {}\n", offload::describe(run.layout, homes));
-  else if (!run.config.disks().empty())
-    text += fmt::format("on disks: nothing, as {} of memory hold all states\n",
-                        format_bytes(run.state_memory));
+  text += homes_report(run, room);
   if (!run.ahead.empty())
     text += fmt::format("ahead of the norm: updates of {} subgroups, with second banks of {}\n",
                         run.ahead.size(), format_bytes(train::bank_bytes(run, run.ahead).total()));

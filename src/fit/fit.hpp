@@ -43,6 +43,7 @@ struct Room {
   Index host_taken = 0;      ///< likewise: what of the limit the program has already
   Index workers = 1;         ///< of every kind: each has work space in host memory
   Index cpu_workers = 1;     ///< that lanes are cut for where no device runs the model
+  std::string policy{};  ///< the scheduler; one of sched/policy_registry.hpp may have states stay
   std::vector<Device> devices;
   units::Bytes disk{std::numeric_limits<double>::infinity()};  ///< for activations
   /// Whether weights that devices have no place for come for the layer at work.
@@ -67,6 +68,8 @@ struct RunMemory {
   [[nodiscard]] bool fits() const;
 };
 
+/// With states of the optimizer that host memory has no room for on devices, where there are no
+/// disks.
 RunMemory estimate_run(const train::Run& run, const Room& room);
 
 /// The run that fits: `run` itself, or with train.fit=auto the first that does of: smaller

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/units.hpp"
 #include "fit/estimate.hpp"
+#include "fit/run_memory.hpp"
 #include "offload/home_plan.hpp"
 
 namespace dos::fit {
@@ -24,15 +25,24 @@ Index memory_to_take(const planner::MemoryUse& use) {
       std::max(0.0, kPartToTake * (use.available.value() - use.total().value())));
 }
 
+/// Gives states what the run leaves of host memory with all that devices do not keep on disks.
+void give_host_memory(train::Run& run, const Room& room) {
+  run.state_memory = 0;
+  const offload::HomePlan homes = train::plan_homes(run, room.workers);
+  if (!homes.are_all_in_host_memory())
+    run.state_memory = homes.memory() + memory_to_take(estimate_run(run, room).host);
+}
+
 }  // namespace
 
 train::Run choose_homes(const train::Run& run, const Room& room) {
+  if (run.config.disks().empty()) return with_states_on_devices(run, room);
   train::Run result = run;
-  if (run.config.sched.host_memory != config::kAuto) return result;
-  result.state_memory = 0;
-  const offload::HomePlan homes = train::plan_homes(result, room.workers);
-  if (!homes.has_disks()) return result;
-  result.state_memory = homes.memory() + memory_to_take(estimate_run(result, room).host);
+  for (const double updates : {sched::kUpdatesBesideKept, sched::kLeastUpdatesBesideKept}) {
+    result.device_state_memory = memory_for_states(run, room, updates);
+    if (run.config.sched.host_memory == config::kAuto) give_host_memory(result, room);
+    if (train::plan_homes(result, room.workers).on_disks().empty()) break;
+  }
   return result;
 }
 

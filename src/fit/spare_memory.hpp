@@ -6,8 +6,10 @@
 
 namespace dos::fit {
 
-/// The run with host memory for states, where sched.host_memory=auto leaves it open: of what the
-/// run leaves with all of them on disks, most. Where that is enough for all, none go there.
+/// The run with memory for states that have no room in host memory: that of devices
+/// (memory_for_states()); and with sched.disks, where sched.host_memory=auto leaves it open, that
+/// of the host: most of what the run leaves with the others on disks. Where that is enough for all,
+/// it has all.
 train::Run choose_homes(const train::Run& run, const Room& room);
 
 /// The run with the updates that go ahead of the clip factor, by optim.speculate: all that can, or

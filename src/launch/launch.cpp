@@ -304,7 +304,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   const bool is_open = config.train.fit == "auto" || config.train.activations == "auto";
   if (!options.dry_run || is_open) prepared.run = fitted(prepared.run, room, company.exchange);
   prepared.run = fit::choose_homes(prepared.run, room);
-  if (train::plan_homes(prepared.run, session.workers()).has_disks())
+  if (!train::plan_homes(prepared.run, session.workers()).are_all_in_host_memory())
     sched_starpu::forbid_residents();
   prepared.run = fit::choose_ahead(prepared.run, room, /*may_exceed=*/options.dry_run);
   wait_for_verification(options, prepared, verification.get(), company.exchange);

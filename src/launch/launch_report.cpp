@@ -24,6 +24,19 @@ std::string describe_trained(const shape::Layout& layout) {
   return fmt::format(", {} of them trained,", trained);
 }
 
+/// Where states live, if not all are in host memory, or need not be.
+void log_homes(const train::Run& run, Index workers) {
+  const offload::HomePlan homes = train::plan_homes(run, workers);
+  const std::string& disks = run.config.sched.disks;
+  const std::string kept = offload::describe_devices(run.layout, homes);
+  if (const std::string there = offload::describe_disks(run.layout, homes); !there.empty())
+    log::info("on disks ({}): states of {}", disks, there);
+  else if (!disks.empty())
+    log::info("on disks ({}): nothing, as {} of memory hold all {}states (sched.host_memory)",
+              disks, format_bytes(run.state_memory), kept.empty() ? "" : "other ");
+  if (!kept.empty()) log::info("on devices for good: states of {} (sched.resident)", kept);
+}
+
 }  // namespace
 
 std::string describe_precision(const config::TrainConfig& config) {
@@ -34,7 +47,7 @@ std::string describe_precision(const config::TrainConfig& config) {
 
 void report_start(const train::Run& run, const rt::Session& session,
                   const MessageMemory& messages) {
-  const auto& [config, model, layout, share, states, ahead] = run;
+  const auto& [config, model, layout, share, states, devices, ahead] = run;
   log::info(
       "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters{} "
       "in "
@@ -52,11 +65,7 @@ void report_start(const train::Run& run, const rt::Session& session,
   if (share.ranks > 1)
     log::info("{} ranks, dist.zero = {}; {}; {}", share.ranks, share.zero,
               platform::MpiEnvironment::library_version(), messages.words);
-  if (const offload::HomePlan homes = train::plan_homes(run, session.workers()); homes.has_disks())
-    log::info("on disks ({}): states of {}", config.sched.disks, offload::describe(layout, homes));
-  else if (!config.disks().empty())
-    log::info("on disks ({}): nothing, as {} of memory hold all states (sched.host_memory)",
-              config.sched.disks, format_bytes(states));
+  log_homes(run, session.workers());
   if (!ahead.empty())
     log::info(
         "updates of {} subgroups go ahead of the norm, with second banks of {} "

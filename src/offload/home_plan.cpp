@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
-#include "base/error.hpp"
 #include "base/units.hpp"
 
 namespace dos::offload {
@@ -13,10 +13,6 @@ namespace {
 
 /// Of a slot's array: what direct transfers are multiples of everywhere.
 constexpr Index kPage = 4096;
-
-/// Slots beside those that workers update in: two are read, two are written.
-constexpr Index kSlotsUnderWay = 4;
-constexpr Index kLeastSlots = 2;
 
 /// Subgroups with states on this rank, in the order of updates.
 std::vector<Index> candidates(const HomeRequest& request) {
@@ -31,6 +27,15 @@ std::vector<Index> candidates(const HomeRequest& request) {
   return order;
 }
 
+std::string describe(const shape::Layout& layout, const HomePlan& plan,
+                     const std::vector<Index>& subgroups) {
+  if (subgroups.empty()) return "";
+  Index bytes = 0;
+  for (const Index i : subgroups)
+    bytes += plan.buffers() * padded_bytes(layout.subgroups[static_cast<std::size_t>(i)]);
+  return fmt::format("{} of {} subgroups", format_bytes(bytes), subgroups.size());
+}
+
 }  // namespace
 
 Index padded_bytes(const shape::Subgroup& subgroup) {
@@ -40,60 +45,63 @@ Index padded_bytes(const shape::Subgroup& subgroup) {
 
 rt::MemoryBytes saved_memory(const shape::Layout& layout, const HomePlan& plan) {
   Index bytes = 0;  // of one buffer of each
-  for (const Index i : plan.subgroups)
-    bytes += layout.subgroups[static_cast<std::size_t>(i)].count * size_of(DType::kF32);
+  for (const HomePlan::Away& each : plan.away)
+    bytes += layout.subgroups[static_cast<std::size_t>(each.subgroup)].count * size_of(DType::kF32);
   rt::MemoryBytes saved;
   if (plan.with_parameters) saved[MemoryCategory::kParameters] = bytes;
   saved[MemoryCategory::kStates] = plan.states * bytes - plan.memory();
   return saved;
 }
 
-std::string describe(const shape::Layout& layout, const HomePlan& plan) {
-  Index bytes = 0;
-  for (const Index i : plan.subgroups)
-    bytes += plan.buffers() * padded_bytes(layout.subgroups[static_cast<std::size_t>(i)]);
-  return fmt::format("{} of {} subgroups, through {} slots of {}", format_bytes(bytes),
-                     plan.subgroups.size(), plan.slots, format_bytes(plan.slot_bytes));
+std::vector<Index> HomePlan::on_disks() const {
+  std::vector<Index> subgroups;
+  for (const Away& each : away)
+    if (each.device < 0) subgroups.push_back(each.subgroup);
+  return subgroups;
+}
+
+std::vector<Index> HomePlan::on_devices() const {
+  std::vector<Index> subgroups;
+  for (const Away& each : away)
+    if (each.device >= 0) subgroups.push_back(each.subgroup);
+  return subgroups;
+}
+
+std::vector<Index> HomePlan::memory_of_devices(const shape::Layout& layout, Index devices) const {
+  std::vector<Index> bytes(static_cast<std::size_t>(devices));
+  for (const Away& each : away)
+    if (each.device >= 0)
+      bytes[static_cast<std::size_t>(each.device)] +=
+          buffers() * padded_bytes(layout.subgroups[static_cast<std::size_t>(each.subgroup)]);
+  return bytes;
+}
+
+std::string describe_disks(const shape::Layout& layout, const HomePlan& plan) {
+  const std::string text = describe(layout, plan, plan.on_disks());
+  return text.empty() ? text
+                      : fmt::format("{}, through {} slots of {}", text, plan.slots,
+                                    format_bytes(plan.slot_bytes));
+}
+
+std::string describe_devices(const shape::Layout& layout, const HomePlan& plan) {
+  return describe(layout, plan, plan.on_devices());
 }
 
 HomePlan plan_homes(const HomeRequest& request) {
   const std::vector<Index> order = candidates(request);
   HomePlan plan{.states = request.states, .with_parameters = request.with_parameters};
-  const auto bytes_of = [&](Index i) {
-    return plan.buffers() * padded_bytes(request.layout.subgroups[static_cast<std::size_t>(i)]);
-  };
-  Index all = 0;
-  Index largest = 0;
-  for (const Index i : order) {
-    all += bytes_of(i);
-    largest = std::max(largest, bytes_of(i));
-  }
-  if (all <= request.host_memory) return plan;
-  const Index wanted = std::min(request.workers + kSlotsUnderWay, std::ssize(order));
-  plan.slot_bytes = largest;
-  plan.slots = wanted;
-  Index room = 0;  // for states that stay
-  if (request.host_memory > 0) {
-    plan.slots = std::min(wanted, request.host_memory / largest);
-    expect(plan.slots >= std::min(kLeastSlots, wanted),
-           "sched.host_memory = {} is too little: {} of states go through it {} at a time; raise "
-           "it to {}, or lower sched.subgroup_params",
-           format_bytes(request.host_memory), format_bytes(all), format_bytes(largest),
-           format_bytes(kLeastSlots * largest));
-    room = request.host_memory - plan.memory();
-  }
-  const double stays = static_cast<double>(room) / static_cast<double>(all);
-  double due = 0;  // bytes that should have stayed so far, of those before
-  Index stayed = 0;
-  for (const Index i : order) {
-    const Index bytes = bytes_of(i);
-    due += stays * static_cast<double>(bytes);
-    const bool is_its_turn = static_cast<double>(stayed) + static_cast<double>(bytes) / 2 < due;
-    if (is_its_turn && stayed + bytes <= room)
-      stayed += bytes;
-    else
-      plan.subgroups.push_back(i);
-  }
+  std::vector<Index> sizes;
+  for (const Index i : order)
+    sizes.push_back(plan.buffers() *
+                    padded_bytes(request.layout.subgroups[static_cast<std::size_t>(i)]));
+  const shape::HomeSplit split = shape::split_homes(sizes, request.workers, request.rooms);
+  if (split.are_in_host_memory()) return plan;
+  const std::set<std::size_t> on_disk(split.on_disk.begin(), split.on_disk.end());
+  for (std::size_t place = 0; place < order.size(); ++place)
+    if (split.device[place] >= 0 || on_disk.contains(place))
+      plan.away.push_back({.subgroup = order[place], .device = split.device[place]});
+  plan.slots = split.slots;
+  plan.slot_bytes = split.slot_bytes;
   return plan;
 }
 

@@ -5,53 +5,63 @@
 #include <vector>
 
 #include "rt/memory_ledger.hpp"
+#include "shape/home_split.hpp"
 #include "shape/layout.hpp"
 #include "tensor/ownership.hpp"
 
 namespace dos::offload {
 
-/// Which subgroups' states, and FP32 parameters where forward reads others, live on disks between
-/// updates, and the host memory that they take while they are used: slots, each for one subgroup.
+/// Which subgroups' states, and FP32 parameters where forward reads others, live away from host
+/// memory between updates, and the host memory that they take while they are used there: slots,
+/// each for one subgroup.
 struct HomePlan {
-  std::vector<Index> subgroups{};  ///< on disk, in the order of updates
-  Index states = 0;                ///< of the update rule, FP32 each
+  struct Away {
+    Index subgroup;
+    Index device = -1;  ///< that keeps them, among shape::HomeRooms::devices; -1: a disk has them
+  };
+  std::vector<Away> away{};  ///< in the order of updates
+  Index states = 0;          ///< of the update rule, FP32 each
   bool with_parameters = false;
   Index slots = 0;
-  Index slot_bytes = 0;  ///< of the largest that is on disk
+  Index slot_bytes = 0;  ///< of the largest that is away
 
-  [[nodiscard]] bool has_disks() const { return slots > 0; }
+  [[nodiscard]] bool are_all_in_host_memory() const { return away.empty(); }
+  /// Subgroups, in the order of updates.
+  [[nodiscard]] std::vector<Index> on_disks() const;
+  [[nodiscard]] std::vector<Index> on_devices() const;
   /// FP32 buffers of a subgroup.
   [[nodiscard]] Index buffers() const { return states + (with_parameters ? 1 : 0); }
   /// Of the slots.
   [[nodiscard]] Index memory() const { return slots * slot_bytes; }
+  /// Of what each device keeps.
+  [[nodiscard]] std::vector<Index> memory_of_devices(const shape::Layout& layout,
+                                                     Index devices) const;
 };
 
 /// Bytes of one buffer of a subgroup in a slot and on a disk: whole pages, so that transfers go
 /// past the page cache without a copy.
 Index padded_bytes(const shape::Subgroup& subgroup);
 
-/// Host memory that the plan saves, by category: buffers that are on disk, less the slots, which
-/// count as states.
+/// Host memory that the plan saves, by category: buffers that are away, less the slots, which count
+/// as states.
 rt::MemoryBytes saved_memory(const shape::Layout& layout, const HomePlan& plan);
 
-/// "949 MiB of 70 subgroups, through 6 slots of 38.2 MiB". Pre: has_disks().
-std::string describe(const shape::Layout& layout, const HomePlan& plan);
+/// "949 MiB of 70 subgroups, through 6 slots of 38.2 MiB": of disks; "" where nothing is there.
+std::string describe_disks(const shape::Layout& layout, const HomePlan& plan);
+/// "1.2 GiB of 80 subgroups", likewise of devices.
+std::string describe_devices(const shape::Layout& layout, const HomePlan& plan);
 
-/// What may be on disk of a rank: trained, and its own.
+/// What may be away of a rank: trained, and its own.
 struct HomeRequest {
   const shape::Layout& layout;
   const tensor::Ownership& ownership;
   Index states = 0;              ///< of the update rule
   bool with_parameters = false;  ///< forward reads others
   Index workers = 0;             ///< that update, each one subgroup at a time
-  Index host_memory = 0;         ///< bytes for states, slots included; 0: no more than the slots
+  shape::HomeRooms rooms{};
 };
 
-/// States that fit into host memory stay there. Else slots come first, as many as keep all workers
-/// busy while others are read and written, fewer where they are all that fits; as many states as
-/// there is room for beside them stay, spread evenly over the order of updates, so that disks are
-/// needed all the time, and the others are on disks. Throws Error, naming sched.host_memory, where
-/// there is no room for two slots.
+/// shape::split_homes() of the rank's states. Throws as it does.
 HomePlan plan_homes(const HomeRequest& request);
 
 }  // namespace dos::offload

@@ -13,10 +13,10 @@
 namespace dos::offload {
 
 /// Buffers of a subgroup as tasks make them that were submitted up to some moment, in a file that
-/// nobody changes any more. DiskStates makes it; others wait for it.
+/// nobody changes any more. AwayStates makes it; others wait for it.
 class StateVersion {
  public:
-  // DiskStates, once:
+  // AwayStates, once:
 
   /// They are there; sums by piece (StateForm).
   void set(std::shared_ptr<StateFile> file, std::vector<codelets::ContentSum> sums) {

@@ -59,7 +59,7 @@ void ElementwiseOptimizer::add_banks(rt::Session& session, std::span<const Index
   ahead_ = std::ssize(ahead);
   for (const Index i : ahead) {
     require(parameters_.ownership().owns(i) && clip_factor(i) != nullptr &&
-                (homes_ == nullptr || homes_->lent_memory(i) == nullptr),
+                (homes_ == nullptr || !homes_->home_of(i).is_elsewhere()),
             "a subgroup that this rank updates in memory");
     parameters_.values_in_banks().add_bank(session, i);
     for (tensor::SubgroupHandles& handles : states_) handles.add_bank(session, i);
@@ -123,6 +123,7 @@ void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index, 
        .is_redone = turn == Turn::kAgain},
       {.priority = static_cast<int>(depths_ - subgroup.depth),
        .label = subgroup.name.c_str(),
+       .keeper = homes_ == nullptr ? rt::kAnyWorker : homes_->home_of(index).keeper,
        .condition = turn == Turn::kAgain ? norms_.is_clipped() : rt::Condition{}});
   if (homes_ != nullptr) homes_->store(index);
   if (turn != Turn::kAgain) return;

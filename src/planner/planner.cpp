@@ -10,6 +10,7 @@
 #include "planner/activation_choice.hpp"
 #include "planner/activation_proposals.hpp"
 #include "planner/homes.hpp"
+#include "planner/state_homes.hpp"
 #include "planner/subgroups.hpp"
 #include "sched/given_options.hpp"
 #include "sched/gradients.hpp"
@@ -165,6 +166,22 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
 
 namespace {
 
+/// Whether GPUs keep for good what host memory has no room for, as a training has it.
+bool may_keep(const Request& request) {
+  const sched::PolicyOptions& options = request.settings.policy;
+  return options.residents && !options.published && !options.share && !options.stride &&
+         sched::find_policy(request.policy).uses_gpus;
+}
+
+/// By GPU, beside gradients that wait for the update.
+std::vector<units::Bytes> free_for_states(const Request& request, const sched::Problem& problem) {
+  std::vector<units::Bytes> free;
+  const units::Bytes reserve = request.machine.gpu_memory.value * sched::kMemoryReserve;
+  for (const sched::StateMemory& gpu : problem.memory)
+    free.push_back(gpu.resident - gpu.gradients - reserve);
+  return free;
+}
+
 Forecast forecast_of(const Request& request) {
   const PlanSettings& settings = request.settings;
   Forecast result;
@@ -188,10 +205,17 @@ Forecast forecast_of(const Request& request) {
     problem.memory.assign(problem.rates.gpus.size(),
                           memory_of_states(request, layout, largest * problem.cost.held()));
   // Without further tiers a plan that does not fit is shown as such.
-  if (!problem.rates.tiers.empty())
+  sched::PolicyOptions options = settings.policy;
+  if (!problem.rates.tiers.empty()) {
     problem.host_memory = host_memory_for_states(request.model, layout, settings, problem,
                                                  request.machine.dram_capacity.value);
-  result.plan = sched::plan_beside_gradients(request.policy, problem, settings.policy);
+    if (may_keep(request))
+      keep(split_states(problem, problem.host_memory, free_for_states(request, problem),
+                        std::ssize(problem.rates.tiers)),
+           problem);
+    options.residents = options.residents && !problem.has_kept();
+  }
+  result.plan = sched::plan_beside_gradients(request.policy, problem, options);
   if (problem.gpus() > 0) {
     const double waiting = sched::waiting_gradients(problem, result.plan);
     problem = sched::settled(std::move(problem), result.plan);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/units.hpp"
 #include "rt/live_handles.hpp"
 #include "rt/starpu_mode.hpp"
 #include "rt/trace_sink.hpp"
@@ -33,6 +34,7 @@ Handle::Handle(Session& session, HandleSpec spec)
   if (spec_.lent == nullptr) home_.emplace(bytes());
   session_.memory().add(spec_.category, counted_bytes_);
   register_home();
+  if (spec_.kept_on != STARPU_MAIN_RAM && bytes() > 0) register_kept();
   starpu_data_set_name(raw_, spec_.name.c_str());
   session_.add(*this);
   LiveHandles::instance().add(*this);
@@ -52,6 +54,20 @@ void Handle::register_home() {
       &raw_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(home),
       static_cast<std::uint32_t>(spec_.count), static_cast<std::size_t>(size_of(spec_.type)),
       static_cast<std::size_t>(room() * size_of(spec_.type)));
+}
+
+void Handle::register_kept() {
+  const auto node = static_cast<unsigned>(spec_.kept_on);
+  kept_ = starpu_malloc_on_node(node, static_cast<std::size_t>(bytes()));
+  if (kept_ == 0) {
+    starpu_data_unregister_no_coherency(raw_);
+    session_.memory().remove(spec_.category, counted_bytes_);
+    fail(
+        "{} of memory on a device for '{}', which stays there, are refused: is the device used "
+        "by another program?",
+        format_bytes(bytes()), spec_.name);
+  }
+  starpu_vector_ptr_register(raw_, node, kept_, kept_, 0);
 }
 
 Handle::Handle(Session& session, HandleSpec spec, ScratchTag)
@@ -132,6 +148,9 @@ Handle::~Handle() {
   // StarPU knows buffers by the address that they were registered with.
   if (spec_.lent != nullptr) move_home(spec_.lent);
   starpu_data_unregister_no_coherency(raw_);
+  if (kept_ != 0)
+    starpu_free_on_node(static_cast<unsigned>(spec_.kept_on), kept_,
+                        static_cast<std::size_t>(bytes()));
   session_.memory().remove(spec_.category, counted_bytes_);
 }
 

@@ -35,6 +35,9 @@ struct HandleSpec {
   Index count = 0;
   MemoryCategory category = MemoryCategory::kActivations;
   std::byte* lent = nullptr;  ///< memory of somebody who counts it; null: the handle has its own
+  /// A memory node where the buffer has memory for itself, which nothing else is ever given, beside
+  /// its home; 0: none.
+  int kept_on = 0;
   /// Elements for which devices allocate memory; 0: count. Buffers with the same can use memory of
   /// each other. Pre: 0, or at least count.
   Index room = 0;
@@ -45,8 +48,8 @@ struct HandleSpec {
 /// movable: tasks refer to it by address.
 class Handle {
  public:
-  /// Throws Error when the memory is refused or the count is above 2^32 - 1, StarPU's limit for a
-  /// vector.
+  /// Throws Error when memory is refused, of the host or of HandleSpec::kept_on, or the count is
+  /// above 2^32 - 1, StarPU's limit for a vector.
   Handle(Session& session, HandleSpec spec);
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -67,8 +70,8 @@ class Handle {
   [[nodiscard]] bool was_released_from(int node) const noexcept;
 
   /// The buffer's home is from now on this lent memory, whatever it contains. Pre:
-  /// HandleSpec::lent; the caller has write access on the host, so that nobody knows of another
-  /// place.
+  /// HandleSpec::lent; the caller has write access, on the host or where the buffer is kept, so
+  /// that nobody knows of another place.
   void move_home(std::byte* lent) const;
 
   /// Schedulers take this buffer and `other`, which outlives it, for one that tasks use in turns.
@@ -89,6 +92,7 @@ class Handle {
  private:
   struct ScratchTag {};
   void register_home();
+  void register_kept();
   void note_copies() const noexcept;
   Handle(Session& session, HandleSpec spec, ScratchTag);
 
@@ -96,6 +100,7 @@ class Handle {
   HandleSpec spec_;
   Index counted_bytes_;
   std::optional<HostBuffer> home_;
+  std::uintptr_t kept_ = 0;  ///< memory of HandleSpec::kept_on
   RawHandle raw_ = nullptr;
   Index trace_number_ = -1;                              ///< -1: no trace knows of it
   mutable std::atomic<std::uint64_t> released_from_{0};  ///< bits: memory nodes

@@ -87,22 +87,32 @@ void restrict_to(int worker, starpu_task* task) {
 LaneDevices lane_devices(const Session& session) {
   LaneDevices devices{.are_cuda = session.cuda_workers() > 0};
   const starpu_worker_archtype type = devices.are_cuda ? STARPU_CUDA_WORKER : STARPU_OPENCL_WORKER;
-  for (unsigned worker = 0; worker < starpu_worker_get_count(); ++worker) {
-    if (starpu_worker_get_type(static_cast<int>(worker)) != type) continue;
-    std::vector<std::uint32_t> bits(worker / 32 + 1);
-    bits.back() = std::uint32_t{1} << (worker % 32);
-    devices.workers.push_back(std::move(bits));
-  }
+  for (int worker = 0; worker < static_cast<int>(starpu_worker_get_count()); ++worker)
+    if (starpu_worker_get_type(worker) == type) devices.workers.push_back(worker);
   return devices;
 }
 
-void restrict_to_lane(Index lane, LaneDevices& devices, starpu_task* task) {
+std::vector<WorkerBits> workers_alone() {
+  std::vector<WorkerBits> alone;
+  for (unsigned worker = 0; worker < starpu_worker_get_count(); ++worker) {
+    alone.emplace_back(worker / 32 + 1);
+    alone.back().back() = std::uint32_t{1} << (worker % 32);
+  }
+  return alone;
+}
+
+/// The worker that a lane is dealt to, of several that can run the task; kAnyWorker: none.
+int worker_of_lane(Index lane, const LaneDevices& devices, const starpu_task* task) {
   const bool can_run =
       devices.are_cuda ? task->cl->cuda_funcs[0] != nullptr : task->cl->opencl_funcs[0] != nullptr;
   const Index count = std::ssize(devices.workers);
-  if (lane < 0 || count < 2 || !can_run) return;
-  // StarPU only reads them; they live until its tasks have ended.
-  std::vector<std::uint32_t>& bits = devices.workers[static_cast<std::size_t>(lane % count)];
+  if (lane < 0 || count < 2 || !can_run) return kAnyWorker;
+  return devices.workers[static_cast<std::size_t>(lane % count)];
+}
+
+void restrict_to_only(int worker, std::vector<WorkerBits>& alone, starpu_task* task) {
+  if (worker == kAnyWorker) return;
+  WorkerBits& bits = alone[static_cast<std::size_t>(worker)];
   task->workerids = bits.data();
   task->workerids_len = static_cast<unsigned>(bits.size());
 }
@@ -160,7 +170,10 @@ void report_completion(void* argument) {
 }  // namespace
 
 Submitter::Submitter(Session& session, Index most_pending)
-    : session_(session), most_pending_(most_pending), lane_devices_(lane_devices(session)) {}
+    : session_(session),
+      most_pending_(most_pending),
+      lane_devices_(lane_devices(session)),
+      alone_(workers_alone()) {}
 
 Submitter::~Submitter() {
   session_.wait_all();
@@ -223,7 +236,9 @@ void Submitter::submit(const TaskCall& call) {
   task->priority = std::clamp(call.options.priority, starpu_sched_get_min_priority(),
                               starpu_sched_get_max_priority());
   restrict_to(call.options.worker, task);
-  restrict_to_lane(lane_, lane_devices_, task);
+  restrict_to_only(call.options.keeper == kAnyWorker ? worker_of_lane(lane_, lane_devices_, task)
+                                                     : call.options.keeper,
+                   alone_, task);
   if (keep_from_cpus_ && call.codelet.runs_on_cuda()) task->where = STARPU_CUDA;
   profile_.expect_task(tag_);
   const int result = starpu_task_submit(task);

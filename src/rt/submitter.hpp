@@ -32,6 +32,7 @@ struct TaskOptions {
   int priority = 0;         ///< larger runs earlier; clamped to what the scheduler supports
   const char* label = "";   ///< what the task works on; must outlive the task
   int worker = kAnyWorker;  ///< who may run it; for measurements, schedulers know better
+  int keeper = kAnyWorker;  ///< the only worker to which a scheduler may give it: it has the data
   Condition condition{};    ///< a task that is left out has no record
 };
 
@@ -64,10 +65,12 @@ struct TaskObserver {
   std::function<void(const TaskCall&)> after;   ///< its submission
 };
 
-/// The GPUs of a session that lanes are dealt to, if there are several: as StarPU's sets of
-/// workers, bits in words.
+/// As StarPU has a set of workers: bits in words.
+using WorkerBits = std::vector<std::uint32_t>;
+
+/// The GPUs of a session that lanes are dealt to, if there are several.
 struct LaneDevices {
-  std::vector<std::vector<std::uint32_t>> workers{};
+  std::vector<int> workers{};
   bool are_cuda = false;  ///< else OpenCL devices
 };
 
@@ -132,6 +135,8 @@ class Submitter {
   bool releases_ = true;
   Index lane_ = kNoLane;
   LaneDevices lane_devices_;
+  /// By worker, the set of it alone: StarPU only reads them; they live until its tasks have ended.
+  std::vector<WorkerBits> alone_;
   std::unordered_set<const Codelet*> submitted_;
   Index submissions_ = 0;
 };

@@ -41,15 +41,16 @@ SubgroupHandles::SubgroupHandles(rt::Session& session, const shape::Layout& layo
     const shape::Subgroup& subgroup = layout.subgroups[i];
     if (handle == nullptr && buffers[i] != kNoBuffer) {
       const auto index = static_cast<Index>(i);
-      std::byte* lent = homes == nullptr ? nullptr : homes->lent_memory(index);
+      const StateHomes::Home home = homes == nullptr ? StateHomes::Home() : homes->home_of(index);
       handle =
           std::make_shared<rt::Handle>(session, rt::HandleSpec{.name = prefix + "." + subgroup.name,
                                                                .type = type,
                                                                .count = subgroup.count,
                                                                .category = category,
-                                                               .lent = lent,
+                                                               .lent = home.lent,
+                                                               .kept_on = home.node,
                                                                .room = rooms[i]});
-      if (lent != nullptr) homes->adopt(index, *handle);
+      if (home.is_elsewhere()) homes->adopt(index, *handle);
     }
     require(handle == nullptr || handle->count() == subgroup.count,
             "equal subgroups share a buffer");

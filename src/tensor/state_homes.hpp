@@ -4,7 +4,9 @@
 #include <cstddef>
 
 #include "base/types.hpp"
+#include "rt/device.hpp"
 #include "rt/handle.hpp"
+#include "rt/submitter.hpp"
 
 namespace dos::tensor {
 
@@ -16,15 +18,22 @@ class StateHomes {
   StateHomes(const StateHomes&) = delete;
   StateHomes& operator=(const StateHomes&) = delete;
 
-  /// Where buffers of a subgroup can be registered (rt::HandleSpec::lent); null: they are not kept
-  /// elsewhere.
-  [[nodiscard]] virtual std::byte* lent_memory(Index subgroup) = 0;
-  /// A buffer of the subgroup, which outlives its use: at first of zeros. Pre: lent_memory(); the
-  /// subgroup was not opened yet.
+  /// Where a subgroup's buffers are kept.
+  struct Home {
+    std::byte* lent = nullptr;    ///< rt::HandleSpec::lent; null: in host memory of their own
+    int node = rt::kHostNode;     ///< rt::HandleSpec::kept_on
+    int keeper = rt::kAnyWorker;  ///< rt::TaskOptions::keeper, of tasks that use them on the node
+
+    [[nodiscard]] bool is_elsewhere() const { return lent != nullptr; }
+  };
+  [[nodiscard]] virtual Home home_of(Index subgroup) = 0;
+  /// A buffer of the subgroup, which outlives its use: at first of zeros. Pre: it is kept
+  /// elsewhere; the subgroup was not opened yet.
   virtual void adopt(Index subgroup, const rt::Handle& buffer) = 0;
 
-  /// Tasks and accesses that are submitted from now on may use the buffers, until the round ends.
-  /// Does nothing where they are not kept elsewhere, or may be used already.
+  /// Tasks that are submitted from now on may use the buffers, until the round ends; those with
+  /// Home::keeper only there. Does nothing where they are not kept elsewhere, or may be used
+  /// already.
   virtual void open(Index subgroup) = 0;
   /// What the tasks submitted so far make of them is kept. Pre: open(), if they are kept elsewhere.
   virtual void store(Index subgroup) = 0;

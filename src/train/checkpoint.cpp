@@ -77,9 +77,9 @@ void CheckpointReader::load_parameters(storage::Engine& engine,
                                        const tensor::ParameterSet& parameters,
                                        const RunStates& states,
                                        const std::set<Index>& there) const {
-  const std::vector<Index> on_disks = states.parameters_on_disks();
-  read(engine, checkpoint::model_contents(parameters), states, on_disks,
-       on_disks.empty() ? std::set<Index>() : there);
+  const std::vector<Index> away = states.parameters_away();
+  read(engine, checkpoint::model_contents(parameters), states, away,
+       away.empty() ? std::set<Index>() : there);
 }
 
 void CheckpointReader::load_optimizer(storage::Engine& engine,
@@ -87,7 +87,7 @@ void CheckpointReader::load_optimizer(storage::Engine& engine,
                                       const optim::Optimizer& optimizer, const RunStates& states,
                                       const std::set<Index>& there) const {
   expect_states_of(parameters, optimizer);
-  read(engine, checkpoint::optimizer_contents(parameters, optimizer), states, states.on_disks(),
+  read(engine, checkpoint::optimizer_contents(parameters, optimizer), states, states.states_away(),
        there);
 }
 
@@ -110,12 +110,12 @@ void CheckpointReader::expect_states_of(const tensor::ParameterSet& parameters,
 }
 
 void CheckpointReader::read(storage::Engine& engine, checkpoint::FileContents contents,
-                            const RunStates& states, std::vector<Index> on_disks,
+                            const RunStates& states, std::vector<Index> away,
                             const std::set<Index>& there) const {
   std::vector<checkpoint::Part> all = std::exchange(contents.parts, {});
   std::erase_if(all, [&](const checkpoint::Part& part) { return there.contains(part.subgroup); });
-  std::erase_if(on_disks, [&](Index subgroup) { return there.contains(subgroup); });
-  states.in_turn(on_disks, [&](const auto& is_wanted) {
+  std::erase_if(away, [&](Index subgroup) { return there.contains(subgroup); });
+  states.in_turn(away, [&](const auto& is_wanted) {
     contents.parts.clear();
     std::ranges::copy_if(all, std::back_inserter(contents.parts), is_wanted,
                          &checkpoint::Part::subgroup);

@@ -68,10 +68,10 @@ class CheckpointReader {
   /// Throws as load_optimizer().
   void expect_states_of(const tensor::ParameterSet& parameters,
                         const optim::Optimizer& optimizer) const;
-  /// The contents' parts but for those of `there`; of the others those of subgroups `on_disks` some
+  /// The contents' parts but for those of `there`; of the others those of subgroups `away` some
   /// at a time.
   void read(storage::Engine& engine, checkpoint::FileContents contents, const RunStates& states,
-            std::vector<Index> on_disks, const std::set<Index>& there) const;
+            std::vector<Index> away, const std::set<Index>& there) const;
 
   std::filesystem::path folder_;
   io::CheckpointManifest manifest_;

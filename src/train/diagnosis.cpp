@@ -75,7 +75,7 @@ std::optional<std::string> first_of_all(const std::optional<Finding>& mine,
 std::optional<Finding> own_bad_parameter(const tensor::ParameterSet& parameters,
                                          const RunStates& states) {
   std::optional<Index> bad;
-  states.in_turn(states.parameters_on_disks(), [&](const auto& is_wanted) {
+  states.in_turn(states.parameters_away(), [&](const auto& is_wanted) {
     for (Index i = 0; i < std::ssize(parameters.layout().subgroups); ++i)
       if (parameters.ownership().owns(i) && is_wanted(i) && !is_finite(parameters.lasting(i)))
         bad = std::min(i, bad.value_or(i));

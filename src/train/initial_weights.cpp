@@ -302,7 +302,7 @@ void load_or_initialise(std::span<const hf::ModelWeights> folders, rt::Submitter
   });
   // A subgroup may have some of both, and workers do nothing meanwhile.
   submitter.session().wait_all();
-  states.in_turn(states.parameters_on_disks(), [&](const IsWanted& is_wanted) {
+  states.in_turn(states.parameters_away(), [&](const IsWanted& is_wanted) {
     for (const hf::ModelWeights& weights : folders) load_weights(weights, parameters, is_wanted);
   });
 }

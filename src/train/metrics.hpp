@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/disk_states.hpp"
+#include "offload/away_states.hpp"
 #include "rt/profile.hpp"
 
 namespace dos::train {

@@ -42,12 +42,13 @@ std::vector<Index> candidates_to_go_ahead(const Run& run, Index workers) {
   if (config.optim.clip == 0 || config.parameter_types().working == DType::kF32) return {};
   const tensor::Ownership ownership = run.share.ownership();
   const offload::HomePlan homes = plan_homes(run, workers);
-  const std::set<Index> on_disks(homes.subgroups.begin(), homes.subgroups.end());
+  std::set<Index> away;
+  for (const offload::HomePlan::Away& each : homes.away) away.insert(each.subgroup);
   std::vector<Index> candidates;
   const auto& subgroups = run.layout.subgroups;
   for (Index i = 0; i < std::ssize(subgroups); ++i) {
     const shape::Subgroup& subgroup = subgroups[static_cast<std::size_t>(i)];
-    if (subgroup.trained && subgroup.count > 0 && ownership.owns(i) && !on_disks.contains(i))
+    if (subgroup.trained && subgroup.count > 0 && ownership.owns(i) && !away.contains(i))
       candidates.push_back(i);
   }
   std::ranges::stable_sort(candidates, std::ranges::greater{},
@@ -67,7 +68,7 @@ rt::MemoryBytes bank_bytes(const Run& run, std::span<const Index> ahead) {
 }
 
 offload::HomePlan plan_homes(const Run& run, Index workers) {
-  if (run.config.disks().empty()) return {};
+  if (run.config.disks().empty() && run.device_state_memory.empty()) return {};
   const tensor::Ownership ownership = run.share.ownership();
   return offload::plan_homes(
       {.layout = run.layout,
@@ -75,7 +76,9 @@ offload::HomePlan plan_homes(const Run& run, Index workers) {
        .states = std::ssize(optim::find_rule(run.config.optim.rule).info->states),
        .with_parameters = run.config.parameter_types().working != DType::kF32,
        .workers = workers,
-       .host_memory = run.state_memory});
+       .rooms = {.host = run.state_memory,
+                 .devices = run.device_state_memory,
+                 .disks = std::ssize(run.config.disks())}});
 }
 
 }  // namespace dos::train

@@ -23,6 +23,9 @@ struct Run {
   /// Bytes of host memory for states, where others live on disks; 0: no more than their slots.
   /// Of sched.host_memory; where that is auto, 0 until fit::choose_homes() has looked.
   Index state_memory = 0;
+  /// Bytes of each device for states that live there where host memory has no room for all: those
+  /// of fit::Room::devices. fit::choose_homes() looks.
+  std::vector<Index> device_state_memory{};
   /// Subgroups whose updates may go ahead of the clip factor (optim::make_optimizer()).
   std::vector<Index> ahead{};
 
@@ -42,7 +45,8 @@ std::vector<Index> candidates_to_go_ahead(const Run& run, Index workers);
 /// Bytes of the second banks that they need, by category.
 rt::MemoryBytes bank_bytes(const Run& run, std::span<const Index> ahead);
 
-/// Which states of the rank live on the disks of sched.disks, with so many workers that update.
+/// Which states of the rank live on devices and on the disks of sched.disks, with so many workers
+/// that update.
 /// Throws Error as offload::plan_homes().
 offload::HomePlan plan_homes(const Run& run, Index workers);
 

@@ -30,7 +30,7 @@ RunCheckpoints::RunCheckpoints(const CheckpointInputs& inputs,
                .buffers =
                    checkpoint::Writer::buffers_within(1e9 * inputs.config.train.checkpoint_memory),
                .source_fault = [this] { return states_.fault(); },
-               .disks = states_.disks()},
+               .disks = states_.away()},
               parameters, optimizer) {
   if (config_.train.checkpoint_local.empty()) return;
   local_.emplace(io::local_folder(config_.train.checkpoint_local, out_), config_.train.keep);
@@ -156,7 +156,7 @@ void RunCheckpoints::begin_in(io::CheckpointStore& store, Index step, Index samp
   manifest.step = step;
   manifest.samples_consumed = samples_consumed;
   manifest.best_validation_loss = best_;
-  if (taken.subgroups.empty()) states_.open_all();
+  states_.open_for_reading(/*disks=*/taken.subgroups.empty());
   writer_.begin(store, std::move(manifest), mark_best, taken);
   states_.end_round();
 }

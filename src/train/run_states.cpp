@@ -9,6 +9,7 @@
 #include "checkpoint/part_reader.hpp"
 #include "optim/rules.hpp"
 #include "ranks/gather.hpp"
+#include "rt/device.hpp"
 
 namespace dos::train {
 namespace {
@@ -40,6 +41,13 @@ std::optional<std::vector<codelets::ContentSum>> sums_of(
   return sums;
 }
 
+/// As fit::Room::devices has them.
+std::vector<rt::Device> devices_of_room() {
+  std::vector<rt::Device> devices = rt::devices();
+  std::erase_if(devices, [](const rt::Device& each) { return !each.memory_bytes; });
+  return devices;
+}
+
 /// The folder, or what is there of the way to it.
 std::filesystem::path existing(std::filesystem::path folder) {
   std::error_code ignored;
@@ -60,28 +68,35 @@ RunStates::RunStates(rt::Session& session, const Run& run,
   offload::expect_folders(run.config.disks());
   const offload::HomePlan plan = plan_homes(run, session.workers());
   has_parameters_ = plan.with_parameters;
-  if (!plan.has_disks()) return;
+  if (plan.are_all_in_host_memory()) return;
+  const std::vector<Index> on_disks = plan.on_disks();
   tensors_ = checkpoint::state_file_tensors(
       run.layout, optim::find_rule(run.config.optim.rule).info->states,
-      {.subgroups = {plan.subgroups.begin(), plan.subgroups.end()},
-       .with_parameters = plan.with_parameters});
-  disks_ = std::make_unique<offload::DiskStates>(session, run.layout, plan, run.config.disks(),
-                                                 forms_of(tensors_), storage());
+      {.subgroups = {on_disks.begin(), on_disks.end()}, .with_parameters = plan.with_parameters});
+  away_ = std::make_unique<offload::AwayStates>(session, run.layout, plan, run.config.disks(),
+                                                forms_of(tensors_), devices_of_room(), storage());
 }
 
 std::vector<Index> RunStates::on_disks() const {
-  return disks_ == nullptr ? std::vector<Index>() : disks_->subgroups();
+  return away_ == nullptr ? std::vector<Index>() : away_->plan().on_disks();
 }
 
-std::vector<Index> RunStates::parameters_on_disks() const {
-  return has_parameters_ ? on_disks() : std::vector<Index>();
+std::vector<Index> RunStates::states_away() const {
+  std::vector<Index> subgroups;
+  if (away_ == nullptr) return subgroups;
+  for (const offload::HomePlan::Away& each : away_->plan().away) subgroups.push_back(each.subgroup);
+  return subgroups;
+}
+
+std::vector<Index> RunStates::parameters_away() const {
+  return has_parameters_ ? states_away() : std::vector<Index>();
 }
 
 std::vector<checkpoint::StateFiles> RunStates::files_for(
     std::span<const std::filesystem::path> folders, ranks::Exchange* exchange) const {
   std::vector<bool> can;
   for (const std::filesystem::path& folder : folders)
-    can.push_back(disks_ == nullptr || disks_->can_name_in(existing(folder)));
+    can.push_back(away_ == nullptr || away_->can_name_in(existing(folder)));
   std::vector<std::string> texts{nlohmann::json{{"can", can}, {"subgroups", on_disks()}}.dump()};
   if (exchange != nullptr) texts = ranks::gather_texts(*exchange, texts.front());
   std::set<Index> all;
@@ -102,45 +117,46 @@ std::vector<checkpoint::StateFiles> RunStates::files_for(
 std::set<Index> RunStates::take_files(storage::Engine& engine, const std::filesystem::path& folder,
                                       const io::CheckpointManifest& manifest) const {
   std::set<Index> taken;
-  if (disks_ == nullptr || !disks_->can_take()) return taken;
-  disks_->settle();
-  for (const Index subgroup : disks_->subgroups()) {
+  if (away_ == nullptr || !away_->can_take()) return taken;
+  away_->settle();
+  for (const Index subgroup : on_disks()) {
     const auto file = std::ranges::find(manifest.files, checkpoint::state_file_name(subgroup),
                                         &io::FileRecord::name);
     if (file == manifest.files.end()) continue;
     auto sums = sums_of(*file, tensors_[static_cast<std::size_t>(subgroup)]);
     if (!sums) continue;
     checkpoint::verify(engine, folder, manifest, *file);
-    if (disks_->take(subgroup, storage::File::open(folder / file->name), std::move(*sums)))
+    if (away_->take(subgroup, storage::File::open(folder / file->name), std::move(*sums)))
       taken.insert(subgroup);
   }
   return taken;
 }
 
-void RunStates::open_all() {
-  if (disks_ == nullptr) return;
-  for (const Index subgroup : disks_->subgroups()) disks_->open(subgroup);
+void RunStates::open_for_reading(bool disks) {
+  if (away_ == nullptr) return;
+  for (const Index subgroup : states_away())
+    if (disks || !away_->is_on_disk(subgroup)) away_->open_on_host(subgroup);
 }
 
 void RunStates::end_round() {
-  if (disks_ != nullptr) disks_->end_round();
+  if (away_ != nullptr) away_->end_round();
 }
 
 void RunStates::settle() {
-  if (disks_ != nullptr) disks_->settle();
+  if (away_ != nullptr) away_->settle();
   if (activations_ != nullptr) activations_->settle();
 }
 
 std::string RunStates::fault() const {
-  const std::string why = disks_ == nullptr ? "" : disks_->fault();
+  const std::string why = away_ == nullptr ? "" : away_->fault();
   return why.empty() && activations_ != nullptr ? activations_->fault() : why;
 }
 
 std::optional<offload::DiskTraffic> RunStates::take_traffic() {
-  if (disks_ == nullptr && activations_ == nullptr) return std::nullopt;
+  if (on_disks().empty() && activations_ == nullptr) return std::nullopt;
   const offload::DiskTraffic before = taken_;
   taken_ = {};
-  if (disks_ != nullptr) taken_ = disks_->traffic();
+  if (away_ != nullptr) taken_ = away_->traffic();
   if (activations_ != nullptr) {
     const offload::DiskTraffic moved = activations_->traffic();
     taken_.read_bytes += moved.read_bytes;
@@ -151,7 +167,7 @@ std::optional<offload::DiskTraffic> RunStates::take_traffic() {
 }
 
 void RunStates::set_step(Index step) {
-  if (disks_ != nullptr) disks_->set_step(step);
+  if (away_ != nullptr) away_->set_step(step);
   if (activations_ != nullptr) activations_->set_step(step);
 }
 
@@ -163,7 +179,7 @@ void RunStates::set_recorder(trace::Recorder* recorder) {
     if (recorder != nullptr) trace.emplace(*recorder);
     disks->observe(trace ? &*trace : nullptr);
   };
-  observe(disks_.get(), trace_);
+  observe(away_.get(), trace_);
   observe(activations_.get(), activation_trace_);
 }
 

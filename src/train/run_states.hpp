@@ -13,34 +13,35 @@
 
 #include "checkpoint/state_files.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "offload/away_states.hpp"
 #include "offload/disk_activations.hpp"
-#include "offload/disk_states.hpp"
 #include "ranks/exchange.hpp"
 #include "train/run.hpp"
 #include "train/storage_trace.hpp"
 
 namespace dos::train {
 
-/// What a run has on disks: the optimizer's states of sched.disks and moved activations, if there
-/// are any. The submitting thread's.
+/// What a run has away from host memory: the optimizer's states on disks and devices, and moved
+/// activations, if there are any. The submitting thread's.
 class RunStates {
  public:
   /// All in memory.
   RunStates() = default;
-  /// `run` outlives the object, and so does the session. Throws Error as offload::DiskStates.
+  /// `run` outlives the object, and so does the session. Throws Error as offload::AwayStates.
   RunStates(rt::Session& session, const Run& run,
             const std::function<std::unique_ptr<storage::Backend>()>& storage);
 
   /// Null: all states are in memory.
-  [[nodiscard]] tensor::StateHomes* homes() const { return disks_.get(); }
+  [[nodiscard]] tensor::StateHomes* homes() const { return away_.get(); }
   /// Which states are there, for those who save them; null: all are in memory.
-  [[nodiscard]] offload::DiskStates* disks() const { return disks_.get(); }
+  [[nodiscard]] offload::AwayStates* away() const { return away_.get(); }
   /// For activations that are moved; null: none are.
   [[nodiscard]] tensor::ActivationStore* activations() const { return activations_.get(); }
   /// Subgroups whose states are on disks, in the order of updates.
   [[nodiscard]] std::vector<Index> on_disks() const;
-  /// Those whose FP32 parameters are there, too.
-  [[nodiscard]] std::vector<Index> parameters_on_disks() const;
+  /// Those whose states are away, and those whose FP32 parameters are, too, likewise.
+  [[nodiscard]] std::vector<Index> states_away() const;
+  [[nodiscard]] std::vector<Index> parameters_away() const;
   /// The files of states that checkpoints in these folders, which are there or will be, can take as
   /// they are, by folder: those of all ranks, where each can give them away.
   [[nodiscard]] std::vector<checkpoint::StateFiles> files_for(
@@ -54,37 +55,37 @@ class RunStates {
                                            const io::CheckpointManifest& manifest) const;
 
   /// Calls f(is_wanted) until is_wanted(subgroup) was true of every subgroup once: first of those
-  /// that are not among `on_disks`, then of some of these at a time, whose buffers host accesses
-  /// may overwrite within f().
+  /// that are not among `away`, then of some of these at a time, whose buffers host accesses may
+  /// overwrite within f().
   template <class F>
-  void in_turn(const std::vector<Index>& on_disks, F&& f) const {
-    const std::set<Index> all(on_disks.begin(), on_disks.end());
+  void in_turn(const std::vector<Index>& away, F&& f) const {
+    const std::set<Index> all(away.begin(), away.end());
     f([&](Index subgroup) { return !all.contains(subgroup); });
-    for (std::span<const Index> rest = on_disks; !rest.empty();) {
-      const auto some =
-          rest.first(std::min(rest.size(), static_cast<std::size_t>(disks_->slots())));
+    for (std::span<const Index> rest = away; !rest.empty();) {
+      const auto some = rest.first(std::min(rest.size(), static_cast<std::size_t>(away_->slots())));
       rest = rest.subspan(some.size());
       const std::set<Index> next(some.begin(), some.end());
-      for (const Index subgroup : next) disks_->open(subgroup);
+      for (const Index subgroup : next) away_->open_on_host(subgroup);
       f([&](Index subgroup) { return next.contains(subgroup); });
-      for (const Index subgroup : next) disks_->store(subgroup);
-      disks_->end_round();
+      for (const Index subgroup : next) away_->store(subgroup);
+      away_->end_round();
     }
   }
   /// Calls f(), within which tasks may be submitted that read, or, with `stores`, write FP32
   /// parameters.
   template <class F>
   void with_parameters(bool stores, F&& f) const {
-    const std::vector<Index> opened = parameters_on_disks();
-    for (const Index subgroup : opened) disks_->open(subgroup);
+    const std::vector<Index> opened = parameters_away();
+    for (const Index subgroup : opened) away_->open_on_host(subgroup);
     f();
     if (stores)
-      for (const Index subgroup : opened) disks_->store(subgroup);
-    if (!opened.empty()) disks_->end_round();
+      for (const Index subgroup : opened) away_->store(subgroup);
+    if (!opened.empty()) away_->end_round();
   }
 
-  /// As tensor::StateHomes, of all that are on disks.
-  void open_all();
+  /// Lets the host read the states that devices keep, and those on disks where `disks` says so.
+  void open_for_reading(bool disks);
+  /// As tensor::StateHomes.
   void end_round();
   /// Waits until nothing is under way. Pre: the tasks submitted so far run.
   void settle();
@@ -102,10 +103,10 @@ class RunStates {
   /// Of states and of activations; they outlive the engines.
   std::optional<StorageTrace> trace_;
   std::optional<StorageTrace> activation_trace_;
-  std::unique_ptr<offload::DiskStates> disks_;
+  std::unique_ptr<offload::AwayStates> away_;
   std::unique_ptr<offload::DiskActivations> activations_;
   std::vector<std::vector<io::TensorSpec>> tensors_;  ///< of files, by subgroup
-  bool has_parameters_ = false;                       ///< on disks
+  bool has_parameters_ = false;                       ///< away
   offload::DiskTraffic taken_;
 };
 

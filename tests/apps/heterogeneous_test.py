@@ -69,20 +69,20 @@ class Heterogeneous(AppTest):
         self.assertEqual(len(found), 2, output)
         return [tuple(map(float, each)) for each in found]
 
-    def expect_same_training(self, policy):
+    def expect_same_training(self, expected, run):
         if DEVICE == "cuda":
-            self.expect_same_losses(policy)
+            self.expect_same_losses(expected, run)
             return
         # Devices that round as IEEE 754 has it make the CPU's bits, whoever updates.
-        self.expect_same_state(self.folder / "cpu", self.folder / policy)
+        self.expect_same_state(self.folder / expected, self.folder / run)
 
-    def expect_same_losses(self, policy):
+    def expect_same_losses(self, expected, run):
         # The model runs on the GPU too, whose sums have other orders: some 60 roundings in a row, the
         # same factor of 100 for what they feed back. Weights cannot be compared: where a gradient is
         # zero but for rounding (a key's bias), AdamW makes full steps of it.
-        for on_cpu, here in zip(self.metrics(self.folder / "cpu"), self.metrics(), strict=True):
+        for on_cpu, here in zip(self.metrics(self.folder / expected), self.metrics(), strict=True):
             if "loss" in here:
-                self.assertLess(abs(here["loss"] - on_cpu["loss"]), 60 * EPS * 100 * on_cpu["loss"], policy)
+                self.assertLess(abs(here["loss"] - on_cpu["loss"]), 60 * EPS * 100 * on_cpu["loss"], run)
 
     def expect_all_on_the_device(self, output):
         """Parameters, gradients and two moments in FP32, and nothing of the model's activations."""
@@ -95,12 +95,58 @@ class Heterogeneous(AppTest):
     def policy_keys(self, policy):
         return {"dos-stride": {"sched.stride": 2}, "twinflow": {"sched.share": 0.4}}.get(policy, {})
 
+    def test_states_live_on_device_host_and_disk(self):
+        """In one plan, with a checkpoint a step: what the CPU alone trains, from a run in memory or for one."""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        model = {"model.width": 96, "train.checkpoint_every": 1, "train.keep": 10}
+        homes = {"sched.disks": disk}
+        env = POCL | {"STARPU_SCHED": "dos", LIMIT: "1"}
+        combinations = (("fp32", 0.0001, 1), ("bf16", 0.0003, 1), ("bf16", 0, 0))
+        for precision, host_memory, clip in combinations:
+            with self.subTest(precision=precision, host_memory=host_memory, clip=clip):
+                keys = KEYS | model | {"train.precision": precision, "optim.clip": clip}
+                here = keys | homes | {"sched.host_memory": host_memory}
+                cpu = self.folder / f"cpu-{precision}-{clip}"
+                self.trained(keys=keys | {NAME: 0}, out=cpu)
+                self.out = self.folder / f"homes-{precision}-{clip}"
+                result = self.trained(keys=here, env=env)
+                self.assertRegex(result.stderr, r"on devices for good: states of [0-9.]+ [KM]iB of \d+ subgroups")
+                self.assertRegex(result.stderr, r"on disks \(.*\): states of [0-9.]+ [KM]iB of \d+ subgroups")
+                lines = [line for line in self.metrics() if "loss" in line]
+                self.assertGreater(lines[-1][f"updated_{DEVICE}0"], 0)
+                self.assertGreater(lines[-1]["disk_read_bytes"], 0)
+                self.expect_same_training(cpu.name, self.out.name)
+                self.assertEqual(list(disk.iterdir()), [])
+                # Half of the steps there, half in memory, and the other way round.
+                in_memory = keys | {NAME: 0, "sched.disks": "", "sched.host_memory": "auto"}
+                for name, first, second in (("to-memory", here, in_memory), ("from-memory", in_memory, here)):
+                    self.out = self.folder / f"{name}-{precision}-{clip}"
+                    self.trained(keys=first | {"train.stop_after": 2}, env=env)
+                    self.resumed(*settings(second | {"train.stop_after": 0}), env=env)
+                    self.expect_same_training(cpu.name, self.out.name)
+
+    def test_states_live_on_the_device_alone(self):
+        """Where the host has no room for all and there is no disk: what would be refused trains the same."""
+        keys = KEYS | {"model.width": 512, "train.batch": 2, "sched.subgroup_params": 40000}
+        env = POCL | {LIMIT: "40"}
+        on_cpu = env | {"STARPU_SCHED": "zero-offload"}
+        refused = self.train(keys=keys | {"train.host_memory": 0.01}, env=on_cpu)
+        enough = float(re.search(r"or raise train.host_memory to ([0-9.]+)$", refused.stderr, re.MULTILINE)[1])
+        # States are 8 bytes a parameter, of 3.3 M.
+        limited = keys | {"train.host_memory": enough - 0.02}
+        self.assertIn("limited by train.host_memory", self.train(keys=limited, env=on_cpu).stderr)
+        self.trained(keys=keys | {NAME: 0}, out=self.folder / "cpu")
+        result = self.trained(keys=limited, env=env | {"STARPU_SCHED": "dos"})
+        self.assertRegex(result.stderr, r"on devices for good: states of [0-9.]+ MiB")
+        self.expect_same_training("cpu", self.out.name)
+
     def test_every_policy_trains_the_same(self):
         self.trained(keys=KEYS | {NAME: 0}, out=self.folder / "cpu")
         for policy in POLICIES:
             shares, output = self.run_policy(policy, keys=self.policy_keys(policy))
             self.assertEqual(len(shares), 5, output)
-            self.expect_same_training(policy)
+            self.expect_same_training("cpu", policy)
             for line in self.metrics():
                 self.assertIn("mb_flushed" if "loss" in line else "val_loss", line)
             if policy == "gpu-only" and DEVICE == "opencl":
@@ -271,7 +317,7 @@ class Heterogeneous(AppTest):
         self.trained(keys=KEYS | short | {NAME: 0}, out=self.folder / "cpu")
         for policy in POLICIES:
             shares, output = self.run_policy(policy, keys=two | short | self.policy_keys(policy), env=env)
-            self.expect_same_training(policy)
+            self.expect_same_training("cpu", policy)
             moved = re.findall(r"^  host -> .* +[\d.]+ +[\d.]+ +([\d.]+) +[\d.]+ %$", output, re.MULTILINE)
             self.assertEqual(len(moved), 2, output)
             if policy in ("gpu-only", "dos-stride"):

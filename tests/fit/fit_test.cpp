@@ -249,37 +249,6 @@ TEST(Fit, StepsThatDoNotComeTakeNoMemory) {
   EXPECT_GT(host_need(config), two + units::Bytes(0x1p20));
 }
 
-TEST(Fit, StatesStayInTheMemoryThatIsLeft) {
-  config::TrainConfig config = config_of(1);
-  config.sched.disks = "/disk";
-  config.sched.subgroup_params = 20'000;
-  const train::Run run = run_of(config);
-  Room much = room_with(1e15);
-  much.host_bytes = Index{1} << 50;
-  const double least = estimate_run(run, much).host.total().value();
-  const train::Run in_memory = choose_homes(run, much);
-  EXPECT_FALSE(train::plan_homes(in_memory, much.workers).has_disks());
-  const double most = estimate_run(in_memory, much).host.total().value();
-  std::size_t before = run.layout.subgroups.size();
-  for (const double part : {-0.5, 0.0, 0.3, 0.6, 1.0, 1.4}) {
-    SCOPED_TRACE(part);
-    Room room = much;
-    room.host_bytes = static_cast<Index>(least + part * (most - least));
-    const train::Run chosen = choose_homes(run, room);
-    const double taken = estimate_run(chosen, room).host.total().value() - least;
-    const double may_take = std::clamp(0.75 * part, 0.0, 1.0) * (most - least);
-    EXPECT_LE(taken, may_take + 1);
-    // What is left over is less than a subgroup.
-    EXPECT_GE(taken, may_take - 8 * 20'000.0 - 4096);
-    const std::size_t on_disks = train::plan_homes(chosen, room.workers).subgroups.size();
-    EXPECT_LE(on_disks, before);
-    before = on_disks;
-  }
-  config.sched.host_memory = 0;
-  EXPECT_EQ(train::plan_homes(choose_homes(run_of(config), much), much.workers).subgroups.size(),
-            run.layout.subgroups.size());
-}
-
 config::TrainConfig speculating(const char* choice) {
   config::TrainConfig config = config_of(1);
   config.train.precision = "bf16";

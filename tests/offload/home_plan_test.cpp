@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "message_of.hpp"
@@ -25,7 +27,7 @@ shape::Layout layout(Index subgroups) {
 }
 
 bool is_on_disk(const HomePlan& plan, Index subgroup) {
-  return std::ranges::find(plan.subgroups, subgroup) != plan.subgroups.end();
+  return std::ranges::count(plan.on_disks(), subgroup) > 0;
 }
 
 Index bytes_at_home(const shape::Layout& layout, const HomePlan& plan) {
@@ -40,13 +42,13 @@ HomePlan plan(const shape::Layout& layout, Index workers, Index host_memory) {
                      .ownership = {},
                      .states = 2,
                      .workers = workers,
-                     .host_memory = host_memory});
+                     .rooms = {.host = host_memory}});
 }
 
 TEST(HomePlan, LeavesInMemoryWhatFits) {
   const shape::Layout all = layout(40);
-  EXPECT_FALSE(plan(all, 2, 40 * kBytes).has_disks());
-  EXPECT_TRUE(plan(all, 2, 40 * kBytes - 1).has_disks());
+  EXPECT_TRUE(plan(all, 2, 40 * kBytes).are_all_in_host_memory());
+  EXPECT_FALSE(plan(all, 2, 40 * kBytes - 1).on_disks().empty());
 }
 
 TEST(HomePlan, PutsAllOnDisksWithoutMemoryOfItsOwn) {
@@ -77,6 +79,52 @@ TEST(HomePlan, SpreadsWhatStaysEvenly) {
     EXPECT_NE(is_on_disk(homes, i), is_on_disk(homes, i + 1)) << i;
 }
 
+TEST(HomePlan, HasDevicesKeepWhatTheyHaveRoomFor) {
+  const shape::Layout all = layout(100);
+  const auto plan_with = [&](Index host, std::vector<Index> devices, Index disks = 1) {
+    return plan_homes({.layout = all,
+                       .ownership = {},
+                       .states = 2,
+                       .workers = 2,
+                       .rooms = {.host = host, .devices = std::move(devices), .disks = disks}});
+  };
+  const HomePlan three = plan_with((6 + 30) * kBytes, {20 * kBytes, 10 * kBytes + 1});
+  EXPECT_EQ(three.on_devices().size(), 30U);
+  EXPECT_EQ(three.on_disks().size(), 40U);
+  EXPECT_THAT(three.memory_of_devices(all, 2), testing::ElementsAre(20 * kBytes, 10 * kBytes));
+  // Each third of the order has its part of each home.
+  for (const std::vector<Index>& of : {three.on_devices(), three.on_disks()}) {
+    const auto early = std::ranges::count_if(of, [](Index i) { return i < 33; });
+    EXPECT_NEAR(static_cast<double>(early), static_cast<double>(of.size()) / 3, 1.5);
+  }
+  const HomePlan no_disk_needed = plan_with((4 + 70) * kBytes, {30 * kBytes});
+  EXPECT_TRUE(no_disk_needed.on_disks().empty());
+  EXPECT_EQ(no_disk_needed.on_devices().size(), 30U);
+  EXPECT_EQ(no_disk_needed.slots, 4) << "for checkpoints";
+  const HomePlan no_disk = plan_with(0, {30 * kBytes}, /*disks=*/0);
+  EXPECT_TRUE(no_disk.on_disks().empty());
+  EXPECT_EQ(no_disk.on_devices().size(), 30U);
+  EXPECT_TRUE(plan_with(100 * kBytes, {30 * kBytes}).are_all_in_host_memory());
+  EXPECT_EQ(plan_with(0, {1000 * kBytes}).on_devices().size(), 100U);
+  EXPECT_EQ(describe_devices(all, no_disk), "2.34 MiB of 30 subgroups");
+  EXPECT_EQ(describe_disks(all, no_disk), "");
+}
+
+TEST(HomePlan, HasNoMoreSlotsThanDisksKeepAtWork) {
+  const shape::Layout all = layout(100);
+  const auto slots = [&](Index workers, Index disks) {
+    return plan_homes({.layout = all,
+                       .ownership = {},
+                       .states = 2,
+                       .workers = workers,
+                       .rooms = {.disks = disks}})
+        .slots;
+  };
+  EXPECT_EQ(slots(2, 1), 6);
+  EXPECT_EQ(slots(64, 1), 8);
+  EXPECT_EQ(slots(64, 2), 12);
+}
+
 TEST(HomePlan, HasNothingOfOthersAndOfWhatIsFrozen) {
   shape::Layout all = layout(10);
   all.subgroups[3].trained = false;
@@ -89,12 +137,13 @@ TEST(HomePlan, HasNothingOfOthersAndOfWhatIsFrozen) {
 
 TEST(HomePlan, NeedsNothingForARuleWithoutStates) {
   const shape::Layout all = layout(10);
-  EXPECT_FALSE(plan_homes({.layout = all, .ownership = {}, .states = 0, .workers = 1}).has_disks());
+  EXPECT_TRUE(plan_homes({.layout = all, .ownership = {}, .states = 0, .workers = 1})
+                  .are_all_in_host_memory());
 }
 
 TEST(HomePlan, IsSaidInALine) {
   const shape::Layout all = layout(40);
-  EXPECT_EQ(describe(all, plan(all, 2, 0)),
+  EXPECT_EQ(describe_disks(all, plan(all, 2, 0)),
             "3.12 MiB of 40 subgroups, through 6 slots of 80.0 KiB");
 }
 

@@ -67,6 +67,36 @@ TEST(Homes, OfWhatHostMemoryDoesNotHoldAreDisks) {
   EXPECT_GE(result.plan.bound.time / result.plan.time, 0.9);
 }
 
+// As a training has it (ADR 62): in every plan, and only where the host has no room for all.
+TEST(Homes, OfWhatHostMemoryDoesNotHoldAreGpusFirst) {
+  Request request = test::request("h100", "llama-7b", 1);
+  request.machine.dram_capacity.value = units::gigabytes(512);
+  request.machine.tiers = {disk("nvme", 7, 5)};
+  EXPECT_FALSE(forecast(request).problem.has_kept());
+  request.machine.dram_capacity.value = units::gigabytes(40);
+  const auto bytes_on = [](const Forecast& forecast, const char* home) {
+    return states_on(home, forecast.problem, forecast.plan).value();
+  };
+  const Forecast result = forecast(request);
+  EXPECT_TRUE(result.fits());
+  EXPECT_TRUE(result.problem.has_kept());
+  for (std::size_t i = 0; i < result.plan.assignments.size(); ++i)
+    EXPECT_EQ(sched::is_resident(result.plan.assignments[i]),
+              result.problem.subgroups[i].kept_on == 0);
+  // What weights, gradients and activations leave of 80 GB, less 3 %, and two updates where a disk
+  // is needed.
+  EXPECT_GT(bytes_on(result, "gpu 0"), 48e9);
+  EXPECT_GT(bytes_on(result, "nvme"), 1e9);
+  request.settings.policy.residents = false;
+  const Forecast without = forecast(request);
+  EXPECT_EQ(bytes_on(without, "gpu 0"), 0);
+  EXPECT_NEAR(bytes_on(without, "nvme"), bytes_on(result, "nvme") + bytes_on(result, "gpu 0"), 2e9);
+  EXPECT_GT(without.step.value(), 5 * result.step.value());
+  request.settings.policy.residents = true;
+  request.policy = "zero-offload";
+  EXPECT_FALSE(forecast(request).problem.has_kept());
+}
+
 // Files of states become files of the checkpoint; where the working parameters are the FP32
 // masters, these are in memory and written.
 TEST(Homes, OnDisksAreNotWrittenToCheckpointsAgain) {

@@ -164,7 +164,7 @@ TEST_F(StatesOnDisks, TakeTheMemoryThatIsForeseen) {
       config.sched.host_memory = host_memory;
       const train::Run run = test::tiny_run(config);
       const offload::HomePlan homes = plan_homes(run, session_.workers());
-      EXPECT_TRUE(homes.has_disks());
+      EXPECT_FALSE(homes.on_disks().empty());
       const rt::MemoryBytes in_memory =
           fit::estimate_training(run.model, config.run_shape(session_.lane_workers()), run.layout,
                                  config.parameter_types(), config.optimizer(),

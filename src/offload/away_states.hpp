@@ -8,11 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "offload/disk_place.hpp"
@@ -20,17 +18,20 @@
 #include "offload/home_plan.hpp"
 #include "offload/region_board.hpp"
 #include "offload/region_files.hpp"
+#include "offload/slot_queue.hpp"
 #include "offload/state_form.hpp"
 #include "offload/state_version.hpp"
 #include "rt/access.hpp"
+#include "rt/device.hpp"
 #include "rt/host_buffer.hpp"
 #include "storage/engine.hpp"
 #include "tensor/state_homes.hpp"
 
 namespace dos::offload {
 
-/// States that live on disks, FP32 parameters with them where the plan says so, and in slots of
-/// host memory while tasks use them. All is ordered by accesses to their handles:
+/// States that live on disks or devices, FP32 parameters with them where the plan says so, and in
+/// slots of host memory while tasks use them there. All is ordered by accesses to their handles.
+/// A visit of what a disk has:
 ///
 ///   open()       write access   a slot is waited for, the states are read into it
 ///                (tasks, and accesses of others: the update, a checkpoint)
@@ -41,34 +42,44 @@ namespace dos::offload {
 /// The states of a round are read before those of the next: each update of a round waits for
 /// gradients only, so slots become free again.
 ///
+/// What a device keeps has memory there for itself, and needs no visit for an update. For the host
+/// (open_on_host(), and the first open(), which gives zeros):
+///
+///   open         write access on the device   a slot is waited for; StarPU copies into it
+///   end_round()  write access on the device   StarPU copies what is newer back; the slot is free
+///
 /// Files have no names: they go with the process, however that ends, but for those that keep() has
 /// given away. States that cannot be read or written are lost: then fault() says so, and buffers
 /// hold numbers that are none, so that nothing is taken for a result.
-class DiskStates final : public tensor::StateHomes {
+class AwayStates final : public tensor::StateHomes {
  public:
   /// What is given outlives the object, and so does the session. `forms`: by subgroup, of those
-  /// that are on disk, buffers in the order of adopt(). Throws Error, naming folder and cause,
-  /// where the disks are no folders that can be written, or have no room for the states.
-  DiskStates(rt::Session& session, const shape::Layout& layout, HomePlan plan,
+  /// that are on disk, buffers in the order of adopt(). `devices`: that HomePlan::Away numbers.
+  /// Throws Error, naming folder and cause, where the disks are no folders that can be written, or
+  /// have no room for the states.
+  AwayStates(rt::Session& session, const shape::Layout& layout, HomePlan plan,
              std::span<const DiskPlace> disks, std::vector<StateForm> forms,
+             std::span<const rt::Device> devices = {},
              std::unique_ptr<storage::Backend> backend = storage::make_backend());
   /// Pre: settle() was called after the last round.
-  ~DiskStates();
+  ~AwayStates();
 
-  std::byte* lent_memory(Index subgroup) override;
+  Home home_of(Index subgroup) override;
   void adopt(Index subgroup, const rt::Handle& buffer) override;
   void open(Index subgroup) override;
   void store(Index subgroup) override;
   void end_round() override;
+  /// As open(), also for tasks and accesses on the host to what a device keeps.
+  void open_on_host(Index subgroup);
 
   /// Whether keep() may be called, and a file can have a name in `folder`, as one looks.
   [[nodiscard]] bool can_name_in(const std::filesystem::path& folder) const {
-    return regions_->can_name_in(folder);
+    return !regions_ || regions_->can_name_in(folder);
   }
   /// What the tasks submitted so far make of a subgroup's buffers, without a copy: its file is
   /// given away, and the next states go to another. Does not wait for an access; where the subgroup
-  /// has been stored never yet, it is, in this round. Pre: can_name_in() some folder; tasks that
-  /// were submitted in this round are stored.
+  /// has been stored never yet, it is, in this round. Pre: is_on_disk(), can_name_in() some folder;
+  /// tasks that were submitted in this round are stored.
   [[nodiscard]] std::shared_ptr<StateVersion> keep(Index subgroup);
 
   /// Takes a file of a checkpoint as the buffers of a subgroup, without a copy: nobody writes to
@@ -77,13 +88,10 @@ class DiskStates final : public tensor::StateHomes {
   [[nodiscard]] bool take(Index subgroup, storage::File file,
                           std::vector<codelets::ContentSum> sums);
   /// Whether take() may be called.
-  [[nodiscard]] bool can_take() const { return regions_->can_give(); }
+  [[nodiscard]] bool can_take() const { return regions_ && regions_->can_give(); }
 
-  [[nodiscard]] bool has(Index subgroup) const {
-    return states_[static_cast<std::size_t>(subgroup)] != nullptr;
-  }
-  /// Subgroups on disks, in the order of updates.
-  [[nodiscard]] const std::vector<Index>& subgroups() const { return plan_.subgroups; }
+  [[nodiscard]] bool is_on_disk(Index subgroup) const;
+  [[nodiscard]] const HomePlan& plan() const { return plan_; }
   /// Rounds of that many subgroups do not wait for each other's slots.
   [[nodiscard]] Index slots() const { return plan_.slots; }
   /// Ends the round, and waits until all rounds are over. Pre: their tasks run.
@@ -118,13 +126,15 @@ class DiskStates final : public tensor::StateHomes {
   };
 
   void create_files(std::span<const DiskPlace> disks);
-  void request(Visit& visit, Stage stage, rt::Mode mode);
+  void begin_visit(Subgroup& subgroup);
+  void request(Visit& visit, Stage stage, int node, rt::Mode mode);
   void granted(Visit& visit, Stage stage) noexcept;
   void post(Event event);
 
   // On the thread:
   void run();
   void handle(const Event& event);
+  void ask(Visit& visit);
   void give_slots();
   void load(Visit& visit);
   void loaded(Visit& visit, const std::string& fault);
@@ -133,7 +143,7 @@ class DiskStates final : public tensor::StateHomes {
   void close(Visit& visit);
   void lose(Subgroup& subgroup, const std::string& fault);
   void grant(const Wish& wish);
-  static void end_accesses(const Visit& visit);
+  static void end_accesses(const Visit& visit, Stage stage);
   [[nodiscard]] std::span<std::byte> memory_of(const Visit& visit) const;
   [[nodiscard]] static storage::Label label_of(const Visit& visit);
   [[nodiscard]] static double now();
@@ -142,7 +152,7 @@ class DiskStates final : public tensor::StateHomes {
   const shape::Layout& layout_;
   const HomePlan plan_;
   std::vector<rt::HostBuffer> slots_;
-  std::vector<std::unique_ptr<Subgroup>> states_;  ///< by subgroup; null: at home in memory
+  std::vector<std::unique_ptr<Subgroup>> states_;  ///< by subgroup; null: in host memory
   // The submitting thread's:
   std::vector<Visit*> open_;  ///< of this round
   Index round_ = 0;
@@ -150,16 +160,14 @@ class DiskStates final : public tensor::StateHomes {
   // The thread's:
   std::optional<RegionBoard> board_;
   std::optional<RegionFiles> regions_;
-  std::vector<Wish> wishes_;                                      ///< for what is not stored yet
-  std::set<std::pair<std::pair<Index, Index>, Visit*>> waiting_;  ///< for slots, by round and turn
-  std::vector<Index> free_slots_;
+  std::vector<Wish> wishes_;  ///< for what is not stored yet
 
   mutable std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
   std::deque<Event> events_;
   std::deque<Wish> new_wishes_;  ///< come before events: of later stores are some of these
-  std::multiset<Index> unread_;  ///< rounds of visits that have no slot yet
-  Index visits_ = 0;             ///< that are not over
+  SlotQueue<Visit> queue_;
+  Index visits_ = 0;  ///< that are not over
   bool is_ending_ = false;
   std::string fault_;
   DiskTraffic traffic_;

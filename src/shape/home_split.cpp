@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shape/home_split.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "base/units.hpp"
+
+namespace dos::shape {
+namespace {
+
+/// Slots beside those that workers update in: two are read, two are written.
+constexpr Index kSlotsUnderWay = 4;
+constexpr Index kLeastSlots = 2;
+/// Workers that a disk keeps at work: one updates some GB/s of states, a disk reads and writes less
+/// than that. More slots would only take room from states that could stay.
+constexpr Index kWorkersADisk = 4;
+
+/// Chooses out of a list, in its order, so much of it that all that is chosen is spread evenly.
+class EvenChoice {
+ public:
+  /// `part`: of all bytes.
+  explicit EvenChoice(double part) : part_(part) {}
+
+  /// Whether the next is to be chosen.
+  [[nodiscard]] bool wants(Index bytes) {
+    due_ += part_ * static_cast<double>(bytes);
+    return static_cast<double>(chosen_) + static_cast<double>(bytes) / 2 < due_;
+  }
+  void chosen(Index bytes) { chosen_ += bytes; }
+  [[nodiscard]] Index bytes() const { return chosen_; }
+
+ private:
+  double part_;
+  double due_ = 0;  ///< bytes that should have been chosen so far
+  Index chosen_ = 0;
+};
+
+Index sum(std::span<const Index> numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), Index{0});
+}
+
+double part_of(Index bytes, Index all) {
+  return all > 0 ? std::min(1.0, static_cast<double>(bytes) / static_cast<double>(all)) : 0;
+}
+
+/// Gives devices what they have room for, the one with most room left first. Returns its bytes.
+Index put_on_devices(std::span<const Index> sizes, std::vector<Index> rooms, HomeSplit& split) {
+  split.device.assign(sizes.size(), -1);
+  if (rooms.empty()) return 0;
+  EvenChoice choice(part_of(sum(rooms), sum(sizes)));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const auto most = std::ranges::max_element(rooms);
+    if (!choice.wants(sizes[i]) || *most < sizes[i]) continue;
+    choice.chosen(sizes[i]);
+    *most -= sizes[i];
+    split.device[i] = most - rooms.begin();
+  }
+  return choice.bytes();
+}
+
+}  // namespace
+
+HomeSplit split_homes(std::span<const Index> sizes, Index workers, const HomeRooms& rooms) {
+  HomeSplit split;
+  const Index all = sum(sizes);
+  if (all <= rooms.host) return split;
+  const Index largest = *std::ranges::max_element(sizes);
+  const Index rest = all - put_on_devices(sizes, rooms.devices, split);
+  const Index few = std::min(kSlotsUnderWay, std::ssize(sizes));
+  split.slot_bytes = largest;
+  split.slots = few;
+  if (rooms.disks == 0 || rest + few * largest <= rooms.host) return split;
+  const Index updating = std::min(workers, kWorkersADisk * rooms.disks);
+  const Index wanted = std::min(updating + kSlotsUnderWay, std::ssize(sizes));
+  split.slots = wanted;
+  Index room = 0;  // for states that stay
+  if (rooms.host > 0) {
+    split.slots = std::min(wanted, rooms.host / largest);
+    expect(split.slots >= std::min(kLeastSlots, wanted),
+           "sched.host_memory = {} is too little: {} of states go through it {} at a time; raise "
+           "it to {}, or lower sched.subgroup_params",
+           format_bytes(rooms.host), format_bytes(rest), format_bytes(largest),
+           format_bytes(kLeastSlots * largest));
+    room = rooms.host - split.slots * largest;
+  }
+  EvenChoice stays(part_of(room, rest));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (split.device[i] >= 0) continue;
+    if (stays.wants(sizes[i]) && stays.bytes() + sizes[i] <= room)
+      stays.chosen(sizes[i]);
+    else
+      split.on_disk.push_back(i);
+  }
+  return split;
+}
+
+}  // namespace dos::shape
