@@ -41,7 +41,14 @@ void run(CommandLine command) {
                                     {"backward_seconds", step.phases.backward.value()},
                                     {"bound_seconds", step.bound.time.value()},
                                     {"binding", step.bound.binding},
+                                    {"planned_seconds", step.planned.value()},
                                     {"link_bytes", result.link_bytes},
+                                    {"on_disk", step.on_disk.value()},
+                                    {"on_gpu", step.on_gpu.value()},
+                                    {"in_host", step.in_host.value()},
+                                    {"slots", step.task.slots},
+                                    {"disk_bytes", result.disk_bytes},
+                                    {"disk_busy_seconds", result.disk_busy},
                                     {"plan", result.plan},
                                     {"obstacle", result.obstacle}}
                          .dump());
@@ -66,6 +73,9 @@ int main(int argc, char** argv) {
   app.add_option(
       "--state-memory", request.state_memory,
       "GB of the GPU for states and their window; all that the model leaves if not given");
+  app.add_option("--disk", request.disks,
+                 "READ:WRITE or READ:WRITE:BOTH, GB/s: a disk of the node for states that "
+                 "train.host_memory has no room for, beside the machine file's; repeatable");
   app.add_option("--steps", request.steps, "steps that are recorded").capture_default_str();
   app.add_flag("--ahead", request.goes_ahead, "updates go ahead of the norm (docs/speculation.md)");
   app.add_option("--clipped-every", request.clipped_every,

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,9 +21,11 @@
 #include "rt/session.hpp"
 #include "sched_starpu/policies.hpp"
 #include "simulated/node_protocol.hpp"
+#include "simulated/step_homes.hpp"
 #include "simulated/step_log.hpp"
 #include "simulated/step_parts.hpp"
 #include "simulated/step_task.hpp"
+#include "update_result.hpp"
 
 namespace {
 
@@ -57,17 +60,6 @@ double update_time(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*im
 
 double told_time(starpu_task* task, starpu_perfmodel_arch* /*arch*/, unsigned /*impl*/) {
   return static_cast<const Note*>(task->cl_arg)->microseconds;
-}
-
-/// Over all links since the last call.
-double link_bytes() {
-  double sum = 0;
-  for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
-    starpu_profiling_bus_info info{};
-    starpu_bus_get_profiling_info(bus, &info);
-    sum += static_cast<double>(info.transferred_bytes);
-  }
-  return sum;
 }
 
 /// Parameters and moments.
@@ -109,6 +101,10 @@ class Program {
     norm_ = scalar("norm");
     for (std::size_t depth = 0; depth < task.depths.size(); ++depth)
       submit_pass("init", depth, 0, 1, of_depth(depth, &Subgroup::w, STARPU_W), 0);
+    std::vector<std::vector<starpu_data_handle_t>> states;
+    for (const Subgroup& each : subgroups_)
+      states.emplace_back(each.states.begin(), each.states.end());
+    homes_.emplace(task_, states);
     starpu_task_wait_for_all();
   }
 
@@ -123,13 +119,17 @@ class Program {
       submit_step(step);
       if (step > 1) wait_for(step - 1);
       if (step - 1 == kWarmUps) {
-        link_bytes();
+        dos::bench::take_transferred();
+        homes_->count(-1, result);
         log_.open();
       }
     }
-    result.link_bytes = link_bytes();
+    const dos::bench::NodeStep moved = dos::bench::take_transferred();
+    result.link_bytes = moved.bytes_h2d + moved.bytes_d2h;
+    homes_->count(1, result);
     log_.close();
     starpu_task_wait_for_all();
+    homes_->settle();
     for (Index step = kWarmUps + 1; step <= last; ++step)
       result.seconds.push_back((ends_[step] - ends_[step - 1]) * kMicro);
     log_.write(task_);
@@ -222,8 +222,8 @@ class Program {
     release(forward_workspace_);
     release(backward_workspace_);
     for (const auto& kernel : kernels_of_updates())
-      for (std::size_t i = 0; i < subgroups_.size(); ++i)
-        submit_update(*kernel, subgroups_[i], step, static_cast<int>(subgroups_.size() - i));
+      for (std::size_t i = 0; i < subgroups_.size(); ++i) submit_update(*kernel, i, step);
+    homes_->end_step();
     if (dos::sched_starpu::is_memory_short()) drop_dead();
     for (Subgroup& each : subgroups_)
       if (task_.goes_ahead) std::swap(each.states, each.other);
@@ -285,7 +285,8 @@ class Program {
            {.label = "norm", .phase = "reduce", .step = step, .microseconds = 1});
   }
 
-  void submit_update(Kernel& kernel, const Subgroup& subgroup, Index step, int priority) {
+  void submit_update(Kernel& kernel, std::size_t place, Index step) {
+    const Subgroup& subgroup = subgroups_[place];
     starpu_task* task = starpu_task_create();
     task->cl = &kernel.codelet;
     const bool in_place = &kernel == &update_;
@@ -298,9 +299,12 @@ class Program {
     access.emplace_back(subgroup.w, STARPU_W);
     if (&kernel != &ahead_) access.emplace_back(norm_, STARPU_R);
     attach(task, access);
+    homes_->before_update(place, *task);
     const bool is_clipped = task_.clipped_every > 0 && step % task_.clipped_every == 0;
-    submit(task, priority, {.label = subgroup.name, .phase = "update", .step = step},
+    submit(task, static_cast<int>(subgroups_.size() - place),
+           {.label = subgroup.name, .phase = "update", .step = step},
            /*is_left_out=*/&kernel == &redo_ && !is_clipped);
+    homes_->after_update(place);
   }
 
   struct Ending {
@@ -359,6 +363,7 @@ class Program {
   dos::bench::Buffers buffers_;
   dos::bench::StepLog log_;
   std::vector<Subgroup> subgroups_;
+  std::optional<dos::bench::StepHomes> homes_;
   std::vector<starpu_data_handle_t> activations_;  ///< by depth; null: none
   starpu_data_handle_t forward_workspace_ = nullptr;
   starpu_data_handle_t backward_workspace_ = nullptr;
@@ -378,6 +383,7 @@ StepResult run(const StepTask& task) {
                                   .cpu_workers = task.cpu_workers,
                                   .cuda_workers = 1,
                                   .schedulers = dos::sched_starpu::policies()});
+  if (task.slots > 0) dos::sched_starpu::forbid_residents();
   Program program(task);
   StepResult result = program.run();
   const dos::sched_starpu::UpdatesReport report = dos::sched_starpu::report();

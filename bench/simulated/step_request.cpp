@@ -2,12 +2,48 @@
 #include "simulated/step_request.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <sstream>
+#include <system_error>
+#include <utility>
 
 #include "base/error.hpp"
+#include "planner/state_homes.hpp"
+#include "sched/gradients.hpp"
 
 namespace dos::bench {
 namespace {
+
+/// Of a disk that --disk describes.
+constexpr units::Bytes kDiskCapacity = units::gigabytes(8000);
+constexpr units::Seconds kDiskLatency{100e-6};
+
+/// Of a node, as --disk says it.
+perfmodels::Tier disk_of(const std::string& text, std::size_t number) {
+  std::vector<double> rates;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ':');) {
+    double& rate = rates.emplace_back();
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), rate);
+    expect(error == std::errc{} && rest == part.data() + part.size() && std::isfinite(rate) &&
+               rate > 0,
+           "--disk {}: \"{}\" is no positive number of GB/s", text, part);
+  }
+  expect(rates.size() == 2 || rates.size() == 3, "--disk {}: give READ:WRITE or READ:WRITE:BOTH",
+         text);
+  const auto rate_of = [&](std::size_t i) {
+    return units::gigabytes(rates[i]) / units::Seconds(1);
+  };
+  perfmodels::Tier tier;
+  tier.name = fmt::format("disk{}", number);
+  tier.capacity.value = kDiskCapacity;
+  tier.read.value = rate_of(0);
+  tier.write.value = rate_of(1);
+  tier.latency.value = kDiskLatency;
+  if (rates.size() == 3) tier.both.emplace().value = rate_of(2);
+  return tier;
+}
 
 planner::Request planned(const StepRequest& request, const std::filesystem::path& machines) {
   planner::Request plan{
@@ -18,6 +54,8 @@ planner::Request planned(const StepRequest& request, const std::filesystem::path
       .micro_batch = request.micro_batch,
       .policy = request.policy,
       .settings = request.settings};
+  for (std::size_t i = 0; i < request.disks.size(); ++i)
+    plan.machine.tiers.push_back(disk_of(request.disks[i], i));
   const Index gpus = plan.machine.gpus.value;
   expect(gpus > 0, "--machine {}: has no GPU to simulate: choose another", request.machine);
   if (plan.ranks == 0) plan.ranks = gpus;
@@ -72,6 +110,45 @@ sched::Bound bound_of(sched::Problem problem, const perfmodels::Rates& rates, un
   return sched::lower_bound(problem, {.passes = passes});
 }
 
+/// What the planner says of the update with the rates that are simulated.
+units::Seconds planned_update(const planner::Request& request, sched::Problem problem,
+                              const perfmodels::Rates& rates) {
+  problem.rates = rates;
+  sched::PolicyOptions options = request.settings.policy;
+  options.residents = options.residents && !problem.has_kept();
+  return sched::plan_beside_gradients(request.policy, problem, options).cost();
+}
+
+/// Where states live, as in a training. `room`: of the GPU for states.
+void choose_homes(const sched::Problem& problem, units::Bytes room, bool may_stay,
+                  SimulatedStep& step) {
+  const units::Bytes all = problem.total() * problem.cost.state;
+  step.in_host = all;
+  if (problem.rates.tiers.empty()) return;
+  const std::vector<units::Bytes> gpus(may_stay ? 1 : 0, room);
+  const shape::HomeSplit split =
+      planner::split_states(problem, problem.host_memory, gpus, std::ssize(problem.rates.tiers));
+  if (split.are_in_host_memory()) return;
+  for (const perfmodels::TierRates& tier : problem.rates.tiers) {
+    const perfmodels::LinkRates& link = tier.link;
+    step.task.disks.push_back({.read = link.out.value(),
+                               .write = link.in.value(),
+                               .both = link.half_duplex ? 0 : link.both.value(),
+                               .latency = link.latency.value(),
+                               .capacity = tier.capacity.value()});
+  }
+  step.task.slots = split.slots;
+  step.task.on_disk = split.on_disk;
+  for (const std::size_t i : split.on_disk)
+    step.on_disk += problem.state_bytes(static_cast<Index>(i));
+  for (std::size_t i = 0; i < split.device.size(); ++i) {
+    if (split.device[i] < 0) continue;
+    step.task.on_gpu.push_back(i);
+    step.on_gpu += problem.state_bytes(static_cast<Index>(i));
+  }
+  step.in_host = all - step.on_gpu - step.on_disk;
+}
+
 }  // namespace
 
 SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& machines) {
@@ -115,28 +192,32 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                            /*flushed=*/units::Params(0), forecast.plan.time);
   const perfmodels::Rates rates =
       perfmodels::simulated_rates(forecast.problem.rates, perfmodels::Links::kAlone);
-  return {.node = {.machine = plan.machine.name, .rates = rates, .gpu_memory = limit},
-          .task = {.machine = plan.machine.name,
-                   .model = fmt::format("{}, {} ranks, micro-batch {}", plan.model.name, plan.ranks,
-                                        plan.micro_batch),
-                   .policy = plan.policy,
-                   .options = plan.settings.policy,
-                   .subgroups = forecast.problem.subgroups,
-                   .depths = depths_of(plan, phases, whole(kept)),
-                   .forward_workspace = whole(block + memory.of(MemoryCategory::kGathered)),
-                   .backward_workspace = whole(in_backward),
-                   .goes_ahead = request.goes_ahead,
-                   .clipped_every = request.clipped_every,
-                   .releases_activations = planner::needs_dead_activations(
-                       {.update = states, .resident = states}, update),
-                   .cpu_workers = rates.cpu_workers,
-                   .cpu_rate = rates.cpu_worker.value(),
-                   .gpu_rate = rates.gpus.front().update.value(),
-                   .steps = request.steps,
-                   .trace = std::filesystem::absolute(request.trace).string()},
-          .subgroup_params = forecast.problem.largest(),
-          .phases = phases,
-          .bound = bound_of(forecast.problem, rates, phases.forward + phases.backward, emptied)};
+  SimulatedStep step{
+      .node = {.machine = plan.machine.name, .rates = rates, .gpu_memory = limit},
+      .task = {.machine = plan.machine.name,
+               .model = fmt::format("{}, {} ranks, micro-batch {}", plan.model.name, plan.ranks,
+                                    plan.micro_batch),
+               .policy = plan.policy,
+               .options = plan.settings.policy,
+               .subgroups = forecast.problem.subgroups,
+               .depths = depths_of(plan, phases, whole(kept)),
+               .forward_workspace = whole(block + memory.of(MemoryCategory::kGathered)),
+               .backward_workspace = whole(in_backward),
+               .goes_ahead = request.goes_ahead,
+               .clipped_every = request.clipped_every,
+               .releases_activations =
+                   planner::needs_dead_activations({.update = states, .resident = states}, update),
+               .cpu_workers = rates.cpu_workers,
+               .cpu_rate = rates.cpu_worker.value(),
+               .gpu_rate = rates.gpus.front().update.value(),
+               .steps = request.steps,
+               .trace = std::filesystem::absolute(request.trace).string()},
+      .subgroup_params = forecast.problem.largest(),
+      .phases = phases,
+      .planned = phases.forward + phases.backward + planned_update(plan, forecast.problem, rates),
+      .bound = bound_of(forecast.problem, rates, phases.forward + phases.backward, emptied)};
+  choose_homes(forecast.problem, states, plan.settings.policy.residents, step);
+  return step;
 }
 
 }  // namespace dos::bench

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/planner.hpp"
 #include "simulated/node_process.hpp"
@@ -24,7 +25,9 @@ struct StepRequest {
   Index clipped_every = 0;
   std::optional<double>
       state_memory{};  ///< GB of the GPU for states; all that is left if not given
-  std::string trace;   ///< folder
+  /// "READ:WRITE" or "READ:WRITE:BOTH", GB/s: disks of the node beside those of the machine file.
+  std::vector<std::string> disks{};
+  std::string trace;  ///< folder
 };
 
 /// A node and what one of its ranks does there.
@@ -33,7 +36,11 @@ struct SimulatedStep {
   StepTask task;
   Index subgroup_params = 0;  ///< of the largest
   planner::PhaseTimes phases;
-  sched::Bound bound;  ///< of the whole step, in which nothing waits for anything else
+  units::Bytes on_gpu{0};   ///< states that live there for good
+  units::Bytes in_host{0};  ///< states that live there
+  units::Bytes on_disk{0};
+  units::Seconds planned;  ///< of the planner: the whole step
+  sched::Bound bound;      ///< of the whole step, in which nothing waits for anything else
 };
 
 /// Durations, subgroups and memory of the planner's model of the step (planner/planner.hpp): what

@@ -17,6 +17,15 @@ struct DepthTask {
   Index activations = 0;  ///< bytes that stay on the GPU from forward to backward
 };
 
+/// A disk of the node, as the rank sees it. Bytes a second.
+struct DiskTask {
+  double read = 0;      ///< alone
+  double write = 0;     ///< alone
+  double both = 0;      ///< at once, their sum; 0: they take turns
+  double latency = 0;   ///< seconds, of a transfer
+  double capacity = 0;  ///< bytes
+};
+
 /// Whole training steps of one rank with one GPU.
 struct StepTask {
   std::string machine;
@@ -30,6 +39,10 @@ struct StepTask {
   bool goes_ahead = false;       ///< updates do, of the norm, into second banks
   Index clipped_every = 0;       ///< so many steps, one whose updates are made again; 0: none
   bool releases_activations = false;  ///< for updates (planner::needs_dead_activations)
+  std::vector<DiskTask> disks{};
+  std::vector<std::size_t> on_disk{};  ///< subgroups whose states live there
+  std::vector<std::size_t> on_gpu{};   ///< and on the GPU
+  Index slots = 0;                     ///< of host memory, for states on their way
   Index cpu_workers = 0;
   double cpu_rate = 0;  ///< parameters a second, of one worker
   double gpu_rate = 0;
@@ -40,15 +53,19 @@ struct StepTask {
 struct StepResult {
   std::vector<double> seconds;  ///< of each recorded step
   double link_bytes = 0;        ///< that StarPU counted in them, over all links
+  double disk_bytes = 0;        ///< read and written in them
+  double disk_busy = 0;         ///< seconds of them in which disks had a transfer, the mean of all
   std::string plan;             ///< in words
   std::string obstacle;         ///< why there is no plan
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DepthTask, forward, backward, activations)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DiskTask, read, write, both, latency, capacity)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTask, machine, model, policy, options, subgroups, depths,
                                    forward_workspace, backward_workspace, goes_ahead, clipped_every,
-                                   releases_activations, cpu_workers, cpu_rate, gpu_rate, steps,
-                                   trace)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepResult, seconds, link_bytes, plan, obstacle)
+                                   releases_activations, disks, on_disk, on_gpu, slots, cpu_workers,
+                                   cpu_rate, gpu_rate, steps, trace)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepResult, seconds, link_bytes, disk_bytes, disk_busy, plan,
+                                   obstacle)
 
 }  // namespace dos::bench

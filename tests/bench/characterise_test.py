@@ -99,6 +99,28 @@ class Simulated(unittest.TestCase):
             self.assertLessEqual(link["overlapped_with_compute"], link["hidden_behind_compute"])
             self.assertLessEqual(link["hidden_behind_compute"], 1.000001)
 
+    def test_states_live_on_gpu_host_and_disks(self):
+        """Where the host has no room for all: in each step what is on disks is read and written once, and nothing else."""
+        node = ("--machine", "h100", "--model", "llama-7b", "--set", "train.host_memory=40", "--disk", "6:5", "--disk", "3:3")
+        trace = self.folder / "homes"
+        result = step(*node, "--trace", trace)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        said = json.loads(result.stdout)
+        homes = [said[home] for home in ("on_gpu", "in_host", "on_disk")]
+        self.assertAlmostEqual(sum(homes) / 12, 5.949e9, delta=1e6)
+        self.assertTrue(all(home > 1e9 for home in homes), said)
+        steps = len(said["step_seconds"])
+        # Steps overlap: what the last writes, the next one reads.
+        self.assertAlmostEqual(said["disk_bytes"] / steps, 2 * said["on_disk"], delta=0.05 * said["on_disk"])
+        # A disk is busy with its part for as long as its rates say.
+        self.assertGreater(said["disk_busy_seconds"] / steps, said["on_disk"] / 2 * (1 / 6e9 + 1 / 5e9) * 0.8)
+        self.assertLess(sum(said["step_seconds"]) / steps, 1.15 * said["planned_seconds"])
+        placed = [row for row in rows(trace, "placements.csv") if row["resident"] == "1" and row["step"] == "14"]
+        self.assertAlmostEqual(12 * sum(int(row["params"]) for row in placed), said["on_gpu"], delta=1)
+        moved = {row["buffer"] for row in rows(trace, "transfers.csv")}
+        self.assertFalse(moved & {f"state.p.{row['subgroup']}" for row in placed}, "what a GPU keeps stays")
+        self.assertTrue(any(buffer.startswith("state.p.") for buffer in moved))
+
     def test_updates_go_ahead_of_the_norm(self):
         """Beside backward where nothing is clipped, and once more behind it where all is."""
         seconds = {}

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 #include "base/error.hpp"
 #include "message_of.hpp"
@@ -51,6 +53,34 @@ TEST(PrepareStep, MemoryForStatesComesOnTopOfTheModel) {
   // 2 GB, and the part of it that the scheduler leaves free.
   EXPECT_NEAR(prepared(more).node.gpu_memory.value() - prepared(little).node.gpu_memory.value(),
               2e9 / 0.97, 1);
+}
+
+TEST(PrepareStep, HasStatesWhereATrainingHasThem) {
+  StepRequest small = {.machine = "h100", .model = "llama-7b", .trace = "trace"};
+  small.disks = {"6:5", "3:2:4"};
+  EXPECT_EQ(prepared(small).task.slots, 0) << "the host holds all";
+  planner::set_host_limit(small.settings, 40);
+  const SimulatedStep step = prepared(small);
+  EXPECT_EQ(step.task.slots, 12) << "four workers a disk, and four";
+  EXPECT_NEAR((step.on_gpu + step.in_host + step.on_disk).value(), 12 * 5.949e9, 1e7);
+  EXPECT_GT(step.on_gpu.value(), 48e9);
+  EXPECT_LT(step.in_host.value(), 40e9);
+  std::vector<std::size_t> away = step.task.on_disk;
+  away.insert(away.end(), step.task.on_gpu.begin(), step.task.on_gpu.end());
+  std::ranges::sort(away);
+  EXPECT_EQ(std::ranges::adjacent_find(away), away.end()) << "one home each";
+  EXPECT_LT(away.back(), step.task.subgroups.size());
+  ASSERT_EQ(step.task.disks.size(), 2U);
+  EXPECT_DOUBLE_EQ(step.task.disks[0].read, 6e9);
+  EXPECT_DOUBLE_EQ(step.task.disks[0].write, 5e9);
+  EXPECT_EQ(step.task.disks[0].both, 0) << "they take turns";
+  EXPECT_DOUBLE_EQ(step.task.disks[1].both, 4e9);
+  small.settings.policy.residents = false;
+  EXPECT_TRUE(prepared(small).task.on_gpu.empty());
+  for (const char* text : {"6", "6:x", "6:5:4:3", "0:1", "6:-1", "6:inf", ""}) {
+    small.disks = {text};
+    EXPECT_THAT(error_of(small), HasSubstr(fmt::format("--disk {}: ", text)));
+  }
 }
 
 TEST(PrepareStep, NamesWhatIsWrong) {

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""simulated_homes.py: steps on simulated nodes whose host memory does not hold all states.
+
+Runs simulated_step of the preset simgrid for the rows of docs/performance/disks.md: states on GPU, host and disks, and the
+same without those that a GPU keeps. Prints the table in Markdown, a row as soon as it is known. Simulated time is the same
+on every machine and each time."""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ONE, TWO = ("6:5",), ("6:5", "6:5")
+# Node, model, micro-batch, GB of host memory in all, disks (READ:WRITE in GB/s, by turns).
+ROWS = [
+    *(("h100", "llama-7b", batch, host, disks) for batch, host, disks in
+      ((1, 60, ONE), (1, 40, ONE), (1, 30, ONE), (4, 60, TWO), (4, 40, ONE), (4, 30, TWO), (16, 40, ONE))),
+    *(("a100", "llama-7b", batch, host, disks) for batch, host, disks in ((1, 40, ONE), (4, 60, ONE), (4, 30, TWO))),
+    *(("h200", "llama-13b", batch, host, disks) for batch, host, disks in ((1, 100, ONE), (4, 64, ONE), (4, 64, TWO))),
+    *(("rtx4090", "llama-3b", batch, host, disks) for batch, host, disks in ((1, 30, ONE), (4, 20, ONE), (4, 20, TWO))),
+    *(("rtx4090", "llama-7b", batch, host, disks) for batch, host, disks in ((4, 60, ONE), (4, 30, TWO), (16, 60, ONE))),
+    ("h100-4x-nvme", "llama-20b", 1, 100, ()), ("h100-4x-nvme", "llama-20b", 4, 60, ()),
+]
+HEADER = ("| node | model | B | host, GB | disks | GPU | host | disk | planned | step | of it disks | without the GPU | then on disk |\n"
+          "|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+GIGA = 1e9
+
+
+def simulate(program, row, *more):
+    """What simulated_step says of the row."""
+    node, model, batch, host, disks = row
+    command = [program, "--machine", node, "--model", model, "--micro-batch", batch, "--steps", 4,
+               "--set", f"train.host_memory={host}", *more]
+    for disk in disks:
+        command += ["--disk", disk]
+    with tempfile.TemporaryDirectory() as folder:
+        command += ["--trace", Path(folder) / "trace"]
+        result = subprocess.run([*map(str, command)], text=True, capture_output=True, check=False)
+    if result.returncode != 0:
+        sys.exit(f"simulated_homes.py: {' '.join(map(str, command))}: {result.stderr.strip()}")
+    return json.loads(result.stdout)
+
+
+def mean(run):
+    return sum(run["step_seconds"]) / len(run["step_seconds"])
+
+
+def line(program, row):
+    """The row of the table."""
+    run, without = (simulate(program, row, *more) for more in ((), ("--set", "sched.resident=false")))
+    node, model, batch, host, disks = row
+    cells = [node, model, batch, host, " + ".join(disks) or "its own"]
+    cells += [f"{run[key] / GIGA:.1f}" for key in ("on_gpu", "in_host", "on_disk")]
+    cells += [f"{run['planned_seconds']:.2f}", f"{mean(run):.2f}", f"{run['disk_busy_seconds'] / len(run['step_seconds']):.2f}",
+              f"{mean(without):.2f}", f"{without['on_disk'] / GIGA:.1f}"]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", default="build/simgrid/bench/simulated_step")
+    parser.add_argument("--node", help="rows of this node alone")
+    options = parser.parse_args()
+    rows = [row for row in ROWS if options.node in (None, row[0])]
+    if not rows:
+        parser.error("no row has this node")
+    print(HEADER, flush=True)
+    for row in rows:
+        print(line(options.program, row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
