@@ -20,8 +20,8 @@ ROWS = [
       ((1, 60, ONE), (1, 40, ONE), (1, 30, ONE), (4, 60, TWO), (4, 40, ONE), (4, 30, TWO), (16, 40, ONE))),
     *(("a100", "llama-7b", batch, host, disks) for batch, host, disks in ((1, 40, ONE), (4, 60, ONE), (4, 30, TWO))),
     *(("h200", "llama-13b", batch, host, disks) for batch, host, disks in ((1, 100, ONE), (4, 64, ONE), (4, 64, TWO))),
-    *(("rtx4090", "llama-3b", batch, host, disks) for batch, host, disks in ((1, 30, ONE), (4, 20, ONE), (4, 20, TWO))),
-    *(("rtx4090", "llama-7b", batch, host, disks) for batch, host, disks in ((4, 60, ONE), (4, 30, TWO), (16, 60, ONE))),
+    *(("rtx4090", "llama-3b", batch, host, disks) for batch, host, disks in ((1, 30, ONE), (4, 20, ONE), (4, 20, TWO), (16, 20, ONE))),
+    *(("rtx4090", "llama-7b", batch, host, disks) for batch, host, disks in ((4, 60, ONE), (4, 30, TWO))),
     ("h100-4x-nvme", "llama-20b", 1, 100, ()), ("h100-4x-nvme", "llama-20b", 4, 60, ()),
 ]
 HEADER = ("| node | model | B | host, GB | disks | GPU | host | disk | planned | step | of it disks | without the GPU | then on disk |\n"

@@ -22,7 +22,7 @@ class AccessListener {
   ~AccessListener() = default;
 };
 
-/// Asks for access to `handle` on a memory node (kHostNode, or Device::node of a CUDA device) in
+/// Asks for access to `handle` on a memory node (kHostNode, or Device::node) in
 /// the order of submission, as a task would: after the tasks and accesses submitted before, and
 /// before those submitted later. Returns at once; `listener` may have been called by then. Both
 /// must live until end_access(). Pre: `mode` is not kScratch.
