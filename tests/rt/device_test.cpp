@@ -3,12 +3,15 @@
 // GPU.
 #include "rt/device.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "rt/tasks.hpp"
@@ -27,6 +30,15 @@ class Devices : public ::testing::Test {
   }
 
   std::optional<Session> session_;
+};
+
+class SmallDevices : public Devices {
+ protected:
+  static constexpr Index kMegabytes = 8;
+  void SetUp() override {
+    ::setenv("STARPU_LIMIT_OPENCL_MEM", std::to_string(kMegabytes).c_str(), 1);
+    Devices::SetUp();
+  }
 };
 
 TEST_F(Devices, AreTheWorkersThatAreNoCpus) {
@@ -125,6 +137,44 @@ TEST_F(Devices, DroppedCopiesAreNotWrittenHome) {
   EXPECT_EQ(HostAccess(x, Mode::kRead).as<float>()[0], 3.0F);
 }
 
+// Memory that is a buffer's own is there from the beginning, and no other buffer gets it; the home
+// may be somewhere else each time that the host looks.
+TEST_F(SmallDevices, KeepWhatHasMemoryOfItsOwnThere) {
+  const Device device = devices().front();
+  const Index before = used_on(device.node);
+  {
+    std::vector<float> first(1000, 7.0F);
+    std::vector<float> second(1000, 0.0F);
+    const auto bytes_of = [](std::vector<float>& home) {
+      return reinterpret_cast<std::byte*>(home.data());
+    };
+    const Handle x(*session_, {.name = "x",
+                               .count = 1000,
+                               .category = MemoryCategory::kStates,
+                               .lent = bytes_of(first),
+                               .kept_on = device.node});
+    EXPECT_EQ(used_on(device.node) - before, 4000);
+    fetch(x, device.node, Mode::kReadWrite);
+    EXPECT_EQ(used_on(device.node) - before, 4000) << "no other memory";
+    std::ranges::fill(first, -1.0F);
+    // More of others than the node can hold: StarPU makes room by all that it may take.
+    std::vector<std::unique_ptr<Handle>> others;
+    for (Index i = 0; i < 2 * kMegabytes; ++i) {
+      others.push_back(std::make_unique<Handle>(
+          *session_, HandleSpec{.name = fmt::format("y{}", i), .count = Index{1} << 18}));
+      fetch(*others.back(), device.node, Mode::kReadWrite);
+    }
+    EXPECT_LE(used_on(device.node), kMegabytes << 20);
+    x.move_home(bytes_of(second));
+    for (const float value : HostAccess(x, Mode::kRead).as<float>()) ASSERT_EQ(value, 7.0F);
+    EXPECT_EQ(second[999], 7.0F);
+    EXPECT_EQ(first[0], -1.0F);
+    EXPECT_EQ(allocated_on(*session_, device.node)[MemoryCategory::kStates], 4000);
+    x.move_home(bytes_of(first));
+  }
+  EXPECT_EQ(allocated_on(*session_, device.node).total(), 0);
+}
+
 TEST_F(Devices, ContentsStayWhereNobodyNeedsTheirMemory) {
   const Device device = devices().front();
   const Handle x(*session_, {.name = "x", .count = 1000});
@@ -168,6 +218,7 @@ TEST(Workers, ATaskRunsOnTheOneThatItNames) {
   Submitter submitter(session);
   for (const int worker : cpu_workers()) {
     for (int i = 0; i < 10; ++i) test::submit_body(submitter, body, {&x}, {.worker = worker});
+    for (int i = 0; i < 10; ++i) test::submit_body(submitter, body, {&x}, {.keeper = worker});
     for (const TaskRecord& record : submitter.profile().take(0)) EXPECT_EQ(record.worker, worker);
   }
 }
