@@ -67,12 +67,14 @@ using Bank = std::array<starpu_data_handle_t, 3>;
 
 struct Subgroup {
   Bank states{};
-  Bank other{};  ///< null unless updates go ahead
+  Bank other{};  ///< null unless its updates go ahead
   starpu_data_handle_t g = nullptr, w = nullptr;
   starpu_data_handle_t sum = nullptr;  ///< of the gradient's squares
   std::string name;
   Index params = 0;
   std::size_t depth = 0;
+
+  [[nodiscard]] bool goes_ahead() const { return other.front() != nullptr; }
 };
 
 /// A training program's tasks: forward and backward a depth at a time, the norm of all gradients,
@@ -88,7 +90,8 @@ class Program {
     const std::vector<Index> rooms = dos::common_sizes(sizes);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const dos::sched::Subgroup& each = task.subgroups[i];
-      subgroups_.push_back(make(each, pieces[each.depth]++, rooms[i]));
+      subgroups_.push_back(
+          make(each, pieces[each.depth]++, rooms[i], task.goes_ahead && !task.are_away(i)));
     }
     for (std::size_t depth = 0; depth < task.depths.size(); ++depth)
       activations_.push_back(transient(fmt::format("activations.{}", depth),
@@ -161,7 +164,7 @@ class Program {
     return buffers_.add(name, category, 0, dos::ceil_div(bytes, kPage), kPage);
   }
 
-  Subgroup make(const dos::sched::Subgroup& each, Index piece, Index room) {
+  Subgroup make(const dos::sched::Subgroup& each, Index piece, Index room, bool has_bank) {
     Subgroup result{.name = fmt::format("depth{}.{}", each.depth, piece),
                     .params = each.params,
                     .depth = static_cast<std::size_t>(each.depth)};
@@ -178,7 +181,7 @@ class Program {
       return bank;
     };
     result.states = add_bank("state.p", "state.m", "state.v");
-    if (task_.goes_ahead) {
+    if (has_bank) {
       result.other = add_bank("bank.p", "bank.m", "bank.v");
       starpu_data_set_user_data(result.other.front(), result.states.front());
     }
@@ -221,18 +224,12 @@ class Program {
     submit_norm(step);
     release(forward_workspace_);
     release(backward_workspace_);
-    for (const auto& kernel : kernels_of_updates())
+    for (Kernel* kernel : {&ahead_, &redo_})
       for (std::size_t i = 0; i < subgroups_.size(); ++i) submit_update(*kernel, i, step);
     homes_->end_step();
     if (dos::sched_starpu::is_memory_short()) drop_dead();
     for (Subgroup& each : subgroups_)
-      if (task_.goes_ahead) std::swap(each.states, each.other);
-  }
-
-  /// Of a step, in the order of submission: of all subgroups each.
-  [[nodiscard]] std::vector<Kernel*> kernels_of_updates() {
-    if (task_.goes_ahead) return {&ahead_, &redo_};
-    return {&update_};
+      if (each.goes_ahead()) std::swap(each.states, each.other);
   }
 
   /// What the next backward writes before anybody reads it.
@@ -285,8 +282,11 @@ class Program {
            {.label = "norm", .phase = "reduce", .step = step, .microseconds = 1});
   }
 
-  void submit_update(Kernel& kernel, std::size_t place, Index step) {
+  /// What has one bank is updated once, behind the norm.
+  void submit_update(Kernel& asked, std::size_t place, Index step) {
     const Subgroup& subgroup = subgroups_[place];
+    if (&asked == &ahead_ && !subgroup.goes_ahead()) return;
+    Kernel& kernel = subgroup.goes_ahead() ? asked : update_;
     starpu_task* task = starpu_task_create();
     task->cl = &kernel.codelet;
     const bool in_place = &kernel == &update_;

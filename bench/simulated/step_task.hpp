@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,11 @@ struct StepTask {
   double gpu_rate = 0;
   Index steps = 0;    ///< that are recorded
   std::string trace;  ///< folder
+
+  /// Whether a subgroup's states live on a disk or the GPU: then they have one bank.
+  [[nodiscard]] bool are_away(std::size_t subgroup) const {
+    return std::ranges::count(on_disk, subgroup) + std::ranges::count(on_gpu, subgroup) > 0;
+  }
 };
 
 struct StepResult {
