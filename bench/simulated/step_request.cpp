@@ -120,8 +120,8 @@ units::Seconds planned_update(const planner::Request& request, sched::Problem pr
 }
 
 /// Where states live, as in a training. `room`: of the GPU for states.
-void choose_homes(const sched::Problem& problem, units::Bytes room, bool may_stay,
-                  SimulatedStep& step) {
+void choose_homes(sched::Problem problem, units::Bytes room, bool may_stay, SimulatedStep& step) {
+  if (step.task.goes_ahead) problem.cost.banks = 2;
   const units::Bytes all = problem.total() * problem.cost.state;
   step.in_host = all;
   if (problem.rates.tiers.empty()) return;

@@ -77,6 +77,8 @@ std::vector<Index> memory_for_states(const train::Run& run, const Room& room, do
   empty.device_state_memory.clear();
   const RunMemory memory = estimate_as_is(empty, room);
   const auto update = static_cast<double>(update_bytes(run, room));
+  // Updates that go ahead of the norm have a second bank.
+  const double banks = run.config.optim.speculate == "off" ? 1 : 2;
   // What an update needs besides comes to the device, too.
   const double part = std::min(1.0, static_cast<double>(largest_states(run, room)) / update);
   std::vector<Index> bytes;
@@ -85,7 +87,7 @@ std::vector<Index> memory_for_states(const train::Run& run, const Room& room, do
     const auto all = static_cast<double>(device.bytes);
     const double left =
         device.runs_model ? planner::state_memory(memory.devices[next++]).resident.value() : all;
-    const double free = left - updates * update - sched::kMemoryReserve * all;
+    const double free = left - updates * banks * update - sched::kMemoryReserve * all;
     bytes.push_back(static_cast<Index>(std::max(0.0, free * part)));
   }
   return bytes;

@@ -50,7 +50,11 @@ train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed
   train::Run result = run;
   result.ahead.clear();
   const std::string& asked = run.config.optim.speculate;
-  if (asked == "off" || (asked == "auto" && room.devices.empty())) return result;
+  if (asked == "off") return result;
+  // Where disks have states these take longest, and they wait for the norm.
+  const bool gains =
+      !room.devices.empty() && train::plan_homes(run, room.workers).on_disks().empty();
+  if (asked == "auto" && !gains) return result;
   const std::vector<Index> candidates = train::candidates_to_go_ahead(run, room.workers);
   if (asked == "on") {
     result.ahead = candidates;

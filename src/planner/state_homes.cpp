@@ -21,16 +21,17 @@ shape::HomeSplit split_states(const sched::Problem& problem, units::Bytes host,
   const Index all = std::accumulate(sizes.begin(), sizes.end(), Index{0});
   // What has no limit is more than all.
   const Index room = host.value() < static_cast<double>(all) ? whole(host) : all;
-  const units::Bytes update =
-      units::Params(static_cast<double>(problem.largest())) * problem.cost.held();
+  const sched::UpdateCost& cost = problem.cost;
+  const units::Bytes update = units::Params(static_cast<double>(problem.largest())) * cost.held();
+  // What an update needs besides comes to the GPU, too; what stays has one bank.
+  const units::BytesPerParam held = cost.held() - cost.state * static_cast<double>(cost.banks - 1);
   shape::HomeSplit split;
   // Of too little for slots the plan says so.
   if (room < 2 * *std::ranges::max_element(sizes)) return split;
   for (const double window : {sched::kUpdatesBesideKept, sched::kLeastUpdatesBesideKept}) {
     std::vector<Index> devices;
     for (const units::Bytes free : gpus)
-      devices.push_back(
-          whole((free - update * window) * (problem.cost.state / problem.cost.held())));
+      devices.push_back(whole((free - update * window) * (cost.state / held)));
     split = shape::split_homes(sizes, problem.rates.cpu_workers + problem.gpus(),
                                {.host = room, .devices = std::move(devices), .disks = disks});
     if (split.on_disk.empty()) break;

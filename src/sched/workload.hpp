@@ -82,9 +82,9 @@ struct StateMemory {
 /// it needs next.
 inline constexpr double kMemoryReserve = 0.03;
 
-/// Updates of the largest subgroup for which a GPU has memory beside the states that it keeps for
-/// good: twice as many as keep it and its link at work; where disks have the rest, which then take
-/// longest, no more than one that comes and one that runs.
+/// Updates of the largest subgroup, with their banks, for which a GPU has memory beside the states
+/// that it keeps for good: twice as many as keep it and its link at work; where disks have the
+/// rest, which then take longest, no more than one that comes and one that runs.
 inline constexpr double kUpdatesBesideKept = 8;
 inline constexpr double kLeastUpdatesBesideKept = 2;
 

@@ -110,5 +110,21 @@ TEST(StateHomes, DevicesAndDisksShareWhatTheHostHasNoRoomFor) {
   EXPECT_EQ(before, run.layout.subgroups.size());
 }
 
+// They wait for the norm, and take longest.
+TEST(StateHomes, OnDisksLeaveNothingToGainAheadOfTheNorm) {
+  config::TrainConfig config = config_of(1);
+  config.train.precision = "bf16";
+  config.optim.speculate = "auto";
+  config.sched.subgroup_params = 20'000;
+  config.sched.disks = "/disk";
+  Room room = room_with(1e10);
+  EXPECT_FALSE(choose_ahead(choose_homes(run_of(config), room), room).ahead.empty())
+      << "host memory has all";
+  config.sched.host_memory = 2e-3;
+  EXPECT_TRUE(choose_ahead(choose_homes(run_of(config), room), room).ahead.empty());
+  config.optim.speculate = "on";
+  EXPECT_FALSE(choose_ahead(choose_homes(run_of(config), room), room).ahead.empty());
+}
+
 }  // namespace
 }  // namespace dos::fit::state_homes_test
