@@ -7,11 +7,8 @@ same without those that a GPU keeps. Prints the table in Markdown, a row as soon
 on every machine and each time."""
 
 import argparse
-import json
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+
+from simulated_runs import mean, simulate
 
 ONE, TWO = ("6:5",), ("6:5", "6:5")
 # Node, model, micro-batch, GB of host memory in all, disks (READ:WRITE in GB/s, by turns).
@@ -29,28 +26,16 @@ HEADER = ("| node | model | B | host, GB | disks | GPU | host | disk | planned |
 GIGA = 1e9
 
 
-def simulate(program, row, *more):
+def run_of(program, row, *more):
     """What simulated_step says of the row."""
     node, model, batch, host, disks = row
-    command = [program, "--machine", node, "--model", model, "--micro-batch", batch, "--steps", 4,
-               "--set", f"train.host_memory={host}", *more]
-    for disk in disks:
-        command += ["--disk", disk]
-    with tempfile.TemporaryDirectory() as folder:
-        command += ["--trace", Path(folder) / "trace"]
-        result = subprocess.run([*map(str, command)], text=True, capture_output=True, check=False)
-    if result.returncode != 0:
-        sys.exit(f"simulated_homes.py: {' '.join(map(str, command))}: {result.stderr.strip()}")
-    return json.loads(result.stdout)
-
-
-def mean(run):
-    return sum(run["step_seconds"]) / len(run["step_seconds"])
+    return simulate(program, "--machine", node, "--model", model, "--micro-batch", batch, "--steps", 4,
+                    "--set", f"train.host_memory={host}", *more, *(word for disk in disks for word in ("--disk", disk)))
 
 
 def line(program, row):
     """The row of the table."""
-    run, without = (simulate(program, row, *more) for more in ((), ("--set", "sched.resident=false")))
+    run, without = (run_of(program, row, *more) for more in ((), ("--set", "sched.resident=false")))
     node, model, batch, host, disks = row
     cells = [node, model, batch, host, " + ".join(disks) or "its own"]
     cells += [f"{run[key] / GIGA:.1f}" for key in ("on_gpu", "in_host", "on_disk")]

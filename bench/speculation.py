@@ -7,12 +7,9 @@ ahead with every step clipped. Prints the table in Markdown, a row as soon as it
 every machine and each time."""
 
 import argparse
-import json
 import re
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+
+from simulated_runs import mean, simulate
 
 # Node, model, micro-batch, GB for states (None: all that there is), parameters of a subgroup in millions (None: the
 # planner's).
@@ -38,24 +35,13 @@ HEADER = ("| node | model | B | M, GB | S | update | waiting | ahead | hidden | 
 SAME = 1.02
 
 
-def simulate(program, row, *more):
+def run_of(program, row, *more):
     """What simulated_step says of the row."""
     node, model, batch, memory, subgroup = row
-    command = [program, "--machine", node, "--model", model, "--micro-batch", batch, "--steps", 6, *more]
-    if memory is not None:
-        command += ["--state-memory", memory]
+    limits = [] if memory is None else ["--state-memory", memory]
     if subgroup is not None:
-        command += ["--set", f"sched.subgroup_params={subgroup}000000"]
-    with tempfile.TemporaryDirectory() as folder:
-        command += ["--trace", Path(folder) / "trace"]
-        result = subprocess.run([*map(str, command)], text=True, capture_output=True, check=False)
-    if result.returncode != 0:
-        sys.exit(f"speculation.py: {' '.join(map(str, command))}: {result.stderr.strip()}")
-    return json.loads(result.stdout)
-
-
-def mean(run):
-    return sum(run["step_seconds"]) / len(run["step_seconds"])
+        limits += ["--set", f"sched.subgroup_params={subgroup}000000"]
+    return simulate(program, "--machine", node, "--model", model, "--micro-batch", batch, "--steps", 6, *limits, *more)
 
 
 def shown(run):
@@ -65,7 +51,7 @@ def shown(run):
 
 def line(program, row):
     """The row of the table."""
-    waiting, ahead, clipped = (simulate(program, row, *more)
+    waiting, ahead, clipped = (run_of(program, row, *more)
                                for more in ((), ("--ahead",), ("--ahead", "--clipped-every", 1)))
     node, model, batch, memory, subgroup = row
     passes = waiting["forward_seconds"] + waiting["backward_seconds"]
