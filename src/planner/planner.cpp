@@ -204,8 +204,8 @@ Forecast forecast_of(const Request& request) {
   if (problem.gpus() > 0)
     problem.memory.assign(problem.rates.gpus.size(),
                           memory_of_states(request, layout, largest * problem.cost.held()));
-  // Without further tiers a plan that does not fit is shown as such.
   sched::PolicyOptions options = settings.policy;
+  // Without further tiers a plan that does not fit is shown as such.
   if (!problem.rates.tiers.empty()) {
     problem.host_memory = host_memory_for_states(request.model, layout, settings, problem,
                                                  request.machine.dram_capacity.value);

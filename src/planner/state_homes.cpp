@@ -27,7 +27,7 @@ shape::HomeSplit split_states(const sched::Problem& problem, units::Bytes host,
   const units::BytesPerParam held = cost.held() - cost.state * static_cast<double>(cost.banks - 1);
   shape::HomeSplit split;
   // Of too little for slots the plan says so.
-  if (room < 2 * *std::ranges::max_element(sizes)) return split;
+  if (room < shape::kLeastSlots * *std::ranges::max_element(sizes)) return split;
   for (const double window : {sched::kUpdatesBesideKept, sched::kLeastUpdatesBesideKept}) {
     std::vector<Index> devices;
     for (const units::Bytes free : gpus)

@@ -86,6 +86,10 @@ class SubgroupRegistry {
 
   /// The step of the updates that arrive, counted from 1; 0 before the first.
   [[nodiscard]] Index step() const { return step_; }
+  /// Whether GPUs keep all of them: then nothing is left to plan.
+  [[nodiscard]] bool are_all_kept() const {
+    return std::ranges::all_of(known_, [](const Known& each) { return each.task.kept_on >= 0; });
+  }
   /// Whether it has been seen in this step.
   [[nodiscard]] bool has_arrived(Index index) const { return known(index).step == step_; }
   /// Whether as many updates have arrived as in the step before: until then a device without work

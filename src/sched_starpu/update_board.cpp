@@ -29,7 +29,8 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
     ledger_.begin_step(subgroups_.step());
     if (subgroups_.step() == tuning_.memory_step) rates_.read_memory();
     rates_.begin_step(are_beside_backward(), params_of(subgroups_.params_before()));
-    if (subgroups_.step() > 1) plans_.begin_step(rates_, ledger_.homes(subgroups_.size()), last);
+    if (subgroups_.step() > 1 && !subgroups_.are_all_kept())
+      plans_.begin_step(rates_, ledger_.homes(subgroups_.size()), last);
   }
   return index;
 }

@@ -12,7 +12,6 @@ namespace {
 
 /// Slots beside those that workers update in: two are read, two are written.
 constexpr Index kSlotsUnderWay = 4;
-constexpr Index kLeastSlots = 2;
 /// Workers that a disk keeps at work: one updates some GB/s of states, a disk reads and writes less
 /// than that. More slots would only take room from states that could stay.
 constexpr Index kWorkersADisk = 4;
@@ -68,20 +67,27 @@ HomeSplit split_homes(std::span<const Index> sizes, Index workers, const HomeRoo
   if (all <= rooms.host) return split;
   const Index largest = *std::ranges::max_element(sizes);
   const Index rest = all - put_on_devices(sizes, rooms.devices, split);
-  const Index few = std::min(kSlotsUnderWay, std::ssize(sizes));
+  const bool are_any_on_devices = rest < all;
+  if (rooms.disks == 0 && !are_any_on_devices) return HomeSplit();
+  const auto count = std::ssize(sizes);
+  const Index few = std::min(kSlotsUnderWay, count);
+  const Index least = std::min(kLeastSlots, count);
   split.slot_bytes = largest;
+  // The host holds the rest, or nobody asks how much it has.
   split.slots = few;
-  if (rooms.disks == 0 || rest + few * largest <= rooms.host) return split;
+  if (rooms.disks == 0 || (rooms.host == 0 && rest == 0)) return split;
+  split.slots = std::min(few, (rooms.host - rest) / largest);
+  if (split.slots >= least) return split;
   const Index updating = std::min(workers, kWorkersADisk * rooms.disks);
-  const Index wanted = std::min(updating + kSlotsUnderWay, std::ssize(sizes));
+  const Index wanted = std::min(updating + kSlotsUnderWay, count);
   split.slots = wanted;
   Index room = 0;  // for states that stay
   if (rooms.host > 0) {
     split.slots = std::min(wanted, rooms.host / largest);
-    expect(split.slots >= std::min(kLeastSlots, wanted),
+    expect(split.slots >= least,
            "sched.host_memory = {} is too little: {} of states go through it {} at a time; raise "
            "it to {}, or lower sched.subgroup_params",
-           format_bytes(rooms.host), format_bytes(rest), format_bytes(largest),
+           format_bytes(rooms.host), format_bytes(all), format_bytes(largest),
            format_bytes(kLeastSlots * largest));
     room = rooms.host - split.slots * largest;
   }

@@ -141,6 +141,7 @@ class Heterogeneous(AppTest):
         self.trained(keys=keys | {NAME: 0}, out=self.folder / "cpu")
         result = self.trained(keys=limited, env=env | {"STARPU_SCHED": "dos"})
         self.assertRegex(result.stderr, r"on devices for good: states of [0-9.]+ MiB")
+        self.assertNotIn("warn", result.stderr, "nothing is left to plan")
         self.expect_same_training("cpu", self.out.name)
 
     def test_every_policy_trains_the_same(self):

@@ -101,7 +101,9 @@ TEST(StateHomes, DevicesAndDisksShareWhatTheHostHasNoRoomFor) {
     const offload::HomePlan homes = kept_of((model + window + part * states) / 0.97 + 1);
     const std::size_t kept = homes.on_devices().size();
     EXPECT_GE(kept, before);
-    EXPECT_EQ(part >= 1, homes.on_disks().empty());
+    EXPECT_TRUE(part < 1 || homes.on_disks().empty());
+    // Between them what slots would take may hold the rest.
+    EXPECT_TRUE(part > 0.3 || !homes.on_disks().empty());
     before = kept;
     const RunMemory memory = estimate_run(choose_homes(run, room), room);
     EXPECT_TRUE(memory.host.fits()) << memory_table(memory.host);

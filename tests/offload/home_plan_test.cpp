@@ -101,6 +101,16 @@ TEST(HomePlan, HasDevicesKeepWhatTheyHaveRoomFor) {
   EXPECT_TRUE(no_disk_needed.on_disks().empty());
   EXPECT_EQ(no_disk_needed.on_devices().size(), 30U);
   EXPECT_EQ(no_disk_needed.slots, 4) << "for checkpoints";
+  const HomePlan few_slots = plan_with((2 + 70) * kBytes, {30 * kBytes});
+  EXPECT_TRUE(few_slots.on_disks().empty()) << "fewer slots rather than a disk";
+  EXPECT_EQ(few_slots.slots, 2);
+  EXPECT_FALSE(plan_with((1 + 70) * kBytes, {30 * kBytes}).on_disks().empty());
+  const HomePlan all_there = plan_with(0, {100 * kBytes});
+  EXPECT_EQ(all_there.slots, 4);
+  // A device without room takes no slots either.
+  const HomePlan none = plan_with(0, {kBytes - 1}, /*disks=*/0);
+  EXPECT_TRUE(none.are_all_in_host_memory());
+  EXPECT_EQ(none.slots, 0);
   const HomePlan no_disk = plan_with(0, {30 * kBytes}, /*disks=*/0);
   EXPECT_TRUE(no_disk.on_disks().empty());
   EXPECT_EQ(no_disk.on_devices().size(), 30U);

@@ -34,5 +34,21 @@ TEST(UpdateBoard, WhatOneGpuAloneMayRunStaysThereFromTheFirstStepOn) {
   EXPECT_EQ(last.needed[0].out.value(), 12 * streamed * kParams);
 }
 
+// No CPU ever shows its rate then, which is no obstacle.
+TEST(UpdateBoard, HasNothingToPlanWhereGpusKeepAll) {
+  UpdateBoard board("dos", {.residents = false}, surroundings(1));
+  Program program("dos", surroundings(1));
+  for (int step = 0; step < 3; ++step)
+    for (Index i = 0; i < kSubgroups; ++i) {
+      UpdateTask task = program.task(i);
+      task.kept_on = 0;
+      const Place place = board.place(task, NoLock{}).place;
+      EXPECT_TRUE(place.is_resident);
+      board.executed(i, place.device, units::Seconds(kParams / kGpuRate));
+    }
+  EXPECT_EQ(board.report().obstacle, "");
+  EXPECT_EQ(board.report().steps.back().executed_gpu.value(), kSubgroups * kParams);
+}
+
 }  // namespace
 }  // namespace dos::sched_starpu::update_board_kept_test
