@@ -93,7 +93,7 @@ void SimulatedDisks::start() {
     regions.push_back(
         std::min(std::ssize(stored_) + slots_, static_cast<Index>(disk->rates.capacity) / largest));
   }
-  board_.emplace(regions);
+  board_.emplace(regions, std::ssize(stored_));
   starpu_pthread_create(&control_, nullptr, &run_control, this);
   for (const auto& disk : disks_)
     starpu_pthread_create(&disk->thread, nullptr, &run_disk, disk.get());
@@ -182,7 +182,8 @@ void SimulatedDisks::handle(const Event& event) {
   switch (event.stage) {
     case Stage::kOpen:
       if (event.is_transfer) {
-        board_->end(visit.stored.region->disk, visit.stored.bytes, now());
+        board_->end(visit.stored.region->disk, offload::Direction::kRead, visit.stored.bytes,
+                    now());
         return end_accesses(visit);
       } else {
         const Lock lock(mutex_);
@@ -213,12 +214,12 @@ void SimulatedDisks::give_slots() {
 
 void SimulatedDisks::transfer(Visit& visit, bool is_read) {
   if (!is_read) {
-    const std::optional<offload::Region> target = board_->take(visit.stored.region);
+    const std::optional<offload::Region> target = board_->take(visit.stored.turn);
     require(target.has_value(), "a region for each slot beside those of all states");
     visit.target = *target;
   }
   const Index disk = is_read ? visit.stored.region->disk : visit.target.disk;
-  board_->begin(disk, now());
+  board_->begin(disk, is_read ? offload::Direction::kRead : offload::Direction::kWrite, now());
   const Lock lock(mutex_);
   disks_[static_cast<std::size_t>(disk)]->waiting.push_back({&visit, is_read});
   starpu_pthread_cond_broadcast(&changed_);
@@ -260,7 +261,7 @@ void SimulatedDisks::serve(Disk& disk) {
 
 void SimulatedDisks::written(Visit& visit) {
   Stored& stored = visit.stored;
-  board_->end(visit.target.disk, stored.bytes, now());
+  board_->end(visit.target.disk, offload::Direction::kWrite, stored.bytes, now());
   if (stored.region) board_->give_back(*stored.region);
   stored.region = visit.target;
   end_accesses(visit);

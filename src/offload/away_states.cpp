@@ -21,6 +21,7 @@ AwayStates::AwayStates(rt::Session& session, const shape::Layout& layout, HomePl
       queue_(plan_.slots),
       engine_({}, std::move(backend)) {
   require(!plan_.are_all_in_host_memory(), "states that are away");
+  Index disk_turn = 0;
   for (Index turn = 0; turn < std::ssize(plan_.away); ++turn) {
     const auto [place, device] = plan_.away[static_cast<std::size_t>(turn)];
     const auto index = static_cast<std::size_t>(place);
@@ -29,6 +30,7 @@ AwayStates::AwayStates(rt::Session& session, const shape::Layout& layout, HomePl
                  .turn = turn,
                  .bytes = plan_.buffers() * padded_bytes(layout.subgroups[index])});
     if (device < 0) {
+      states_[index]->disk_turn = disk_turn++;
       states_[index]->form = std::move(forms.at(index));
       continue;
     }
@@ -50,7 +52,7 @@ void AwayStates::create_files(std::span<const DiskPlace> disks) {
   const std::vector<Index> capacity =
       share_regions(disks, region, std::ssize(plan_.on_disks()), plan_.slots);
   regions_.emplace(disks, capacity, region);
-  board_.emplace(capacity);
+  board_.emplace(capacity, std::ssize(plan_.on_disks()));
 }
 
 AwayStates::~AwayStates() {

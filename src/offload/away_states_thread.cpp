@@ -98,7 +98,7 @@ void AwayStates::load(Visit& visit) {
   }
   const Region& region = *subgroup.region;
   const RegionFiles::Place& place = regions_->at(region);
-  board_->begin(region.disk, now());
+  board_->begin(region.disk, Direction::kRead, now());
   engine_.read(
       place.file->file(), place.offset + subgroup.form.header_bytes, memory,
       [this, &visit](const std::string& fault) {
@@ -111,7 +111,7 @@ void AwayStates::loaded(Visit& visit, const std::string& fault) {
   Subgroup& subgroup = visit.subgroup;
   const Region& region = *subgroup.region;
   const std::span<std::byte> memory = memory_of(visit);
-  board_->end(region.disk, std::ssize(memory), now());
+  board_->end(region.disk, Direction::kRead, std::ssize(memory), now());
   std::string why = fault;
   if (why.empty()) {
     const std::string wrong = difference(subgroup.form, subgroup.sums, memory);
@@ -135,10 +135,10 @@ void AwayStates::write(Visit& visit) {
   // FP32 parameters come first.
   const Index parameters = plan_.with_parameters ? subgroup.bytes / plan_.buffers() : Index{0};
   subgroup.sums = sums_of(subgroup.form, memory, parameters);
-  visit.target = board_->take(subgroup.region);
+  visit.target = board_->take(subgroup.disk_turn);
   require(visit.target.has_value(), "a region for each slot beside those of all states");
   const RegionFiles::Place& place = regions_->at(*visit.target);
-  board_->begin(visit.target->disk, now());
+  board_->begin(visit.target->disk, Direction::kWrite, now());
   engine_.write(
       place.file->file(), place.offset + subgroup.form.header_bytes, memory,
       [this, &visit](const std::string& fault) {
@@ -149,7 +149,7 @@ void AwayStates::write(Visit& visit) {
 
 void AwayStates::written(Visit& visit, const std::string& fault) {
   Subgroup& subgroup = visit.subgroup;
-  board_->end(visit.target->disk, subgroup.bytes, now());
+  board_->end(visit.target->disk, Direction::kWrite, subgroup.bytes, now());
   if (subgroup.region) {
     regions_->clear(*subgroup.region);
     board_->give_back(*subgroup.region);

@@ -15,7 +15,8 @@ namespace dos::offload {
 /// A subgroup that is away.
 struct AwayStates::Subgroup {
   Index index = 0;
-  Index turn = 0;  ///< place in the order of updates
+  Index turn = 0;       ///< place in the order of updates
+  Index disk_turn = 0;  ///< among those on disks
   Index bytes = 0;
   std::vector<const rt::Handle*> handles{};
   StateForm form{};

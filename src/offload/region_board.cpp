@@ -1,59 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "offload/region_board.hpp"
 
-#include <limits>
-
 #include "base/error.hpp"
 
 namespace dos::offload {
 
-RegionBoard::RegionBoard(const std::vector<Index>& capacity) : disks_(capacity.size()) {
-  for (std::size_t i = 0; i < capacity.size(); ++i)
+RegionBoard::RegionBoard(const std::vector<Index>& capacity, Index turns)
+    : disks_(capacity.size()), share_(static_cast<std::size_t>(turns)) {
+  for (std::size_t i = 0; i < capacity.size(); ++i) {
+    disks_[i].capacity = capacity[i];
     for (Index number = capacity[i]; number > 0; --number) disks_[i].free.push_back(number - 1);
+  }
+  share();
+}
+
+std::optional<double> RegionBoard::rate(Index disk) const {
+  double seconds = 0;
+  double known = 0;
+  for (const Cost& cost : disk_at(disk).costs) {
+    if (!cost.seconds_a_byte) continue;
+    seconds += *cost.seconds_a_byte;
+    ++known;
+  }
+  if (known == 0) return std::nullopt;
+  return known / seconds;
 }
 
 double RegionBoard::mean_rate() const {
   double sum = 0;
   Index known = 0;
-  for (const Disk& disk : disks_) {
-    if (!disk.rate) continue;
-    sum += *disk.rate;
+  for (Index disk = 0; disk < std::ssize(disks_); ++disk) {
+    const std::optional<double> one = rate(disk);
+    if (!one) continue;
+    sum += *one;
     ++known;
   }
   return known == 0 ? 1.0 : sum / static_cast<double>(known);
 }
 
-double RegionBoard::load_with_one_more(std::size_t disk, const std::optional<Region>& current,
-                                       double unknown_rate) const {
-  const bool is_here = current && static_cast<std::size_t>(current->disk) == disk;
-  const auto regions = static_cast<double>(disks_[disk].used + (is_here ? 0 : 1));
-  return regions / disks_[disk].rate.value_or(unknown_rate);
+template <class HasRoom>
+Index RegionBoard::least_burdened(const std::vector<Index>& counts, HasRoom has_room) const {
+  Index best = -1;
+  double best_burden = 0;
+  for (Index disk = 0; disk < std::ssize(disks_); ++disk) {
+    if (!has_room(disk)) continue;
+    const double burden =
+        static_cast<double>(counts[static_cast<std::size_t>(disk)] + 1) / disk_at(disk).shared_rate;
+    if (best >= 0 && burden >= best_burden) continue;
+    best = disk;
+    best_burden = burden;
+  }
+  return best;
+}
+
+void RegionBoard::share() {
+  // D'Hondt's method: it keeps the longest time of a disk short after each turn, so that shares are
+  // even over them, too.
+  std::vector<Index> counts(disks_.size());
+  for (Index& disk : share_) {
+    disk = least_burdened(counts, [&](Index each) {
+      return counts[static_cast<std::size_t>(each)] < disk_at(each).capacity;
+    });
+    if (disk >= 0) ++counts[static_cast<std::size_t>(disk)];
+  }
+}
+
+void RegionBoard::follow_rates() {
+  const double unknown_rate = mean_rate();
+  bool has_changed = false;
+  for (Index disk = 0; disk < std::ssize(disks_); ++disk) {
+    Disk& each = disks_[static_cast<std::size_t>(disk)];
+    const double shown = rate(disk).value_or(unknown_rate);
+    if (shown <= each.shared_rate * kHysteresis && shown * kHysteresis >= each.shared_rate)
+      continue;
+    each.shared_rate = shown;
+    has_changed = true;
+  }
+  if (has_changed) share();
 }
 
 void RegionBoard::forgive() {
   Index all = 0;
   for (const Disk& disk : disks_) all += disk.used;
+  if (all == 0) return;
   for (Disk& disk : disks_)
-    if (disk.used == 0 && disk.rate && all > 0)
-      *disk.rate *= 1 + kForgiveness / static_cast<double>(all);
+    for (Cost& cost : disk.costs)
+      if (disk.used == 0 && cost.seconds_a_byte)
+        *cost.seconds_a_byte /= 1 + kForgiveness / static_cast<double>(all);
 }
 
-std::optional<Region> RegionBoard::take(const std::optional<Region>& current) {
+std::optional<Region> RegionBoard::take(Index turn) {
   forgive();
-  const double unknown_rate = mean_rate();
-  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  std::size_t best = kNone;
-  double best_load = 0;
-  for (std::size_t i = 0; i < disks_.size(); ++i) {
-    if (disks_[i].free.empty()) continue;
-    double load = load_with_one_more(i, current, unknown_rate);
-    if (current && static_cast<std::size_t>(current->disk) == i) load /= kHysteresis;
-    if (best != kNone && load >= best_load) continue;
-    best = i;
-    best_load = load;
+  follow_rates();
+  Index disk = share_[static_cast<std::size_t>(turn)];
+  if (disk < 0 || disk_at(disk).free.empty()) {
+    std::vector<Index> used;
+    for (const Disk& each : disks_) used.push_back(each.used);
+    disk = least_burdened(used, [&](Index each) { return !disk_at(each).free.empty(); });
   }
-  if (best == kNone) return std::nullopt;
-  return take_on(static_cast<Index>(best));
+  if (disk < 0) return std::nullopt;
+  return take_on(disk);
 }
 
 std::optional<Region> RegionBoard::take_on(Index disk) {
@@ -72,23 +118,34 @@ void RegionBoard::give_back(const Region& region) {
   disk.free.push_back(region.number);
 }
 
-void RegionBoard::begin(Index disk, double now) {
-  Disk& each = disks_[static_cast<std::size_t>(disk)];
-  if (each.under_way++ == 0) each.since = now;
+void RegionBoard::count_until(Disk& disk, double now) {
+  Index under_way = 0;
+  for (const Cost& cost : disk.costs) under_way += cost.under_way;
+  for (Cost& cost : disk.costs)
+    if (cost.under_way > 0)
+      cost.busy +=
+          (now - disk.since) * static_cast<double>(cost.under_way) / static_cast<double>(under_way);
+  disk.since = now;
 }
 
-void RegionBoard::end(Index disk, Index bytes, double now) {
+void RegionBoard::begin(Index disk, Direction direction, double now) {
   Disk& each = disks_[static_cast<std::size_t>(disk)];
-  require(each.under_way > 0, "a transfer that has begun");
-  --each.under_way;
-  each.bytes += bytes;
-  each.busy += now - each.since;
-  each.since = now;
-  if (each.busy < kSampleSeconds) return;
-  const double rate = static_cast<double>(each.bytes) / each.busy;
-  each.rate = each.rate ? (*each.rate + rate) / 2 : rate;
-  each.busy = 0;
-  each.bytes = 0;
+  count_until(each, now);
+  ++cost_of(each, direction).under_way;
+}
+
+void RegionBoard::end(Index disk, Direction direction, Index bytes, double now) {
+  Disk& each = disks_[static_cast<std::size_t>(disk)];
+  Cost& cost = cost_of(each, direction);
+  require(cost.under_way > 0, "a transfer that has begun");
+  count_until(each, now);
+  --cost.under_way;
+  cost.bytes += bytes;
+  if (cost.busy < kSampleSeconds) return;
+  const double seconds = cost.busy / static_cast<double>(cost.bytes);
+  cost.seconds_a_byte = cost.seconds_a_byte ? (*cost.seconds_a_byte + seconds) / 2 : seconds;
+  cost.busy = 0;
+  cost.bytes = 0;
 }
 
 }  // namespace dos::offload

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -14,61 +16,82 @@ struct Region {
   Index number = 0;  ///< from the beginning of the disk's file on
 };
 
-/// Which regions are in use, and which disk takes the next states: disks get states in proportion
-/// to the rates that they show, whatever else uses them. Times in seconds, of any clock.
+enum class Direction : std::uint8_t { kRead, kWrite };
+
+/// Which regions are in use, and which disk takes the next states: disks share the states in
+/// proportion to the rates that they show, whatever else uses them, and evenly over the order of
+/// updates. Many of a slow disk in a row would hold all slots while other disks have nothing to do.
+/// Times in seconds, of any clock.
 class RegionBoard {
  public:
-  /// `capacity`: regions, by disk.
-  explicit RegionBoard(const std::vector<Index>& capacity);
+  /// `capacity`: regions, by disk. `turns`: subgroups, which have their places in the order of
+  /// updates.
+  RegionBoard(const std::vector<Index>& capacity, Index turns);
 
-  /// A free region on the disk that should have more, or on the one where the states are now as
-  /// long as none is better by kHysteresis. `current`: of the old states, which the new ones
-  /// replace. nullopt: all are in use.
-  std::optional<Region> take(const std::optional<Region>& current);
+  /// A free region for new states of the subgroup of this turn, on the disk that is to have them,
+  /// or on another one if that has none. nullopt: all are in use.
+  std::optional<Region> take(Index turn);
   /// A free region on this disk; nullopt: none is.
   std::optional<Region> take_on(Index disk);
   void give_back(const Region& region);
 
   /// A transfer of a disk begins, or has moved its bytes.
-  void begin(Index disk, double now);
-  void end(Index disk, Index bytes, double now);
+  void begin(Index disk, Direction direction, double now);
+  void end(Index disk, Direction direction, Index bytes, double now);
 
   [[nodiscard]] Index used(Index disk) const { return disk_at(disk).used; }
-  /// Bytes a second while at least one transfer is under way, reads and writes together; nullopt:
-  /// not known yet.
-  [[nodiscard]] std::optional<double> rate(Index disk) const { return disk_at(disk).rate; }
+  /// Bytes a second at which it reads and writes as much of both, while at least one transfer is
+  /// under way; of one direction as long as the other one is not known. nullopt: neither is.
+  [[nodiscard]] std::optional<double> rate(Index disk) const;
 
  private:
-  /// A disk that is no more than so much better leaves states where they are.
+  /// A rate that differs by no more than so much from the one that the shares are made for leaves
+  /// them as they are.
   static constexpr double kHysteresis = 1.1;
   /// A disk that has lost all states cannot show that it is fast again: the rate that it is thought
   /// to have grows by this part while all states are written once.
   static constexpr double kForgiveness = 0.125;
-  /// A rate is taken over so long a time of transfers, and counts half beside those before.
+  /// What a byte takes is measured over so long a time, and counts half beside what was before.
   static constexpr double kSampleSeconds = 0.2;
 
-  struct Disk {
-    std::vector<Index> free;  ///< the next one at the end
-    Index used = 0;
-    std::optional<double> rate{};
+  /// What a byte takes in one direction. Time in which both transfer is dealt to them by the number
+  /// of transfers under way.
+  struct Cost {
+    std::optional<double> seconds_a_byte{};
     // Of the sample that is taken:
     Index under_way = 0;
-    double since = 0;  ///< of those under way now
-    double busy = 0;   ///< seconds before that
+    double busy = 0;
     Index bytes = 0;
+  };
+  struct Disk {
+    Index capacity = 0;
+    std::vector<Index> free{};  ///< the next one at the end
+    Index used = 0;
+    std::array<Cost, 2> costs{};  ///< by direction
+    double since = 0;             ///< busy times are counted until then
+    double shared_rate = 1;       ///< that the shares are made for
   };
   [[nodiscard]] const Disk& disk_at(Index disk) const {
     return disks_[static_cast<std::size_t>(disk)];
   }
-  /// How long the disk would need for what it has and one region more, relative to others.
-  [[nodiscard]] double load_with_one_more(std::size_t disk, const std::optional<Region>& current,
-                                          double unknown_rate) const;
+  static Cost& cost_of(Disk& disk, Direction direction) {
+    return disk.costs[static_cast<std::size_t>(direction)];
+  }
+  static void count_until(Disk& disk, double now);
   /// Raises the rates of disks without states a little.
   void forgive();
+  /// Makes the shares anew if a rate has changed enough.
+  void follow_rates();
+  void share();
+  /// Of those that `has_room` holds for, the disk that one more in addition to `counts` burdens
+  /// least; -1: none.
+  template <class HasRoom>
+  [[nodiscard]] Index least_burdened(const std::vector<Index>& counts, HasRoom has_room) const;
   /// Taken for disks that have not shown theirs: the mean of the others'.
   [[nodiscard]] double mean_rate() const;
 
   std::vector<Disk> disks_;
+  std::vector<Index> share_;  ///< the disk that is to have the states, by turn; -1: any
 };
 
 }  // namespace dos::offload

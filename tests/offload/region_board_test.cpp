@@ -10,6 +10,9 @@
 namespace dos::offload::region_board_test {
 namespace {
 
+/// So many subgroups in a row are looked at.
+constexpr Index kWindow = 32;
+
 /// Moves all states once: as a step does, each to a region of its choice.
 class Steps {
  public:
@@ -17,14 +20,14 @@ class Steps {
       : board_(board), regions_(static_cast<std::size_t>(count)) {}
 
   /// `rates`: bytes a second, by disk.
-  void step(const std::vector<double>& rates) {
-    for (auto& region : regions_) {
-      const std::optional<Region> next = board_.take(region);
+  void step(const std::vector<double>& rates) { step(rates, rates); }
+  void step(const std::vector<double>& reads, const std::vector<double>& writes) {
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      auto& region = regions_[i];
+      if (region) move(*region, Direction::kRead, reads);
+      const std::optional<Region> next = board_.take(static_cast<Index>(i));
       ASSERT_TRUE(next.has_value());
-      const double seconds = kBytes / rates[static_cast<std::size_t>(next->disk)];
-      board_.begin(next->disk, now_);
-      now_ += seconds;
-      board_.end(next->disk, static_cast<Index>(kBytes), now_);
+      move(*next, Direction::kWrite, writes);
       if (region) board_.give_back(*region);
       region = next;
     }
@@ -32,6 +35,12 @@ class Steps {
   [[nodiscard]] std::vector<std::optional<Region>> regions() const { return regions_; }
 
  private:
+  void move(const Region& region, Direction direction, const std::vector<double>& rates) {
+    board_.begin(region.disk, direction, now_);
+    now_ += kBytes / rates[static_cast<std::size_t>(region.disk)];
+    board_.end(region.disk, direction, static_cast<Index>(kBytes), now_);
+  }
+
   static constexpr double kBytes = 100e6;
   RegionBoard& board_;
   std::vector<std::optional<Region>> regions_;
@@ -39,24 +48,24 @@ class Steps {
 };
 
 TEST(RegionBoard, GivesEachRegionOnce) {
-  RegionBoard board({3, 2});
+  RegionBoard board({3, 2}, /*turns=*/6);
   std::set<std::pair<Index, Index>> given;
-  for (int i = 0; i < 5; ++i) {
-    const auto region = board.take(std::nullopt);
+  for (Index turn = 0; turn < 5; ++turn) {
+    const auto region = board.take(turn);
     ASSERT_TRUE(region.has_value());
     EXPECT_LT(region->number, region->disk == 0 ? 3 : 2);
     EXPECT_TRUE(given.emplace(region->disk, region->number).second);
   }
-  EXPECT_EQ(board.take(std::nullopt), std::nullopt);
+  EXPECT_FALSE(board.take(5).has_value());
   board.give_back({.disk = 1, .number = 1});
-  const auto again = board.take(Region{.disk = 0, .number = 0});
+  const auto again = board.take(0);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->disk, 1);
   EXPECT_EQ(again->number, 1);
 }
 
 TEST(RegionBoard, SharesByRate) {
-  RegionBoard board({100, 100, 100});
+  RegionBoard board({100, 100, 100}, 60);
   Steps steps(board, 60);
   for (int i = 0; i < 4; ++i) steps.step({3e9, 2e9, 1e9});
   // Less than kHysteresis beside 30, 20, 10.
@@ -66,8 +75,37 @@ TEST(RegionBoard, SharesByRate) {
   EXPECT_NEAR(*board.rate(0), 3e9, 1);
 }
 
+/// Reading and writing have rates of their own, which samples of one direction are not mistaken
+/// for.
+TEST(RegionBoard, SharesByWhatReadingAndWritingTake) {
+  RegionBoard board({900, 900, 900}, 500);
+  Steps steps(board, 500);
+  for (int i = 0; i < 6; ++i) steps.step({1e9, 12e9, 12e9}, {3e9, 5e9, 5e9});
+  EXPECT_NEAR(*board.rate(0), 1.5e9, 1);
+  EXPECT_NEAR(*board.rate(1), 2 / (1 / 12e9 + 1 / 5e9), 1);
+  EXPECT_NEAR(static_cast<double>(board.used(0)), 500 * 1.5 / (1.5 + 2 * 7.06), 2);
+}
+
+/// Whatever was before: states of a slow disk in a row would hold all slots.
+TEST(RegionBoard, SpreadsADisksShareOverTheOrderOfUpdates) {
+  RegionBoard board({400, 400}, 200);
+  Steps steps(board, 200);
+  for (int i = 0; i < 3; ++i) steps.step({4e9, 0.1e9});
+  for (int i = 0; i < 3; ++i) steps.step({4e9, 1e9});
+  for (int i = 0; i < 3; ++i) steps.step({0.5e9, 1e9});
+  for (int i = 0; i < 5; ++i) steps.step({4e9, 1e9});
+  const auto regions = steps.regions();
+  for (std::size_t first = 0; first + kWindow <= regions.size(); ++first) {
+    const auto slow =
+        std::ranges::count_if(regions.begin() + static_cast<std::ptrdiff_t>(first),
+                              regions.begin() + static_cast<std::ptrdiff_t>(first) + kWindow,
+                              [](const auto& each) { return each->disk == 1; });
+    EXPECT_NEAR(static_cast<double>(slow), kWindow / 5.0, 1) << first;
+  }
+}
+
 TEST(RegionBoard, TakesItsShareFromADiskThatBecomesSlow) {
-  RegionBoard board({100, 100});
+  RegionBoard board({100, 100}, 60);
   Steps steps(board, 60);
   for (int i = 0; i < 3; ++i) steps.step({2e9, 2e9});
   EXPECT_NEAR(static_cast<double>(board.used(0)), 30, 3);
@@ -76,7 +114,7 @@ TEST(RegionBoard, TakesItsShareFromADiskThatBecomesSlow) {
 }
 
 TEST(RegionBoard, GivesADiskThatRecoversItsShareAgain) {
-  RegionBoard board({100, 100});
+  RegionBoard board({100, 100}, 60);
   Steps steps(board, 60);
   for (int i = 0; i < 3; ++i) steps.step({2e9, 2e9});
   for (int i = 0; i < 30; ++i) steps.step({2e9, 1e5});
@@ -86,7 +124,7 @@ TEST(RegionBoard, GivesADiskThatRecoversItsShareAgain) {
 }
 
 TEST(RegionBoard, LeavesStatesWhereTheyAreWhileRatesWaver) {
-  RegionBoard board({100, 100});
+  RegionBoard board({100, 100}, 60);
   Steps steps(board, 60);
   for (int i = 0; i < 4; ++i) steps.step({2e9, 2e9});
   const auto before = steps.regions();
@@ -96,7 +134,7 @@ TEST(RegionBoard, LeavesStatesWhereTheyAreWhileRatesWaver) {
 }
 
 TEST(RegionBoard, FillsTheFasterDiskNoFurtherThanItGoes) {
-  RegionBoard board({10, 100});
+  RegionBoard board({10, 100}, 60);
   Steps steps(board, 60);
   for (int i = 0; i < 4; ++i) steps.step({9e9, 1e9});
   EXPECT_LE(board.used(0), 10);
