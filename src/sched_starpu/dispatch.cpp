@@ -116,18 +116,32 @@ void Dispatch::admitted(ReadyTasks::Node&& node) {
   (group.device.is_cpu() ? group.fetched : group.admitted).add(std::move(node));
 }
 
-double Dispatch::time_left(const Group& owner, const TaskNote& last, const UpdateBoard& board,
-                           double one, double now) {
+double Dispatch::time_left(const Group& owner, const TaskNote& last, Index residents,
+                           const UpdateBoard& board, double one, double now) {
+  const auto expected = [&](Index params, Stay stay) {
+    return value_of(board.rates().expected(params, owner.device, stay));
+  };
+  // Of updates like all of these, which may be much smaller than `last`.
+  const auto each = [&](const ReadyTasks& some, const ReadyTasks& others, Stay stay) {
+    const Index count = some.size() + others.size();
+    return expected(count > 0 ? (some.params() + others.params()) / count : last.params, stay);
+  };
+  const double slower = one / expected(last.params, travel_of(last));
   const Index waiting = owner.updates.size();
-  if (owner.device.is_cpu()) return owner.pace.time_left(waiting + owner.fetched.size(), one, now);
+  if (owner.device.is_cpu())
+    return owner.pace.time_left(waiting + owner.fetched.size(),
+                                slower * each(owner.updates, owner.fetched, travel_of(last)), now);
   const auto streamed = static_cast<double>(waiting + owner.window.travelling());
-  const auto all = static_cast<double>(waiting + owner.residents.size() + owner.window.at_work());
+  const auto all = static_cast<double>(waiting + residents + owner.window.at_work());
   const double working = owner.window.working(now);
-  if (!last.travels) return one * all - std::min(one, working);
+  if (!last.travels) {
+    const double mean = slower * each(owner.updates, owner.residents, travel_of(last));
+    return mean * all - std::min(mean, working);
+  }
   // Residents are updated while states are copied.
-  const double resident =
-      value_of(board.rates().expected(last.params, owner.device, Stay::kResident));
-  return std::max(one * streamed - std::min(one, owner.window.travelling(now)),
+  const double resident = each(owner.updates, owner.residents, Stay::kResident);
+  const double copied = slower * each(owner.updates, {}, travel_of(last));
+  return std::max(copied * streamed - std::min(copied, owner.window.travelling(now)),
                   resident * all - std::min(resident, working));
 }
 
@@ -136,12 +150,12 @@ bool Dispatch::is_overdue(const Group& owner, const TaskNote& last, const Update
   const double one = value_of(board.rates().expected(last.params, owner.device, travel_of(last)));
   const auto workers = static_cast<double>(std::max<Index>(1, owner.pace.workers()));
   const double planned = step_begin_ + board.plans().end(owner.device).value();
-  return now + time_left(owner, last, board, one, now) >
+  return now + time_left(owner, last, owner.residents.size(), board, one, now) >
          std::max(planned, owner.due.end()) + one / workers;
 }
 
 bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote& last,
-                           const UpdateBoard& board, double now) const {
+                           const ReadyTasks::Key& key, const UpdateBoard& board, double now) const {
   const auto mine = board.rates().expected(last.params, idle.device);
   const auto theirs = board.rates().expected(last.params, owner.device, travel_of(last));
   if (!mine || !theirs) return false;
@@ -159,7 +173,8 @@ bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote
     if (my_time > tuning_.late * board.plans().end(owner.device).value()) return false;
     cost += tuning_.trips_of_a_resident * theirs->value();
   }
-  return cost < time_left(owner, last, board, their_time, now);
+  // Residents behind it do not delay it: the next forward pass may need it much sooner than them.
+  return cost < time_left(owner, last, owner.residents.before(key), board, their_time, now);
 }
 
 void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {

@@ -117,6 +117,12 @@ class Dispatch {
     return note;
   }
 
+  /// A worker of the group begins with a task that is no update, or has run it.
+  void begins_other(Index group, Index worker, double now) {
+    at(group).pace.begin_other(worker, now);
+  }
+  void ended_other(Index group, Index worker, double now) { at(group).pace.end_other(worker, now); }
+
   /// An update has run. Returns whether its states leave a GPU: they are in so many buffers, which
   /// keep their memory until returned(). The note is the caller's to delete.
   bool ended(TaskNote& note, Index leaving, double now);
@@ -141,13 +147,14 @@ class Dispatch {
   /// which its updates came allows, even if it keeps to what is expected of it from now on.
   [[nodiscard]] bool is_overdue(const Group& owner, const TaskNote& last, const UpdateBoard& board,
                                 double now) const;
-  /// Whether `last`, which waits for `owner`, goes to a worker of `idle`: `owner` is overdue, and
-  /// `idle` would end it first, as fast as `owner` is now.
+  /// Whether `last`, of this key, which waits for `owner`, goes to a worker of `idle`: `owner` is
+  /// overdue, and `idle` would end it first, as fast as `owner` is now.
   [[nodiscard]] bool should_help(const Group& idle, const Group& owner, const TaskNote& last,
-                                 const UpdateBoard& board, double now) const;
-  /// In how many seconds `owner` has run all that waits for it, at `one` second an update, or all
-  /// that is streamed if `last` is.
-  [[nodiscard]] static double time_left(const Group& owner, const TaskNote& last,
+                                 const ReadyTasks::Key& key, const UpdateBoard& board,
+                                 double now) const;
+  /// In how many seconds `owner` has run what waits for it, at `one` second an update like `last`:
+  /// so many of its residents and all others.
+  [[nodiscard]] static double time_left(const Group& owner, const TaskNote& last, Index residents,
                                         const UpdateBoard& board, double one, double now);
   void move(TaskNote& note, Index to, const UpdateBoard& board);
   void taken(TaskNote& note, Index worker, double now);
@@ -212,7 +219,8 @@ class Dispatch {
         // For a larger one the runtime would make room, by what the GPU needs itself.
         if (last.params > limits.largest || !idle.window.has_room(Stay::kStreams, limits)) continue;
       }
-      if (!can_run(last.task) || !should_help(idle, owner, last, board, now)) continue;
+      if (!can_run(last.task) || !should_help(idle, owner, last, queue.last_key(), board, now))
+        continue;
       ReadyTasks::Node node = queue.take_last();
       move(*node.mapped(), index, board);
       if (!idle.device.is_cpu()) enter(idle, *node.mapped(), board, now);

@@ -56,16 +56,29 @@ class ReadyTasks {
   using Map = std::map<Key, TaskNote*>;
   using Node = Map::node_type;
 
-  void add(const Key& key, TaskNote* note) { tasks_.emplace(key, note); }
-  void add(Node&& node) { tasks_.insert(std::move(node)); }
+  void add(const Key& key, TaskNote* note) {
+    params_ += note->params;
+    tasks_.emplace(key, note);
+  }
+  void add(Node&& node) {
+    params_ += node.mapped()->params;
+    tasks_.insert(std::move(node));
+  }
 
   [[nodiscard]] bool empty() const { return tasks_.empty(); }
   [[nodiscard]] Index size() const { return static_cast<Index>(tasks_.size()); }
+  /// Of all updates.
+  [[nodiscard]] Index params() const { return params_; }
   /// Pre: not empty.
   [[nodiscard]] const Key& first_key() const { return tasks_.begin()->first; }
+  [[nodiscard]] const Key& last_key() const { return std::prev(tasks_.end())->first; }
+  /// How many go before a task with this key; takes time for each of them.
+  [[nodiscard]] Index before(const Key& key) const {
+    return std::distance(tasks_.begin(), tasks_.lower_bound(key));
+  }
   [[nodiscard]] const TaskNote& last() const { return *std::prev(tasks_.end())->second; }
   [[nodiscard]] const TaskNote& first() const { return *tasks_.begin()->second; }
-  Node take_first() { return tasks_.extract(tasks_.begin()); }
+  Node take_first() { return take(tasks_.begin()); }
   /// The first that `can_run` accepts, null when there is none.
   template <class Predicate>
   TaskNote* take_first_that(Predicate&& can_run) {
@@ -75,13 +88,19 @@ class ReadyTasks {
   template <class Predicate>
   TaskNote* take_first_note(Predicate&& accepts) {
     for (auto each = tasks_.begin(); each != tasks_.end(); ++each)
-      if (accepts(*each->second)) return tasks_.extract(each).mapped();
+      if (accepts(*each->second)) return take(each).mapped();
     return nullptr;
   }
-  Node take_last() { return tasks_.extract(std::prev(tasks_.end())); }
+  Node take_last() { return take(std::prev(tasks_.end())); }
 
  private:
+  Node take(Map::iterator which) {
+    params_ -= which->second->params;
+    return tasks_.extract(which);
+  }
+
   Map tasks_;
+  Index params_ = 0;
 };
 
 }  // namespace dos::sched_starpu

@@ -305,11 +305,13 @@ void Scheduler::before_execution(starpu_task* task) {
   const double now_us = starpu_timing_now();
   last_moved_ = now_us * kMicro;
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
+  TaskNote* note = note_of(task);
   {
     const std::lock_guard lock(mutex_);
     clocks_[worker].started(now_us);
+    const WorkerPlace& place = place_of_worker_[worker];
+    if (note == nullptr) dispatch_.begins_other(place.group, place.worker, now_us * kMicro);
   }
-  TaskNote* note = note_of(task);
   if (note == nullptr) return;
   note->start = now_us * kMicro;
   if (note->in_window) admit(note->group);
@@ -324,7 +326,9 @@ void Scheduler::after_execution(starpu_task* task) {
     const std::lock_guard lock(mutex_);
     const units::Seconds before = clocks_[worker].times().running;
     clocks_[worker].ended(now_us);
-    const Device device = node(place_of_worker_[worker].group).device;
+    const WorkerPlace& place = place_of_worker_[worker];
+    dispatch_.ended_other(place.group, place.worker, now_us * kMicro);
+    const Device device = node(place.group).device;
     if (board_ && !device.is_cpu())
       board_->saw_other(device, clocks_[worker].times().running - before);
     return;

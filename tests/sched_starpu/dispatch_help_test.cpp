@@ -45,12 +45,12 @@ class Helping {
     dispatch_.add_worker(kGpu);
   }
 
-  void push(Index group, Index count, bool resident = false) {
+  void push(Index group, Index count, bool resident = false, Index params = kParams) {
     for (; count > 0; --count) {
       TaskNote& note = notes_.at(pushed_);
       note = {.group = group,
               .subgroup = static_cast<Index>(pushed_),
-              .params = kParams,
+              .params = params,
               .is_resident = resident,
               .travels = group == kGpu && !resident};
       dispatch_.push_update({0, pushed_++}, note, board_, 0);
@@ -122,6 +122,21 @@ TEST(DispatchHelp, ResidentsCountWithTheirKernels) {
   late.push(kGpu, 100, /*resident=*/true);
   late.push(kGpu, 1);
   EXPECT_NE(late.take(kCpu), nullptr) << "101 do not";
+}
+
+// In their order: what waits in front of all residents is the GPU's next.
+TEST(DispatchHelp, ResidentsBehindAnUpdateDoNotCount) {
+  Helping node(1, /*cpu_ms=*/100);
+  node.push(kGpu, 1);
+  node.push(kGpu, 101, /*resident=*/true);
+  EXPECT_EQ(node.take(kCpu), nullptr) << "12 ms end before 100 ms";
+}
+
+TEST(DispatchHelp, SmallUpdatesCountAsWhatTheyAre) {
+  Helping node(1, /*cpu_ms=*/100);
+  node.push(kGpu, 20, /*resident=*/false, kParams / 100);
+  node.push(kGpu, 1);
+  EXPECT_EQ(node.take(kCpu), nullptr) << "12 ms and twenty times 0.12 end before 100 ms";
 }
 
 // A larger one would take memory that the GPU needs for its own.
