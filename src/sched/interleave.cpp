@@ -2,6 +2,7 @@
 #include "sched/interleave.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -49,6 +50,19 @@ namespace {
 std::vector<std::size_t> in_order(const Problem& problem) {
   std::vector<std::size_t> order(problem.subgroups.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+/// Of fewer parameters than those of the largest divided by this a task and its copies cost, not
+/// what they move: they stay where they need not move.
+constexpr Index kSmall = 64;
+
+/// The small ones in order, then all others.
+std::array<std::vector<std::size_t>, 2> small_first(const Problem& problem) {
+  std::array<std::vector<std::size_t>, 2> order;
+  const Index largest = problem.largest();
+  for (const std::size_t i : in_order(problem))
+    order[problem.subgroups[i].params * kSmall <= largest ? 0 : 1].push_back(i);
   return order;
 }
 
@@ -166,11 +180,15 @@ std::vector<double> values(const std::vector<Amount>& amounts) {
 
 void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
-  place(problem, plan, left, in_order(problem));
+  for (const std::vector<std::size_t>& order : small_first(problem))
+    place(problem, plan, left, order);
 }
 
 void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
-  Dealer(problem, plan, /*stays=*/true, values(amount)).deal(in_order(problem));
+  std::vector<units::Bytes> left = amount;
+  const auto [small, others] = small_first(problem);
+  place(problem, plan, left, small);
+  Dealer(problem, plan, /*stays=*/true, values(left)).deal(others);
 }
 
 void place_largest(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
@@ -185,7 +203,7 @@ void place_largest(const Problem& problem, Plan& plan, const std::vector<units::
 }
 
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount) {
-  Dealer(problem, plan, /*stays=*/false, values(amount)).deal(in_order(problem));
+  Dealer(problem, plan, /*stays=*/false, values(amount)).deal(small_first(problem)[1]);
 }
 
 std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options) {

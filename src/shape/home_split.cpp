@@ -2,7 +2,9 @@
 #include "shape/home_split.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/units.hpp"
@@ -44,19 +46,38 @@ double part_of(Index bytes, Index all) {
   return all > 0 ? std::min(1.0, static_cast<double>(bytes) / static_cast<double>(all)) : 0;
 }
 
+/// Of less than the largest subgroup divided by this a task and its copies cost, not the bytes: it
+/// stays where it need not move.
+constexpr Index kSmall = 64;
+
+/// Places of the small ones, then those of all others.
+std::array<std::vector<std::size_t>, 2> small_first(std::span<const Index> sizes) {
+  std::array<std::vector<std::size_t>, 2> places;
+  const Index largest = *std::ranges::max_element(sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    places[sizes[i] * kSmall <= largest ? 0 : 1].push_back(i);
+  return places;
+}
+
 /// Gives devices what they have room for, the one with most room left first. Returns its bytes.
 Index put_on_devices(std::span<const Index> sizes, std::vector<Index> rooms, HomeSplit& split) {
   split.device.assign(sizes.size(), -1);
   if (rooms.empty()) return 0;
-  EvenChoice choice(part_of(sum(rooms), sum(sizes)));
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  Index given = 0;
+  const auto give = [&](std::size_t i) {
     const auto most = std::ranges::max_element(rooms);
-    if (!choice.wants(sizes[i]) || *most < sizes[i]) continue;
-    choice.chosen(sizes[i]);
+    if (*most < sizes[i]) return false;
     *most -= sizes[i];
+    given += sizes[i];
     split.device[i] = most - rooms.begin();
-  }
-  return choice.bytes();
+    return true;
+  };
+  const auto [small, others] = small_first(sizes);
+  for (const std::size_t i : small) give(i);
+  EvenChoice choice(part_of(sum(rooms), sum(sizes) - given));
+  for (const std::size_t i : others)
+    if (choice.wants(sizes[i]) && give(i)) choice.chosen(sizes[i]);
+  return given;
 }
 
 }  // namespace
@@ -91,14 +112,24 @@ HomeSplit split_homes(std::span<const Index> sizes, Index workers, const HomeRoo
            format_bytes(kLeastSlots * largest));
     room = rooms.host - split.slots * largest;
   }
-  EvenChoice stays(part_of(room, rest));
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  const auto [small, others] = small_first(sizes);
+  Index stays = 0;  // bytes
+  for (const std::size_t i : small) {
     if (split.device[i] >= 0) continue;
-    if (stays.wants(sizes[i]) && stays.bytes() + sizes[i] <= room)
-      stays.chosen(sizes[i]);
+    if (stays + sizes[i] <= room)
+      stays += sizes[i];
     else
       split.on_disk.push_back(i);
   }
+  EvenChoice choice(part_of(room - stays, rest - stays));
+  for (const std::size_t i : others) {
+    if (split.device[i] >= 0) continue;
+    if (choice.wants(sizes[i]) && stays + choice.bytes() + sizes[i] <= room)
+      choice.chosen(sizes[i]);
+    else
+      split.on_disk.push_back(i);
+  }
+  std::ranges::sort(split.on_disk);
   return split;
 }
 

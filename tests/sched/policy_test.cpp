@@ -157,6 +157,26 @@ TEST(Policy, CountsTheRoomOfResidents) {
   }
 }
 
+// Their task costs, not their bytes: they neither come and go nor make room for others.
+TEST(Policy, LeavesSmallSubgroupsWhereTheyAre) {
+  Problem problem = slow_link();
+  for (const std::size_t i : {3, 8}) problem.subgroups[i].params /= 64;
+  const units::Bytes five = problem.held_bytes(0) * 5.5;
+  for (const auto place : {spread_residents, place_residents}) {
+    Plan plan = all_cpu(problem);
+    place(problem, plan, {five});
+    spread_streamed(problem, plan, {problem.total()});
+    const std::string text = drawn(plan);
+    EXPECT_EQ(std::ranges::count(text, 'R'), 7) << text;
+    EXPECT_EQ(text[3], 'R') << text;
+    EXPECT_EQ(text[8], 'R') << text;
+  }
+  Plan none = all_cpu(problem);
+  spread_residents(problem, none, {units::Bytes(0)});
+  spread_streamed(problem, none, {problem.total()});
+  EXPECT_EQ(drawn(none), "sssCssssCsss");
+}
+
 // A GPU that updates what another one uses holds its gradient and its working parameter, too.
 TEST(Policy, WindowsHoldWhatAnotherGpuUses) {
   Problem problem = slow_link();
