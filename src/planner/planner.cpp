@@ -2,6 +2,7 @@
 #include "planner/planner.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -275,15 +276,40 @@ Index finer_subgroups(const Request& request) {
   }
 }
 
-/// Where the machine has further tiers and nothing else is asked for.
+/// Sizes that are compared in the octave below the one that workers ask for.
+constexpr double kSizesAnOctave = 8;
+/// Of their room, what smaller subgroups must fill more.
+constexpr double kFuller = 0.02;
+
+/// At most `most`: so large that subgroups fill the memory that GPUs have in their place. What is
+/// not filled holds no states.
+Index fullest_subgroups(const Request& request, Index most) {
+  std::vector<std::pair<Index, double>> sizes;
+  for (int i = 0; i <= kSizesAnOctave; ++i) {
+    const auto size =
+        static_cast<Index>(static_cast<double>(most) * std::exp2(-i / kSizesAnOctave));
+    try {
+      sizes.emplace_back(size, filled(cut_for_rank(request.model, request.ranks, size)));
+    } catch (const Error&) {
+      break;  // smaller ones cannot be cut either; of `most` itself the forecast says why
+    }
+  }
+  double best = 0;
+  for (const auto& [size, part] : sizes) best = std::max(best, part);
+  for (const auto& [size, part] : sizes)
+    if (part >= best - kFuller) return size;
+  return most;
+}
+
+/// Where nothing else is asked for.
 void choose_subgroups(Request& request) {
   sched::PolicyOptions& options = request.settings.policy;
-  if (request.machine.tiers.empty() || request.settings.subgroup_params > 0 || options.published)
-    return;
+  if (request.settings.subgroup_params > 0 || options.published) return;
   const Deployment layout = layout_of(request);
-  const Index size =
-      subgroup_params(request, perfmodels::rates_of(request.machine, layout.ranks_per_node));
-  request.settings.subgroup_params = size;
+  const perfmodels::Rates rates = perfmodels::rates_of(request.machine, layout.ranks_per_node);
+  const Index size = subgroup_params(request, rates);
+  request.settings.subgroup_params = rates.gpus.empty() ? size : fullest_subgroups(request, size);
+  if (request.machine.tiers.empty()) return;
   try {
     request.settings.subgroup_params = finer_subgroups(request);
   } catch (const Error&) {

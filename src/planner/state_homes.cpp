@@ -40,8 +40,11 @@ shape::HomeSplit split_states(const sched::Problem& problem, units::Bytes host,
 }
 
 void keep(const shape::HomeSplit& split, sched::Problem& problem) {
-  for (std::size_t i = 0; i < split.device.size(); ++i)
+  for (std::size_t i = 0; i < split.device.size(); ++i) {
     problem.subgroups[i].kept_on = split.device[i];
+    // Memory of its own has its size.
+    if (split.device[i] >= 0) problem.subgroups[i].room = 0;
+  }
 }
 
 }  // namespace dos::planner

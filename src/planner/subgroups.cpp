@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/common_sizes.hpp"
 #include "base/error.hpp"
 #include "sched/cut.hpp"
 #include "shape/cutter.hpp"
@@ -24,14 +25,29 @@ std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks
     owned[static_cast<std::size_t>(owners[i])] += updated(i);
   const Index rank = std::ranges::max_element(owned) - owned.begin();
   std::vector<sched::Subgroup> subgroups;
-  for (std::size_t i = 0; i < owners.size(); ++i)
-    if (owners[i] == rank && layout.subgroups[i].trained)
-      subgroups.push_back({updated(i), layout.subgroups[i].depth});
+  std::vector<Index> sizes;
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    if (owners[i] != rank || !layout.subgroups[i].trained) continue;
+    subgroups.push_back({updated(i), layout.subgroups[i].depth});
+    sizes.push_back(updated(i));
+  }
+  const std::vector<Index> rooms = common_sizes(sizes);
+  for (std::size_t i = 0; i < rooms.size(); ++i) subgroups[i].room = rooms[i];
   expect(
       std::ssize(subgroups) <= sched::kMostSubgroups,
       "sched.subgroup_params = {}: makes {} subgroups of a rank, a plan has at most {}: raise it",
       subgroup_params, subgroups.size(), sched::kMostSubgroups);
   return subgroups;
+}
+
+double filled(const std::vector<sched::Subgroup>& subgroups) {
+  double params = 0;
+  double room = 0;
+  for (const sched::Subgroup& each : subgroups) {
+    params += static_cast<double>(each.params);
+    room += static_cast<double>(std::max(each.params, each.room));
+  }
+  return params / room;
 }
 
 std::vector<sched::Subgroup> cut_as_published(const shape::Model& model, Index ranks,

@@ -9,11 +9,15 @@
 namespace dos::planner {
 
 /// The subgroups that the rank with most of them updates, as train_gpt cuts the model
-/// (shape/cutter.hpp) and deals them to `ranks` equal ranks (shape/owners.hpp). Throws Error where
+/// (shape/cutter.hpp) and deals them to `ranks` equal ranks (shape/owners.hpp), with the room that
+/// GPUs have for them (base/common_sizes.hpp). Throws Error where
 /// `subgroup_params` cannot cut a matrix, or makes more than sched::kMostSubgroups. Pre: ranks at
 /// least 1.
 std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks,
                                           Index subgroup_params);
+
+/// The part of their room that they fill. Pre: not empty.
+double filled(const std::vector<sched::Subgroup>& subgroups);
 
 /// The subgroups of DeepSpeed's ZeRO-3 (stage3.py, _create_fp16_sub_groups): a rank's parts of
 /// whole tensors are put together until they have at least `subgroup_params` parameters, so sizes

@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
+#include <vector>
+
+#include "base/common_sizes.hpp"
 #include "requests.hpp"
 #include "shape/cutter.hpp"
 #include "shape/owners.hpp"
@@ -24,6 +28,35 @@ TEST(Subgroups, OfThePublishedSampleRun) {
   for (std::size_t i = 1; i < subgroups.size(); i += 2)
     odd += static_cast<double>(subgroups[i].params);
   EXPECT_NEAR(odd, 3.629e9, 1e6);
+}
+
+TEST(Subgroups, HaveTheRoomThatGpusHaveForThem) {
+  const auto subgroups = cut_for_rank(test::preset("llama-7b"), 1, 42'900'000);
+  std::vector<Index> sizes;
+  std::vector<Index> rooms;
+  for (const sched::Subgroup& each : subgroups) {
+    sizes.push_back(each.params);
+    rooms.push_back(each.room);
+  }
+  EXPECT_EQ(rooms, common_sizes(sizes));
+  const double all = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  EXPECT_EQ(filled(subgroups), all / std::accumulate(rooms.begin(), rooms.end(), 0.0));
+  EXPECT_LT(filled(subgroups), 0.8);
+  EXPECT_EQ(filled({{.params = 3}, {.params = 1, .room = 3}}), 4.0 / 6);
+}
+
+// What is not filled holds no states: three quarters would be, of subgroups as large as workers ask
+// for.
+TEST(Subgroups, FillTheirRoomUnlessASizeIsSet) {
+  Request request = test::request("h100", "llama-7b", 1);
+  const Forecast chosen = forecast(request);
+  EXPECT_GT(filled(chosen.problem.subgroups), 0.88);
+  request.settings.subgroup_params = subgroup_params(request, chosen.problem.rates);
+  EXPECT_GE(request.settings.subgroup_params, chosen.problem.largest());
+  EXPECT_LE(request.settings.subgroup_params, 2 * chosen.problem.largest() + 1'000'000);
+  const Forecast set = forecast(request);
+  EXPECT_LT(filled(set.problem.subgroups), 0.8);
+  EXPECT_GT(set.step, chosen.step);
 }
 
 TEST(Subgroups, AreThoseOfTrainGpt) {
