@@ -203,7 +203,14 @@ void place_largest(const Problem& problem, Plan& plan, const std::vector<units::
 }
 
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount) {
-  Dealer(problem, plan, /*stays=*/false, values(amount)).deal(small_first(problem)[1]);
+  double wanted = 0;
+  for (const units::Params each : amount) wanted += each.value();
+  double left = 0;
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i)
+    if (is_on_cpu(plan.assignments[i])) left += params_of(problem, i);
+  const bool is_all = wanted >= left * (1 - kRounding);
+  Dealer(problem, plan, /*stays=*/false, values(amount))
+      .deal(is_all ? in_order(problem) : small_first(problem)[1]);
 }
 
 std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options) {

@@ -35,7 +35,8 @@ void spread_residents(const Problem& problem, Plan& plan, const std::vector<unit
 
 /// Makes subgroups of the CPU streamed, `amount` a GPU, spread evenly by parameters over the order
 /// (error diffusion): whatever part of the order is done, each device has done its part of it.
-/// Those with less than a 64th of the largest one's parameters stay with the CPU.
+/// Those with less than a 64th of the largest one's parameters stay with the CPU,
+/// unless it is to have none.
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount);
 
 /// Room of each GPU for states that stay there, none unless `options` want residents.

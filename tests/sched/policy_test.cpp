@@ -173,8 +173,9 @@ TEST(Policy, LeavesSmallSubgroupsWhereTheyAre) {
   }
   Plan none = all_cpu(problem);
   spread_residents(problem, none, {units::Bytes(0)});
-  spread_streamed(problem, none, {problem.total()});
+  spread_streamed(problem, none, {problem.total() * 0.99});
   EXPECT_EQ(drawn(none), "sssCssssCsss");
+  EXPECT_EQ(drawn(make_plan("gpu-only", problem, {.residents = false})), "ssssssssssss");
 }
 
 // A GPU that updates what another one uses holds its gradient and its working parameter, too.
