@@ -154,7 +154,7 @@ bool Dispatch::is_overdue(const Group& owner, const TaskNote& last, const Update
          std::max(planned, owner.due.end()) + one / workers;
 }
 
-bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote& last,
+bool Dispatch::should_help(const Group& idle, Group& owner, const TaskNote& last,
                            const ReadyTasks::Key& key, const UpdateBoard& board, double now) const {
   const auto mine = board.rates().expected(last.params, idle.device);
   const auto theirs = board.rates().expected(last.params, owner.device, travel_of(last));
@@ -173,8 +173,16 @@ bool Dispatch::should_help(const Group& idle, const Group& owner, const TaskNote
     if (my_time > tuning_.late * board.plans().end(owner.device).value()) return false;
     cost += tuning_.trips_of_a_resident * theirs->value();
   }
+  const auto ends_first = [&](Index residents) {
+    return cost < time_left(owner, last, residents, board, their_time, now);
+  };
+  if (!ends_first(owner.residents.size())) return false;
   // Residents behind it do not delay it: the next forward pass may need it much sooner than them.
-  return cost < time_left(owner, last, owner.residents.before(key), board, their_time, now);
+  if (owner.kept == key && now < owner.kept_until) return false;
+  if (ends_first(owner.residents.before(key))) return true;
+  owner.kept = key;
+  owner.kept_until = now + cost * kAskAgain;
+  return false;
 }
 
 void Dispatch::move(TaskNote& note, Index to, const UpdateBoard& board) {

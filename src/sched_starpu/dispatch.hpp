@@ -30,6 +30,8 @@ struct Group {
   DueTime due{};
   double queued_seconds = 0;   ///< of what waits
   double last_update_end = 0;  ///< seconds
+  ReadyTasks::Key kept{};      ///< of an update that it ends sooner than others would
+  double kept_until = 0;       ///< seconds: before, nobody asks again
 
   /// Whether updates wait that another group may still take.
   [[nodiscard]] bool has_updates() const {
@@ -135,6 +137,10 @@ class Dispatch {
   }
 
  private:
+  /// After so large a part of what an update would take elsewhere it is looked at again, once its
+  /// owner has turned out to end it sooner: to count residents before it takes time.
+  static constexpr double kAskAgain = 1.0 / 16;
+
   Group& at(Index group) { return groups_[static_cast<std::size_t>(group)]; }
   [[nodiscard]] GpuWindow::Limits limits(const Group& gpu, const UpdateBoard& board, Index params,
                                          double now) const;
@@ -149,7 +155,7 @@ class Dispatch {
                                 double now) const;
   /// Whether `last`, of this key, which waits for `owner`, goes to a worker of `idle`: `owner` is
   /// overdue, and `idle` would end it first, as fast as `owner` is now.
-  [[nodiscard]] bool should_help(const Group& idle, const Group& owner, const TaskNote& last,
+  [[nodiscard]] bool should_help(const Group& idle, Group& owner, const TaskNote& last,
                                  const ReadyTasks::Key& key, const UpdateBoard& board,
                                  double now) const;
   /// In how many seconds `owner` has run what waits for it, at `one` second an update like `last`:

@@ -49,6 +49,7 @@ class ReadyTasks {
   struct Key {
     int priority;
     std::uint64_t arrival;
+    bool operator==(const Key& other) const = default;
     bool operator<(const Key& other) const {
       return priority != other.priority ? priority > other.priority : arrival < other.arrival;
     }

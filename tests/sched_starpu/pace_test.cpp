@@ -47,7 +47,7 @@ TEST(Pace, LeavesOutWhatIsNoUpdate) {
   pace.end_other(0, 1.005);
   EXPECT_EQ(pace.seconds(kExpected, kParams, 1.008), kExpected);
   EXPECT_NEAR(pace.seconds(kExpected, kParams, 1.020), 0.020, 1e-12);
-  EXPECT_NEAR(pace.time_left(1, kExpected, 1.002), 0.013, 1e-12) << "3 ms of the first one left";
+  EXPECT_NEAR(pace.time_left(1, kExpected, 1.007), 0.013, 1e-12) << "3 ms of the first one left";
   pace.end(0, 1.025, kParams);
   EXPECT_NEAR(pace.seconds(kExpected, kParams, 2), 0.025, 1e-12);
 }
