@@ -28,7 +28,7 @@ struct CheckpointStorage {
 
 /// What `plan --set key=value` changes.
 struct PlanSettings {
-  Index subgroup_params = 0;  ///< 0: 100 M as published, else enough pieces for the CPU's workers
+  Index subgroup_params = 0;  ///< 0: 100 M as published, else forecast() chooses
   Index zero = 3;             ///< shared: 1 states, 2 gradients too, 3 working parameters too
   ExchangeWay exchange = ExchangeWay::kDirect;
   Index rule_states = perfmodels::kAdamwStates;  ///< FP32, of the update rule

@@ -41,16 +41,16 @@ TEST(Subgroups, HaveTheRoomThatGpusHaveForThem) {
   EXPECT_EQ(rooms, common_sizes(sizes));
   const double all = std::accumulate(sizes.begin(), sizes.end(), 0.0);
   EXPECT_EQ(filled(subgroups), all / std::accumulate(rooms.begin(), rooms.end(), 0.0));
-  EXPECT_LT(filled(subgroups), 0.8);
+  EXPECT_LT(filled(subgroups), 0.85);
   EXPECT_EQ(filled({{.params = 3}, {.params = 1, .room = 3}}), 4.0 / 6);
 }
 
 // What is not filled holds no states: three quarters would be, of subgroups as large as workers ask
 // for.
 TEST(Subgroups, FillTheirRoomUnlessASizeIsSet) {
-  Request request = test::request("h100", "llama-7b", 1);
+  Request request = test::request("h200", "llama-13b", 1);
   const Forecast chosen = forecast(request);
-  EXPECT_GT(filled(chosen.problem.subgroups), 0.88);
+  EXPECT_GT(filled(chosen.problem.subgroups), 0.9);
   request.settings.subgroup_params = subgroup_params(request, chosen.problem.rates);
   EXPECT_GE(request.settings.subgroup_params, chosen.problem.largest());
   EXPECT_LE(request.settings.subgroup_params, 2 * chosen.problem.largest() + 1'000'000);
