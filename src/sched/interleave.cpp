@@ -2,7 +2,6 @@
 #include "sched/interleave.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -10,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/small_sizes.hpp"
 
 namespace dos::sched {
 namespace {
@@ -53,17 +53,10 @@ std::vector<std::size_t> in_order(const Problem& problem) {
   return order;
 }
 
-/// Of fewer parameters than those of the largest divided by this a task and its copies cost, not
-/// what they move: they stay where they need not move.
-constexpr Index kSmall = 64;
-
-/// The small ones in order, then all others.
-std::array<std::vector<std::size_t>, 2> small_first(const Problem& problem) {
-  std::array<std::vector<std::size_t>, 2> order;
-  const Index largest = problem.largest();
-  for (const std::size_t i : in_order(problem))
-    order[problem.subgroups[i].params * kSmall <= largest ? 0 : 1].push_back(i);
-  return order;
+BySmallness by_smallness(const Problem& problem) {
+  std::vector<Index> sizes;
+  for (const Subgroup& each : problem.subgroups) sizes.push_back(each.params);
+  return dos::by_smallness(sizes);
 }
 
 /// By size, in classes between powers of two, the largest first; of a class as they come.
@@ -180,13 +173,13 @@ std::vector<double> values(const std::vector<Amount>& amounts) {
 
 void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
-  for (const std::vector<std::size_t>& order : small_first(problem))
-    place(problem, plan, left, order);
+  const auto [small, others] = by_smallness(problem);
+  for (const auto* order : {&small, &others}) place(problem, plan, left, *order);
 }
 
 void spread_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount) {
   std::vector<units::Bytes> left = amount;
-  const auto [small, others] = small_first(problem);
+  const auto [small, others] = by_smallness(problem);
   place(problem, plan, left, small);
   Dealer(problem, plan, /*stays=*/true, values(left)).deal(others);
 }
@@ -210,7 +203,7 @@ void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units
     if (is_on_cpu(plan.assignments[i])) left += params_of(problem, i);
   const bool is_all = wanted >= left * (1 - kRounding);
   Dealer(problem, plan, /*stays=*/false, values(amount))
-      .deal(is_all ? in_order(problem) : small_first(problem)[1]);
+      .deal(is_all ? in_order(problem) : by_smallness(problem).others);
 }
 
 std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options) {

@@ -20,8 +20,8 @@ std::string reason_as(const std::string& policy);
 
 /// Makes subgroups resident, from the first on, while their states fit into `amount` of each GPU.
 /// At the front they need no copy when the links have nothing to update yet, and the next forward
-/// needs them first; those with less than a 64th of the largest one's parameters go before all, as
-/// in spread_residents(). Pre: all of them are on the CPU.
+/// needs them first; those with no more than a 64th of the largest one's parameters go before all,
+/// as in spread_residents(). Pre: all of them are on the CPU.
 void place_residents(const Problem& problem, Plan& plan, const std::vector<units::Bytes>& amount);
 
 /// The same, but all of the largest size first, then the next; of a size of which not all fit some,
@@ -35,7 +35,7 @@ void spread_residents(const Problem& problem, Plan& plan, const std::vector<unit
 
 /// Makes subgroups of the CPU streamed, `amount` a GPU, spread evenly by parameters over the order
 /// (error diffusion): whatever part of the order is done, each device has done its part of it.
-/// Those with less than a 64th of the largest one's parameters stay with the CPU,
+/// Those with no more than a 64th of the largest one's parameters stay with the CPU,
 /// unless it is to have none.
 void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount);
 

@@ -2,11 +2,11 @@
 #include "shape/home_split.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/small_sizes.hpp"
 #include "base/units.hpp"
 
 namespace dos::shape {
@@ -46,19 +46,6 @@ double part_of(Index bytes, Index all) {
   return all > 0 ? std::min(1.0, static_cast<double>(bytes) / static_cast<double>(all)) : 0;
 }
 
-/// Of less than the largest subgroup divided by this a task and its copies cost, not the bytes: it
-/// stays where it need not move.
-constexpr Index kSmall = 64;
-
-/// Places of the small ones, then those of all others.
-std::array<std::vector<std::size_t>, 2> small_first(std::span<const Index> sizes) {
-  std::array<std::vector<std::size_t>, 2> places;
-  const Index largest = *std::ranges::max_element(sizes);
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    places[sizes[i] * kSmall <= largest ? 0 : 1].push_back(i);
-  return places;
-}
-
 /// Gives devices what they have room for, the one with most room left first. Returns its bytes.
 Index put_on_devices(std::span<const Index> sizes, std::vector<Index> rooms, HomeSplit& split) {
   split.device.assign(sizes.size(), -1);
@@ -72,7 +59,7 @@ Index put_on_devices(std::span<const Index> sizes, std::vector<Index> rooms, Hom
     split.device[i] = most - rooms.begin();
     return true;
   };
-  const auto [small, others] = small_first(sizes);
+  const auto [small, others] = by_smallness(sizes);
   for (const std::size_t i : small) give(i);
   EvenChoice choice(part_of(sum(rooms), sum(sizes) - given));
   for (const std::size_t i : others)
@@ -112,7 +99,7 @@ HomeSplit split_homes(std::span<const Index> sizes, Index workers, const HomeRoo
            format_bytes(kLeastSlots * largest));
     room = rooms.host - split.slots * largest;
   }
-  const auto [small, others] = small_first(sizes);
+  const auto [small, others] = by_smallness(sizes);
   Index stays = 0;  // bytes
   for (const std::size_t i : small) {
     if (split.device[i] >= 0) continue;
