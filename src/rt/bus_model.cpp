@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/types.hpp"
 #include "rt/locked_file.hpp"
 #include "rt/starpu_version.hpp"
@@ -91,34 +92,46 @@ void expect_regular(const fs::path& file) {
          file.string());
 }
 
+/// Nothing is lost with it: StarPU measures again what is not there.
+void remove_damaged(const fs::path& file, std::string_view what) {
+  std::error_code failed;
+  fs::remove(file, failed);
+  expect(!failed,
+         "{}: a damaged description of the links, {}, which cannot be deleted ({}): delete it, "
+         "StarPU measures the links anew",
+         file.string(), what, failed.message());
+  log::warn("{}: a damaged description of the links, {}: deleted, StarPU measures them anew",
+            file.string(), what);
+}
+
 }  // namespace
 
-void expect_bus_files(const fs::path& stem, bool measures) {
+bool mend_bus_files(const fs::path& stem, bool measures) {
   const auto file = [&](const char* kind) { return fs::path(stem.string() + kind); };
   for (const char* kind : {".config", ".affinity", ".bandwidth", ".latency"})
     expect_regular(file(kind));
   // Without the first StarPU writes all of them; the last two it checks itself.
-  if (measures || !is_there(file(".config"))) return;
+  if (measures || !is_there(file(".config"))) return true;
   constexpr Index kNumbers = 4;
-  const Index numbers = count_numbers(read_locked(file(".config")));
-  expect(numbers >= kNumbers,
-         "{}: a damaged description of the links, {} lines with the number of a kind of device, at "
-         "least {} are needed: delete it, StarPU measures the links anew",
-         file(".config").string(), numbers, kNumbers);
-  expect(!is_there(file(".affinity")) || !read_locked(file(".affinity")).empty(),
-         "{}: a damaged description of the links, it is empty: delete it, StarPU makes it anew",
-         file(".affinity").string());
+  if (count_numbers(read_locked(file(".config"))) < kNumbers) {
+    remove_damaged(file(".config"), "it does not say for which devices it is");
+    return true;
+  }
+  if (is_there(file(".affinity")) && read_locked(file(".affinity")).empty()) {
+    remove_damaged(file(".affinity"), "it is empty");
+    remove_damaged(file(".config"), "it is of the same measurement");
+    return true;
+  }
+  return false;
 }
 
-bool expect_readable_bus(bool measures) {
+bool mend_bus(bool measures) {
   const std::string name = host();
   const std::vector<fs::path> all = folders();
   for (const fs::path& folder : all) {
     const fs::path stem = folder / "bus" / name;
     const bool is_used = is_there(stem.string() + ".config") || &folder == &all.back();
-    if (!is_used) continue;
-    expect_bus_files(stem, measures);
-    return measures || !is_there(stem.string() + ".config");
+    if (is_used) return mend_bus_files(stem, measures);
   }
   return true;
 }

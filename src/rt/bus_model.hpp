@@ -5,12 +5,13 @@
 
 namespace dos::rt {
 
-/// Throws Error when StarPU has measurements of this host's links that would end the program when
-/// it starts and reads them. Nothing when there are none. `measures` says that it measures anew.
-/// Returns whether it will measure them, as told or because there are none.
-bool expect_readable_bus(bool measures);
+/// Sees to it that StarPU, when it starts, can read what it has measured of this host's links. What
+/// a process that was killed has left half-written would end the program: it is deleted, with a
+/// warning. Throws Error where that is impossible. `measures` says that StarPU measures anew.
+/// Returns whether it will measure the links, as told or because there are no measurements.
+bool mend_bus(bool measures);
 
 /// The same of the files "<stem>.config", "<stem>.affinity" and so on.
-void expect_bus_files(const std::filesystem::path& stem, bool measures);
+bool mend_bus_files(const std::filesystem::path& stem, bool measures);
 
 }  // namespace dos::rt

@@ -118,7 +118,7 @@ Session::Session(const SessionConfig& config) {
     ScopedEnvironment while_it_starts;
     leave_devices_alone(config, while_it_starts);
     // Not before: another process may be writing them.
-    if (expect_readable_bus(conf.bus_calibrate > 0)) announce_measurement(config);
+    if (mend_bus(conf.bus_calibrate > 0)) announce_measurement(config);
     return starpu_init(&conf);
   }();
   platform::leave_crashes_to_the_system();

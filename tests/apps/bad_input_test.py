@@ -224,12 +224,15 @@ class BadBus(AppTest):
         shutil.rmtree(self.out)
         config, = self.folder.glob(".starpu/sampling/bus/*.config")
         good = config.read_text()
-        for text in ("", "hello world\n", good[:len(good) // 2]):
-            with self.subTest(text):
-                config.write_text(text)
-                self.expect_error(self.train(env=home), f"{config}: a damaged description of the "
-                                  "links", "delete it, StarPU measures the links anew")
-                self.expect_nothing_written()
+        affinity = config.with_suffix(".affinity")
+        for file, text in ((config, ""), (config, "hello world\n"), (config, good[:len(good) // 2]), (affinity, "")):
+            with self.subTest(file=file.name, text=text):
+                file.write_text(text)
+                result = self.trained(keys={"train.steps": 1}, env=home)
+                shutil.rmtree(self.out)
+                self.assertIn(f"{file}: a damaged description of the links", result.stderr)
+                self.assertEqual(config.read_text(), good)
+                self.assertTrue(affinity.read_text())
         config.unlink()
         self.trained(keys={"train.steps": 1}, env=home)
         self.assertEqual(config.read_text(), good)

@@ -160,7 +160,7 @@ TEST(Policy, CountsTheRoomOfResidents) {
 // Their task costs, not their bytes: they neither come and go nor make room for others.
 TEST(Policy, LeavesSmallSubgroupsWhereTheyAre) {
   Problem problem = slow_link();
-  for (const std::size_t i : {3, 8}) problem.subgroups[i].params /= 64;
+  for (const std::size_t i : {3U, 8U}) problem.subgroups[i].params /= 64;
   const units::Bytes five = problem.held_bytes(0) * 5.5;
   for (const auto place : {spread_residents, place_residents}) {
     Plan plan = all_cpu(problem);
