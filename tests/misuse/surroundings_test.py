@@ -23,7 +23,7 @@ def variables():
 
 class Surroundings(MisuseTest):
     def limited(self, kind, limit, **options):
-        return self.train("--quiet", keys=KEYS, timeout=30,
+        return self.train("--quiet", keys=KEYS, timeout=100,
                           preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)), **options)
 
     def test_address_space(self):
@@ -106,7 +106,7 @@ class Surroundings(MisuseTest):
             value = self.value()
             self.out = self.folder / f"out{number}"
             with self.attempt(number=number, name=name, value=value[:60]):
-                result = self.train("--quiet", "--set", "train.workers=0", keys=KEYS, env={name: value}, timeout=30)
+                result = self.train("--quiet", "--set", "train.workers=0", keys=KEYS, env={name: value}, timeout=100)
                 self.expect_run_or_one_error(result)
                 if result.returncode != 0:
                     self.assertIn("STARPU_", result.stderr)
