@@ -55,4 +55,10 @@ const char* name_of(MemoryCategory category) {
   return "?";
 }
 
+Index program_bytes(Index workers) {
+  constexpr Index kProcess = Index{24} << 20;
+  constexpr Index kWorker = Index{8} << 20;
+  return kProcess + workers * kWorker;
+}
+
 }  // namespace dos

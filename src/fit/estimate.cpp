@@ -33,7 +33,12 @@ rt::MemoryBytes estimate_training(const shape::ModelConfig& model, const shape::
                                   const optim::OptimizerOptions& optimizer,
                                   const models::WorkerCount& workers, Index run_ahead,
                                   const ranks::RankShare& share) {
-  rt::MemoryBytes bytes = models::buffers(model, shape, workers, reached_by(model, layout));
+  const Index reached = reached_by(model, layout);
+  rt::MemoryBytes bytes = models::buffers(model, shape, workers, reached);
+  if (workers.cuda > 0) {
+    bytes[MemoryCategory::kActivations] -= models::bytes_on_devices(model, shape, reached);
+    bytes[MemoryCategory::kWorkspace] = 0;
+  }
   const rt::MemoryBytes parameters = tensor::ParameterSet::bytes(layout, types, share.ownership());
   const rt::MemoryBytes between_ranks =
       share.ranks > 1 ? ranks::Sharding::bytes(layout, share, types.gradient) : rt::MemoryBytes{};

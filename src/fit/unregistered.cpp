@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/memory_category.hpp"
 #include "checkpoint/copier.hpp"
 #include "checkpoint/writer.hpp"
 #include "models/demand.hpp"
@@ -112,12 +113,6 @@ Unregistered estimate_unregistered(const train::Run& run, const shape::RunShape&
   constexpr double kEntryOfByte = 8.0 / 4096;
   bytes.runtime += (registered + bytes.total()) * kEntryOfByte;
   return bytes;
-}
-
-Index program_bytes(Index workers) {
-  constexpr Index kProcess = Index{24} << 20;
-  constexpr Index kWorker = Index{8} << 20;
-  return kProcess + workers * kWorker;
 }
 
 }  // namespace dos::fit

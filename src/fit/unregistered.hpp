@@ -10,7 +10,7 @@ namespace dos::fit {
 struct Unregistered {
   units::Bytes tokens;       ///< of steps to come and of validation, until tasks have them
   units::Bytes runtime;      ///< records of buffers and tasks, of pages too
-  units::Bytes program;      ///< program_bytes()
+  units::Bytes program;      ///< dos::program_bytes()
   units::Bytes checkpoints;  ///< buffers that they are written and copied through
 
   [[nodiscard]] units::Bytes total() const { return tokens + runtime + program + checkpoints; }
@@ -20,12 +20,5 @@ struct Unregistered {
 /// every subgroup had all kinds of them.
 Unregistered estimate_unregistered(const train::Run& run, const shape::RunShape& shape,
                                    Index workers, units::Bytes registered);
-
-/// What a process takes beyond its buffers and their records once its workers run: heaps, stacks,
-/// operands that BLAS packs, code. Measured on Debian 12 with two workers, against control groups,
-/// from the start of the runtime on: 5 MiB (`tiny`) to 14 MiB (`gpt2-124m`) of heap and 7 MiB of
-/// code, of which 1 to 5 MiB a worker. A third more is for what the kernel must hold of files that
-/// are written.
-Index program_bytes(Index workers);
 
 }  // namespace dos::fit

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/memory_category.hpp"
 #include "base/units.hpp"
 #include "fit/estimate.hpp"
 #include "models/family.hpp"
@@ -70,7 +71,7 @@ void expect_room(const train::ModelSource& source, const Use& use, const std::st
                                       : models::buffers(use.model, use.run, workers);
   const Index bytes = parameters[MemoryCategory::kParameters] +
                       parameters[MemoryCategory::kWorking] + buffers.total() +
-                      fit::program_bytes(use.workers);
+                      program_bytes(use.workers);
   const platform::MemoryLeft left = platform::memory_left(platform::blas::kThreadMapping);
   expect(bytes <= left.bytes,
          "{}: the model needs {} of memory, {} are available{}: use a machine with more, {}",

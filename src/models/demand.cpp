@@ -78,6 +78,21 @@ rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape&
   return bytes;
 }
 
+Index bytes_on_devices(const shape::ModelConfig& config, const shape::RunShape& run,
+                       Index reached) {
+  const shape::Family& family = shape::find_family(config.architecture);
+  const shape::Passes passes{run.training, run.activations, reached};
+  const Index size = size_of(run.type);
+  const Index token = shape::count_activations(family, config, passes).bytes(size) -
+                      shape::count_in_transit(family, config, passes).bytes(size);
+  Index bytes = 0;
+  for (Index lane = 0; lane < run.lanes; ++lane) {
+    const Index tokens = run.lane_sequences(lane) * config.context;
+    bytes += tokens * token + size * logits_count(config, run, tokens);
+  }
+  return bytes;
+}
+
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const ContinuationShape& shape,
                         const WorkerCount& workers) {
   const shape::BlockShape block = shape::find_family(config.architecture).block(config);

@@ -44,6 +44,10 @@ Index host_slot_bytes(const shape::ModelConfig& config, const shape::RunShape& r
 rt::MemoryBytes buffers(const shape::ModelConfig& config, const shape::RunShape& run,
                         const WorkerCount& workers, Index reached = shape::Passes().reached);
 
+/// Bytes of these activations that take no host memory where CUDA devices run the model: nothing of
+/// them goes to slots or disks.
+Index bytes_on_devices(const shape::ModelConfig& config, const shape::RunShape& run, Index reached);
+
 /// How one sequence is continued (continuation.hpp).
 struct ContinuationShape {
   Index chunk = 1;           ///< tokens of a pass over several, at most the context

@@ -17,17 +17,28 @@ namespace {
 class LaneBuilder {
  public:
   LaneBuilder(rt::Session& session, Index lane, Index tokens, DType type)
-      : session_(session), prefix_(fmt::format("lane{}", lane)), tokens_(tokens), type_(type) {}
+      : session_(session),
+        prefix_(fmt::format("lane{}", lane)),
+        tokens_(tokens),
+        type_(type),
+        on_devices_(session.cuda_workers() > 0) {}
 
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
-  /// [tokens, width] activations, in FP32 whatever their type is if `is_wide`, in lent memory
-  /// unless that is null.
-  [[nodiscard]] HandlePtr activation(const std::string& name, Index width, bool is_wide = false,
-                                     std::byte* lent = nullptr) const {
-    return make(name, is_wide ? DType::kF32 : type_, tokens_ * width, MemoryCategory::kActivations,
-                lent);
+  /// [tokens, width] activations, in FP32 whatever their type is if `is_wide`.
+  [[nodiscard]] HandlePtr activation(const std::string& name, Index width,
+                                     bool is_wide = false) const {
+    return make(spec(name, is_wide ? DType::kF32 : type_, tokens_ * width));
   }
+  /// Those that come to the host on their way to disks or, where memory is lent, stay there.
+  [[nodiscard]] HandlePtr moved_activation(const shape::Activation& each, std::byte* lent) const {
+    rt::HandleSpec moved =
+        spec(each.name, each.is_wide ? DType::kF32 : type_, tokens_ * each.width);
+    moved.stays_on_devices = false;
+    moved.lent = lent;
+    return make(std::move(moved));
+  }
+  [[nodiscard]] HandlePtr logits(Index count) const { return make(spec("logits", type_, count)); }
   [[nodiscard]] Index bytes_of(const shape::Activation& each) const {
     return tokens_ * each.width * size_of(each.is_wide ? DType::kF32 : type_);
   }
@@ -37,22 +48,32 @@ class LaneBuilder {
       buffers.add(each.name, activation(each.name, each.width, each.is_wide));
     return buffers;
   }
-  [[nodiscard]] HandlePtr make(const std::string& name, DType type, Index count,
-                               MemoryCategory category, std::byte* lent = nullptr) const {
-    return std::make_unique<rt::Handle>(
-        session_, rt::HandleSpec{.name = fmt::format("{}.{}{}", prefix_, scope_, name),
-                                 .type = type,
-                                 .count = count,
-                                 .category = category,
-                                 .lent = lent});
+  /// What the host fills or reads.
+  [[nodiscard]] HandlePtr data(const std::string& name, DType type, Index count) const {
+    rt::HandleSpec wanted = spec(name, type, count);
+    wanted.category = MemoryCategory::kData;
+    wanted.stays_on_devices = false;
+    return make(std::move(wanted));
   }
 
  private:
+  [[nodiscard]] rt::HandleSpec spec(const std::string& name, DType type, Index count) const {
+    return {.name = fmt::format("{}.{}{}", prefix_, scope_, name),
+            .type = type,
+            .count = count,
+            .category = MemoryCategory::kActivations,
+            .stays_on_devices = on_devices_};
+  }
+  [[nodiscard]] HandlePtr make(rt::HandleSpec spec) const {
+    return std::make_unique<rt::Handle>(session_, std::move(spec));
+  }
+
   rt::Session& session_;
   std::string prefix_;
   std::string scope_;
   Index tokens_;
   DType type_;
+  bool on_devices_;  ///< what the model computes
 };
 
 /// A buffer of what blocks keep, and its home where blocks that use it have no slot of their own.
@@ -72,8 +93,10 @@ std::vector<Kept> make_sets(LaneBuilder& build, const shape::Activation& each,
       require(host != nullptr, "a store in host memory for what goes there");
       kept.home = host->add(build.bytes_of(each));
     }
-    kept.buffer = build.activation(each.name, each.width, each.is_wide,
-                                   kept.home ? host->memory_of(*kept.home) : nullptr);
+    kept.buffer =
+        kept.home || sets.goes_to_disk(each, set)
+            ? build.moved_activation(each, kept.home ? host->memory_of(*kept.home) : nullptr)
+            : build.activation(each.name, each.width, each.is_wide);
     made.push_back(std::move(kept));
   }
   return made;
@@ -118,11 +141,9 @@ Lane make_lane(rt::Session& session, const shape::Family& family, const shape::M
   const shape::BlockShape block = family.block(config);
   const shape::Passes passes{run.training, run.activations, reached};
   LaneBuilder build(session, index, lane.shape.tokens(), run.type);
-  lane.tokens = build.make("tokens", DType::kI32, lane.shape.sequences * (config.context + 1),
-                           MemoryCategory::kData);
-  lane.loss = build.make("loss", DType::kF64, 1, MemoryCategory::kData);
-  lane.logits = build.make("logits", run.type, logits_count(config, run, lane.shape.tokens()),
-                           MemoryCategory::kActivations);
+  lane.tokens = build.data("tokens", DType::kI32, lane.shape.sequences * (config.context + 1));
+  lane.loss = build.data("loss", DType::kF64, 1);
+  lane.logits = build.logits(logits_count(config, run, lane.shape.tokens()));
   for (Index layer = 0; layer <= config.layers; ++layer) {
     build.set_scope(fmt::format("stream{}.", layer));
     lane.stream.push_back(build.activation("x", config.width));

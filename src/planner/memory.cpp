@@ -2,16 +2,22 @@
 #include "planner/memory.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "sched/gradients.hpp"
 #include "sched/interleave.hpp"
 #include "sched/replay.hpp"
+#include "shape/home_split.hpp"
+#include "shape/owners.hpp"
 
 namespace dos::planner {
 namespace {
 
 /// CUDA context, cuBLAS work spaces, communication buffers and fragmentation: assumed.
 constexpr units::Bytes kReserve{1.5e9};
+/// Of a rank: records of tasks and buffers, checkpoints on their way, which a run counts one by one
+/// (fit::estimate_unregistered()): what they come to for Llama 7B.
+constexpr units::Bytes kHostReserve{0.6e9};
 /// Rows of logits that exist at a time: train.logits_rows.
 constexpr double kLogitRows = 512;
 constexpr double kFp32 = 4;
@@ -32,26 +38,13 @@ Index largest_trained_layer(const shape::Model& model) {
   return std::ranges::max(model.trained_by_depth());
 }
 
-/// Frozen parameters in the host memory of a node, where they are as forward reads them: all of
-/// them for each rank, and with ZeRO-3 those that it owns. Without GPU and below ZeRO-3 they are
-/// counted among the parameters that a rank computes with.
+/// Frozen parameters in the host memory of a node, where they are as forward reads them: with
+/// ZeRO-3 those that a rank owns. Below it they are counted among the parameters of others.
 double frozen_bytes(const shape::Model& model, const Deployment& layout,
-                    const PlanSettings& settings, bool gpu) {
+                    const PlanSettings& settings) {
+  if (settings.zero < 3) return 0;
   const double frozen = value_bytes(settings) * real(model.params() - model.trained_params());
-  const double ranks = real(layout.devices) / real(layout.devices_per_rank);
-  const bool is_whole = settings.zero < 3;
-  if (is_whole && !gpu) return 0;
-  return frozen * real(layout.ranks_per_node) / (is_whole ? 1 : ranks);
-}
-
-/// Trained parameters in the host memory of a node whose GPUs they pass through, beside what is
-/// part of states: all of them for each rank, and with ZeRO-3 the node's `mine`.
-units::Bytes passing_bytes(const shape::Model& model, const Deployment& layout,
-                           const PlanSettings& settings, units::Params mine) {
-  const units::BytesPerParam value(value_bytes(settings));
-  const units::Params whole(real(model.trained_params() * layout.ranks_per_node));
-  const units::Params all = settings.zero < 3 ? whole : mine;
-  return (all - (settings.fp32 ? mine : units::Params(0))) * value;
+  return frozen * real(layout.ranks_per_node) / real(layout.ranks());
 }
 
 shape::Passes passes_of(const shape::Model& model, const PlanSettings& settings) {
@@ -79,7 +72,7 @@ double logits_bytes(const shape::Model& model, const PlanSettings& settings, dou
 /// Weights that are whole for a while where ranks share them: of the layer at work and the next.
 double gathered_bytes(const shape::Model& model, const Deployment& layout,
                       const PlanSettings& settings) {
-  if (layout.devices == 1 || settings.zero < 3) return 0;
+  if (layout.ranks() == 1 || settings.zero < 3) return 0;
   return 2 * value_bytes(settings) * real(largest_layer(model));
 }
 
@@ -87,38 +80,86 @@ double gathered_bytes(const shape::Model& model, const Deployment& layout,
 /// at work has made takes the place of what the one behind it has sent.
 double reduced_bytes(const shape::Model& model, const Deployment& layout,
                      const PlanSettings& settings) {
-  if (layout.devices == 1 || settings.zero < 2) return 0;
+  if (layout.ranks() == 1 || settings.zero < 2) return 0;
   return value_bytes(settings) * real(largest_trained_layer(model));
 }
 
-/// What a node without GPU holds beside its ranks' own states, gradients and working parameters:
-/// what is not shared, and activations.
-void add_cpu_training(const shape::Model& model, const Deployment& layout,
-                      const PlanSettings& settings, units::Params mine, MemoryUse& use) {
-  const double bytes = value_bytes(settings);
+/// Parameters in the buffers that a rank has for what others own (tensor::Slots).
+struct InSlots {
+  Index shared = 0;   ///< of depths that are alike, which share two sets
+  Index of_each = 0;  ///< of the first and the rest, which have their own
+};
+
+InSlots params_in_slots(const std::vector<Index>& by_depth) {
+  std::map<Index, Index> alike;
+  for (std::size_t depth = 1; depth < by_depth.size(); ++depth) ++alike[by_depth[depth]];
+  InSlots result{.of_each = by_depth.front()};
+  for (const auto& [params, depths] : alike) {
+    const bool is_shared = depths > shape::kSlotSets;
+    (is_shared ? result.shared : result.of_each) += params * std::min(depths, shape::kSlotSets);
+  }
+  return result;
+}
+
+/// What a node holds beside the sums of its ranks' gradients and working parameters of their own:
+/// those of other ranks, for ever or while they are whole. With GPUs, too: each has a home.
+void add_of_others(const shape::Model& model, const Deployment& layout,
+                   const PlanSettings& settings, const sched::Problem& problem, MemoryUse& use) {
+  const double mine = problem.total().value();
   const double ranks = real(layout.ranks_per_node);
-  const units::Bytes of_others(ranks * bytes * (real(model.params()) - mine.value()));
-  const units::Bytes gradients_of_others(ranks * bytes *
-                                         (real(model.trained_params()) - mine.value()));
-  use.items.push_back(
-      settings.zero == 3 ? MemoryItem{MemoryCategory::kGathered,
-                                      units::Bytes(ranks * gathered_bytes(model, layout, settings))}
-                         : MemoryItem{MemoryCategory::kOthersWorking, of_others});
-  use.items.push_back(settings.zero >= 2
-                          ? MemoryItem{MemoryCategory::kReduced,
-                                       units::Bytes(ranks * reduced_bytes(model, layout, settings))}
-                          : MemoryItem{MemoryCategory::kOthersGradients, gradients_of_others});
+  const units::BytesPerParam bytes(ranks * value_bytes(settings));
+  const auto add = [&](MemoryCategory category, double params) {
+    if (params > 0) use.items.push_back({category, units::Params(params) * bytes});
+  };
+  const double all_ranks = real(layout.ranks());
+  if (settings.zero < 3) {
+    add(MemoryCategory::kOthersWorking, real(model.params()) - mine);
+  } else if (all_ranks > 1) {
+    const InSlots slots = params_in_slots(model.params_by_depth());
+    add(MemoryCategory::kGathered, real(slots.shared) + real(slots.of_each) * (1 - 1 / all_ranks));
+  }
+  const bool adds = adds_on_host(layout, settings);
+  double on_their_way = adds ? real(shape::kReceiveBuffers * problem.largest()) : 0;
+  if (settings.zero < 2) {
+    // FP32 gradients of a rank's own take up the sums.
+    add(MemoryCategory::kOthersGradients,
+        real(model.trained_params()) - (adds && !settings.fp32 ? 0 : mine));
+  } else if (all_ranks > 1) {
+    const InSlots slots = params_in_slots(model.trained_by_depth());
+    on_their_way += real(slots.shared + slots.of_each);
+  }
+  add(MemoryCategory::kReduced, on_their_way);
+}
+
+/// What a node without GPU holds besides.
+void add_activations(const shape::Model& model, const Deployment& layout,
+                     const PlanSettings& settings, Index workers, MemoryUse& use) {
+  const double ranks = real(layout.ranks_per_node);
+  const double sequences = layout.tokens / real(model.config.context);
+  const double lanes = std::clamp(sequences, 1.0, real(workers));
   use.items.push_back({MemoryCategory::kActivations,
                        units::Bytes(ranks * activation_bytes(model, settings, layout.tokens)) +
                            moved_activations(model, layout, settings, shape::Refill::kHost)});
-  use.items.push_back({MemoryCategory::kLogits,
-                       units::Bytes(ranks * logits_bytes(model, settings, layout.tokens))});
+  use.items.push_back(
+      {MemoryCategory::kLogits,
+       units::Bytes(ranks * lanes * logits_bytes(model, settings, layout.tokens / lanes))});
+}
+
+/// What a node with GPUs holds of activations: slots for those that go there, and what they and
+/// those that go to disks come through.
+units::Bytes passing_activations(const shape::Model& model, const Deployment& layout,
+                                 const PlanSettings& settings) {
+  const double devices = real(layout.ranks_per_node * layout.devices_per_rank);
+  const shape::ActivationCount in_transit =
+      shape::count_in_transit(*model.family, model.config, passes_of(model, settings));
+  return moved_activations(model, layout, settings, shape::Refill::kHost) +
+         units::Bytes(devices * bytes_of(in_transit, settings, layout.tokens));
 }
 
 }  // namespace
 
 bool adds_on_host(const Deployment& layout, const PlanSettings& settings) {
-  return layout.devices > layout.devices_per_rank && !settings.policy.published &&
+  return layout.ranks() > 1 && !settings.policy.published &&
          settings.exchange == ExchangeWay::kDirect;
 }
 
@@ -179,8 +220,8 @@ GpuDemand gpu_demand(const shape::Model& model, const Deployment& layout,
   const double bytes = value_bytes(settings);
   const double all = bytes * real(model.params());
   const double trained = bytes * real(model.trained_params());
-  const double mine = trained / real(layout.devices);
-  return {.weights = units::Bytes(settings.zero == 3 ? all / real(layout.devices) : all),
+  const double mine = trained / real(layout.ranks());
+  return {.weights = units::Bytes(settings.zero == 3 ? all / real(layout.ranks()) : all),
           .weight_buffers = units::Bytes(2 * bytes * real(largest_layer(model))),
           .gathered = units::Bytes(gathered_bytes(model, layout, settings)),
           .gradients = units::Bytes(mine),
@@ -215,38 +256,62 @@ void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, M
   use.items.push_back({MemoryCategory::kUpdateWindow, std::max(units::Bytes{0}, window - dead)});
 }
 
+namespace {
+
+/// Of a node's ranks: those that live there, and those that are on their way through. What GPUs
+/// keep comes through slots, to be loaded and saved; FP32 parameters that forward reads have a
+/// home.
+units::Bytes states_on_host(const Deployment& layout, const PlanSettings& settings,
+                            const sched::Problem& problem, const sched::Plan& plan) {
+  const double ranks = real(layout.ranks_per_node);
+  const units::Bytes all = problem.total() * problem.cost.state;
+  const double elsewhere =
+      plan.share(problem, [](const sched::Assignment& each) { return each.home != sched::kHost; });
+  const units::Bytes values =
+      problem.total() * units::BytesPerParam(settings.fp32 ? kFp32 * elsewhere : 0);
+  if (sched::lives_behind_host(problem, plan))
+    return (sched::replay(problem, plan).host_peak + values) * ranks;
+  const units::Params slots(elsewhere > 0 && !settings.policy.published
+                                ? real(shape::kSlotsUnderWay * problem.largest())
+                                : 0);
+  return std::min(all, all * (1 - elsewhere) + values + slots * problem.cost.state) * ranks;
+}
+
+}  // namespace
+
 MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                    const PlanSettings& settings, const sched::Problem& problem,
                    const sched::Plan& plan, units::Bytes available) {
   const units::Params mine = problem.total() * real(layout.ranks_per_node);
-  const double elsewhere =
-      plan.share(problem, [](const sched::Assignment& each) { return each.home != sched::kHost; });
-  const double on_cpu = plan.share(problem, &sched::is_on_cpu);
-  const bool adds = adds_on_host(layout, settings);
-  // The published code keeps FP32 gradients on the host.
-  const double gradient = settings.policy.published ? kFp32 : value_bytes(settings);
-  const units::BytesPerParam gradients(adds ? kSumBytes : on_cpu * gradient);
+  // The published code has FP32 gradients on the host, and of what the CPU updates alone.
+  const bool published = settings.policy.published;
+  const double on_host = published ? plan.share(problem, &sched::is_on_cpu) : 1;
+  const double gradient = published ? kFp32 : value_bytes(settings);
+  const units::BytesPerParam gradients(adds_on_host(layout, settings) ? kSumBytes
+                                                                      : on_host * gradient);
   const units::BytesPerParam weight(settings.fp32 ? 0 : 2);
-  // With those on their way through host memory, where some live behind it.
-  const units::Bytes states =
-      sched::lives_behind_host(problem, plan)
-          ? sched::replay(problem, plan).host_peak * real(layout.ranks_per_node)
-          : mine * (1 - elsewhere) * problem.cost.state;
-  MemoryUse use{.items = {{MemoryCategory::kStatesWithParameters, states},
+  MemoryUse use{.items = {{MemoryCategory::kStatesWithParameters,
+                           states_on_host(layout, settings, problem, plan)},
                           {MemoryCategory::kGradients, mine * gradients},
-                          {MemoryCategory::kWorking, mine * on_cpu * weight}},
+                          {MemoryCategory::kWorking, mine * on_host * weight}},
                 .available = available};
-  if (plan.overflow > units::Bytes{0})
-    use.items.back().bytes = passing_bytes(model, layout, settings, mine);
-  const double frozen = frozen_bytes(model, layout, settings, problem.gpus() > 0);
+  if (!published || problem.gpus() == 0) add_of_others(model, layout, settings, problem, use);
+  const double frozen = frozen_bytes(model, layout, settings);
   if (frozen > 0) use.items.push_back({MemoryCategory::kFrozen, units::Bytes(frozen)});
   if (settings.checkpoint_memory.value() > 0)
     use.items.push_back(
         {MemoryCategory::kCheckpoints, settings.checkpoint_memory * real(layout.ranks_per_node)});
-  const units::Bytes hosted = moved_activations(model, layout, settings, shape::Refill::kHost);
+  const units::Bytes hosted = passing_activations(model, layout, settings);
   if (problem.gpus() > 0 && hosted > units::Bytes{0})
     use.items.push_back({MemoryCategory::kActivations, hosted});
-  if (problem.gpus() == 0) add_cpu_training(model, layout, settings, problem.total(), use);
+  if (problem.gpus() == 0) add_activations(model, layout, settings, problem.rates.cpu_workers, use);
+  if (!published) {
+    const Index workers = problem.rates.cpu_workers + problem.gpus();
+    const double ranks = real(layout.ranks_per_node);
+    use.items.push_back(
+        {MemoryCategory::kProgram, units::Bytes(ranks * real(program_bytes(workers)))});
+    use.items.push_back({MemoryCategory::kReserve, kHostReserve * ranks});
+  }
   return use;
 }
 

@@ -13,10 +13,13 @@ namespace dos::planner {
 
 /// How a model is spread and run.
 struct Deployment {
-  Index devices = 1;  ///< that share what PlanSettings::zero says evenly
-  Index devices_per_rank = 1;
+  Index devices = 1;
+  Index devices_per_rank = 1;  ///< each of which has what its rank has
   Index ranks_per_node = 1;
   double tokens = 0;  ///< of a micro-batch on one device
+
+  /// That share what PlanSettings::zero says evenly.
+  [[nodiscard]] Index ranks() const { return devices / devices_per_rank; }
 };
 
 /// Bytes a parameter of the sum of all ranks' gradients.

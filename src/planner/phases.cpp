@@ -94,7 +94,7 @@ PassModel pass_model(const shape::Model& model, const perfmodels::Machine& machi
   LinkTraffic traffic{.out_backward = flushed * units::BytesPerParam(value)};
   if (adds_on_host(layout, settings)) {
     const Index gathered = settings.zero == 3 ? model.params() : model.trained_params();
-    traffic.in = units::Bytes(value * real(gathered) * (1 - 1 / real(layout.devices)));
+    traffic.in = units::Bytes(value * real(gathered) * (1 - 1 / real(layout.ranks())));
   }
   passes.share_link(traffic);
   return passes;

@@ -46,7 +46,7 @@ double dram_traffic(bool gpu) {
 
 Wire direct_wire(const perfmodels::Machine& machine, const Deployment& layout, Index nodes) {
   const bool gpu = machine.gpus.value > 0;
-  const Index ranks = layout.devices / layout.devices_per_rank;
+  const Index ranks = layout.ranks();
   const double of_node = real(layout.ranks_per_node);
   Wire wire;
   if (gpu) {

@@ -7,12 +7,10 @@
 #include "codelets/collect/collect_codelet.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "nn/priority.hpp"
+#include "shape/owners.hpp"
 
 namespace dos::ranks {
 namespace {
-
-/// Gradients of other ranks that may lie here at once: one is added while others arrive.
-constexpr Index kReceiveBuffers = 4;
 
 /// As urgent as the norms that wait for it.
 constexpr int kScalarPriority = 1 << 19;
@@ -34,7 +32,7 @@ Sizes sizes_of(const shape::Layout& layout, const RankShare& share, Index rank) 
 }
 
 Index receive_buffers(const Sizes& sizes, const RankShare& share) {
-  return std::min(kReceiveBuffers, sizes.owned * (share.ranks - 1));
+  return std::min(shape::kReceiveBuffers, sizes.owned * (share.ranks - 1));
 }
 
 std::unique_ptr<rt::Handle> make_scalars(rt::Session& session, const char* name, Index rank,
@@ -53,7 +51,7 @@ Sharding::Sharding(rt::Submitter& submitter, const tensor::ParameterSet& paramet
     : submitter_(submitter),
       parameters_(parameters),
       share_(std::move(share)),
-      slots_(parameters.layout(), tensor::kSlotSets),
+      slots_(parameters.layout(), shape::kSlotSets),
       gradient_rounds_(share_.owners.size(), 0),
       parameter_rounds_(share_.owners.size(), 0),
       transfers_(exchange),

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "shape/owners.hpp"
 #include "tensor/slots.hpp"
 
 namespace dos::ranks {
@@ -54,7 +55,7 @@ class Gatherings {
 
 Traffic expected_traffic(const shape::Layout& layout, std::span<const Index> owners,
                          const TrafficCase& c) {
-  const tensor::Slots slots(layout, tensor::kSlotSets);
+  const tensor::Slots slots(layout, shape::kSlotSets);
   const std::vector<Index> gatherings = Gatherings(layout, slots).of_a_step(c.accumulate);
   Traffic traffic;
   for (std::size_t i = 0; i < owners.size(); ++i) {

@@ -30,8 +30,10 @@ HandleSpec checked(HandleSpec spec) {
 Handle::Handle(Session& session, HandleSpec spec)
     : session_(session),
       spec_(checked(std::move(spec))),
-      counted_bytes_(spec_.lent == nullptr ? bytes() : 0) {
-  if (spec_.lent == nullptr) home_.emplace(bytes());
+      counted_bytes_(spec_.lent == nullptr && !spec_.stays_on_devices ? bytes() : 0) {
+  using Pages = HostBuffer::Pages;
+  if (spec_.lent == nullptr)
+    home_.emplace(bytes(), spec_.stays_on_devices ? Pages::kOnDemand : Pages::kPinned);
   session_.memory().add(spec_.category, counted_bytes_);
   register_home();
   if (spec_.kept_on != STARPU_MAIN_RAM && bytes() > 0) register_kept();
@@ -73,7 +75,7 @@ void Handle::register_kept() {
 Handle::Handle(Session& session, HandleSpec spec, ScratchTag)
     : session_(session),
       spec_(checked(std::move(spec))),
-      counted_bytes_(bytes() * session.workers()) {
+      counted_bytes_(session.cuda_workers() > 0 ? 0 : bytes() * session.workers()) {
   session_.memory().add(spec_.category, counted_bytes_);
   starpu_vector_data_register(&raw_, -1, 0, static_cast<std::uint32_t>(spec_.count),
                               static_cast<std::size_t>(size_of(spec_.type)));

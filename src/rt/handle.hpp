@@ -41,6 +41,9 @@ struct HandleSpec {
   /// Elements for which devices allocate memory; 0: count. Buffers with the same can use memory of
   /// each other. Pre: 0, or at least count.
   Index room = 0;
+  /// Tasks of devices alone use it, and nothing of it is ever wanted on the host: its home takes no
+  /// memory, unless StarPU puts contents there that a device has no room for. Pre: not lent.
+  bool stays_on_devices = false;
 };
 
 /// Owns one StarPU vector: its home buffer in host memory (zeroed, unless it is lent) and its
@@ -56,7 +59,7 @@ class Handle {
   ~Handle();
 
   /// Work space that tasks take in Mode::kScratch: StarPU allocates one for each worker that needs
-  /// it.
+  /// it, which counts as host memory where none is a CUDA device: these run what needs it, then.
   static std::unique_ptr<Handle> scratch(Session& session, std::string name, DType type,
                                          Index count);
 

@@ -55,21 +55,23 @@ void pin(std::byte* data, std::size_t bytes) {
 
 }  // namespace
 
-HostBuffer::HostBuffer(Index bytes) {
+HostBuffer::HostBuffer(Index bytes, Pages pages) : is_pinned_(pages == Pages::kPinned) {
   require(bytes >= 0, "buffer size is not negative");
   const auto wanted = static_cast<std::size_t>(bytes == 0 ? 1 : bytes);
   const bool huge = wanted >= kHugePage;
   mapped_bytes_ = round_up(wanted, kPage);
   data_ = huge ? map_huge(mapped_bytes_) : map_zeroed(mapped_bytes_);
-  pin(data_, mapped_bytes_);
+  if (is_pinned_) pin(data_, mapped_bytes_);
 }
 
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), mapped_bytes_(other.mapped_bytes_) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      mapped_bytes_(other.mapped_bytes_),
+      is_pinned_(other.is_pinned_) {}
 
 HostBuffer::~HostBuffer() {
   if (data_ == nullptr) return;
-  starpu_memory_unpin(data_, mapped_bytes_);
+  if (is_pinned_) starpu_memory_unpin(data_, mapped_bytes_);
   if (::munmap(data_, mapped_bytes_) != 0) log::error("munmap of {} bytes failed", mapped_bytes_);
 }
 

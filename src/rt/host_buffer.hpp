@@ -2,17 +2,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "base/types.hpp"
 
 namespace dos::rt {
 
-/// Zeroed host memory, pinned for the GPUs that StarPU drives. Large buffers start at a 2 MiB
-/// boundary and ask for huge pages. Pages are touched by whoever uses them first. Throws Error when
-/// the system refuses the memory. Pre: StarPU is initialised until after destruction.
+/// Zeroed host memory. Large buffers start at a 2 MiB boundary and ask for huge pages. Throws Error
+/// when the system refuses the memory. Pre: StarPU is initialised until after destruction.
 class HostBuffer {
  public:
-  explicit HostBuffer(Index bytes);
+  enum class Pages : std::uint8_t {
+    kPinned,   ///< for the GPUs that StarPU drives, if any, which takes all of them
+    kOnDemand  ///< taken when somebody first writes there
+  };
+
+  explicit HostBuffer(Index bytes, Pages pages = Pages::kPinned);
   HostBuffer(HostBuffer&& other) noexcept;
   HostBuffer& operator=(HostBuffer&&) = delete;
   ~HostBuffer();
@@ -22,6 +27,7 @@ class HostBuffer {
  private:
   std::byte* data_ = nullptr;
   std::size_t mapped_bytes_ = 0;
+  bool is_pinned_ = false;
 };
 
 }  // namespace dos::rt

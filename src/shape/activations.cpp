@@ -50,11 +50,19 @@ Refill ActivationSets::refill(Index layer) const {
   return place < plan_.moved + plan_.hosted ? Refill::kHost : Refill::kRecompute;
 }
 
-bool ActivationSets::changes_home(const Activation& activation, Index set) const {
+bool ActivationSets::is_moved(const Activation& activation, Index set, Refill where) const {
   if (activation.is_cheap) return false;
   for (Index layer = 0; layer < layers_; ++layer)
-    if (refill(layer) == Refill::kHost && of(activation, layer) == set) return true;
+    if (refill(layer) == where && of(activation, layer) == set) return true;
   return false;
+}
+
+bool ActivationSets::changes_home(const Activation& activation, Index set) const {
+  return is_moved(activation, set, Refill::kHost);
+}
+
+bool ActivationSets::goes_to_disk(const Activation& activation, Index set) const {
+  return is_moved(activation, set, Refill::kDisk);
 }
 
 Index ActivationSets::count(Refill refill) const {
@@ -92,6 +100,16 @@ ActivationCount count_moved(const Family& family, const ModelConfig& config, con
   const Index blocks = ActivationSets(config, passes).count(where);
   const ActivationCount block = count_block(family, config, /*is_cheap=*/false);
   return {.values = blocks * block.values, .wide = blocks * block.wide};
+}
+
+ActivationCount count_in_transit(const Family& family, const ModelConfig& config,
+                                 const Passes& passes) {
+  const ActivationSets sets(config, passes);
+  ActivationCount count;
+  for (const Activation& each : family.block(config).kept)
+    for (Index set = 0; set < sets.count(each); ++set)
+      if (sets.changes_home(each, set) || sets.goes_to_disk(each, set)) add(each, 1, count);
+  return count;
 }
 
 Index cheap_traffic(const Family& family, const ModelConfig& config) {

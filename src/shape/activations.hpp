@@ -51,6 +51,8 @@ class ActivationSets {
   [[nodiscard]] Refill refill(Index layer) const;
   /// Whether one of its buffers has contents of several slots in host memory, one after the other.
   [[nodiscard]] bool changes_home(const Activation& activation, Index set) const;
+  /// Whether one of its buffers goes to disks and comes from there.
+  [[nodiscard]] bool goes_to_disk(const Activation& activation, Index set) const;
   /// Blocks for which this is to be done.
   [[nodiscard]] Index count(Refill refill) const;
 
@@ -59,6 +61,7 @@ class ActivationSets {
     return activation.is_cheap ? cheap_ : made_;
   }
   [[nodiscard]] Index place_of(Index layer) const;
+  [[nodiscard]] bool is_moved(const Activation& activation, Index set, Refill where) const;
 
   ActivationPlan plan_;
   Index layers_;
@@ -92,6 +95,10 @@ ActivationCount count_block(const Family& family, const ModelConfig& config, boo
 /// What is moved, of all blocks: `where` is Refill::kHost or Refill::kDisk.
 ActivationCount count_moved(const Family& family, const ModelConfig& config, const Passes& passes,
                             Refill where);
+
+/// Of count_activations() what comes to the host on its way to slots or disks.
+ActivationCount count_in_transit(const Family& family, const ModelConfig& config,
+                                 const Passes& passes);
 
 /// Numbers of the activations' type that are read and written to make again what is cheap of a
 /// block.

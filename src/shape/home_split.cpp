@@ -12,8 +12,6 @@
 namespace dos::shape {
 namespace {
 
-/// Slots beside those that workers update in: two are read, two are written.
-constexpr Index kSlotsUnderWay = 4;
 /// Workers that a disk keeps at work: one updates some GB/s of states, a disk reads and writes less
 /// than that. More slots would only take room from states that could stay.
 constexpr Index kWorkersADisk = 4;

@@ -11,6 +11,8 @@ namespace dos::shape {
 
 /// No fewer than so many states are in host memory at the same time: one is used while one comes.
 inline constexpr Index kLeastSlots = 2;
+/// Slots beside those that workers update in: two are read, two are written.
+inline constexpr Index kSlotsUnderWay = 4;
 
 /// Memory for states: of the host, slots included (0: no more than the slots), and of each device
 /// for those that live there, in bytes; and how many disks there are.

@@ -10,6 +10,13 @@
 
 namespace dos::shape {
 
+/// Sets of buffers that depths take in turn for what other ranks own: while one is computed with,
+/// the other is filled.
+inline constexpr Index kSlotSets = 2;
+/// Gradients of other ranks that a rank may have at once, each with room for its largest subgroup:
+/// one is added while others arrive.
+inline constexpr Index kReceiveBuffers = 4;
+
 /// The owner rank of every subgroup: the largest subgroups first, each to the rank that would be
 /// done with it first, of those to the lowest. `weights` has one positive number a rank: how fast
 /// it updates beside the others. So parameters / weight differ by at most the largest subgroup /

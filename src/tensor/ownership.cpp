@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "shape/owners.hpp"
+
 namespace dos::tensor {
 namespace {
 
@@ -35,7 +37,7 @@ Buffers owned(const shape::Layout& layout, const Ownership& ownership) {
 /// Slots behind the numbers of buffers of subgroups' own: a slot named after a subgroup that is
 /// owned is not that subgroup's own buffer.
 Buffers slots(const shape::Layout& layout) {
-  const Slots slots(layout, kSlotSets);
+  const Slots slots(layout, shape::kSlotSets);
   Buffers buffers = all(layout);
   for (Index& buffer : buffers) buffer = std::ssize(buffers) + slots.slot_of(buffer);
   return buffers;

@@ -7,9 +7,6 @@
 
 namespace dos::tensor {
 
-/// Sets of buffers that depths take in turn: while one is computed with, the other is filled.
-inline constexpr Index kSlotSets = 2;
-
 /// Which depths of a model can use the same buffers one after the other, as layers do whose
 /// parameters are needed or whose gradients exist for a moment only. Depths whose subgroups have
 /// the same sizes in the same order share `sets` sets of buffers, in turn; where no more than

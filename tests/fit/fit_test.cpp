@@ -103,9 +103,8 @@ TEST(Fit, DevicesThatOnlyUpdateNeedNothing) {
   EXPECT_NO_THROW(fit_to(run_of(config), room));
 }
 
-// All workers' work space has one size: with GPUs, there or planned, that of their attention
-// kernels for large heads.
-TEST(Fit, HostMemoryHasScoresOfLargeHeadsOnlyWithDevicesThatRunTheModel) {
+// Where devices run the model, the CPUs never need theirs.
+TEST(Fit, HostMemoryHasWorkSpaceOnlyWithoutDevicesThatRunTheModel) {
   const shape::ModelConfig model{"gpt2", 1, 2 * 144, 2, 1024, 1000};
   const config::TrainConfig config = config_of(1);
   const train::Run run = train::make_run(config, model);
@@ -115,7 +114,7 @@ TEST(Fit, HostMemoryHasScoresOfLargeHeadsOnlyWithDevicesThatRunTheModel) {
   // One head's keys, values and their gradients, and blocks of 64 queries, for each worker.
   constexpr double kOfCpus = 2.0 * (4 * 1032 * 144 + 5 * 64 * 144 + 2 * 64 * 64 + 3 * 64 + 16) * 4;
   Room room = room_with(1e9);
-  EXPECT_EQ(work_space(room), 2.0 * 2 * 2 * 1024 * 1024 * 4);
+  EXPECT_EQ(work_space(room), 0);
   room.devices.front().runs_model = false;
   EXPECT_EQ(work_space(room), kOfCpus);
   room.devices.clear();

@@ -274,6 +274,30 @@ TEST(Gpt2Memory, RecomputeKeepsTwoBlocksActivations) {
             4 * tokens * (model.layers - 2) * (15 * model.width + model.heads + 4));
 }
 
+// What blocks move passes through one set of buffers for host memory, which is no block's slot, and
+// through one for disks.
+TEST(Gpt2Memory, OnGpusOnlyWhatIsMovedTakesHostMemory) {
+  const shape::ModelConfig model{"gpt2", 6, 48, 2, 33, 61};
+  const auto on_host = [&](const char* plan) {
+    const shape::RunShape shape{
+        .batch = 4, .lanes = 2, .activations = shape::parse_activation_plan(plan)};
+    const Index all = models::buffers(model, shape, {})[MemoryCategory::kActivations];
+    return all - models::bytes_on_devices(model, shape, model.layers) -
+           models::host_slot_bytes(model, shape, model.layers);
+  };
+  EXPECT_EQ(on_host("keep"), 0);
+  EXPECT_EQ(on_host("recompute"), 0);
+  const shape::Family& family = shape::find_family(model.architecture);
+  const Index block = shape::count_block(family, model, /*is_cheap=*/false).bytes(4);
+  const Index tokens = 4 * model.context;
+  for (const char* plan : {"host:4", "disk:4"}) {
+    SCOPED_TRACE(plan);
+    EXPECT_GT(on_host(plan), 0);
+    EXPECT_EQ(on_host(plan) % (tokens * block), 0);
+    EXPECT_LE(on_host(plan), 3 * tokens * block);
+  }
+}
+
 TEST(Gpt2Memory, MoreWorkersNeedMoreWorkSpaceOnly) {
   const shape::ModelConfig model{"gpt2", 2, 48, 2, 33, 61};
   const shape::RunShape shape{.batch = 4, .lanes = 2};

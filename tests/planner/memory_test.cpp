@@ -302,9 +302,10 @@ TEST(Memory, OfGradientsLeavesDosTheFastestShare) {
 TEST(Memory, IsThatOfTheFullestGpu) {
   // Residents of four GPUs in whole subgroups, a window of what is left: no GPU has the most of
   // both.
-  Request request = test::request("a100-4x", "llama-10b", 1);
+  Request request = test::request("a100-4x", "llama-7b", 1);
   const Forecast dos = forecast(request);
   EXPECT_TRUE(dos.gpu.fits());
+  EXPECT_GT(dos.plan.share(dos.problem, &sched::is_resident), 0.1);
   for (const char* baseline : {"gpu-only", "twinflow", "zero-offload"}) {
     request.policy = baseline;
     const Forecast other = forecast(request);

@@ -15,6 +15,7 @@
 #include "ranks/gather.hpp"
 #include "ranks/message_addresses.hpp"
 #include "rt/two_memory_nodes.hpp"
+#include "shape/owners.hpp"
 #include "train/tiny_trainer.hpp"
 
 namespace dos::ranks::sharding_test {
@@ -125,7 +126,7 @@ class ShardingTest : public ::testing::Test {
   /// Bytes of parameters that this rank sends before the first step: to all ranks that keep them.
   [[nodiscard]] Index first_parameters(const RankShare& share, Index bytes) const {
     const shape::Layout cut = layout();
-    const tensor::Slots slots(cut, tensor::kSlotSets);
+    const tensor::Slots slots(cut, shape::kSlotSets);
     Index count = 0;
     for (std::size_t i = 0; i < share.owners.size(); ++i)
       if (share.owners[i] == environment->rank() &&

@@ -62,6 +62,33 @@ TEST(Handle, LargeBuffersStartAtAHugePage) {
   }
 }
 
+/// Of this process, without what its threads' stacks and libraries change in between.
+Index resident_bytes() {
+  Index all = 0;
+  Index resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+// All the same its contents have a place, should a device have none for them.
+TEST(Handle, ThatStaysOnDevicesTakesNoHostMemory) {
+  Session session(kTwoWorkers);
+  constexpr Index kBytes = Index{64} << 20;
+  const Index before = resident_bytes();
+  const Handle handle(
+      session,
+      {.name = "activations", .type = DType::kU8, .count = kBytes, .stays_on_devices = true});
+  EXPECT_EQ(session.memory().now().total(), 0);
+  EXPECT_LT(resident_bytes() - before, kBytes / 4);
+  {
+    const HostAccess access(handle, Mode::kWrite);
+    std::ranges::fill(access.as<std::uint8_t>(), std::uint8_t{7});
+  }
+  EXPECT_GT(resident_bytes() - before, kBytes / 2);
+  const HostAccess access(handle, Mode::kRead);
+  EXPECT_EQ(std::ranges::count(access.as<std::uint8_t>(), 7), kBytes);
+}
+
 TEST(Handle, RefusesMoreElementsThanStarPUCounts) {
   Session session(kTwoWorkers);
   for (const Index count : {kMostElements + 1, std::numeric_limits<Index>::max(), Index{-1}}) {

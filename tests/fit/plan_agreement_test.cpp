@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// What plan says of memory beside what train_gpt would take.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "config/plan_model.hpp"
+#include "shape/model.hpp"
+#include "small_runs.hpp"
+
+namespace dos::fit::plan_agreement_test {
+namespace {
+
+/// A run, and the machine that is planned for.
+struct Case {
+  std::string model;
+  perfmodels::Machine machine;
+  Index ranks = 1;
+  config::TrainConfig config;
+
+  [[nodiscard]] std::string text() const {
+    return fmt::format("{} on {} with {} GPUs, {} ranks, zero {}, batch {}, {}, gradients {}, {}",
+                       model, machine.name, machine.gpus.value, ranks, config.dist.zero,
+                       config.train.batch, config.train.precision, config.train.gradient_precision,
+                       config.train.activations);
+  }
+  [[nodiscard]] shape::ModelConfig shape() const {
+    return shape::find_preset(model, "model", shape::preset_names());
+  }
+  [[nodiscard]] planner::Request request() const {
+    planner::Request request{.machine = machine,
+                             .model = shape::model_of(model, shape()),
+                             .ranks = ranks,
+                             .ranks_per_node = ranks,
+                             .micro_batch = config.train.batch,
+                             .settings = {}};
+    config::take_keys(config, request.settings);
+    return request;
+  }
+  /// One rank's; memory of the host is what `host` says of it.
+  [[nodiscard]] Room room(double host) const {
+    Room room = room_with(machine.gpu_memory.value.value(), machine.gpus.value / ranks);
+    room.host_bytes = static_cast<Index>(host);
+    room.cpu_workers = machine.cpu_workers.value / ranks;
+    room.workers = room.cpu_workers + std::ssize(room.devices);
+    room.policy = "dos";
+    return room;
+  }
+  [[nodiscard]] train::Run run(Index rank) const {
+    const train::Run alone = train::make_run(config, shape());
+    const std::vector<double> even(static_cast<std::size_t>(ranks), 1.0);
+    return ranks == 1 ? alone
+                      : alone.with(ranks::share_of(alone.layout, rank, even, config.dist.zero));
+  }
+};
+
+perfmodels::Machine machine_of(const std::string& name) {
+  const bool has_gpus = name != "cpu";
+  perfmodels::Machine machine =
+      perfmodels::find_machine(has_gpus ? name : "h100",
+                               std::string(std::getenv("DOS_SOURCE_DIR")) + "/perfmodels/machines");
+  if (!has_gpus) machine.gpus.value = 0;
+  return machine;
+}
+
+Case random_case(std::mt19937_64& random) {
+  const auto one_of = [&](const auto& choices) { return choices[random() % std::size(choices)]; };
+  Case c;
+  c.model = one_of(std::vector<std::string>{"gpt2-124m", "gpt2-1.5b", "llama-3b", "llama-7b"});
+  c.machine = machine_of(one_of(std::vector<std::string>{"cpu", "h100", "rtx4090", "h100-4x"}));
+  const bool may_share = c.machine.gpus.value != 1;
+  c.ranks = may_share ? one_of(std::vector<Index>{1, 2, 4}) : 1;
+  config::TrainConfig& config = c.config;
+  config.train.batch = one_of(std::vector<Index>{1, 3, 8});
+  config.train.precision = one_of(std::vector<std::string>{"fp32", "bf16"});
+  config.train.gradient_precision = config.train.precision;
+  config.train.activations =
+      one_of(std::vector<std::string>{"keep", "recompute", "host:5,recompute:7"});
+  config.train.checkpoint_every = 0;
+  config.dist.zero = one_of(std::vector<Index>{1, 2, 3});
+  config.sched.subgroup_params = one_of(std::vector<Index>{5'000'000, 20'000'000});
+  return c;
+}
+
+/// Without records, programs, tokens and work space, for which plan has a reserve.
+double bytes_of_run(const planner::MemoryUse& use) {
+  using enum MemoryCategory;
+  double sum = 0;
+  for (const MemoryCategory category : {kParameters, kWorking, kGradients, kStates, kActivations})
+    sum += use.of(category).value();
+  return sum;
+}
+double bytes_of_plan(const planner::MemoryUse& use) {
+  return (use.total() - use.of(MemoryCategory::kReserve) - use.of(MemoryCategory::kProgram))
+      .value();
+}
+
+// All states in host memory: a plan with residents has none of theirs there.
+TEST(PlanAgreement, AHostHoldsWhatIsPlanned) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 200; ++i) {
+    const Case c = random_case(random);
+    SCOPED_TRACE(c.text());
+    planner::Request request = c.request();
+    request.policy = "zero-offload";
+    const planner::MemoryUse planned = planner::forecast(request).host;
+    double taken = 0;
+    Index largest = 0;
+    for (Index rank = 0; rank < c.ranks; ++rank) {
+      const train::Run run = c.run(rank);
+      taken += bytes_of_run(estimate_run(run, c.room(1e15)).host);
+      for (const shape::Subgroup& subgroup : run.layout.subgroups)
+        largest = std::max(largest, subgroup.count);
+    }
+    // Plan knows the fullest rank alone, whose subgroups may be smaller than another's: gradients
+    // of other ranks take four buffers of the largest. Or they are larger; and of ZeRO-3's slots it
+    // does not know those that a rank leaves out as it owns all that uses them.
+    const double received = 16.0 * static_cast<double>((c.ranks - 1) * largest);
+    const double slots = c.ranks > 1 ? 0.015 * taken : 0;
+    EXPECT_LE(taken, bytes_of_plan(planned) + 0.002 * taken + received) << memory_table(planned);
+    EXPECT_GE(taken, bytes_of_plan(planned) - 0.002 * taken - slots) << memory_table(planned);
+  }
+}
+
+// States that GPUs keep for good included, where the host has no room for all.
+TEST(PlanAgreement, ARunFitsIntoWhatIsPlanned) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 24; ++i) {
+    Case c = random_case(random);
+    if (c.machine.gpus.value == 0) c.machine = machine_of("h100");
+    c.ranks = 1;
+    c.machine.gpu_memory.value = units::gigabytes(24 + static_cast<double>(random() % 57));
+    const planner::Forecast planned = planner::forecast(c.request());
+    if (!planned.gpu.fits()) continue;
+    SCOPED_TRACE(
+        fmt::format("{}, {} of GPU memory", c.text(), size_text(c.machine.gpu_memory.value)));
+    // Records are estimated, and what a run keeps on a GPU leaves other room for updates.
+    const RunMemory taken = estimate_run(c.run(0), c.room(1.01 * planned.host.total().value()));
+    EXPECT_TRUE(taken.fits()) << memory_table(planned.host) << "\n"
+                              << memory_table(taken.host) << "\n"
+                              << memory_table(planned.gpu) << "\n"
+                              << memory_table(taken.devices.front());
+  }
+}
+
+}  // namespace
+}  // namespace dos::fit::plan_agreement_test
