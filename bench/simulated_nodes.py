@@ -106,6 +106,9 @@ def memory_table(program, gpu_counts, memories):
                 arguments = ["--machine", node_of(gpus, folder), "--gpus", gpus, "--params", f"{5.12 * gpus:g}G",
                              "--gpu-memory", memory, "--steps", 1]
                 answer, other = run(program, arguments, "dos"), run(program, arguments, "gpu-only")
+                if answer is None:
+                    print(f"| {gpus} | {memory:g} | | cannot run | | | | | | |", flush=True)
+                    continue
                 plan = re.search(r"([\d.]+) ms, bound", answer["plan"])[1]
                 settling = [", ".join(f"{1e3 * each:.0f}" for each in (one or {}).get("settling_seconds", [])[1:])
                             for one in (answer, other)]
