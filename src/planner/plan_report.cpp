@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "planner/checkpoints.hpp"
 #include "planner/homes.hpp"
 #include "planner/timeline.hpp"
+#include "shape/model.hpp"
 
 namespace dos::planner {
 namespace {
@@ -88,6 +92,32 @@ nlohmann::json checkpoint_json(const Request& request, const Forecast& forecast)
 
 std::string plan_name(const shape::ActivationPlan& plan, const Request& request) {
   return shape::activation_plan_text(plan, request.model.config.layers);
+}
+
+/// What train_gpt is told to run so, whose defaults are others; none for code that is not its own.
+std::vector<std::pair<std::string, std::string>> keys_of(const Request& request,
+                                                         const Forecast& forecast) {
+  if (request.settings.policy.published) return {};
+  std::vector<std::pair<std::string, std::string>> keys;
+  const std::vector<std::string> presets = shape::preset_names();
+  if (std::ranges::find(presets, request.model.name) != presets.end())
+    keys.emplace_back("model.preset", request.model.name);
+  const char* type = request.settings.fp32 ? "fp32" : "bf16";
+  keys.emplace_back("train.precision", type);
+  keys.emplace_back("train.gradient_precision", type);
+  keys.emplace_back("train.batch", std::to_string(request.micro_batch));
+  keys.emplace_back("train.activations", plan_name(forecast.activations, request));
+  keys.emplace_back("sched.subgroup_params", std::to_string(forecast.problem.largest()));
+  if (request.ranks > 1) keys.emplace_back("dist.zero", std::to_string(request.settings.zero));
+  return keys;
+}
+
+std::string keys_text(const Request& request, const Forecast& forecast) {
+  std::string text;
+  for (const auto& [key, value] : keys_of(request, forecast))
+    text += fmt::format(" --set {}={}", key, value);
+  if (text.empty()) return text;
+  return fmt::format("to run so, beside what the plan was told: train_gpt{}\n", text);
 }
 
 /// Of a GPU whose memory does not hold all weights beside what else a step needs there.
@@ -182,6 +212,7 @@ std::string report_text(const Request& request, const Forecast& forecast,
       forecast.step.value() * 1e3, forecast.phases.forward.value() * 1e3,
       forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3, forecast.limit,
       replay.first_ready.value() * 1e3);
+  text += keys_text(request, forecast);
   if (request.ranks > 1) text += wire_text(request, forecast);
   if (request.storage) text += checkpoint_text(request, forecast);
   return text + "\n" + timeline_text(problem, replay);
@@ -222,6 +253,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"home", home_json(forecast)},
       {"tiers", tiers_json(request, forecast)},
       {"memory", {{"gpu", memory_json(forecast.gpu)}, {"host", memory_json(forecast.host)}}}};
+  for (const auto& [key, value] : keys_of(request, forecast)) json["keys"][key] = value;
   if (request.storage) json["checkpoints"] = checkpoint_json(request, forecast);
   return json.dump(2);
 }

@@ -7,7 +7,7 @@ import re
 import subprocess
 import unittest
 
-from harness import APPS, TINY, AppTest, program, settings, snapshot
+from harness import APPS, TINY, AppTest, program, settings, snapshot, token_file
 
 KEYS = {
     "model": "preset layers width heads context vocab kv_heads ffn head_dim rope_theta rope_factor rope_low_freq "
@@ -265,6 +265,22 @@ class Outputs(AppTest):
         planned = self.trained("--dry-run", keys=keys | {"train.gpu_memory": 80}).stdout
         # The GPU's alone, beside 32 MiB of its kernels.
         self.assertEqual(re.findall(row, planned, re.M), ["36.0 MiB"], planned)
+
+    def test_a_run_takes_the_keys_that_its_plan_names(self):
+        plan = self.planned("h100", "gpt2-124m", "--micro-batch", 2)
+        for part in ("train", "val"):
+            (self.folder / f"d_{part}.bin").write_bytes(token_file([1] * 3000))
+        keys = {"data.path": self.folder / "d", "train.gpu_memory": 80} | plan["keys"]
+        report = program("train_gpt", "--dry-run", *settings(keys), cwd=self.folder)
+        self.assertEqual(report.returncode, 0, report.stderr)
+        # The same model, type, batch and activations on the GPU.
+        for row in ("weights", "gradients", "activations"):
+            text, = re.findall(rf"^  {row} +([\d.]+) MiB$", report.stdout.split("memory of GPU 0")[1], re.M)
+            planned = plan["memory"]["gpu"]["items"][row] / 2**20
+            self.assertAlmostEqual(float(text) / planned, 1, delta=0.01, msg=row)
+        text = program("plan", "--machine", "h100", "--model", "gpt2-124m", "--micro-batch", 2, cwd=self.folder).stdout
+        for key, value in plan["keys"].items():
+            self.assertIn(f" --set {key}={value}", text)
 
     def test_default_folder_is_named_after_the_time(self):
         keys = {"data.path": self.shared / "data"} | TINY | {"train.stop_after": 1}
