@@ -37,7 +37,7 @@ class Scripting(AppTest):
                           ("--machine", "rtx4090", "--model", "llama-20b"),  # does not fit
                           ("--machine", "cpu-2core", "--model", "tiny", "--write-rate", "2"),
                           ("--machine", "h100-4x-nvme", "--model", "llama-70b", "--ranks", "4", "--policy", "zero-offload",
-                           "--set", "dist.zero=1"),
+                           "--set", "dist.zero=2"),
                           ("--machine", "h100-4x-nvme", "--model", "llama-7b", "--ranks", "4", "--micro-batch", "12",
                            "--set", "train.activations=auto")):
             with self.subTest(arguments=arguments):
