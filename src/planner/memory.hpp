@@ -100,9 +100,9 @@ bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes updat
 /// activations' memory that it may use, `dead`.
 void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, MemoryUse& use);
 
-/// The host memory of a node: states that are not resident, gradients and working parameters of
-/// what the CPU updates, what is frozen, states that wait to be written; on a
-/// machine without GPU everything.
+/// The host memory of a node: states that do not live elsewhere, gradients and working parameters,
+/// those of other ranks, moved activations, the program; on a machine without GPU all activations,
+/// too. Of the published code what the CPU updates. docs/scheduler.md has the formulae.
 MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                    const PlanSettings& settings, const sched::Problem& problem,
                    const sched::Plan& plan, units::Bytes available);

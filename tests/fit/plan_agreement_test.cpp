@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "config/plan_model.hpp"
+#include "fit/spare_memory.hpp"
+#include "sched/plan.hpp"
 #include "shape/model.hpp"
 #include "small_runs.hpp"
 
@@ -125,6 +127,28 @@ TEST(PlanAgreement, AHostHoldsWhatIsPlanned) {
     EXPECT_LE(taken, bytes_of_plan(planned) + 0.002 * taken + received) << memory_table(planned);
     EXPECT_GE(taken, bytes_of_plan(planned) - 0.002 * taken - slots) << memory_table(planned);
   }
+}
+
+// In FP32 forward reads the parameters: only the rest of a state goes to a disk, or stays on a GPU.
+TEST(PlanAgreement, ARunWithDisksFitsIntoWhatIsPlanned) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const double gigabytes : {70, 90}) {
+      Case c{.model = "llama-7b", .machine = machine_of("h100-4x-nvme"), .config = {}};
+      c.machine.gpus.value = 0;
+      c.machine.dram_capacity.value = units::gigabytes(gigabytes);
+      c.config = with_activations(config_of(1), "recompute");
+      c.config.train.precision = c.config.train.gradient_precision = precision;
+      c.config.train.checkpoint_every = 0;
+      c.config.sched.subgroup_params = 20'000'000;
+      SCOPED_TRACE(testing::Message() << c.text() << " " << gigabytes);
+      const planner::Forecast planned = planner::forecast(c.request());
+      EXPECT_TRUE(sched::lives_behind_host(planned.problem, planned.plan));
+      EXPECT_TRUE(planned.host.fits()) << memory_table(planned.host);
+      c.config.sched.disks = "/disk";
+      const RunMemory taken =
+          estimate_run(choose_homes(c.run(0), c.room(1e9 * gigabytes)), c.room(1e9 * gigabytes));
+      EXPECT_TRUE(taken.fits()) << memory_table(taken.host);
+    }
 }
 
 // States that GPUs keep for good included, where the host has no room for all.

@@ -115,6 +115,8 @@ TEST(Homes, OnDisksAreNotWrittenToCheckpointsAgain) {
               HasSubstr("GB are on disks and taken as they are)"));
 
   request.settings.fp32 = true;
+  // Parameters and gradients alone take 8 bytes each.
+  request.machine.dram_capacity.value = units::gigabytes(64);
   const Forecast masters = forecast(request);
   EXPECT_NEAR(forecast_checkpoints(request, masters).taken.value(),
               uses_of_tiers(request, masters).front().states.value() * 8 / 12, 1);
