@@ -154,7 +154,7 @@ TEST(PlanAgreement, ARunWithDisksFitsIntoWhatIsPlanned) {
 // States that GPUs keep for good included, where the host has no room for all.
 TEST(PlanAgreement, ARunFitsIntoWhatIsPlanned) {
   std::mt19937_64 random(2);
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 12; ++i) {
     Case c = random_case(random);
     if (c.machine.gpus.value == 0) c.machine = machine_of("h100");
     c.ranks = 1;
