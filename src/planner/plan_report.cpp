@@ -114,6 +114,7 @@ std::vector<std::pair<std::string, std::string>> keys_of(const Request& request,
 
 std::string keys_text(const Request& request, const Forecast& forecast) {
   std::string text;
+  if (!forecast.fits()) return text;
   for (const auto& [key, value] : keys_of(request, forecast))
     text += fmt::format(" --set {}={}", key, value);
   if (text.empty()) return text;

@@ -90,16 +90,23 @@ void expect_regular(const fs::path& file) {
          "{}: no measurement of the links, as it is no regular file: delete it, StarPU measures "
          "them anew",
          file.string());
+  expect(!fs::exists(status) || ::access(file.c_str(), R_OK) == 0,
+         "{}: a measurement of the links that may not be read: allow that, or set STARPU_HOME to a "
+         "folder of your own",
+         file.string());
 }
 
-/// Nothing is lost with it: StarPU measures again what is not there.
-void remove_damaged(const fs::path& file, std::string_view what) {
-  std::error_code failed;
-  fs::remove(file, failed);
-  expect(!failed,
-         "{}: a damaged description of the links, {}, which cannot be deleted ({}): delete it, "
-         "StarPU measures the links anew",
-         file.string(), what, failed.message());
+/// Removes it, and `config` of the same measurement: without that StarPU measures all again, so
+/// that nothing is lost.
+void remove_damaged(const fs::path& file, const fs::path& config, std::string_view what) {
+  for (const fs::path& each : {file, config}) {
+    std::error_code failed;
+    fs::remove(each, failed);
+    expect(!failed,
+           "{}: a damaged description of the links, {}, and {} cannot be deleted ({}): delete it, "
+           "StarPU measures the links anew",
+           file.string(), what, each.string(), failed.message());
+  }
   log::warn("{}: a damaged description of the links, {}: deleted, StarPU measures them anew",
             file.string(), what);
 }
@@ -114,12 +121,11 @@ bool mend_bus_files(const fs::path& stem, bool measures) {
   if (measures || !is_there(file(".config"))) return true;
   constexpr Index kNumbers = 4;
   if (count_numbers(read_locked(file(".config"))) < kNumbers) {
-    remove_damaged(file(".config"), "it does not say for which devices it is");
+    remove_damaged(file(".config"), file(".config"), "it does not say for which devices it is");
     return true;
   }
   if (is_there(file(".affinity")) && read_locked(file(".affinity")).empty()) {
-    remove_damaged(file(".affinity"), "it is empty");
-    remove_damaged(file(".config"), "it is of the same measurement");
+    remove_damaged(file(".affinity"), file(".config"), "it is empty");
     return true;
   }
   return false;

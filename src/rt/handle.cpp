@@ -22,6 +22,7 @@ HandleSpec checked(HandleSpec spec) {
          "batch, more "
          "lanes or smaller subgroups",
          spec.name, spec.count);
+  require(spec.lent == nullptr || !spec.stays_on_devices, "a buffer on devices has its own home");
   return spec;
 }
 

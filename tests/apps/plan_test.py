@@ -58,6 +58,7 @@ class Plan(unittest.TestCase):
             result = self.plan(*H100, "--model", "gpt3-175b")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("DOES NOT FIT", result.stdout)
+        self.assertNotIn("to run so", result.stdout)
 
     def test_a_trillion_on_1024_ranks_is_planned_in_a_moment(self):
         with self.within_a_moment():

@@ -62,7 +62,7 @@ TEST(Handle, LargeBuffersStartAtAHugePage) {
   }
 }
 
-/// Of this process, without what its threads' stacks and libraries change in between.
+/// Of this process.
 Index resident_bytes() {
   Index all = 0;
   Index resident = 0;
