@@ -19,7 +19,8 @@ struct Part {
 void submit_values(rt::Submitter& submitter, std::uint64_t seed, const Part& part,
                    const rt::Handle& out) {
   const shape::Initialisation& init = part.spec.init;
-  const rt::TaskOptions options{.priority = 0, .label = "initialise"};
+  // The same numbers on every machine: functions of a GPU round in another way.
+  const rt::TaskOptions options{.priority = 0, .label = "initialise", .worker = rt::kAnyCpuWorker};
   const bool is_normal = init.deviation > 0;
   if (is_normal || init.bound > 0)
     codelets::submit<codelets::InitRandom>(

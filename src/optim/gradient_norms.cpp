@@ -73,24 +73,28 @@ void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
   const auto& subgroups = parameters_.layout().subgroups;
   std::vector<const rt::Handle*> sums;
   for (const auto& sum : sums_) sums.push_back(sum.get());
-  const auto options = [&](std::size_t i) {
-    return rt::TaskOptions{.priority = kNormPriority, .label = subgroups[i].name.c_str()};
+  // Where gradients are: those of all ranks are added on the host. Never where there is time, as a
+  // GPU and a CPU add squares in other orders.
+  const int worker = listener == nullptr ? rt::kAnyModelWorker : rt::kAnyCpuWorker;
+  const auto options = [&](const char* label) {
+    return rt::TaskOptions{.priority = kNormPriority, .label = label, .worker = worker};
   };
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto index = static_cast<Index>(i);
     if (sums[i] == nullptr || !parameters_.ownership().owns(index)) continue;
-    codelets::submit<codelets::SumOfSquares>(
-        submitter, {.x = parameters_.sums()[index], .sum = *sums[i]}, options(i));
+    codelets::submit<codelets::SumOfSquares>(submitter,
+                                             {.x = parameters_.sums()[index], .sum = *sums[i]},
+                                             options(subgroups[i].name.c_str()));
     if (!factors_.empty())
       codelets::submit<codelets::CombineNorm>(
           submitter, {.factor = *factors_[i], .norm = *norms_[i], .sums = std::span(&sums[i], 1)},
-          {.max_norm = 0}, options(i));
+          {.max_norm = 0}, options(subgroups[i].name.c_str()));
   }
   if (listener != nullptr) listener->share_sums(sums);
   std::erase(sums, nullptr);
-  codelets::submit<codelets::CombineNorm>(
-      submitter, {.factor = *global_factor_, .norm = norm, .sums = sums}, {.max_norm = clip_},
-      {.priority = kNormPriority, .label = "global norm"});
+  codelets::submit<codelets::CombineNorm>(submitter,
+                                          {.factor = *global_factor_, .norm = norm, .sums = sums},
+                                          {.max_norm = clip_}, options("global norm"));
   if (tells)
     codelets::submit<codelets::TellFactor>(submitter,
                                            {.factor = *global_factor_, .told = *told_factor_},

@@ -77,6 +77,10 @@ void attach_buffers(starpu_task* task, const TaskCall& call) {
   task->nbuffers = static_cast<int>(count);
 }
 
+bool is_of_model(Phase phase) {
+  return phase == Phase::kForward || phase == Phase::kBackward || phase == Phase::kValidation;
+}
+
 void restrict_to(int worker, starpu_task* task) {
   if (worker == kAnyCpuWorker) task->where = STARPU_CPU;
   if (worker < 0) return;
@@ -201,6 +205,13 @@ void Submitter::wait_for_room(Index bytes) {
   pending_bytes_ += bytes;
 }
 
+bool Submitter::is_for_gpus(const TaskCall& call) const {
+  const int worker = call.options.worker;
+  const bool may_choose = worker == kAnyWorker && (keep_from_cpus_ || is_of_model(tag_.phase));
+  return (may_choose || worker == kAnyModelWorker) && lane_devices_.are_cuda &&
+         call.codelet.runs_on_cuda();
+}
+
 void Submitter::submit(const TaskCall& call) {
   check_buffer_count(call);
   if (observer_.before) observer_.before(call);
@@ -239,7 +250,7 @@ void Submitter::submit(const TaskCall& call) {
   restrict_to_only(call.options.keeper == kAnyWorker ? worker_of_lane(lane_, lane_devices_, task)
                                                      : call.options.keeper,
                    alone_, task);
-  if (keep_from_cpus_ && call.codelet.runs_on_cuda()) task->where = STARPU_CUDA;
+  if (is_for_gpus(call)) task->where = STARPU_CUDA;
   profile_.expect_task(tag_);
   const int result = starpu_task_submit(task);
   if (result != 0) {

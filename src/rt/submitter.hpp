@@ -23,6 +23,8 @@ namespace dos::rt {
 /// Values of TaskOptions::worker that name no worker.
 inline constexpr int kAnyWorker = -1;
 inline constexpr int kAnyCpuWorker = -2;
+/// A GPU's, if there is one and it can run the task; else any.
+inline constexpr int kAnyModelWorker = -3;
 
 /// Of no lane.
 inline constexpr Index kNoLane = -1;
@@ -76,6 +78,10 @@ struct LaneDevices {
 
 /// Submits tasks in program order, tagged with the current phase and step; StarPU derives the task
 /// graph from the buffers. One thread submits.
+///
+/// With CUDA workers, tasks of forward, backward and validation that they can run are theirs alone:
+/// weights and activations are there, a CPU worker takes a thousand times as long, and where a task
+/// ran would decide how its results are rounded.
 class Submitter {
  public:
   explicit Submitter(Session& session, Index most_pending = kMostPendingTasks);
@@ -91,8 +97,8 @@ class Submitter {
   [[nodiscard]] Session& session() const { return session_; }
   [[nodiscard]] Profile& profile() { return profile_; }
 
-  /// Whether tasks that a CUDA device can run are kept from CPU workers; for tests and
-  /// measurements, schedulers know better.
+  /// Whether tasks of all phases that a CUDA device can run are kept from CPU workers; for tests
+  /// and measurements, schedulers know better.
   void keep_from_cpus(bool keep) { keep_from_cpus_ = keep; }
 
   /// Where there are several GPUs, tasks that they can run are from now on for GPU lane % GPUs:
@@ -124,6 +130,7 @@ class Submitter {
 
  private:
   void wait_for_room(Index bytes);
+  [[nodiscard]] bool is_for_gpus(const TaskCall& call) const;
 
   Session& session_;
   Index most_pending_;

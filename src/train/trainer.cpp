@@ -220,11 +220,10 @@ void Trainer::submit_gradients(Index step, const DataFeed::MicroBatches& batches
 }
 
 void Trainer::submit_mean_loss(Index targets, const rt::Handle& mean, const char* label) {
-  if (sharding_)
-    sharding_->submit_mean_loss(model_->losses(), targets, mean, label);
-  else
-    codelets::submit<codelets::MeanLoss>(submitter_, {.mean = mean, .lanes = model_->losses()},
-                                         {targets}, {.priority = 0, .label = label});
+  if (sharding_) return sharding_->submit_mean_loss(model_->losses(), targets, mean, label);
+  codelets::submit<codelets::MeanLoss>(
+      submitter_, {.mean = mean, .lanes = model_->losses()}, {targets},
+      {.priority = 0, .label = label, .worker = rt::kAnyModelWorker});
 }
 
 void Trainer::submit_step(Index step) {

@@ -209,7 +209,7 @@ class TrainingRun {
 
   double take_mean_loss(Index tokens) {
     codelets::submit<codelets::MeanLoss>(submitter_, {.mean = loss_, .lanes = model_->losses()},
-                                         {tokens}, {});
+                                         {tokens}, {.worker = rt::kAnyModelWorker});
     return rt::HostAccess(loss_, rt::Mode::kRead).as<const double>()[0];
   }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// training_node GPUS POLICY ACTIVATIONS: training steps of GPT-2 on a simulated node, submitted as
-// train_gpt does. Nothing is computed: tasks take what their work costs at the rates below, StarPU
-// places them, moves data and counts memory. Prints what ran where, as JSON.
+// training_node GPUS POLICY ACTIVATIONS CPUS: training steps of GPT-2 on a simulated node,
+// submitted as train_gpt does. Nothing is computed: tasks take what their work costs at the rates
+// below, CPUS "fast" gives CPU workers those of a GPU; StarPU places them, moves data and counts
+// memory. Prints what ran where, as JSON.
 #include <starpu.h>
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -28,7 +30,7 @@ struct Speed {
   double bytes;
 };
 constexpr Speed kGpu{200e12, 2e12};
-constexpr Speed kCpu{50e9, 10e9};
+constexpr Speed kSlowCpu{50e9, 10e9};
 constexpr double kLeastMicroseconds = 5;
 
 constexpr Index kCpuWorkers = 8;
@@ -36,10 +38,12 @@ constexpr Index kSequences = 8;
 constexpr Index kSteps = 6;
 const dos::shape::ModelConfig kModel{"gpt2", 6, 768, 12, 1024, 8192};
 
+Speed cpu_speed = kSlowCpu;
+
 void do_nothing(void** /*buffers*/, void* /*argument*/) {}
 
 double microseconds(starpu_task* task, starpu_perfmodel_arch* arch, unsigned /*implementation*/) {
-  const Speed& speed = arch->devices[0].type == STARPU_CPU_WORKER ? kCpu : kGpu;
+  const Speed& speed = arch->devices[0].type == STARPU_CPU_WORKER ? cpu_speed : kGpu;
   double bytes = 0;
   for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i)
     bytes += static_cast<double>(starpu_data_get_size(STARPU_TASK_GET_HANDLE(task, i)));
@@ -84,6 +88,7 @@ struct Placement {
   std::array<double, STARPU_NMAXWORKERS> flops{};
   std::array<Index, STARPU_NMAXWORKERS> passes{};
   std::array<Index, STARPU_NMAXWORKERS> updates{};
+  std::array<std::set<std::string>, STARPU_NMAXWORKERS> codelets{};  ///< of all but updates
 };
 
 nlohmann::json device_of(int worker, const Placement& placement) {
@@ -91,7 +96,8 @@ nlohmann::json device_of(int worker, const Placement& placement) {
   return {{"is_gpu", starpu_worker_get_type(worker) == STARPU_CUDA_WORKER},
           {"pass_microseconds", placement.flops[at]},
           {"passes", placement.passes[at]},
-          {"updates", placement.updates[at]}};
+          {"updates", placement.updates[at]},
+          {"codelets", placement.codelets[at]}};
 }
 
 nlohmann::json run(Index gpus, const std::string& policy, const std::string& activations) {
@@ -122,6 +128,8 @@ nlohmann::json run(Index gpus, const std::string& policy, const std::string& act
     }
     if (std::string_view(record.codelet->symbol()).starts_with("dos.update."))
       ++last.updates[worker];
+    else
+      last.codelets[worker].insert(record.codelet->symbol());
   }
   nlohmann::json workers = nlohmann::json::array();
   for (int worker = 0; worker < static_cast<int>(starpu_worker_get_count()); ++worker)
@@ -148,7 +156,8 @@ nlohmann::json run(Index gpus, const std::string& policy, const std::string& act
 int main(int argc, char** argv) {
   nlohmann::json answer;
   try {
-    dos::require(argc == 4, "training_node GPUS POLICY ACTIVATIONS");
+    dos::require(argc == 5, "training_node GPUS POLICY ACTIVATIONS CPUS");
+    if (std::string_view(argv[4]) == "fast") cpu_speed = kGpu;
     answer = run(std::atoi(argv[1]), argv[2], argv[3]);
   } catch (const std::exception& error) {
     answer = {{"error", error.what()}};

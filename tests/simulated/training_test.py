@@ -16,12 +16,12 @@ MACHINE = "h100-4x"
 
 
 @functools.cache
-def trained(gpus, policy="dos", activations="keep"):
+def trained(gpus, policy="dos", activations="keep", cpus="slow"):
     with tempfile.TemporaryDirectory(prefix="dos-training-") as home:
         env = {name: value for name, value in os.environ.items() if not name.startswith("STARPU_")}
         env |= {"STARPU_PERF_MODEL_DIR": str(Path(os.environ["DOS_SAMPLING"]) / MACHINE), "STARPU_HOSTNAME": MACHINE,
                 "STARPU_HOME": home, "STARPU_SILENT": "1"}
-        result = subprocess.run([os.environ["DOS_TRAINING_NODE"], str(gpus), policy, activations,
+        result = subprocess.run([os.environ["DOS_TRAINING_NODE"], str(gpus), policy, activations, cpus,
                                  "--log=root.thres:error"],
                                 capture_output=True, text=True, timeout=200, env=env, cwd=home, check=True)
     answer = json.loads(result.stdout)
@@ -40,8 +40,17 @@ class SimulatedTraining(unittest.TestCase):
             times = gpu_times(trained(gpus))
             self.assertEqual(len(times), gpus)
             for each in times:
-                # Equal lanes. Norms of gradients are computed where there is time.
+                # Equal lanes.
                 self.assertAlmostEqual(each / (sum(times) / gpus), 1, delta=0.1, msg=times)
+
+    def test_forward_backward_and_norms_are_the_gpus_alone(self):
+        """Also where CPU workers are as fast, and have nothing else to do."""
+        for cpus in ("slow", "fast"):
+            names = {is_gpu: {name.split(".")[1] for worker in trained(1, cpus=cpus)["workers"]
+                              if worker["is_gpu"] == is_gpu for name in worker["codelets"]}
+                     for is_gpu in (True, False)}
+            self.assertLessEqual(names[False], {"load_tokens", "tell_factor"}, cpus)
+            self.assertLessEqual({"linear_forward", "sum_of_squares", "combine_norm"}, names[True], cpus)
 
     def test_each_gpu_has_all_weights_and_its_lanes_activations(self):
         for gpus in (1, 2, 4):
