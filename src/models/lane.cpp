@@ -91,7 +91,7 @@ std::vector<Kept> make_sets(LaneBuilder& build, const shape::Activation& each,
     Kept kept;
     if (sets.changes_home(each, set)) {
       require(host != nullptr, "a store in host memory for what goes there");
-      kept.home = host->add(build.bytes_of(each));
+      kept.home = host->add(build.bytes_of(each), rt::kHostNode);
     }
     kept.buffer =
         kept.home || sets.goes_to_disk(each, set)
@@ -124,7 +124,8 @@ void add_kept(LaneBuilder& build, const std::vector<shape::Activation>& kept,
         lane.moved[at].push_back({buffer.get(), stores.host, *slot});
       } else if (refill == shape::Refill::kDisk) {
         require(stores.disk != nullptr, "a store for what is moved to disks");
-        lane.moved[at].push_back({buffer.get(), stores.disk, stores.disk->add(buffer->bytes())});
+        lane.moved[at].push_back(
+            {buffer.get(), stores.disk, stores.disk->add(buffer->bytes(), stores.node)});
       }
       if (slot) lane.homes[at].push_back({buffer.get(), *slot});
     }

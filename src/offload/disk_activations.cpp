@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
@@ -23,6 +24,7 @@ constexpr Index kPlaceMultiple = 64 << 10;
 
 struct DiskActivations::Slot {
   Index bytes;
+  int node;  ///< who reads it
   std::size_t disk;
   Index place;  ///< in the disk's file
   std::uint32_t sum = 0;
@@ -67,13 +69,25 @@ DiskActivations::~DiskActivations() {
   thread_.join();
 }
 
-Index DiskActivations::add(Index bytes) {
+/// The one that has least of those whose size allows as much more; where none does, of all.
+std::size_t DiskActivations::disk_for(Index bytes) const {
+  const auto rank = [&](std::size_t disk) {
+    const std::optional<Index>& limit = disks_[disk].bytes;
+    return std::pair(limit && sizes_[disk] + bytes > *limit, sizes_[disk]);
+  };
+  std::size_t best = 0;
+  for (std::size_t disk = 1; disk < disks_.size(); ++disk)
+    if (rank(disk) < rank(best)) best = disk;
+  return best;
+}
+
+Index DiskActivations::add(Index bytes, int node) {
   require(files_.empty(), "slots before their files");
-  // The disk that has least of all.
-  const auto disk = static_cast<std::size_t>(std::ranges::min_element(sizes_) - sizes_.begin());
-  slots_.push_back(
-      std::make_unique<Slot>(Slot{.bytes = bytes, .disk = disk, .place = sizes_[disk]}));
-  sizes_[disk] += ceil_div(bytes, kPlaceMultiple) * kPlaceMultiple;
+  const Index place = ceil_div(bytes, kPlaceMultiple) * kPlaceMultiple;
+  const std::size_t disk = disk_for(place);
+  slots_.push_back(std::make_unique<Slot>(
+      Slot{.bytes = bytes, .node = node, .disk = disk, .place = sizes_[disk]}));
+  sizes_[disk] += place;
   return std::ssize(slots_) - 1;
 }
 
@@ -107,7 +121,9 @@ void DiskActivations::store(Index slot, const rt::Handle& buffer) {
 }
 
 void DiskActivations::load(Index slot, const rt::Handle& buffer) {
-  request(*slots_[static_cast<std::size_t>(slot)], buffer, /*stores=*/false);
+  Slot& loaded = *slots_[static_cast<std::size_t>(slot)];
+  request(loaded, buffer, /*stores=*/false);
+  if (loaded.node != rt::kHostNode) rt::touch(buffer, loaded.node, rt::Mode::kRead);
 }
 
 void DiskActivations::request(Slot& slot, const rt::Handle& buffer, bool stores) {

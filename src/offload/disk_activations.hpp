@@ -24,10 +24,11 @@ namespace dos::offload {
 ///
 ///   store()  read access   the buffer is written to its slot
 ///   load()   write access  the slot is read into the buffer
+///            read access   on the slot's device, which has it copied before a task asks for it
 ///
 /// so that nothing waits but who needs a buffer of the same ring, which bounds the memory. Slots
-/// have their places for the whole run, on the disks in turn; a disk has one file, without a name:
-/// it goes with the process.
+/// have their places for the whole run, evenly on the disks as far as their sizes allow; a disk has
+/// one file, without a name: it goes with the process.
 ///
 /// What cannot be written stays in memory until it is loaded, says so once, and ends is_usable().
 /// What cannot be read, or is not what was written, is lost: then fault() says so, and the buffer
@@ -39,7 +40,7 @@ class DiskActivations final : public tensor::ActivationStore {
   /// Waits until nothing is under way. Pre: the tasks submitted so far run.
   ~DiskActivations();
 
-  Index add(Index bytes) override;
+  Index add(Index bytes, int node) override;
   /// Throws Error naming train.activations, the folder and the cause.
   void reserve() override;
   [[nodiscard]] bool is_usable() const override;
@@ -66,6 +67,7 @@ class DiskActivations final : public tensor::ActivationStore {
     std::string fault;
   };
 
+  [[nodiscard]] std::size_t disk_for(Index bytes) const;
   void request(Slot& slot, const rt::Handle& buffer, bool stores);
   void post(Event event);
 

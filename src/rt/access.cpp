@@ -39,6 +39,20 @@ void on_granted(void* argument) noexcept {
       starpu_data_handle_to_pointer(request->handle, static_cast<unsigned>(request->node)));
 }
 
+/// Deletes itself.
+class Touch final : public AccessListener {
+ public:
+  Touch(const Handle& handle, int node) : handle_(handle), node_(node) {}
+  void granted(void* /*data*/) noexcept override {
+    const std::unique_ptr<Touch> over(this);
+    end_access(handle_, node_);
+  }
+
+ private:
+  const Handle& handle_;
+  int node_;
+};
+
 }  // namespace
 
 void request_access(const Handle& handle, int node, Mode mode, AccessListener& listener) {
@@ -48,6 +62,10 @@ void request_access(const Handle& handle, int node, Mode mode, AccessListener& l
   auto request = std::make_unique<Request>(Request{handle.raw(), node, listener});
   acquire(handle, node, mode, &on_granted, request.get());
   static_cast<void>(request.release());
+}
+
+void touch(const Handle& handle, int node, Mode mode) {
+  request_access(handle, node, mode, *new Touch(handle, node));
 }
 
 void end_access(const Handle& handle, int node) {

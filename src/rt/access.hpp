@@ -28,6 +28,10 @@ class AccessListener {
 /// must live until end_access(). Pre: `mode` is not kScratch.
 void request_access(const Handle& handle, int node, Mode mode, AccessListener& listener);
 
+/// An access that is over once it is granted: after kRead the node has the contents, without a task
+/// that waits for them.
+void touch(const Handle& handle, int node, Mode mode);
+
 /// Gives the handle back. Any thread. Pre: the access on this node was granted.
 void end_access(const Handle& handle, int node);
 

@@ -10,27 +10,19 @@
 namespace dos::tensor {
 namespace {
 
-/// An access that is over as soon as it is granted; deletes itself then.
-class Instant final : public rt::AccessListener {
+/// Gives a buffer another home once nobody uses it; deletes itself then.
+class Removal final : public rt::AccessListener {
  public:
-  /// `home`: what the buffer has as its home from then on; null: what it had.
-  static void request(const rt::Handle& buffer, int node, rt::Mode mode,
-                      std::byte* home = nullptr) {
-    rt::request_access(buffer, node, mode, *new Instant(buffer, node, home));
-  }
+  Removal(const rt::Handle& buffer, std::byte* home) : buffer_(buffer), home_(home) {}
 
   void granted(void* /*data*/) noexcept override {
-    const std::unique_ptr<Instant> over(this);
-    if (home_ != nullptr) buffer_.move_home(home_);
-    rt::end_access(buffer_, node_);
+    const std::unique_ptr<Removal> over(this);
+    buffer_.move_home(home_);
+    rt::end_access(buffer_, rt::kHostNode);
   }
 
  private:
-  Instant(const rt::Handle& buffer, int node, std::byte* home)
-      : buffer_(buffer), node_(node), home_(home) {}
-
   const rt::Handle& buffer_;
-  int node_;
   std::byte* home_;
 };
 
@@ -52,17 +44,18 @@ std::byte* HostActivations::memory_of(Index slot) const {
 }
 
 void HostActivations::set_home(Index slot, const rt::Handle& buffer) {
-  Instant::request(buffer, rt::kHostNode, rt::Mode::kWrite, memory_of(slot));
+  rt::request_access(buffer, rt::kHostNode, rt::Mode::kWrite,
+                     *new Removal(buffer, memory_of(slot)));
 }
 
 void HostActivations::store(Index /*slot*/, const rt::Handle& buffer) {
-  Instant::request(buffer, rt::kHostNode, rt::Mode::kRead);
+  rt::touch(buffer, rt::kHostNode, rt::Mode::kRead);
 }
 
 void HostActivations::load(Index slot, const rt::Handle& buffer) {
   set_home(slot, buffer);
   const int node = slots_[static_cast<std::size_t>(slot)].node;
-  if (node != rt::kHostNode) Instant::request(buffer, node, rt::Mode::kRead);
+  if (node != rt::kHostNode) rt::touch(buffer, node, rt::Mode::kRead);
 }
 
 }  // namespace dos::tensor

@@ -29,9 +29,7 @@ class HostActivations final : public ActivationStore {
   ~HostActivations();
 
   /// Throws Error when the system refuses the memory.
-  Index add(Index bytes) override { return add(bytes, rt::kHostNode); }
-  /// For contents that tasks need in the memory of this node (rt::Device::node, or rt::kHostNode).
-  Index add(Index bytes, int node);
+  Index add(Index bytes, int node) override;
   void reserve() override {}
   [[nodiscard]] bool is_usable() const override { return true; }
   /// For rt::HandleSpec::lent.

@@ -6,14 +6,17 @@
 
 #include <cstdlib>
 #include <map>
+#include <vector>
 
 #include "base/error.hpp"
 #include "fit/estimate.hpp"
 #include "models/opencl_gpus.hpp"
 #include "models/training_outcome.hpp"
+#include "offload/disk_activations.hpp"
 #include "rt/device.hpp"
 #include "rt/opencl.hpp"
 #include "sched_starpu/policies.hpp"
+#include "scratch_directory.hpp"
 
 namespace dos::test::gpt2_devices_test {
 namespace {
@@ -131,6 +134,23 @@ TEST_F(Gpt2Devices, KeepActivationsOnTheHost) {
     SCOPED_TRACE(shape::activation_plan_text(plan, options.model.layers));
     options.shape.activations = plan;
     EXPECT_TRUE(train(on_devices(options, "dos")) == on_cpu);
+  }
+}
+
+TEST_F(Gpt2Devices, KeepActivationsOnADisk) {
+  RunOptions options = on_cpus(/*recompute=*/false, /*clip=*/0.5F);
+  options.model.layers = 6;
+  const TrainingOutcome on_cpu = train(options);
+  const OpenclGpus gpus;
+  for (const shape::ActivationPlan& plan :
+       {shape::ActivationPlan{.moved = 6}, shape::ActivationPlan{.moved = 3, .hosted = 2}}) {
+    SCOPED_TRACE(shape::activation_plan_text(plan, options.model.layers));
+    const ScratchDirectory folder;
+    offload::DiskActivations disk(std::vector<offload::DiskPlace>{{.folder = folder.path()}});
+    options.shape.activations = plan;
+    options.store = &disk;
+    EXPECT_TRUE(train(on_devices(options, "dos")) == on_cpu);
+    EXPECT_GT(disk.traffic().read_bytes, 0);
   }
 }
 

@@ -71,7 +71,7 @@ constexpr shape::ActivationPlan kMixed{.moved = 2, .recomputed = 1, .selective =
 /// Has room for everything, and forgets it.
 class Nowhere final : public tensor::ActivationStore {
  public:
-  Index add(Index /*bytes*/) override { return slots_++; }
+  Index add(Index /*bytes*/, int /*node*/) override { return slots_++; }
   void reserve() override {}
   [[nodiscard]] bool is_usable() const override { return true; }
   void store(Index /*slot*/, const rt::Handle& /*buffer*/) override {}
