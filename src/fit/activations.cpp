@@ -108,17 +108,15 @@ planner::ActivationRoom room_for(const train::Run& run, const Room& room, const 
                                  const RunMemory& memory) {
   const planner::ActivationRoom need =
       planner::activation_need(times.passes(), run.config.activation_plan());
-  const auto left = [&](const planner::MemoryUse& use, double parts = 1) {
-    return use.available - use.total() + need.device * parts;
+  const auto left = [&](const planner::MemoryUse& use) {
+    return use.available - use.total() + need.device;
   };
   planner::ActivationRoom result{.device = left(memory.host)};
   if (!memory.devices.empty()) {
     result.device = left(memory.devices.front());
     for (const planner::MemoryUse& use : memory.devices)
       result.device = std::min(result.device, left(use));
-    // Buffers have a home in host memory, wherever their contents are.
-    result.buffers_on_host = true;
-    result.host = left(memory.host, times.parts()) / times.parts();
+    result.host = (memory.host.available - memory.host.total()) / times.parts() + need.host;
   }
   if (!run.config.activation_disks().empty()) result.disk = room.disk / times.parts();
   return result;
@@ -160,8 +158,7 @@ std::vector<shape::ActivationPlan> candidates(const PlanTrial& trial, const Time
       {.most = most.device,
        .least = planner::activation_need(times.passes(), shape::kRecomputeAll).device,
        .host = {most.host},
-       .disk = most.disk,
-       .buffers_on_host = most.buffers_on_host},
+       .disk = most.disk},
       times.passes(), plans);
   return plans;
 }

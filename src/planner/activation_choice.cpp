@@ -20,17 +20,14 @@ class Search {
   Search(const PassModel& passes, const ActivationRoom& room) : passes_(passes), room_(room) {}
 
   /// By how many blocks have no buffers of their own for what products make, `made`. Where all
-  /// splits of these fit without selective blocks, or their place has no room, one block more only
-  /// takes time; but not where the device's buffers take what the host has for that place.
+  /// splits of these fit without selective blocks, one block more only takes time.
   std::vector<ActivationChoice> all() {
     const bool may_move = room_.host > units::Bytes{0} || room_.disk > units::Bytes{0};
     for (Index made = 0; made <= passes_.reached(); ++made) {
-      const bool is_last = add({.recomputed = made}) == 0;
-      if (is_last && !room_.buffers_on_host) break;
+      if (add({.recomputed = made}) == 0) break;
     }
     for (Index made = 1; may_move && made <= passes_.reached(); ++made) {
-      const bool is_last = add_moving(made) == 0;
-      if (is_last && !room_.buffers_on_host) break;
+      if (add_moving(made) == 0) break;
     }
     return std::move(found_);
   }
@@ -43,9 +40,7 @@ class Search {
 
   [[nodiscard]] bool fits(const ActivationPlan& plan) const {
     const ActivationRoom need = activation_need(passes_, plan);
-    const units::Bytes buffers = room_.buffers_on_host ? need.device : units::Bytes{0};
-    const bool has_host = need.host + buffers <= room_.host ||
-                          (need.host == units::Bytes{0} && !room_.buffers_on_host);
+    const bool has_host = need.host <= room_.host || need.host == units::Bytes{0};
     return need.device <= room_.device && has_host && need.disk <= room_.disk;
   }
 
@@ -92,8 +87,9 @@ ActivationRoom activation_need(const PassModel& passes, const ActivationPlan& pl
   const auto buffers = [&](bool is_cheap) {
     return real(sets.count({.name = "", .width = 0, .is_wide = false, .is_cheap = is_cheap}));
   };
+  const Index passing = passes.has_link() ? sets.in_transit() : 0;
   return {.device = passes.made() * buffers(false) + passes.cheap() * buffers(true),
-          .host = passes.made() * real(sets.count(Refill::kHost)),
+          .host = passes.made() * real(sets.count(Refill::kHost) + passing),
           .disk = passes.made() * real(sets.count(Refill::kDisk))};
 }
 

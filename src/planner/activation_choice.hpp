@@ -14,10 +14,11 @@ inline constexpr double kSameTime = 0.01;
 
 /// What one device has for activations from forward to backward.
 struct ActivationRoom {
-  units::Bytes device;   ///< for the buffers of what blocks keep
-  units::Bytes host{0};  ///< of its part of host memory, for what is moved there; 0: nothing is
+  units::Bytes device;  ///< for the buffers of what blocks keep
+  /// Of its part of host memory, for what is moved there, and for the buffers through which that
+  /// and what goes to disks passes; 0: nothing is moved there.
+  units::Bytes host{0};
   units::Bytes disk{0};  ///< of its part of the disk
-  bool buffers_on_host = false;  ///< each buffer of the device has as much host memory, too
 };
 
 /// A plan, and what it is weighed by: forward and backward, with the update where it is known.

@@ -55,8 +55,7 @@ void add_for_sizes(const ActivationLimits& limits, const PassModel& passes,
   for (Index size = 0; size <= kSizes; ++size) {
     const Bytes device = limits.least + (limits.most - limits.least) * (real(size) / real(kSizes));
     for (const Bytes host : limits.host) {
-      const auto choice =
-          choose_activations(passes, {device, host, limits.disk, limits.buffers_on_host});
+      const auto choice = choose_activations(passes, {device, host, limits.disk});
       if (choice && std::ranges::find(plans, choice->plan) == plans.end())
         plans.push_back(choice->plan);
     }

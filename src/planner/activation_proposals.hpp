@@ -17,7 +17,6 @@ struct ActivationLimits {
   units::Bytes least;
   std::vector<units::Bytes> host;  ///< its part of host memory, by what else may be there
   units::Bytes disk;
-  bool buffers_on_host = false;  ///< as ActivationRoom's
 };
 
 /// The best by forward and backward for several sizes of device memory, those that are not yet

@@ -78,6 +78,8 @@ class PassModel {
   /// The way of a block's activations to where they go, or back.
   [[nodiscard]] Move move(shape::Refill refill, bool back) const;
   [[nodiscard]] shape::ActivationSets sets(const shape::ActivationPlan& plan) const;
+  /// Whether the host's memory is another than the device's.
+  [[nodiscard]] bool has_link() const { return rates_.link.has_value(); }
   [[nodiscard]] Index blocks() const { return model_.config.layers; }
   /// The blocks that backward goes through.
   [[nodiscard]] Index reached() const { return reached_; }
@@ -100,7 +102,8 @@ class PassModel {
 };
 
 /// FLOP of the forward pass of one token: 2 a parameter of a matrix product, and 2 * context *
-/// width a layer for causal attention (half of the 4 of a full one). Backward is twice that;
+/// width of its queries a layer for causal attention (half of the 4 of a full one), with what a
+/// window leaves for the context. Backward is twice that;
 /// without the products that make gradients of frozen parameters, and without the depths below the
 /// first that is trained.
 units::Flops forward_flops(const shape::Model& model);

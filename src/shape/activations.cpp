@@ -65,6 +65,14 @@ bool ActivationSets::goes_to_disk(const Activation& activation, Index set) const
   return is_moved(activation, set, Refill::kDisk);
 }
 
+Index ActivationSets::in_transit() const {
+  const Activation made{.name = "", .width = 0, .is_wide = false, .is_cheap = false};
+  Index buffers = 0;
+  for (Index set = 0; set < count(made); ++set)
+    if (changes_home(made, set) || goes_to_disk(made, set)) ++buffers;
+  return buffers;
+}
+
 Index ActivationSets::count(Refill refill) const {
   Index blocks = 0;
   for (Index layer = 0; layer < layers_; ++layer)

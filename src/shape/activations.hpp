@@ -53,6 +53,8 @@ class ActivationSets {
   [[nodiscard]] bool changes_home(const Activation& activation, Index set) const;
   /// Whether one of its buffers goes to disks and comes from there.
   [[nodiscard]] bool goes_to_disk(const Activation& activation, Index set) const;
+  /// Buffers of what products make that contents come to, or leave from, for slots or disks.
+  [[nodiscard]] Index in_transit() const;
   /// Blocks for which this is to be done.
   [[nodiscard]] Index count(Refill refill) const;
 

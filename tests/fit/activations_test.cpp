@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -122,6 +123,47 @@ TEST(Activations, AutoMovesNoMoreThanTheHostHolds) {
   const config::TrainConfig result = fit_to(deep_run(base), room).config;
   EXPECT_TRUE(estimate_run(deep_run(result), room).fits());
   EXPECT_EQ(result.train.activations, "host:3,recompute:9");
+}
+
+/// The shortest forward and backward of all plans without disks that fit.
+double best_of_all(const config::TrainConfig& base, const Room& room) {
+  double best = std::numeric_limits<double>::infinity();
+  for (Index hosted = 0; hosted <= kDeep.layers; hosted += 2)
+    for (Index recomputed = 0; hosted + recomputed <= kDeep.layers; recomputed += 2)
+      for (Index selective = 0; hosted + recomputed + selective <= kDeep.layers; selective += 2) {
+        const shape::ActivationPlan plan{
+            .hosted = hosted, .recomputed = recomputed, .selective = selective};
+        const config::TrainConfig fixed =
+            with_activations(base, shape::activation_plan_text(plan, kDeep.layers));
+        if (estimate_run(deep_run(fixed), room).fits())
+          best = std::min(best, passes_of(fixed, room));
+      }
+  return best;
+}
+
+// Mixed plans, too, with a host that has little to spare: what stays on a GPU takes none of it.
+TEST(Activations, AutoIsNoSlowerThanAnyPlanThatFitsBothMemories) {
+  const config::TrainConfig base = config_of(6, 2);
+  const double least = deep_need(with_activations(base, "recompute"));
+  const double most = deep_need(base);
+  for (const double link : {1e15, 3e8})
+    for (const double part : {0.2, 0.5, 0.8})
+      for (const char* on_host : {"recompute", "host:2,recompute:10", "host:6,recompute:6"}) {
+        SCOPED_TRACE(testing::Message() << link << " " << part << " " << on_host);
+        Room room = slow_room(least + part * (most - least), link, 0);
+        const RunMemory needed = estimate_run(deep_run(with_activations(base, on_host)), room);
+        // Records of buffers and tasks, which differ from plan to plan, are far less than that.
+        constexpr double kRecords = 0.02;
+        room.host_bytes = static_cast<Index>(needed.host.total().value() * (1 + kRecords));
+        Room tighter = room;
+        tighter.host_bytes = static_cast<Index>(needed.host.total().value());
+        tighter.devices.front().bytes =
+            static_cast<Index>(static_cast<double>(room.devices.front().bytes) * (1 - kRecords));
+        const train::Run run = deep_run(with_activations(base, "auto"));
+        const config::TrainConfig result = fit_to(run, room).config;
+        EXPECT_LE(passes_of(result, room), best_of_all(base, tighter) * (1 + planner::kSameTime))
+            << result.train.activations;
+      }
 }
 
 /// One H100 of so much memory, calibrated.
