@@ -122,17 +122,21 @@ planner::MemoryUse estimate_device(const shape::ModelConfig& model, const shape:
 
 Index largest_update_bytes(const shape::Layout& layout, const tensor::ParameterTypes& types,
                            const optim::OptimizerOptions& optimizer, bool model_on_host,
-                           Index ranks) {
+                           Index ranks, std::span<const Index> ahead) {
   Index most = 0;
   for (const shape::Subgroup& subgroup : layout.subgroups)
     if (subgroup.trained) most = std::max(most, subgroup.count);
-  const Index states = 1 + std::ssize(optim::find_rule(optimizer.rule).info->states);
+  Index most_ahead = 0;
+  for (const Index subgroup : ahead)
+    most_ahead = std::max(most_ahead, layout.subgroups[static_cast<std::size_t>(subgroup)].count);
+  const Index states =
+      size_of(DType::kF32) * (1 + std::ssize(optim::find_rule(optimizer.rule).info->states));
   const bool has_working = model_on_host && types.working != DType::kF32;
   const Index gradient = ranks > 1       ? size_of(DType::kF32)
                          : model_on_host ? size_of(types.gradient)
                                          : 0;
-  return most *
-         (states * size_of(DType::kF32) + gradient + (has_working ? size_of(types.working) : 0));
+  const Index one_bank = states + gradient + (has_working ? size_of(types.working) : 0);
+  return std::max(most * one_bank, most_ahead * (one_bank + states));
 }
 
 planner::MemoryUse host_use(const rt::MemoryBytes& bytes, const Unregistered& rest,

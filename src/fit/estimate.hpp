@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,10 +45,10 @@ std::string totals_by_rank(const std::vector<units::Bytes>& totals);
 
 /// GPU memory of the states of the largest subgroup that is trained while it is updated there; with
 /// its gradient and working parameters where the model runs on the CPU, with the FP32 sum of all
-/// ranks' gradients where there are several.
+/// ranks' gradients where there are several. Subgroups `ahead` have both banks of states there.
 Index largest_update_bytes(const shape::Layout& layout, const tensor::ParameterTypes& types,
                            const optim::OptimizerOptions& optimizer, bool model_on_host,
-                           Index ranks);
+                           Index ranks, std::span<const Index> ahead = {});
 
 /// The bytes by category, and what is not registered, for memory_table().
 planner::MemoryUse host_use(const rt::MemoryBytes& bytes, const Unregistered& rest,

@@ -291,6 +291,12 @@ Room where_weights_stay(Room room) {
 }  // namespace
 
 train::Run fit_to(const train::Run& run, const Room& room) {
+  if (run.config.optim.speculate == "on") {
+    // What is chosen leaves room for second banks. Where it cannot, choose_ahead() says so.
+    train::Run ahead = run;
+    ahead.ahead = train::candidates_to_go_ahead(run, room.workers);
+    if (auto fitting = fitted(ahead, where_weights_stay(room))) return std::move(*fitting);
+  }
   if (auto fitting = fitted(run, where_weights_stay(room))) return std::move(*fitting);
   if (auto fitting = fitted(run, room)) return std::move(*fitting);
   fail_to_fit(run, room);
@@ -300,12 +306,17 @@ void expect_room_for_updates(const train::Run& run, const Room& room, const std:
   const sched::Policy* own = sched::own_policy(policy);
   if (own == nullptr || !own->uses_gpus) return;
   const Index update = update_bytes(run, room);
+  const char* why = run.ahead.empty() ? "" : ", with the second bank of optim.speculate,";
+  const char* without = run.ahead.empty() ? "" : "optim.speculate=off, ";
   for (const Room::Device& device : room.devices)
-    expect(update <= device.bytes,
-           "{} has {} of memory, one update of sched.subgroup_params = {} needs {}: use a smaller "
-           "sched.subgroup_params, STARPU_SCHED=zero-offload, or leave the device out ({} = 0)",
-           device.name, format_bytes(device.bytes), run.config.sched.subgroup_params,
-           format_bytes(update), device.runs_model ? "train.cuda_devices" : "train.opencl_devices");
+    expect(
+        update <= device.bytes,
+        "{} has {} of memory, one update of sched.subgroup_params = {}{} needs {}: use {}a "
+        "smaller sched.subgroup_params, STARPU_SCHED=zero-offload, or leave the device out ({} = "
+        "0)",
+        device.name, format_bytes(device.bytes), run.config.sched.subgroup_params, why,
+        format_bytes(update), without,
+        device.runs_model ? "train.cuda_devices" : "train.opencl_devices");
 }
 
 bool needs_dead_activations(const train::Run& run, const Room& room) {
@@ -317,7 +328,8 @@ bool needs_dead_activations(const train::Run& run, const Room& room) {
 
 Index update_bytes(const train::Run& run, const Room& room) {
   return largest_update_bytes(run.layout, run.config.parameter_types(), run.config.optimizer(),
-                              /*model_on_host=*/room.model_devices() == 0, run.share.ranks);
+                              /*model_on_host=*/room.model_devices() == 0, run.share.ranks,
+                              run.ahead);
 }
 
 std::string memory_report(const train::Run& run, const Room& room) {

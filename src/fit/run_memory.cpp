@@ -76,7 +76,8 @@ std::vector<Index> memory_for_states(const train::Run& run, const Room& room, do
   train::Run empty = run;
   empty.device_state_memory.clear();
   const RunMemory memory = estimate_as_is(empty, room);
-  const auto update = static_cast<double>(update_bytes(run, room));
+  empty.ahead.clear();
+  const auto update = static_cast<double>(update_bytes(empty, room));
   // Updates that go ahead of the norm have a second bank.
   const double banks = run.config.optim.speculate == "off" ? 1 : 2;
   // What an update needs besides comes to the device, too.

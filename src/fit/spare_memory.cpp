@@ -33,6 +33,15 @@ void give_host_memory(train::Run& run, const Room& room) {
     run.state_memory = homes.memory() + memory_to_take(estimate_run(run, room).host);
 }
 
+/// Whether each device holds what an update of the subgroup needs when it goes ahead.
+bool fits_on_devices(const train::Run& run, const Room& room, Index subgroup) {
+  train::Run alone = run;
+  alone.ahead = {subgroup};
+  const Index update = update_bytes(alone, room);
+  return std::ranges::all_of(room.devices,
+                             [&](const Room::Device& device) { return update <= device.bytes; });
+}
+
 }  // namespace
 
 train::Run choose_homes(const train::Run& run, const Room& room) {
@@ -70,6 +79,7 @@ train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed
   const Index left = memory_to_take(use);
   Index taken = 0;
   for (const Index subgroup : candidates) {
+    if (!fits_on_devices(run, room, subgroup)) continue;
     taken += train::bank_bytes(run, std::span(&subgroup, 1)).total();
     if (taken > left) break;
     result.ahead.push_back(subgroup);

@@ -313,5 +313,38 @@ TEST(Fit, BanksTakeTheMemoryThatIsLeftTheLastLayersFirst) {
   EXPECT_NO_THROW(choose_ahead(run_of(config), room, /*may_exceed=*/true));
 }
 
+// An update ahead reads one bank and writes the other.
+TEST(Fit, UpdatesGoAheadWhereDevicesHoldBothBanks) {
+  const train::Run run = run_of(speculating("auto"));
+  Room room = room_with(1e15);
+  room.devices = {{.name = "OpenCL 0", .bytes = update_bytes(run, room)}};
+  const train::Run some = choose_ahead(run, room);
+  EXPECT_GT(some.ahead.size(), 0U);
+  EXPECT_LT(some.ahead.size(), run.layout.subgroups.size());
+  EXPECT_EQ(update_bytes(some, room), update_bytes(run, room));
+  EXPECT_NO_THROW(expect_room_for_updates(some, room, "dos"));
+  const train::Run all = choose_ahead(run_of(speculating("on")), room);
+  EXPECT_THAT(test::message_of<Error>([&] { expect_room_for_updates(all, room, "dos"); }),
+              AllOf(HasSubstr("with the second bank"), HasSubstr("use optim.speculate=off")));
+}
+
+// Activations that are kept would take what the second banks need.
+TEST(Fit, ActivationsLeaveRoomForBanksThatAreAskedFor) {
+  config::TrainConfig config = speculating("on");
+  config.train.activations = "auto";
+  Room room = room_with(1e15);
+  room.devices.clear();
+  const auto needed = [&](const char* activations) {
+    config::TrainConfig fixed = config;
+    fixed.train.activations = activations;
+    return estimate_run(choose_ahead(run_of(fixed), room), room).host.total().value();
+  };
+  ASSERT_LT(needed("recompute"), needed("keep"));
+  room.host_bytes = static_cast<Index>((needed("recompute") + needed("keep")) / 2);
+  const train::Run chosen = choose_ahead(fit_to(run_of(config), room), room);
+  EXPECT_EQ(chosen.ahead.size(), chosen.layout.subgroups.size());
+  EXPECT_TRUE(estimate_run(chosen, room).fits());
+}
+
 }  // namespace
 }  // namespace dos::fit::fit_test
