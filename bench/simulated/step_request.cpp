@@ -163,6 +163,9 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
       "--state-memory {:g}: must be a positive number of GB", request.state_memory.value_or(0));
   expect(!request.trace.empty(), "--trace: name a folder for the trace");
   const planner::Request plan = planned(request, machines);
+  expect(plan.settings.rule_states == perfmodels::kAdamwStates && !plan.settings.fp32,
+         "--set: the simulated step is AdamW's with BF16 gradients and parameters: leave "
+         "optim.rule and train.precision out");
   const planner::Forecast forecast = planner::forecast(plan);
   expect(forecast.gpu.fits(),
          "--micro-batch {} of {} needs {:.4g} GB of a GPU, {} has {:.4g}: use a smaller one, or "
