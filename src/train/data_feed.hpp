@@ -40,7 +40,6 @@ class DataFeed {
   [[nodiscard]] MicroBatches read_validation() const;
 
   [[nodiscard]] const data::BatchShape& shape() const { return shape_; }
-  [[nodiscard]] const data::BatchShape& validation_shape() const { return validation_shape_; }
   /// Tokens of the step, on all ranks, whose prediction counts in its loss; of validation.
   [[nodiscard]] Index targets(Index step) const;
   [[nodiscard]] Index validation_targets() const;

@@ -26,9 +26,6 @@ class Speculation {
   /// What its updates did; nullopt where none may go ahead.
   std::optional<StepMetrics::Speculation> see(std::span<const rt::TaskRecord> records, double norm);
 
-  /// Whether those of the next step go ahead.
-  [[nodiscard]] bool is_on() const { return is_on_; }
-
  private:
   optim::Optimizer& optimizer_;
   bool adapts_;
