@@ -78,10 +78,6 @@ class Engine::Worker {
     idle_.wait(lock, [&] { return open_ == 0; });
   }
 
-  [[nodiscard]] Traffic traffic(Kind kind) const {
-    const std::lock_guard lock(mutex_);
-    return traffic_[static_cast<std::size_t>(kind)];
-  }
   [[nodiscard]] const char* backend() const { return backend_->name(); }
 
   void observe(Observer* observer) { observer_ = observer; }
@@ -177,7 +173,6 @@ class Engine::Worker {
     const std::size_t number = free_.back();
     free_.pop_back();
     ++lane.under_way;
-    count_start(operation.kind);
     Transfer& transfer = *task.transfer;
     if (observer() != nullptr && transfer.start == Clock::time_point())
       transfer.start = Clock::now();
@@ -226,7 +221,6 @@ class Engine::Worker {
         std::memcpy(task.memory, task.buffer->data(), static_cast<std::size_t>(moved));
       lane.free_buffers.push_back(std::exchange(task.buffer, nullptr));
     }
-    count_end(task.transfer->kind, moved);
     task.transfer->moved += moved;
     if (completion.result >= 0 && moved == task.block.bytes) return end_block(*task.transfer);
     go_on(lane, std::move(task), completion.result);
@@ -294,27 +288,11 @@ class Engine::Worker {
                      .end = Clock::now()});
   }
 
-  void count_start(Kind kind) {
-    const auto index = static_cast<std::size_t>(kind);
-    if (under_way_[index]++ == 0) busy_since_[index] = Clock::now();
-  }
-
-  void count_end(Kind kind, Index bytes) {
-    const auto index = static_cast<std::size_t>(kind);
-    const std::lock_guard lock(mutex_);
-    traffic_[index].bytes += bytes;
-    if (--under_way_[index] > 0) return;
-    const std::chrono::duration<double> seconds = Clock::now() - busy_since_[index];
-    traffic_[index].seconds += seconds.count();
-  }
-
   EngineOptions options_;
   std::unique_ptr<Backend> backend_;
   std::vector<Task> tasks_;  ///< under way, by tag
   std::vector<std::size_t> free_;
   std::map<std::uint64_t, Lane> lanes_;  ///< by device
-  std::array<Index, 3> under_way_{};     ///< by kind
-  std::array<Clock::time_point, 3> busy_since_{};
   std::atomic<Observer*> observer_ = nullptr;
 
   mutable std::mutex mutex_;  ///< of what follows
@@ -322,7 +300,6 @@ class Engine::Worker {
   std::vector<std::shared_ptr<Transfer>> mail_;
   Index open_ = 0;  ///< transfers that have not ended
   bool ends_ = false;
-  std::array<Traffic, 3> traffic_{};
 };
 
 Engine::Engine(const EngineOptions& options, std::unique_ptr<Backend> backend) {
@@ -362,10 +339,6 @@ void Engine::sync(const File& file, Done done, const Label& label) {
 
 void Engine::wait_all() {
   worker_->wait_all();
-}
-
-Traffic Engine::traffic(Kind kind) const {
-  return worker_->traffic(kind);
 }
 
 void Engine::observe(Observer* observer) {

@@ -21,12 +21,6 @@ namespace dos::storage {
 /// it may submit.
 using Done = std::function<void(const std::string& fault)>;
 
-/// What an engine has done so far, by direction.
-struct Traffic {
-  Index bytes = 0;
-  double seconds = 0;  ///< in which at least one operation was under way
-};
-
 struct EngineOptions {
   Index depth = 8;              ///< operations under way on a device
   Index block_bytes = 4 << 20;  ///< at most, of an operation; a multiple of every alignment
@@ -66,8 +60,6 @@ class Engine {
 
   /// Until every transfer has ended and its Done has returned. Not from a Done.
   void wait_all();
-
-  [[nodiscard]] Traffic traffic(Kind kind) const;
 
   /// Tells `observer`, which must outlive the engine, of each transfer that ends: its bytes that
   /// were moved, from the start of its first operation to the end of its last. Null: nobody.

@@ -88,9 +88,6 @@ TEST_P(EngineTest, WritesAndReadsAnyRangeOfAnyMemory) {
     }
     engine.wait_all();
     ASSERT_TRUE(std::ranges::equal(into, expected));
-    EXPECT_EQ(engine.traffic(Kind::kRead).bytes, kBytes);
-    EXPECT_EQ(engine.traffic(Kind::kWrite).bytes, kBytes);
-    EXPECT_GT(engine.traffic(Kind::kWrite).seconds, 0);
   }
   EXPECT_EQ(outcomes_.faults(), 0);
 }
