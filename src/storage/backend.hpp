@@ -38,15 +38,17 @@ class Backend {
   [[nodiscard]] virtual const char* name() const = 0;
   /// Operations that may be under way at once.
   [[nodiscard]] virtual Index capacity() const = 0;
-  /// Begins an operation; its memory stays the caller's until its completion is given.
+  /// Begins an operation, or throws; its memory stays the caller's until its completion is given.
   virtual void start(const Operation& operation, std::uint64_t tag) = 0;
-  /// What was completed; waits for something, or for wake().
+  /// What was completed; waits for something, or for wake(). Nothing, for a moment, where the
+  /// system lacks memory.
   virtual std::vector<Completion> wait() = 0;
   /// Lets wait(), of now or the next one, return. From any thread.
   virtual void wake() = 0;
 };
 
-/// Threads that read and write, as many as are under way, kMostThreads at most.
+/// Threads that read and write, as many as are under way, kMostThreads at most, or as the system
+/// lets a process have. Throws Error where it has none.
 std::unique_ptr<Backend> make_thread_backend();
 
 /// Linux's io_uring, interrupt-driven: no polling thread burns a core. Null where this build, the

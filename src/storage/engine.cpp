@@ -8,12 +8,14 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
-#include <system_error>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
 #include "storage/blocks.hpp"
+#include "storage/fault_text.hpp"
 #include "storage/pages.hpp"
 
 namespace dos::storage {
@@ -21,13 +23,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Times that an operation may come back with nothing done before it is a fault.
+/// Times that an operation may come back with nothing done before it is a fault, after half a
+/// second of pauses that grow.
 constexpr int kMostTries = 100;
-
-const char* verb_of(Kind kind) {
-  constexpr std::array kVerbs{"read", "write", "flush"};
-  return kVerbs[static_cast<std::size_t>(kind)];
-}
+constexpr std::chrono::microseconds kPause{100};
 
 }  // namespace
 
@@ -41,6 +40,7 @@ struct Engine::Transfer {
   Label label;
   Index left = 0;  ///< blocks that have not ended
   std::string fault{};
+  bool has_ended = false;
   // For who looks on:
   Index moved = 0;            ///< bytes
   Clock::time_point start{};  ///< of the first operation, if somebody did then
@@ -59,8 +59,13 @@ class Engine::Worker {
   void submit(std::shared_ptr<Transfer> transfer) {
     {
       const std::lock_guard lock(mutex_);
-      ++open_;
-      mail_.push_back(std::move(transfer));
+      mail_.push_back(transfer);
+      try {
+        open_.insert(std::move(transfer));
+      } catch (const std::exception&) {
+        mail_.pop_back();
+        throw;
+      }
     }
     backend_->wake();
   }
@@ -75,7 +80,7 @@ class Engine::Worker {
 
   void wait_all() {
     std::unique_lock lock(mutex_);
-    idle_.wait(lock, [&] { return open_ == 0; });
+    idle_.wait(lock, [&] { return open_.empty(); });
   }
 
   [[nodiscard]] const char* backend() const { return backend_->name(); }
@@ -84,11 +89,10 @@ class Engine::Worker {
   [[nodiscard]] Observer* observer() const { return observer_; }
 
   void run() {
-    while (true) {
-      take_mail();
-      for (auto& [device, lane] : lanes_) fill(lane);
-      if (is_over()) return;
-      for (const Completion& completion : backend_->wait()) complete(completion);
+    try {
+      serve();
+    } catch (const std::exception& error) {
+      refuse(fmt::format("nothing can be read or written any more: {}", error.what()));
     }
   }
 
@@ -109,6 +113,51 @@ class Engine::Worker {
     std::vector<Pages*> free_buffers;
   };
 
+  void serve() {
+    while (true) {
+      take_mail();
+      for (auto& [device, lane] : lanes_) fill(lane);
+      if (is_over()) return;
+      most_tries_ = 0;
+      for (const Completion& completion : backend_->wait()) complete(completion);
+      if (most_tries_ > 0) std::this_thread::sleep_for(most_tries_ * kPause);
+    }
+  }
+
+  /// Ends all transfers, now and to come, with the fault: those that are under way when they have
+  /// ended, as the kernel uses their memory, or when that can no longer be learnt.
+  void refuse(const std::string& fault) {
+    int tries = 0;
+    while (true) {
+      try {
+        while (const std::shared_ptr<Transfer> transfer = next_to_refuse(tries == kMostTries)) {
+          transfer->fault = fault;
+          finish(transfer);
+        }
+        if (is_over()) return;
+        if (tries < kMostTries) {
+          for (const Completion& completion : backend_->wait())
+            tasks_[static_cast<std::size_t>(completion.tag)].transfer = nullptr;
+          tries = 0;
+          continue;
+        }
+      } catch (const std::exception&) {
+        tries = std::min(tries + 1, kMostTries);
+      }
+      std::this_thread::sleep_for(kMostTries * kPause);
+    }
+  }
+
+  std::shared_ptr<Transfer> next_to_refuse(bool takes_all) {
+    const std::lock_guard lock(mutex_);
+    mail_.clear();
+    const auto found = std::ranges::find_if(open_, [&](const std::shared_ptr<Transfer>& each) {
+      return takes_all ||
+             std::ranges::none_of(tasks_, [&](const Task& task) { return task.transfer == each; });
+    });
+    return found == open_.end() ? nullptr : *found;
+  }
+
   void take_mail() {
     std::vector<std::shared_ptr<Transfer>> mail;
     {
@@ -120,7 +169,7 @@ class Engine::Worker {
 
   [[nodiscard]] bool is_over() const {
     const std::lock_guard lock(mutex_);
-    return ends_ && open_ == 0;
+    return ends_ && open_.empty();
   }
 
   void enqueue(std::shared_ptr<Transfer> transfer) {
@@ -131,7 +180,7 @@ class Engine::Worker {
       blocks = cut_into_blocks(transfer->offset, std::ssize(transfer->memory),
                                file.is_direct() ? file.alignment() : 0, options_.block_bytes);
     transfer->left = std::ssize(blocks);
-    if (blocks.empty()) return finish(*transfer);
+    if (blocks.empty()) return finish(transfer);
     for (const Block& block : blocks)
       lane.waiting.push_back(
           {.transfer = transfer,
@@ -144,7 +193,7 @@ class Engine::Worker {
     while (!lane.waiting.empty() && lane.under_way < options_.depth && !free_.empty()) {
       Task& next = lane.waiting.front();
       if (!next.transfer->fault.empty()) {
-        end_block(*next.transfer);
+        end_block(next.transfer);
         lane.waiting.pop_front();
         continue;
       }
@@ -168,7 +217,7 @@ class Engine::Worker {
       operation = prepare(lane, task);
     } catch (const Error& error) {
       task.transfer->fault = error.what();
-      return end_block(*task.transfer);
+      return end_block(task.transfer);
     }
     const std::size_t number = free_.back();
     free_.pop_back();
@@ -177,7 +226,12 @@ class Engine::Worker {
     if (observer() != nullptr && transfer.start == Clock::time_point())
       transfer.start = Clock::now();
     tasks_[number] = std::move(task);
-    backend_->start(operation, number);
+    try {
+      backend_->start(operation, number);
+    } catch (const std::exception&) {
+      tasks_[number].transfer = nullptr;
+      throw;
+    }
   }
 
   /// The task's operation; takes a buffer where the memory cannot be used in place.
@@ -222,7 +276,7 @@ class Engine::Worker {
       lane.free_buffers.push_back(std::exchange(task.buffer, nullptr));
     }
     task.transfer->moved += moved;
-    if (completion.result >= 0 && moved == task.block.bytes) return end_block(*task.transfer);
+    if (completion.result >= 0 && moved == task.block.bytes) return end_block(task.transfer);
     go_on(lane, std::move(task), completion.result);
   }
 
@@ -240,9 +294,11 @@ class Engine::Worker {
       file.give_up_direct();
       task.block.is_direct = false;
     } else if (++task.tries > kMostTries || !may_try_again(transfer.kind, result)) {
-      transfer.fault = describe(transfer, task.block, result);
-      return end_block(transfer);
+      transfer.fault = fault_text(file, transfer.kind, task.block,
+                                  transfer.offset + std::ssize(transfer.memory), result);
+      return end_block(task.transfer);
     }
+    most_tries_ = std::max(most_tries_, task.tries);
     lane.waiting.push_front(std::move(task));
   }
 
@@ -250,31 +306,18 @@ class Engine::Worker {
     return result == -EINTR || result == -EAGAIN || (result == 0 && kind == Kind::kWrite);
   }
 
-  static std::string describe(const Transfer& transfer, const Block& block, Index result) {
-    const std::string path = transfer.file.path().string();
-    if (transfer.kind == Kind::kSync)
-      return fmt::format("{}: cannot flush to the device: {}", path, cause_of(result));
-    if (result == 0 && transfer.kind == Kind::kRead)
-      return fmt::format("{}: ends before byte {}", path,
-                         transfer.offset + std::ssize(transfer.memory));
-    return fmt::format("{}: cannot {} {} bytes at {}: {}", path, verb_of(transfer.kind),
-                       block.bytes, block.offset, cause_of(result));
+  void end_block(const std::shared_ptr<Transfer>& transfer) {
+    if (--transfer->left == 0) finish(transfer);
   }
 
-  static std::string cause_of(Index result) {
-    if (result == 0) return "nothing is taken";
-    return std::generic_category().message(static_cast<int>(-result));
-  }
-
-  void end_block(Transfer& transfer) {
-    if (--transfer.left == 0) finish(transfer);
-  }
-
-  void finish(Transfer& transfer) {
-    if (transfer.start != Clock::time_point()) tell_of(transfer);
-    transfer.done(transfer.fault);
+  void finish(const std::shared_ptr<Transfer>& transfer) {
+    if (!std::exchange(transfer->has_ended, true)) {
+      if (transfer->start != Clock::time_point()) tell_of(*transfer);
+      transfer->done(transfer->fault);
+    }
     const std::lock_guard lock(mutex_);
-    if (--open_ == 0) idle_.notify_all();
+    open_.erase(transfer);
+    if (open_.empty()) idle_.notify_all();
   }
 
   void tell_of(const Transfer& transfer) {
@@ -293,12 +336,13 @@ class Engine::Worker {
   std::vector<Task> tasks_;  ///< under way, by tag
   std::vector<std::size_t> free_;
   std::map<std::uint64_t, Lane> lanes_;  ///< by device
+  int most_tries_ = 0;                   ///< of what came back just now with nothing done
   std::atomic<Observer*> observer_ = nullptr;
 
   mutable std::mutex mutex_;  ///< of what follows
   std::condition_variable idle_;
   std::vector<std::shared_ptr<Transfer>> mail_;
-  Index open_ = 0;  ///< transfers that have not ended
+  std::set<std::shared_ptr<Transfer>> open_;  ///< have not ended
   bool ends_ = false;
 };
 

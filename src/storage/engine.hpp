@@ -34,7 +34,10 @@ constexpr Index buffer_bytes(const EngineOptions& options = {}) {
 /// Reads and writes files beside the program: all storage of a run goes through it. Transfers are
 /// cut into blocks, of which each device has `depth` under way, in the order of submission; large
 /// blocks go past the page cache (cut_into_blocks()). Short and interrupted transfers are
-/// continued. A transfer that fails ends with its fault, and no other suffers from it.
+/// continued; where the system lacks something for a moment (EAGAIN), all wait for up to 10 ms
+/// between two tries. A transfer that fails ends with its fault, and no other suffers from it.
+/// Where the backend itself fails, or there is no memory, all that are open, and all to come, end
+/// with that.
 ///
 /// Memory whose address modulo the file's alignment is that of its offset is read and written in
 /// place; other memory goes through buffers of the engine, at most depth x block_bytes a device.

@@ -5,9 +5,11 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/error.hpp"
 #include "storage/backend.hpp"
 
 namespace dos::storage {
@@ -34,6 +36,14 @@ Index carry_out(const Operation& operation) {
 
 class ThreadBackend final : public Backend {
  public:
+  ThreadBackend() {
+    threads_.reserve(kMostThreads);
+    const int cause = add_thread();
+    if (cause != 0)
+      fail_errno(
+          "cannot start a thread that reads and writes files; allow more processes (ulimit -u)",
+          cause);
+  }
   ~ThreadBackend() override {
     {
       const std::lock_guard lock(mutex_);
@@ -50,8 +60,8 @@ class ThreadBackend final : public Backend {
     {
       const std::lock_guard lock(mutex_);
       waiting_.emplace_back(operation, tag);
-      if (waiting_.size() > idle_ && threads_.size() < kMostThreads)
-        threads_.emplace_back([this] { work(); });
+      // Those that there are do it where the system lets no more be.
+      if (waiting_.size() > idle_ && threads_.size() < kMostThreads) add_thread();
     }
     work_.notify_one();
   }
@@ -72,6 +82,16 @@ class ThreadBackend final : public Backend {
   }
 
  private:
+  /// 0, or the system's error.
+  int add_thread() {
+    try {
+      threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {
+      return error.code().value();
+    }
+    return 0;
+  }
+
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {

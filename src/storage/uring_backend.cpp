@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -17,6 +19,8 @@ namespace {
 constexpr unsigned kEntries = 256;
 /// Of the read of the event that wakes.
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
+/// Before the kernel is asked again that had no memory.
+constexpr std::chrono::milliseconds kShortagePause{1};
 
 class UringBackend final : public Backend {
  public:
@@ -64,7 +68,11 @@ class UringBackend final : public Backend {
     int status = 0;
     do status = io_uring_submit_and_wait(&ring_, 1);
     while (status == -EINTR);
-    if (status < 0 && status != -EBUSY) fail_errno("io_uring: cannot wait", -status);
+    // Where the kernel lacks memory, or room for completions, those that are there are taken: what
+    // was not submitted is with the next call.
+    const bool lacks = status == -EAGAIN || status == -ENOMEM;
+    if (status < 0 && status != -EBUSY && !lacks) fail_errno("io_uring: cannot wait", -status);
+    if (lacks) std::this_thread::sleep_for(kShortagePause);
     bool is_woken = false;
     unsigned head = 0;
     unsigned seen = 0;
