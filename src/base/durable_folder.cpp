@@ -41,11 +41,15 @@ int rename_to_free(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 void sync_tree(const fs::path& folder) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_symlink()) continue;
-    if (entry.is_directory()) sync_tree(entry.path());
-    if (entry.is_regular_file()) sync_file(entry.path());
+  std::error_code cause;
+  for (fs::directory_iterator entry(folder, cause), end; !cause && entry != end;
+       entry.increment(cause)) {
+    const fs::file_type type = entry->symlink_status(cause).type();
+    if (cause) break;
+    if (type == fs::file_type::directory) sync_tree(entry->path());
+    if (type == fs::file_type::regular) sync_file(entry->path());
   }
+  expect(!cause, "{}: cannot list the folder: {}", folder.string(), cause.message());
   sync_directory(folder);
 }
 

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_directory.hpp"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <charconv>
+#include <exception>
 #include <limits>
 #include <system_error>
 #include <utility>
 
-#include "base/durable_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "io/checkpoint_moves.hpp"
 
 namespace dos::io {
 namespace {
@@ -26,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kStagingSuffix = ".tmp";
 constexpr std::string_view kRefugeSuffix = ".old";
-constexpr const char* kLinks[] = {"last", "best"};
+constexpr std::array kLinks{"last", "best"};
 
 std::string step_name(Index step) {
   return fmt::format("{}{:08}", kStepPrefix, step);
@@ -46,30 +45,19 @@ std::optional<Index> step_of(std::string_view name) {
   return step && step_name(*step) == name ? step : std::nullopt;
 }
 
+/// Does what may be left for another time.
+template <class Work>
+void warn_of(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    log::warn("{}", error.what());
+  }
+}
+
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
-}
-
-void rename_folder(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0)
-    fail_errno(fmt::format("{}: cannot rename to '{}', check that the folder is writable",
-                           from.string(), to.filename().string()),
-               errno);
-}
-
-/// A second name for every file of `from`, or a second copy where the file system has no hard
-/// links.
-void duplicate(const fs::path& from, const fs::path& to) {
-  std::error_code cause;
-  fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::create_hard_links, cause);
-  if (cause) {
-    fs::remove_all(to);
-    fs::copy(from, to, fs::copy_options::recursive, cause);
-  }
-  expect(!cause, "{}: cannot copy to '{}': {}; free space or choose another --out", from.string(),
-         to.filename().string(), cause.message());
-  sync_tree(to);
 }
 
 }  // namespace
@@ -158,20 +146,46 @@ CheckpointStore::Staging CheckpointStore::begin(Index step) {
 fs::path CheckpointStore::publish(const fs::path& staging, Index step, bool mark_best) {
   const std::string name = step_name(step);
   if (is_folder(folder_ / name)) move_aside(name);
+  const LinkTargets before = link_targets();
   rename_folder(staging, folder_ / name);
-  sync_directory(folder_);
-  newest_ = is_ordered_ ? step : std::max(newest_, step);
-  if (step == newest_) point("last", name);
-  if (mark_best && (is_ordered_ || step >= newest_best_)) point("best", name);
-  if (mark_best) newest_best_ = std::max(newest_best_, step);
+  const Index newest = is_ordered_ ? step : std::max(newest_, step);
   try {
-    settle_refuges();
-    prune(newest_);
-  } catch (const Error& error) {
-    // The checkpoint is there; what is left over goes another time.
-    log::warn("{}", error.what());
+    sync_directory(folder_);
+    if (step == newest) point("last", name);
+    if (mark_best && (is_ordered_ || step >= newest_best_)) point("best", name);
+  } catch (const std::exception&) {
+    withdraw(name, staging, before);
+    throw;
   }
+  newest_ = newest;
+  if (mark_best) newest_best_ = std::max(newest_best_, step);
+  // The checkpoint is there; what is left over goes another time.
+  warn_of([&] { settle_refuges(); });
+  warn_of([&] { prune(newest_); });
   return folder_ / name;
+}
+
+/// Makes a folder that was to be a checkpoint what it was before. Where storage fails that, too, it
+/// stays, complete, and counts among the newest.
+void CheckpointStore::withdraw(const std::string& name, const fs::path& staging,
+                               const LinkTargets& before) const {
+  warn_of([&] {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (!refers(kLinks[i], name)) continue;
+      if (before[i])
+        point(kLinks[i], *before[i]);
+      else
+        remove_link(folder_ / kLinks[i]);
+    }
+    rename_folder(folder_ / name, staging);
+    sync_directory(folder_);
+  });
+}
+
+CheckpointStore::LinkTargets CheckpointStore::link_targets() const {
+  LinkTargets targets;
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = link_target(folder_ / kLinks[i]);
+  return targets;
 }
 
 /// Frees `name` for its successor without a moment in which a link that points to it dangles.
@@ -195,9 +209,7 @@ void CheckpointStore::settle_refuges() const {
 }
 
 bool CheckpointStore::refers(const std::string& link, const std::string& target) const {
-  std::error_code no_link;
-  const fs::path found = fs::read_symlink(folder_ / link, no_link);
-  return !no_link && found == target;
+  return link_target(folder_ / link) == target;
 }
 
 void CheckpointStore::repoint(const std::string& from, const std::string& to) const {
@@ -206,17 +218,7 @@ void CheckpointStore::repoint(const std::string& from, const std::string& to) co
 }
 
 void CheckpointStore::point(const std::string& link, const std::string& target) const {
-  const fs::path path = folder_ / link;
-  const fs::path temporary = folder_ / (link + std::string(kStagingSuffix));
-  std::error_code ignored;
-  fs::remove(temporary, ignored);
-  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
-      ::rename(temporary.c_str(), path.c_str()) != 0)
-    fail_errno(fmt::format("{}: cannot let the link point to '{}', check that the folder is "
-                           "writable and '{}' is no folder",
-                           path.string(), target, link),
-               errno);
-  sync_directory(folder_);
+  point_link(folder_ / link, target);
 }
 
 /// Takes the name away at once, so that a crash leaves no half-removed checkpoint under it.
@@ -245,17 +247,12 @@ void CheckpointStore::go_on_from(Index step) {
   const std::lock_guard lock(mutex_);
   is_ordered_ = false;
   newest_ = step;
-  std::error_code no_link;
-  const std::string target = fs::read_symlink(folder_ / "last", no_link).string();
-  if (no_link || step_of(target).value_or(0) <= step) return;
+  const std::optional<std::string> target = link_target(folder_ / "last");
+  if (!target || step_of(*target).value_or(0) <= step) return;
   std::vector<Index> earlier = steps();
   std::erase_if(earlier, [&](Index each) { return each > step; });
   if (!earlier.empty()) return point("last", step_name(earlier.back()));
-  std::error_code cause;
-  fs::remove(folder_ / "last", cause);
-  expect(!cause, "{}: cannot remove: {}; make its folder writable", (folder_ / "last").string(),
-         cause.message());
-  sync_directory(folder_);
+  remove_link(folder_ / "last");
 }
 
 bool CheckpointStore::is_held(Index step) const {
@@ -278,12 +275,10 @@ std::vector<Index> CheckpointStore::surplus(Index newest) const {
 std::vector<Index> CheckpointStore::prune(Index newest) const {
   std::vector<Index> gone;
   for (const Index step : surplus(newest)) {
-    try {
+    warn_of([&] {
       discard(step_name(step));
       gone.push_back(step);
-    } catch (const Error& error) {
-      log::warn("{}", error.what());
-    }
+    });
   }
   return gone;
 }

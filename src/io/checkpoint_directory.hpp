@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -47,7 +48,7 @@ class CheckpointStore {
     /// `best` if `mark_best`; then removes the checkpoints that are not kept. Returns the final
     /// folder. Pre: its files are on the device; called once, and without go_on_from() in the order
     /// of steps. Throws Error, with the links as they were, or at a complete older copy of the same
-    /// step.
+    /// step, and nothing left of this one but what the destructor removes.
     std::filesystem::path commit(bool mark_best);
 
    private:
@@ -127,7 +128,13 @@ class CheckpointStore {
   [[nodiscard]] std::filesystem::path resolve(const std::string& selector) const;
 
  private:
+  /// Of `last` and `best`; nullopt: there is no such link.
+  using LinkTargets = std::array<std::optional<std::string>, 2>;
+
   std::filesystem::path publish(const std::filesystem::path& staging, Index step, bool mark_best);
+  void withdraw(const std::string& name, const std::filesystem::path& staging,
+                const LinkTargets& before) const;
+  [[nodiscard]] LinkTargets link_targets() const;
   [[nodiscard]] std::optional<std::filesystem::path> follow(const std::string& link) const;
   [[nodiscard]] std::filesystem::path resolve_step(const std::string& digits) const;
   [[nodiscard]] bool refers(const std::string& link, const std::string& target) const;
