@@ -151,10 +151,16 @@ bool AwayStates::take(Index subgroup, storage::File file, std::vector<codelets::
   // The thread has nothing to do meanwhile.
   const std::lock_guard lock(mutex_);
   Subgroup& each = *states_[static_cast<std::size_t>(subgroup)];
-  require(visits_ == 0 && each.stores == 0, "all is settled, and nothing is there");
+  require(visits_ == 0, "all is settled");
   require(sums.size() == each.form.piece_bytes.size(), "sums of the form");
   const std::optional<Index> disk = regions_->disk_of(file);
-  if (disk) each.region = board_->take_on(*disk);
+  if (!disk) return false;
+  if (each.region) {
+    regions_->clear(*each.region);
+    board_->give_back(*each.region);
+  }
+  each.stores = each.stored = 0;
+  each.region = board_->take_on(*disk);
   if (!each.region) return false;
   regions_->put(*each.region, std::make_shared<StateFile>(std::move(file), /*is_complete=*/true));
   each.sums = std::move(sums);

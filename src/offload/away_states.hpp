@@ -82,9 +82,10 @@ class AwayStates final : public tensor::StateHomes {
   /// tasks that were submitted in this round are stored.
   [[nodiscard]] std::shared_ptr<StateVersion> keep(Index subgroup);
 
-  /// Takes a file of a checkpoint as the buffers of a subgroup, without a copy: nobody writes to
-  /// it, and the next states go to another. False where it is on none of the disks. Pre: it has the
-  /// form, and these sums; the subgroup was not opened yet, and what was is settled.
+  /// Takes a file of a checkpoint as the buffers of a subgroup, without a copy, in the place of
+  /// what it has: nobody writes to it, and the next states go to another. False where it is on none
+  /// of the disks, or that has no room; then buffers may be zeros. Pre: it has the form, and these
+  /// sums; all is settled, and no keep() was called.
   [[nodiscard]] bool take(Index subgroup, storage::File file,
                           std::vector<codelets::ContentSum> sums);
   /// Whether take() may be called.

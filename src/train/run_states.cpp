@@ -118,17 +118,26 @@ std::set<Index> RunStates::take_files(storage::Engine& engine, const std::filesy
                                       const io::CheckpointManifest& manifest) const {
   std::set<Index> taken;
   if (away_ == nullptr || !away_->can_take()) return taken;
-  away_->settle();
+  struct Found {
+    Index subgroup;
+    const io::FileRecord* file;
+    std::vector<codelets::ContentSum> sums;
+  };
+  std::vector<Found> found;
   for (const Index subgroup : on_disks()) {
     const auto file = std::ranges::find(manifest.files, checkpoint::state_file_name(subgroup),
                                         &io::FileRecord::name);
     if (file == manifest.files.end()) continue;
-    auto sums = sums_of(*file, tensors_[static_cast<std::size_t>(subgroup)]);
-    if (!sums) continue;
-    checkpoint::verify(engine, folder, manifest, *file);
-    if (away_->take(subgroup, storage::File::open(folder / file->name), std::move(*sums)))
-      taken.insert(subgroup);
+    if (auto sums = sums_of(*file, tensors_[static_cast<std::size_t>(subgroup)]))
+      found.push_back({subgroup, &*file, std::move(*sums)});
   }
+  // None is taken where one is damaged.
+  for (const Found& each : found) checkpoint::verify(engine, folder, manifest, *each.file);
+  away_->settle();
+  for (Found& each : found)
+    if (away_->take(each.subgroup, storage::File::open(folder / each.file->name),
+                    std::move(each.sums)))
+      taken.insert(each.subgroup);
   return taken;
 }
 

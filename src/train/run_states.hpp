@@ -48,15 +48,16 @@ class RunStates {
       std::span<const std::filesystem::path> folders, ranks::Exchange* exchange) const;
 
   /// Takes files of a checkpoint, which are read and checked, as the states that subgroups have,
-  /// without a copy: those on a disk of the run that have its form. Returns the subgroups. Pre: no
-  /// state was used yet. Throws Error naming file and tensor where one is damaged.
+  /// without a copy: those on a disk of the run that have its form. Returns the subgroups, which
+  /// have lost what they had of an earlier checkpoint. Pre: no task has used a state yet. Throws
+  /// Error naming file and tensor where one is damaged; then none is taken.
   [[nodiscard]] std::set<Index> take_files(storage::Engine& engine,
                                            const std::filesystem::path& folder,
                                            const io::CheckpointManifest& manifest) const;
 
   /// Calls f(is_wanted) until is_wanted(subgroup) was true of every subgroup once: first of those
   /// that are not among `away`, then of some of these at a time, whose buffers host accesses may
-  /// overwrite within f().
+  /// overwrite within f(). What f() throws leaves the latter as they were.
   template <class F>
   void in_turn(const std::vector<Index>& away, F&& f) const {
     const std::set<Index> all(away.begin(), away.end());
@@ -66,7 +67,13 @@ class RunStates {
       rest = rest.subspan(some.size());
       const std::set<Index> next(some.begin(), some.end());
       for (const Index subgroup : next) away_->open_on_host(subgroup);
-      f([&](Index subgroup) { return next.contains(subgroup); });
+      try {
+        f([&](Index subgroup) { return next.contains(subgroup); });
+      } catch (...) {
+        // Others may be tried: they need the slots.
+        away_->end_round();
+        throw;
+      }
       for (const Index subgroup : next) away_->store(subgroup);
       away_->end_round();
     }

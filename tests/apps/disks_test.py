@@ -4,6 +4,7 @@
 
 import csv
 import os
+import shutil
 import signal
 import subprocess
 import unittest
@@ -84,6 +85,28 @@ class Disks(AppTest):
                 self.trained_on_ranks(2, *settings(keys | more), "--out", out)
             self.expect_same_state(*runs)
             self.assertEqual([list(disk.iterdir()) for disk in self.disks], [[], []])
+
+    @unittest.skipUnless(os.environ.get("DOS_MPIEXEC"), "no MPI")
+    def test_ranks_go_back_together(self):
+        """One rank finds its part damaged when others have taken theirs."""
+        keys = {"data.path": self.shared / "data"} | TINY | {"train.workers": 1, "train.batch": 2, "dist.zero": 3}
+        keys |= self.keys | {"train.keep": 9}
+        straight, parts = self.folder / "straight", self.folder / "parts"
+        for out, end in ((straight, 6), (parts, 4)):
+            self.trained_on_ranks(2, *settings(keys | {"train.stop_after": end}), "--out", out)
+        states = sorted(self.checkpoint(out=parts).glob("states-*"))
+        if not states:
+            self.skipTest("no files without names here")
+        for file in (states[0], states[-1], self.checkpoint(out=parts) / "model.safetensors"):
+            with self.subTest(file.name):
+                out = self.folder / f"damaged-{file.name}"
+                shutil.copytree(parts, out, symlinks=True)
+                damaged = self.checkpoint(out=out) / file.name
+                data = bytearray(damaged.read_bytes())
+                data[-5] ^= 1
+                damaged.write_bytes(data)
+                self.trained_on_ranks(2, "--out", out, "--resume", "auto", "--set", "train.stop_after=6")
+                self.expect_same_state(straight, out)
 
     @unittest.skipUnless(os.access("/dev/shm", os.W_OK), "no /dev/shm")
     def test_warns_of_memory(self):

@@ -18,7 +18,7 @@
 #include "fit/estimate.hpp"
 #include "message_of.hpp"
 #include "sanitized.hpp"
-#include "train/checkpoint_run.hpp"
+#include "train/disk_run.hpp"
 
 namespace dos::train::states_on_disks_test {
 namespace {
@@ -31,46 +31,7 @@ using testing::HasSubstr;
 
 using Plan = test::FaultyBackend::Plan;
 
-class StatesOnDisks : public test::CheckpointRun {
- protected:
-  StatesOnDisks() {
-    for (const char* name : {"disk0", "disk1"}) std::filesystem::create_directory(scratch_ / name);
-    disks_ = (scratch_ / "disk0").string();
-    // More subgroups than slots.
-    config_.sched.subgroup_params = 500;
-  }
-
-  /// A trainer with states on disks_, on storage that meets with mishaps.
-  [[nodiscard]] std::unique_ptr<Trainer> on_disks(const std::filesystem::path& out,
-                                                  const Plan& plan = {}) {
-    config::TrainConfig config = config_;
-    config.sched.disks = disks_;
-    config.sched.host_memory = host_memory_;
-    const auto storage = [plan]() -> std::unique_ptr<storage::Backend> {
-      if (!plan) return storage::make_backend();
-      return std::make_unique<test::FaultyBackend>(storage::make_backend(), plan);
-    };
-    return test::make_trainer(session_, config, out, {}, nullptr, rt::kHostNode,
-                              &storage::make_backend, storage);
-  }
-  void train_on_disks(const std::filesystem::path& out, const Plan& plan = {}) {
-    const auto made = on_disks(out, plan);
-    made->start_fresh();
-    made->run();
-  }
-
-  static std::vector<double> of_metrics(const std::filesystem::path& out, const char* key) {
-    std::vector<double> values;
-    std::ifstream lines(out / "metrics.jsonl");
-    for (std::string line; std::getline(lines, line);)
-      if (const auto json = nlohmann::json::parse(line); json.contains(key))
-        values.push_back(json.at(key).get<double>());
-    return values;
-  }
-
-  std::string disks_;
-  double host_memory_ = 0;
-};
+class StatesOnDisks : public test::DiskRun {};
 
 TEST_F(StatesOnDisks, AreWhatTheyAreInMemory) {
   int combination = 0;
@@ -249,17 +210,6 @@ TEST_F(StatesOnDisks, ResumeFromFilesInPlace) {
       EXPECT_TRUE(saved(out, "last") == straight(kSteps));
       EXPECT_TRUE(saved(out, "3") == third);
     }
-}
-
-TEST_F(StatesOnDisks, OfADamagedFileAreNotTaken) {
-  config_.train.stop_after = 3;
-  train_on_disks(scratch_ / "run");
-  const auto file = scratch_ / "run" / "checkpoints" / "last" / checkpoint::state_file_name(0);
-  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no files without names here";
-  std::fstream(file, std::ios::in | std::ios::out).seekp(5000).put('x');
-  EXPECT_THAT(
-      [&] { on_disks(scratch_ / "run")->resume(CheckpointReader(scratch_ / "run", "last")); },
-      test::fails_with({checkpoint::state_file_name(0), "tensor '", "checksum"}));
 }
 
 TEST_F(StatesOnDisks, OfAnotherFileSystemAreWritten) {
