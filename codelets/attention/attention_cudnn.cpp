@@ -7,9 +7,12 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <mutex>
 
 #include "base/bf16.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/units.hpp"
 #include "codelets/attention/attention_cudnn_plan.hpp"
 
 namespace dos::codelets {
@@ -19,6 +22,40 @@ namespace {
 constexpr int kLeastCapability = 90;
 
 std::atomic<bool> by_cudnn{false};
+
+/// Of each pass the first reason why it was not cuDNN's.
+class Refusals {
+ public:
+  void note(bool backward, const std::string& why) {
+    const std::scoped_lock lock(mutex_);
+    std::string& first = backward ? backward_ : forward_;
+    if (!first.empty()) return;
+    first = why;
+    if (by_cudnn)
+      log::warn("cuDNN does not compute attention {}: {}: own kernels do",
+                backward ? "backward" : "forward", why);
+  }
+  void forget() {
+    const std::scoped_lock lock(mutex_);
+    forward_.clear();
+    backward_.clear();
+  }
+  [[nodiscard]] std::string text() const {
+    const std::scoped_lock lock(mutex_);
+    const auto of_pass = [](const char* pass, const std::string& why) {
+      return why.empty() ? std::string() : fmt::format("{}: {}", pass, why);
+    };
+    const std::string first = of_pass("forward", forward_);
+    const std::string second = of_pass("backward", backward_);
+    return first + (first.empty() || second.empty() ? "" : "; ") + second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string forward_, backward_;
+};
+
+Refusals refusals;
 
 /// What a thread keeps for its device (CudaContext::kept).
 struct Cudnn {
@@ -37,17 +74,30 @@ struct Cudnn {
   }
 };
 
-/// Null: this context has nowhere to keep it, or the device has no cuDNN.
-Cudnn* cudnn_of(const CudaContext& context) {
-  if (context.kept == nullptr || !load_cudnn().empty()) return nullptr;
+/// Null: this context has nowhere to keep it, or the device has no cuDNN, which `backward` then
+/// cannot have.
+Cudnn* cudnn_of(const CudaContext& context, bool backward) {
+  if (context.kept == nullptr) return nullptr;
+  if (const std::string& why = load_cudnn(); !why.empty()) {
+    refusals.note(backward, why);
+    return nullptr;
+  }
   if (*context.kept == nullptr) *context.kept = std::make_shared<Cudnn>();
   auto* cudnn = static_cast<Cudnn*>(context.kept->get());
-  return cudnn->handle.fault().empty() ? cudnn : nullptr;
+  if (cudnn->handle.fault().empty()) return cudnn;
+  refusals.note(backward, fmt::format("no handle of the GPU: {}", cudnn->handle.fault()));
+  return nullptr;
 }
 
 bool suits(DType type, const AttentionShape& shape) {
   return type == DType::kBF16 && shape.first == 0 && shape.head_size % 8 == 0 &&
          shape.sequences * shape.tokens * shape.heads * shape.head_size != 0;
+}
+
+/// Of a training's tasks: those of generation and in FP32 are never cuDNN's.
+void note_heads(DType type, const AttentionShape& shape, bool backward) {
+  if (type == DType::kBF16 && shape.head_size % 8 != 0)
+    refusals.note(backward, fmt::format("heads of {} elements, no multiple of 8", shape.head_size));
 }
 
 template <class... Arrays>
@@ -118,32 +168,48 @@ struct TaskArrays {
   }
 };
 
+/// Why a plan does not serve with so much work space; empty: it does.
+std::string obstacle_of(const CudnnPlan& plan, Index bytes) {
+  if (!plan.obstacle().empty()) return fmt::format("no plan: {}", plan.obstacle());
+  if (plan.workspace_bytes() <= bytes) return {};
+  return fmt::format("its plan needs {} of work space, there are {}",
+                     format_bytes(plan.workspace_bytes()), format_bytes(bytes));
+}
+
 /// The heads of a call for which cuDNN has plans in that much memory; nothing: there are none.
 Parts parts_of(Cudnn& cudnn, const AttentionShape& shape, bool backward, Index bytes) {
   if (!backward) {
-    const CudnnPlan& plan = cudnn.plan(call_of(shape, false, shape.sequences, shape.heads));
-    const bool fits = plan.obstacle().empty() && plan.workspace_bytes() <= bytes;
-    return fits ? Parts{shape.sequences, shape.heads} : Parts{0, 0};
+    const std::string obstacle =
+        obstacle_of(cudnn.plan(call_of(shape, false, shape.sequences, shape.heads)), bytes);
+    if (obstacle.empty()) return {shape.sequences, shape.heads};
+    refusals.note(backward, obstacle);
+    return {0, 0};
   }
+  std::string obstacle =
+      fmt::format("{} of work space hold no group of heads", format_bytes(bytes));
   // Another version may take more than was foreseen.
   for (Index heads = cudnn_heads_together(shape, bytes); heads > 0;
        heads = heads / 2 / shape.group() * shape.group()) {
     const Parts parts = Parts::of(shape, heads);
-    if (!parts.stay_aligned(shape)) return {0, 0};
+    if (!parts.stay_aligned(shape)) {
+      obstacle = fmt::format("parts of sequences of {} tokens are not aligned", shape.tokens);
+      break;
+    }
     const bool fit = each_call(shape, parts, [&](Index sequences, Index some, Index, Index) {
-      const CudnnPlan& plan = cudnn.plan(call_of(shape, true, sequences, some));
-      return plan.obstacle().empty() && plan.workspace_bytes() <= bytes;
+      obstacle = obstacle_of(cudnn.plan(call_of(shape, true, sequences, some)), bytes);
+      return obstacle.empty();
     });
     if (fit) return parts;
   }
+  refusals.note(backward, obstacle);
   return {0, 0};
 }
 
 CudnnStart start(const CudaContext& context, const AttentionShape& shape,
                  const TaskArrays& arrays) {
-  Cudnn* cudnn = cudnn_of(context);
-  if (cudnn == nullptr) return {};
   const bool backward = arrays.dqkv != nullptr;
+  Cudnn* cudnn = cudnn_of(context, backward);
+  if (cudnn == nullptr) return {};
   const Parts parts = parts_of(*cudnn, shape, backward, context.workspace_bytes);
   if (parts.heads == 0) return {};
   std::string fault = cudnn->handle.use(context.stream);
@@ -162,6 +228,7 @@ void choose_attention(const std::string& name, int capability) {
   expect(name == "auto" || name == "own" || name == "cudnn",
          "attention by '{}': must be auto, own or cudnn", name);
   by_cudnn = false;
+  refusals.forget();
   if (name == "own" || (name == "auto" && capability < kLeastCapability)) return;
   const std::string& obstacle = load_cudnn();
   expect(
@@ -177,13 +244,22 @@ bool cudnn_is_chosen() {
 }
 
 std::string gpu_attention() {
-  return cudnn_is_chosen() ? "cuDNN " + cudnn_version() : "own kernels";
+  if (!cudnn_is_chosen()) return "own kernels";
+  const std::string why = attention_refusals();
+  return "cuDNN " + cudnn_version() + (why.empty() ? "" : ", but by own kernels " + why);
+}
+
+std::string attention_refusals() {
+  return refusals.text();
 }
 
 CudnnStart attention_forward_cudnn(const CudaContext& context, DType type,
                                    const AttentionShape& shape, const void* qkv, void* out,
                                    float* logsumexp) {
-  if (!suits(type, shape) || !are_aligned(qkv, static_cast<const void*>(out), logsumexp)) return {};
+  if (!suits(type, shape) || !are_aligned(qkv, static_cast<const void*>(out), logsumexp)) {
+    note_heads(type, shape, /*backward=*/false);
+    return {};
+  }
   return start(context, shape,
                {static_cast<const BF16*>(qkv), static_cast<const BF16*>(out), logsumexp});
 }
@@ -192,8 +268,10 @@ CudnnStart attention_backward_cudnn(const CudaContext& context, DType type,
                                     const AttentionShape& shape, const void* qkv, const void* out,
                                     const float* logsumexp, const void* dout, void* dqkv) {
   if (!suits(type, shape) ||
-      !are_aligned(qkv, out, logsumexp, dout, static_cast<const void*>(dqkv)))
+      !are_aligned(qkv, out, logsumexp, dout, static_cast<const void*>(dqkv))) {
+    note_heads(type, shape, /*backward=*/true);
     return {};
+  }
   return start(context, shape,
                {static_cast<const BF16*>(qkv), static_cast<const BF16*>(out), logsumexp,
                 static_cast<const BF16*>(dout), static_cast<BF16*>(dqkv)});
@@ -201,10 +279,9 @@ CudnnStart attention_backward_cudnn(const CudaContext& context, DType type,
 
 void prepare_attention(const CudaContext& context, DType type, const AttentionShape& shape) {
   if (!cudnn_is_chosen() || !suits(type, shape)) return;
-  Cudnn* cudnn = cudnn_of(context);
-  if (cudnn == nullptr) return;
   for (const bool backward : {false, true})
-    static_cast<void>(parts_of(*cudnn, shape, backward, context.workspace_bytes));
+    if (Cudnn* cudnn = cudnn_of(context, backward))
+      static_cast<void>(parts_of(*cudnn, shape, backward, context.workspace_bytes));
 }
 
 }  // namespace dos::codelets

@@ -19,8 +19,14 @@ namespace dos::codelets {
 /// loaded, and for any other name.
 void choose_attention(const std::string& name, int capability);
 
-/// What is chosen, for the record of a run: "cuDNN 9.19.0", or "own kernels".
+/// What is chosen, for the record of a run: "cuDNN 9.19.0", or "own kernels"; what tasks since have
+/// kept from cuDNN stands behind it: "cuDNN 9.19.0, but by own kernels backward: no plan ...".
 std::string gpu_attention();
+
+/// Why cuDNN has not taken tasks in BF16 that it was asked to take, of each pass the first reason
+/// since choose_attention(); empty: there was none. The log has a warning of each, too, while cuDNN
+/// is chosen.
+std::string attention_refusals();
 
 /// Whether cuDNN is chosen.
 bool cudnn_is_chosen();
@@ -67,7 +73,7 @@ constexpr Index cudnn_workspace(const AttentionShape& shape) {
 }
 
 /// Whether cuDNN has started the task, and, if it has, null or what went wrong. What is not taken
-/// has not begun.
+/// has not begun, and attention_refusals() may say why.
 struct CudnnStart {
   bool taken = false;
   const char* fault = nullptr;

@@ -108,8 +108,13 @@ void add_backward(fe::graph::Graph& graph, const CudnnCall& call) {
   output(dvalue, kDvalue, keys);
 }
 
+/// Empty where all went well.
+std::string words_of(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_SUCCESS ? std::string() : fe::detail::get_error_string(status);
+}
+
 /// What `action` returns, or the words of what it throws: the frontend does where it lacks a
-/// library.
+/// library, or a function of it.
 template <class Action>
 std::string fault_of(Action&& action) {
   try {
@@ -135,24 +140,24 @@ const std::string& load_cudnn() {
 }
 
 std::string cudnn_version() {
-  const std::size_t version = fe::detail::get_backend_version();
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return fault_of([] {
+    const std::size_t version = fe::detail::get_backend_version();
+    return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  });
 }
 
 CudnnHandle::CudnnHandle() {
-  const cudnnStatus_t status = fe::detail::create_handle(&handle_);
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  handle_ = nullptr;
-  fault_ = fe::detail::get_error_string(status);
+  fault_ = fault_of([&] { return words_of(fe::detail::create_handle(&handle_)); });
+  if (!fault_.empty()) handle_ = nullptr;
 }
 
 CudnnHandle::~CudnnHandle() {
-  if (handle_ != nullptr) static_cast<void>(fe::detail::destroy_handle(handle_));
+  if (handle_ != nullptr)
+    static_cast<void>(fault_of([&] { return words_of(fe::detail::destroy_handle(handle_)); }));
 }
 
 std::string CudnnHandle::use(CUstream_st* stream) const {
-  const cudnnStatus_t status = fe::detail::set_stream(handle_, stream);
-  return status == CUDNN_STATUS_SUCCESS ? std::string() : fe::detail::get_error_string(status);
+  return fault_of([&] { return words_of(fe::detail::set_stream(handle_, stream)); });
 }
 
 struct CudnnPlan::Graph : fe::graph::Graph {

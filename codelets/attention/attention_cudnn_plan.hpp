@@ -16,7 +16,7 @@ namespace dos::codelets {
 /// Nothing else here may be called unless it is empty.
 const std::string& load_cudnn();
 
-/// "9.19.0"
+/// "9.19.0", or why it does not say.
 std::string cudnn_version();
 
 /// cudnnHandle_t of the device that is current when it is made.

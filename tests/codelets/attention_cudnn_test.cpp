@@ -103,6 +103,34 @@ TEST_F(AttentionByCudnn, DoesNotTakeWhatItWasNotMadeFor) {
   EXPECT_EQ(kept, nullptr);
 }
 
+// No GPU is here, so that there is no cuDNN for it either: what is chosen is not what computes.
+TEST_F(AttentionByCudnn, SaysWhyOwnKernelsComputeWhatItWasChosenFor) {
+  choose_attention("auto", 90);
+  EXPECT_EQ(attention_refusals(), "");
+  std::shared_ptr<void> kept;
+  CudaContext context{};
+  context.kept = &kept;
+  alignas(16) char array[64] = {};
+  float statistics[4] = {};
+  const auto forward = [&](const AttentionShape& shape) {
+    return attention_forward_cudnn(context, DType::kBF16, shape, array, array, statistics).taken;
+  };
+  EXPECT_FALSE(forward({1, 4, 1, 12}));
+  EXPECT_EQ(attention_refusals(), "forward: heads of 12 elements, no multiple of 8");
+  EXPECT_FALSE(forward({1, 4, 1, 8}));
+  EXPECT_EQ(attention_refusals(), "forward: heads of 12 elements, no multiple of 8");
+  EXPECT_FALSE(attention_backward_cudnn(context, DType::kBF16, {1, 4, 1, 8}, array, array,
+                                        statistics, array, array)
+                   .taken);
+  const std::string why = load_cudnn().empty() ? "no handle of the GPU: " : load_cudnn();
+  EXPECT_THAT(attention_refusals(), HasSubstr("; backward: " + why));
+  if (cudnn_is_chosen()) {
+    EXPECT_THAT(gpu_attention(), HasSubstr(", but by own kernels forward: heads of 12"));
+  }
+  choose_attention("own", 0);
+  EXPECT_EQ(attention_refusals(), "");
+}
+
 /// An H100 SXM, as cuDNN describes one (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
 constexpr const char* kH100 = R"({"deviceName": "NVIDIA H100 80GB HBM3", "deviceVer": 900,
     "driverVer": 13000, "multiProcessorCount": 132, "totalGlobalMem": 85029158912,
