@@ -29,6 +29,12 @@ std::string gpu_name() {
          std::to_string(properties.minor);
 }
 
+bool gpu_is_usable() {
+  // A launch that was refused is told once; what a kernel has broken is told each time.
+  static_cast<void>(cudaGetLastError());
+  return cudaDeviceSynchronize() == cudaSuccess;
+}
+
 GpuMemory::GpuMemory(Index bytes) : bytes_(bytes) {
   check(cudaMalloc(&memory_, static_cast<std::size_t>(bytes)), "device memory");
 }
@@ -65,6 +71,8 @@ GpuTimer::GpuTimer() : state_(std::make_unique<State>()) {
 }
 
 GpuTimer::~GpuTimer() {
+  // What kernels keep may hold the stream.
+  state_->kept.reset();
   cublasLtDestroy(state_->context.blas);
   cudaEventDestroy(state_->after);
   cudaEventDestroy(state_->before);

@@ -15,6 +15,10 @@ namespace dos::bench {
 /// "NVIDIA H100 80GB HBM3, 132 processors, compute capability 9.0"; throws if there is no GPU.
 std::string gpu_name();
 
+/// Whether this process can go on with the GPU: a kernel that leaves its memory makes it useless
+/// until the process ends. Waits for what has been started.
+bool gpu_is_usable();
+
 /// Uninitialised device memory.
 class GpuMemory {
  public:

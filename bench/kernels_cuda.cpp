@@ -2,14 +2,17 @@
 // kernels_cuda: every CUDA kernel of a model beside the limits of the GPU: its copies and cuBLAS's
 // largest product, measured in the same run.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
 
 #include "apps/parser.hpp"
 #include "base/error.hpp"
+#include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/init/init.hpp"
 #include "codelets/matrix/gemm_cuda.hpp"
 #include "codelets/reduce/reduce.hpp"
@@ -28,6 +31,7 @@ struct Options {
   Index context = 1024;
   std::string type = "bf16";
   Index rounds = 20;
+  std::string from;  ///< the first kernel; empty: all
   bool json = false;
 };
 
@@ -64,8 +68,10 @@ struct Limits {
   double flops_per_s;
 };
 
+/// One round has no others before it: a profiler looks at each.
 Spread measure(GpuTimer& timer, Index rounds, const std::function<const char*()>& work) {
-  for (int warm_up = 0; warm_up < 3; ++warm_up) timer.milliseconds(work);
+  const Index warm_ups = std::min<Index>(3, rounds - 1);
+  for (Index warm_up = 0; warm_up < warm_ups; ++warm_up) timer.milliseconds(work);
   std::vector<double> times;
   for (Index i = 0; i < rounds; ++i) times.push_back(timer.milliseconds(work));
   return spread_of(times);
@@ -126,22 +132,49 @@ nlohmann::json row_of(const KernelCase& c, const Spread& ms, const Limits& limit
           {"finite", finite}};
 }
 
-void print(const nlohmann::json& report, bool json) {
-  if (json) {
-    fmt::print("{}\n", report.dump());
-    return;
+/// A case's row, whatever becomes of it: the others are measured all the same.
+nlohmann::json measured(GpuTimer& timer, const Options& options, const KernelCase& c,
+                        const Limits& limits, DType type) {
+  try {
+    if (c.is_left_out && c.is_left_out())
+      return {{"kernel", c.name}, {"left_out", dos::codelets::attention_refusals()}};
+    const Spread ms = measure(timer, options.rounds, c.run);
+    return row_of(c, ms, limits, is_finite(timer, c, type));
+  } catch (const std::exception& error) {
+    nlohmann::json row{{"kernel", c.name}, {"fault", error.what()}};
+    if (!gpu_is_usable()) row["useless"] = true;
+    return row;
   }
-  fmt::print("{}, {}\ncopy {:.0f} GB/s, product of 8192 {:.0f} GFLOP/s\n",
-             report["gpu"].get<std::string>(), report["type"].get<std::string>(),
-             report["copy_gb_per_s"].get<double>(), report["product_gflop_per_s"].get<double>());
-  fmt::print("{:<32} {:>9} {:>22} {:>10} {:>9}\n", "kernel", "ms", "(least to most)", "of limit",
-             "finite");
-  for (const auto& row : report["kernels"])
-    fmt::print("{:<32} {:>9.4f} {:>22} {:>10.2f} {:>9}\n", row["kernel"].get<std::string>(),
-               row["ms"].get<double>(),
-               fmt::format("({:.4f} to {:.4f})", row["ms_least"].get<double>(),
-                           row["ms_most"].get<double>()),
-               row["of_limit"].get<double>(), row["finite"].get<bool>() ? "yes" : "NO");
+}
+
+/// A line each, as soon as it is known: what comes next may hang.
+void print_line(const nlohmann::json& record, bool json) {
+  if (json) {
+    fmt::print("{}\n", record.dump());
+  } else if (record.contains("gpu")) {
+    fmt::print("{}, {}\ncopy {:.0f} GB/s, product of 8192 {:.0f} GFLOP/s\n",
+               record["gpu"].get<std::string>(), record["type"].get<std::string>(),
+               record["copy_gb_per_s"].get<double>(), record["product_gflop_per_s"].get<double>());
+    fmt::print("{:<40} {:>9} {:>22} {:>10} {:>9}\n", "kernel", "ms", "(least to most)", "of limit",
+               "finite");
+  } else if (record.contains("ms")) {
+    fmt::print("{:<40} {:>9.4f} {:>22} {:>10.2f} {:>9}\n", record["kernel"].get<std::string>(),
+               record["ms"].get<double>(),
+               fmt::format("({:.4f} to {:.4f})", record["ms_least"].get<double>(),
+                           record["ms_most"].get<double>()),
+               record["of_limit"].get<double>(), record["finite"].get<bool>() ? "yes" : "NO");
+  } else {
+    const char* what = record.contains("fault") ? "fault" : "left_out";
+    fmt::print("{:<40} {}: {}\n", record["kernel"].get<std::string>(), what,
+               record[what].get<std::string>());
+  }
+  std::fflush(stdout);
+}
+
+std::vector<std::string> names_of(const std::vector<KernelCase>& cases) {
+  std::vector<std::string> names;
+  for (const KernelCase& c : cases) names.push_back(c.name);
+  return names;
 }
 
 int run(const Options& options) {
@@ -149,23 +182,29 @@ int run(const Options& options) {
   const std::string gpu = gpu_name();
   GpuTimer timer;
   const Limits limits{copy_rate(timer, options.rounds), product_rate(timer, type, options.rounds)};
-  nlohmann::json report{{"gpu", gpu},
-                        {"sizes", options.sizes},
-                        {"sequences", options.sequences},
-                        {"context", options.context},
-                        {"type", options.type},
-                        {"copy_gb_per_s", limits.bytes_per_s / 1e9},
-                        {"product_gflop_per_s", limits.flops_per_s / 1e9},
-                        {"kernels", nlohmann::json::array()}};
-  const KernelCases cases(sizes_of(options), type, timer.context());
+  const KernelCases kernels(sizes_of(options), type, timer.context());
+  const std::vector<KernelCase>& cases = kernels.cases();
+  const auto first = options.from.empty()
+                         ? cases.begin()
+                         : std::ranges::find(cases, options.from, &KernelCase::name);
+  dos::expect(first != cases.end(), "--from '{}': no kernel has this name; known: {}", options.from,
+              fmt::join(names_of(cases), "; "));
+  print_line({{"gpu", gpu},
+              {"sizes", options.sizes},
+              {"sequences", options.sequences},
+              {"context", options.context},
+              {"type", options.type},
+              {"copy_gb_per_s", limits.bytes_per_s / 1e9},
+              {"product_gflop_per_s", limits.flops_per_s / 1e9},
+              {"cases", names_of(cases)}},
+             options.json);
   bool good = true;
-  for (const KernelCase& c : cases.cases()) {
-    const Spread ms = measure(timer, options.rounds, c.run);
-    const bool finite = is_finite(timer, c, type);
-    good = good && finite;
-    report["kernels"].push_back(row_of(c, ms, limits, finite));
+  for (auto c = first; c != cases.end(); ++c) {
+    const nlohmann::json row = measured(timer, options, *c, limits, type);
+    print_line(row, options.json);
+    good = good && !row.contains("fault") && row.value("finite", true);
+    if (row.contains("useless")) break;
   }
-  print(report, options.json);
   return good ? 0 : 1;
 }
 
@@ -187,10 +226,13 @@ int main(int argc, char** argv) {
   app.add_option("--type", options.type, "element type")
       .check(dos::apps::one_of({"bf16", "f32"}))
       .capture_default_str();
-  app.add_option("--rounds", options.rounds, "timed runs of each kernel")
+  app.add_option("--rounds", options.rounds, "timed runs of each kernel; 1: for a profiler")
       .check(dos::apps::positive())
       .capture_default_str();
-  app.add_flag("--json", options.json, "one JSON object");
+  app.add_option("--from", options.from,
+                 "leave out kernels before this one: after a fault that made the GPU useless");
+  app.add_flag("--json", options.json,
+               "a JSON object a line: the limits, with the names of all kernels, then each kernel");
   if (const auto status = app.parse("kernels_cuda", argc, argv)) return *status;
   try {
     return run(options);

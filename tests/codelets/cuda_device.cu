@@ -28,8 +28,10 @@ codelets::CudaContext make_context() {
   demand(cudaMalloc(&context.workspace, kWorkspaceBytes) == cudaSuccess, "a workspace");
   // What kernels find there must not matter.
   demand(cudaMemset(context.workspace, 0xFF, kWorkspaceBytes) == cudaSuccess, "a workspace");
-  static std::shared_ptr<void> kept;
-  context.kept = &kept;
+  // Stays to the end of the process: at the time of static destructors the libraries that are
+  // needed to end it may have ended themselves.
+  static auto* const kept = new std::shared_ptr<void>;
+  context.kept = kept;
   demand(cublasLtCreate(&context.blas) == CUBLAS_STATUS_SUCCESS, "cuBLAS");
   return context;
 }
