@@ -16,6 +16,8 @@ MANIFEST = "manifest.json"
 LIBRARIES = "lib"
 # What CTest reads, with HERE for the folder, which CTest has no name for.
 TESTS, HERE = "tests.in", "@carried@"
+# What CTest knows of earlier runs, and what CTest adds to each test.
+PROPERTIES_LEFT_OUT = {"COST", "WORKING_DIRECTORY"}
 
 
 def manifest_of(build):
@@ -27,6 +29,32 @@ def manifest_of(build):
 def quoted(text):
     """As CMake wants it between double quotes."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+
+
+def argument(text, places):
+    """Of a CMake command, with other names for folders."""
+    text = quoted(text)
+    for folder, name in places:
+        text = re.sub(rf"{re.escape(quoted(folder))}(?=[/:;]|$)", lambda _, new=name: new, text)
+    return f'"{text}"'
+
+
+def ctest_file(tests, places=(), most_seconds=None):
+    """A CTestTestfile.cmake of tests as CTest lists them, with other names for folders. No test may take longer than
+    most_seconds, whatever it says itself."""
+    lines = []
+    for test in tests:
+        name = argument(test["name"], [])
+        lines.append(f"add_test({name} {' '.join(argument(word, places) for word in test['command'])})")
+        for each in test.get("properties", []):
+            if each["name"] in PROPERTIES_LEFT_OUT:
+                continue
+            value = each["value"]
+            if each["name"] == "TIMEOUT" and most_seconds is not None:
+                value = min(value, most_seconds)
+            text = ";".join(map(str, value)) if isinstance(value, list) else str(value)
+            lines.append(f"set_tests_properties({name} PROPERTIES {each['name']} {argument(text, places)})")
+    return "\n".join(lines) + "\n"
 
 
 def place_tests(build):

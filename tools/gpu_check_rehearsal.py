@@ -2,7 +2,7 @@
 """What stands in for a GPU, its tools and the programs that need one, when tools/gpu_check rehearses. Each answers
 in the form of the real one."""
 
-import shutil
+from gpu_check_stage import ROOT
 
 SHELL = "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n"
 
@@ -23,34 +23,27 @@ case $tool in
   *) exit 2 ;;
 esac
 """
-# Lists tests for real; a run of them would write into the build folder of a ctest that rehearses.
-CTEST = SHELL + """for word; do
-  case $word in --show-only*) exec REAL_CTEST "$@" ;; esac
-done
-while [ "$1" != --output-junit ]; do shift; done
-cat > "$2" <<'JUNIT'
-<testsuite>
-<testcase name="models.rehearsed" status="run"><system-out>fine</system-out></testcase>
-<testcase name="codelets.rehearsed" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
-<system-out>a_test.cpp:4: Skipped
-no CUDA device
-[  SKIPPED ] A (0 ms)
-</system-out></testcase>
-</testsuite>
-JUNIT
-"""
 CALIBRATE = SHELL + """[ "$1" = --output ] || exit 2
-echo '# rehearsed' > "$2"
+cp MACHINE_FILE "$2"
 echo 'cpu.update_rate 1 Gparam/s'
 """
 # One kernel that memory bounds and one that arithmetic bounds: their columns differ (bench/kernels_cuda.cpp).
 KERNELS_CUDA = SHELL + """[ "$1 $2 $4 $6" = '--json --sizes --batch --context' ] || exit 2
-echo '{"gpu": "NVIDIA H100 Rehearsal", "sizes": "'"$3"'", "sequences": '"$5"', "context": '"$7"', "type": "bf16",
-"copy_gb_per_s": 3000.0, "product_gflop_per_s": 700000.0, "kernels": [
-{"kernel": "gelu_forward", "ms": 0.07, "ms_least": 0.07, "ms_most": 0.08, "gb_per_s": 2600.0, "of_limit": 0.87,
-"finite": true},
-{"kernel": "attention_forward", "ms": 0.1, "ms_least": 0.1, "ms_most": 0.2, "gflop_per_s": 300000.0,
-"of_limit": 0.43, "finite": true}]}'
+echo '{"gpu": "NVIDIA H100 Rehearsal", "sizes": "'"$3"'", "sequences": '"$5"', "context": '"$7"', "type": "bf16",\
+ "copy_gb_per_s": 3000.0, "product_gflop_per_s": 700000.0, "cases": ["gelu_forward", "attention_forward"]}'
+[ "$8" = --from ] ||
+echo '{"kernel": "gelu_forward", "ms": 0.07, "ms_least": 0.07, "ms_most": 0.08, "gb_per_s": 2600.0,\
+ "of_limit": 0.87, "finite": true}'
+echo '{"kernel": "attention_forward", "ms": 0.1, "ms_least": 0.1, "ms_most": 0.2, "gflop_per_s": 300000.0,\
+ "of_limit": 0.43, "finite": true}'
+"""
+# Runs the program, as the real one does.
+NCU = SHELL + """[ "$1 $2 $3 $4" = '--csv --page details --log-file' ] || exit 2
+file=$5
+shift 5
+while [ "$1" = --section ]; do shift 2; done
+"$@" > /dev/null || exit
+echo '"ID","Kernel Name","Metric Name","Metric Value"' > "$file"
 """
 # Without a plan of its own; steps that are real run the policies.
 UPDATE_PHASE = SHELL + """[ "$1" = --here ] && [ "$2" = --machine ] && [ -s "$3" ] || exit 2
@@ -76,11 +69,12 @@ if [ "$is_dry" ]; then
 fi
 case $STARPU_SCHED in
   dos) ms=1800 gflop=460000 tokens=54000 share=0.6 states=2400000000 all=36100000000 ;;
+  dos-stride | twinflow) ms=2000 gflop=414000 tokens=48600 share=0.4 states=2400000000 all=36100000000 ;;
   zero-offload) ms=2300 gflop=350000 tokens=42000 share=0 states=0 all=35900000000 ;;
   *) exit 2 ;;
 esac
 echo '{"model": "gpt3-1.3b", "parameters": 1315723264, "batch": 8, "accumulate": 6, "context": 2048,
-"precision": "bf16", "loss": 10.9, "ms_step": '$ms', "ms_forward": 500, "ms_backward": 1100, "ms_update": 700,
+"precision": "bf16", "gpu_attention": "rehearsed", "loss": 10.9, "ms_step": '$ms', "ms_forward": 500, "ms_backward": 1100, "ms_update": 700,
 "gflop_per_s": '$gflop', "tokens_per_s": '$tokens', "updates": {"plan": "rehearsed", "obstacle": "",
 "gpu_planned": '$share', "gpu_done": '$share'}, "device_memory": [{"name": "CUDA 0",
 "weights": {"estimated": 2632000000, "allocated": 2632000000},
@@ -97,9 +91,9 @@ def stand_ins(folder, build):
     """Writes them into the folder and returns it. compute-sanitizer and the programs replace those of `build`."""
     folder.mkdir(parents=True, exist_ok=True)
     train_step = build / "bench/train_step"
-    ctest = shutil.which("ctest") or "ctest"
-    texts = {"nvidia-smi": NVIDIA_SMI, "nvcc": NVCC, "compute-sanitizer": COMPUTE_SANITIZER,
-             "ctest": CTEST.replace("REAL_CTEST", ctest), "calibrate": CALIBRATE, "kernels_cuda": KERNELS_CUDA,
+    machine_file = ROOT / "perfmodels/machines/h100.toml"
+    texts = {"nvidia-smi": NVIDIA_SMI, "nvcc": NVCC, "compute-sanitizer": COMPUTE_SANITIZER, "ncu": NCU,
+             "calibrate": CALIBRATE.replace("MACHINE_FILE", str(machine_file)), "kernels_cuda": KERNELS_CUDA,
              "update_phase": UPDATE_PHASE, "train_step": TRAIN_STEP.replace("REAL_TRAIN_STEP", str(train_step))}
     if not train_step.exists():
         raise SystemExit(f"gpu_check: --rehearse {build} has no bench/train_step: build it first")

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of tools/gpu_check as a Markdown page, and all results as one file."""
+"""The report of tools/gpu_check as a Markdown page."""
 
-import io
-import os
-import tarfile
-
-# Of a file in the archive: what is longer loses its middle.
-MOST_BYTES = 1 << 20
+from gpu_check_plan import prediction_verdict
+from gpu_check_updates import update_verdicts
 
 
 def outcome(entry):
@@ -32,35 +28,20 @@ def markdown(state):
         result = stages["calibrate"]["result"]
         lines += ["", "## Rates", "", *(["Noisy, and accepted.", ""] if result["noise_accepted"] else []), "```",
                   result["output"].rstrip(), "```"]
-    if stages.get("kernels", {}).get("passed"):
+    runs = [run for run in stages.get("kernels", {}).get("rows", {}).values() if run.get("kernels")]
+    if runs:
         lines += ["", "## Kernels"]
-        for run in stages["kernels"]["result"]["runs"]:
-            lines += kernel_table(run)
-    if stages.get("updates", {}).get("passed"):
-        lines += update_table(stages["updates"]["result"])
-    if "result" in stages.get("training", {}):
-        runs = stages.get("kernels", {}).get("result", {}).get("runs", [{}])
-        limit = runs[0].get("product_gflop_per_s")
-        lines += training_tables(stages["training"]["result"]["steps"], limit)
-    if "result" in stages.get("mfu", {}):
-        lines += mfu_tables(stages["mfu"]["result"])
+    for run in runs:
+        lines += kernel_table(run)
+    results = {name: entry["result"] for name, entry in stages.items() if entry.get("result")}
+    if results.get("updates", {}).get("rows"):
+        lines += update_table(results["updates"])
+    if results.get("training", {}).get("steps"):
+        lines += training_tables(results["training"]["steps"], runs[0].get("product_gflop_per_s") if runs else None)
+    lines += large_tables(results.get("mfu", {}), results.get("policies", {}))
+    if "losses" in results:
+        lines += loss_lines(stages["losses"])
     return "\n".join(lines) + "\n"
-
-
-def pack(results, folder):
-    """The files of `results` as folder/gpu_check.tar.gz, which is replaced when it is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / "gpu_check.part"
-    with tarfile.open(part, "w:gz") as archive:
-        for file in sorted(file for file in results.iterdir() if file.is_file()):
-            content = file.read_bytes()
-            if len(content) > MOST_BYTES:
-                half = MOST_BYTES // 2
-                content = content[:half] + b"\n[...]\n" + content[-half:]
-            member = tarfile.TarInfo(f"gpu_check/{file.name}")
-            member.size, member.mtime = len(content), int(file.stat().st_mtime)
-            archive.addfile(member, io.BytesIO(content))
-    os.replace(part, folder / "gpu_check.tar.gz")
 
 
 def table(columns, rows):
@@ -69,12 +50,13 @@ def table(columns, rows):
 
 
 def kernel_table(run):
-    # Kernels bound by memory have other columns than products.
-    columns = list(dict.fromkeys(column for row in run["kernels"] for column in row))
+    # Kernels bound by memory have other columns than products, and one that failed has its fault.
+    columns = list(dict.fromkeys(column for row in run["kernels"] for column in row if column != "useless"))
     rows = [[row.get(column, "") for column in columns] for row in run["kernels"]]
+    copy, product = (format(run[name], ".0f") if run.get(name) else "?" for name in ("copy_gb_per_s",
+                                                                                     "product_gflop_per_s"))
     return ["", f"{run['gpu']}, {run['type']}, {run['sizes']}, {run['sequences']} x {run['context']} tokens: copy "
-            f"{run['copy_gb_per_s']:.0f} GB/s, product of 8192 {run['product_gflop_per_s']:.0f} GFLOP/s", "",
-            *table(columns, rows)]
+            f"{copy} GB/s, product of 8192 {product} GFLOP/s", "", *table(columns, rows)]
 
 
 def update_table(result):
@@ -82,37 +64,66 @@ def update_table(result):
     cells = [[row["policy"], row["state_memory_gb"] or "all", *(row[key] for key in keys), row["bytes_h2d"] / 1e9,
               row["bytes_d2h"] / 1e9] for row in result["rows"]]
     return ["", "## Update phase", "", f"{result['params']} parameters, AdamW in BF16 on one GPU", "",
+            *(f"- {verdict}" for verdict in update_verdicts(result)), "",
             *table(["policy", "GB for states", *keys, "GB to the GPU", "GB from it"], cells)]
 
 
 def training_tables(steps, product_limit):
     times = ["ms_step", "ms_forward", "ms_backward", "ms_update", "gflop_per_s"]
     rows = [[row["precision"], row["policy"], row["state_memory_gb"] or "all", *(row[key] for key in times),
-             row["gflop_per_s"] / product_limit if product_limit and row["precision"] == "bf16" else "", row["loss"]]
+             row["gflop_per_s"] / product_limit if product_limit and row["precision"] == "bf16" else "",
+             row.get("gpu_attention", ""), row["loss"]]
             for row in steps]
-    columns = ["precision", "policy", "GB for states", *times, "of the product of 8192", "loss"]
+    columns = ["precision", "policy", "GB for states", *times, "of the product of 8192", "attention", "loss"]
     return ["", "## Training steps", "", *table(columns, rows), *memory_table(steps)]
 
 
-def mfu_tables(result):
-    """Whole steps of the large model."""
-    steps = result["steps"]
+def large_tables(mfu, policies):
+    """Whole steps of the large model, those of the stage mfu first."""
+    own = mfu.get("steps", [])
+    steps = own + policies.get("steps", [])
+    if not steps:
+        return []
     first = steps[0]
     tokens = first["batch"] * first["accumulate"] * first["context"]
     keys = ["ms_step", "ms_forward", "ms_backward", "ms_update", "tokens_per_s", "gflop_per_s", "of_product", "mfu"]
-    rows = [[row["policy"], row["state_memory_gb"] or "all", *("" if row[key] is None else row[key] for key in keys),
-             row["updates"]["gpu_planned"], row["updates"]["gpu_done"], row["loss"]] for row in steps]
-    columns = ["policy", "GB for states", *keys, "updates on the GPU, planned", "done", "loss"]
-    peak = first["peak_gflop_per_s"]
-    if peak:
-        is_reached = "reached" if first["mfu"] >= result["goal"] else "missed"
-        verdict = (f"{100 * first['mfu']:.1f} % of the data sheet's {peak / 1e3:.0f} TFLOP/s under {first['policy']}: "
-                   f"the goal of {100 * result['goal']:.0f} % is {is_reached}")
-    else:
-        verdict = f"no data sheet's peak is known of {result['gpu']}: no MFU"
-    return ["", "## Whole steps", "", f"{first['model']}, {first['precision']}, {tokens} tokens a step in "
-            f"{first['accumulate']} micro-batches, on {result['gpu']}: {verdict}", "", *table(columns, rows),
+    rows = [[row["policy"], row["state_memory_gb"] or "all", row.get("gpu_attention", ""),
+             *("" if row[key] is None else row[key] for key in keys), row["updates"]["gpu_planned"],
+             row["updates"]["gpu_done"], row["loss"]] for row in steps]
+    columns = ["policy", "GB for states", "attention", *keys, "updates on the GPU, planned", "done", "loss"]
+    text = (f"{first['model']}, {first['precision']}, {tokens} tokens a step in {first['accumulate']} micro-batches, "
+            f"on {mfu.get('gpu') or policies.get('gpu')}")
+    if own:
+        text += ": " + mfu_verdict(mfu, first)
+    return ["", "## Whole steps", "", text, "", *table(columns, rows), *prediction_table(policies),
             *memory_table(steps)]
+
+
+def mfu_verdict(mfu, first):
+    peak = first["peak_gflop_per_s"]
+    if not peak:
+        return f"no data sheet's peak is known of {mfu['gpu']}: no MFU"
+    is_reached = "reached" if first["mfu"] >= mfu["goal"] else "missed"
+    return (f"{100 * first['mfu']:.1f} % of the data sheet's {peak / 1e3:.0f} TFLOP/s under {first['policy']}: "
+            f"the goal of {100 * mfu['goal']:.0f} % is {is_reached}")
+
+
+def prediction_table(policies):
+    rows = policies.get("predictions")
+    if not rows:
+        return []
+    cells = [[row["policy"], row["state_memory_gb"] or "all", row["measured_ms"], row["predicted_ms"],
+              f"{100 * (row['predicted_ms'] / row['measured_ms'] - 1):+.1f} %"] for row in rows]
+    return ["", "### Steps as planned", "", prediction_verdict(rows), "",
+            *table(["policy", "GB for states", "measured, ms", "planned, ms", "planned beside measured"], cells)]
+
+
+def loss_lines(entry):
+    result = entry["result"]
+    how = "the same, to the last bit," if entry["passed"] else "NOT the same"
+    return ["", "## Losses", "", f"Losses of {result['steps']} steps are {how} with updates where the plan has them "
+            f"({100 * result['updated_on_gpus']:.0f} % on the GPU at the end) and on the CPU alone; the last one is "
+            f"{result['last']}."]
 
 
 def memory_table(steps):

@@ -3,8 +3,10 @@
 
 import json
 import re
+import shutil
 
-from gpu_check_stage import Failed, Skipped
+from gpu_check_plan import predictions
+from gpu_check_stage import ROOT, Failed, Skipped
 from policy_losses import POLICIES, loss_faults
 
 # Measured again for each policy with so little GPU memory (GB) for states, of 1 to 1.5 GB, that they must move.
@@ -21,7 +23,18 @@ WHOLE_MODEL = ["--model", "gpt3-1.3b", "--context", "0", "--batch", "8", "--accu
 # GB of GPU memory for states of 15.8 GB; the first run needs most memory. Under zero-offload no states are needed
 # there: the rest must be as estimated.
 WHOLE_RUNS = (("dos", 2.5), ("zero-offload", None))
+# With as little GPU memory as dos in the stage mfu, to be compared with that.
+OTHER_RUNS = (("dos-stride", 2.5), ("twinflow", 2.5))
 MFU_GOAL = 0.5
+# Of one program: half of it starts the large model.
+SECONDS_OF_A_RUN = 120
+# Updates by whom a plan says, and by the CPU alone.
+LOSS_POLICIES = ("dos", "zero-offload")
+LOSS_KEYS = {"model.preset": "gpt2-124m", "model.context": 256, "train.batch": 8, "train.steps": 100,
+             "train.precision": "bf16", "train.cuda_devices": 1, "train.validate_every": 0,
+             "train.validate_batches": 1, "train.lanes": 1}
+REHEARSED_LOSS_KEYS = {"model.preset": "tiny", "model.context": 16, "train.steps": 5, "train.cuda_devices": 0,
+                       "train.workers": 1}
 # BF16, dense, in GFLOP/s, by a word of the GPU's name, and words of forms that reach less (docs/performance/gpu.md).
 PEAKS = {"A100": (312e3, {"MIG"}), "H100": (989e3, {"MIG", "PCIe", "NVL"}), "H200": (989e3, {"MIG", "NVL"})}
 
@@ -30,42 +43,112 @@ def train_step(check, stage, size, precision, policy, memory, *more):
     """What bench/train_step says under the policy, with so many GB of GPU memory for states; None: all."""
     limit = ["--state-memory", str(memory)] if memory else []
     # Where cuDNN failed its tests steps are still worth having.
-    attention = check.state["stages"].get("tests", {}).get("result", {}).get("attention", "auto")
+    attention = check.state["stages"].get("conformance", {}).get("result", {}).get("attention", "auto")
     text = stage.run(check.program("bench/train_step"), *size, *limit, "--precision", precision, "--json",
                      "--attention", attention, *more,
-                     env={"STARPU_SCHED": policy})
-    return json.loads(text)
+                     env={"STARPU_SCHED": policy}, limit=SECONDS_OF_A_RUN)
+    return {"policy": policy, "state_memory_gb": memory} | json.loads(text)
+
+
+def row_name(policy, memory):
+    return f"{policy}, {memory or 'all'} GB"
 
 
 def training(check, stage):
     size = ["--model", "tiny", "--context", "16", "--steps", "2", "--workers", "1"] if check.rehearses \
         else ["--model", check.options.model, "--steps", "8", "--cuda-devices", "1"]
-    steps = [{"policy": policy, "state_memory_gb": memory} | train_step(check, stage, size, precision, policy, memory)
-             for precision in ("fp32", "bf16") for policy in POLICIES for memory in (None, LITTLE_MEMORY)
-             # Without a GPU its memory is nothing to the program: one policy shows both rows.
-             if not (check.rehearses and memory and policy != POLICIES[-1])]
-    faults = loss_faults(steps) + ([] if check.rehearses else memory_faults(steps))
-    return passed({"steps": steps}, faults)
+    stage.partial = lambda: {"steps": stage.good_rows()}
+    for precision in ("bf16", "fp32"):
+        for policy in POLICIES:
+            for memory in (None, LITTLE_MEMORY):
+                # Without a GPU its memory is nothing to the program: one policy shows both rows.
+                if check.rehearses and memory and policy != POLICIES[-1]:
+                    continue
+                stage.row(f"{precision}, {row_name(policy, memory)}",
+                          lambda *which: train_step(check, stage, size, *which), precision, policy, memory)
+    steps = stage.good_rows()
+    return passed(stage, loss_faults(steps) + ([] if check.rehearses else memory_faults(steps)))
 
 
 def whole_steps(check, stage):
     lack = shortage(train_step(check, stage, WHOLE_MODEL, "bf16", *WHOLE_RUNS[0], "--dry-run"))
     if lack:
         raise Skipped(lack)
+    return large_runs(check, stage, WHOLE_RUNS)
+
+
+def policies(check, stage):
+    """The same steps under other policies, beside those of the stage mfu, and what `plan` makes of all of them."""
+    before = check.state["stages"].get("mfu", {})
+    if not before.get("passed") and not before.get("rows"):
+        raise Skipped(before.get("skipped") or "the stage mfu, whose steps these are compared with, has not run")
+    result = large_runs(check, stage, OTHER_RUNS)
+    steps = [row for row in before.get("rows", {}).values() if "fault" not in row] + stage.good_rows()
+    return result | {"predictions": predictions(check, stage, steps)}
+
+
+def large_runs(check, stage, runs):
+    """Steps of the large model; each has a row."""
     gpu, product = limits(check.state["stages"])
-    steps = [with_fractions({"policy": policy, "state_memory_gb": memory}
-                            | train_step(check, stage, WHOLE_MODEL, "bf16", policy, memory), gpu, product)
-             for policy, memory in WHOLE_RUNS]
+    stage.partial = lambda: {"gpu": gpu, "goal": MFU_GOAL,
+                             "steps": [with_fractions(row, gpu, product) for row in stage.good_rows()]}
+    for policy, memory in runs:
+        stage.row(row_name(policy, memory),
+                  lambda *which: train_step(check, stage, WHOLE_MODEL, "bf16", *which), policy, memory)
+    steps = stage.good_rows()
+    others = check.state["stages"].get("mfu", {}).get("rows", {}).values() if runs is OTHER_RUNS else ()
     faults = [f"{step['policy']} has no plan: {step['updates']['obstacle']}" for step in steps
               if step["updates"]["obstacle"]]
-    faults += loss_faults(steps) + memory_faults(steps)
-    return passed({"gpu": gpu, "goal": MFU_GOAL, "steps": steps}, faults)
+    faults += loss_faults([row for row in others if "fault" not in row] + steps) + memory_faults(steps)
+    return passed(stage, faults)
 
 
-def passed(result, faults):
-    if faults:
-        raise Failed("; ".join(faults), result)
+def losses(check, stage):
+    """Two trainings that differ in who updates: their losses are the same numbers, of each step."""
+    folder = check.output / "losses"
+    folder.mkdir(exist_ok=True)
+    text = folder / "text.txt"
+    text.write_text("".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "src").rglob("*.cpp"))),
+                    encoding="utf-8")
+    stage.run(check.program("apps/prepare_data"), "--tokenizer", "bytes", "--output", folder / "data", text)
+    keys = LOSS_KEYS | (REHEARSED_LOSS_KEYS if check.rehearses else {}) | {"data.path": folder / "data"}
+
+    def trained(policy):
+        out = folder / policy
+        shutil.rmtree(out, ignore_errors=True)
+        settings = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+        stage.run(check.program("apps/train_gpt"), *settings, "--out", out, "--quiet", env={"STARPU_SCHED": policy},
+                  limit=SECONDS_OF_A_RUN)
+        metrics = (out / "metrics.jsonl").read_text(encoding="utf-8")
+        (check.output / f"losses_{policy}.jsonl").write_text(metrics, encoding="utf-8")
+        shutil.rmtree(out)
+        lines = [json.loads(line) for line in metrics.splitlines()]
+        return {"policy": policy, "losses": [line["loss"] for line in lines if "loss" in line],
+                "updated_on_gpus": [line.get("updated_cuda0", 0) for line in lines if "loss" in line][-1]}
+
+    for policy in LOSS_POLICIES:
+        stage.row(policy, trained, policy)
+    if stage.faults():
+        raise Failed("; ".join(stage.faults()))
+    return compared_losses(stage)
+
+
+def compared_losses(stage):
+    first, second = (stage.rows[policy] for policy in LOSS_POLICIES)
+    pairs = list(zip(first["losses"], second["losses"], strict=True))
+    result = {"steps": len(pairs), "updated_on_gpus": first["updated_on_gpus"], "last": pairs[-1][0]}
+    for step, (one, other) in enumerate(pairs, start=1):
+        if one != other:
+            raise Failed(f"step {step}: the loss is {one!r} under {LOSS_POLICIES[0]} and {other!r} under "
+                         f"{LOSS_POLICIES[1]}", result)
     return result
+
+
+def passed(stage, faults):
+    faults = stage.faults() + faults
+    if faults:
+        raise Failed("; ".join(faults), stage.partial())
+    return stage.partial()
 
 
 def shortage(needs):
@@ -77,7 +160,7 @@ def shortage(needs):
 
 def limits(stages):
     """The GPU's name and the GFLOP/s of the product of 8192 x 8192 x 8192, from the stages before; else None."""
-    runs = stages.get("kernels", {}).get("result", {}).get("runs")
+    runs = [run for run in stages.get("kernels", {}).get("rows", {}).values() if "product_gflop_per_s" in run]
     if runs:
         return runs[0]["gpu"], runs[0]["product_gflop_per_s"]
     gpus = stages.get("machine", {}).get("result", {}).get("gpus")

@@ -60,8 +60,10 @@ add_test(found "{self.build}/{PROGRAM}" "DATA={self.root}/src/data \\$1" sh -c "
 set_tests_properties(found PROPERTIES LABELS gpu ENVIRONMENT "MORE=a:b;REST=;PLACE={self.build}"
   PASS_REGULAR_EXPRESSION "of a test")
 add_test(script /usr/bin/env /usr/bin/python3.9 -c "print(1)")
-set_tests_properties(script PROPERTIES LABELS reference)
+set_tests_properties(script PROPERTIES LABELS gpu)
 add_test(other false)
+add_test(without_gpu false)
+set_tests_properties(without_gpu PROPERTIES LABELS reference)
 """, encoding="utf-8")
 
     def cache(self, home=None, cuda="1"):
