@@ -89,7 +89,7 @@ def profiles(check, stage):
 
     def profile(arguments):
         file = check.output / f"profile_{arguments[2]}.csv"
-        stage.run(ncu, "--csv", "--page", "details", "--log-file", file, *sections,
+        stage.run(ncu, "--csv", "--page", "details", "--log-file", file, "--clock-control", "none", *sections,
                   check.program("bench/kernels_cuda"), *arguments, "--rounds", "1", may_fail=True)
         text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
         if "ERR_NVGPUCTRPERM" in text:

@@ -40,7 +40,7 @@ echo '{"kernel": "attention_forward", "ms": 0.1, "ms_least": 0.1, "ms_most": 0.2
 # Runs the program, as the real one does.
 NCU = SHELL + """[ "$1 $2 $3 $4" = '--csv --page details --log-file' ] || exit 2
 file=$5
-shift 5
+shift 7
 while [ "$1" = --section ]; do shift 2; done
 "$@" > /dev/null || exit
 echo '"ID","Kernel Name","Metric Name","Metric Value"' > "$file"

@@ -96,6 +96,16 @@ class Builds(InScratchFolder):
         self.assertEqual(stage.run.call_count, 1)
 
 
+class WithoutTools(unittest.TestCase):
+    def test_carried_programs_need_no_compiler_on_the_machine(self):
+        stage = mock.Mock()
+        stage.run.return_value = "NVIDIA H100 80GB HBM3, 580.1, 81559 MiB, 9.0\n"
+        module = load()
+        with mock.patch.object(module.shutil, "which", return_value=None):
+            found = module.machine(None, stage)
+        self.assertEqual((found["nvcc"], found["gpus"][0]["compute_cap"]), ("no nvcc", "9.0"))
+
+
 class Machines(InScratchFolder):
     def run_on(self, gpu, driver="1"):
         """Which GPU the build was for after a run on this one, and how many passed before."""
