@@ -8,9 +8,9 @@ from pathlib import Path
 from gpu_check_stage import Failed, Skipped, TooLong
 
 # Layers that docs/performance/gpu.md has bounds for: model, sequences, tokens of each.
-KERNEL_SIZES = (("gpt2-124m", 16, 1024), ("gpt3-1.3b", 8, 2048), ("7b", 4, 2048))
-# All kernels of one model take some seconds: what takes longer hangs.
-SECONDS_OF_A_MODEL = 40
+KERNEL_SIZES = (("gpt3-1.3b", 8, 2048), ("7b", 4, 2048), ("gpt2-124m", 16, 1024))
+# All kernels of one model take some seconds, and cuDNN some for each of four plans: what takes longer hangs.
+SECONDS_OF_A_MODEL = 60
 # What a kernel is bound by, what it takes of a processor, and how it was started.
 PROFILED = ("SpeedOfLight", "Occupancy", "LaunchStats")
 # Where Nsight Compute is installed beside the toolkit.
@@ -98,7 +98,7 @@ def profiles(check, stage):
             raise Failed("ncu wrote nothing")
         return {"file": file.name, "lines": text.count("\n")}
 
-    for sizes, batch, context in KERNEL_SIZES[1:2]:
+    for sizes, batch, context in KERNEL_SIZES[:1]:
         stage.row(sizes, profile, size_arguments(sizes, batch, context))
     if stage.faults():
         raise Failed("; ".join(stage.faults()))

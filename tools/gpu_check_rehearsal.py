@@ -74,7 +74,8 @@ case $STARPU_SCHED in
   *) exit 2 ;;
 esac
 echo '{"model": "gpt3-1.3b", "parameters": 1315723264, "batch": 8, "accumulate": 6, "context": 2048,
-"precision": "bf16", "gpu_attention": "rehearsed", "loss": 10.9, "ms_step": '$ms', "ms_forward": 500, "ms_backward": 1100, "ms_update": 700,
+"precision": "bf16", "gpu_attention": "rehearsed", "loss": 10.9, "ms_step": '$ms', "ms_forward": 500,
+"ms_backward": 1100, "ms_update": 700,
 "gflop_per_s": '$gflop', "tokens_per_s": '$tokens', "updates": {"plan": "rehearsed", "obstacle": "",
 "gpu_planned": '$share', "gpu_done": '$share'}, "device_memory": [{"name": "CUDA 0",
 "weights": {"estimated": 2632000000, "allocated": 2632000000},

@@ -12,7 +12,7 @@ from gpu_check_stage import Failed
 # Programs that run CUDA kernels directly or, the last one, every codelet that has one.
 KERNEL_PROGRAMS = ["test_codelets_kernels_cuda", "test_codelets_update_cuda", "test_codelets_conformance_cuda"]
 # A test that takes longer hangs. Those of codelets are small; apps.heterogeneous_cuda is dozens of runs.
-SECONDS_OF_A_CODELET, SECONDS_OF_A_TEST = 60, 200
+SECONDS_OF_A_CODELET, SECONDS_OF_A_TEST = 60, 180
 # Processes that start beside each other, each of which opens the GPU.
 AT_ONCE = 4
 # " 3/57 Test  #3: codelets.update_cuda.A.B ....   Passed    0.52 sec"
@@ -95,6 +95,8 @@ def conformance(check, stage):
 
 def other_tests(check, stage):
     tests = [test for test in gpu_tests(check, stage) if not test["name"].startswith("codelets.")]
+    # The long one behind the others.
+    tests.sort(key=lambda test: test["name"].startswith("apps."))
     return run_tests(check, stage, tests, SECONDS_OF_A_TEST, at_once=1)
 
 
