@@ -278,10 +278,13 @@ CudnnStart attention_backward_cudnn(const CudaContext& context, DType type,
 }
 
 void prepare_attention(const CudaContext& context, DType type, const AttentionShape& shape) {
-  if (!cudnn_is_chosen() || !suits(type, shape)) return;
-  for (const bool backward : {false, true})
-    if (Cudnn* cudnn = cudnn_of(context, backward))
+  if (!cudnn_is_chosen()) return;
+  for (const bool backward : {false, true}) {
+    if (!suits(type, shape))
+      note_heads(type, shape, backward);
+    else if (Cudnn* cudnn = cudnn_of(context, backward))
       static_cast<void>(parts_of(*cudnn, shape, backward, context.workspace_bytes));
+  }
 }
 
 }  // namespace dos::codelets

@@ -95,7 +95,8 @@ CudnnStart attention_backward_cudnn(const CudaContext& context, DType type,
                                     const float* logsumexp, const void* dout, void* dqkv);
 
 /// Makes the plans of both passes, which takes cuDNN seconds the first time, so that no task has
-/// to; nothing where cuDNN is not chosen. Call on the thread that runs such tasks.
+/// to; nothing where cuDNN is not chosen. What it will not take is in attention_refusals()
+/// afterwards. Call on the thread that runs such tasks.
 void prepare_attention(const CudaContext& context, DType type, const AttentionShape& shape);
 
 }  // namespace dos::codelets

@@ -131,6 +131,21 @@ TEST_F(AttentionByCudnn, SaysWhyOwnKernelsComputeWhatItWasChosenFor) {
   EXPECT_EQ(attention_refusals(), "");
 }
 
+// So that the record of a run, which is written before the first step, has it.
+TEST_F(AttentionByCudnn, SaysSoBeforeTheFirstTask) {
+  choose_attention("auto", 90);
+  if (!cudnn_is_chosen()) GTEST_SKIP() << "no cuDNN: " << load_cudnn();
+  std::shared_ptr<void> kept;
+  CudaContext context{};
+  context.kept = &kept;
+  prepare_attention(context, DType::kF32, {1, 4, 1, 12});
+  EXPECT_EQ(attention_refusals(), "");
+  prepare_attention(context, DType::kBF16, {1, 4, 1, 12});
+  EXPECT_EQ(attention_refusals(),
+            "forward: heads of 12 elements, no multiple of 8; backward: heads of 12 elements, no "
+            "multiple of 8");
+}
+
 /// An H100 SXM, as cuDNN describes one (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
 constexpr const char* kH100 = R"({"deviceName": "NVIDIA H100 80GB HBM3", "deviceVer": 900,
     "driverVer": 13000, "multiProcessorCount": 132, "totalGlobalMem": 85029158912,
