@@ -42,7 +42,8 @@ std::string links_of(const Listed& listed) {
 
 std::string state_of(const Listed& listed, bool verified) {
   if (!listed.fault.empty()) return "damaged: " + listed.fault;
-  return verified ? "intact" : "complete";
+  return fmt::format("{}{}", verified ? "intact" : "complete",
+                     listed.is_aside ? ", set aside" : "");
 }
 
 const char* level_of(const Listed& listed) {
@@ -67,16 +68,11 @@ void print(const std::vector<Listed>& all, bool verified) {
 void print_json(const std::vector<Listed>& all, bool verified) {
   nlohmann::json list = nlohmann::json::array();
   for (const Listed& each : all) {
-    nlohmann::json entry{{"step", each.step},
-                         {"folder", each.folder.string()},
-                         {"level", level_of(each)},
-                         {"bytes", each.bytes},
-                         {"last", each.is_last},
-                         {"best", each.is_best},
-                         {"written", text_of(each.time)},
-                         {"verified", verified},
-                         {"fault", nullptr},
-                         {"best_validation_loss", nullptr}};
+    nlohmann::json entry{
+        {"step", each.step},      {"folder", each.folder.string()}, {"level", level_of(each)},
+        {"bytes", each.bytes},    {"last", each.is_last},           {"best", each.is_best},
+        {"aside", each.is_aside}, {"written", text_of(each.time)},  {"verified", verified},
+        {"fault", nullptr},       {"best_validation_loss", nullptr}};
     if (!each.fault.empty()) entry["fault"] = each.fault;
     if (each.validation_loss) entry["best_validation_loss"] = *each.validation_loss;
     list.push_back(std::move(entry));

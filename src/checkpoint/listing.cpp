@@ -40,28 +40,31 @@ void expect_run(const fs::path& out) {
          "{}: no such folder: give the one that train_gpt --out wrote", out.string());
 }
 
-Listed describe(const io::CheckpointStore& store, Index step, bool is_local) {
-  Listed listed{.step = step, .folder = store.resolve(std::to_string(step))};
-  listed.is_last = points_to(listed.folder.parent_path() / "last", listed.folder);
-  listed.is_best = points_to(listed.folder.parent_path() / "best", listed.folder);
+Listed describe(const fs::path& folder, Index step, bool is_local) {
+  Listed listed{.step = step, .folder = folder};
+  listed.is_last = points_to(folder.parent_path() / "last", folder);
+  listed.is_best = points_to(folder.parent_path() / "best", folder);
+  listed.is_aside = io::CheckpointStore::is_aside(folder);
   listed.is_local = is_local;
-  listed.bytes = bytes_in(listed.folder);
-  listed.time = io::written_at(listed.folder);
+  listed.bytes = bytes_in(folder);
+  listed.time = io::written_at(folder);
   return listed;
 }
 
 /// A run that is under way may remove what was there a moment ago: that is no damage.
-bool is_gone(const io::CheckpointStore& store, Index step) {
-  const std::vector<Index> steps = store.steps();
-  return std::ranges::find(steps, step) == steps.end();
+bool is_gone(const fs::path& folder) {
+  std::error_code ignored;
+  return !fs::exists(folder, ignored);
 }
 
 void add_all(const io::CheckpointStore& store, bool is_local, std::vector<Listed>& all) {
+  for (const auto& [step, folder] : store.aside()) all.push_back(describe(folder, step, is_local));
   for (const Index step : store.steps()) {
     try {
-      all.push_back(describe(store, step, is_local));
+      all.push_back(describe(store.resolve(std::to_string(step)), step, is_local));
     } catch (const Error&) {
-      if (!is_gone(store, step)) throw;
+      const std::vector<Index> steps = store.steps();
+      if (std::ranges::find(steps, step) != steps.end()) throw;
     }
   }
 }
@@ -86,12 +89,13 @@ std::optional<T> kept_by_run(const io::CheckpointLevels& levels, const char* key
 /// Removes, or would remove, what the store's rule says.
 void prune(io::CheckpointStore& store, bool is_local, bool is_dry, std::vector<Listed>& gone) {
   std::vector<Listed> surplus;
-  for (const Index step : store.surplus()) surplus.push_back(describe(store, step, is_local));
+  for (const Index step : store.surplus())
+    surplus.push_back(describe(store.resolve(std::to_string(step)), step, is_local));
+  for (const auto& [step, folder] : store.surplus_aside())
+    surplus.push_back(describe(folder, step, is_local));
   if (!is_dry) {
-    const std::vector<Index> removed = store.prune();
-    std::erase_if(surplus, [&](const Listed& each) {
-      return std::ranges::find(removed, each.step) == removed.end();
-    });
+    store.prune();
+    std::erase_if(surplus, [](const Listed& each) { return !is_gone(each.folder); });
   }
   gone.insert(gone.end(), surplus.begin(), surplus.end());
 }
@@ -115,10 +119,8 @@ std::vector<Listed> list_checkpoints(const fs::path& out, bool verifies) {
       listed.fault = error.what();
     }
   }
-  std::erase_if(all, [&](const Listed& listed) {
-    return !listed.fault.empty() &&
-           is_gone(listed.is_local ? *levels.local() : levels.shared(), listed.step);
-  });
+  std::erase_if(
+      all, [&](const Listed& listed) { return !listed.fault.empty() && is_gone(listed.folder); });
   return all;
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <exception>
 #include <limits>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "io/checkpoint_folders.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_moves.hpp"
 
@@ -22,28 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kStepPrefix = "step-";
-constexpr std::string_view kStagingSuffix = ".tmp";
-constexpr std::string_view kRefugeSuffix = ".old";
 constexpr std::array kLinks{"last", "best"};
-
-std::string step_name(Index step) {
-  return fmt::format("{}{:08}", kStepPrefix, step);
-}
-
-std::optional<Index> parse_number(std::string_view digits) {
-  Index number = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, number);
-  if (error != std::errc{} || stop != end || number < 0) return std::nullopt;
-  return number;
-}
-
-std::optional<Index> step_of(std::string_view name) {
-  if (!name.starts_with(kStepPrefix)) return std::nullopt;
-  const std::optional<Index> step = parse_number(name.substr(kStepPrefix.size()));
-  return step && step_name(*step) == name ? step : std::nullopt;
-}
 
 /// Does what may be left for another time.
 template <class Work>
@@ -53,11 +32,6 @@ void warn_of(const Work& work) {
   } catch (const std::exception& error) {
     log::warn("{}", error.what());
   }
-}
-
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
 }
 
 }  // namespace
@@ -243,18 +217,6 @@ void CheckpointStore::remove_leftovers() const {
   }
 }
 
-void CheckpointStore::go_on_from(Index step) {
-  const std::lock_guard lock(mutex_);
-  is_ordered_ = false;
-  newest_ = step;
-  const std::optional<std::string> target = link_target(folder_ / "last");
-  if (!target || step_of(*target).value_or(0) <= step) return;
-  std::vector<Index> earlier = steps();
-  std::erase_if(earlier, [&](Index each) { return each > step; });
-  if (!earlier.empty()) return point("last", step_name(earlier.back()));
-  remove_link(folder_ / "last");
-}
-
 bool CheckpointStore::is_held(Index step) const {
   const std::lock_guard lock(holds_mutex_);
   return held_.contains(step);
@@ -280,6 +242,8 @@ std::vector<Index> CheckpointStore::prune(Index newest) const {
       gone.push_back(step);
     });
   }
+  for (const Aside& passed : surplus_aside(newest))
+    warn_of([&] { discard(passed.folder.filename().string()); });
   return gone;
 }
 
@@ -293,6 +257,11 @@ Index CheckpointStore::last_step() const {
 std::vector<Index> CheckpointStore::surplus() const {
   const std::lock_guard lock(mutex_);
   return surplus(last_step());
+}
+
+std::vector<CheckpointStore::Aside> CheckpointStore::surplus_aside() const {
+  const std::lock_guard lock(mutex_);
+  return surplus_aside(last_step());
 }
 
 std::vector<Index> CheckpointStore::prune() {
@@ -317,13 +286,19 @@ bool CheckpointStore::owns(const fs::path& checkpoint) const {
   return fs::equivalent(fs::absolute(checkpoint, error).parent_path(), folder_, error);
 }
 
-std::optional<Index> CheckpointStore::step_of_folder(const fs::path& folder) {
+/// Of the folder itself, where a link to it is given.
+std::string CheckpointStore::name_of_folder(const fs::path& folder) {
   std::error_code error;
   fs::path target = fs::canonical(folder, error);
   if (error) target = fs::read_symlink(folder, error);
-  std::string name = (error ? folder : target).filename().string();
+  return (error ? folder : target).filename().string();
+}
+
+std::optional<Index> CheckpointStore::step_of_folder(const fs::path& folder) {
+  std::string name = name_of_folder(folder);
   for (const std::string_view suffix : {kStagingSuffix, kRefugeSuffix})
     if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  if (const std::optional<AsideName> aside = parse_aside(name)) return aside->step;
   return step_of(name);
 }
 
@@ -338,8 +313,14 @@ std::vector<Index> CheckpointStore::steps() const {
 
 std::string CheckpointStore::available() const {
   const std::vector<Index> found = steps();
-  if (found.empty()) return "there is no other checkpoint: " + without_;
-  return fmt::format("the steps there: {}", fmt::join(found, ", "));
+  std::vector<Index> others;
+  for (const Aside& each : aside()) others.push_back(each.step);
+  const std::string set_aside =
+      others.empty() ? "" : fmt::format("set aside: {}", fmt::join(others, ", "));
+  if (!found.empty())
+    return fmt::format("the steps there: {}{}{}", fmt::join(found, ", "),
+                       others.empty() ? "" : "; ", set_aside);
+  return others.empty() ? "there is no other checkpoint: " + without_ : set_aside;
 }
 
 std::optional<fs::path> CheckpointStore::follow(const std::string& link) const {
@@ -365,6 +346,8 @@ fs::path CheckpointStore::resolve_step(const std::string& digits) const {
   const fs::path complete = folder_ / step_name(*step);
   if (is_folder(complete)) return complete;
   const fs::path refuge = folder_ / (step_name(*step) + std::string(kRefugeSuffix));
+  if (const std::optional<fs::path> left = find_aside(*step); left && !is_folder(refuge))
+    return *left;
   expect(is_folder(refuge), "{}: no checkpoint of step {}; {}", folder_.string(), *step,
          available());
   return refuge;

@@ -15,6 +15,8 @@
 
 namespace dos::io {
 
+struct AsideName;
+
 /// The folder of a run's checkpoints, in that of the run.
 inline constexpr const char* kCheckpointsName = "checkpoints";
 
@@ -29,6 +31,7 @@ std::filesystem::file_time_type written_at(const std::filesystem::path& checkpoi
 ///   step-N                complete
 ///   step-N.old            the links' refuge while an existing step-N is replaced
 ///   step-N.discarded.tmp  no longer a checkpoint, being removed
+///   step-N.after-M        complete, set aside: the run has gone back to step M since
 ///
 /// Any number of processes may read; one process may write, from any thread. Nothing is created or
 /// removed before the first begin().
@@ -75,6 +78,12 @@ class CheckpointStore {
     Index step_;
   };
 
+  /// A checkpoint that is set aside.
+  struct Aside {
+    Index step = 0;
+    std::filesystem::path folder;
+  };
+
   static constexpr const char* kGiveRun = "give the folder that train_gpt --out wrote";
 
   /// `retention`: which checkpoints a commit leaves besides `best`, the new one among the newest;
@@ -96,15 +105,21 @@ class CheckpointStore {
   /// Pre: the store outlives the Hold.
   [[nodiscard]] Hold hold(Index step) { return {*this, step}; }
 
-  /// The run goes on from this step: a `last` of a later one returns to the newest that is not
-  /// later, or goes if there is none. From now on commits may come in any order: no link moves back
-  /// to an earlier step.
-  void go_on_from(Index step);
+  /// The run goes on from this step, from `checkpoint`, of this store or not: a `last` of a later
+  /// one returns to the newest that is not later, or goes if there is none. Checkpoints of later
+  /// steps, which the run is no longer behind, are set aside under other names, where links follow
+  /// them: of these commits remove what is of no later step. One that was set aside comes back,
+  /// with those before it, and what the run has made since takes its place there. From now on
+  /// commits may come in any order: no link moves back to an earlier step. Pre: nothing is being
+  /// written. Throws Error.
+  void go_on_from(Index step, const std::filesystem::path& checkpoint = {});
 
   /// The steps that the rule would remove now, of those up to `last`.
   [[nodiscard]] std::vector<Index> surplus() const;
   /// Removes them; returns those that are gone. Warns of the others.
   std::vector<Index> prune();
+  /// What prune() removes, too, of what is set aside.
+  [[nodiscard]] std::vector<Aside> surplus_aside() const;
 
   /// The folder the link points to, nullopt without a link. Throws Error when the link dangles.
   [[nodiscard]] std::optional<std::filesystem::path> last() const { return follow("last"); }
@@ -116,15 +131,25 @@ class CheckpointStore {
   /// Whether `checkpoint` is one of this run's.
   [[nodiscard]] bool owns(const std::filesystem::path& checkpoint) const;
 
-  /// Complete checkpoints, ascending.
+  /// Complete checkpoints, but for what is set aside, ascending.
   [[nodiscard]] std::vector<Index> steps() const;
+
+  /// What is set aside, ascending; of one step the oldest first.
+  [[nodiscard]] std::vector<Aside> aside() const;
+  /// The newest of a step; nullopt: there is none.
+  [[nodiscard]] std::optional<std::filesystem::path> find_aside(Index step) const;
+  /// Whether there is a complete one, set aside or not.
+  [[nodiscard]] bool has_any() const { return !steps().empty() || !aside().empty(); }
+  /// Whether the checkpoint that this folder, or a link to it, holds is set aside.
+  static bool is_aside(const std::filesystem::path& checkpoint);
 
   /// The step that a checkpoint's folder (or a link to it) is named after, whether it is there or
   /// not; nullopt when a person has given it another name.
   static std::optional<Index> step_of_folder(const std::filesystem::path& folder);
 
-  /// The folder that "last", "best", a step number, or a path names; a path may be a checkpoint or
-  /// another run's OUT, whose `last` is taken. Throws Error when there is none.
+  /// The folder that "last", "best", a step number, or a path names; of a step that is set aside
+  /// alone, the newest; a path may be a checkpoint or another run's OUT, whose `last` is taken.
+  /// Throws Error when there is none.
   [[nodiscard]] std::filesystem::path resolve(const std::string& selector) const;
 
  private:
@@ -150,6 +175,12 @@ class CheckpointStore {
   [[nodiscard]] bool is_held(Index step) const;
   [[nodiscard]] std::vector<Index> surplus(Index newest) const;
   std::vector<Index> prune(Index newest) const;
+  static std::string name_of_folder(const std::filesystem::path& folder);
+  void give_name(const std::string& from, const std::string& to) const;
+  void set_aside(const std::vector<Index>& later, Index after) const;
+  void bring_back(const AsideName& chosen) const;
+  void take_last_back(Index step) const;
+  [[nodiscard]] std::vector<Aside> surplus_aside(Index newest) const;
 
   std::filesystem::path out_;
   std::filesystem::path folder_;

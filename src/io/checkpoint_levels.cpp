@@ -156,9 +156,13 @@ std::vector<CheckpointLevels::Found> CheckpointLevels::all() const {
 fs::path CheckpointLevels::resolve(const std::string& selector) const {
   if (selector == "last")
     if (const std::optional<Found> found = last()) return found->folder;
-  if (!selector.empty() && selector.find_first_not_of("0123456789") == selector.npos && local_)
-    for (const Found& each : all())
-      if (each.is_local && std::to_string(each.step) == selector) return each.folder;
+  const bool digits =
+      !selector.empty() && selector.find_first_not_of("0123456789") == selector.npos;
+  if (!digits || !local_) return shared_.resolve(selector);
+  for (const Found& each : all())
+    if (std::to_string(each.step) == selector) return each.folder;
+  for (const CheckpointStore::Aside& each : local_->aside())
+    if (std::to_string(each.step) == selector) return each.folder;
   return shared_.resolve(selector);
 }
 

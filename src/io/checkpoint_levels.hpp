@@ -66,10 +66,11 @@ class CheckpointLevels {
   /// folder that dangles, where the first level's is of no earlier step. Throws Error as
   /// CheckpointStore::last() else.
   [[nodiscard]] std::optional<Found> last() const;
-  /// All complete ones, from the newest to the oldest, of one step the first level's first.
+  /// All complete ones that are not set aside, from the newest to the oldest, of one step the first
+  /// level's first.
   [[nodiscard]] std::vector<Found> all() const;
   /// As CheckpointStore::resolve() of the run's own folder, but last() for "last", and of a step
-  /// that of the first level if it is there.
+  /// that of the first level if it is there, before what is set aside.
   [[nodiscard]] std::filesystem::path resolve(const std::string& selector) const;
 
   /// Whether the checkpoint is one of the run's.

@@ -74,7 +74,8 @@ void take_local_folder(const LaunchOptions& options, const config::TrainConfig& 
   if (checkpoint && levels.owns(checkpoint->folder())) {
     const std::vector<io::CheckpointLevels::Found> all = levels.all();
     const bool is_newest = all.empty() || all.front().step <= checkpoint->manifest().step;
-    start = is_newest ? io::LocalStart::kGoesOn : io::LocalStart::kGoesBack;
+    const bool goes_on = is_newest && !io::CheckpointStore::is_aside(checkpoint->folder());
+    start = goes_on ? io::LocalStart::kGoesOn : io::LocalStart::kGoesBack;
   }
   io::take_local(config.train.checkpoint_local, options.out, start);
 }

@@ -53,16 +53,23 @@ void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
   // The first level may be another one now, or none.
   if (!is_local && !io::CheckpointLevels(out_).owns(checkpoint)) return;
   best_ = best_saved_ = manifest.best_validation_loss;
+  from_ = checkpoint;
   if (is_local || store_.owns(checkpoint)) newest_ = manifest.step;
 }
 
 void RunCheckpoints::start(Index step) {
   writer_.forget();
   agree_on_taken_files();
+  if (writes_) go_on_from(step);
   constexpr double kSecondsAnHour = 3600;
   if (config_.train.checkpoint_every == config::kAuto)
     interval_.emplace(step, config_.train.mtbf_hours * kSecondsAnHour);
   if (copier_) request_missing_copies(step);
+}
+
+void RunCheckpoints::go_on_from(Index step) {
+  if (local_) local_->go_on_from(step, from_);
+  store_.go_on_from(step, from_);
 }
 
 void RunCheckpoints::agree_on_taken_files() {
@@ -75,10 +82,11 @@ void RunCheckpoints::agree_on_taken_files() {
 }
 
 void RunCheckpoints::request_missing_copies(Index step) {
-  local_->go_on_from(step);
-  store_.go_on_from(step);
+  using io::CheckpointStore;
   const auto step_of = [](const std::optional<std::filesystem::path>& folder) {
-    return folder ? io::CheckpointStore::step_of_folder(*folder) : std::nullopt;
+    // What is set aside stays where it is.
+    const bool is_behind = folder && !CheckpointStore::is_aside(*folder);
+    return is_behind ? CheckpointStore::step_of_folder(*folder) : std::nullopt;
   };
   try {
     const std::optional<Index> best = step_of(local_->best());

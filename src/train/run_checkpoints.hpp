@@ -98,6 +98,8 @@ class RunCheckpoints {
  private:
   void begin_in(io::CheckpointStore& store, Index step, Index samples_consumed, bool mark_best,
                 const checkpoint::StateFiles& taken);
+  /// Sets aside, on both levels, what is later than what the run goes on from.
+  void go_on_from(Index step);
   /// Which files of states on disks checkpoints take as they are, on each level.
   void agree_on_taken_files();
   [[nodiscard]] bool is_local(const checkpoint::Outcome& outcome) const;
@@ -135,6 +137,7 @@ class RunCheckpoints {
   std::deque<checkpoint::Outcome> unseen_;  ///< the others
   checkpoint::Outcome last_ended_;
   checkpoint::Outcome given_up_;      ///< the last one that storage has failed
+  std::filesystem::path from_;        ///< that the run goes on from; "": none, or another run's
   Index newest_ = -1;                 ///< step of the newest
   std::optional<double> best_;        ///< lowest validation loss so far
   std::optional<double> best_saved_;  ///< that of the best one in the folder

@@ -8,7 +8,7 @@ import signal
 import time
 import unittest
 
-from harness import AppTest, program, snapshot
+from harness import AppTest, program, settings, snapshot
 
 EVERY = {"train.checkpoint_every": 1, "train.keep": 3, "train.validate_every": 0}
 
@@ -76,6 +76,51 @@ class Checkpoints(AppTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("going back to the checkpoint of step 8", result.stderr)
         self.expect_same_state(straight, self.out)
+
+    def go_on(self, *arguments, keys, status=0):
+        """--resume auto, or from a step, with keys."""
+        result = program("train_gpt", "--out", self.out, "--resume", *(arguments or ("auto",)), *settings(keys),
+                         cwd=self.folder)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result.stderr
+
+    def standing(self):
+        """The steps of the run's own checkpoints, and of those that are set aside."""
+        listed = self.listed()
+        return tuple([each["step"] for each in listed if each["aside"] == aside] for aside in (False, True))
+
+    def test_a_run_that_went_back_keeps_to_its_line(self):
+        self.trained(keys=EVERY | {"train.stop_after": 10, "train.keep": 99})
+        other = {"optim.lr": 1e-2, "train.checkpoint_every": 3, "train.keep": 99}
+        straight = self.folder / "straight"
+        self.resumed(self.checkpoint("step-00000006"), *settings(other | {"train.stop_after": 12}), out=straight)
+        said = self.go_on("6", keys=other | {"train.stop_after": 9})
+        self.assertIn("after step 6 before is set aside, steps 7, 8, 9, 10: ", said)
+        self.assertIn("--resume 10 returns there", said)
+        self.assertEqual(self.standing(), ([1, 2, 3, 4, 5, 6, 9], [10]))
+        self.flip(9)
+        said = self.go_on(keys=other | {"train.stop_after": 12})
+        self.assertIn("going back to the checkpoint of step 6", said)
+        self.expect_same_state(straight, self.out)
+        self.assertEqual(self.standing(), ([1, 2, 3, 4, 5, 6, 9, 12], []))
+
+    def test_a_run_that_went_back_and_was_killed_does_not_return(self):
+        self.trained(keys=EVERY | {"train.stop_after": 10, "train.keep": 99})
+        process = self.start({"train.steps": 1_000_000, "train.validate_every": 0, "train.checkpoint_every": 0}, resume="6")
+        self.wait_for(lambda: self.last(self.out) == 6 and self.metrics()[-1]["step"] > 6, process)
+        process.kill()
+        process.communicate()
+        self.assertEqual(self.standing(), ([1, 2, 3, 4, 5, 6], [7, 8, 9, 10]))
+        self.go_on(keys={"train.stop_after": 7, "train.steps": 20})
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 8)))
+        self.assertEqual(self.standing(), ([1, 2, 3, 4, 5, 6, 7], [8, 9, 10]))
+        # It returns where it is told to, and then has what it had there, but for the step that it had passed.
+        self.go_on("10", keys={"train.stop_after": 11})
+        kept = [1, 2, 3, 4, 5, 6, 8, 9, 10]
+        self.assertEqual(self.standing(), ([*kept, 11], []))
+        self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 12)))
+        pruned = program("checkpoints", self.out, "--prune", "--keep", 1, "--json", cwd=self.folder)
+        self.assertEqual([each["step"] for each in json.loads(pruned.stdout)], kept)
 
     def test_one_of_a_later_release_is_not_written_over(self):
         self.trained(keys=EVERY | {"train.stop_after": 3})

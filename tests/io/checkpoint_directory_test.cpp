@@ -2,15 +2,13 @@
 #include "io/checkpoint_directory.hpp"
 
 #include <gmock/gmock.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
+#include <memory>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "io/checkpoint_content.hpp"
+#include "io/killed_at_call.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::io::checkpoint_directory_test {
@@ -179,35 +177,14 @@ TEST_F(Store, RecoversFromACrashBeforeTheLinksCameBack) {
               UnorderedElementsAre("step-00000005", "step-00000006", "last", "best"));
 }
 
-[[noreturn]] void commit_traced(const fs::path& out, Index step) noexcept {
-  CheckpointStore store(out);
-  auto staging = store.begin(step);
-  fill(staging.path(), "new");
-  if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(2);
-  ::raise(SIGSTOP);
-  staging.commit(true);
-  ::_exit(0);
-}
-
-/// Commits step `step` in a child process that is killed before its system call number `calls`.
-/// Returns false when the commit ended before that. Throws Error where tracing is not permitted.
-bool commit_until_killed(const fs::path& out, Index step, int calls) {
-  const pid_t child = ::fork();
-  if (child == 0) commit_traced(out, step);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  expect(WIFSTOPPED(status), "the kernel does not let this process trace its child");
-  for (int stop = 0; WIFSTOPPED(status) && stop < 2 * calls - 1; ++stop) {  // entry and return
-    ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
-    ::waitpid(child, &status, 0);
-  }
-  if (!WIFSTOPPED(status)) {
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    return false;
-  }
-  ::kill(child, SIGKILL);
-  ::waitpid(child, &status, 0);
-  return true;
+/// A commit of the step, from where its files are there on.
+auto commit_in(const fs::path& out, Index step) {
+  return [out, step] {
+    const auto store = std::make_shared<CheckpointStore>(out);
+    const auto staging = std::make_shared<CheckpointStore::Staging>(store->begin(step));
+    fill(staging->path(), "new");
+    return [store, staging] { staging->commit(true); };
+  };
 }
 
 /// Kills the commit of `step` over an existing step 1 at each of its system calls in turn: all that
@@ -219,7 +196,7 @@ void survives_every_crash(Index step) {
     CheckpointStore store(scratch.path());
     save(store, 1, "old", true);
     try {
-      killed = commit_until_killed(scratch.path(), step, ++calls);
+      killed = test::is_killed_at_call(commit_in(scratch.path(), step), ++calls);
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }
