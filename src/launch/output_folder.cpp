@@ -42,7 +42,7 @@ void expect_unused_output(const LaunchOptions& options,
   const io::CheckpointLevels levels(options.out);
   if (checkpoint && levels.owns(checkpoint->folder())) return;
   const bool starts_anyway = !checkpoint && options.resume == "auto";
-  const bool used = levels.shared().last() ||
+  const bool used = levels.shared().last() || levels.shared().has_any() ||
                     (!starts_anyway && std::filesystem::exists(options.out / "metrics.jsonl"));
   expect(!used, "--out {} already holds a run: continue it with --resume, or choose another folder",
          options.out.string());

@@ -26,6 +26,44 @@
 namespace dos::launch {
 namespace {
 
+/// The newest intact one of those that `is_wanted`; warns of the others.
+template <class IsWanted>
+std::optional<train::CheckpointReader> newest_intact(const io::CheckpointLevels& levels,
+                                                     const IsWanted& is_wanted) {
+  for (const io::CheckpointLevels::Found& each : levels.all()) {
+    if (!is_wanted(each)) continue;
+    try {
+      return train::CheckpointReader(each.folder);
+    } catch (const io::NewerFormat&) {
+      throw;
+    } catch (const Error& error) {
+      log::warn("{}", error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+/// Where the link `last` is lost: the newest intact one, if it is later than what a link names.
+/// nullopt: nothing is lost.
+std::optional<train::CheckpointReader> find_without_link(
+    const std::filesystem::path& folder, const io::CheckpointLevels& levels,
+    const std::optional<io::CheckpointLevels::Found>& last) {
+  std::error_code ignored;
+  const bool has_link = std::filesystem::symlink_status(folder / "last", ignored).type() !=
+                        std::filesystem::file_type::not_found;
+  if (has_link || !levels.shared().has_any()) return std::nullopt;
+  std::optional<train::CheckpointReader> newest =
+      newest_intact(levels, [&](const auto& each) { return !last || each.step > last->step; });
+  if (last && !newest) return std::nullopt;
+  expect(newest.has_value(),
+         "{}: no link 'last', and no intact checkpoint that is not set aside: name one, --resume "
+         "STEP, or another --out",
+         folder.string());
+  log::warn("{}: no link 'last': taking the newest checkpoint that is intact, of step {}",
+            folder.string(), newest->manifest().step);
+  return newest;
+}
+
 /// The checkpoint to continue from, if any. "auto" takes the last one if there is one.
 std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& options) {
   if (!options.resume) return std::nullopt;
@@ -36,6 +74,8 @@ std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& opti
   std::filesystem::path newest = options.out / io::kCheckpointsName / "last";
   try {
     const std::optional<io::CheckpointLevels::Found> last = levels.last();
+    if (auto found = find_without_link(options.out / io::kCheckpointsName, levels, last))
+      return found;
     if (!last) return std::nullopt;
     newest = last->folder;
     return train::CheckpointReader(newest);
@@ -90,16 +130,9 @@ std::optional<train::CheckpointReader> find_older_checkpoint(
   if (!step) return std::nullopt;
   const io::CheckpointLevels levels(options.out, options.reads_local);
   const bool was_local = levels.local() != nullptr && levels.local()->owns(checkpoint);
-  for (const io::CheckpointLevels::Found& each : levels.all()) {
-    const bool is_behind = each.step < *step || (each.step == *step && was_local && !each.is_local);
-    if (!is_behind) continue;
-    try {
-      return train::CheckpointReader(each.folder);
-    } catch (const Error& error) {
-      log::warn("{}", error.what());
-    }
-  }
-  return std::nullopt;
+  return newest_intact(levels, [&](const io::CheckpointLevels::Found& each) {
+    return each.step < *step || (each.step == *step && was_local && !each.is_local);
+  });
 }
 
 config::TrainConfig merge_configuration(const LaunchOptions& options) {

@@ -122,6 +122,33 @@ class Checkpoints(AppTest):
         pruned = program("checkpoints", self.out, "--prune", "--keep", 1, "--json", cwd=self.folder)
         self.assertEqual([each["step"] for each in json.loads(pruned.stdout)], kept)
 
+    def test_a_lost_link_loses_no_step(self):
+        straight = self.folder / "straight"
+        self.trained(keys={"train.validate_every": 0, "train.stop_after": 12}, out=straight)
+        self.trained(keys=EVERY | {"train.stop_after": 10})
+        self.checkpoint().unlink()
+        self.expect_error(self.resume("--set", "train.stop_after=12"), "no 'last' checkpoint", "8, 9, 10")
+        (self.checkpoint("step-00000010") / "manifest.json").write_text("{}")
+        said = self.go_on(keys={"train.stop_after": 12})
+        self.assertIn("no link 'last': taking the newest checkpoint that is intact, of step 9", said)
+        self.expect_same_state(straight, self.out)
+        self.assertEqual(self.last(self.out), 12)
+
+    def test_nothing_begins_anew_where_checkpoints_are(self):
+        self.trained(keys=EVERY | {"train.stop_after": 4})
+        self.checkpoint().unlink()
+        (self.out / "metrics.jsonl").unlink()
+        self.expect_error(self.train(keys=EVERY), f"--out {self.out} already holds a run")
+        for step in (2, 3, 4):
+            (self.checkpoint(f"step-{step:08}") / "manifest.json").write_text("{}")
+        before = snapshot(self.out)
+        said = self.go_on(keys={}, status=1)
+        self.assertIn("no link 'last', and no intact checkpoint that is not set aside: name one", said)
+        before.pop("run.lock", None)
+        after = snapshot(self.out)
+        after.pop("run.lock", None)
+        self.assertEqual(after, before)
+
     def test_one_of_a_later_release_is_not_written_over(self):
         self.trained(keys=EVERY | {"train.stop_after": 3})
         self.edit_manifest(self.checkpoint(), lambda manifest: manifest.update(format=99))
