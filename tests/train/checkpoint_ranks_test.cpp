@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "checkpoint/part_reader.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/safetensors.hpp"
 #include "ranks/mpi_main.hpp"
+#include "storage/engine.hpp"
 #include "train/checkpoint_states.hpp"
 #include "train/tiny_trainer.hpp"
 
@@ -116,6 +118,41 @@ TEST_F(CheckpointOfRanks, IsReadByAnyOtherTopology) {
     }
     wait_for_all();
   }
+}
+
+// What one rank has written is read under each topology, and has the same bytes when it is written
+// from there: so any number of ranks, under any topology, goes on from what any other has left.
+TEST_F(CheckpointOfRanks, IsReadAndWrittenAlikeByAll) {
+  const auto alone = folder_ / "alone";
+  config_.train.stop_after = 2;
+  rt::Session session({.scheduler = "", .cpu_workers = 1});
+  if (environment->rank() == 0) {
+    // Moments that differ, too.
+    const auto trainer = test::make_trainer(session, config_, alone);
+    trainer->start_fresh();
+    trainer->run();
+  }
+  wait_for_all();
+  const CheckpointReader first(alone, "last");
+  storage::Engine engine;
+  for (const Index zero : {1, 2, 3})
+    for (const char* precision : {"fp32", "bf16"})
+      for (const Index subgroup_params : {300, 100'000}) {
+        const std::string name = fmt::format("{}-{}-{}", zero, precision, subgroup_params);
+        SCOPED_TRACE(name);
+        const auto trainer = make(session, {zero, subgroup_params, precision}, folder_ / name);
+        trainer->resume(first);
+        EXPECT_TRUE(holds(*trainer, first.folder()));
+        trainer->run();
+        wait_for_all();
+        const CheckpointReader second(folder_ / name, "last");
+        EXPECT_EQ(second.manifest().step, 2);
+        if (environment->rank() != 0) continue;
+        checkpoint::verify(engine, second.folder(), second.manifest());
+        for (const char* file : {checkpoint::kModelFile, checkpoint::kOptimizerFile})
+          EXPECT_TRUE(read_text(second.folder() / file) == read_text(first.folder() / file))
+              << file;
+      }
 }
 
 // Files do not say who wrote them: as many ranks as there are here, or one alone.
