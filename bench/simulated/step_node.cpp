@@ -383,7 +383,7 @@ StepResult run(const StepTask& task) {
                                   .cpu_workers = task.cpu_workers,
                                   .cuda_workers = 1,
                                   .schedulers = dos::sched_starpu::policies()});
-  if (task.slots > 0) dos::sched_starpu::forbid_residents();
+  if (task.slots > 0) dos::sched_starpu::expect_states_elsewhere();
   Program program(task);
   StepResult result = program.run();
   const dos::sched_starpu::UpdatesReport report = dos::sched_starpu::report();

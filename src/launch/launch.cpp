@@ -305,7 +305,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   if (!options.dry_run || is_open) prepared.run = fitted(prepared.run, room, company.exchange);
   prepared.run = fit::choose_homes(prepared.run, room);
   if (!train::plan_homes(prepared.run, session.workers()).are_all_in_host_memory())
-    sched_starpu::forbid_residents();
+    sched_starpu::expect_states_elsewhere();
   prepared.run = fit::choose_ahead(prepared.run, room, /*may_exceed=*/options.dry_run);
   wait_for_verification(options, prepared, verification.get(), company.exchange);
   if (options.dry_run) {

@@ -39,7 +39,9 @@ PlanKeeper::PlanKeeper(std::string policy, sched::PolicyOptions options, const T
 }
 
 bool PlanKeeper::may_be_tried() const {
-  if (!sched::find_policy(policy_).adapts || options_.share || options_.stride) return false;
+  if (tuning_.trial_steps == 0 || !sched::find_policy(policy_).adapts || options_.share ||
+      options_.stride)
+    return false;
   const auto stays = [](const sched::Assignment& each) { return sched::is_resident(each); };
   return !std::ranges::all_of(plan_->assignments, &sched::is_on_cpu) &&
          std::ranges::none_of(plan_->assignments, stays);

@@ -124,9 +124,9 @@ std::vector<starpu_sched_policy*> policies() {
   return result;
 }
 
-void forbid_residents() {
+void expect_states_elsewhere() {
   const std::lock_guard lock(settings_mutex);
-  if (running != nullptr) running->forbid_residents();
+  if (running != nullptr) running->expect_states_elsewhere();
 }
 
 void configure(const SchedulerSettings& settings) {

@@ -19,9 +19,9 @@ std::vector<starpu_sched_policy*> policies();
 /// What the policies take that start from now on; without a call settings_from_environment().
 void configure(const SchedulerSettings& settings);
 
-/// Has no states stay on a device, whatever was configured: some live on disks. Of the policy that
-/// runs, if any; call before its first task.
-void forbid_residents();
+/// Some states live on disks, or on devices for good: none stay there by a plan, whatever was
+/// configured, and no plan is tried. Of the policy that runs, if any; call before its first task.
+void expect_states_elsewhere();
 
 /// The settings in the variables DOS_SCHED_* (docs/scheduler.md), for programs that load the
 /// policies as a plug-in. Throws Error naming the variable, also for an unknown one.

@@ -63,10 +63,12 @@ void Scheduler::add_workers(std::span<const int> workers) {
   }
 }
 
-void Scheduler::forbid_residents() {
+void Scheduler::expect_states_elsewhere() {
   const std::lock_guard lock(mutex_);
   require(board_ == nullptr, "no update before");
   settings_.options.residents = false;
+  // Updates that wait for states, of which no plan knows, are no fault of it.
+  settings_.tuning.trial_steps = 0;
 }
 
 Surroundings Scheduler::surroundings() {

@@ -36,8 +36,9 @@ class Scheduler {
   Scheduler(unsigned context, const sched::Policy& policy, SchedulerSettings settings);
 
   void add_workers(std::span<const int> workers);
-  /// Has no states stay on a device. Pre: no update came yet.
-  void forbid_residents();
+  /// States live elsewhere than in host memory, some of them: plans have none stay on a device, and
+  /// those by which updates take too long are not tried. Pre: no update came yet.
+  void expect_states_elsewhere();
   void push(starpu_task* task);
   /// A task for the calling worker, or null. Does not allocate.
   starpu_task* pop();

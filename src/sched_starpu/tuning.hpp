@@ -82,7 +82,7 @@ struct Tuning {
   /// Times as long as planned from which on the updates of `trial_steps` steps, one after another,
   /// have all on the CPU tried in their place. + a slow plan stays; - noise makes slow steps.
   double trial_from = 1.1;
-  /// Steps that are measured of each. + a longer trial; - noise decides.
+  /// Steps that are measured of each; 0: nothing is tried. + a longer trial; - noise decides.
   Index trial_steps = 3;
   /// Part by which steps must be shorter without GPUs. + a slower plan stays; - noise decides.
   double trial_gain = 0.01;

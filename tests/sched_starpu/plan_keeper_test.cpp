@@ -22,8 +22,9 @@ constexpr Device kGpu{.gpu = 0};
 class Keeping {
  public:
   explicit Keeping(const std::string& policy, double memory = 0,
-                   const sched::PolicyOptions& options = {}, double update = 1e9)
-      : keeper(policy, options), rates_(node(memory, update), /*uses_gpus=*/true) {}
+                   const sched::PolicyOptions& options = {}, double update = 1e9,
+                   const Tuning& tuning = {})
+      : keeper(policy, options, tuning), rates_(node(memory, update), /*uses_gpus=*/true) {}
 
   void suggest(double cpu_rate = kCpuRate) {
     rates_.suggest(kParams, {}, units::Seconds(kParams / cpu_rate));
@@ -40,7 +41,7 @@ class Keeping {
     rates_.see_other(kGpu, units::Seconds(seconds));
     rates_.begin_step(/*beside_backward=*/true, units::Params(1e12));
   }
-  void begin_step() { keeper.begin_step(rates_, homes); }
+  void begin_step(const StepTimes& last = {}) { keeper.begin_step(rates_, homes, last); }
   PlanOrder order() {
     sched::Problem problem;
     std::vector<Index> subgroups(homes.size());
@@ -173,6 +174,25 @@ TEST(PlanKeeper, ASubgroupThatComesOrdersAnotherWithoutTheOneThatHolds) {
   keeping.begin_step();
   ASSERT_TRUE(keeping.keeper.is_due());
   EXPECT_FALSE(keeping.order().current.has_value());
+}
+
+// Where disks have states, of which plans know nothing, they do not.
+TEST(PlanKeeper, UpdatesThatTakeTooLongHaveTheCpuTried) {
+  for (const Index steps : {Tuning{}.trial_steps, Index{0}}) {
+    Tuning tuning;
+    tuning.trial_steps = steps;
+    Keeping keeping("dos", 0, {}, 1e9, tuning);
+    keeping.suggest();
+    keeping.begin_step_and_plan();
+    keeping.begin_step();
+    ASSERT_FALSE(keeping.keeper.is_due());
+    ASSERT_GT(keeping.keeper.plan()->window[0], 0) << "all on the CPU";
+    const double all_on_cpu = kSubgroups * kParams / kCpuRate;
+    for (Index i = 0; i < Tuning{}.trial_steps; ++i)
+      keeping.begin_step(
+          {.step = units::Seconds(9 * all_on_cpu), .updates = units::Seconds(8 * all_on_cpu)});
+    EXPECT_EQ(keeping.keeper.is_due(), steps > 0);
+  }
 }
 
 // What is ordered then is the way to the plan, not another plan.
