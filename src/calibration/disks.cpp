@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/sized_folder.hpp"
 #include "base/units.hpp"
 #include "perfmodels/machine.hpp"
 
@@ -37,18 +39,13 @@ Disk parse_disk(const std::string& text) {
   const std::size_t equals = text.find('=');
   expect(equals != std::string::npos && equals > 0 && equals + 1 < text.size(),
          "--disk {}: write NAME=FOLDER or NAME=FOLDER:SIZE, as nvme=/scratch/me:400GB", text);
-  Disk disk{.name = text.substr(0, equals), .folder = text.substr(equals + 1), .size = {}};
-  perfmodels::expect_tier_name("--disk " + text, disk.name);
-  const std::string place = disk.folder.string();
-  const std::size_t colon = place.rfind(':');
-  // A colon may be part of the folder's name.
-  if (colon == std::string::npos || std::filesystem::exists(disk.folder)) return disk;
-  disk.size = parse_bytes(std::string_view(place).substr(colon + 1));
-  expect(disk.size.has_value(),
+  SizedFolder place = parse_sized_folder(text.substr(equals + 1));
+  const std::string name = text.substr(0, equals);
+  perfmodels::expect_tier_name("--disk " + text, name);
+  expect(!place.no_size,
          "--disk {}: '{}' is no size: write a number and MB, MiB, GB, GiB, TB or TiB", text,
-         place.substr(colon + 1));
-  disk.folder = place.substr(0, colon);
-  return disk;
+         place.no_size.value_or(""));
+  return {.name = name, .folder = std::move(place.folder), .size = place.bytes};
 }
 
 Index test_file_bytes(const Disk& disk, bool quick) {

@@ -48,6 +48,7 @@
 #include "shape/owners.hpp"
 #include "train/run_data.hpp"
 #include "train/run_info.hpp"
+#include "train/run_states.hpp"
 #include "train/stop_signal.hpp"
 #include "train/trainer.hpp"
 
@@ -312,7 +313,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
     if (prints)
       fmt::print("precision: {}\n{}", describe_precision(config),
                  fit::memory_report(prepared.run, room));
-    return;
+    return train::expect_room_on_disks(prepared.run, session.workers());
   }
   fit::expect_room_for_updates(prepared.run, room, session.scheduler());
   if (prints) expect_unused_output(options, prepared.checkpoint);

@@ -21,6 +21,8 @@ AwayStates::AwayStates(rt::Session& session, const shape::Layout& layout, HomePl
       queue_(plan_.slots),
       engine_({}, std::move(backend)) {
   require(!plan_.are_all_in_host_memory(), "states that are away");
+  if (!plan_.on_disks().empty())
+    create_files(disks, regions_of(layout, plan_, forms, std::ssize(disks)));
   Index disk_turn = 0;
   for (Index turn = 0; turn < std::ssize(plan_.away); ++turn) {
     const auto [place, device] = plan_.away[static_cast<std::size_t>(turn)];
@@ -37,22 +39,16 @@ AwayStates::AwayStates(rt::Session& session, const shape::Layout& layout, HomePl
     const rt::Device& keeper = devices[static_cast<std::size_t>(device)];
     states_[index]->kept = Home{.node = keeper.node, .keeper = keeper.worker};
   }
-  if (!plan_.on_disks().empty()) create_files(disks);
   session_.memory().add(MemoryCategory::kStates, plan_.memory());
   for (Index slot = 0; slot < plan_.slots; ++slot) slots_.emplace_back(plan_.slot_bytes);
   thread_ = std::thread([this] { run(); });
 }
 
-void AwayStates::create_files(std::span<const DiskPlace> disks) {
+void AwayStates::create_files(std::span<const DiskPlace> disks, const shape::StateRegions& needed) {
   require(!disks.empty(), "disks for states that live there");
-  Index header = 0;
-  for (const auto& subgroup : states_)
-    if (subgroup != nullptr) header = std::max(header, subgroup->form.header_bytes);
-  const Index region = header + plan_.slot_bytes;
-  const std::vector<Index> capacity =
-      share_regions(disks, region, std::ssize(plan_.on_disks()), plan_.slots);
-  regions_.emplace(disks, capacity, region);
-  board_.emplace(capacity, std::ssize(plan_.on_disks()));
+  const RegionCounts capacity = share_regions(disks, needed);
+  regions_.emplace(disks, capacity, needed.bytes);
+  board_.emplace(capacity, needed.bytes, needed.size_of);
 }
 
 AwayStates::~AwayStates() {
@@ -160,7 +156,7 @@ bool AwayStates::take(Index subgroup, storage::File file, std::vector<codelets::
     board_->give_back(*each.region);
   }
   each.stores = each.stored = 0;
-  each.region = board_->take_on(*disk);
+  each.region = board_->take_on(*disk, each.disk_turn);
   if (!each.region) return false;
   regions_->put(*each.region, std::make_shared<StateFile>(std::move(file), /*is_complete=*/true));
   each.sums = std::move(sums);
@@ -184,13 +180,18 @@ void AwayStates::request(Visit& visit, Stage stage, int node, rt::Mode mode) {
 void AwayStates::granted(Visit& visit, Stage stage) noexcept {
   const std::lock_guard lock(mutex_);
   if (++visit.granted[static_cast<std::size_t>(stage)] < plan_.buffers()) return;
-  events_.push_back({&visit, stage, /*is_transfer=*/false, ""});
+  events_.push_back({.visit = &visit, .stage = stage});
   changed_.notify_all();
 }
 
-void AwayStates::post(Event event) {
+void AwayStates::transferred(Visit& visit, Stage stage, const Region& region,
+                             const std::string& fault) {
   const std::lock_guard lock(mutex_);
-  events_.push_back(std::move(event));
+  ended_.push_back({.disk = region.disk,
+                    .direction = stage == Stage::kOpen ? Direction::kRead : Direction::kWrite,
+                    .bytes = visit.subgroup.bytes,
+                    .at = now()});
+  events_.push_back({.visit = &visit, .stage = stage, .is_transfer = true, .fault = fault});
   changed_.notify_all();
 }
 

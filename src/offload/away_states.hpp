@@ -24,6 +24,7 @@
 #include "rt/access.hpp"
 #include "rt/device.hpp"
 #include "rt/host_buffer.hpp"
+#include "shape/state_regions.hpp"
 #include "storage/engine.hpp"
 #include "tensor/state_homes.hpp"
 
@@ -113,10 +114,17 @@ class AwayStates final : public tensor::StateHomes {
   /// What a visit's accesses are for; and what its transfer has done.
   enum class Stage : std::uint8_t { kOpen, kStore, kClose };
   struct Event {
-    Visit* visit;
-    Stage stage;
-    bool is_transfer;   ///< else all accesses of the stage were granted
-    std::string fault;  ///< of a transfer
+    Visit* visit = nullptr;
+    Stage stage{};
+    bool is_transfer = false;  ///< else all accesses of the stage were granted
+    std::string fault{};       ///< of a transfer
+  };
+  /// A transfer that has moved its bytes, whenever that is looked at.
+  struct Ended {
+    Index disk = 0;
+    Direction direction{};
+    Index bytes = 0;
+    double at = 0;
   };
   struct Access;
   /// keep() of what was stored so often.
@@ -126,11 +134,11 @@ class AwayStates final : public tensor::StateHomes {
     std::shared_ptr<StateVersion> version;
   };
 
-  void create_files(std::span<const DiskPlace> disks);
+  void create_files(std::span<const DiskPlace> disks, const shape::StateRegions& needed);
   void begin_visit(Subgroup& subgroup);
   void request(Visit& visit, Stage stage, int node, rt::Mode mode);
   void granted(Visit& visit, Stage stage) noexcept;
-  void post(Event event);
+  void transferred(Visit& visit, Stage stage, const Region& region, const std::string& fault);
 
   // On the thread:
   void run();
@@ -140,6 +148,9 @@ class AwayStates final : public tensor::StateHomes {
   void load(Visit& visit);
   void loaded(Visit& visit, const std::string& fault);
   void write(Visit& visit);
+  void begin(const Region& region, Direction direction);
+  void note_ended();
+  void write_waiting();
   void written(Visit& visit, const std::string& fault);
   void close(Visit& visit);
   void lose(Subgroup& subgroup, const std::string& fault);
@@ -161,11 +172,13 @@ class AwayStates final : public tensor::StateHomes {
   // The thread's:
   std::optional<RegionBoard> board_;
   std::optional<RegionFiles> regions_;
-  std::vector<Wish> wishes_;  ///< for what is not stored yet
+  std::vector<Wish> wishes_;     ///< for what is not stored yet
+  std::vector<Visit*> waiting_;  ///< to be written: all regions of their size are in use
 
   mutable std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
   std::deque<Event> events_;
+  std::vector<Ended> ended_;     ///< that the board does not know yet
   std::deque<Wish> new_wishes_;  ///< come before events: of later stores are some of these
   SlotQueue<Visit> queue_;
   Index visits_ = 0;  ///< that are not over

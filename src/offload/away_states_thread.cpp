@@ -37,6 +37,7 @@ void AwayStates::run() {
 
 void AwayStates::handle(const Event& event) {
   Visit& visit = *event.visit;
+  note_ended();
   switch (event.stage) {
     case Stage::kOpen:
       if (event.is_transfer) return loaded(visit, event.fault);
@@ -82,6 +83,21 @@ double AwayStates::now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Tells the board of transfers that are over: when they were, whatever was done since.
+void AwayStates::note_ended() {
+  std::vector<Ended> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(ended, ended_);
+  }
+  for (const Ended& each : ended) board_->end(each.disk, each.direction, each.bytes, each.at);
+}
+
+void AwayStates::begin(const Region& region, Direction direction) {
+  note_ended();
+  board_->begin(region.disk, direction, now());
+}
+
 void AwayStates::load(Visit& visit) {
   Subgroup& subgroup = visit.subgroup;
   const std::span<std::byte> memory = memory_of(visit);
@@ -98,11 +114,11 @@ void AwayStates::load(Visit& visit) {
   }
   const Region& region = *subgroup.region;
   const RegionFiles::Place& place = regions_->at(region);
-  board_->begin(region.disk, Direction::kRead, now());
+  begin(region, Direction::kRead);
   engine_.read(
       place.file->file(), place.offset + subgroup.form.header_bytes, memory,
-      [this, &visit](const std::string& fault) {
-        post({&visit, Stage::kOpen, true, fault});
+      [this, &visit, region](const std::string& fault) {
+        transferred(visit, Stage::kOpen, region, fault);
       },
       label_of(visit));
 }
@@ -111,7 +127,6 @@ void AwayStates::loaded(Visit& visit, const std::string& fault) {
   Subgroup& subgroup = visit.subgroup;
   const Region& region = *subgroup.region;
   const std::span<std::byte> memory = memory_of(visit);
-  board_->end(region.disk, Direction::kRead, std::ssize(memory), now());
   std::string why = fault;
   if (why.empty()) {
     const std::string wrong = difference(subgroup.form, subgroup.sums, memory);
@@ -135,21 +150,35 @@ void AwayStates::write(Visit& visit) {
   // FP32 parameters come first.
   const Index parameters = plan_.with_parameters ? subgroup.bytes / plan_.buffers() : Index{0};
   subgroup.sums = sums_of(subgroup.form, memory, parameters);
-  visit.target = board_->take(subgroup.disk_turn);
-  require(visit.target.has_value(), "a region for each slot beside those of all states");
-  const RegionFiles::Place& place = regions_->at(*visit.target);
-  board_->begin(visit.target->disk, Direction::kWrite, now());
-  engine_.write(
-      place.file->file(), place.offset + subgroup.form.header_bytes, memory,
-      [this, &visit](const std::string& fault) {
-        post({&visit, Stage::kStore, true, fault});
-      },
-      label_of(visit));
+  waiting_.push_back(&visit);
+  write_waiting();
+}
+
+/// One after another, as far as there are regions of their sizes. Others become free when what goes
+/// to those in use is written.
+void AwayStates::write_waiting() {
+  note_ended();
+  for (Visit* each : std::exchange(waiting_, {})) {
+    Visit& visit = *each;
+    Subgroup& subgroup = visit.subgroup;
+    visit.target = board_->take(subgroup.disk_turn);
+    if (!visit.target) {
+      waiting_.push_back(each);
+      continue;
+    }
+    const RegionFiles::Place& place = regions_->at(*visit.target);
+    begin(*visit.target, Direction::kWrite);
+    engine_.write(
+        place.file->file(), place.offset + subgroup.form.header_bytes, memory_of(visit),
+        [this, &visit](const std::string& fault) {
+          transferred(visit, Stage::kStore, *visit.target, fault);
+        },
+        label_of(visit));
+  }
 }
 
 void AwayStates::written(Visit& visit, const std::string& fault) {
   Subgroup& subgroup = visit.subgroup;
-  board_->end(visit.target->disk, Direction::kWrite, subgroup.bytes, now());
   if (subgroup.region) {
     regions_->clear(*subgroup.region);
     board_->give_back(*subgroup.region);
@@ -163,6 +192,7 @@ void AwayStates::written(Visit& visit, const std::string& fault) {
     lose(subgroup, fault);
   }
   for (const Wish& wish : std::exchange(wishes_, {})) grant(wish);
+  write_waiting();
   end_accesses(visit, Stage::kStore);
 }
 

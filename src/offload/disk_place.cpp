@@ -1,31 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "offload/disk_place.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <sstream>
-#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/units.hpp"
+#include "base/sized_folder.hpp"
 
 namespace dos::offload {
 namespace {
 
 DiskPlace parse_disk(const std::string& text, const char* key) {
-  const std::size_t colon = text.rfind(':');
-  DiskPlace disk{.folder = text.substr(0, colon)};
-  expect(!disk.folder.empty(),
+  SizedFolder parts = parse_sized_folder(text);
+  expect(!parts.folder.empty(),
          "{} has a disk without a folder in '{}': write FOLDER or FOLDER:SIZE, with commas between "
          "several",
          key, text);
-  if (colon == std::string::npos) return disk;
-  disk.bytes = parse_bytes(std::string_view(text).substr(colon + 1));
-  expect(disk.bytes.has_value(),
+  expect(!parts.no_size,
          "{}: '{}' is no size, in '{}': write a number and MB, GB, TB, MiB, GiB or TiB, as in "
          "/nvme0/run:400GB",
-         key, text.substr(colon + 1), text);
-  return disk;
+         key, parts.no_size.value_or(""), text);
+  return {.folder = std::move(parts.folder), .bytes = parts.bytes};
+}
+
+void expect_folder(const std::filesystem::path& folder) {
+  expect(std::filesystem::is_directory(folder),
+         "sched.disks: '{}' is no folder: make it, or name another", folder.string());
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  fail("sched.disks: '{}' cannot be written to: {}; change its permissions, or name another folder",
+       folder.string(), std::generic_category().message(errno));
 }
 
 }  // namespace
@@ -44,9 +52,7 @@ std::vector<DiskPlace> parse_disks(const std::string& text, const char* key) {
 }
 
 void expect_folders(std::span<const DiskPlace> disks) {
-  for (const DiskPlace& disk : disks)
-    expect(std::filesystem::is_directory(disk.folder),
-           "sched.disks: '{}' is no folder: make it, or name another", disk.folder.string());
+  for (const DiskPlace& disk : disks) expect_folder(disk.folder);
 }
 
 }  // namespace dos::offload

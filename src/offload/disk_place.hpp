@@ -17,11 +17,13 @@ struct DiskPlace {
   std::optional<Index> bytes{};  ///< nullopt: what the states need
 };
 
-/// "FOLDER:SIZE,FOLDER", sizes such as 400GB, 1.5TB or 800GiB. An empty text is no disk. Throws
-/// Error, naming the key, for an empty or doubled folder, or a size that is none.
+/// "FOLDER:SIZE,FOLDER", as parse_sized_folder(), sizes such as 400GB, 1.5TB or 800GiB. An empty
+/// text is no disk. Throws Error, naming the key, for an empty or doubled folder, or a size that is
+/// none.
 std::vector<DiskPlace> parse_disks(const std::string& text, const char* key = "sched.disks");
 
-/// Throws Error, naming sched.disks and the remedy, unless all are folders.
+/// Throws Error, naming sched.disks and the remedy, unless all are folders that can be
+/// written to.
 void expect_folders(std::span<const DiskPlace> disks);
 
 }  // namespace dos::offload

@@ -43,6 +43,17 @@ Index padded_bytes(const shape::Subgroup& subgroup) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
+shape::StateRegions regions_of(const shape::Layout& layout, const HomePlan& plan,
+                               std::span<const StateForm> forms, Index disks) {
+  std::vector<Index> sizes;
+  for (const Index each : plan.on_disks()) {
+    const auto subgroup = static_cast<std::size_t>(each);
+    sizes.push_back(forms[subgroup].header_bytes +
+                    plan.buffers() * padded_bytes(layout.subgroups[subgroup]));
+  }
+  return shape::regions_for(sizes, plan.slots, disks);
+}
+
 rt::MemoryBytes saved_memory(const shape::Layout& layout, const HomePlan& plan) {
   Index bytes = 0;  // of one buffer of each
   for (const HomePlan::Away& each : plan.away)

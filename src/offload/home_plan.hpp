@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "offload/state_form.hpp"
 #include "rt/memory_ledger.hpp"
 #include "shape/home_split.hpp"
 #include "shape/layout.hpp"
+#include "shape/state_regions.hpp"
 #include "tensor/ownership.hpp"
 
 namespace dos::offload {
@@ -41,6 +44,11 @@ struct HomePlan {
 /// Bytes of one buffer of a subgroup in a slot and on a disk: whole pages, so that transfers go
 /// past the page cache without a copy.
 Index padded_bytes(const shape::Subgroup& subgroup);
+
+/// The regions of so many disks that the states need which live there. `forms`: of their files, by
+/// subgroup.
+shape::StateRegions regions_of(const shape::Layout& layout, const HomePlan& plan,
+                               std::span<const StateForm> forms, Index disks);
 
 /// Host memory that the plan saves, by category: buffers that are away, less the slots, which count
 /// as states.

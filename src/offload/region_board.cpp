@@ -1,17 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "offload/region_board.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.hpp"
 
 namespace dos::offload {
 
-RegionBoard::RegionBoard(const std::vector<Index>& capacity, Index turns)
-    : disks_(capacity.size()), share_(static_cast<std::size_t>(turns)) {
+namespace {
+
+RegionCounts of_one_size(const std::vector<Index>& capacity) {
+  RegionCounts counts;
+  for (const Index each : capacity) counts.push_back({each});
+  return counts;
+}
+
+}  // namespace
+
+RegionBoard::RegionBoard(const RegionCounts& capacity, std::vector<Index> bytes,
+                         std::vector<Index> sizes)
+    : bytes_(std::move(bytes)),
+      sizes_(std::move(sizes)),
+      disks_(capacity.size()),
+      share_(sizes_.size()) {
   for (std::size_t i = 0; i < capacity.size(); ++i) {
     disks_[i].capacity = capacity[i];
-    for (Index number = capacity[i]; number > 0; --number) disks_[i].free.push_back(number - 1);
+    for (const Index count : capacity[i]) {
+      std::vector<Index>& free = disks_[i].free.emplace_back();
+      for (Index number = count; number > 0; --number) free.push_back(number - 1);
+    }
   }
   share();
+}
+
+RegionBoard::RegionBoard(const std::vector<Index>& capacity, Index turns)
+    : RegionBoard(of_one_size(capacity), {1}, std::vector<Index>(static_cast<std::size_t>(turns))) {
 }
 
 std::optional<double> RegionBoard::rate(Index disk) const {
@@ -39,13 +63,14 @@ double RegionBoard::mean_rate() const {
 }
 
 template <class HasRoom>
-Index RegionBoard::least_burdened(const std::vector<Index>& counts, HasRoom has_room) const {
+Index RegionBoard::least_burdened(const std::vector<Index>& bytes, Index more,
+                                  HasRoom has_room) const {
   Index best = -1;
   double best_burden = 0;
   for (Index disk = 0; disk < std::ssize(disks_); ++disk) {
     if (!has_room(disk)) continue;
-    const double burden =
-        static_cast<double>(counts[static_cast<std::size_t>(disk)] + 1) / disk_at(disk).shared_rate;
+    const double burden = static_cast<double>(bytes[static_cast<std::size_t>(disk)] + more) /
+                          disk_at(disk).shared_rate;
     if (best >= 0 && burden >= best_burden) continue;
     best = disk;
     best_burden = burden;
@@ -56,12 +81,20 @@ Index RegionBoard::least_burdened(const std::vector<Index>& counts, HasRoom has_
 void RegionBoard::share() {
   // D'Hondt's method: it keeps the longest time of a disk short after each turn, so that shares are
   // even over them, too.
-  std::vector<Index> counts(disks_.size());
-  for (Index& disk : share_) {
-    disk = least_burdened(counts, [&](Index each) {
-      return counts[static_cast<std::size_t>(each)] < disk_at(each).capacity;
-    });
-    if (disk >= 0) ++counts[static_cast<std::size_t>(disk)];
+  std::vector<Index> given(disks_.size());
+  RegionCounts left;
+  for (const Disk& disk : disks_) left.push_back(disk.capacity);
+  for (std::size_t turn = 0; turn < share_.size(); ++turn) {
+    const std::size_t size = size_of(static_cast<Index>(turn));
+    const auto left_on = [&](Index disk) -> Index& {
+      return left[static_cast<std::size_t>(disk)][size];
+    };
+    const Index disk =
+        least_burdened(given, bytes_[size], [&](Index each) { return left_on(each) > 0; });
+    share_[turn] = disk;
+    if (disk < 0) continue;
+    --left_on(disk);
+    given[static_cast<std::size_t>(disk)] += bytes_[size];
   }
 }
 
@@ -92,30 +125,37 @@ void RegionBoard::forgive() {
 std::optional<Region> RegionBoard::take(Index turn) {
   forgive();
   follow_rates();
+  const std::size_t size = size_of(turn);
+  const auto is_free = [&](Index disk) { return !disk_at(disk).free[size].empty(); };
   Index disk = share_[static_cast<std::size_t>(turn)];
-  if (disk < 0 || disk_at(disk).free.empty()) {
+  if (disk < 0 || !is_free(disk)) {
     std::vector<Index> used;
-    for (const Disk& each : disks_) used.push_back(each.used);
-    disk = least_burdened(used, [&](Index each) { return !disk_at(each).free.empty(); });
+    for (const Disk& each : disks_) used.push_back(each.used_bytes);
+    disk = least_burdened(used, bytes_[size], is_free);
   }
   if (disk < 0) return std::nullopt;
-  return take_on(disk);
+  return take_on(disk, turn);
 }
 
-std::optional<Region> RegionBoard::take_on(Index disk) {
+std::optional<Region> RegionBoard::take_on(Index disk, Index turn) {
   Disk& each = disks_[static_cast<std::size_t>(disk)];
-  if (each.free.empty()) return std::nullopt;
-  const Region region{.disk = disk, .number = each.free.back()};
-  each.free.pop_back();
+  const std::size_t size = size_of(turn);
+  if (each.free[size].empty()) return std::nullopt;
+  const Region region{
+      .disk = disk, .number = each.free[size].back(), .size = static_cast<Index>(size)};
+  each.free[size].pop_back();
   ++each.used;
+  each.used_bytes += bytes_[size];
   return region;
 }
 
 void RegionBoard::give_back(const Region& region) {
   Disk& disk = disks_[static_cast<std::size_t>(region.disk)];
+  const auto size = static_cast<std::size_t>(region.size);
   require(disk.used > 0, "a region that is in use");
   --disk.used;
-  disk.free.push_back(region.number);
+  disk.used_bytes -= bytes_[size];
+  disk.free[size].push_back(region.number);
 }
 
 void RegionBoard::count_until(Disk& disk, double now) {
@@ -123,9 +163,9 @@ void RegionBoard::count_until(Disk& disk, double now) {
   for (const Cost& cost : disk.costs) under_way += cost.under_way;
   for (Cost& cost : disk.costs)
     if (cost.under_way > 0)
-      cost.busy +=
-          (now - disk.since) * static_cast<double>(cost.under_way) / static_cast<double>(under_way);
-  disk.since = now;
+      cost.busy += std::max(0.0, now - disk.since) * static_cast<double>(cost.under_way) /
+                   static_cast<double>(under_way);
+  disk.since = std::max(disk.since, now);
 }
 
 void RegionBoard::begin(Index disk, Direction direction, double now) {

@@ -10,11 +10,15 @@
 
 namespace dos::offload {
 
-/// A place for the states of one subgroup on a disk; all have the same size.
+/// A place for the states of one subgroup on a disk.
 struct Region {
   Index disk = 0;
-  Index number = 0;  ///< from the beginning of the disk's file on
+  Index number = 0;  ///< among those of its size on the disk
+  Index size = 0;    ///< which of the sizes
 };
+
+/// Regions, by disk and size.
+using RegionCounts = std::vector<std::vector<Index>>;
 
 enum class Direction : std::uint8_t { kRead, kWrite };
 
@@ -24,18 +28,20 @@ enum class Direction : std::uint8_t { kRead, kWrite };
 /// Times in seconds, of any clock.
 class RegionBoard {
  public:
-  /// `capacity`: regions, by disk. `turns`: subgroups, which have their places in the order of
-  /// updates.
+  /// `bytes`: of a region, by size. `sizes`: that subgroups have, in the order of updates.
+  RegionBoard(const RegionCounts& capacity, std::vector<Index> bytes, std::vector<Index> sizes);
+  /// Of one size. `capacity`: by disk. `turns`: subgroups.
   RegionBoard(const std::vector<Index>& capacity, Index turns);
 
   /// A free region for new states of the subgroup of this turn, on the disk that is to have them,
-  /// or on another one if that has none. nullopt: all are in use.
+  /// or on another one if that has none. nullopt: all of its size are in use.
   std::optional<Region> take(Index turn);
-  /// A free region on this disk; nullopt: none is.
-  std::optional<Region> take_on(Index disk);
+  /// The same on this disk; nullopt: none is free.
+  std::optional<Region> take_on(Index disk, Index turn);
   void give_back(const Region& region);
 
-  /// A transfer of a disk begins, or has moved its bytes.
+  /// A transfer of a disk begins, or has moved its bytes. Times do not fall, but for what two
+  /// threads' clocks differ by.
   void begin(Index disk, Direction direction, double now);
   void end(Index disk, Direction direction, Index bytes, double now);
 
@@ -64,9 +70,10 @@ class RegionBoard {
     Index bytes = 0;
   };
   struct Disk {
-    Index capacity = 0;
-    std::vector<Index> free{};  ///< the next one at the end
+    std::vector<Index> capacity{};           ///< by size
+    std::vector<std::vector<Index>> free{};  ///< by size; the next one at the end
     Index used = 0;
+    Index used_bytes = 0;
     std::array<Cost, 2> costs{};  ///< by direction
     double since = 0;             ///< busy times are counted until then
     double shared_rate = 1;       ///< that the shares are made for
@@ -83,13 +90,19 @@ class RegionBoard {
   /// Makes the shares anew if a rate has changed enough.
   void follow_rates();
   void share();
-  /// Of those that `has_room` holds for, the disk that one more in addition to `counts` burdens
+  /// Of those that `has_room` holds for, the disk that `more` bytes in addition to these burden
   /// least; -1: none.
   template <class HasRoom>
-  [[nodiscard]] Index least_burdened(const std::vector<Index>& counts, HasRoom has_room) const;
+  [[nodiscard]] Index least_burdened(const std::vector<Index>& bytes, Index more,
+                                     HasRoom has_room) const;
+  [[nodiscard]] std::size_t size_of(Index turn) const {
+    return static_cast<std::size_t>(sizes_[static_cast<std::size_t>(turn)]);
+  }
   /// Taken for disks that have not shown theirs: the mean of the others'.
   [[nodiscard]] double mean_rate() const;
 
+  std::vector<Index> bytes_;  ///< of a region, by size
+  std::vector<Index> sizes_;  ///< by turn
   std::vector<Disk> disks_;
   std::vector<Index> share_;  ///< the disk that is to have the states, by turn; -1: any
 };

@@ -3,8 +3,12 @@
 
 #include <fmt/ranges.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <map>
+#include <numeric>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -22,33 +26,69 @@ constexpr Index kDescriptors = 2;
 /// For all else that a program has open.
 constexpr Index kOtherDescriptors = 512;
 
-/// Whether the process may have so many descriptors open; asks for them where it may ask.
-bool may_open(Index descriptors) {
+/// Whether the process may have so many descriptors open; asks for them where it may ask. Else
+/// `most` is what it may have.
+bool may_open(Index descriptors, Index& most) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
   const auto needed = static_cast<rlim_t>(descriptors);
   if (needed <= limit.rlim_cur) return true;
+  most = static_cast<Index>(limit.rlim_max);
   if (needed > limit.rlim_max) return false;
   limit.rlim_cur = needed;
   return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
-/// Regions of so many bytes that a disk can have: what is needed, as far as its size, and what is
-/// free, go.
-Index regions_on(const DiskPlace& disk, Index region, Index needed) {
-  const std::string folder = disk.folder.string();
+Index free_in(const std::filesystem::path& folder) {
   std::error_code error;
-  const std::filesystem::space_info space = std::filesystem::space(disk.folder, error);
-  expect(!error, "sched.disks: cannot tell what is free in '{}': {}; name another folder", folder,
-         error.message());
-  const auto free = static_cast<Index>(space.available);
-  if (!disk.bytes) return std::min(needed, free / region);
-  const Index wanted = std::min(needed, *disk.bytes / region);
-  expect(wanted * region <= free,
-         "sched.disks: {} are to be taken in '{}', where {} are free: make room, give a smaller "
-         "size, or raise sched.host_memory",
-         format_bytes(wanted * region), folder, format_bytes(free));
-  return wanted;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  expect(!error, "sched.disks: cannot tell what is free in '{}': {}; name another folder",
+         folder.string(), error.message());
+  return static_cast<Index>(space.available);
+}
+
+dev_t device_of(const std::filesystem::path& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0)
+    fail("sched.disks: cannot tell where '{}' lies: {}; name another folder", folder.string(),
+         std::generic_category().message(errno));
+  return info.st_dev;
+}
+
+/// Folders on one file system, by their places.
+std::vector<std::vector<std::size_t>> by_device(std::span<const DiskPlace> disks) {
+  std::map<dev_t, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < disks.size(); ++i) groups[device_of(disks[i].folder)].push_back(i);
+  std::vector<std::vector<std::size_t>> result;
+  for (const auto& [device, group] : groups) result.push_back(group);
+  return result;
+}
+
+/// Bytes that each disk may take of `needed`: of a file system that several are on what is free is
+/// taken once.
+std::vector<Index> room_on(std::span<const DiskPlace> disks, Index needed, Index largest) {
+  std::vector<Index> room(disks.size());
+  for (const std::vector<std::size_t>& group : by_device(disks)) {
+    const Index free = free_in(disks[group.front()].folder);
+    Index asked = 0;
+    Index open = 0;
+    std::vector<std::string> folders;
+    for (const std::size_t i : group) {
+      folders.push_back("'" + disks[i].folder.string() + "'");
+      if (!disks[i].bytes) ++open;
+      room[i] = std::min(needed, disks[i].bytes.value_or(0));
+      asked += room[i];
+    }
+    expect(asked <= free,
+           "sched.disks: {} are to be taken in {}, where {} are free: make room, give a smaller "
+           "size, or raise sched.host_memory",
+           format_bytes(asked), fmt::join(folders, " and "), format_bytes(free));
+    // Regions are not cut in two.
+    for (const std::size_t i : group)
+      if (!disks[i].bytes)
+        room[i] = std::min((free - asked) / open, open == 1 ? needed : needed / open + largest);
+  }
+  return room;
 }
 
 bool has_unlinked_files(const std::filesystem::path& folder) {
@@ -62,60 +102,130 @@ bool has_unlinked_files(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::vector<Index> share_regions(std::span<const DiskPlace> disks, Index region_bytes,
-                                 Index subgroups, Index on_their_way) {
+RegionCounts share_regions(std::span<const DiskPlace> disks, const shape::StateRegions& regions) {
   expect_folders(disks);
-  const Index needed = subgroups + on_their_way;
-  std::vector<Index> capacity;
-  std::vector<std::string> folders;
+  const Index needed = regions.total_bytes();
+  std::vector<Index> room = room_on(disks, needed, regions.bytes.front());
+  RegionCounts counts(disks.size());
   Index total = 0;
-  for (const DiskPlace& disk : disks) {
-    capacity.push_back(regions_on(disk, region_bytes, needed));
-    folders.push_back(disk.folder.string());
-    total += capacity.back();
+  std::vector<Index> missing = regions.counts;
+  for (std::size_t i = 0; i < disks.size(); ++i) {
+    total += room[i];
+    const double part = static_cast<double>(room[i]) / static_cast<double>(needed);
+    for (std::size_t size = 0; size < regions.counts.size(); ++size) {
+      const Index all = regions.counts[size];
+      const Index some = std::min(all, static_cast<Index>(part * static_cast<double>(all)));
+      counts[i].push_back(room[i] >= needed ? all : some);
+      room[i] -= counts[i].back() * regions.bytes[size];
+      missing[size] -= counts[i].back();
+    }
   }
-  expect(total >= needed,
-         "sched.disks: states of {} subgroups, and {} on their way, need {}, but there is room for "
-         "{} in {}: raise sizes, make room, name another disk, or raise sched.host_memory",
-         subgroups, on_their_way, format_bytes(needed * region_bytes),
-         format_bytes(total * region_bytes), fmt::join(folders, ", "));
-  return capacity;
+  // What is left for parts of each size may hold a whole one.
+  bool fits = true;
+  for (std::size_t size = 0; size < missing.size(); ++size)
+    for (; fits && missing[size] > 0; --missing[size]) {
+      const auto most = std::ranges::max_element(room);
+      fits = *most >= regions.bytes[size];
+      if (!fits) break;
+      *most -= regions.bytes[size];
+      ++counts[static_cast<std::size_t>(most - room.begin())][size];
+    }
+  std::vector<std::string> folders;
+  for (const DiskPlace& disk : disks) folders.push_back(disk.folder.string());
+  expect(fits,
+         "sched.disks: states of {} subgroups, and those that are written meanwhile, need {}, but "
+         "there is room for {} in {}: raise sizes, make room, name another disk, or raise "
+         "sched.host_memory",
+         regions.size_of.size(), format_bytes(needed), format_bytes(total),
+         fmt::join(folders, ", "));
+  return counts;
 }
 
-RegionFiles::RegionFiles(std::span<const DiskPlace> disks, const std::vector<Index>& capacity,
-                         Index region_bytes)
-    : region_bytes_(region_bytes), places_(disks.size()), spare_(disks.size()) {
-  Index regions = 0;
-  for (const Index each : capacity) regions += each;
-  // Each may be on its way to another owner while the one behind it is there.
-  are_single_ = may_open(2 * kDescriptors * regions + kOtherDescriptors);
+RegionFiles::RegionFiles(std::span<const DiskPlace> disks, const RegionCounts& capacity,
+                         std::vector<Index> bytes)
+    : bytes_(std::move(bytes)), places_(disks.size()), spare_(disks.size()) {
   for (const DiskPlace& disk : disks) {
     folders_.push_back(std::filesystem::canonical(disk.folder));
     if (const char* memory = storage::memory_file_system(folders_.back()))
       log::warn("sched.disks: {} is in memory ({}): states there save none",
                 folders_.back().string(), memory);
-    are_single_ = are_single_ && has_unlinked_files(folders_.back());
   }
+  choose_kind(capacity);
   for (std::size_t i = 0; i < disks.size(); ++i) {
-    std::shared_ptr<StateFile> whole;
-    if (!are_single_)
-      whole = std::make_shared<StateFile>(
-          storage::File::create_nameless(folders_[i] / "states", capacity[i] * region_bytes));
-    for (Index number = 0; number < capacity[i]; ++number)
-      places_[i].push_back(are_single_ ? Place{.file = create(i)}
-                                       : Place{.file = whole, .offset = number * region_bytes});
+    const Index free = free_in(folders_[i]);
+    try {
+      create_all(i, capacity[i]);
+    } catch (const Error& error) {
+      Index needed = 0;
+      for (std::size_t size = 0; size < bytes_.size(); ++size)
+        needed += capacity[i][size] * bytes_[size];
+      fail(
+          "sched.disks: {} cannot be taken in '{}', where {} were free, also for other ranks and "
+          "programs: {}; make room, give a smaller size, name another folder, or raise "
+          "sched.host_memory",
+          format_bytes(needed), folders_[i].string(), format_bytes(free), error.what());
+    }
   }
 }
 
-std::shared_ptr<StateFile> RegionFiles::create(std::size_t disk) const {
-  return std::make_shared<StateFile>(storage::File::create_unlinked(folders_[disk], region_bytes_));
+/// Whether regions are files of their own. Says why not, as checkpoints cannot take them then.
+void RegionFiles::choose_kind(const RegionCounts& capacity) {
+  Index regions = 0;
+  for (const std::vector<Index>& disk : capacity)
+    regions += std::accumulate(disk.begin(), disk.end(), Index{0});
+  // Each may be on its way to another owner while the one behind it is there.
+  const Index descriptors = 2 * kDescriptors * regions + kOtherDescriptors;
+  constexpr const char* kCost = "checkpoints write all states anew";
+  Index most = 0;
+  if (!may_open(descriptors, most)) {
+    are_single_ = false;
+    log::info("sched.disks: {}, as the process may have {} files open: raise ulimit -n to {}",
+              kCost, most, descriptors);
+    return;
+  }
+  for (const std::filesystem::path& folder : folders_) {
+    if (has_unlinked_files(folder)) continue;
+    are_single_ = false;
+    log::info(
+        "sched.disks: {}, as {} has no files without names (O_TMPFILE): name a folder on "
+        "ext4, XFS, Btrfs or tmpfs",
+        kCost, folder.string());
+    return;
+  }
+}
+
+void RegionFiles::create_all(std::size_t disk, const std::vector<Index>& counts) {
+  places_[disk].resize(bytes_.size());
+  spare_[disk].resize(bytes_.size());
+  std::shared_ptr<StateFile> whole;
+  if (!are_single_) {
+    Index all = 0;
+    for (std::size_t size = 0; size < bytes_.size(); ++size) all += counts[size] * bytes_[size];
+    whole =
+        std::make_shared<StateFile>(storage::File::create_nameless(folders_[disk] / "states", all));
+  }
+  Index offset = 0;
+  for (std::size_t size = 0; size < bytes_.size(); ++size)
+    for (Index number = 0; number < counts[size]; ++number) {
+      places_[disk][size].push_back(are_single_ ? Place{.file = create(disk, size)}
+                                                : Place{.file = whole, .offset = offset});
+      offset += bytes_[size];
+    }
+}
+
+std::shared_ptr<StateFile> RegionFiles::create(std::size_t disk, std::size_t size) const {
+  return std::make_shared<StateFile>(storage::File::create_unlinked(folders_[disk], bytes_[size]));
+}
+
+bool RegionFiles::has_regions(std::size_t disk) const {
+  return std::ranges::any_of(places_[disk], [](const auto& each) { return !each.empty(); });
 }
 
 bool RegionFiles::can_name_in(const std::filesystem::path& folder) const {
   if (!are_single_) return false;
   const std::filesystem::path name = random_name_beside(folder / "states");
   for (std::size_t i = 0; i < folders_.size(); ++i) {
-    if (places_[i].empty()) continue;
+    if (!has_regions(i)) continue;
     try {
       storage::File::create_unlinked(folders_[i], 0).link(name);
     } catch (const Error&) {
@@ -128,19 +238,25 @@ bool RegionFiles::can_name_in(const std::filesystem::path& folder) const {
 }
 
 RegionFiles::Place& RegionFiles::place_of(const Region& region) {
-  return places_[static_cast<std::size_t>(region.disk)][static_cast<std::size_t>(region.number)];
+  return places_[static_cast<std::size_t>(region.disk)][static_cast<std::size_t>(region.size)]
+                [static_cast<std::size_t>(region.number)];
 }
 
 const RegionFiles::Place& RegionFiles::at(const Region& region) const {
-  return places_[static_cast<std::size_t>(region.disk)][static_cast<std::size_t>(region.number)];
+  return places_[static_cast<std::size_t>(region.disk)][static_cast<std::size_t>(region.size)]
+                [static_cast<std::size_t>(region.number)];
+}
+
+std::vector<std::shared_ptr<StateFile>>& RegionFiles::spare_of(const Region& region) {
+  return spare_[static_cast<std::size_t>(region.disk)][static_cast<std::size_t>(region.size)];
 }
 
 std::shared_ptr<StateFile> RegionFiles::give(const Region& region) {
   require(are_single_, "a file for each region");
   Place& place = place_of(region);
   if (!place.is_given) {
-    const auto disk = static_cast<std::size_t>(region.disk);
-    spare_[disk].push_back(create(disk));
+    spare_of(region).push_back(
+        create(static_cast<std::size_t>(region.disk), static_cast<std::size_t>(region.size)));
     place.is_given = true;
   }
   return place.file;
@@ -149,21 +265,22 @@ std::shared_ptr<StateFile> RegionFiles::give(const Region& region) {
 void RegionFiles::put(const Region& region, std::shared_ptr<StateFile> file) {
   require(are_single_, "a file for each region");
   Place& place = place_of(region);
-  spare_[static_cast<std::size_t>(region.disk)].push_back(std::move(place.file));
+  spare_of(region).push_back(std::move(place.file));
   place = {.file = std::move(file), .is_given = true};
 }
 
 std::optional<Index> RegionFiles::disk_of(const storage::File& file) const {
-  for (std::size_t i = 0; i < places_.size(); ++i)
-    if (!places_[i].empty() && places_[i].front().file->file().device() == file.device())
-      return static_cast<Index>(i);
+  for (std::size_t disk = 0; disk < places_.size(); ++disk)
+    for (const std::vector<Place>& places : places_[disk])
+      if (!places.empty() && places.front().file->file().device() == file.device())
+        return static_cast<Index>(disk);
   return std::nullopt;
 }
 
 void RegionFiles::clear(const Region& region) {
   Place& place = place_of(region);
   if (!place.is_given) return;
-  auto& spare = spare_[static_cast<std::size_t>(region.disk)];
+  auto& spare = spare_of(region);
   place = {.file = std::move(spare.back())};
   spare.pop_back();
 }

@@ -10,14 +10,14 @@
 #include "offload/disk_place.hpp"
 #include "offload/region_board.hpp"
 #include "offload/state_file.hpp"
+#include "shape/state_regions.hpp"
 
 namespace dos::offload {
 
-/// Regions for each disk, for the states of `subgroups` and, while these are replaced, for
-/// `on_their_way` more: what is needed, as far as sizes, and what is free, go. Throws Error naming
-/// sched.disks, the folder and the remedy where there is no room for all.
-std::vector<Index> share_regions(std::span<const DiskPlace> disks, Index region_bytes,
-                                 Index subgroups, Index on_their_way);
+/// How many of the regions each disk has: all that are needed, as far as sizes, and what is free,
+/// go; folders on one file system share what is free there. Throws Error naming sched.disks, the
+/// folder and the remedy where there is no room for all.
+RegionCounts share_regions(std::span<const DiskPlace> disks, const shape::StateRegions& regions);
 
 /// The bytes of regions. Where file systems have files without names (O_TMPFILE), and the process
 /// may have so many open, each region is one, and can be given away: whoever has it may name it,
@@ -31,9 +31,10 @@ class RegionFiles {
     bool is_given = false;
   };
 
-  /// `capacity`: regions, by disk. Throws Error naming the folder and the cause.
-  RegionFiles(std::span<const DiskPlace> disks, const std::vector<Index>& capacity,
-              Index region_bytes);
+  /// `capacity`: of regions that have so many bytes, by size. Says why files cannot be given away,
+  /// where they cannot. Throws Error naming sched.disks, the folder, the cause and what is free.
+  RegionFiles(std::span<const DiskPlace> disks, const RegionCounts& capacity,
+              std::vector<Index> bytes);
 
   /// Whether give() may be called.
   [[nodiscard]] bool can_give() const { return are_single_; }
@@ -52,14 +53,20 @@ class RegionFiles {
   void clear(const Region& region);
 
  private:
-  [[nodiscard]] std::shared_ptr<StateFile> create(std::size_t disk) const;
+  void choose_kind(const RegionCounts& capacity);
+  [[nodiscard]] bool has_regions(std::size_t disk) const;
+  void create_all(std::size_t disk, const std::vector<Index>& counts);
+  [[nodiscard]] std::shared_ptr<StateFile> create(std::size_t disk, std::size_t size) const;
+  [[nodiscard]] std::vector<std::shared_ptr<StateFile>>& spare_of(const Region& region);
   Place& place_of(const Region& region);
 
   std::vector<std::filesystem::path> folders_;  ///< by disk
-  Index region_bytes_;
-  bool are_single_ = true;                                      ///< a region has a file
-  std::vector<std::vector<Place>> places_;                      ///< by disk and number
-  std::vector<std::vector<std::shared_ptr<StateFile>>> spare_;  ///< by disk
+  std::vector<Index> bytes_;                    ///< of a region, by size
+  bool are_single_ = true;                      ///< a region has a file
+  template <class T>
+  using ByDiskAndSize = std::vector<std::vector<std::vector<T>>>;
+  ByDiskAndSize<Place> places_;  ///< by number
+  ByDiskAndSize<std::shared_ptr<StateFile>> spare_;
 };
 
 }  // namespace dos::offload

@@ -7,6 +7,7 @@
 
 #include "base/json.hpp"
 #include "checkpoint/part_reader.hpp"
+#include "offload/region_files.hpp"
 #include "optim/rules.hpp"
 #include "ranks/gather.hpp"
 #include "rt/device.hpp"
@@ -48,6 +49,14 @@ std::vector<rt::Device> devices_of_room() {
   return devices;
 }
 
+/// The tensors of files that have states on disks, by subgroup.
+std::vector<std::vector<io::TensorSpec>> tensors_of(const Run& run, const offload::HomePlan& plan) {
+  const std::vector<Index> on_disks = plan.on_disks();
+  return checkpoint::state_file_tensors(
+      run.layout, optim::find_rule(run.config.optim.rule).info->states,
+      {.subgroups = {on_disks.begin(), on_disks.end()}, .with_parameters = plan.with_parameters});
+}
+
 /// The folder, or what is there of the way to it.
 std::filesystem::path existing(std::filesystem::path folder) {
   std::error_code ignored;
@@ -59,6 +68,16 @@ std::filesystem::path existing(std::filesystem::path folder) {
 
 }  // namespace
 
+void expect_room_on_disks(const Run& run, Index workers) {
+  const std::vector<offload::DiskPlace> disks = run.config.disks();
+  offload::expect_folders(disks);
+  const offload::HomePlan plan = plan_homes(run, workers);
+  if (plan.on_disks().empty()) return;
+  static_cast<void>(offload::share_regions(
+      disks,
+      offload::regions_of(run.layout, plan, forms_of(tensors_of(run, plan)), std::ssize(disks))));
+}
+
 RunStates::RunStates(rt::Session& session, const Run& run,
                      const std::function<std::unique_ptr<storage::Backend>()>& storage) {
   if (run.config.activation_plan().moved > 0)
@@ -69,10 +88,7 @@ RunStates::RunStates(rt::Session& session, const Run& run,
   const offload::HomePlan plan = plan_homes(run, session.workers());
   has_parameters_ = plan.with_parameters;
   if (plan.are_all_in_host_memory()) return;
-  const std::vector<Index> on_disks = plan.on_disks();
-  tensors_ = checkpoint::state_file_tensors(
-      run.layout, optim::find_rule(run.config.optim.rule).info->states,
-      {.subgroups = {on_disks.begin(), on_disks.end()}, .with_parameters = plan.with_parameters});
+  tensors_ = tensors_of(run, plan);
   away_ = std::make_unique<offload::AwayStates>(session, run.layout, plan, run.config.disks(),
                                                 forms_of(tensors_), devices_of_room(), storage());
 }

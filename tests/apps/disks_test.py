@@ -123,9 +123,11 @@ class Disks(AppTest):
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=False).returncode != 0:
             self.skipTest("no mount here")
         self.addCleanup(subprocess.run, ["umount", disk], check=True)
-        result = self.train(keys=self.keys | {"sched.disks": disk})
-        self.assertEqual(list(disk.iterdir()), [])
-        self.expect_error(result, str(disk), "sched.disks: ", "but there is room for ", "KiB in ", "name another disk")
+        for more in ((), ("--dry-run",)):
+            result = self.train(*more, keys=self.keys | {"sched.disks": disk})
+            self.assertEqual(list(disk.iterdir()), [])
+            self.expect_error(result, str(disk), "sched.disks: ", "but there is room for ", "KiB in ",
+                              "name another disk")
         result = self.train(keys=self.keys | {"sched.disks": f"{disk}:1GB"})
         self.expect_error(result, str(disk), "are to be taken", "where 64.0 KiB are free", "give a smaller size")
         self.expect_nothing_written()

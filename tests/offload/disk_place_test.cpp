@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/error.hpp"
 #include "message_of.hpp"
+#include "scratch_directory.hpp"
 
 namespace dos::offload::disk_place_test {
 namespace {
@@ -34,6 +37,17 @@ TEST(DiskPlace, RefusesWhatIsNone) {
         << text;
   EXPECT_THAT(test::message_of<Error>([] { parse_disks("a:4GB,b,a"); }),
               HasSubstr("names 'a' twice"));
+}
+
+// As calibrate has them.
+TEST(DiskPlace, MayHaveAColonInItsName) {
+  const test::ScratchDirectory scratch;
+  const auto folder = scratch / "run:2026";
+  std::filesystem::create_directory(folder);
+  const auto disks = parse_disks(folder.string() + "," + folder.string() + "x:4GB");
+  EXPECT_EQ(disks[0].folder, folder);
+  EXPECT_EQ(disks[0].bytes, std::nullopt);
+  EXPECT_EQ(disks[1].bytes, 4'000'000'000);
 }
 
 }  // namespace

@@ -142,5 +142,36 @@ TEST(RegionBoard, FillsTheFasterDiskNoFurtherThanItGoes) {
   EXPECT_GE(board.used(0), 9);
 }
 
+TEST(RegionBoard, GivesRegionsOfTheSizeThatASubgroupHas) {
+  RegionBoard board({{1, 2}, {1, 0}}, {1000, 10}, {0, 1, 0, 1, 0});
+  const auto first = board.take(0);
+  EXPECT_EQ(board.take(0)->size, 0);
+  EXPECT_FALSE(board.take(2).has_value()) << "small ones are free";
+  EXPECT_EQ(board.take(1)->disk, 0);
+  EXPECT_FALSE(board.take_on(1, 3).has_value());
+  EXPECT_EQ(board.take_on(0, 3)->size, 1);
+  board.give_back(*first);
+  EXPECT_EQ(board.take(4)->disk, first->disk);
+}
+
+// Disks have the same bytes, whatever the numbers.
+TEST(RegionBoard, SharesBytes) {
+  RegionBoard board({{9, 90}, {9, 90}}, {90, 10}, {0, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+  for (Index turn = 0; turn < 10; ++turn) board.take(turn);
+  EXPECT_EQ(board.used(0), 1);
+  EXPECT_EQ(board.used(1), 9);
+}
+
+// A transfer that is over no longer counts, however late somebody looks.
+TEST(RegionBoard, CountsUntilTransfersEnd) {
+  RegionBoard board({4}, /*turns=*/1);
+  board.begin(0, Direction::kRead, 1);
+  board.end(0, Direction::kRead, 1'000'000, 2);
+  board.begin(0, Direction::kWrite, 9);
+  // Read on another clock, a little before.
+  board.end(0, Direction::kWrite, 0, 9 - 1e-6);
+  EXPECT_NEAR(*board.rate(0), 1e6, 1e-3);
+}
+
 }  // namespace
 }  // namespace dos::offload::region_board_test

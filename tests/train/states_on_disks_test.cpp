@@ -3,12 +3,15 @@
 // goes to disks, and states that are lost end it with the checkpoints that it has.
 #include <gmock/gmock.h>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -18,6 +21,8 @@
 #include "fit/estimate.hpp"
 #include "message_of.hpp"
 #include "sanitized.hpp"
+#include "storage/blocks.hpp"
+#include "storage/file.hpp"
 #include "train/disk_run.hpp"
 
 namespace dos::train::states_on_disks_test {
@@ -54,6 +59,38 @@ TEST_F(StatesOnDisks, AreWhatTheyAreInMemory) {
                 << step;
         }
     }
+}
+
+// Transfers of less than storage::kLeastDirect never go past the page cache.
+TEST_F(StatesOnDisks, ThatGoPastThePageCacheAreWhatTheyAreInMemory) {
+  config_.model.width = 64;
+  config_.sched.subgroup_params = 9'000;
+  ASSERT_GT(2 * 4 * config_.sched.subgroup_params, storage::kLeastDirect);
+  const bool can_be_direct =
+      storage::File::create(scratch_ / "file", storage::kLeastDirect).is_direct();
+  for (const char* precision : {"fp32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    config_.train.precision = precision;
+    std::atomic<Index> direct = 0;
+    const auto count = [&](Index, const Operation& operation) {
+      if ((::fcntl(operation.descriptor, F_GETFL) & O_DIRECT) != 0) ++direct;
+      return Mishap{};
+    };
+    const auto out = scratch_ / precision;
+    train_on_disks(out, count);
+    EXPECT_EQ(direct > 0, can_be_direct);
+    for (const Index step : {Index{1}, Index{4}, kSteps})
+      EXPECT_TRUE(saved(out, std::to_string(step)) == straight(step)) << step;
+    // The files of a checkpoint, where they lie.
+    config_.train.stop_after = 4;
+    train_on_disks(scratch_ / "first");
+    config_.train.stop_after = 0;
+    const auto goes_on = on_disks(scratch_ / "first", count);
+    goes_on->resume(CheckpointReader(scratch_ / "first", "last"));
+    goes_on->run();
+    EXPECT_TRUE(saved(scratch_ / "first", "last") == straight(kSteps));
+    std::filesystem::remove_all(scratch_ / "first");
+  }
 }
 
 TEST_F(StatesOnDisks, AreSavedAfterValidationsAndAtTheEnd) {
@@ -101,8 +138,17 @@ TEST_F(StatesOnDisks, ResumedAreSavedAgainAsTheyWere) {
 TEST_F(StatesOnDisks, UseAllDisksAndSayHowMuch) {
   disks_ += "," + (scratch_ / "disk1").string();
   config_.train.checkpoint_every = 0;
-  train_on_disks(scratch_ / "run");
+  std::map<std::string, Index> by_disk;
+  train_on_disks(scratch_ / "run", [&](Index, const Operation& operation) {
+    const auto file =
+        std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", operation.descriptor));
+    if (operation.kind == Kind::kWrite)
+      by_disk[file.parent_path().filename().string()] += operation.bytes;
+    return Mishap{};
+  });
   EXPECT_TRUE(saved(scratch_ / "run", "last") == straight(kSteps));
+  EXPECT_THAT(by_disk, testing::UnorderedElementsAre(testing::Pair("disk0", testing::Gt(0)),
+                                                     testing::Pair("disk1", testing::Gt(0))));
   const std::vector<double> written = of_metrics(scratch_ / "run", "disk_written_bytes");
   ASSERT_EQ(std::ssize(written), kSteps);
   double sum = 0;
@@ -231,6 +277,7 @@ TEST_F(StatesOnDisks, WhichAreLostEndTheRunWithItsCheckpoints) {
     return Mishap{};
   });
   ASSERT_GT(operations, 100);
+  const std::vector<State> expected = straight_steps();
   std::mt19937 random(7);
   const int rounds = kIsSanitized ? 5 : 20;
   for (int round = 0; round < rounds; ++round) {
@@ -239,22 +286,30 @@ TEST_F(StatesOnDisks, WhichAreLostEndTheRunWithItsCheckpoints) {
     const auto out = scratch_ / fmt::format("run{}", round);
     const std::string message = test::message_of<Error>([&] {
       train_on_disks(out, [&](Index number, const Operation&) {
-        return Mishap{.error = number == bad ? EIO : 0};
+        return Mishap{.error = number != bad ? 0 : round % 2 == 0 ? EIO : ENOSPC};
       });
     });
     // States that are not read any more are not missed.
     if (message.empty()) {
-      EXPECT_TRUE(saved(out, "last") == straight(kSteps));
+      EXPECT_TRUE(saved(out, "last") == expected.back());
       continue;
     }
     EXPECT_THAT(message, HasSubstr("states of "));
     EXPECT_THAT(message, HasSubstr("are lost"));
     EXPECT_THAT(message, HasSubstr("disk0"));
-    EXPECT_THAT(message, HasSubstr("training stopped"));
-    for (Index step = 1; step <= kSteps; ++step) {
-      if (!std::filesystem::exists(out / "checkpoints" / fmt::format("step-{}", step))) continue;
-      EXPECT_TRUE(saved(out, std::to_string(step)) == straight(step)) << step;
-    }
+    EXPECT_THAT(message, HasSubstr(round % 2 == 0 ? "Input/output" : "No space left"));
+    Index last = 0;
+    for (Index step = 1; step <= kSteps; ++step)
+      if (std::filesystem::exists(out / "checkpoints" / fmt::format("step-{:08}", step)))
+        last = step;
+    EXPECT_THAT(message,
+                HasSubstr(last == 0 ? std::string("training stopped, no checkpoint was written yet")
+                                    : fmt::format("training stopped, the checkpoint of step {} is "
+                                                  "intact",
+                                                  last)));
+    for (Index step = 1; step <= last; ++step)
+      EXPECT_TRUE(saved(out, std::to_string(step)) == expected[static_cast<std::size_t>(step - 1)])
+          << step;
     expect_no_leftovers(out);
   }
 }
