@@ -4,13 +4,18 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "checkpoint/part_reader.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/safetensors.hpp"
 #include "ranks/mpi_main.hpp"
 #include "storage/engine.hpp"
+#include "storage/observer.hpp"
 #include "train/checkpoint_states.hpp"
 #include "train/tiny_trainer.hpp"
 
@@ -153,6 +158,76 @@ TEST_F(CheckpointOfRanks, IsReadAndWrittenAlikeByAll) {
           EXPECT_TRUE(read_text(second.folder() / file) == read_text(first.folder() / file))
               << file;
       }
+}
+
+/// Counts the bytes that are read.
+class Reads final : public storage::Observer {
+ public:
+  void saw(const storage::Observation& each) noexcept override {
+    if (each.activity == storage::Activity::kRead) bytes += each.bytes;
+  }
+  std::atomic<Index> bytes{0};
+};
+
+/// Bytes of the pieces that hold any of the contents' parts, each once.
+Index bytes_of_pieces(const CheckpointReader& reader, const checkpoint::FileContents& contents) {
+  std::map<std::string, std::vector<io::PieceSum>> pieces;
+  for (const io::FileRecord& file : reader.manifest().files)
+    for (const io::TensorRecord& tensor : file.tensors) pieces[tensor.name] = tensor.pieces;
+  std::set<std::pair<std::string, Index>> wanted;
+  Index bytes = 0;
+  for (const checkpoint::Part& part : contents.parts)
+    for (const checkpoint::Extent& extent : part.extents) {
+      const std::string& name = contents.tensors[extent.tensor].name;
+      Index begin = 0;
+      for (const io::PieceSum& piece : pieces.at(name)) {
+        const bool is_touched = begin < extent.tensor_offset + extent.bytes &&
+                                extent.tensor_offset < begin + piece.bytes;
+        if (is_touched && wanted.emplace(name, begin).second) bytes += piece.bytes;
+        begin += piece.bytes;
+      }
+    }
+  return bytes;
+}
+
+// So no rank reads the whole of a model that it holds a part of.
+TEST_F(CheckpointOfRanks, ARankReadsThePiecesOfWhatItOwnsAlone) {
+  const auto alone = folder_ / "alone";
+  config_.train.stop_after = 1;
+  config_.sched.subgroup_params = 300;
+  rt::Session session({.scheduler = "", .cpu_workers = 1});
+  if (environment->rank() == 0) {
+    const auto trainer = test::make_trainer(session, config_, alone);
+    trainer->start_fresh();
+    trainer->run();
+  }
+  wait_for_all();
+  const CheckpointReader reader(alone, "last");
+  Index all = 0;
+  for (const io::FileRecord& file : reader.manifest().files)
+    for (const io::TensorRecord& tensor : file.tensors)
+      all += io::byte_size(tensor.dtype, tensor.shape).value();
+  Reads reads;
+  storage::Engine engine;
+  engine.observe(&reads);
+  for (const Index zero : {1, 2, 3})
+    for (const Index subgroup_params : {300, 1000}) {
+      SCOPED_TRACE(fmt::format("{} {}", zero, subgroup_params));
+      const auto trainer = make(session, {zero, subgroup_params}, folder_ / "other");
+      Index expected = 0;
+      reads.bytes = 0;
+      for (const checkpoint::FileContents& contents :
+           {checkpoint::model_contents(trainer->parameters()),
+            checkpoint::optimizer_contents(trainer->parameters(), trainer->optimizer())}) {
+        checkpoint::read_parts(engine, reader.folder(), reader.manifest(), contents);
+        expected += bytes_of_pieces(reader, contents);
+      }
+      EXPECT_EQ(reads.bytes, expected);
+      // An even share, and of each subgroup a piece at either end that others own a part of.
+      const Index most = environment->size() == 1 ? all : all * 3 / 4;
+      EXPECT_LE(expected, most);
+      wait_for_all();
+    }
 }
 
 // Files do not say who wrote them: as many ranks as there are here, or one alone.
