@@ -35,13 +35,14 @@ class Ranks(AppTest):
         return subprocess.run(self.command(*arguments, **options), cwd=self.folder, text=True,
                               capture_output=True, timeout=100, env=environment(), check=False)
 
-    def start_ranks(self, ranks, keys, prefix=()):
+    def start_ranks(self, ranks, keys, prefix=(), until=None):
+        """Waits for the first checkpoint, or `until` another thing has come."""
         process = subprocess.Popen(self.command(ranks, keys=keys, prefix=prefix), cwd=self.folder,
                                    text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env=environment())
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
-        self.wait_for(lambda: self.checkpoint().exists(), process)
+        self.wait_for(until or (lambda: self.checkpoint().exists()), process)
         return process
 
     def pids(self):
@@ -199,6 +200,22 @@ class Ranks(AppTest):
         self.assertIn("stopped by SIGUSR1", stdout)
         step = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
         self.assertEqual(self.metrics()[-1]["step"], step)
+
+    def test_any_rank_can_be_asked_for_a_checkpoint(self):
+        lines = self.out / "metrics.jsonl"
+        process = self.start_ranks(3, ENDLESS | {"train.checkpoint_every": 0, "dist.timeout_s": 60},
+                                   until=lambda: lines.exists() and lines.read_text())
+        pids = self.pids()
+        for number, rank in enumerate((2, 1), start=1):
+            self.assertEqual(len(list(self.out.glob("checkpoints/step-*[0-9]"))), number - 1)
+            before = self.last(self.out)
+            os.kill(pids[rank], signal.SIGUSR2)
+            self.wait_for(lambda: self.last(self.out) > before, process)
+            time.sleep(0.2)
+            self.assertGreater(self.metrics()[-1]["step"], self.last(self.out), "training goes on")
+        os.kill(pids[2], signal.SIGUSR1)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
 
     def test_a_slow_rank_is_named(self):
         # Steps that are long enough to be held up in each of three running.

@@ -7,6 +7,7 @@ the same in all parts; the number of workers need not be."""
 
 import json
 import random
+import shutil
 import signal
 import time
 import unittest
@@ -61,6 +62,40 @@ class Resume(AppTest):
 
     def test_with_another_number_of_workers(self):
         self.expect_resume_keeps_bits({}, "--set", "train.workers=1")
+
+    def test_with_another_scheduler(self):
+        """Both named by the environment, which no checkpoint knows."""
+        straight, first = self.folder / "straight", self.folder / "first"
+        self.trained(out=straight, env={"STARPU_SCHED": "dos"})
+        self.trained(keys={"train.stop_after": 10}, out=first, env={"STARPU_SCHED": "dos"})
+        for scheduler in ("eager", "dmdas", "zero-offload"):
+            with self.subTest(scheduler):
+                out = self.folder / scheduler
+                shutil.copytree(first, out, symlinks=True)
+                self.resumed(out=out, env={"STARPU_SCHED": scheduler})
+                self.assertEqual(json.loads((out / "run.json").read_text())["runtime"]["scheduler"], scheduler)
+                self.assertEqual(self.losses(out), self.losses(straight))
+                self.expect_same_state(straight, out)
+
+    def test_with_another_number_of_lanes(self):
+        """It begins with the bits of the checkpoint; from there on sums have another order, the same in each part."""
+        straight, first = self.folder / "straight", self.folder / "first"
+        self.trained(out=straight)
+        self.trained(keys={"train.stop_after": 10}, out=first)
+        for lanes in (1, 3):
+            with self.subTest(lanes):
+                at_once, parts = self.folder / f"at-once{lanes}", self.folder / f"parts{lanes}"
+                for out in (at_once, parts):
+                    shutil.copytree(first, out, symlinks=True)
+                self.resumed("--set", f"train.lanes={lanes}", out=at_once)
+                self.resumed("--set", f"train.lanes={lanes}", "--set", "train.stop_after=15", out=parts)
+                self.resumed(out=parts)
+                self.assertEqual(self.losses(parts), self.losses(at_once))
+                self.expect_same_state(at_once, parts)
+                # The first loss behind the checkpoint: of the same parameters, whose sum over 64 tokens has another order.
+                losses = [next(line["loss"] for line in self.metrics(out) if line["step"] == 11)
+                          for out in (at_once, straight)]
+                self.assertAlmostEqual(*losses, delta=64 * losses[1] * 2**-23)
 
     def test_data_of_several_epochs(self):
         self.expect_resume_keeps_bits({"train.batch": 60, "model.context": 8})
