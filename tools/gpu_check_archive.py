@@ -9,7 +9,7 @@ from pathlib import Path
 # In the archive: results, and what StarPU has measured of links and codelets.
 RESULTS, MEASUREMENTS = "gpu_check", "starpu"
 ARCHIVE = "gpu_check.tar.gz"
-# Of a file in the archive: what is longer loses its middle.
+# Of a log in the archive: what is longer loses its middle.
 MOST_BYTES = 1 << 20
 
 
@@ -24,7 +24,7 @@ def pack(results, measurements, folder):
     with tarfile.open(part, "w:gz") as archive:
         for file, name in files.items():
             content = file.read_bytes()
-            if len(content) > MOST_BYTES:
+            if file.suffix == ".log" and len(content) > MOST_BYTES:
                 half = MOST_BYTES // 2
                 content = content[:half] + b"\n[...]\n" + content[-half:]
             member = tarfile.TarInfo(name)

@@ -149,11 +149,12 @@ class Sources(InScratchFolder):
 
 
 class Packing(InScratchFolder):
-    def test_all_results_and_of_long_ones_both_ends(self):
+    def test_all_results_and_of_long_logs_both_ends(self):
         results = self.folder / "results"
         results.mkdir()
         (results / "report.md").write_text("page", encoding="utf-8")
         (results / "build.log").write_bytes(b"first" + b"." * (3 << 20) + b"last")
+        (results / "profile.csv").write_bytes(b"," * (3 << 20))
         for _ in range(2):
             gpu_check_archive.pack(results, self.folder / "none", self.folder / "out" / "deep")
         packed = self.folder / "out" / "deep" / "gpu_check.tar.gz"
@@ -161,6 +162,7 @@ class Packing(InScratchFolder):
         with tarfile.open(packed) as archive:
             log = archive.extractfile("gpu_check/build.log").read()
             self.assertEqual(archive.extractfile("gpu_check/report.md").read(), b"page")
+            self.assertEqual(archive.getmember("gpu_check/profile.csv").size, 3 << 20)
         self.assertTrue(log.startswith(b"first") and log.endswith(b"last") and b"[...]" in log)
         self.assertLess(len(log), (1 << 20) + 16)
 
