@@ -156,7 +156,12 @@ template <class T>
 void set_planned(void (*set)(planner::PlanSettings&, T), const Assignment& given,
                  const Domain& domain, planner::PlanSettings& settings) {
   std::remove_cvref_t<T> value{};
-  given.read(value);
+  const auto* words = std::get_if<Range>(&domain);
+  const bool is_word =
+      words != nullptr && words->also_word != nullptr && given.text == words->also_word;
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, Index>)
+    if (is_word) value = static_cast<T>(*words->also);
+  if (!is_word) given.read(value);
   if constexpr (std::is_same_v<T, const std::string&>) {
     if (const auto* choice = std::get_if<Choice>(&domain))
       expect(std::ranges::count(choice->words(), value) > 0, "{}: '{}' is not known; known: {}",

@@ -8,6 +8,7 @@
 
 #include "config/keys.hpp"
 #include "config/option.hpp"
+#include "config/plan_disks.hpp"
 #include "models/family.hpp"
 #include "optim/optimizer_options.hpp"
 #include "optim/rules.hpp"
@@ -354,13 +355,12 @@ inline constexpr std::array kOptions{
         "sched.disks",
         "folders on disks where states of the optimizer live between updates that host memory has "
         "no room for, FOLDER:SIZE,FOLDER, each rank's at most of that size; empty: none",
-        [](Keys& k) -> Value { return &k.sched.disks; }, Any{"offload::parse_disks() reads it"},
-        Scope::kNode},
+        [](Keys& k) -> Value { return &k.sched.disks; }, kDisks, Scope::kNode, kPlanDisks},
     Option{"sched.host_memory",
            "GB of a rank's host memory for states of the optimizer, with sched.disks; auto: most "
            "of what the run leaves; 0: as little as can be",
-           [](Keys& k) -> Value { return &k.sched.host_memory; },
-           or_auto({.least = 0, .most = 1e6, .note = " GB (or be auto)"}), Scope::kNode},
+           [](Keys& k) -> Value { return &k.sched.host_memory; }, kStateMemory, Scope::kNode,
+           kPlanStateMemory},
     plan_only("sched.half_duplex",
               {"true: one direction of a link at a time",
                [](planner::PlanSettings& s, bool yes) { s.policy.half_duplex = yes; }, kFlag}),

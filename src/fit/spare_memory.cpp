@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/spare_memory.hpp"
 
-#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,18 +10,15 @@
 #include "fit/estimate.hpp"
 #include "fit/run_memory.hpp"
 #include "offload/home_plan.hpp"
+#include "shape/home_split.hpp"
 
 namespace dos::fit {
 namespace {
 
-/// Of the memory that a run leaves, for states that could live on disks, and then for second banks:
-/// what else comes to the machine meanwhile, files among it, has the rest.
-constexpr double kPartToTake = 0.75;
-
-/// Bytes that a run may take beside what it needs.
-Index memory_to_take(const planner::MemoryUse& use) {
-  return static_cast<Index>(
-      std::max(0.0, kPartToTake * (use.available.value() - use.total().value())));
+/// Bytes that a run may have for states, or for second banks, beside what it needs.
+Index memory_to_take(const planner::MemoryUse& use, Index has = 0) {
+  return static_cast<Index>(shape::memory_for_states(static_cast<double>(has),
+                                                     use.available.value() - use.total().value()));
 }
 
 /// Gives states what the run leaves of host memory with all that devices do not keep on disks.
@@ -30,7 +26,7 @@ void give_host_memory(train::Run& run, const Room& room) {
   run.state_memory = 0;
   const offload::HomePlan homes = train::plan_homes(run, room.workers);
   if (!homes.are_all_in_host_memory())
-    run.state_memory = homes.memory() + memory_to_take(estimate_run(run, room).host);
+    run.state_memory = memory_to_take(estimate_run(run, room).host, homes.memory());
 }
 
 /// Whether each device holds what an update of the subgroup needs when it goes ahead.

@@ -51,13 +51,10 @@ units::BytesPerSecond way_home(const sched::Problem& problem, const sched::Assig
 }
 
 /// What a checkpoint writes of a subgroup.
-units::Bytes written_bytes(const Request& request, const sched::Problem& problem, Index subgroup,
+units::Bytes written_bytes(const sched::Problem& problem, Index subgroup,
                            const sched::Assignment& assignment) {
   const units::Bytes all = problem.state_bytes(subgroup);
-  if (!problem.only_keeps(assignment.home)) return all;
-  const auto params =
-      static_cast<double>(problem.subgroups[static_cast<std::size_t>(subgroup)].params);
-  return request.settings.fp32 ? units::Bytes(kMasterBytes * params) : units::Bytes();
+  return problem.only_keeps(assignment.home) ? all - problem.away_bytes(subgroup) : all;
 }
 
 struct Place {
@@ -106,7 +103,7 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
     const auto place = static_cast<std::size_t>(i);
     const sched::Assignment& assignment = forecast.plan.assignments[place];
     const units::Bytes all = problem.state_bytes(i);
-    const units::Bytes bytes = written_bytes(request, problem, i, assignment);
+    const units::Bytes bytes = written_bytes(problem, i, assignment);
     const units::BytesPerSecond slowest = std::min(rate, way_home(problem, assignment));
     const units::Seconds updated = times[place].end - update;
     begin = std::min(begin, updated);

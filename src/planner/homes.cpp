@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "planner/passes.hpp"
+#include "shape/home_split.hpp"
+#include "shape/state_regions.hpp"
 
 namespace dos::planner {
 namespace {
@@ -17,12 +19,24 @@ constexpr double kSecondsADay = 24 * 3600;
 
 std::string text_of(const TierUse& use) {
   std::string text = fmt::format(
-      "{}: {:.1f} of {:.0f} GB; a step reads {:.1f} GB and writes {:.1f} GB: {:.3g} TB written a "
-      "day",
-      use.name, use.states.value() / kGB, use.capacity.value() / kGB, use.read.value() / kGB,
-      use.written.value() / kGB, use.a_day.value() / kTB);
+      "{}: {:.1f} of {:.0f} GB, in files of {:.1f} GB; a step reads {:.1f} GB and writes {:.1f} "
+      "GB: {:.3g} TB written a day",
+      use.name, use.states.value() / kGB, use.capacity.value() / kGB, use.files.value() / kGB,
+      use.read.value() / kGB, use.written.value() / kGB, use.a_day.value() / kTB);
   if (use.days) text += fmt::format(", its endurance after {:.3g} days", *use.days);
   return text + "\n";
+}
+
+/// Of a rank, whose states have this home.
+units::Bytes files_on(const std::string& home, const Forecast& forecast) {
+  const sched::Problem& problem = forecast.problem;
+  std::vector<Index> sizes;
+  for (Index i = 0; i < std::ssize(problem.subgroups); ++i)
+    if (problem.name_of_tier(forecast.plan.assignments[static_cast<std::size_t>(i)].home) == home)
+      sizes.push_back(static_cast<Index>(problem.away_bytes(i).value()));
+  const shape::StateRegions regions = shape::regions_for(
+      sizes, shape::kSlotsUnderWay, static_cast<Index>(problem.rates.tiers.size()));
+  return units::Bytes(static_cast<double>(regions.total_bytes()));
 }
 
 }  // namespace
@@ -31,7 +45,11 @@ std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan&
   std::map<std::pair<Index, Index>, units::Bytes> parts;
   for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
     const sched::Assignment& each = plan.assignments[i];
-    parts[{each.home, each.device}] += problem.state_bytes(static_cast<Index>(i));
+    const auto subgroup = static_cast<Index>(i);
+    const units::Bytes all = problem.state_bytes(subgroup);
+    const units::Bytes there = problem.only_keeps(each.home) ? problem.away_bytes(subgroup) : all;
+    parts[{each.home, each.device}] += there;
+    if (all > there) parts[{sched::kHost, each.device}] += all - there;
   }
   std::vector<HomePart> result;
   for (const auto& [where, states] : parts)
@@ -50,17 +68,18 @@ units::Bytes states_on(const std::string& home, const sched::Problem& problem,
   return states;
 }
 
-std::vector<TierUse> uses_of_tiers(const Request& request, const Forecast& forecast) {
+std::vector<TierUse> uses_of_tiers(const Forecast& forecast) {
   const auto ranks = static_cast<double>(forecast.layout.ranks_per_node);
   std::vector<TierUse> uses;
-  for (const perfmodels::Tier& tier : request.machine.tiers) {
+  for (const perfmodels::Tier& tier : forecast.machine.tiers) {
     TierUse use;
     use.name = tier.name;
     use.capacity = tier.capacity.value;
     use.states = states_on(tier.name, forecast.problem, forecast.plan) * ranks;
-    // All of a state is read for its update, and written after it.
+    use.files = files_on(tier.name, forecast) * ranks;
+    // All that is there is read for its update, and written after it.
     use.read = use.written = use.states;
-    if (tier.name == activation_tier(request.machine)->name) {
+    if (tier.name == activation_tier(forecast.machine)->name) {
       use.read += forecast.activations_on_disk;
       use.written += forecast.activations_on_disk;
     }
@@ -71,8 +90,8 @@ std::vector<TierUse> uses_of_tiers(const Request& request, const Forecast& forec
   return uses;
 }
 
-std::string homes_text(const Request& request, const Forecast& forecast) {
-  const std::vector<TierUse> uses = uses_of_tiers(request, forecast);
+std::string homes_text(const Forecast& forecast) {
+  const std::vector<TierUse> uses = uses_of_tiers(forecast);
   if (uses.empty()) return "";
   std::string text = "states of a rank: home -> device\n";
   for (const HomePart& part : parts_of(forecast.problem, forecast.plan))

@@ -20,6 +20,7 @@ struct HomePart {
 struct TierUse {
   std::string name;
   units::Bytes states;
+  units::Bytes files;  ///< that a training reserves for them
   units::Bytes capacity;
   units::Bytes read;     ///< in a step, of states and of activations that are moved
   units::Bytes written;  ///< in a step
@@ -36,9 +37,9 @@ units::Bytes states_on(const std::string& home, const sched::Problem& problem,
                        const sched::Plan& plan);
 
 /// Every tier behind host memory that the machine has, used or not.
-std::vector<TierUse> uses_of_tiers(const Request& request, const Forecast& forecast);
+std::vector<TierUse> uses_of_tiers(const Forecast& forecast);
 
 /// Of the parts and uses: lines of the report; "" for a machine without such tiers.
-std::string homes_text(const Request& request, const Forecast& forecast);
+std::string homes_text(const Forecast& forecast);
 
 }  // namespace dos::planner

@@ -258,29 +258,25 @@ void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, M
 
 namespace {
 
-/// Of each state what never leaves host memory: an FP32 parameter that forward reads.
-units::BytesPerParam at_home(const PlanSettings& settings) {
-  return units::BytesPerParam(settings.fp32 && !settings.policy.published ? kFp32 : 0);
-}
-
 /// Of a node's ranks: those that live there, and those that are on their way through. What GPUs
 /// keep comes through slots, to be loaded and saved.
 units::Bytes states_on_host(const Deployment& layout, const PlanSettings& settings,
                             const sched::Problem& problem, const sched::Plan& plan) {
-  const units::Bytes all = problem.total() * problem.cost.state;
+  const units::Bytes all = problem.total() * problem.cost.away();
+  const double elsewhere =
+      plan.share(problem, [](const sched::Assignment& each) { return each.home != sched::kHost; });
   units::Bytes held;
-  if (sched::lives_behind_host(problem, plan)) {
+  if (problem.slots) {
+    held = all * (1 - elsewhere) + *problem.slots;
+  } else if (sched::lives_behind_host(problem, plan)) {
     held = sched::replay(problem, plan).host_peak;
   } else {
-    const double elsewhere = plan.share(
-        problem, [](const sched::Assignment& each) { return each.home != sched::kHost; });
     const units::Params slots(elsewhere > 0 && !settings.policy.published
                                   ? real(shape::kSlotsUnderWay * problem.largest())
                                   : 0);
-    held = std::min(all, all * (1 - elsewhere) + slots * problem.cost.state);
+    held = std::min(all, all * (1 - elsewhere) + slots * problem.cost.away());
   }
-  const units::Bytes stays = problem.total() * at_home(settings);
-  return (stays + held * (1 - stays / all)) * real(layout.ranks_per_node);
+  return (problem.total() * problem.cost.stays + held) * real(layout.ranks_per_node);
 }
 
 }  // namespace
@@ -328,10 +324,8 @@ units::Bytes host_memory_for_states(const shape::Model& model, const Deployment&
   const MemoryUse all =
       host_use(model, layout, settings, problem, sched::all_cpu(problem), available);
   const units::Bytes beside = all.total() - all.of(MemoryCategory::kStatesWithParameters);
-  const units::Bytes stays = problem.total() * at_home(settings);
-  const units::Bytes room = (available - beside) / real(layout.ranks_per_node) - stays;
-  // What stays is none of what comes and goes.
-  return std::max(units::Bytes{0}, room) / (1 - stays / (problem.total() * problem.cost.state));
+  const units::Bytes stays = problem.total() * problem.cost.stays;
+  return std::max(units::Bytes{0}, (available - beside) / real(layout.ranks_per_node) - stays);
 }
 
 }  // namespace dos::planner

@@ -107,7 +107,8 @@ MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                    const PlanSettings& settings, const sched::Problem& problem,
                    const sched::Plan& plan, units::Bytes available);
 
-/// What that leaves a rank for states, with `available` in the node, whatever the plan.
+/// What that leaves a rank for states beside what stays there in any case (UpdateCost::stays), with
+/// `available` in the node, whatever the plan.
 units::Bytes host_memory_for_states(const shape::Model& model, const Deployment& layout,
                                     const PlanSettings& settings, const sched::Problem& problem,
                                     units::Bytes available);

@@ -94,6 +94,21 @@ std::string plan_name(const shape::ActivationPlan& plan, const Request& request)
   return shape::activation_plan_text(plan, request.model.config.layers);
 }
 
+/// The disks of the plan, as sched.disks: what it was told, else folders to be named; "" where
+/// nothing goes there.
+std::string disks_of(const Request& request, const Forecast& forecast) {
+  const bool are_used = sched::lives_behind_host(forecast.problem, forecast.plan) ||
+                        forecast.activations_on_disk > units::Bytes{0};
+  std::vector<std::string> disks;
+  if (are_used && request.settings.disks.empty())
+    for (const perfmodels::Tier& tier : forecast.machine.tiers)
+      disks.push_back("/folder/on/" + tier.name);
+  for (const PlannedDisk& disk : request.settings.disks)
+    disks.push_back(disk.most ? fmt::format("{}:{:.0f}MB", disk.folder, disk.most->value() / 1e6)
+                              : disk.folder);
+  return fmt::format("{}", fmt::join(disks, ","));
+}
+
 /// What train_gpt is told to run so, whose defaults are others; none for code that is not its own.
 std::vector<std::pair<std::string, std::string>> keys_of(const Request& request,
                                                          const Forecast& forecast) {
@@ -109,6 +124,10 @@ std::vector<std::pair<std::string, std::string>> keys_of(const Request& request,
   keys.emplace_back("train.activations", plan_name(forecast.activations, request));
   keys.emplace_back("sched.subgroup_params", std::to_string(forecast.problem.largest()));
   if (request.ranks > 1) keys.emplace_back("dist.zero", std::to_string(request.settings.zero));
+  if (const std::string disks = disks_of(request, forecast); !disks.empty())
+    keys.emplace_back("sched.disks", disks);
+  if (const auto& memory = request.settings.state_memory)
+    keys.emplace_back("sched.host_memory", fmt::format("{}", memory->value() / kGiga));
   return keys;
 }
 
@@ -174,15 +193,13 @@ nlohmann::json home_json(const Forecast& forecast) {
   return bytes;
 }
 
-nlohmann::json tiers_json(const Request& request, const Forecast& forecast) {
+nlohmann::json tiers_json(const Forecast& forecast) {
   nlohmann::json tiers = nlohmann::json::object();
-  for (const TierUse& use : uses_of_tiers(request, forecast)) {
+  for (const TierUse& use : uses_of_tiers(forecast)) {
     nlohmann::json& tier = tiers[use.name];
-    tier = {{"states", use.states.value()},
-            {"capacity", use.capacity.value()},
-            {"read", use.read.value()},
-            {"written", use.written.value()},
-            {"written_a_day", use.a_day.value()}};
+    tier = {{"states", use.states.value()},     {"files", use.files.value()},
+            {"capacity", use.capacity.value()}, {"read", use.read.value()},
+            {"written", use.written.value()},   {"written_a_day", use.a_day.value()}};
     if (use.days) tier["endurance_days"] = *use.days;
   }
   return tiers;
@@ -205,7 +222,7 @@ std::string report_text(const Request& request, const Forecast& forecast,
   text += fmt::format("\nplan of a rank, {} subgroups of at most {} parameters\n  {}\n  {}\n",
                       problem.subgroups.size(), problem.largest(), describe(plan, problem),
                       plan.reason);
-  text += homes_text(request, forecast);
+  text += homes_text(forecast);
   text += passing_text(plan) + activations_text(request, forecast) + bound_text(plan);
   text += fmt::format(
       "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}; limit: {}\n"
@@ -252,7 +269,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"subgroups", problem.subgroups.size()},
       {"activations", activations_json(request, forecast)},
       {"home", home_json(forecast)},
-      {"tiers", tiers_json(request, forecast)},
+      {"tiers", tiers_json(forecast)},
       {"memory", {{"gpu", memory_json(forecast.gpu)}, {"host", memory_json(forecast.host)}}}};
   for (const auto& [key, value] : keys_of(request, forecast)) json["keys"][key] = value;
   if (request.storage) json["checkpoints"] = checkpoint_json(request, forecast);

@@ -16,7 +16,7 @@ std::string report_text(const Request& request, const Forecast& forecast,
 /// params policy ranks micro_batch reason forward_s backward_s exposed_s (waiting for other ranks)
 /// zero sent {gradients, weights} (bytes of a rank in a step) limit resident_share subgroups
 /// windows home (bytes of a rank's states by tier) tiers (by tier behind host memory, of a node:
-/// {"states", "capacity", "read" and "written" in a step, "written_a_day": bytes,
+/// {"states", "files" for them, "capacity", "read" and "written" in a step, "written_a_day": bytes,
 /// "endurance_days", where the machine file says one}). `window` is the widest of the GPUs'
 /// `windows`. `activations` is {"plan", "classes": what each class does, by where ("device",
 /// "recompute", "host", "disk"), "waits_s", "compared": plans that "auto" was compared with}.

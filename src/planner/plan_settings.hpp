@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/types.hpp"
 #include "perfmodels/machine.hpp"
@@ -26,6 +28,12 @@ struct CheckpointStorage {
   units::Seconds mtbf{24.0 * 3600};  ///< between failures of the whole job
 };
 
+/// A disk that a run is given (sched.disks): the machine's tier of that name, else the next one.
+struct PlannedDisk {
+  std::string folder;
+  std::optional<units::Bytes> most{};  ///< that each rank may take
+};
+
 /// What `plan --set key=value` changes.
 struct PlanSettings {
   Index subgroup_params = 0;  ///< 0: 100 M as published, else forecast() chooses
@@ -42,6 +50,9 @@ struct PlanSettings {
   shape::AdapterChoice lora;       ///< what Request::model has, for reports
   units::Bytes gpu_limit{0};       ///< of each GPU's memory; 0: all of it
   units::Bytes host_limit{0};      ///< of a rank's host memory; 0: its part of the node's
+  std::vector<PlannedDisk> disks;  ///< empty: the machine's tiers, where they are needed
+  /// Of a rank's host memory, for states; 0: slots alone; nullopt: most of what a run leaves.
+  std::optional<units::Bytes> state_memory;
   units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
   sched::PolicyOptions policy;
 };
@@ -62,6 +73,11 @@ inline void set_gpu_limit(PlanSettings& settings, double most) {
 }
 inline void set_host_limit(PlanSettings& settings, double most) {
   settings.host_limit = units::gigabytes(most);
+}
+/// What the key sched.host_memory says, where it says how much.
+inline void set_state_memory(PlanSettings& settings, double gigabytes) {
+  settings.state_memory.reset();
+  if (gigabytes >= 0) settings.state_memory = units::gigabytes(gigabytes);
 }
 
 /// What keys say by a word of two.

@@ -62,7 +62,9 @@ sched::UpdateCost update_cost(const Deployment& layout, const PlanSettings& sett
   const bool sums_on_host = gpu && adds_on_host(layout, settings);
   const double value = settings.fp32 ? 4 : 2;
   const bool flushes = gpu && settings.flush_in_update && !sums_on_host;
+  const bool reads_state = settings.fp32 && !settings.policy.published;
   return {.state = perfmodels::state_bytes(settings.rule_states),
+          .stays = units::BytesPerParam(reads_state ? value : 0),
           .weight = units::BytesPerParam(gpu ? value : 0),
           .gradient = units::BytesPerParam(flushes ? value : 0),
           .host_gradient = units::BytesPerParam(sums_on_host ? kSumBytes : 0),
@@ -210,10 +212,11 @@ Forecast forecast_of(const Request& request) {
   if (!problem.rates.tiers.empty()) {
     problem.host_memory = host_memory_for_states(request.model, layout, settings, problem,
                                                  request.machine.dram_capacity.value);
-    if (may_keep(request))
-      keep(split_states(problem, problem.host_memory, free_for_states(request, problem),
-                        std::ssize(problem.rates.tiers)),
-           problem);
+    if (!settings.policy.published)
+      give_homes(
+          settings,
+          may_keep(request) ? free_for_states(request, problem) : std::vector<units::Bytes>(),
+          problem);
     options.residents = options.residents && !problem.has_kept();
   }
   result.plan = sched::plan_beside_gradients(request.policy, problem, options);
@@ -267,9 +270,10 @@ Index finer_subgroups(const Request& request) {
         problem.total() * result.plan.share(problem, [](const sched::Assignment& each) {
           return each.home == sched::kHost;
         });
-    const units::Bytes behind = (problem.total() - in_host) * problem.cost.state;
-    const units::Bytes on_the_way = problem.host_memory - in_host * problem.cost.state;
-    const units::Bytes half = units::Params(static_cast<double>(size) / 2) * problem.cost.state;
+    const units::BytesPerParam away = problem.cost.away();
+    const units::Bytes behind = (problem.total() - in_host) * away;
+    const units::Bytes on_the_way = problem.slots.value_or(problem.host_memory - in_host * away);
+    const units::Bytes half = units::Params(static_cast<double>(size) / 2) * away;
     if (on_the_way <= behind * kOnTheWay || size / 2 < kSmallestOnDisk ||
         std::ssize(problem.subgroups) >= kMostFiner || !is_worth_latency(problem, half))
       return size;
@@ -346,15 +350,16 @@ Forecast forecast_with_best_activations(Request request) {
   return best;
 }
 
-/// The machine has no more memory than settings say.
-void limit_memory(Request& request) {
+/// The machine has no more memory, and no other disks, than settings say.
+void limit_machine(Request& request) {
   const units::Bytes none{0};
   const PlanSettings& settings = request.settings;
   perfmodels::Machine& machine = request.machine;
   if (settings.gpu_limit > none)
     machine.gpu_memory.value = std::min(machine.gpu_memory.value, settings.gpu_limit);
-  if (settings.host_limit == none) return;
   const double ranks = static_cast<double>(layout_of(request).ranks_per_node);
+  take_disks(settings, ranks, machine);
+  if (settings.host_limit == none) return;
   machine.dram_capacity.value = std::min(machine.dram_capacity.value, settings.host_limit * ranks);
 }
 
@@ -362,7 +367,7 @@ void limit_memory(Request& request) {
 
 Forecast forecast(const Request& given) {
   Request request = given;
-  limit_memory(request);
+  limit_machine(request);
   shape::mark_trained(request.settings.trained, request.model.parameters);
   if (request.settings.chooses_activations) request.settings.activations = shape::kRecomputeAll;
   choose_subgroups(request);
@@ -370,6 +375,7 @@ Forecast forecast(const Request& given) {
                                                          : forecast_of(request);
   if (!request.settings.policy.published)
     result.activation_uses = activation_uses(passes_of(request, result), result.activations);
+  result.machine = request.machine;
   // A model that does not fit is said so; dos drops plans whose window does not.
   const sched::PolicyOptions& options = request.settings.policy;
   if (result.gpu.fits() && sched::find_policy(request.policy).reads.window && !options.published)

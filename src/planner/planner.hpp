@@ -37,6 +37,7 @@ struct NamedActivations {
 struct Forecast {
   sched::Problem problem;
   sched::Plan plan;
+  perfmodels::Machine machine;  ///< with the memory and the disks that settings leave it
   Deployment layout;
   MemoryUse gpu;   ///< of one GPU, with what the plan keeps there; empty without GPU
   MemoryUse host;  ///< of a node
@@ -70,7 +71,8 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates);
 /// network, settings out of range, activations on a disk that the machine lacks, or a policy that
 /// cannot place the model. With settings.chooses_activations the plan for activations is the one
 /// with the shortest step (activation_choice.hpp), if any fits. Memory is what the machine has, or
-/// settings.gpu_limit and settings.host_limit, if they are less.
+/// settings.gpu_limit and settings.host_limit, if they are less; disks are
+/// those of settings.disks.
 Forecast forecast(const Request& given);
 
 }  // namespace dos::planner

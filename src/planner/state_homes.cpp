@@ -2,7 +2,11 @@
 #include "planner/state_homes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <utility>
+
+#include "base/error.hpp"
 
 namespace dos::planner {
 namespace {
@@ -11,32 +15,115 @@ Index whole(units::Bytes bytes) {
   return static_cast<Index>(std::max(0.0, bytes.value()));
 }
 
+/// What split_homes() is asked, but for host memory.
+class Splitter {
+ public:
+  Splitter(const sched::Problem& problem, const std::vector<units::Bytes>& gpus, Index disks)
+      : problem_(problem), gpus_(gpus), disks_(disks) {
+    for (Index i = 0; i < std::ssize(problem.subgroups); ++i)
+      sizes_.push_back(whole(problem.away_bytes(i)));
+    all_ = std::accumulate(sizes_.begin(), sizes_.end(), Index{0});
+  }
+
+  [[nodiscard]] Index all() const { return all_; }
+  [[nodiscard]] Index largest() const { return *std::ranges::max_element(sizes_); }
+  /// Beside a window of so many updates of the largest.
+  [[nodiscard]] shape::HomeSplit split(Index host, double window) const {
+    const sched::UpdateCost& cost = problem_.cost;
+    const units::Bytes update =
+        units::Params(static_cast<double>(problem_.largest())) * cost.held();
+    // What an update needs besides comes to the GPU, too; what stays has one bank.
+    const units::BytesPerParam held =
+        cost.held() - cost.state * static_cast<double>(cost.banks - 1);
+    std::vector<Index> devices;
+    for (const units::Bytes free : gpus_)
+      devices.push_back(whole((free - update * window) * (cost.away() / held)));
+    return shape::split_homes(sizes_, problem_.rates.cpu_workers + problem_.gpus(),
+                              {.host = host, .devices = std::move(devices), .disks = disks_});
+  }
+
+ private:
+  const sched::Problem& problem_;
+  const std::vector<units::Bytes>& gpus_;
+  Index disks_;
+  std::vector<Index> sizes_;
+  Index all_ = 0;
+};
+
+constexpr std::array kWindows{sched::kUpdatesBesideKept, sched::kLeastUpdatesBesideKept};
+
 }  // namespace
 
 shape::HomeSplit split_states(const sched::Problem& problem, units::Bytes host,
                               const std::vector<units::Bytes>& gpus, Index disks) {
-  std::vector<Index> sizes;
-  for (Index i = 0; i < std::ssize(problem.subgroups); ++i)
-    sizes.push_back(whole(problem.state_bytes(i)));
-  const Index all = std::accumulate(sizes.begin(), sizes.end(), Index{0});
+  const Splitter splitter(problem, gpus, disks);
   // What has no limit is more than all.
-  const Index room = host.value() < static_cast<double>(all) ? whole(host) : all;
-  const sched::UpdateCost& cost = problem.cost;
-  const units::Bytes update = units::Params(static_cast<double>(problem.largest())) * cost.held();
-  // What an update needs besides comes to the GPU, too; what stays has one bank.
-  const units::BytesPerParam held = cost.held() - cost.state * static_cast<double>(cost.banks - 1);
+  const Index room =
+      host.value() < static_cast<double>(splitter.all()) ? whole(host) : splitter.all();
   shape::HomeSplit split;
   // Of too little for slots the plan says so.
-  if (room < shape::kLeastSlots * *std::ranges::max_element(sizes)) return split;
-  for (const double window : {sched::kUpdatesBesideKept, sched::kLeastUpdatesBesideKept}) {
-    std::vector<Index> devices;
-    for (const units::Bytes free : gpus)
-      devices.push_back(whole((free - update * window) * (cost.state / held)));
-    split = shape::split_homes(sizes, problem.rates.cpu_workers + problem.gpus(),
-                               {.host = room, .devices = std::move(devices), .disks = disks});
+  if (room < shape::kLeastSlots * splitter.largest()) return split;
+  for (const double window : kWindows) {
+    split = splitter.split(room, window);
     if (split.on_disk.empty()) break;
   }
   return split;
+}
+
+void give_homes(const PlanSettings& settings, const std::vector<units::Bytes>& gpus,
+                sched::Problem& problem) {
+  const Splitter splitter(problem, gpus, std::ssize(problem.rates.tiers));
+  const double room = problem.host_memory.value();
+  const bool has_room_for_all = room >= static_cast<double>(splitter.all());
+  const bool says_how_much = settings.state_memory.has_value();
+  // Who names no disk is told of those that are needed.
+  if (!says_how_much && settings.disks.empty() && has_room_for_all) return;
+  // Of too little for slots the plan says so.
+  if (!says_how_much && room < static_cast<double>(shape::kLeastSlots * splitter.largest())) return;
+  shape::HomeSplit split;
+  for (const double window : kWindows) {
+    double host = says_how_much ? settings.state_memory->value() : 0;
+    if (!says_how_much) {
+      const shape::HomeSplit least = splitter.split(0, window);
+      const auto slots = static_cast<double>(least.slots * least.slot_bytes);
+      host = shape::memory_for_states(slots, room - slots);
+    }
+    split = splitter.split(whole(units::Bytes(host)), window);
+    const auto slots = static_cast<double>(split.slots * split.slot_bytes);
+    problem.host_memory = units::Bytes(std::max(host, slots));
+    problem.slots.reset();
+    if (split.on_disk.empty()) break;
+    problem.slots = units::Bytes(slots);
+  }
+  if (!split.are_in_host_memory()) keep(split, problem);
+}
+
+void take_disks(const PlanSettings& settings, double ranks, perfmodels::Machine& machine) {
+  const auto count = static_cast<Index>(machine.tiers.size());
+  expect(count > 0 || !settings.state_memory || *settings.state_memory == units::Bytes{0},
+         "sched.host_memory: the machine file of {} has no disk for the states beyond it: add a "
+         "[[tier]] (docs/adding/machine.md), or leave sched.host_memory to auto",
+         machine.name);
+  if (settings.disks.empty()) return;
+  expect(std::ssize(settings.disks) <= count,
+         "sched.disks names {} disk(s), the machine file of {} has {}: add a [[tier]] for each "
+         "(docs/adding/machine.md), or name fewer",
+         settings.disks.size(), machine.name, count);
+  std::vector<perfmodels::Tier> left = machine.tiers;
+  machine.tiers.assign(settings.disks.size(), {});
+  const auto take = [&](std::vector<perfmodels::Tier>::iterator tier, std::size_t place) {
+    machine.tiers[place] = *tier;
+    if (const auto& most = settings.disks[place].most)
+      machine.tiers[place].capacity.value = std::min(tier->capacity.value, *most * ranks);
+    left.erase(tier);
+  };
+  for (std::size_t i = 0; i < settings.disks.size(); ++i)
+    if (const auto named =
+            std::ranges::find(left, settings.disks[i].folder, &perfmodels::Tier::name);
+        named != left.end())
+      take(named, i);
+  for (std::size_t i = 0; i < settings.disks.size(); ++i)
+    if (machine.tiers[i].name.empty()) take(left.begin(), i);
 }
 
 void keep(const shape::HomeSplit& split, sched::Problem& problem) {

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "perfmodels/machine.hpp"
+#include "planner/plan_settings.hpp"
 #include "sched/workload.hpp"
 #include "shape/home_split.hpp"
 
@@ -14,6 +16,17 @@ namespace dos::planner {
 /// and backward. None are away where host memory has no room for two subgroups. Pre: disks > 0.
 shape::HomeSplit split_states(const sched::Problem& problem, units::Bytes host,
                               const std::vector<units::Bytes>& gpus, Index disks);
+
+/// The same for the host memory that a training gives them, where Problem::host_memory is what it
+/// has room for: settings.state_memory, else what shape::memory_for_states() says; where no disks
+/// are named, and it has room for all, they stay. Sets Problem::host_memory to it, and slots, and
+/// what GPUs keep. Throws Error as shape::split_homes().
+void give_homes(const PlanSettings& settings, const std::vector<units::Bytes>& gpus,
+                sched::Problem& problem);
+
+/// Leaves the machine the disks that settings name, each no larger than they say for a node of
+/// `ranks`. Throws Error where it has fewer.
+void take_disks(const PlanSettings& settings, double ranks, perfmodels::Machine& machine);
 
 /// Has GPUs keep what the split gives them (sched::Subgroup::kept_on).
 void keep(const shape::HomeSplit& split, sched::Problem& problem);

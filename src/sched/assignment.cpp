@@ -6,7 +6,7 @@ namespace dos::sched {
 std::vector<LinkTraffic> traffic_of(const UpdateCost& cost, const Assignment& assignment) {
   const auto [home, device, reader] = assignment;
   std::vector<LinkTraffic> links;
-  if (home != kHost && home != device) links.push_back({home, cost.state, cost.state});
+  if (home != kHost && home != device) links.push_back({home, cost.away(), cost.away()});
   if (is_resident(assignment))
     links.push_back({device, cost.host_gradient, cost.host_parameter});
   else if (is_streamed(assignment))

@@ -186,7 +186,7 @@ class Builder {
   }
 
   void add_capacities() {
-    const double state = problem_.cost.state.value();
+    const double state = problem_.cost.away().value();
     for (Index tier = problem_.gpus(); tier < problem_.tiers(); ++tier)
       add_home_limit(tier, problem_.capacity_of(tier).value() / state);
     const double host = problem_.host_memory.value() / state;
@@ -213,7 +213,7 @@ class Builder {
     fail(
         "states of {:.4g} GB fit nowhere: host memory has {:.4g} GB for them, GPUs {:.4g} GB{}: "
         "use more ranks, a smaller model, or a machine file with a [[tier]] for the rest",
-        total_ * problem_.cost.state.value() / 1e9, problem_.host_memory.value() / 1e9,
+        total_ * problem_.cost.away().value() / 1e9, problem_.host_memory.value() / 1e9,
         gpus.value() / 1e9, tiers);
   }
 

@@ -237,6 +237,7 @@ bool slows_links(const perfmodels::Rates& rates) {
 Problem all_in_host(const Problem& problem) {
   Problem result = with_tiers(problem, {});
   result.host_memory = units::Bytes(std::numeric_limits<double>::infinity());
+  result.slots.reset();
   return result;
 }
 

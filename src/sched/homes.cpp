@@ -67,8 +67,9 @@ bool Homes::are_missing(const Plan& plan) const {
   double in_host = 0;
   for (std::size_t i = 0; i < plan.assignments.size(); ++i)
     if (plan.assignments[i].home == kHost)
-      in_host += problem_.state_bytes(static_cast<Index>(i)).value();
-  return in_host > problem_.host_memory.value() * (1 + kHomeRounding);
+      in_host += problem_.away_bytes(static_cast<Index>(i)).value();
+  const units::Bytes room = problem_.host_memory - problem_.slots.value_or(units::Bytes{0});
+  return in_host > room.value() * (1 + kHomeRounding);
 }
 
 void Homes::place(Plan& plan) const {
@@ -84,6 +85,7 @@ void Homes::choose(Plan& plan) const {
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t paths = paths_.size(); paths > 0; --paths) {
     for (const double factor : kFactors) {
+      if (problem_.slots && factor != kFactors.front()) break;
       auto result = placed(start, factor, paths);
       if (!result) continue;
       const double time = replay(problem_, *result).update_end.value();
@@ -141,7 +143,7 @@ double Homes::update_time(const Plan& plan) const {
 /// Bytes of host memory: of each path, what comes in the time that one subgroup is there, and one
 /// subgroup more.
 double Homes::on_the_way(const Plan& plan, const Quotas& quotas) const {
-  const double largest = static_cast<double>(problem_.largest()) * problem_.cost.state.value();
+  const double largest = static_cast<double>(problem_.largest()) * problem_.cost.away().value();
   double time = bound_;
   for (std::size_t p = 0; p < quotas.by_path.size(); ++p)
     time = std::max(time, quotas.by_path[p] * paths_[p].seconds);
@@ -189,12 +191,14 @@ std::optional<Plan> Homes::placed(const Plan& plan, double factor, std::size_t p
   double largest = 0;
   for (Index i = 0; i < count; ++i) {
     if (plan.assignments[to_position(i)].home != kHost) continue;
-    const double bytes = problem_.state_bytes(i).value();
+    const double bytes = problem_.away_bytes(i).value();
     all += bytes;
     largest = std::max(largest, bytes);
   }
   // Room for what is on its way makes more go behind host memory; how much less is second order.
-  const double wanted = factor * on_the_way(plan, quotas(std::max(0.0, all - memory), paths));
+  const double wanted = problem_.slots
+                            ? problem_.slots->value()
+                            : factor * on_the_way(plan, quotas(std::max(0.0, all - memory), paths));
   const double room = memory - std::clamp(wanted, std::min(largest, memory), memory);
   const Quotas quotas = this->quotas(all - room, paths);
   Plan result = plan;
@@ -204,7 +208,7 @@ std::optional<Plan> Homes::placed(const Plan& plan, double factor, std::size_t p
   for (Index i = 0; i < count; ++i) {
     Assignment& assignment = result.assignments[to_position(i)];
     if (assignment.home != kHost) continue;
-    const double bytes = problem_.state_bytes(i).value();
+    const double bytes = problem_.away_bytes(i).value();
     const bool stays_well = kept + bytes <= room * (1 + kHomeRounding);
     const double gone = seen - kept;
     seen += bytes;

@@ -21,7 +21,8 @@ class Homes {
   /// to each tier as much as it reads and writes in the same time. Host memory keeps room for what
   /// is on its way. The plan is left as it is where nothing is missing, or nothing fits.
   void place(Plan& plan) const;
-  /// The same by replays: tries more and less room for what is on its way, and fewer tiers.
+  /// The same by replays: tries more and less room for what is on its way, unless the problem says
+  /// how much it has (Problem::slots), and fewer tiers.
   void choose(Plan& plan) const;
 
  private:

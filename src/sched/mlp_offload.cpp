@@ -28,17 +28,17 @@ Plan plan_mlp_offload(const Problem& problem, const PolicyOptions& options) {
   Plan plan = all_cpu(problem);
   plan.reason = "policy: what host memory does not hold on all disks, every update on the CPU";
   plan.execution.cpu_team = options.published;
-  const units::Bytes all = problem.total() * problem.cost.state;
+  const units::Bytes all = problem.total() * problem.cost.away();
   if (problem.rates.tiers.empty() || all <= problem.host_memory) return plan;
   std::vector<double> weights;
   for (const perfmodels::TierRates& tier : problem.rates.tiers)
     weights.push_back(std::min(tier.link.in, tier.link.out).value());
   std::vector<double> dealt(weights.size(), 0.0);
   const units::Bytes largest =
-      units::Params(static_cast<double>(problem.largest())) * problem.cost.state;
+      units::Params(static_cast<double>(problem.largest())) * problem.cost.away();
   units::Bytes room = problem.host_memory - largest * static_cast<double>(on_the_way(problem));
   for (std::size_t i = 0; i < plan.assignments.size(); ++i) {
-    const units::Bytes bytes = problem.state_bytes(static_cast<Index>(i));
+    const units::Bytes bytes = problem.away_bytes(static_cast<Index>(i));
     if (bytes <= room) {
       room -= bytes;
       continue;

@@ -46,7 +46,7 @@ void expect_homes_fit(const Problem& problem, const std::vector<Assignment>& ass
   std::vector<units::Bytes> at_home(static_cast<std::size_t>(problem.tiers() + 1));
   units::Bytes passes{0};
   for (std::size_t i = 0; i < assignments.size(); ++i) {
-    const units::Bytes bytes = problem.state_bytes(static_cast<Index>(i));
+    const units::Bytes bytes = problem.away_bytes(static_cast<Index>(i));
     const bool begins_in_host = !problem.homes.empty() && problem.homes[i] == kHost;
     const Index home = begins_in_host ? kHost : assignments[i].home;
     at_home[static_cast<std::size_t>(home + 1)] += bytes;

@@ -69,7 +69,7 @@ void Simulation::find_departing() {
   for (Index i = 0; i < std::ssize(plan_.assignments); ++i) {
     const auto& [home, device, reader] = assignment(i);
     const Index place = place_of(i);
-    if (home == kHost || place == kHost) host_bytes_ += params(i) * problem_.cost.state.value();
+    if (home == kHost || place == kHost) host_bytes_ += problem_.away_bytes(i).value();
     if (place == kHost || place == device) continue;
     departs_[at(i)] = true;
     if (!problem_.only_keeps(home)) {
@@ -106,7 +106,7 @@ void Simulation::grant_slots() {
   const double room = problem_.host_memory.value() * (1 + 1e-12);
   for (; granted_ < passing_.size(); ++granted_) {
     const Index subgroup = passing_[granted_];
-    const double bytes = problem_.state_bytes(subgroup).value();
+    const double bytes = problem_.away_bytes(subgroup).value();
     if (host_bytes_ + bytes > room || is_way_taken()) return;
     host_bytes_ += bytes;
     result_.host_peak = std::max(result_.host_peak, units::Bytes(host_bytes_));
@@ -166,7 +166,8 @@ void Simulation::start_link(Link& link) {
     if (!link.gradients.empty())
       start_first(link.out, Work::kGradientOut, link.gradients, cost.gradient, latency);
     else if (!link.departing.empty() && may_go_out)
-      start_first(link.out, Work::kStateOut, link.departing, cost.state, state_latency(link));
+      start_first(link.out, Work::kStateOut, link.departing, link.is_gpu ? cost.state : cost.away(),
+                  state_latency(link));
     else if (!link.states.empty() && may_go_out && stays(link.states.front()))
       start_first(link.out, Work::kParameterOut, link.states, cost.host_parameter, latency);
     else if (!link.states.empty() && may_go_out)
@@ -180,7 +181,7 @@ void Simulation::start_link(Link& link) {
 void Simulation::start_return(Link& link) {
   const bool taken = link.in.busy || (link.half_duplex && link.out.busy);
   if (!taken && !link.returning.empty())
-    start_first(link.in, Work::kStateIn, link.returning, problem_.cost.state, state_latency(link));
+    start_first(link.in, Work::kStateIn, link.returning, problem_.cost.away(), state_latency(link));
 }
 
 /// A kernel is launched while the one before runs, once its states are there; in lockstep only when

@@ -127,7 +127,7 @@ void Simulation::finish_state_in(Index subgroup, Index tier) {
     gpu.arrived = static_cast<Index>(gpu.next_in);
     on_gpu_since_[at(subgroup)] = now_;
   } else {
-    host_bytes_ -= problem_.state_bytes(subgroup).value();
+    host_bytes_ -= problem_.away_bytes(subgroup).value();
     ++home_again_;
     --unfinished_;
   }

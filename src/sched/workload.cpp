@@ -55,6 +55,11 @@ units::Bytes Problem::state_bytes(Index subgroup) const {
          cost.state;
 }
 
+units::Bytes Problem::away_bytes(Index subgroup) const {
+  return units::Params(static_cast<double>(subgroups[static_cast<std::size_t>(subgroup)].params)) *
+         cost.away();
+}
+
 units::Bytes Problem::held_bytes(Index subgroup) const {
   const Subgroup& each = subgroups[static_cast<std::size_t>(subgroup)];
   return units::Params(static_cast<double>(each.room > 0 ? each.room : each.params)) * cost.held();

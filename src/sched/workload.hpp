@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct Subgroup {
 /// What the update of a parameter moves.
 struct UpdateCost {
   units::BytesPerParam state{12};  ///< FP32 p and the rule's states: each way when streamed
+  /// Of `state`, what host memory has wherever the rest lives: in FP32 p, which forward reads.
+  units::BytesPerParam stays{0};
   /// Working parameter, host to GPU, of what the CPU updates; 4 in FP32, 0 where the GPU runs no
   /// forward pass.
   units::BytesPerParam weight{2};
@@ -51,6 +54,8 @@ struct UpdateCost {
   /// Where states are updated: 1: in place; 2: into another bank.
   Index banks = 1;
 
+  /// What leaves host memory for a tier that only keeps, or for good: of it a state is made there.
+  [[nodiscard]] units::BytesPerParam away() const { return state - stays; }
   /// Over the link when streamed: to the GPU, and back.
   [[nodiscard]] units::BytesPerParam streamed_in() const { return state + host_gradient; }
   [[nodiscard]] units::BytesPerParam streamed_out() const { return state + host_weight; }
@@ -97,8 +102,10 @@ struct Problem {
   /// By subgroup, the tier where its states are when the step begins. Empty: where the plan leaves
   /// them, as in every step but those in which residents go to their places.
   std::vector<Index> homes{};
-  /// Host memory for states, at home there or on their way.
+  /// Host memory for states, at home there or on their way, beside what stays there in any case.
   units::Bytes host_memory{std::numeric_limits<double>::infinity()};
+  /// Of it, what states that live in tiers that only keep pass through; nullopt: plans choose.
+  std::optional<units::Bytes> slots{};
 
   /// Tiers with a link: GPUs, and those that only keep states.
   [[nodiscard]] Index tiers() const { return gpus() + std::ssize(rates.tiers); }
@@ -119,6 +126,8 @@ struct Problem {
   [[nodiscard]] bool has_kept() const;
   [[nodiscard]] Index largest() const;
   [[nodiscard]] units::Bytes state_bytes(Index subgroup) const;
+  /// Of them, what host memory does not have where the subgroup lives elsewhere.
+  [[nodiscard]] units::Bytes away_bytes(Index subgroup) const;
   /// GPU memory of a subgroup that is updated there.
   [[nodiscard]] units::Bytes held_bytes(Index subgroup) const;
   /// The same while it is streamed: where another GPU uses it, its gradient and its working

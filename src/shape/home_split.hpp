@@ -14,6 +14,16 @@ inline constexpr Index kLeastSlots = 2;
 /// Slots beside those that workers update in: two are read, two are written.
 inline constexpr Index kSlotsUnderWay = 4;
 
+/// Of host memory that a run leaves beside slots, the part that states take which could live on
+/// disks: what else comes to the machine meanwhile, files among it, has the rest.
+inline constexpr double kPartForStates = 0.75;
+
+/// Host memory for states where nobody says how much (sched.host_memory=auto), and disks have what
+/// it has no room for: slots, and most of what is left beside them. Bytes.
+constexpr double memory_for_states(double slots, double left) {
+  return slots + kPartForStates * (left > 0 ? left : 0);
+}
+
 /// Memory for states: of the host, slots included (0: no more than the slots), and of each device
 /// for those that live there, in bytes; and how many disks there are.
 struct HomeRooms {

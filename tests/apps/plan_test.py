@@ -53,6 +53,25 @@ class Plan(unittest.TestCase):
         self.assertAlmostEqual(published["update_s"], 1.3, delta=0.13)
         self.assertLess(ours["update_s"], published["update_s"])
 
+    def test_disks_of_a_configuration_count(self):
+        file = self.folder / "mine.toml"
+        file.write_text('[model]\npreset = "llama-7b"\n[sched]\ndisks = "/any:900GB"\nhost_memory = 0\n')
+        arguments = ("--machine", "h100-4x-nvme", "--model", str(file), "--set", "sched.resident=false")
+        result = self.planned(*arguments)
+        self.assertEqual(set(result["tiers"]), {"nvme"})
+        # In FP32 the parameters stay.
+        self.assertAlmostEqual(result["tiers"]["nvme"]["read"] / (8 * result["params"]), 1, delta=1e-6)
+        self.assertEqual(result["tiers"]["nvme"]["capacity"], 900e9)
+        keys = result["keys"]
+        self.assertEqual((keys["sched.disks"], keys["sched.host_memory"]), ("/any:900000MB", "0"))
+        for more, bytes_there in (("sched.host_memory=auto", 0), ("sched.host_memory=40", 8 * result["params"] - 40e9)):
+            other = self.planned(*arguments, "--set", more)
+            self.assertGreaterEqual(other["tiers"]["nvme"]["read"], bytes_there)
+            self.assertLess(other["tiers"]["nvme"]["read"], result["tiers"]["nvme"]["read"])
+        self.expect_error((*arguments, "--set", "sched.host_memory=-2"), "must lie in [0, 1e+06] GB (or be auto)")
+        self.expect_error(("--machine", "h100-4x", "--model", str(file)), "sched.disks names 1 disk(s)", "h100-4x has 0",
+                          "add a [[tier]]")
+
     def test_175b_is_planned_in_a_moment(self):
         with self.within_a_moment():
             result = self.plan(*H100, "--model", "gpt3-175b")

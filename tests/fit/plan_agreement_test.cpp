@@ -11,6 +11,8 @@
 
 #include "config/plan_model.hpp"
 #include "fit/spare_memory.hpp"
+#include "offload/home_plan.hpp"
+#include "planner/homes.hpp"
 #include "sched/plan.hpp"
 #include "shape/model.hpp"
 #include "small_runs.hpp"
@@ -149,6 +151,54 @@ TEST(PlanAgreement, ARunWithDisksFitsIntoWhatIsPlanned) {
           estimate_run(choose_homes(c.run(0), c.room(1e9 * gigabytes)), c.room(1e9 * gigabytes));
       EXPECT_TRUE(taken.fits()) << memory_table(taken.host);
     }
+}
+
+/// Bytes that a step reads from disks, and writes there.
+double moved_by_run(const train::Run& run, const Room& room) {
+  const offload::HomePlan homes = train::plan_homes(run, room.workers);
+  double bytes = 0;
+  for (const Index i : homes.on_disks())
+    bytes += 4.0 * static_cast<double>(homes.buffers() *
+                                       run.layout.subgroups[static_cast<std::size_t>(i)].count);
+  return bytes;
+}
+double moved_by_plan(const planner::Forecast& forecast) {
+  double bytes = 0;
+  for (const planner::TierUse& use : planner::uses_of_tiers(forecast)) bytes += use.read.value();
+  return bytes;
+}
+
+/// The machine holds all of the run but for this part of its states.
+Case with_disk(const char* model, const char* precision, Index gpus, double part) {
+  Case c{.model = model, .machine = machine_of("h100-4x-nvme"), .config = {}};
+  c.machine.gpus.value = gpus;
+  c.config = with_activations(config_of(1), "recompute");
+  c.config.train.precision = c.config.train.gradient_precision = precision;
+  c.config.train.checkpoint_every = 0;
+  c.config.sched.resident = gpus == 0;
+  const train::Run run = c.run(0);
+  const double states = (run.config.train.precision == "fp32" ? 8.0 : 12.0) *
+                        static_cast<double>(run.layout.trained_count());
+  c.machine.dram_capacity.value =
+      estimate_run(run, c.room(1e15)).host.total() - units::Bytes(part * states);
+  return c;
+}
+
+TEST(PlanAgreement, DisksHaveWhatIsPlanned) {
+  for (const char* model : {"gpt2-1.5b", "llama-3b", "llama-7b"})
+    for (const char* precision : {"fp32", "bf16"})
+      for (const Index gpus : {0, 1})
+        for (const double memory : {-1.0, 0.0, 6.0}) {
+          Case c = with_disk(model, precision, gpus, 0.6);
+          c.config.sched.disks = "/disk";
+          c.config.sched.host_memory = memory;
+          SCOPED_TRACE(fmt::format("{}, {} GB for states", c.text(), memory));
+          const planner::Forecast planned = planner::forecast(c.request());
+          const Room room = c.room(c.machine.dram_capacity.value.value());
+          const double moved = moved_by_run(choose_homes(c.run(0), room), room);
+          EXPECT_GT(moved, 0);
+          EXPECT_NEAR(moved_by_plan(planned), moved, 0.03 * moved);
+        }
 }
 
 // States that GPUs keep for good included, where the host has no room for all.

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "planner/checkpoints.hpp"
 #include "planner/plan_report.hpp"
 #include "requests.hpp"
@@ -13,6 +14,7 @@
 namespace dos::planner::homes_test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 perfmodels::Tier disk(const char* name, double read, double write) {
@@ -42,7 +44,7 @@ TEST(Homes, AreHostMemoryWhereThatHoldsAll) {
   request.machine.dram_capacity.value = units::gigabytes(512);
   request.machine.tiers = {disk("nvme", 7, 5)};
   const Forecast result = forecast(request);
-  const TierUse use = uses_of_tiers(request, result).front();
+  const TierUse use = uses_of_tiers(result).front();
   EXPECT_EQ(use.states.value(), 0);
   EXPECT_EQ(use.written.value(), 0);
 }
@@ -58,7 +60,7 @@ TEST(Homes, OfWhatHostMemoryDoesNotHoldAreDisks) {
     EXPECT_GT(part.states.value(), 0) << part.home;
   }
   EXPECT_NEAR(sum, states_of(result), 1);
-  const TierUse use = uses_of_tiers(request, result).front();
+  const TierUse use = uses_of_tiers(result).front();
   EXPECT_GT(use.states.value(), states_of(result) - 48e9);
   EXPECT_EQ(use.read, use.states);
   EXPECT_EQ(use.written, use.states);
@@ -104,7 +106,7 @@ TEST(Homes, OnDisksAreNotWrittenToCheckpointsAgain) {
   request.storage = {.node = units::gigabytes_per_second(1),
                      .total = units::gigabytes_per_second(1)};
   const Forecast planned = forecast(request);
-  const units::Bytes on_disk = uses_of_tiers(request, planned).front().states;
+  const units::Bytes on_disk = uses_of_tiers(planned).front().states;
   const CheckpointForecast result = forecast_checkpoints(request, planned);
   EXPECT_NEAR(result.own.value(), states_of(planned), 1);
   EXPECT_NEAR(result.taken.value(), on_disk.value(), 1);
@@ -119,7 +121,73 @@ TEST(Homes, OnDisksAreNotWrittenToCheckpointsAgain) {
   request.machine.dram_capacity.value = units::gigabytes(64);
   const Forecast masters = forecast(request);
   EXPECT_NEAR(forecast_checkpoints(request, masters).taken.value(),
-              uses_of_tiers(request, masters).front().states.value() * 8 / 12, 1);
+              uses_of_tiers(masters).front().states.value(), 1);
+}
+
+// In FP32 forward reads the parameters, which stay in host memory.
+TEST(Homes, OfParametersThatForwardReadsAreHostMemory) {
+  Request request = small_node({disk("nvme", 7, 5)});
+  request.settings.fp32 = true;
+  request.settings.state_memory = units::Bytes{0};
+  request.machine.dram_capacity.value = units::gigabytes(400);
+  const Forecast result = forecast(request);
+  const units::Bytes params = result.problem.total() * units::BytesPerParam(4);
+  EXPECT_NEAR(states_on("host", result.problem, result.plan).value(), params.value(), 1);
+  const TierUse use = uses_of_tiers(result).front();
+  EXPECT_NEAR(use.states.value(), 2 * params.value(), 1);
+  EXPECT_NEAR(use.read.value(), 2 * params.value(), 1);
+  const sched::Replay replay = sched::replay(result.problem, result.plan);
+  EXPECT_NEAR(replay.links.back().in_bytes.value(), 2 * params.value(), 1e3);
+  // A second of the disk is that of 8 bytes a parameter.
+  EXPECT_LE(use.written / units::gigabytes_per_second(5), result.plan.time);
+  EXPECT_LE(result.plan.bound.time, result.plan.time * (1 + 1e-9));
+}
+
+TEST(Homes, AreAsTrainGptIsToldToHaveThem) {
+  Request request = small_node({disk("nvme", 7, 5), disk("sata", 0.5, 0.4)});
+  request.machine.dram_capacity.value = units::gigabytes(400);
+  const auto bytes_on = [](const Forecast& forecast, const char* home) {
+    return states_on(home, forecast.problem, forecast.plan).value();
+  };
+  EXPECT_NEAR(bytes_on(forecast(request), "host"), states_of(forecast(request)), 1);
+  request.settings.state_memory = units::Bytes{0};
+  const Forecast none = forecast(request);
+  EXPECT_NEAR(bytes_on(none, "nvme") + bytes_on(none, "sata"), states_of(none), 1);
+  EXPECT_EQ(none.problem.host_memory, none.problem.slots);
+  request.settings.state_memory = units::gigabytes(30);
+  const Forecast some = forecast(request);
+  const double largest = static_cast<double>(some.problem.largest()) * 12;
+  EXPECT_NEAR(bytes_on(some, "host"), 30e9 - some.problem.slots->value(), largest);
+  // A name is the machine's, a folder the next disk that no name is of.
+  request.settings.disks = {{.folder = "/any"}, {.folder = "nvme", .most = units::gigabytes(9)}};
+  const Forecast named = forecast(request);
+  ASSERT_EQ(named.machine.tiers.size(), 2U);
+  EXPECT_EQ(named.machine.tiers[0].name, "sata");
+  EXPECT_EQ(named.machine.tiers[1].capacity.value, units::gigabytes(9));
+  EXPECT_LE(bytes_on(named, "nvme"), 9e9);
+  EXPECT_THAT(report_text(request, named, sched::replay(named.problem, named.plan)),
+              AllOf(HasSubstr(" --set sched.disks=/any,nvme:9000MB "),
+                    HasSubstr(" --set sched.host_memory=30\n")));
+  request.settings.disks.push_back({.folder = "/third"});
+  EXPECT_THAT([&] { forecast(request); },
+              testing::ThrowsMessage<Error>(HasSubstr("sched.disks names 3 disk(s)")));
+  request.machine.tiers.clear();
+  request.settings.disks.clear();
+  EXPECT_THAT([&] { forecast(request); },
+              testing::ThrowsMessage<Error>(HasSubstr("rtx4090 has no disk for the states")));
+}
+
+// Whose disks are named leaves the rest of the machine a quarter of what is left.
+TEST(Homes, AreHostMemoryForMostOfWhatIsLeft) {
+  Request request = small_node({disk("nvme", 7, 5)});
+  request.machine.dram_capacity.value = units::gigabytes(110);
+  const Forecast all = forecast(request);
+  EXPECT_EQ(uses_of_tiers(all).front().states.value(), 0);
+  request.settings.disks = {{.folder = "/nvme"}};
+  const Forecast most = forecast(request);
+  const double room = all.problem.host_memory.value();
+  const double slots = most.problem.slots.value().value();
+  EXPECT_NEAR(most.problem.host_memory.value(), slots + 0.75 * (room - slots), 1);
 }
 
 TEST(Homes, OfRanksOfANodeAddUp) {
@@ -131,17 +199,17 @@ TEST(Homes, OfRanksOfANodeAddUp) {
   for (const HomePart& part : parts_of(result.problem, result.plan))
     if (part.home == "nvme") of_a_rank += part.states.value();
   EXPECT_GT(of_a_rank, 0);
-  EXPECT_NEAR(uses_of_tiers(request, result).front().states.value(), 4 * of_a_rank, 1);
+  EXPECT_NEAR(uses_of_tiers(result).front().states.value(), 4 * of_a_rank, 1);
 }
 
 TEST(Homes, SayHowLongADiskLasts) {
   Request request = small_node({disk("nvme", 7, 5), disk("sata", 0.5, 0.4)});
   request.machine.tiers[0].endurance = {units::Bytes(1.2e15), "test"};
   const Forecast result = forecast(request);
-  const std::vector<TierUse> uses = uses_of_tiers(request, result);
+  const std::vector<TierUse> uses = uses_of_tiers(result);
   ASSERT_EQ(uses.size(), 2U);
   EXPECT_NEAR(*uses[0].days, 1.2e15 / uses[0].a_day.value(), 1e-9);
-  const std::string text = homes_text(request, result);
+  const std::string text = homes_text(result);
   EXPECT_THAT(text, HasSubstr("nvme -> "));
   EXPECT_THAT(text, HasSubstr("TB written a day, its endurance after"));
 }
@@ -159,7 +227,7 @@ TEST(Homes, StandInTheJson) {
   EXPECT_TRUE(json["home"].contains("gpu 0"));
   const auto& tier = json["tiers"]["nvme"];
   for (const char* key :
-       {"states", "capacity", "read", "written", "written_a_day", "endurance_days"})
+       {"states", "files", "capacity", "read", "written", "written_a_day", "endurance_days"})
     EXPECT_GT(tier[key].get<double>(), 0) << key;
 }
 
