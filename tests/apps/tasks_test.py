@@ -95,6 +95,15 @@ class Tasks(FolderTest):
         self.assertEqual(told.count("predicted step"), 3)
         self.assertFalse((self.folder / "runs").exists())
 
+    def test_disks(self):
+        self.make_configuration()
+        told = self.run_page("disks", steps=12).stdout
+        self.assertRegex(told, r"\n  nvme -> ")
+        self.assertRegex(told, r"to run so, .*--set sched.disks=/folder/on/nvme,")
+        self.assertIn("on disks: states of ", told)
+        self.assertEqual(list((self.folder / "states").iterdir()), [])
+        self.assertIn("states", (self.folder / "traces/disks/report.html").read_text())
+
     def test_slow_step(self):
         self.make_configuration()
         told = self.run_page("slow-step", steps=12)
