@@ -33,7 +33,7 @@ struct MemoryItem {
   bool in_update = true;  ///< also while the update runs
 };
 
-/// Memory by category. docs/scheduler.md derives the formulae.
+/// Memory by category. docs/planner.md derives the formulae.
 struct MemoryUse {
   std::vector<MemoryItem> items;
   units::Bytes available;
@@ -102,7 +102,7 @@ void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, M
 
 /// The host memory of a node: states that do not live elsewhere, gradients and working parameters,
 /// those of other ranks, moved activations, the program; on a machine without GPU all activations,
-/// too. Of the published code what the CPU updates. docs/scheduler.md has the formulae.
+/// too. Of the published code what the CPU updates. docs/planner.md has the formulae.
 MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                    const PlanSettings& settings, const sched::Problem& problem,
                    const sched::Plan& plan, units::Bytes available);

@@ -8,7 +8,7 @@
 #include "perfmodels/machine.hpp"
 #include "planner/memory.hpp"
 
-/// What ranks send each other, and how much of it hides behind work. docs/scheduler.md derives it.
+/// What ranks send each other, and how much of it hides behind work. docs/planner.md derives it.
 namespace dos::planner {
 
 /// Bytes that one of N ranks sends in a step; it receives as many. A gradient is reduced to the

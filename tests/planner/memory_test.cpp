@@ -21,7 +21,7 @@ TEST(Memory, OfTheSampleRunIsAsMeasured) {
   EXPECT_TRUE(result.fits());
 }
 
-/// The formulae of docs/scheduler.md on numbers that can be added by hand.
+/// The formulae of docs/planner.md on numbers that can be added by hand.
 TEST(Memory, AndPhasesByHand) {
   const shape::Model model = test::model_with(
       {{.name = "table", .rows = 10, .columns = 8, .init = {}, .depth = 0, .is_table = true},
