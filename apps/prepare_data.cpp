@@ -33,8 +33,10 @@ dos::apps::Program described() {
 int run(int argc, char** argv) {
   dos::data::PrepareConfig config;
   dos::apps::Parser app{"Turns text files into PREFIX_train.bin, PREFIX_val.bin and PREFIX.json"};
-  app.add_option("--tokenizer", config.tokenizer,
-                 "bytes, sentencepiece, or a tokenizer.json or the folder that has it")
+  app.add_option(
+         "--tokenizer", config.tokenizer,
+         "bytes, sentencepiece, or a tokenizer.json, a tokenizer.model, or the folder that has "
+         "one of them")
       .required()
       .check(dos::apps::not_empty());
   app.add_option("--end-of-text", config.end_of_text,

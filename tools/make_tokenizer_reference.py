@@ -3,13 +3,15 @@
 """Writes tests/reference/tokenizers: a text, tokenizers trained on it, and the tokens that the library
 `tokenizers` makes of the text, of random strings and of every character.
 
-    python3 -m venv venv && venv/bin/pip install tokenizers
+    python3 -m venv venv && venv/bin/pip install tokenizers transformers sentencepiece protobuf
     venv/bin/python tools/make_tokenizer_reference.py
+
+The folder `llama` in it holds a SentencePiece model like Llama 2's with a tokenizer_config.json, and the tokens that
+LlamaTokenizer of `transformers` makes of the same texts.
 
 With --check, no file is written: AutoTokenizer of `transformers` loads a folder that `export` made of a run, and
 its tokens of the texts in JSON-lines are compared with those in the data set that prepare_data made of them.
 
-    venv/bin/pip install transformers sentencepiece protobuf
     venv/bin/python tools/make_tokenizer_reference.py --check FOLDER TEXTS.jsonl PREFIX
 
 The text is made of the sentences below and of this project's own pages and sources, so a second run on
@@ -195,6 +197,52 @@ def make_prefix(text):
     return json.loads(tokenizer.to_str())
 
 
+def make_llama(text, folder):
+    """As Llama 2's: bytes for what is no piece, a space before a text, digits apart. Writes the folder."""
+    import sentencepiece
+
+    folder.mkdir(exist_ok=True)
+    with open(folder / "tokenizer.model", "wb") as model:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(text.splitlines()), model_writer=model, model_type="bpe", vocab_size=1400,
+            byte_fallback=True, split_digits=True, normalization_rule_name="identity", character_coverage=0.99,
+            remove_extra_whitespaces=False, allow_whitespace_only_pieces=True, num_threads=1, minloglevel=3)
+    added = [special(t) for t in ("<unk>", "<s>", "</s>")]
+    of_texts = [special("<|im_start|>"), special("<|im_end|>"), AddedToken("<think>", normalized=False),
+                special("<mask>", lstrip=True), special("<cut>", rstrip=True), AddedToken("naïvely", normalized=False)]
+    decoder = {i if i < 3 else 1397 + i: {name: getattr(t, name) for name in
+                                          ("content", "lstrip", "normalized", "rstrip", "single_word", "special")}
+               for i, t in enumerate(added + of_texts)}
+    write_json(folder / "tokenizer_config.json", {
+        "tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False, "legacy": True,
+        "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>",
+        "additional_special_tokens": [t.content for t in of_texts if t.special],
+        "added_tokens_decoder": decoder}, indent=1)
+
+
+def llama_tokens(folder, lines, text, strings):
+    """What LlamaTokenizer makes of texts; it puts a space behind added tokens, too, where it is of the older kind."""
+    import transformers
+
+    result = {"library": f"transformers {transformers.__version__}"}
+    for kind in ("legacy", "new"):
+        slow, fast = (make.from_pretrained(folder, legacy=kind == "legacy") for make in
+                      (transformers.LlamaTokenizer, transformers.LlamaTokenizerFast))
+        assert fast.is_fast and not slow.is_fast
+
+        def ids(string, known=slow):
+            return known(string, add_special_tokens=False)["input_ids"]
+
+        assert slow("a b")["input_ids"] == [slow.bos_token_id] + ids("a b") == fast("a b")["input_ids"]
+        result[kind] = {"text": {"tokens": len(ids(text)), "fnv": fnv(ids(text))},
+                        "lines": [{"text": line, "tokens": ids(line)} for line in lines],
+                        "with_special_tokens": slow("a b")["input_ids"],
+                        # 16 bits of each; none where the library's two tokenizers differ.
+                        "random": "".join(fnv(ids(string))[:4] if ids(string) == ids(string, fast) else "----"
+                                          for string in strings)}
+    write_json(folder / "expected.json", result, separators=(",", ":"))
+
+
 def characters():
     """Every character of UNICODE, as this Python knows it."""
     assert unicodedata.unidata_version.startswith(UNICODE), unicodedata.unidata_version
@@ -316,12 +364,16 @@ def main():
         "classes": {p: ranges(matched(known, p)) for p in (r"\p{L}", r"\p{N}", r"\s")}}
     write_json(options.output / "expected.json", expected, separators=(",", ":"))
     added = sorted({t.content for each in loaded.values() for t in each.get_added_tokens_decoder().values()})
+    strings = make_random(known, added, options.strings)
     with open(options.output / "random.jsonl.gz", "wb") as file, \
             gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0) as packed:
-        for string in make_random(known, added, options.strings):
+        for string in strings:
             # 32 bits of each: a wrong one among thousands shows.
             row = [string, "".join(fnv(ids(name, string))[:8] for name in made)]
             packed.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+    make_llama(text, options.output / "llama")
+    of_llama = lines + ["a<|im_end|> b<think>c</s>", "<s> d <mask>  <cut> e\u2581f 1234", " ", "  \n x", "\u2581"]
+    llama_tokens(options.output / "llama", of_llama, text, strings)
     print(f"{len(text.encode())} bytes of text", file=sys.stderr)
 
 

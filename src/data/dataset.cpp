@@ -136,7 +136,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const DatasetManifest& manifest,
   if (manifest.tokenizer == kBytes)
     tokenizer = make_bytes_tokenizer();
   else if (manifest.tokenizer == kSentencePiece)
-    tokenizer = make_sentencepiece_tokenizer(model, file);
+    tokenizer = make_sentencepiece_tokenizer(model, file, manifest.pieces);
   else
     tokenizer = make_byte_level_bpe(model, manifest.end_of_text, file);
   expect(tokenizer->vocabulary() == manifest.vocabulary,

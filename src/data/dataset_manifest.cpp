@@ -102,6 +102,8 @@ DatasetManifest parse(const json& object) {
   if (object.contains("masks")) read_masks(object, manifest);
   if (object.contains("chat")) read_chat(object, manifest);
   if (manifest.tokenizer != kBytes) read_model(object, manifest);
+  if (object.contains("pieces"))
+    manifest.pieces = parse_piece_tokens(JsonField(object.at("pieces"), "'pieces'", "restore it"));
   if (is_json) {
     const Index end = read_count(object, "end_of_text", 0);
     expect(end < manifest.vocabulary, "'end_of_text' is {}, outside the vocabulary of {}", end,
@@ -149,6 +151,7 @@ std::string to_text(const DatasetManifest& manifest) {
                        {"hash", manifest.model_hash}};
   }
   if (manifest.tokenizer == kTokenizerJson) object["end_of_text"] = manifest.end_of_text;
+  if (manifest.pieces) object["pieces"] = to_json(*manifest.pieces);
   if (has_masks)
     object["masks"] = {{"train", to_json(*manifest.train_mask)},
                        {"val", to_json(*manifest.val_mask)}};

@@ -10,6 +10,7 @@
 #include "base/types.hpp"
 #include "data/chat/chat_template.hpp"
 #include "data/mask_file.hpp"
+#include "data/piece_tokens.hpp"
 #include "data/token_file.hpp"
 
 namespace dos::data {
@@ -34,6 +35,7 @@ struct ChatData {
 ///    "largest": {"train": 255, "val": 240}, "xxh3": {"train": "0123456789abcdef", "val": ...},
 ///    "model": {"file": "PREFIX.model", "bytes": 1234, "hash": "xxh64:..."} (not for bytes),
 ///    "end_of_text": 50256 (tokenizer.json only),
+///    "pieces": (PieceTokens; sentencepiece with a model that was given),
 ///    "masks": {"train": {"targets": 300, "xxh3": "0123456789abcdef"}, "val": ...},
 ///    "chat": {"template": (ChatTemplate), "context": 64 (where there are windows)},
 ///    "sources": [{"path": "input.txt", "bytes": 1000}]}
@@ -50,6 +52,7 @@ struct DatasetManifest {
   Index model_bytes = 0;
   std::string model_hash;
   std::int32_t end_of_text = 0;          ///< tokenizer.json only
+  std::optional<PieceTokens> pieces{};   ///< sentencepiece only; none: the model's alone
   std::optional<MaskSums> train_mask{};  ///< both or none, which means that all tokens count
   std::optional<MaskSums> val_mask{};
   std::optional<ChatData> chat{};

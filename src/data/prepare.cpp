@@ -36,6 +36,7 @@ constexpr Index kProgressBytes = Index{64} << 20;
 struct TokenizerAndModel {
   std::unique_ptr<Tokenizer> tokenizer;
   std::string model;  // empty for bytes
+  std::optional<PieceTokens> pieces{};
 };
 
 std::vector<TextInput> open_inputs(const PrepareConfig& config) {
@@ -73,14 +74,28 @@ TokenizerAndModel make_tokenizer(const PrepareConfig& config, const std::vector<
     return {.tokenizer = std::move(tokenizer), .model = std::move(file.contents)};
   }
   std::string model;
+  std::optional<PieceTokens> pieces;
   if (config.model.empty()) {
     progress(fmt::format("training a {} model of {} pieces", config.model_type, config.vocab_size));
     model = train_model(config, inputs);
   } else {
     model = read_text(config.model);
+    pieces = read_piece_tokens(model, config.model);
   }
-  auto tokenizer = make_sentencepiece_tokenizer(model, config.model);
-  return {.tokenizer = std::move(tokenizer), .model = std::move(model)};
+  auto tokenizer = make_sentencepiece_tokenizer(model, config.model, pieces);
+  return {.tokenizer = std::move(tokenizer), .model = std::move(model), .pieces = pieces};
+}
+
+/// The SentencePiece model that `--tokenizer` names: itself, or tokenizer.model in the folder that
+/// it is; "" for none. Conversations need a tokenizer.json where there is one.
+std::filesystem::path pieces_of(const PrepareConfig& config) {
+  const std::filesystem::path named = config.tokenizer;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(named, ignored))
+    return named.extension() == ".model" && !is_missing(named) ? named : std::filesystem::path();
+  const auto pieces = named / "tokenizer.model";
+  const bool is_chosen = config.chat.empty() || is_missing(tokenizer_json_of(named));
+  return is_chosen && !is_missing(pieces) ? pieces : std::filesystem::path();
 }
 
 /// Hands the texts of inputs to the queue; with `chat`, their conversations.
@@ -249,6 +264,7 @@ DatasetManifest describe(const DatasetPaths& paths, const TokenizerAndModel& cho
     manifest.model_hash = hash_of(chosen.model);
   }
   if (manifest.tokenizer == kTokenizerJson) manifest.end_of_text = chosen.tokenizer->end_of_text();
+  manifest.pieces = chosen.pieces;
   for (const TextInput& input : inputs)
     manifest.sources.push_back({.path = input.path().string(), .bytes = input.bytes()});
   return manifest;
@@ -258,7 +274,7 @@ void check_tokenizer(const std::string& tokenizer) {
   const std::array<std::string, 2> known{kBytes, kSentencePiece};
   expect(std::ranges::find(known, tokenizer) != known.end() || !is_missing(tokenizer),
          "--tokenizer {}: unknown, and no such file or folder; use bytes, sentencepiece, or a "
-         "tokenizer.json or its folder{}",
+         "tokenizer.json, a tokenizer.model or their folder{}",
          tokenizer, did_you_mean(tokenizer, known));
 }
 
@@ -319,8 +335,14 @@ void PrepareConfig::validate() const {
   expect(!inputs.empty(), "no input; name at least one text file");
 }
 
-PrepareSummary prepare(const PrepareConfig& config, const Progress& progress) {
-  config.validate();
+PrepareSummary prepare(const PrepareConfig& given, const Progress& progress) {
+  given.validate();
+  PrepareConfig config = given;
+  if (const auto pieces = pieces_of(given); !pieces.empty()) {
+    config.tokenizer = kSentencePiece;
+    config.model = pieces;
+    config.validate();
+  }
   const DatasetPaths paths(config.output);
   expect_utf8_name(config);
   expect_no_overwriting(paths, config);

@@ -13,7 +13,7 @@
 namespace dos::data {
 
 struct PrepareConfig {
-  std::string tokenizer;    ///< bytes, sentencepiece, or a tokenizer.json or its folder
+  std::string tokenizer;  ///< bytes, sentencepiece, or a tokenizer.json, a *.model or their folder
   std::string end_of_text;  ///< tokenizer.json: the text of that token; "": as it says itself
   Index vocab_size = 0;     ///< sentencepiece: train a model; 0 = not given
   std::string model_type = "bpe";  ///< of the model to train: bpe or unigram

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/sentencepiece.hpp"
 
-#include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
-#include <array>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.hpp"
-#include "data/sentencepiece_words.hpp"
+#include "base/file.hpp"
+#include "data/bpe/added_tokens.hpp"
+#include "data/piece_model.hpp"
 #include "data/utf8.hpp"
 
 namespace dos::data {
@@ -17,12 +18,8 @@ namespace {
 
 namespace sp = sentencepiece;
 
-/// SentencePiece writes a space as this character, so pieces cannot tell one from the other.
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 /// SentencePiece's trainer skips every sentence that has this character.
 constexpr std::string_view kUnknownMark = "\xE2\x96\x85";
-/// What a token without text of its own shows as: the Unicode replacement character.
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 constexpr std::size_t kSentenceBytes = 4'096;  // the trainer drops sentences above 4192 bytes
 
@@ -106,116 +103,156 @@ std::string number_after(const std::string& text, std::string_view mark) {
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  SentencePieceTokenizer(const std::string& model, const std::string& name) {
-    const auto loaded = processor_.LoadFromSerializedProto(model);
-    expect(!model.empty() && loaded.ok(),
-           "{}: not a SentencePiece model; give a .model file that SentencePiece wrote", name);
-    expect(processor_.eos_id() >= 0,
-           "{}: the model has no end-of-sentence piece to mark where a document ends; train it "
-           "with --eos_id, or let prepare_data train one (--vocab-size)",
-           name);
-    if (!find_byte_pieces()) return;
-    const std::string probed = join(pieces_of(kProbe));
-    exact_ = probed == kProbe;
-    if (exact_)
-      words_ = SentencePieceWords::make(processor_, SentencePieceWords::Prefix::kNone);
-    else if (probed.front() == ' ' && std::string_view(probed).substr(1) == kProbe)
-      words_ = SentencePieceWords::make(processor_, SentencePieceWords::Prefix::kSpace);
+  SentencePieceTokenizer(const std::string& model, const std::string& name,
+                         const std::optional<PieceTokens>& given)
+      : model_(model, name),
+        added_(given ? given->added : std::vector<bpe::AddedToken>()),
+        count_(model_.processor().GetPieceSize()) {
+    const PieceTokens tokens = given.value_or(PieceTokens{.count = count_});
+    expect(tokens.count == count_,
+           "{}: the model has {} pieces, {} were expected: put the model that belongs there back",
+           name, count_, tokens.count);
+    space_once_ = tokens.space_once;
+    if (space_once_ || model_.adds_space())
+      spaceless_.emplace(PieceModel::without_space(model, name));
+    vocabulary_ = count_;
+    for (const bpe::AddedToken& token : tokens.added) {
+      texts_[token.id] = token.special ? "" : token.text;
+      vocabulary_ = std::max(vocabulary_, Index{token.id} + 1);
+    }
+    end_ = tokens.end_of_text.value_or(model_.processor().eos_id());
+    if (texts_.contains(end_)) texts_[end_] = "";
+    if (tokens.begin_of_text) begin_.push_back(*tokens.begin_of_text);
+    check(begin_);
+    check(std::span(&end_, 1));
   }
 
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
+    return encode_quoting(text, {});
+  }
+
+  [[nodiscard]] std::vector<std::int32_t> encode_quoting(
+      std::string_view text, std::span<const TextRange> quoted) const override {
     std::vector<std::int32_t> tokens;
-    if (!exact_) {
-      append_pieces(text, tokens);
-      return tokens;
-    }
-    std::size_t first = 0;
-    for (std::size_t position = 0; position < text.size();) {
-      const std::string_view rest = text.substr(position);
-      const std::size_t length = utf8_character(rest);
-      const bool by_pieces = length > 0 && !rest.starts_with(kSpaceMark);
-      const std::size_t step = std::max(length, std::size_t{1});
-      if (!by_pieces) {
-        append_pieces(text.substr(first, position - first), tokens);
-        for (const char c : rest.substr(0, step)) {
-          tokens.push_back(byte_pieces_[static_cast<unsigned char>(c)]);
-        }
-        first = position + step;
-      }
-      position += step;
-    }
-    append_pieces(text.substr(first), tokens);
+    for (const TextPart& part : segments(text, quoted)) encode_part(part, 0, tokens);
     return tokens;
+  }
+
+  [[nodiscard]] std::optional<std::int32_t> added_token(std::string_view text) const override {
+    return added_.find(text);
+  }
+
+  [[nodiscard]] std::vector<TextPart> parts(std::string_view text,
+                                            std::size_t limit) const override {
+    std::vector<TextPart> result;
+    for (const TextPart& segment : segments(text, {})) {
+      if (segment.token) {
+        result.push_back(segment);
+        continue;
+      }
+      std::string_view rest = segment.text;
+      for (bool goes_on = segment.goes_on; !rest.empty(); goes_on = true) {
+        const std::size_t length =
+            model_.keeps_text() ? model_.part(rest, limit) : line_part(rest, limit);
+        // What a model changes that does not keep text is changed in each part.
+        result.push_back({.text = rest.substr(0, length),
+                          .length = length,
+                          .goes_on = goes_on && (model_.keeps_text() || segment.goes_on)});
+        rest.remove_prefix(length);
+      }
+    }
+    return result;
+  }
+
+  std::size_t encode_part(const TextPart& part, std::size_t taken,
+                          std::vector<std::int32_t>& tokens) const override {
+    require(taken == 0, "no token is of two parts");
+    if (part.token)
+      tokens.push_back(*part.token);
+    else
+      (part.goes_on && spaceless_ ? *spaceless_ : model_)
+          .encode(part.text.substr(0, part.length), tokens);
+    return 0;
   }
 
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const override {
     check(tokens);
-    if (exact_) return join(tokens);
     std::string text;
-    const auto decoded = processor_.Decode(std::vector<int>(tokens.begin(), tokens.end()), &text);
-    expect(decoded.ok(), "SentencePiece cannot decode: {}", decoded.ToString());
+    bool is_first = true;
+    while (!tokens.empty()) {
+      const auto run = std::ranges::find_if(tokens, [&](std::int32_t t) { return is_added(t); });
+      const auto length = static_cast<std::size_t>(run - tokens.begin());
+      if (length > 0) {
+        (is_first || !space_once_ ? model_ : *spaceless_).decode(tokens.first(length), text);
+        is_first = false;
+      }
+      tokens = tokens.subspan(length);
+      if (tokens.empty()) break;
+      if (const auto own = texts_.find(tokens.front()); own != texts_.end()) text += own->second;
+      is_first = is_first && is_begin(tokens.front());
+      tokens = tokens.subspan(1);
+    }
     return text;
   }
 
-  [[nodiscard]] Index vocabulary() const override { return processor_.GetPieceSize(); }
+  [[nodiscard]] Index vocabulary() const override { return vocabulary_; }
   [[nodiscard]] std::string kind() const override { return kSentencePiece; }
-  [[nodiscard]] std::int32_t end_of_text() const override { return processor_.eos_id(); }
+  [[nodiscard]] std::int32_t end_of_text() const override { return end_; }
+  [[nodiscard]] std::span<const std::int32_t> begin_of_text() const override { return begin_; }
 
  private:
-  bool find_byte_pieces() {
-    for (int byte = 0; byte < 256; ++byte) {
-      const int piece = processor_.PieceToId(fmt::format("<0x{:02X}>", byte));
-      if (!processor_.IsByte(piece)) return false;
-      byte_pieces_[static_cast<std::size_t>(byte)] = piece;
-      bytes_of_pieces_[piece] = static_cast<char>(byte);
-    }
-    return true;
+  /// Whether the token is none that the model is to decode.
+  [[nodiscard]] bool is_added(std::int32_t token) const {
+    return token >= count_ || texts_.contains(token);
+  }
+  [[nodiscard]] bool is_begin(std::int32_t token) const {
+    return std::ranges::find(begin_, token) != begin_.end();
   }
 
-  /// A model whose pieces put together are this text adds no first space, squeezes no spaces, trims
-  /// none and keeps the ligature, which every normalization but `identity` maps.
-  static constexpr std::string_view kProbe = "a  b\n\t\xEF\xAC\x81 ";
-
-  [[nodiscard]] std::vector<std::int32_t> pieces_of(std::string_view text) const {
-    std::vector<std::int32_t> tokens;
-    data::append_pieces(processor_, text, tokens);
-    return tokens;
-  }
-
-  void append_pieces(std::string_view text, std::vector<std::int32_t>& tokens) const {
-    if (words_)
-      words_->append(text, tokens);
-    else
-      data::append_pieces(processor_, text, tokens);
-  }
-
-  [[nodiscard]] std::string join(std::span<const std::int32_t> tokens) const {
-    std::string text;
-    for (const std::int32_t token : tokens) {
-      if (const auto byte = bytes_of_pieces_.find(token); byte != bytes_of_pieces_.end()) {
-        text.push_back(byte->second);
-      } else if (processor_.IsUnknown(token)) {
-        text += kReplacement;
-      } else if (!processor_.IsControl(token)) {
-        append_piece(processor_.IdToPiece(token), text);
+  /// Added tokens, and the texts between them.
+  [[nodiscard]] std::vector<TextPart> segments(std::string_view text,
+                                               std::span<const TextRange> quoted) const {
+    std::vector<TextPart> result;
+    const auto add_text = [&](std::string_view more) {
+      if (more.empty()) return;
+      if (!result.empty() && !result.back().token) {
+        // Views of one text, one behind the other.
+        const std::size_t length = result.back().length + more.size();
+        result.back().text = {result.back().text.data(), length};
+        result.back().length = length;
+      } else {
+        result.push_back(
+            {.text = more, .length = more.size(), .goes_on = space_once_ && !result.empty()});
       }
+    };
+    if (added_.empty()) add_text(std::exchange(text, {}));
+    while (!text.empty()) {
+      const std::size_t valid = utf8_prefix(text);
+      std::vector<bpe::Segment> found;
+      added_.split(text.substr(0, valid), found, quoted);
+      for (const bpe::Segment& segment : found) {
+        if (segment.token == bpe::Segment::kText)
+          add_text(segment.text);
+        else
+          result.push_back({.token = segment.token});
+      }
+      text.remove_prefix(valid);
+      const std::size_t wrong = text.empty() ? 0 : utf8_wrong(text);
+      add_text(text.substr(0, wrong));
+      text.remove_prefix(wrong);
     }
-    return text;
+    return result;
   }
 
-  static void append_piece(std::string_view piece, std::string& text) {
-    while (!piece.empty()) {
-      const bool space = piece.starts_with(kSpaceMark);
-      text.push_back(space ? ' ' : piece.front());
-      piece.remove_prefix(space ? kSpaceMark.size() : 1);
-    }
-  }
-
-  sp::SentencePieceProcessor processor_;
-  std::array<std::int32_t, 256> byte_pieces_{};
-  std::unordered_map<std::int32_t, char> bytes_of_pieces_;
-  bool exact_ = false;
-  std::unique_ptr<SentencePieceWords> words_;  ///< null where words cannot be encoded apart
+  PieceModel model_;
+  std::optional<PieceModel> spaceless_{};
+  bpe::AddedTokens added_;
+  Index count_;
+  bool space_once_ = false;
+  Index vocabulary_ = 0;
+  std::unordered_map<std::int32_t, std::string> texts_;  ///< of added tokens
+  std::int32_t end_ = 0;
+  std::vector<std::int32_t> begin_;
 };
 
 }  // namespace
@@ -251,8 +288,14 @@ std::string train_sentencepiece(std::span<const std::string_view> texts,
 }
 
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model,
-                                                        const std::filesystem::path& name) {
-  return std::make_unique<SentencePieceTokenizer>(model, name.string());
+                                                        const std::filesystem::path& name,
+                                                        const std::optional<PieceTokens>& tokens) {
+  return std::make_unique<SentencePieceTokenizer>(model, name.string(), tokens);
+}
+
+std::unique_ptr<Tokenizer> open_sentencepiece_tokenizer(const std::filesystem::path& file) {
+  const std::string model = read_text(file);
+  return make_sentencepiece_tokenizer(model, file, read_piece_tokens(model, file));
 }
 
 }  // namespace dos::data

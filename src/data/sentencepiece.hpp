@@ -3,11 +3,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/types.hpp"
+#include "data/piece_tokens.hpp"
 #include "data/tokenizer.hpp"
 
 namespace dos::data {
@@ -27,9 +29,14 @@ std::string train_sentencepiece(std::span<const std::string_view> texts,
 
 /// A tokenizer from a model's bytes; `name` is the file that messages speak of. Models with byte
 /// fallback that neither normalize nor touch spaces, such as ours, are exact for any bytes, even
-/// where they are not UTF-8; others encode and decode as SentencePiece itself does. Throws Error
-/// when this is not a model, or when it has no end-of-sentence piece.
-std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model,
-                                                        const std::filesystem::path& name);
+/// where they are not UTF-8; others encode and decode as SentencePiece itself does. Beside `tokens`
+/// the tokens are those of the model alone. Throws Error when this is not a model, when it has no
+/// end-of-sentence piece, or when `tokens` are those of another model.
+std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(
+    const std::string& model, const std::filesystem::path& name,
+    const std::optional<PieceTokens>& tokens = std::nullopt);
+
+/// The same of a file, with what read_piece_tokens() finds beside it.
+std::unique_ptr<Tokenizer> open_sentencepiece_tokenizer(const std::filesystem::path& file);
 
 }  // namespace dos::data

@@ -20,6 +20,7 @@ struct TextPart {
   std::size_t length = 0;               ///< of it, the part; at least 1 unless it is a token
   std::optional<std::int32_t> token{};  ///< the part is this token, whatever the rest says
   std::shared_ptr<const std::string> owner{};  ///< of `text`, where it is not the caller's
+  bool goes_on = false;  ///< nothing is put before it, as may be before a text
 };
 
 /// [first, last): bytes of a text.
@@ -31,8 +32,7 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   /// Adds no token for the start or the end of a text. Text that is written like one of a
-  /// tokenizer.json's added tokens encodes to it; with other tokenizers none encodes to
-  /// end_of_text().
+  /// tokenizer's added tokens encodes to it; without those none encodes to end_of_text().
   [[nodiscard]] virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
 
   /// The same, but inside the ranges [first, last) of `quoted`, ascending, nothing becomes a

@@ -32,8 +32,7 @@ bool same_tokens(const std::string& ours, const std::string& theirs) {
 std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& folder) {
   try {
     const std::filesystem::path pieces = folder / kPieces;
-    if (!data::is_missing(pieces))
-      return data::make_sentencepiece_tokenizer(read_text(pieces), pieces);
+    if (!data::is_missing(pieces)) return data::open_sentencepiece_tokenizer(pieces);
     const data::TokenizerFile file = data::read_tokenizer_file(folder, "");
     return data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
   } catch (const Error&) {

@@ -127,6 +127,12 @@ json describe_tokenizer(const std::optional<data::DatasetManifest>& dataset) {
              {"vocabulary", dataset->vocabulary},
              {"model_hash", dataset->model_hash}};
   if (dataset->tokenizer == data::kTokenizerJson) known["end_of_text"] = dataset->end_of_text;
+  // What stands before a text says nothing of what tokens mean, nor do names of the model's own.
+  if (const auto& pieces = dataset->pieces) {
+    if (pieces->end_of_text) known["end_of_text"] = *pieces->end_of_text;
+    for (const data::bpe::AddedToken& token : pieces->added)
+      if (token.id >= pieces->count) known["added"][token.text] = token.id;
+  }
   return known;
 }
 

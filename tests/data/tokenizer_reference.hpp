@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "base/json.hpp"
 #include "base/random.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
+#include "scratch_directory.hpp"
 
 namespace dos::test {
 
@@ -41,6 +43,22 @@ inline std::unique_ptr<data::Tokenizer> reference_tokenizer(const std::string& n
 inline nlohmann::json expected_tokens() {
   return parse_json(read_text(tokenizer_reference() / "expected.json"), "expected.json",
                     "write it again");
+}
+
+/// The rows of its random strings: a string, and 8 digits of each tokenizer.
+inline std::vector<nlohmann::json> random_rows() {
+  const ScratchDirectory scratch;
+  const auto unpacked = scratch / "random.jsonl";
+  const std::string command =
+      fmt::format("gzip -dc '{}' > '{}'", (tokenizer_reference() / "random.jsonl.gz").string(),
+                  unpacked.string());
+  require(std::system(command.c_str()) == 0, "gzip unpacks the random strings");
+  std::istringstream lines(read_text(unpacked));
+  std::vector<nlohmann::json> rows;
+  for (std::string line; std::getline(lines, line);)
+    rows.push_back(parse_json(line, "random.jsonl", "write it again"));
+  require(rows.size() >= 3000, "the random strings are all there");
+  return rows;
 }
 
 /// As the script writes it of tokens.

@@ -25,6 +25,8 @@ struct AddedToken {
   bool rstrip = false;       ///< takes the white space behind it
   bool normalized = false;   ///< looked for in the normalized text
   bool special = false;      ///< decodes to nothing
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 /// What a text is made of: tokens, and text between them.
