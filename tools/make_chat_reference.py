@@ -158,6 +158,11 @@ def load(name, added, folder):
     return transformers.PreTrainedTokenizerFast(tokenizer_file=str(path))
 
 
+def without_marks(jinja):
+    """As `export` writes it, but for ends of lines between its parts."""
+    return jinja.replace("{%- generation %}", "").replace("{%- endgeneration %}", "").replace("\n", "\\n")
+
+
 def encode_template(name, folder):
     tokenizer_name, added, jinja = TEMPLATES[name]
     tokenizer = load(tokenizer_name, added, folder)
@@ -171,7 +176,7 @@ def encode_template(name, folder):
                                              return_assistant_tokens_mask=True)
         rows.append({"messages": messages} | ({"tools": tools} if tools else {}) |
                     {"ids": made["input_ids"], "mask": "".join(map(str, made["assistant_masks"]))})
-    entry = {"tokenizer": tokenizer_name, "added": added, "conversations": rows}
+    entry = {"tokenizer": tokenizer_name, "added": added, "conversations": rows, "jinja": without_marks(jinja)}
     if name != "mistral":
         prompt = tokenizer.apply_chat_template(turns(("user", "Hi there")), tokenize=True,
                                                add_generation_prompt=True, return_dict=True)

@@ -2,25 +2,27 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/types.hpp"
+#include "data/chat/chat_template.hpp"
 #include "data/tokenizer.hpp"
 
 namespace dos::generate {
 
-/// A message to a model that was trained on conversations, and how its answer ends.
-struct ChatPrompt {
-  std::vector<std::int32_t> tokens;  ///< of the message, and of what stands before an answer
-  /// The given one, but with the end of an answer for the end of a text.
-  std::unique_ptr<data::Tokenizer> tokenizer;
+/// What is to be continued, and the tokens at which that ends.
+struct Prompt {
+  std::vector<std::int32_t> tokens;
+  std::vector<Index> ends;
 };
 
-/// With the chat template of a data set's manifest. Throws Error when it has none, or the
-/// tokenizer does not belong to it.
-ChatPrompt make_chat_prompt(const std::filesystem::path& manifest,
-                            std::unique_ptr<data::Tokenizer> tokenizer, const std::string& message);
+/// The tokens that end a text, and an answer where conversations are written with `chat`.
+std::vector<Index> ends_of(const data::Tokenizer& tokenizer, const data::ChatTemplate* chat);
+
+/// A message to a model that was trained on conversations, and what stands before an answer. Throws
+/// Error when the tokenizer does not belong to the template.
+Prompt make_chat_prompt(const data::ChatTemplate& chat, const data::Tokenizer& tokenizer,
+                        const std::string& message);
 
 }  // namespace dos::generate

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
+#include "data/chat/jinja.hpp"
 #include "data/dataset.hpp"
 #include "data/sentencepiece.hpp"
 #include "data/utf8.hpp"
@@ -38,7 +39,7 @@ TokenizerPtr read_tokenizer(const fs::path& path, const nlohmann::json& trained)
       is_pieces ? data::TokenizerFile{.path = path, .contents = read_text(path)}
                 : data::read_tokenizer_file(path, "");
   auto tokenizer = is_pieces
-                       ? data::make_sentencepiece_tokenizer(file.contents, file.path)
+                       ? data::open_sentencepiece_tokenizer(file.path)
                        : data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
   const std::string hash = data::hash_of(file.contents);
   expect(
@@ -63,11 +64,12 @@ TokenizerPtr make_tokenizer_of(const data::DatasetPaths& paths, const nlohmann::
 }
 
 /// The tokenizer that lies beside the weights of a Hugging Face folder: of the two that some
-/// models have, SentencePiece's own file is the exact one.
-TokenizerPtr folder_tokenizer(const fs::path& folder) {
+/// models have, SentencePiece's own file is the exact one; conversations need the other.
+TokenizerPtr folder_tokenizer(const fs::path& folder, bool chats) {
   const fs::path pieces = folder / "tokenizer.model";
-  if (fs::is_regular_file(pieces)) return read_tokenizer(pieces, {});
-  expect(fs::is_regular_file(folder / data::kTokenizerJson),
+  const bool has_json = fs::is_regular_file(folder / data::kTokenizerJson);
+  if (fs::is_regular_file(pieces) && !(chats && has_json)) return read_tokenizer(pieces, {});
+  expect(has_json,
          "{}: has no tokenizer.model and no tokenizer.json: name one of them with --tokenizer, or "
          "a data set made by prepare_data with --data",
          folder.string());
@@ -81,7 +83,7 @@ TokenizerPtr find_tokenizer(const GenerateOptions& options, const train::ModelSo
   if (!options.tokenizer.empty()) return read_tokenizer(options.tokenizer, trained);
   if (!options.data_prefix.empty())
     return make_tokenizer_of(data::find_dataset(options.data_prefix), trained, /*is_own=*/false);
-  if (source.checkpoint() == nullptr) return folder_tokenizer(source.folder());
+  if (source.checkpoint() == nullptr) return folder_tokenizer(source.folder(), options.chats);
   const data::DatasetPaths paths(source.run() / train::kTokenizerPrefix);
   expect(fs::exists(paths.manifest),
          "{}: the run has no tokenizer of its own: name a data set made by prepare_data with "
@@ -91,39 +93,61 @@ TokenizerPtr find_tokenizer(const GenerateOptions& options, const train::ModelSo
   return make_tokenizer_of(paths, trained, /*is_own=*/true);
 }
 
-/// Where the chat template stands: in the manifest of the data set that was named, or of the run's
-/// own tokenizer.
-fs::path chat_manifest(const GenerateOptions& options, const train::ModelSource& source) {
-  if (!options.data_prefix.empty()) return data::find_dataset(options.data_prefix).manifest;
-  expect(source.checkpoint() != nullptr,
-         "--chat: {} does not say how conversations are written: name the data set that was made "
-         "with prepare_data --chat with --data",
-         source.folder().string());
-  return data::DatasetPaths(source.run() / train::kTokenizerPrefix).manifest;
+/// How conversations were written that the model was trained on: as the manifest says of the data
+/// set that was named, or of the run's own tokenizer, or as a folder's Jinja does where that is one
+/// of ours; nullopt where none says it.
+std::optional<data::ChatTemplate> chat_template_of(const GenerateOptions& options,
+                                                   const train::ModelSource& source) {
+  if (options.data_prefix.empty() && source.checkpoint() == nullptr) {
+    const auto side = source.side_files();
+    const std::string* jinja = side.find(data::kJinjaFile);
+    return jinja != nullptr ? data::template_of_jinja(*jinja) : std::nullopt;
+  }
+  const fs::path manifest =
+      options.data_prefix.empty()
+          ? data::DatasetPaths(source.run() / train::kTokenizerPrefix).manifest
+          : data::find_dataset(options.data_prefix).manifest;
+  if (!options.chats && !fs::exists(manifest)) return std::nullopt;
+  const data::DatasetManifest read = data::read_manifest(manifest);
+  expect(!options.chats || read.chat.has_value(),
+         "{}: the model was not trained on conversations, so there is no chat template: leave "
+         "--chat out",
+         manifest.string());
+  if (!read.chat) return std::nullopt;
+  return read.chat->chat_template;
 }
 
 /// The tokens to continue, with what tells where that ends.
-ChatPrompt make_prompt(const GenerateOptions& options, const train::ModelSource& source,
-                       TokenizerPtr tokenizer) {
+Prompt make_prompt(const GenerateOptions& options, const train::ModelSource& source,
+                   const data::Tokenizer& tokenizer) {
   const bool from_file = !options.prompt_file.empty();
   const std::string prompt = from_file ? read_text(options.prompt_file) : options.prompt;
   const std::string place = from_file ? options.prompt_file.string() + ":" : "--prompt";
   expect(!prompt.empty(), "{} is empty: give at least one character", place);
-  if (options.chats)
-    return make_chat_prompt(chat_manifest(options, source), std::move(tokenizer), prompt);
-  std::vector<std::int32_t> tokens = tokenizer->encode(prompt);
-  expect(!tokens.empty(), "{} has no tokens in the {} tokenizer: give a word", place,
-         tokenizer->kind());
-  const auto begin = tokenizer->begin_of_text();
-  tokens.insert(tokens.begin(), begin.begin(), begin.end());
-  return {.tokens = std::move(tokens), .tokenizer = std::move(tokenizer)};
+  const std::optional<data::ChatTemplate> chat = chat_template_of(options, source);
+  expect(!options.chats || chat.has_value(),
+         "--chat: {} does not say how conversations are written in a way that is known here: name "
+         "the data set that was made with prepare_data --chat with --data",
+         source.folder().string());
+  if (options.chats) return make_chat_prompt(*chat, tokenizer, prompt);
+  Prompt made{.tokens = tokenizer.encode(prompt), .ends = {}};
+  expect(!made.tokens.empty(), "{} has no tokens in the {} tokenizer: give a word", place,
+         tokenizer.kind());
+  const auto begin = tokenizer.begin_of_text();
+  made.tokens.insert(made.tokens.begin(), begin.begin(), begin.end());
+  // A folder names its ends; of a run the template's own tokenizer is known to be there.
+  const bool is_runs = source.checkpoint() != nullptr && options.tokenizer.empty();
+  made.ends = ends_of(tokenizer, is_runs && chat ? &*chat : nullptr);
+  return made;
 }
 
 /// The tokens at which generation ends: for a folder those that it names, as for transformers; for
-/// what was trained here the end of a text, too. Without any, the tokenizer's.
-std::vector<Index> ends_of(const train::ModelSource& source, const data::Tokenizer& tokenizer) {
+/// what was trained here, and for conversations, the prompt's, too. Without any, those alone.
+std::vector<Index> all_ends(const GenerateOptions& options, const train::ModelSource& source,
+                            const Prompt& prompt) {
   std::vector<Index> ends = source.side_files().ends();
-  if (source.checkpoint() != nullptr || ends.empty()) ends.push_back(tokenizer.end_of_text());
+  if (source.checkpoint() != nullptr || options.chats || ends.empty())
+    ends.insert(ends.end(), prompt.ends.begin(), prompt.ends.end());
   return ends;
 }
 
@@ -181,14 +205,14 @@ void generate_text(const GenerateOptions& options) {
   expect(options.tokens > 0, "--tokens must be at least 1, got {}", options.tokens);
   const Sampler sampler(options.sampling);
   const train::ModelSource model(options.source, options.checkpoint);
-  TokenizerPtr found = find_tokenizer(options, model);
-  expect(found->vocabulary() <= model.model().vocabulary,
+  const TokenizerPtr found = find_tokenizer(options, model);
+  const data::Tokenizer& tokenizer = *found;
+  expect(tokenizer.vocabulary() <= model.model().vocabulary,
          "{}: the tokenizer has {} tokens, the model {}: name the {}", model.folder().string(),
-         found->vocabulary(), model.model().vocabulary,
+         tokenizer.vocabulary(), model.model().vocabulary,
          model.checkpoint() != nullptr ? "data set it was trained on with --data"
                                        : "model's own with --tokenizer");
-  const ChatPrompt prompt = make_prompt(options, model, std::move(found));
-  const data::Tokenizer& tokenizer = *prompt.tokenizer;
+  const Prompt prompt = make_prompt(options, model, tokenizer);
   std::vector<std::int32_t> tokens = prompt.tokens;
   const inference::Use use =
       Generator::use(model, std::ssize(tokens), options.tokens, options.type);
@@ -210,7 +234,7 @@ void generate_text(const GenerateOptions& options) {
   show();
   const auto start = std::chrono::steady_clock::now();
   generator.generate(tokens, options.tokens, sampler, tokenizer.vocabulary(),
-                     ends_of(model, tokenizer), show);
+                     all_ends(options, model, prompt), show);
   printer.finish();
   if (!options.says_speed) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -92,8 +92,8 @@ json token_json(const std::optional<Index>& token) {
 }
 
 json end_json(const ExportedConfig& exported) {
-  const std::vector<Index>& ends = exported.tokens.ends;
-  if (exported.end_of_text || ends.empty()) return token_json(exported.end_of_text);
+  const std::vector<Index>& ends = exported.ends.empty() ? exported.tokens.ends : exported.ends;
+  if (ends.empty()) return nullptr;
   return ends.size() == 1 ? json(ends.front()) : json(ends);
 }
 
@@ -116,21 +116,18 @@ json config_json(const shape::ModelConfig& model, const ExportedConfig& exported
 }
 
 json generation_json(const ExportedConfig& exported) {
+  ExportedConfig all = exported;
+  for (const Index end : exported.tokens.ends)
+    if (std::ranges::find(all.ends, end) == all.ends.end()) all.ends.push_back(end);
   json config{{"_from_model_config", true}};
-  if (const json end = end_json(exported); !end.is_null()) config["eos_token_id"] = end;
+  if (const json end = end_json(all); !end.is_null()) config["eos_token_id"] = end;
   return config;
 }
 
-json tokenizer_config_json(const std::optional<std::string>& end_of_text) {
-  json config{{"tokenizer_class", "PreTrainedTokenizerFast"},
-              {"clean_up_tokenization_spaces", false}};
-  if (end_of_text) config["eos_token"] = *end_of_text;
-  return config;
-}
-
-bool takes_sentencepiece(const shape::ModelConfig& model) {
-  const std::string type = config_json(model, {}).at("model_type");
-  return type == "llama" || type == "mistral";
+json tokenizer_config_json(const std::string& end_of_text) {
+  return {{"tokenizer_class", "PreTrainedTokenizerFast"},
+          {"clean_up_tokenization_spaces", false},
+          {"eos_token", end_of_text}};
 }
 
 }  // namespace dos::hf

@@ -38,8 +38,8 @@ struct SpecialTokens {
 
 /// What a config.json says besides the model.
 struct ExportedConfig {
-  DType dtype = DType::kF32;           ///< of the weights: kF32 or kBF16
-  std::optional<Index> end_of_text{};  ///< the token between documents
+  DType dtype = DType::kF32;  ///< of the weights: kF32 or kBF16
+  std::vector<Index> ends{};  ///< what stands behind texts and answers, in place of tokens.ends
   SpecialTokens tokens{};
 };
 
@@ -48,15 +48,12 @@ struct ExportedConfig {
 /// a model that none of them has.
 nlohmann::json config_json(const shape::ModelConfig& model, const ExportedConfig& exported);
 
-/// A generation_config.json: the token at which generation ends, if it is known.
+/// A generation_config.json: the tokens at which generation ends, if they are known.
 nlohmann::json generation_json(const ExportedConfig& exported);
 
 /// A tokenizer_config.json with which transformers takes the tokenizer's file beside it as it is:
 /// without one it takes the tokenizer of the kind of model, with this file's vocabulary.
-/// `end_of_text`: the text of that token, where the file does not say it.
-nlohmann::json tokenizer_config_json(const std::optional<std::string>& end_of_text);
-
-/// Whether the tokenizer of the kind of model is of SentencePiece.
-bool takes_sentencepiece(const shape::ModelConfig& model);
+/// `end_of_text`: the text of that token, which the file does not say.
+nlohmann::json tokenizer_config_json(const std::string& end_of_text);
 
 }  // namespace dos::hf

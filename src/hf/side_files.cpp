@@ -96,6 +96,7 @@ SideFiles::SideFiles(fs::path folder, std::vector<ExtraFile> files)
                .padding = token_of(keys, "pad_token_id"),
                .ends = tokens_of(keys.find("eos_token_id"))};
   });
+  if (find(kGenerationFile) == nullptr) ends_ = tokens_.ends;
 }
 
 const std::string* SideFiles::find(std::string_view name) const {
@@ -111,7 +112,7 @@ void SideFiles::write(const fs::path& folder) const {
   for (const ExtraFile& file : files_) write_durably(folder / file.name, file.text);
 }
 
-std::vector<ExtraFile> SideFiles::merged(std::vector<ExtraFile> own, std::optional<Index> end,
+std::vector<ExtraFile> SideFiles::merged(std::vector<ExtraFile> own, std::span<const Index> more,
                                          const std::optional<std::string>& end_text) const {
   std::vector<ExtraFile> result;
   for (const ExtraFile& file : files_) {
@@ -119,12 +120,12 @@ std::vector<ExtraFile> SideFiles::merged(std::vector<ExtraFile> own, std::option
     const bool is_own = std::ranges::find(own, file.name, &ExtraFile::name) != own.end();
     if (file.name == kGenerationFile) {
       std::vector<Index> ends = ends_;
-      const bool is_new = end && std::ranges::find(ends, *end) == ends.end();
-      if (is_new) ends.push_back(*end);
-      result.push_back({file.name, is_new ? with(file.text, place, "eos_token_id",
-                                                 ends.size() == 1 ? nlohmann::ordered_json(*end)
-                                                                  : nlohmann::ordered_json(ends))
-                                          : file.text});
+      for (const Index end : more)
+        if (std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
+      const nlohmann::ordered_json value =
+          ends.size() == 1 ? nlohmann::ordered_json(ends.front()) : nlohmann::ordered_json(ends);
+      result.push_back(
+          {file.name, ends == ends_ ? file.text : with(file.text, place, "eos_token_id", value)});
     } else if (file.name == kTokenizerConfigFile) {
       // In place of the one that only says that the tokenizer is to be taken as it is.
       std::erase_if(own, [&](const ExtraFile& other) { return other.name == file.name; });

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,8 @@ class SideFiles {
   [[nodiscard]] const std::vector<ExtraFile>& files() const { return files_; }
   [[nodiscard]] const std::string* find(std::string_view name) const;
 
-  /// The tokens at which generation ends, of generation_config.json; empty where it names none.
+  /// The tokens at which generation ends, of generation_config.json, or of config.json where there
+  /// is no such file; empty where it names none.
   [[nodiscard]] const std::vector<Index>& ends() const { return ends_; }
   /// Of config.json.
   [[nodiscard]] const SpecialTokens& tokens() const { return tokens_; }
@@ -42,9 +44,10 @@ class SideFiles {
   void write(const std::filesystem::path& folder) const;
 
   /// What a model has to take along to a new folder: the tokenizer's files, those of `own` in place
-  /// of others of the same name, and generation_config.json. `end` ends a text for the model, too,
-  /// and `end_text` is how the tokenizer writes it, where that is known.
-  [[nodiscard]] std::vector<ExtraFile> merged(std::vector<ExtraFile> own, std::optional<Index> end,
+  /// of others of the same name, and generation_config.json. `more` end a text for the model, too,
+  /// and `end_text` is how the tokenizer writes the first, where that is known.
+  [[nodiscard]] std::vector<ExtraFile> merged(std::vector<ExtraFile> own,
+                                              std::span<const Index> more,
                                               const std::optional<std::string>& end_text) const;
 
  private:

@@ -9,7 +9,10 @@
 #include "base/json.hpp"
 #include "config/train_config.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
+#include "data/chat/chat_encoder.hpp"
+#include "data/chat/jinja.hpp"
 #include "data/dataset.hpp"
+#include "data/piece_tokens.hpp"
 #include "data/tokenizer.hpp"
 #include "hf/model_export.hpp"
 #include "hf/side_files.hpp"
@@ -32,31 +35,40 @@ bool is_file(const fs::path& path) {
 /// What a run knows of its tokenizer.
 struct RunTokenizer {
   std::vector<hf::ExtraFile> files;
-  std::optional<Index> end_of_text;
-  std::optional<std::string> end_text;  ///< as the tokenizer writes it
+  std::vector<Index> ends;              ///< of texts, then of answers
+  std::optional<std::string> end_text;  ///< as the tokenizer writes the first
+  std::optional<std::string> chat_template;
   std::string note;
   bool is_checkpoints = true;
 };
 
-/// `run` is the run's folder; `model` is exported.
-RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoint,
-                          const shape::ModelConfig& model) {
+/// `run` is the run's folder.
+RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoint) {
   const data::DatasetPaths paths(run / kTokenizerPrefix);
   if (!is_file(paths.manifest))
     return {.files = {},
-            .end_of_text = {},
+            .ends = {},
             .end_text = {},
+            .chat_template = {},
             .note = "the run has no tokenizer of its own: none is exported"};
   const data::DatasetManifest manifest = data::read_manifest(paths.manifest);
   const nlohmann::json& trained = checkpoint.manifest().tokenizer;
   if (trained.is_object() && trained != describe_tokenizer(manifest))
     return {.files = {},
-            .end_of_text = {},
+            .ends = {},
             .end_text = {},
+            .chat_template = {},
             .note = "the run's tokenizer is not the checkpoint's: none is exported",
             .is_checkpoints = false};
   RunTokenizer result;
-  result.end_of_text = data::make_tokenizer(manifest, paths.manifest)->end_of_text();
+  const auto tokenizer = data::make_tokenizer(manifest, paths.manifest);
+  result.ends.push_back(tokenizer->end_of_text());
+  if (manifest.chat) {
+    const data::ChatTemplate& chat = manifest.chat->chat_template;
+    const std::int32_t end = data::ChatEncoder(*tokenizer, chat).end_of_turn();
+    if (end != result.ends.front()) result.ends.push_back(end);
+    result.chat_template = data::jinja_of(chat);
+  }
   if (manifest.model_file.empty()) {
     result.note =
         fmt::format("the tokenizer '{}' has no files that transformers reads: none is exported",
@@ -64,16 +76,15 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
     return result;
   }
   std::string contents = data::read_model(manifest, paths.manifest);
-  const auto take_as_it_is = [&](const std::optional<std::string>& end) {
-    result.files.push_back(
-        {"tokenizer_config.json", hf::tokenizer_config_json(end).dump(2) + "\n"});
+  const auto configure = [&](const std::string& text) {
+    result.files.push_back({hf::kTokenizerConfigFile, text + "\n"});
   };
   if (manifest.tokenizer == data::kSentencePiece) {
-    if (!hf::takes_sentencepiece(model)) take_as_it_is(std::nullopt);
+    configure(data::piece_tokenizer_config(contents, manifest.pieces).dump(2));
     result.files.push_back({"tokenizer.model", std::move(contents)});
   } else {
     result.end_text = data::token_text(contents, manifest.end_of_text, manifest.model_file);
-    take_as_it_is(result.end_text);
+    configure(hf::tokenizer_config_json(*result.end_text).dump(2));
     // Called as its kind is.
     result.files.push_back({manifest.tokenizer, std::move(contents)});
   }
@@ -86,15 +97,26 @@ bool holds_tokenizer(const std::vector<hf::ExtraFile>& files) {
   });
 }
 
+/// Whether one of the files says how conversations are written.
+bool holds_chat_template(const std::vector<hf::ExtraFile>& files) {
+  return std::ranges::any_of(files, [](const hf::ExtraFile& file) {
+    if (file.name != hf::kTokenizerConfigFile) return file.name.starts_with("chat_template.");
+    const auto config = try_parse_json_object(file.text);
+    return config && config->contains("chat_template");
+  });
+}
+
 /// `side`: what the model takes along of the folder that it came from.
 hf::ExportOptions options_of(const ExportRequest& request, DType dtype, const hf::SideFiles& side,
                              const RunTokenizer& tokenizer) {
   hf::ExportOptions options;
   options.config.dtype = dtype;
-  options.config.end_of_text = tokenizer.end_of_text;
+  options.config.ends = tokenizer.ends;
   options.config.tokens = side.tokens();
   options.shard_bytes = request.shard_bytes;
-  options.files = side.merged(tokenizer.files, tokenizer.end_of_text, tokenizer.end_text);
+  options.files = side.merged(tokenizer.files, tokenizer.ends, tokenizer.end_text);
+  if (tokenizer.chat_template && !holds_chat_template(options.files))
+    options.files.push_back({data::kJinjaFile, *tokenizer.chat_template});
   return options;
 }
 
@@ -137,7 +159,7 @@ ExportOutcome export_checkpoint(const ExportRequest& request, const ModelSource&
   config::TrainConfig config;
   config::from_json(checkpoint.manifest().configuration,
                     (checkpoint.folder() / io::kManifestName).string(), config);
-  RunTokenizer tokenizer = tokenizer_of(source.run(), checkpoint, model);
+  RunTokenizer tokenizer = tokenizer_of(source.run(), checkpoint);
   const DType dtype = request.dtype.value_or(config.parameter_types().working);
   const hf::ExportOptions options = options_of(
       request, dtype, tokenizer.is_checkpoints ? source.side_files() : hf::SideFiles(), tokenizer);

@@ -87,10 +87,33 @@ class Conversations(AppTest):
         for line in lines:
             self.assertGreater(line["targets"], 0)
             self.assertLess(line["targets"], line["tokens"] / line["step"] / 3)
-        answer = program("generate", self.out, "--chat", "--prompt", "What comes after 17?",
-                         "--temperature", 0, "--tokens", 20, cwd=self.folder)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertRegex(answer.stdout, r"^\d+\n$")
+        answer = self.answer(self.out, "--chat", "--prompt", "What comes after 17?")
+        self.assertRegex(answer, r"^\d+\n$")
+        self.expect_exported_answers(answer)
+
+    def answer(self, source, *arguments):
+        result = program("generate", source, *arguments, "--temperature", 0, "--tokens", 20, cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def expect_exported_answers(self, answer):
+        """The folder says how conversations are written, and where an answer ends."""
+        folder = self.folder / "exported"
+        made = program("export", self.out, folder, cwd=self.folder)
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+        known = {token["content"]: token["id"] for token in
+                 json.loads((folder / "tokenizer.json").read_text())["added_tokens"]}
+        for name in ("config.json", "generation_config.json"):
+            self.assertEqual(json.loads((folder / name).read_text())["eos_token_id"],
+                             [known["<|endoftext|>"], known["<|im_end|>"]])
+        self.assertIn("<|im_start|>", (folder / "chat_template.jinja").read_text())
+        self.assertEqual(self.answer(folder, "--chat", "--prompt", "What comes after 17?"), answer)
+        written = "<|im_start|>user\nWhat comes after 17?<|im_end|>\n<|im_start|>assistant\n"
+        for source in (self.out, folder):
+            self.assertTrue(self.answer(source, "--prompt", written).endswith("assistant\n" + answer))
+        (folder / "chat_template.jinja").write_text("{{ messages }}")
+        self.expect_error(program("generate", folder, "--chat", "--prompt", "a", cwd=self.folder),
+                          "does not say how conversations are written in a way that is known", "--data", name="generate")
 
     def test_what_does_not_fit_is_refused(self):
         self.expect_error(self.train(keys=self.chats() | {"model.context": 32}),

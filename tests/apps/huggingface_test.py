@@ -93,14 +93,17 @@ class HuggingFace(FolderTest):
         self.assertEqual(len(self.exported().splitlines()), 1)
         self.assertEqual((self.target / "tokenizer.model").read_bytes(),
                          (self.folder / "pieces.model").read_bytes())
-        # The tokenizer of a GPT-2 would be another one; that of a Llama is made of pieces.
+        # The tokenizer of a GPT-2 would be another one, and that of a Llama would have tokens more.
         self.assertEqual(json.loads((self.target / "tokenizer_config.json").read_text()),
-                         {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False})
+                         {"tokenizer_class": "LlamaTokenizer", "add_bos_token": False, "add_eos_token": False,
+                          "add_prefix_space": False, "legacy": True, "clean_up_tokenization_spaces": False,
+                          "bos_token": None, "eos_token": "<|endoftext|>", "unk_token": "<unk>"})
         llama = self.folder / "llama"
         self.trained(out=llama, keys={"train.stop_after": 1, "data.path": self.folder / "pieces",
                                       "model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 24})
         self.exported(source=llama, target=self.folder / "of-llama")
-        self.assertFalse((self.folder / "of-llama/tokenizer_config.json").exists())
+        self.assertEqual(*((folder / "tokenizer_config.json").read_text()
+                           for folder in (self.target, self.folder / "of-llama")))
         texts = [program("generate", source, "--prompt", "to be", "--temperature", 0, "--tokens", 9, cwd=self.folder)
                  for source in (self.out, self.checkpoint(), self.target)]
         self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})

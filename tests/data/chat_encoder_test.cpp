@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens and masks of conversations as transformers has them: tests/reference/chat/README.md.
 #include "data/chat/chat_encoder.hpp"
+#include "data/chat/jinja.hpp"
 #include "data/chat/python_json.hpp"
 
 #include "data/chat_reference.hpp"
@@ -55,6 +56,20 @@ TEST_P(ChatEncoderTest, TokensAndMasksAreThoseOfTransformers) {
     EXPECT_EQ(tokens, row["ids"].get<Tokens>()) << row["messages"];
     EXPECT_EQ(mask, expected) << row["messages"];
   }
+}
+
+TEST_P(ChatEncoderTest, ItsJinjaIsWhatTransformersWasCheckedWith) {
+  const std::string jinja(jinja_of(chat_).value());
+  std::string joined = jinja;
+  std::erase(joined, '\n');
+  EXPECT_EQ(joined, entry_["jinja"].get<std::string>());
+  EXPECT_EQ(template_of_jinja(jinja), chat_);
+  EXPECT_EQ(template_of_jinja(jinja + " "), std::nullopt);
+  chat_.trims = !chat_.trims;
+  EXPECT_EQ(jinja_of(chat_), std::nullopt);
+  // Each end of a line stands before a tag that takes it away, or at the end, as Jinja does.
+  for (std::size_t end = 0; (end = jinja.find('\n', end)) + 1 < jinja.size(); ++end)
+    EXPECT_EQ(jinja[end + 3], '-') << jinja.substr(end);
 }
 
 TEST_P(ChatEncoderTest, APromptIsTheStartOfAConversation) {

@@ -21,7 +21,7 @@ void dos::test::fuzz(std::span<const std::byte> bytes) {
   const auto which = static_cast<std::size_t>(bytes.front()) % names.size();
   const std::string text(text_of(bytes.subspan(1)));
   const hf::SideFiles side("folder", {{names[which], text}});
-  const hf::SideFiles again("written", side.merged({}, kEnd, "</s>"));
+  const hf::SideFiles again("written", side.merged({}, std::array{kEnd}, "</s>"));
   if (which == 0 && std::ranges::find(again.ends(), kEnd) == again.ends().end())
     broken("the end of a text is lost");
   if (which == 1 && again.find(names[1])->find("</s>") == std::string::npos)

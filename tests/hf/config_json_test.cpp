@@ -254,7 +254,7 @@ TEST(ConfigJson, WritesWhatItReads) {
   for (const std::string& type : test::all_model_types()) configs.push_back(tiny_hf_config(type));
   for (const json& config : configs) {
     const shape::ModelConfig model = parsed(config);
-    const json written = config_json(model, {.dtype = DType::kBF16, .end_of_text = 7});
+    const json written = config_json(model, {.dtype = DType::kBF16, .ends = {7}});
     EXPECT_EQ(written.at("model_type"), config.at("model_type"));
     // Scaled rotary embeddings are for more tokens than this one has.
     shape::ModelConfig again = parsed(written);

@@ -57,7 +57,7 @@ void expect_same_values(const Exported& exported) {
 TEST(ModelExport, KeepsTheBitsOfEveryKindInBothTypes) {
   for (const std::string& type : test::all_model_types())
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      const Exported exported(type, {.config = {.dtype = dtype, .end_of_text = 3}});
+      const Exported exported(type, {.config = {.dtype = dtype, .ends = {3}}});
       expect_same_values(exported);
       EXPECT_EQ(read_config(exported.out()), exported.model);
       EXPECT_EQ(exported.names(),

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <tuple>
 
 #include "fails_with.hpp"
@@ -18,6 +19,9 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 using Files = std::map<std::string, std::string>;
+
+constexpr std::array<Index, 1> kThree{3};
+constexpr std::array<Index, 1> kNine{9};
 
 /// A folder with these files.
 class Folder {
@@ -91,26 +95,26 @@ TEST(SideFiles, AreTakenAlongWordForWord) {
   const Folder folder(instruct());
   auto expected = instruct();
   for (const char* name : {"config.json", "README.md", "vocab.json"}) expected.erase(name);
-  EXPECT_EQ(by_name(SideFiles(folder.path()).merged({}, std::nullopt, std::nullopt)), expected);
-  EXPECT_EQ(by_name(SideFiles(folder.path()).merged({}, 3, "</s>")), expected);
+  EXPECT_EQ(by_name(SideFiles(folder.path()).merged({}, {}, std::nullopt)), expected);
+  EXPECT_EQ(by_name(SideFiles(folder.path()).merged({}, kThree, "</s>")), expected);
 }
 
 TEST(SideFiles, SayTheRunsTokenizerAndEnd) {
   const Folder folder(instruct());
   const auto files =
       by_name(SideFiles(folder.path())
-                  .merged({{"tokenizer.json", "the run's"}, {"tokenizer_config.json", "plain"}}, 9,
-                          "<end>"));
+                  .merged({{"tokenizer.json", "the run's"}, {"tokenizer_config.json", "plain"}},
+                          kNine, "<end>"));
   EXPECT_EQ(files.at("tokenizer.json"), "the run's");
   EXPECT_EQ(json::parse(files.at("tokenizer_config.json")),
             json({{"eos_token", "<end>"}, {"chat_template", "{{ x }}"}}));
   EXPECT_EQ(json::parse(files.at("generation_config.json")),
             json({{"temperature", 0.6}, {"eos_token_id", {2, 3, 9}}, {"top_p", 0.9}}));
   folder.write("generation_config.json", "{}");
-  EXPECT_EQ(json::parse(by_name(SideFiles(folder.path()).merged({}, 9, std::nullopt))
+  EXPECT_EQ(json::parse(by_name(SideFiles(folder.path()).merged({}, kNine, std::nullopt))
                             .at("generation_config.json")),
             json({{"eos_token_id", 9}}));
-  EXPECT_EQ(by_name(SideFiles().merged({{"a", "b"}}, 9, std::nullopt)), (Files{{"a", "b"}}));
+  EXPECT_EQ(by_name(SideFiles().merged({{"a", "b"}}, kNine, std::nullopt)), (Files{{"a", "b"}}));
 }
 
 TEST(SideFiles, RefuseDamagedTokens) {
@@ -131,7 +135,7 @@ TEST(SideFiles, StandDamage) {
   for (const char* name : {"generation_config.json", "tokenizer_config.json", "config.json"})
     test::expect_stands_damage(instruct().at(name), 300, [&](const std::string& text) {
       const Folder folder(Files{{"tokenizer.json", "{}"}, {name, text}});
-      static_cast<void>(SideFiles(folder.path()).merged({}, 9, "<end>"));
+      static_cast<void>(SideFiles(folder.path()).merged({}, kNine, "<end>"));
     });
 }
 

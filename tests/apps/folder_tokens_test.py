@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tokens with which texts and answers of a folder's model begin and end."""
+
+import json
+import shutil
+import unittest
+
+from folder_runs import PAGES, FolderTest
+from harness import program
+from model_folder import LLAMAS, llama_tensors, write_folder
+
+TOKENIZERS = PAGES.parent / "tests/reference/tokenizers"
+VOCABULARY = 1406  # 1400 pieces, and six tokens beside them
+
+
+class FolderTokens(FolderTest):
+    def setUp(self):
+        super().setUp()
+        config = LLAMAS["llama"] | {"vocab_size": VOCABULARY, "eos_token_id": 2}
+        write_folder(self.source, config, llama_tensors(config))
+        for name in ("tokenizer.model", "tokenizer_config.json"):
+            shutil.copy(TOKENIZERS / "llama" / name, self.source / name)
+        (self.folder / "text.jsonl").write_text(
+            "".join(json.dumps({"text": text}) + "\n" for text in ("one two", "<|im_start|>three", "four") * 40))
+
+    def prepared(self, tokenizer, output, *more):
+        made = program("prepare_data", "--tokenizer", tokenizer, *more, "--output", output, "text.jsonl",
+                       cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return (self.folder / f"{output}_train.bin").read_bytes()
+
+    def configure(self, **keys):
+        path = self.source / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | keys))
+
+    def test_pieces_of_a_folder_begin_texts(self):
+        data = self.prepared(self.source, "data")
+        for more in (("sentencepiece", "--model", self.source / "tokenizer.model"), (self.source / "tokenizer.model",)):
+            self.assertEqual(self.prepared(more[0], "same", *more[1:]), data)
+        tokens = [int.from_bytes(data[i:i + 2], "little") for i in range(1024, len(data), 2)]
+        self.assertEqual((tokens[0], tokens.count(1), tokens.count(2), tokens.count(1400)), (1, 108, 108, 36))
+        pieces = json.loads((self.folder / "data.json").read_text())["pieces"]
+        self.assertEqual((pieces["count"], pieces["begin_of_text"]), (1400, 1))
+        self.configure(add_bos_token=False)
+        self.assertEqual(len(self.prepared(self.source, "bare")), len(data) - 2 * 108)
+        # The same tokenizer: what stands before a text says nothing of what tokens mean.
+        keys = {"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 24, "model.context": 16}
+        self.trained(keys=keys | {"data.path": self.folder / "data", "train.stop_after": 1})
+        self.resumed("--new-data", "--set", f"data.path={self.folder / 'bare'}", "--set", "train.stop_after=2")
+        self.expect_error(program("prepare_data", "--tokenizer", self.source, "--end-of-text", "</s>", "--output", "x",
+                                  "text.jsonl", cwd=self.folder), "--end-of-text", name="prepare_data")
+
+    def test_a_run_takes_its_tokens_along(self):
+        keys = {"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 24, "model.context": 16,
+                "data.path": self.folder / "data", "train.stop_after": 1}
+        data = self.prepared(self.source, "data")
+        self.trained(keys=keys)
+        self.exported()
+        self.assertEqual(self.prepared(self.target, "again"), data)
+        written = json.loads((self.target / "tokenizer_config.json").read_text())
+        self.assertEqual([written[key] for key in ("tokenizer_class", "add_bos_token", "bos_token", "eos_token",
+                                                   "legacy", "add_prefix_space")],
+                         ["LlamaTokenizer", True, "<s>", "</s>", True, True])
+        self.assertEqual(written["added_tokens_decoder"]["1402"]["content"], "<think>")
+        texts = [program("generate", source, "--prompt", "one<think>", "--temperature", 0, "--tokens", 9, cwd=self.folder)
+                 for source in (self.out, self.target)]
+        self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
+
+    def test_generation_ends_where_config_json_says(self):
+        def made():
+            result = program("generate", self.source, "--prompt", "one", "--temperature", 0, "--tokens", 30, "--speed",
+                             cwd=self.folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stderr
+
+        path = self.source / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": list(range(VOCABULARY))}))
+        self.assertIn("generate: 1 tokens", made())
+        # As for transformers, the other file is the one that counts.
+        (self.source / "generation_config.json").write_text('{"eos_token_id": 2}')
+        self.assertNotIn("generate: 1 tokens", made())
+
+
+if __name__ == "__main__":
+    unittest.main()
