@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -18,6 +19,11 @@ class Event {
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return is_set_; });
+  }
+  /// For at most so long. Whether it has happened.
+  bool wait_for(std::chrono::duration<double> most) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, most, [&] { return is_set_; });
   }
   [[nodiscard]] bool is_set() const {
     const std::lock_guard lock(mutex_);

@@ -84,6 +84,12 @@ void Attempt::cancel() {
   changed_.notify_all();
 }
 
+std::string Attempt::text() const {
+  const std::chrono::duration<double> seconds = Clock::now() - begun_;
+  return fmt::format("step {}, for {:.3g} s, in {}", step(), seconds.count(),
+                     store_.staging_path(step()).string());
+}
+
 const Outcome& Attempt::outcome() {
   over_->wait();
   return outcome_;

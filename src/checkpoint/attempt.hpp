@@ -84,6 +84,8 @@ class Attempt {
   ~Attempt();
 
   [[nodiscard]] Index step() const { return manifest_.step; }
+  /// "step 4, for 12 s, in OUT/checkpoints/step-00000004.tmp": what is under way, for messages.
+  [[nodiscard]] std::string text() const;
   /// As PartWriter::hurry().
   void hurry(const optim::Optimizer& optimizer) { parts_.hurry(optimizer); }
   /// Loss and norm of the step are finite: what was written may become a checkpoint.
@@ -140,6 +142,7 @@ class Attempt {
   bool is_cancelled_ = false;
 
   Outcome outcome_;
+  const Clock::time_point begun_ = Clock::now();
   const std::shared_ptr<Event> over_ = std::make_shared<Event>();
   std::thread thread_;
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.hpp"
+
 namespace dos::checkpoint {
 
 Writer::Writer(const Surroundings& around, const tensor::ParameterSet& parameters,
@@ -21,13 +23,21 @@ Index Writer::buffers_within(double bytes) {
   return std::max(PartWriter::kLeastBuffers, static_cast<Index>(each));
 }
 
+void Writer::wait_for_oldest() const {
+  Attempt& oldest = *attempts_.front();
+  if (oldest.over()->wait_for(patience_)) return;
+  if (around_.exchange == nullptr || around_.exchange->rank() == 0)
+    log::warn("waiting for the checkpoint that is under way: {}", oldest.text());
+  oldest.over()->wait();
+}
+
 /// Takes what has ended, from the oldest on; waits for the oldest if there would be none.
 void Writer::collect(bool waits) {
-  while (!attempts_.empty() && (waits || attempts_.front()->over()->is_set())) {
+  if (waits && !attempts_.empty()) wait_for_oldest();
+  while (!attempts_.empty() && attempts_.front()->over()->is_set()) {
     ended_.push_back(attempts_.front()->outcome());
     lingering_.push_back(std::move(attempts_.front()));
     attempts_.pop_front();
-    waits = false;
   }
   std::erase_if(lingering_, [](const auto& attempt) { return attempt->is_idle(); });
 }
@@ -35,6 +45,11 @@ void Writer::collect(bool waits) {
 bool Writer::has_room() {
   collect(/*waits=*/false);
   return std::ssize(attempts_) < kMostUnderWay;
+}
+
+bool Writer::wait_for_room(std::chrono::duration<double> most) {
+  if (!has_room()) attempts_.front()->over()->wait_for(most);
+  return has_room();
 }
 
 void Writer::begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best,

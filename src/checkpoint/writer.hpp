@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "checkpoint/attempt.hpp"
@@ -34,11 +36,13 @@ class Writer {
 
   /// Whether begin() will not wait for an earlier one.
   [[nodiscard]] bool has_room();
+  /// Waits for that, at most so long.
+  [[nodiscard]] bool wait_for_room(std::chrono::duration<double> most);
   /// Saves what the tasks submitted so far make of the parameters and states, in `store`, which
   /// outlives the object and is written to on rank 0 only. `manifest` lacks its files; `taken` are
   /// those of states that all ranks take as they are. Waits while there is no room, for ever while
-  /// the oldest is of a step that is not confirmed. Pre: steps ascend, or the last attempt at the
-  /// step has ended.
+  /// the oldest is of a step that is not confirmed, or its device hangs; says so after patience().
+  /// Pre: steps ascend, or the last attempt at the step has ended.
   void begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best,
              const StateFiles& taken = {});
   /// For Optimizer::set_sums() before a step that begin() will save.
@@ -53,8 +57,12 @@ class Writer {
   /// The results of the steps up to this one are known, and finite.
   void confirm(Index step);
 
-  /// The step of the oldest that is under way. Pre: !has_room().
+  /// The step of the oldest that is under way, and Attempt::text() of it. Pre: !has_room().
   [[nodiscard]] Index oldest() const { return attempts_.front()->step(); }
+  [[nodiscard]] std::string oldest_text() const { return attempts_.front()->text(); }
+  /// Seconds of waiting for one that is under way, after which rank 0 warns of it.
+  [[nodiscard]] std::chrono::duration<double> patience() const { return patience_; }
+  void set_patience(std::chrono::duration<double> patience) { patience_ = patience; }
   /// The step of the last begin(), if any.
   [[nodiscard]] std::optional<Index> begun() const { return begun_; }
   /// What has ended since the last call, in the order of steps.
@@ -64,6 +72,7 @@ class Writer {
 
  private:
   void collect(bool waits);
+  void wait_for_oldest() const;
 
   KeptFile kept_;
   Surroundings around_;
@@ -76,6 +85,7 @@ class Writer {
   std::vector<Outcome> ended_;
   std::optional<Index> begun_;
   Index number_ = 0;
+  std::chrono::duration<double> patience_{10};
 };
 
 }  // namespace dos::checkpoint

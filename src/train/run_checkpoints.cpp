@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -105,11 +106,11 @@ void RunCheckpoints::request_missing_copies(Index step) {
 bool RunCheckpoints::is_due(Index step) {
   const Index every = config_.train.checkpoint_every;
   const bool is_regular = interval_ ? interval_->is_due(step) : every > 0 && step % every == 0;
-  const bool was_asked_for = std::exchange(honoured_, requests_) != requests_;
+  was_asked_for_ = std::exchange(honoured_, requests_) != requests_;
   if (is_regular) ++regular_;
   copy_is_due_ =
-      was_asked_for || (is_regular && regular_ % config_.train.checkpoint_copy_every == 0);
-  return was_asked_for || is_regular;
+      was_asked_for_ || (is_regular && regular_ % config_.train.checkpoint_copy_every == 0);
+  return was_asked_for_ || is_regular;
 }
 
 std::span<const std::unique_ptr<rt::Handle>> RunCheckpoints::sums(rt::Session& session,
@@ -145,11 +146,51 @@ void RunCheckpoints::see(std::span<const ranks::StepNote> notes) {
 
 bool RunCheckpoints::is_best(double validation_loss) {
   if (best_ && validation_loss >= *best_) return false;
-  best_ = validation_loss;
+  best_before_ = std::exchange(best_, validation_loss);
   return true;
 }
 
-void RunCheckpoints::begin(Index step, Index samples_consumed, bool mark_best) {
+bool RunCheckpoints::has_room(Index step) {
+  if (begun_ - seen_ < checkpoint::Writer::kMostUnderWay) return true;
+  // Ranks know of ends at different times. Who was waited for in vain is not waited for again.
+  const bool was_waited_for = !writer_.has_room() && writer_.oldest() == behind_;
+  std::string obstacle;
+  if (!writer_.wait_for_room(was_waited_for ? std::chrono::seconds(0) : writer_.patience())) {
+    obstacle = writer_.oldest_text();
+    behind_ = writer_.oldest();
+  }
+  if (exchange_ != nullptr)
+    for (const std::string& text : ranks::gather_texts(*exchange_, obstacle))
+      if (obstacle.empty()) obstacle = text;
+  if (obstacle.empty()) return true;
+  if (writes_)
+    log::warn(
+        "step {}: no checkpoint, as {} are under way, the older one of {}; {}, training goes on",
+        step, checkpoint::Writer::kMostUnderWay, obstacle, newest_text());
+  return false;
+}
+
+void RunCheckpoints::leave_out(Index step, bool is_best) {
+  // The next has its place: a copy, or a better one.
+  if (std::exchange(copy_is_due_, false)) --regular_;
+  given_up_ = {};
+  given_up_.step = step;
+  given_up_.is_best = is_best;
+  given_up_.validation_loss = best_;
+  if (is_best) best_ = best_before_;
+}
+
+/// Whether one of the step, which was given up or left out, was to be the best: then it is again.
+bool RunCheckpoints::was_best(Index step) {
+  const bool was_best = given_up_.step == step && given_up_.is_best;
+  if (was_best) best_ = given_up_.validation_loss;
+  return was_best;
+}
+
+void RunCheckpoints::begin(Index step, Index samples_consumed, Reason reason) {
+  if (reason != Reason::kLast && !was_asked_for_ && !has_room(step))
+    return leave_out(step, reason == Reason::kBest);
+  const bool mark_best = reason == Reason::kBest || (reason == Reason::kLast && was_best(step));
   if (!local_) return begin_in(store_, step, samples_consumed, mark_best, taken_);
   const bool is_copied = mark_best || std::exchange(copy_is_due_, false);
   if (is_copied && local_has_failed_)
@@ -166,13 +207,12 @@ void RunCheckpoints::begin_in(io::CheckpointStore& store, Index step, Index samp
   manifest.best_validation_loss = best_;
   states_.open_for_reading(/*disks=*/taken.subgroups.empty());
   writer_.begin(store, std::move(manifest), mark_best, taken);
+  ++begun_;
   states_.end_round();
 }
 
 void RunCheckpoints::repeat(Index step, Index samples_consumed) {
-  const bool was_best = given_up_.step == step && given_up_.is_best;
-  if (was_best) best_ = given_up_.validation_loss;
-  begin_in(store_, step, samples_consumed, was_best, {});
+  begin_in(store_, step, samples_consumed, was_best(step), {});
 }
 
 bool RunCheckpoints::is_local(const checkpoint::Outcome& outcome) const {

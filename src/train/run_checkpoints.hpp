@@ -64,13 +64,17 @@ class RunCheckpoints {
   /// The notes of all ranks: the same on all.
   void see(std::span<const ranks::StepNote> notes);
 
+  /// What a checkpoint is for.
+  enum class Reason { kDue, kBest, kLast };
+
   /// Takes note of the loss of a validation. Whether it is the lowest.
   bool is_best(double validation_loss);
   [[nodiscard]] std::optional<double> best_validation_loss() const { return best_; }
 
   /// Begins one of a step, with the place in the data behind it, as checkpoint::Writer::begin();
-  /// ends the round of states on disks.
-  void begin(Index step, Index samples_consumed, bool mark_best);
+  /// ends the round of states on disks. Where two are under way on a rank after its patience, it is
+  /// left out on all, with a warning: but the last one of a run, and one that a signal asked for.
+  void begin(Index step, Index samples_consumed, Reason reason);
   /// begin() once more, of the step of the last one, which storage has failed; in the run's folder,
   /// whatever comes first, and all of it written.
   void repeat(Index step, Index samples_consumed);
@@ -96,6 +100,10 @@ class RunCheckpoints {
   [[nodiscard]] std::optional<Index> bad_parameter() const { return bad_parameter_; }
 
  private:
+  /// Whether one of the step need not be left out. All ranks are told the same.
+  [[nodiscard]] bool has_room(Index step);
+  void leave_out(Index step, bool is_best);
+  [[nodiscard]] bool was_best(Index step);
   void begin_in(io::CheckpointStore& store, Index step, Index samples_consumed, bool mark_best,
                 const checkpoint::StateFiles& taken);
   /// Sets aside, on both levels, what is later than what the run goes on from.
@@ -129,18 +137,22 @@ class RunCheckpoints {
   std::optional<AutoInterval> interval_;    ///< with train.checkpoint_every=auto
   Index regular_ = 0;                       ///< checkpoints that were due by themselves
   bool copy_is_due_ = false;                ///< of the step that is_due() was asked for
+  bool was_asked_for_ = false;              ///< it, by a signal
   bool local_has_failed_ = false;           ///< with the last checkpoint there
   Index requests_ = 0;                      ///< for checkpoints, of all ranks
   Index honoured_ = 0;                      ///< of them
+  Index begun_ = 0;                         ///< checkpoints
+  Index behind_ = -1;                       ///< step of the last that others were left out for
   Index ended_ = 0;                         ///< checkpoints that this rank knows the end of
   Index seen_ = 0;                          ///< of them, those whose end has its consequences
   std::deque<checkpoint::Outcome> unseen_;  ///< the others
   checkpoint::Outcome last_ended_;
-  checkpoint::Outcome given_up_;      ///< the last one that storage has failed
-  std::filesystem::path from_;        ///< that the run goes on from; "": none, or another run's
-  Index newest_ = -1;                 ///< step of the newest
-  std::optional<double> best_;        ///< lowest validation loss so far
-  std::optional<double> best_saved_;  ///< that of the best one in the folder
+  checkpoint::Outcome given_up_;  ///< the last one that storage has failed, or that was left out
+  std::filesystem::path from_;    ///< that the run goes on from; "": none, or another run's
+  Index newest_ = -1;             ///< step of the newest
+  std::optional<double> best_;    ///< lowest validation loss so far
+  std::optional<double> best_before_;  ///< the lowest before that
+  std::optional<double> best_saved_;   ///< that of the best one in the folder
   std::optional<Index> bad_parameter_;
 };
 

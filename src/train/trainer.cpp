@@ -145,7 +145,7 @@ TrainResult Trainer::run() {
     submit_step(step);
     const bool validates =
         step == train.steps || (train.validate_every != 0 && step % train.validate_every == 0);
-    if (is_due && !validates) save(step, false);
+    if (is_due && !validates) save(step, Reason::kDue);
     states_.end_round();
     if (validates) validate_and_save(step, is_due);
   }
@@ -346,21 +346,21 @@ void Trainer::validate_and_save(Index step, bool save_anyway) {
   const bool best = checkpoints_.is_best(loss);
   result_.validation_loss = loss;
   progress_.validation(step, loss, best);
-  if (best || save_anyway) save(step, best);
+  if (best || save_anyway) save(step, best ? Reason::kBest : Reason::kDue);
 }
 
-void Trainer::save(Index step, bool best) {
+void Trainer::save(Index step, Reason reason) {
   const trace::ScopedSpan span(recorder_, "checkpoint", step);
   checkpoint::Writer& writer = checkpoints_.writer();
   // One that must end before this can begin may wait for the result of its step.
   while (!writer.has_room() && !in_flight_.empty() && in_flight_.front() <= writer.oldest())
     finish_oldest();
-  checkpoints_.begin(step, feed_.samples_after(step), best);
+  checkpoints_.begin(step, feed_.samples_after(step), reason);
   if (in_flight_.empty()) writer.confirm(step);
 }
 
 void Trainer::save_last(Index step) {
-  if (checkpoints_.writer().begun() != step && !checkpoints_.has(step)) save(step, false);
+  if (checkpoints_.writer().begun() != step && !checkpoints_.has(step)) save(step, Reason::kLast);
   settle_checkpoints();
   if (!checkpoints_.has(step)) {
     // Nothing has overwritten what it was made of.

@@ -108,7 +108,14 @@ class Trainer {
     record_sink_ = std::move(sink);
   }
 
+  /// Seconds for which a checkpoint waits for those that are under way.
+  void set_checkpoint_patience(std::chrono::duration<double> patience) {
+    checkpoints_.writer().set_patience(patience);
+  }
+
  private:
+  using Reason = RunCheckpoints::Reason;
+
   void submit_step(Index step);
   /// Submits what makes of given values the parameters that all ranks compute with.
   void submit_given_values();
@@ -139,7 +146,7 @@ class Trainer {
   void submit_validation(const DataFeed::MicroBatches& batches);
   double validate(Index step);
   void validate_and_save(Index step, bool save);
-  void save(Index step, bool best);
+  void save(Index step, Reason reason);
   /// Leaves a checkpoint of the step, the last of this part of the run, in its folder.
   void save_last(Index step);
   void settle_checkpoints();

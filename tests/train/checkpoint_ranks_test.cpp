@@ -15,6 +15,7 @@
 #include "io/safetensors.hpp"
 #include "ranks/mpi_main.hpp"
 #include "storage/engine.hpp"
+#include "storage/faulty_backend.hpp"
 #include "storage/observer.hpp"
 #include "train/checkpoint_states.hpp"
 #include "train/tiny_trainer.hpp"
@@ -55,15 +56,17 @@ class CheckpointOfRanks : public testing::Test {
   }
 
   std::unique_ptr<Trainer> make(rt::Session& session, const Topology& topology,
-                                const std::filesystem::path& out) {
+                                const std::filesystem::path& out,
+                                test::StorageMaker storage = &storage::make_backend) {
     config_.sched.subgroup_params = topology.subgroup_params;
     config_.train.precision = topology.precision;
-    if (!exchange_) return test::make_trainer(session, config_, out);
+    if (!exchange_)
+      return test::make_trainer(session, config_, out, {}, nullptr, rt::kHostNode, storage);
     const std::vector<double> weights(static_cast<std::size_t>(environment->size()), 1.0);
     return test::make_trainer(session, config_, out,
                               ranks::share_of(test::tiny_run(config_).layout, environment->rank(),
                                               weights, topology.zero),
-                              &*exchange_);
+                              &*exchange_, rt::kHostNode, std::move(storage));
   }
 
   /// Whether what this rank owns is what the checkpoint holds.
@@ -273,6 +276,34 @@ TEST_F(CheckpointOfRanks, GoesThroughTheFirstLevel) {
   }
   EXPECT_EQ(CheckpointReader(out, "best").manifest().step,
             CheckpointReader(local, "best").manifest().step);
+  wait_for_all();
+}
+
+// The device of one rank hangs: all leave the same checkpoints out, and train on.
+TEST_F(CheckpointOfRanks, BehindAHungDeviceIsLeftOutByAll) {
+  const auto out = folder_ / "hung";
+  config_.train.checkpoint_every = 1;
+  config_.train.keep = 6;
+  config_.train.run_ahead = 1;
+  rt::Session session({.scheduler = "", .cpu_workers = 1});
+  test::Gate gate;
+  const bool hangs = environment->rank() == environment->size() - 1;
+  const auto trainer = make(session, {.zero = 1}, out, [&] {
+    return std::make_unique<test::FaultyBackend>(
+        storage::make_backend(), [&](Index, const storage::Operation& operation) {
+          const bool is_hung = hangs && operation.kind == storage::Kind::kSync;
+          return test::Mishap{.gate = is_hung ? &gate : nullptr};
+        });
+  });
+  trainer->set_checkpoint_patience(std::chrono::milliseconds(50));
+  trainer->set_record_sink([&](Index ended, std::span<const rt::TaskRecord>) {
+    if (ended == 5) gate.open();
+  });
+  trainer->start_fresh();
+  trainer->run();
+  wait_for_all();
+  EXPECT_TRUE(holds(*trainer, out / "checkpoints" / "last"));
+  EXPECT_EQ(io::CheckpointStore(out).steps(), (std::vector<Index>{1, 2, 6}));
   wait_for_all();
 }
 

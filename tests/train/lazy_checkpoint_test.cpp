@@ -154,6 +154,65 @@ TEST_F(LazyCheckpoint, OnADeviceThatFailsLaterLeavesTheLastGoodOne) {
   EXPECT_EQ(state_of(*made), straight(kSteps));
 }
 
+/// Runs whose device does not flush what is written before the step has ended.
+class HungDevice : public test::CheckpointRun {
+ protected:
+  State train_behind(const std::filesystem::path& out, Index step,
+                     std::chrono::milliseconds patience) {
+    test::Gate gate;
+    const auto made =
+        trainer(out, {[&](Index, const Operation& operation) {
+                  return Mishap{.gate = operation.kind == Kind::kSync ? &gate : nullptr};
+                }});
+    made->set_checkpoint_patience(patience);
+    made->set_record_sink([&](Index ended, std::span<const rt::TaskRecord>) {
+      if (ended == step) gate.open();
+    });
+    made->start_fresh();
+    made->run();
+    return state_of(*made);
+  }
+};
+
+TEST_F(HungDevice, HoldsUpNoStep) {
+  config_.train.run_ahead = 1;
+  const auto out = scratch_ / "run";
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(train_behind(out, 5, std::chrono::milliseconds(50)), straight(kSteps));
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said,
+              HasSubstr("step 3: no checkpoint, as 2 are under way, the older one of step 1"));
+  EXPECT_THAT(said, HasSubstr((out / "checkpoints" / "step-00000001.tmp").string()));
+  EXPECT_EQ(io::CheckpointStore(out).steps(), (std::vector<Index>{1, 2, 6}));
+  EXPECT_EQ(saved(out, "2"), straight(2));
+  EXPECT_EQ(saved(out, "best"), straight(kSteps)) << "the only one of a validation";
+  expect_no_leftovers(out);
+}
+
+// A best one that was left out is the best no more, and one that is worse may take its place.
+TEST_F(HungDevice, HasTheNextBestOneTakeThePlace) {
+  config_.train.validate_every = 1;
+  config_.optim.lr = 0.01;
+  const auto out = scratch_ / "run";
+  train_behind(out, 4, std::chrono::milliseconds(0));
+  const std::vector<Index> steps = io::CheckpointStore(out).steps();
+  EXPECT_GE(std::ssize(steps), 3);
+  EXPECT_GT(steps[2], 3);
+  EXPECT_EQ(
+      saved(out, "best"),
+      straight(*io::CheckpointStore::step_of_folder(io::CheckpointStore(out).resolve("best"))));
+  expect_no_leftovers(out);
+}
+
+// One that is slow is waited for, as far as patience goes.
+TEST_F(HungDevice, IsWaitedForWithPatience) {
+  const auto out = scratch_ / "run";
+  test::CheckpointRun::train(out, [](Index, const Operation& operation) {
+    return Mishap{.delay = std::chrono::milliseconds(operation.kind == Kind::kSync ? 20 : 0)};
+  });
+  EXPECT_EQ(std::ssize(io::CheckpointStore(out).steps()), kSteps);
+}
+
 // The folder vanishes: what cannot be created is as bad as what cannot be written.
 TEST_F(LazyCheckpoint, WithoutAFolderIsGivenUp) {
   config_.train.stop_after = 2;
