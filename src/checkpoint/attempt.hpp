@@ -46,6 +46,7 @@ struct Outcome {
   Index summed_bytes = 0;  ///< of them, whose sums no update had made
   Index linked_bytes = 0;  ///< beside them, that were on a disk already and are taken as they are
   double waited_s = 0;     ///< for which an update of this rank waited for nothing else
+  double room_s = 0;       ///< for which this rank's submitting thread waited before it could begin
 };
 
 /// What checkpoints of a run have in common.

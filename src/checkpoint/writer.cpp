@@ -7,6 +7,11 @@
 #include "base/log.hpp"
 
 namespace dos::checkpoint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
 
 Writer::Writer(const Surroundings& around, const tensor::ParameterSet& parameters,
                const optim::Optimizer& optimizer)
@@ -36,6 +41,8 @@ void Writer::collect(bool waits) {
   if (waits && !attempts_.empty()) wait_for_oldest();
   while (!attempts_.empty() && attempts_.front()->over()->is_set()) {
     ended_.push_back(attempts_.front()->outcome());
+    ended_.back().room_s = room_s_.front();
+    room_s_.pop_front();
     lingering_.push_back(std::move(attempts_.front()));
     attempts_.pop_front();
   }
@@ -48,13 +55,18 @@ bool Writer::has_room() {
 }
 
 bool Writer::wait_for_room(std::chrono::duration<double> most) {
+  const Clock::time_point start = Clock::now();
   if (!has_room()) attempts_.front()->over()->wait_for(most);
+  waited_s_ += std::chrono::duration<double>(Clock::now() - start).count();
   return has_room();
 }
 
 void Writer::begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best,
                    const StateFiles& taken) {
+  const Clock::time_point start = Clock::now();
   while (!has_room()) collect(/*waits=*/true);
+  waited_s_ += std::chrono::duration<double>(Clock::now() - start).count();
+  room_s_.push_back(std::exchange(waited_s_, 0));
   begun_ = manifest.step;
   std::shared_ptr<Event> before;
   if (!attempts_.empty()) before = attempts_.back()->over();

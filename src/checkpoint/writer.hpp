@@ -84,6 +84,8 @@ class Writer {
   std::vector<std::unique_ptr<Attempt>> lingering_;
   std::vector<Outcome> ended_;
   std::optional<Index> begun_;
+  std::deque<double> room_s_;  ///< Outcome's, by attempt
+  double waited_s_ = 0;        ///< by the submitting thread since the last begin()
   Index number_ = 0;
   std::chrono::duration<double> patience_{10};
 };

@@ -15,14 +15,14 @@ std::vector<std::string> gather_texts(Exchange& exchange, const std::string& min
 
 /// What ranks tell each other at the beginning of each step.
 struct StepNote {
-  Index signal = 0;    ///< number of the signal that asks this rank to stop; 0: none
-  double busy_ms = 0;  ///< within which the tasks of the last finished step ran
-  Index requests = 0;  ///< for a checkpoint, that this rank has had since its start
-  // Of the last step, and of the last checkpoint that ended:
-  double step_s = 0;
-  Index checkpoint = 0;  ///< its number; 0: none yet
+  Index signal = 0;      ///< number of the signal that asks this rank to stop; 0: none
+  double busy_ms = 0;    ///< within which the tasks of the last finished step ran
+  Index requests = 0;    ///< for a checkpoint, that this rank has had since its start
+  double step_s = 0;     ///< of the last one
+  Index checkpoint = 0;  ///< checkpoints that have ended
+  // Of the last one that is there:
   double checkpoint_s = 0;
-  double checkpoint_waited_s = 0;
+  double checkpoint_waited_s = 0;  ///< by updates and before it could begin
 };
 
 /// One note a rank and step, exchanged while the step runs. One thread.

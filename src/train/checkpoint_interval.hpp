@@ -21,8 +21,10 @@ class AutoInterval {
 
   /// Whether a checkpoint of the step is due. Counts it as taken.
   [[nodiscard]] bool is_due(Index step);
-  /// A checkpoint has ended, and cost that. Returns what to tell of a new interval.
+  /// A checkpoint is there, and cost that. Returns what to tell of a new interval.
   std::optional<std::string> see(const CheckpointCosts& costs);
+  /// A checkpoint has ended that is not there, and tells nothing: the next comes as this one did.
+  void give_up() { is_measured_ = true; }
 
  private:
   static constexpr Index kFirstSteps = 3;

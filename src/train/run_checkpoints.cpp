@@ -122,8 +122,8 @@ std::span<const std::unique_ptr<rt::Handle>> RunCheckpoints::sums(rt::Session& s
 void RunCheckpoints::add_to(ranks::StepNote& note) const {
   note.requests = checkpoint_requests();
   note.checkpoint = ended_;
-  note.checkpoint_s = last_ended_.seconds;
-  note.checkpoint_waited_s = last_ended_.waited_s;
+  note.checkpoint_s = committed_.seconds;
+  note.checkpoint_waited_s = committed_.waited_s + committed_.room_s;
 }
 
 void RunCheckpoints::see(std::span<const ranks::StepNote> notes) {
@@ -138,8 +138,9 @@ void RunCheckpoints::see(std::span<const ranks::StepNote> notes) {
     costs.waited_s = std::max(costs.waited_s, note.checkpoint_waited_s);
   }
   if (ended <= seen_) return;
-  draw_consequences(ended);
-  if (!interval_ || costs.step_s <= 0) return;
+  const bool is_measured = draw_consequences(ended) && costs.step_s > 0;
+  if (!interval_) return;
+  if (!is_measured) return interval_->give_up();
   const std::optional<std::string> news = interval_->see(costs);
   if (news && writes_) log::info("train.checkpoint_every=auto: {}", *news);
 }
@@ -239,7 +240,7 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
     expect(outcome.end != End::kLost, "step {}: its checkpoint was lost: {}", outcome.step,
            outcome.fault);
     ++ended_;
-    last_ended_ = outcome;
+    if (outcome.end == End::kCommitted) committed_ = outcome;
     unseen_.push_back(outcome);
     if (outcome.end == End::kCommitted) newest_ = outcome.step;
     request_copy(outcome);
@@ -258,19 +259,22 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
   return last;
 }
 
-void RunCheckpoints::draw_consequences(Index ended) {
+bool RunCheckpoints::draw_consequences(Index ended) {
   using End = checkpoint::Outcome::End;
+  bool is_there = false;
   for (; seen_ < ended; ++seen_) {
     const checkpoint::Outcome outcome = std::move(unseen_.front());
     unseen_.pop_front();
     if (is_local(outcome) && outcome.end != End::kDropped)
       local_has_failed_ = outcome.end == End::kGivenUp;
+    is_there = is_there || outcome.end == End::kCommitted;
     if (outcome.end == End::kCommitted && outcome.is_best) best_saved_ = outcome.validation_loss;
     if (outcome.end != End::kGivenUp) continue;
     given_up_ = outcome;
     // The next that is better than the best one in the folder takes its place.
     if (outcome.is_best) best_ = best_saved_;
   }
+  return is_there;
 }
 
 void RunCheckpoints::settle() {

@@ -115,8 +115,8 @@ class RunCheckpoints {
   void request_copy(const checkpoint::Outcome& outcome);
   /// Asks for copies of what the run has on its first level alone.
   void request_missing_copies(Index step);
-  /// What follows from the ends of checkpoints up to this one.
-  void draw_consequences(Index ended);
+  /// What follows from the ends of checkpoints up to this one. Whether one of them is there.
+  bool draw_consequences(Index ended);
 
   const config::TrainConfig& config_;
   RunStates& states_;
@@ -146,7 +146,7 @@ class RunCheckpoints {
   Index ended_ = 0;                         ///< checkpoints that this rank knows the end of
   Index seen_ = 0;                          ///< of them, those whose end has its consequences
   std::deque<checkpoint::Outcome> unseen_;  ///< the others
-  checkpoint::Outcome last_ended_;
+  checkpoint::Outcome committed_;           ///< the last
   checkpoint::Outcome given_up_;  ///< the last one that storage has failed, or that was left out
   std::filesystem::path from_;    ///< that the run goes on from; "": none, or another run's
   Index newest_ = -1;             ///< step of the newest

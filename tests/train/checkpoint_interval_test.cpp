@@ -27,5 +27,18 @@ TEST(AutoInterval, MeasuresOnceAndThenKeepsToWhatItSaw) {
   EXPECT_THAT(interval.see({.step_s = 1, .write_s = 40}).value_or(""), HasSubstr("every 50 steps"));
 }
 
+TEST(AutoInterval, LearnsNothingFromOneThatWasGivenUp) {
+  AutoInterval interval(/*start=*/0, 3600);
+  EXPECT_TRUE(interval.is_due(3));
+  interval.give_up();
+  EXPECT_FALSE(interval.is_due(5));
+  EXPECT_TRUE(interval.is_due(6));
+  EXPECT_TRUE(interval.see({.step_s = 1, .write_s = 8}).has_value());
+  EXPECT_TRUE(interval.is_due(16));
+  interval.give_up();
+  EXPECT_FALSE(interval.is_due(25));
+  EXPECT_TRUE(interval.is_due(26));
+}
+
 }  // namespace
 }  // namespace dos::train::checkpoint_interval_test

@@ -135,6 +135,19 @@ TEST_F(LazyCheckpoint, OnADeviceThatFailsForGoodEndsTheRunAtItsEnd) {
   EXPECT_EQ(std::filesystem::exists(out / "checkpoints" / "last"), false);
 }
 
+// What a failure takes says nothing of what a checkpoint does: every third step, as at first.
+TEST_F(LazyCheckpoint, OnADeviceThatFailsForGoodComesNoMoreOften) {
+  config_.train.steps = 12;
+  config_.train.checkpoint_every = config::kAuto;
+  config_.train.run_ahead = 1;
+  const auto made =
+      trainer(scratch_ / "run", {[](Index, const Operation&) { return Mishap{.error = ENOSPC}; }});
+  made->start_fresh();
+  EXPECT_THROW(made->run(), Error);
+  // One operation each: of steps 3, 6, 9 and 12, and of 12 once more.
+  EXPECT_LE(operations_, 5);
+}
+
 TEST_F(LazyCheckpoint, OnADeviceThatFailsLaterLeavesTheLastGoodOne) {
   train(scratch_ / "whole", [](Index, const Operation&) { return Mishap{}; });
   const Index half = operations_ / 2;
