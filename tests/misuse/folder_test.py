@@ -229,7 +229,8 @@ class FolderMisuse(MisuseTest):
             self.trained(keys=keys | {"train.stop_after": 6})
             for _ in range(4):
                 at = self.random.choice([p.name for p in self.checkpoint("").glob("step-*")])
-                step = int(at.removeprefix("step-"))
+                # Also one that is set aside, step-N.after-M.
+                step = int(at.removeprefix("step-").partition(".")[0])
                 end = min(20, step + self.random.randrange(1, 4))
                 with self.attempt(step=step, end=end):
                     before = self.lines()
