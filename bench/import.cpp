@@ -53,7 +53,7 @@ class Folder {
         out[i] = static_cast<float>(random.uniform(static_cast<std::uint64_t>(first) + i)) - 0.5F;
     };
     const DType dtype = options.dtype == "bf16" ? DType::kBF16 : DType::kF32;
-    hf::export_model(path_, model, read, {.config = {.dtype = dtype, .end_of_text = {}}});
+    hf::export_model(path_, model, read, {.config = {.dtype = dtype}});
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

@@ -9,7 +9,7 @@ import re
 import shutil
 import unittest
 
-from harness import AppTest, program, settings
+from harness import TINY, AppTest, program, settings
 
 DEEP = {"model.layers": 7, "train.validate_every": 0}
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -27,6 +27,10 @@ class Activations(AppTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
+    def trained_in(self, name, keys):
+        self.trained(keys=keys, out=self.folder / name)
+        return self.folder / name
+
     def bytes_of_activations(self, **keys):
         found = re.search(r"^ +activations +([0-9.]+) (\w+)", self.dry_run(**keys).stdout, re.MULTILINE)
         return float(found[1]) * UNITS[found[2]]
@@ -41,7 +45,7 @@ class Activations(AppTest):
         return usage.ru_maxrss * 1024
 
     def test_same_numbers(self):
-        for keys in ({}, {"train.precision": "bf16", "train.accumulate": 2}, {"optim.speculate": "auto"},
+        for keys in ({}, {"train.precision": "bf16", "train.accumulate": 2},
                      {"model.preset": "llama-tiny", "model.width": 0, "model.heads": 0}):
             straight = self.folder / f"straight{len(list(self.folder.iterdir()))}"
             self.trained(keys=self.keys | keys, out=straight)
@@ -51,6 +55,32 @@ class Activations(AppTest):
                     self.trained(keys=self.keys | keys | {"train.activations": plan}, out=out)
                     self.expect_same_state(straight, out)
                     self.assertEqual(list(self.disk.iterdir()), [])
+
+    def test_beside_updates_ahead_of_the_norm(self):
+        """Half of the steps are clipped, and what went ahead is made again."""
+        keys = self.keys | {"train.precision": "bf16"}
+        straight = self.trained_in("straight", keys)
+        norms = sorted(line["grad_norm"] for line in self.metrics(straight))
+        keys["optim.clip"] = norms[len(norms) // 2]
+        straight = self.trained_in("clipped", keys)
+        for plan in ("disk", "disk:2,recompute:2,selective:1"):
+            out = self.trained_in(plan, keys | {"optim.speculate": "on", "train.activations": plan})
+            self.assertGreater(self.metrics(out)[0]["ahead"], 0)
+            self.assertEqual({line["redone"] > 0 for line in self.metrics(out)}, {True, False})
+            self.expect_same_state(straight, out)
+
+    @unittest.skipUnless(os.environ.get("DOS_MPIEXEC"), "no MPI")
+    def test_of_ranks(self):
+        for zero in (1, 3):
+            keys = self.keys | {"data.path": self.shared / "data", "train.workers": 1, "train.batch": 2,
+                                "dist.zero": zero}
+            keys = TINY | keys
+            runs = []
+            for plan in ("keep", "disk", "disk:2,recompute:2"):
+                runs.append(self.folder / f"{zero}-{len(runs)}")
+                self.trained_on_ranks(2, *settings(keys | {"train.activations": plan}), "--out", runs[-1])
+                self.expect_same_state(runs[0], runs[-1])
+                self.assertEqual(list(self.disk.iterdir()), [])
 
     def test_goes_on_another_way(self):
         straight = self.folder / "straight"

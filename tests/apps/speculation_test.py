@@ -39,6 +39,11 @@ class Speculation(AppTest):
                 redone = sum(line["redone"] > 0 for line in lines)
                 self.assertTrue(least <= redone <= most, redone)
 
+    def test_same_numbers_after_five_hundred_steps(self):
+        lines = self.expect_same({"optim.clip": self.median_norm(), "train.steps": 500, "train.checkpoint_every": 250})
+        redone = sum(line["redone"] > 0 for line in lines)
+        self.assertTrue(0 < redone < len(lines), redone)
+
     def test_with_everything_else(self):
         median = self.median_norm()
         for keys in ({"optim.rule": "lion"}, {"optim.rule": "sgd"}, {"optim.rule": "adagrad"},
@@ -101,7 +106,7 @@ class Speculation(AppTest):
     def test_ranks(self):
         keys = {"data.path": self.shared / "data"} | TINY | BF16 | {"train.workers": 1, "train.batch": 2}
         keys["optim.clip"] = self.median_norm()
-        for ranks, zero in ((2, 1), (2, 2), (3, 3)):
+        for ranks, zero in ((2, 1), (2, 2), (2, 3), (3, 2), (3, 3), (4, 1), (4, 3)):
             with self.subTest(f"{ranks} ranks, ZeRO {zero}"):
                 runs = []
                 for choice in ("off", "on"):
