@@ -3,8 +3,10 @@
 """Runs that are killed at any moment: what they leave is intact, and the run that goes on ends with the bits of one
 that was not killed."""
 
+import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +22,8 @@ KEYS = TINY | {"train.steps": 40, "train.checkpoint_every": 1, "train.keep": 3, 
                "model.width": 64, "train.workers": 1}
 # Two steps may be submitted and not confirmed, one may be in the making, and a checkpoint of each of two steps on its way.
 MOST_LOST = 5
+# For each kill that is to be: a run that goes on may end before.
+MOST_RUNS = 6
 
 
 class Crashes(MisuseTest):
@@ -44,12 +48,12 @@ class Crashes(MisuseTest):
         return straight, time.monotonic() - begun
 
     def end(self, process):
-        """Of all that the run has started."""
+        """Of all that the run has started. Returns what it said."""
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        process.communicate()
+        return process.communicate()[1]
 
     def expect_sound(self):
         """Every checkpoint that a killed run left, on each level, is intact, and few steps are lost."""
@@ -68,43 +72,98 @@ class Crashes(MisuseTest):
         steps = [json.loads(line)["step"] for line in lines if line.endswith("}")]
         self.assertLessEqual(max(steps, default=0) - max(each["step"] for each in lasts), MOST_LOST)
 
-    def kill_runs(self, ranks, count, kill):
+    def at_random(self, process, duration):
+        """Waits for a random instant. Whether the run is still at work."""
+        try:
+            process.wait(timeout=self.random.uniform(0.2, 1.1) * duration)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def at_window(self, has_manifest):
+        """Waits until a drawn one of the run's checkpoints is being written and has, or has not, its manifest."""
+        def wait(process, _duration):
+            skipped = {entry.name for entry in self.stagings()}
+            drawn = self.random.randrange(1, 8)
+            while process.poll() is None:
+                for entry in self.stagings():
+                    if entry.name in skipped or (Path(entry.path) / "manifest.json").exists() != has_manifest:
+                        continue
+                    skipped.add(entry.name)
+                    if len(skipped) >= drawn:
+                        return True
+            return False
+        return wait
+
+    def stagings(self):
+        try:
+            return [entry for entry in os.scandir(self.out / "checkpoints") if re.fullmatch(r"step-\d+\.tmp", entry.name)]
+        except FileNotFoundError:
+            return []
+
+    def kill_runs(self, ranks, count, kill=None, moment=None):
+        """Kills so many runs that are at work; each goes on from the one before, or begins anew."""
         straight, duration = self.train_straight(ranks)
-        for _ in self.attempts(count):
+        wanted = len(self.attempts(count))
+        for _ in range(MOST_RUNS * wanted):
+            if self.tried == wanted:
+                break
             process = self.start_run(ranks)
-            with self.attempt(ranks=ranks):
-                try:
-                    _, errors = process.communicate(timeout=self.random.uniform(0.2, 1.1) * duration)
-                except subprocess.TimeoutExpired:
-                    kill(process)
-                    self.end(process)
+            is_at_work = (moment or self.at_random)(process, duration)
+            if is_at_work and kill:
+                kill(process)
+            errors = self.end(process)
+            if is_at_work and process.returncode != 0:
+                with self.attempt(ranks=ranks):
                     self.expect_sound()
-                    continue
-                self.assertEqual(process.returncode, 0, errors)
-                self.expect_same_state(straight, self.out)
-                shutil.rmtree(self.out)
+                continue
+            self.assertEqual(process.returncode, 0, errors)
+            self.expect_same_state(straight, self.out)
+            shutil.rmtree(self.out)
+        self.assertEqual(self.tried, wanted, "runs end before they are killed")
         process = self.start_run(ranks)
         _, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, errors)
         self.expect_same_state(straight, self.out)
 
+    def pids(self):
+        """Of the ranks of the run."""
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    command = file.read().split(b"\0")
+                if name.isdigit() and command[0].endswith(b"train_gpt") and str(self.out).encode() in command:
+                    found.append(int(name))
+            except OSError:
+                continue
+        return found
+
     def test_all_at_once(self):
         """SIGKILL at a random instant of a run that saves every step"""
-        self.kill_runs(1, 8, self.end)
+        self.kill_runs(1, 4)
+
+    def test_before_the_manifest(self):
+        """SIGKILL while a checkpoint is written that has no manifest yet"""
+        self.kill_runs(1, 2, moment=self.at_window(has_manifest=False))
+
+    def test_behind_the_manifest(self):
+        """SIGKILL while a checkpoint has its manifest and not its name"""
+        self.kill_runs(1, 2, moment=self.at_window(has_manifest=True))
 
     def test_while_copying(self):
         """SIGKILL at a random instant of a run that copies from a disk of the node to its folder"""
         # So that most kills meet a copy: of 0.3 MB each, one after the other.
         self.keys |= {"train.checkpoint_local": self.folder / "disk", "train.checkpoint_copy_every": 1,
                       "train.checkpoint_copy_rate": 3}
-        self.kill_runs(1, 6, self.end)
+        self.kill_runs(1, 3)
 
     def test_states_on_disks(self):
         """SIGKILL at a random instant of a run whose states live on a disk"""
         disk = self.folder / "disk"
         disk.mkdir()
         self.keys |= {"sched.disks": disk, "sched.host_memory": 0, "sched.subgroup_params": 5000}
-        self.kill_runs(1, 6, self.end)
+        self.kill_runs(1, 3)
         # What was killed between the making of its file and the loss of its name is removed by the next run.
         self.assertEqual(list(disk.iterdir()), [])
 
@@ -112,15 +171,7 @@ class Crashes(MisuseTest):
     def test_one_rank(self):
         """SIGKILL of one of two ranks that save every step"""
         def kill_one(process):
-            ranks = []
-            for name in os.listdir("/proc"):
-                try:
-                    with open(f"/proc/{name}/cmdline", "rb") as file:
-                        command = file.read().split(b"\0")
-                    if name.isdigit() and command[0].endswith(b"train_gpt") and str(self.out).encode() in command:
-                        ranks.append(int(name))
-                except OSError:
-                    continue
+            ranks = self.pids()
             if ranks:
                 os.kill(self.random.choice(ranks), signal.SIGKILL)
                 # mpiexec ends the others.
@@ -128,7 +179,16 @@ class Crashes(MisuseTest):
                     process.wait(timeout=self.random.uniform(0, 0.5))
                 except subprocess.TimeoutExpired:
                     pass
-        self.kill_runs(2, 4, kill_one)
+        self.kill_runs(2, 3, kill_one)
+
+    @unittest.skipUnless(MPIEXEC, "no MPI")
+    def test_all_ranks(self):
+        """SIGKILL of all ranks, two that save every step, at once"""
+        def kill_all(_process):
+            for rank in self.pids():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(rank, signal.SIGKILL)
+        self.kill_runs(2, 2, kill_all)
 
 
 if __name__ == "__main__":
