@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -22,8 +23,8 @@ namespace fs = std::filesystem;
 void sync_file(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) fail_errno(path.string() + ": cannot open", errno);
-  const int cause = ::fsync(descriptor) == 0 ? 0 : errno;
-  ::close(descriptor);
+  const Descriptor guard(descriptor);
+  const int cause = flush(descriptor);
   if (cause != 0) fail_errno(path.string() + ": cannot flush", cause);
 }
 
@@ -39,6 +40,23 @@ int rename_to_free(const fs::path& from, const fs::path& to) {
 }
 
 }  // namespace
+
+std::error_code create_directories_durably(const fs::path& folder) {
+  std::error_code cause;
+  std::vector<fs::path> made;
+  for (fs::path each = without_slash(folder); !each.empty() && !fs::exists(each, cause);
+       each = each.parent_path())
+    made.push_back(each);
+  fs::create_directories(folder, cause);
+  for (std::size_t i = 0; i < made.size() && !cause; ++i) {
+    const fs::path above = made[i].has_parent_path() ? made[i].parent_path() : fs::path(".");
+    const int descriptor = ::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return {errno, std::generic_category()};
+    const Descriptor guard(descriptor);
+    cause = {flush(descriptor), std::generic_category()};
+  }
+  return cause;
+}
 
 void sync_tree(const fs::path& folder) {
   std::error_code cause;

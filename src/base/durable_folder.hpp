@@ -2,8 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <system_error>
 
 namespace dos {
+
+/// Creates a folder and those above it that are missing, each flushed to the device in the one
+/// above it. Returns what was wrong.
+std::error_code create_directories_durably(const std::filesystem::path& folder);
 
 /// Flushes every file and folder below `folder`, and itself, to the device. Throws Error.
 void sync_tree(const std::filesystem::path& folder);

@@ -114,7 +114,8 @@ void DurableFile::write_at(Index offset, std::span<const std::byte> bytes) {
 }
 
 void DurableFile::commit() {
-  if (::fsync(descriptor_) != 0) fail_errno(path_.string() + ": cannot flush", errno);
+  const int cause = flush(descriptor_);
+  if (cause != 0) fail_errno(path_.string() + ": cannot flush", cause);
   // Closed after that: what is not open any more may be taken for a leftover.
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     fail_errno(path_.string() + ": cannot put in place", errno);
@@ -133,7 +134,8 @@ void sync_directory(const std::filesystem::path& directory) {
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail_errno(directory.string() + ": cannot open", errno);
   const Descriptor guard(descriptor);
-  if (::fsync(descriptor) != 0) fail_errno(directory.string() + ": cannot flush", errno);
+  const int cause = flush(descriptor);
+  if (cause != 0) fail_errno(directory.string() + ": cannot flush", cause);
 }
 
 std::string read_text(const std::filesystem::path& path) {

@@ -47,6 +47,12 @@ Descriptor::~Descriptor() {
   ::close(descriptor_);
 }
 
+int flush(int descriptor) {
+  while (::fsync(descriptor) != 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
 std::filesystem::path random_name_beside(const std::filesystem::path& target) {
   std::uint64_t word = 0;
   if (::getrandom(&word, sizeof word, 0) != static_cast<ssize_t>(sizeof word))

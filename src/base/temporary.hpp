@@ -17,6 +17,9 @@ class Descriptor {
   int descriptor_;
 };
 
+/// fsync(), however many signals come. 0, or the cause.
+int flush(int descriptor);
+
 /// "metrics.jsonl.0123456789abcdef.tmp": a name that nobody can have put a file or a link under.
 std::filesystem::path random_name_beside(const std::filesystem::path& target);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "storage/blocking.hpp"
 
@@ -226,9 +227,17 @@ std::string Attempt::flush() {
   std::vector<const storage::File*> files;
   for (const auto& file : files_)
     if (file) files.push_back(&*file);
-  for (const auto& version : taken_)
-    if (version != nullptr) files.push_back(&version->file().file());
-  return fault_of([&] { storage::sync(around_.engine, files, parts_.label()); });
+  bool has_linked = false;
+  for (const auto& version : taken_) {
+    if (version == nullptr) continue;
+    files.push_back(&version->file().file());
+    has_linked = true;
+  }
+  return fault_of([&] {
+    storage::sync(around_.engine, files, parts_.label());
+    // Names that this rank has made, perhaps on another node than rank 0's.
+    if (has_linked) sync_directory(store_.staging_path(manifest_.step));
+  });
 }
 
 bool Attempt::wait_for_verdict() {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/checksum.hpp"
+#include "base/durable_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
@@ -72,8 +73,7 @@ std::optional<LocalLevel> find_local(const fs::path& out) {
 
 RunLock lock_local(const fs::path& directory, const fs::path& out) {
   const fs::path folder = local_folder(directory, out);
-  std::error_code cause;
-  fs::create_directories(folder, cause);
+  const std::error_code cause = create_directories_durably(folder);
   expect(!cause,
          "{} = {}: cannot create '{}': {}; name a folder of a disk of this node that can be "
          "written to",

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/durable_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "io/checkpoint_levels.hpp"
@@ -52,8 +54,7 @@ void claim_output(const LaunchOptions& options,
                   const std::optional<train::CheckpointReader>& checkpoint,
                   std::unique_ptr<io::RunLock>& lock) {
   if (lock) return;
-  std::error_code error;
-  std::filesystem::create_directories(options.out, error);
+  const std::error_code error = create_directories_durably(options.out);
   expect(!error, "--out {}: cannot create the folder: {}; choose a writable place",
          options.out.string(), error.message());
   lock = std::make_unique<io::RunLock>(options.out);

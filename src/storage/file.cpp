@@ -88,7 +88,10 @@ void File::reserve(Index bytes) {
   size_ = bytes;
   if (bytes == 0) return;
   // Not posix_fallocate(): where the file system cannot reserve, that writes every block.
-  if (::fallocate(buffered_, 0, 0, bytes) == 0) return;
+  int status = 0;
+  do status = ::fallocate(buffered_, 0, 0, bytes);
+  while (status != 0 && errno == EINTR);
+  if (status == 0) return;
   if (errno != EOPNOTSUPP && errno != ENOSYS)
     fail_errno(path_.string() + ": cannot reserve its space", errno);
   truncate(bytes);
@@ -120,7 +123,8 @@ File File::open(const std::filesystem::path& path) {
 }
 
 File File::open_to_write(const std::filesystem::path& path) {
-  return {path, O_RDWR};
+  // A network's file system need not fetch a page that is written to, and may be another's.
+  return {path, O_WRONLY};
 }
 
 void File::link(const std::filesystem::path& path) const {

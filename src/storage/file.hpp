@@ -24,7 +24,7 @@ class File {
   static File create_unlinked(const std::filesystem::path& folder, Index bytes);
   /// Opens one to read it.
   static File open(const std::filesystem::path& path);
-  /// Opens one that another process has created, to write to its places.
+  /// Opens one that another process has created, to write to its places, and not to read it.
   static File open_to_write(const std::filesystem::path& path);
   File(File&& other) noexcept;
   File& operator=(File&&) = delete;

@@ -4,10 +4,15 @@
 #include <gmock/gmock.h>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
+#include <system_error>
+#include <vector>
 
 #include "base/file.hpp"
 #include "fails_with.hpp"
@@ -17,6 +22,59 @@ namespace dos::durable_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// What fsync() was called for, and how many of its calls come back as interrupted.
+std::vector<fs::path> flushed;
+int interruptions = 0;
+
+}  // namespace
+
+int answer_of_fsync(int descriptor) {
+  if (interruptions > 0) {
+    --interruptions;
+    return EINTR;
+  }
+  flushed.push_back(fs::read_symlink(fmt::format("/proc/self/fd/{}", descriptor)));
+  return 0;
+}
+
+}  // namespace dos::durable_folder_test
+
+/// In the place of the system's.
+extern "C" int fsync(int descriptor) {
+  errno = dos::durable_folder_test::answer_of_fsync(descriptor);
+  return errno == 0 ? static_cast<int>(::syscall(SYS_fsync, descriptor)) : -1;
+}
+
+namespace dos::durable_folder_test {
+namespace {
+
+TEST(Directories, AreFlushedFromTheFirstThatWasThere) {
+  const test::ScratchDirectory scratch;
+  const fs::path root = fs::canonical(scratch.path());
+  flushed.clear();
+  interruptions = 3;
+  EXPECT_FALSE(create_directories_durably(root / "a" / "b" / "c/"));
+  EXPECT_TRUE(fs::is_directory(root / "a" / "b" / "c"));
+  EXPECT_EQ(interruptions, 0);
+  EXPECT_THAT(flushed, testing::UnorderedElementsAre(root / "a" / "b", root / "a", root));
+  flushed.clear();
+  EXPECT_FALSE(create_directories_durably(root / "a" / "b"));
+  EXPECT_THAT(flushed, testing::IsEmpty());
+  write_durably(root / "file", "x");
+  EXPECT_EQ(create_directories_durably(root / "file" / "d"), std::errc::not_a_directory);
+}
+
+TEST(Flushes, AreRepeatedAfterSignals) {
+  const test::ScratchDirectory scratch;
+  interruptions = 2;
+  DurableFolder folder(scratch / "out");
+  write_durably(folder.path() / "a", "text");
+  EXPECT_EQ(interruptions, 0);
+  interruptions = 2;
+  folder.commit();
+  EXPECT_EQ(interruptions, 0);
+}
 
 TEST(DurableFolder, AppearsAtOnce) {
   const test::ScratchDirectory scratch;

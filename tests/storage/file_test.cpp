@@ -2,11 +2,13 @@
 // Files without a name, and what gives them one.
 #include "storage/file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>
 
+#include "base/file.hpp"
 #include "fails_with.hpp"
 #include "scratch_directory.hpp"
 #include "storage/blocking.hpp"
@@ -71,6 +73,16 @@ TEST_F(UnlinkedFile, TakesNoNameThatIsThereOrElsewhere) {
   EXPECT_THAT([&] { file.link(scratch_ / "none/file"); }, test::fails_with({"none/file"}));
   EXPECT_THAT([&] { static_cast<void>(File::create_unlinked(scratch_ / "none", 0)); },
               test::fails_with({"none", "cannot open"}));
+}
+
+TEST(WrittenFile, IsOpenForWritingAlone) {
+  const test::ScratchDirectory scratch;
+  { const File file = File::create(scratch / "file", 8192); }
+  const File file = File::open_to_write(scratch / "file");
+  EXPECT_EQ(::fcntl(file.buffered(), F_GETFL) & O_ACCMODE, O_WRONLY);
+  Engine engine;
+  write(engine, file, 1, std::string(8190, 'x'));
+  EXPECT_EQ(read_text(scratch / "file"), '\0' + std::string(8190, 'x') + '\0');
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the system, not a device, does to an engine.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -26,7 +29,14 @@ namespace {
 std::atomic<int> ring_error = 0;
 std::atomic<int> ring_refusals = 0;
 
+/// Calls of fallocate() that a signal interrupts.
+std::atomic<int> interruptions = 0;
+
 }  // namespace
+
+bool is_interrupted() {
+  return interruptions.load() > 0 && interruptions.fetch_sub(1) > 0;
+}
 
 int answer_of_ring() {
   return ring_refusals.load() > 0 && ring_refusals.fetch_sub(1) > 0 ? -ring_error.load() : 0;
@@ -44,6 +54,15 @@ extern "C" int io_uring_submit_and_wait(io_uring* ring, unsigned completions) {
   static const auto original =
       reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "io_uring_submit_and_wait"));
   return original(ring, completions);
+}
+
+/// In the place of the system's.
+extern "C" int fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
+  if (dos::storage::shortage_test::is_interrupted()) {
+    errno = EINTR;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fallocate, descriptor, mode, offset, bytes));
 }
 
 namespace dos::storage::shortage_test {
@@ -159,6 +178,12 @@ TEST_F(Shortage, OfAnOtherKindOnTheRingFailsTransfersAlone) {
   EXPECT_THAT(outcomes_.last_fault(),
               HasSubstr("nothing can be read or written any more: io_uring"));
   ring_refusals = 0;
+}
+
+TEST_F(Shortage, OfTimeWhileSpaceIsReservedPasses) {
+  interruptions = 3;
+  EXPECT_EQ(File::create(scratch_ / "other", 8192).size(), 8192);
+  EXPECT_EQ(interruptions, 0);
 }
 
 TEST_F(Shortage, OfThreadsLeavesThoseThatThereAre) {
