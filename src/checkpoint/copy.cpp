@@ -193,6 +193,12 @@ void copy_checkpoint(storage::Engine& engine, const io::CheckpointStore& from,
                      const Turn& turn) {
   const std::filesystem::path source = from.resolve(std::to_string(step));
   const io::CheckpointManifest manifest = io::read_manifest(source);
+  for (const io::FileRecord& record : manifest.files)
+    for (const io::TensorRecord& tensor : record.tensors)
+      expect(!tensor.xxh3,
+             "{}: an older release wrote it, with one sum a tensor, and it is not copied; the next "
+             "checkpoint is",
+             source.string());
   io::CheckpointStore::Staging staging = to.begin(step);
   const storage::Label label{.purpose = storage::Purpose::kCheckpointCopy, .step = step};
   for (const io::FileRecord& record : manifest.files) {

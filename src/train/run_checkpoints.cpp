@@ -247,8 +247,8 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
     if (!outcome.bad_tensor.empty() && !bad_parameter_) bad_parameter_ = outcome.step;
     // Where states are lost, training ends, and says so itself.
     if (outcome.end == End::kGivenUp && writes_ && states_.fault().empty())
-      log::warn("step {}: no checkpoint: {}; {}, training goes on", outcome.step, outcome.fault,
-                newest_text());
+      log::warn("step {}: no checkpoint: {}; {}{}", outcome.step, outcome.fault, newest_text(),
+                is_over_ ? "" : ", training goes on");
     last = {.step = outcome.step,
             .seconds = outcome.seconds,
             .megabytes = static_cast<double>(outcome.bytes) / 1e6,
@@ -278,6 +278,7 @@ bool RunCheckpoints::draw_consequences(Index ended) {
 }
 
 void RunCheckpoints::settle() {
+  is_over_ = true;
   writer_.settle();
   static_cast<void>(take_ended());
   draw_consequences(ended_);

@@ -82,7 +82,8 @@ class RunCheckpoints {
   /// this rank can no longer speak with the others. What decides of later checkpoints changes with
   /// see() and settle() only, so at the same place on all ranks.
   std::optional<StepMetrics::Checkpoint> take_ended();
-  /// Waits for those of confirmed steps, drops others, and takes note of them.
+  /// Where training is over: waits for those of confirmed steps, drops others, and takes note of
+  /// them.
   void settle();
 
   /// Whether the newest, on any level, is of this step.
@@ -154,6 +155,7 @@ class RunCheckpoints {
   std::optional<double> best_before_;  ///< the lowest before that
   std::optional<double> best_saved_;   ///< that of the best one in the folder
   std::optional<Index> bad_parameter_;
+  bool is_over_ = false;  ///< training
 };
 
 }  // namespace dos::train

@@ -7,12 +7,15 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
+#include "base/checksum.hpp"
 #include "base/sanitizer.hpp"
 #include "checkpoint/copier.hpp"
 #include "io/checkpoint_levels.hpp"
+#include "io/safetensors.hpp"
 #include "message_of.hpp"
 #include "train/checkpoint_run.hpp"
 
@@ -200,6 +203,31 @@ TEST_F(CheckpointLevels, DamageOnTheFirstLevelDoesNotSpread) {
   io::CheckpointStore to(scratch_ / "target");
   checkpoint::Copier copier(from, to, storage::make_backend(), 0);
   EXPECT_THAT(copier.finish(3), HasSubstr("bytes, " + std::to_string(whole.size())));
+}
+
+// Manifests of formats 1 and 2 have no sums of pieces, and none could be made for them on the way.
+TEST_F(CheckpointLevels, OneOfAnOlderReleaseIsNotCopied) {
+  leave_checkpoints();
+  const fs::path folder = local() / "checkpoints" / "step-00000003";
+  nlohmann::json old = nlohmann::json::parse(read_text(folder / io::kManifestName));
+  old["format"] = 2;
+  for (auto& file : old["files"]) {
+    file.erase("header");
+    const io::SafetensorsFile opened(folder / file["name"].get<std::string>());
+    for (auto& tensor : file["tensors"]) {
+      tensor.erase("crc32c");
+      tensor["xxh3"] = hex_text(checksum_of(opened.at(tensor["name"].get<std::string>()).bytes));
+    }
+  }
+  old.erase("xxh3");
+  old["xxh3"] = hex_text(io::manifest_checksum(old));
+  write_durably(folder / io::kManifestName, old.dump());
+  io::CheckpointStore from(local());
+  io::CheckpointStore to(scratch_ / "target");
+  checkpoint::Copier copier(from, to, storage::make_backend(), 0);
+  EXPECT_THAT(copier.finish(3), AllOf(HasSubstr(folder.string() + ": an older release wrote it"),
+                                      HasSubstr("is not copied")));
+  EXPECT_THAT(to.steps(), ElementsAre());
 }
 
 TEST_F(CheckpointLevels, CopiesKeepToTheirRate) {

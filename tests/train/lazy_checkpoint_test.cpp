@@ -126,7 +126,13 @@ TEST_F(LazyCheckpoint, OnADeviceThatFailsForGoodEndsTheRunAtItsEnd) {
                               return Mishap{.error = number >= failing_from ? ENOSPC : 0};
                             }});
   made->start_fresh();
+  testing::internal::CaptureStdout();
   const std::string message = test::message_of<Error>([&] { made->run(); });
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said, HasSubstr("step 1: no checkpoint: "));
+  EXPECT_THAT(said, HasSubstr("training goes on"));
+  const std::string second_try = said.substr(said.rfind("step 6: no checkpoint: "));
+  EXPECT_THAT(second_try, testing::Not(HasSubstr("training goes on")));
   EXPECT_THAT(message, HasSubstr("step 6: the last checkpoint cannot be written: "));
   EXPECT_THAT(message, HasSubstr("No space left on device; no checkpoint was written yet"));
   EXPECT_EQ(state_of(*made), straight(kSteps)) << "training went on";
