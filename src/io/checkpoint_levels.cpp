@@ -99,6 +99,15 @@ void take_local(const fs::path& directory, const fs::path& out, LocalStart start
   write_record(out, level);
 }
 
+void leave_unseen_local(const fs::path& out) {
+  if (find_local(out)) return;
+  std::error_code cause;
+  const bool was_there = fs::remove(out / kRecordName, cause);
+  expect(!cause, "{}: cannot remove: {}; make its folder writable", (out / kRecordName).string(),
+         cause.message());
+  if (was_there) sync_directory(out);
+}
+
 CheckpointLevels::CheckpointLevels(const fs::path& out, bool with_local, std::string without)
     : shared_(out, {}, without) {
   if (!with_local) return;

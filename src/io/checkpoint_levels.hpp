@@ -47,6 +47,10 @@ RunLock lock_local(const std::filesystem::path& directory, const std::filesystem
 void take_local(const std::filesystem::path& directory, const std::filesystem::path& out,
                 LocalStart start);
 
+/// A run that has no first level from now on, and does not see the one it had, leaves it: what it
+/// holds, on another node, is not on the way of the run any more. Throws Error.
+void leave_unseen_local(const std::filesystem::path& out);
+
 /// The checkpoints of a run, wherever they are: in its first level, if this process is to look
 /// there and there is one, and in its own folder.
 class CheckpointLevels {

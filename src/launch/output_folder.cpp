@@ -69,7 +69,7 @@ std::unique_ptr<io::RunLock> lock_local_folder(const LaunchOptions& options,
 
 void take_local_folder(const LaunchOptions& options, const config::TrainConfig& config,
                        const std::optional<train::CheckpointReader>& checkpoint) {
-  if (config.train.checkpoint_local.empty()) return;
+  if (config.train.checkpoint_local.empty()) return io::leave_unseen_local(options.out);
   const io::CheckpointLevels levels(options.out);
   io::LocalStart start = io::LocalStart::kAnew;
   if (checkpoint && levels.owns(checkpoint->folder())) {

@@ -31,8 +31,8 @@ void claim_output(const LaunchOptions& options,
 std::unique_ptr<io::RunLock> lock_local_folder(const LaunchOptions& options,
                                                const config::TrainConfig& config);
 
-/// Makes that folder the run's, which removes what is not. Nothing without the key. On rank 0, when
-/// the ranks can start: not before expect_shared_folders().
+/// Makes that folder the run's, which removes what is not. Without the key the run leaves one that
+/// it had on another node. On rank 0, when the ranks can start: not before expect_shared_folders().
 void take_local_folder(const LaunchOptions& options, const config::TrainConfig& config,
                        const std::optional<train::CheckpointReader>& checkpoint);
 

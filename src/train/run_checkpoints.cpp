@@ -69,7 +69,11 @@ void RunCheckpoints::start(Index step) {
 }
 
 void RunCheckpoints::go_on_from(Index step) {
-  if (local_) local_->go_on_from(step, from_);
+  if (local_)
+    local_->go_on_from(step, from_);
+  else if (const std::optional<io::LocalLevel> former = io::find_local(out_))
+    // Which may be read once more.
+    io::CheckpointStore(former->folder).go_on_from(step, from_);
   store_.go_on_from(step, from_);
 }
 

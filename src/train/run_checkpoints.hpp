@@ -107,7 +107,8 @@ class RunCheckpoints {
   [[nodiscard]] bool was_best(Index step);
   void begin_in(io::CheckpointStore& store, Index step, Index samples_consumed, bool mark_best,
                 const checkpoint::StateFiles& taken);
-  /// Sets aside, on both levels, what is later than what the run goes on from.
+  /// Sets aside, on both levels, also on a first one of before, what is later than what the run
+  /// goes on from.
   void go_on_from(Index step);
   /// Which files of states on disks checkpoints take as they are, on each level.
   void agree_on_taken_files();

@@ -118,6 +118,27 @@ class Levels(AppTest):
         self.assertEqual(self.metrics()[-1]["step"], reached + 1)
         self.assertEqual(self.last(self.out), reached + 1)
 
+    def test_going_back_without_the_disk_goes_on_from_there(self):
+        """The disk has later steps, whether it is there when the run goes back or not."""
+        for is_there in (True, False):
+            with self.subTest(is_there=is_there):
+                self.out = self.folder / f"out{is_there}"
+                shutil.rmtree(self.disk, ignore_errors=True)
+                self.trained(keys=self.keys | {"train.stop_after": 8})
+                self.trained("--resume", keys=self.slow | {"train.keep": 9, "train.stop_after": 12})
+                away = self.folder / "away"
+                if not is_there:
+                    self.disk.rename(away)
+                without = {"train.checkpoint_local": "", "train.keep": 9, "train.checkpoint_every": 1}
+                self.resumed("8", *settings(without | {"train.stop_after": 10}))
+                if not is_there:
+                    away.rename(self.disk)
+                self.resumed("auto", *settings(without | {"train.stop_after": 11}))
+                self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 12)))
+                own = [each["step"] for each in self.listed() if not each["aside"]]
+                self.assertEqual(max(own), 11)
+                self.assertNotIn(12, own)
+
     def test_runs_do_not_share(self):
         self.trained(keys=self.keys | {"train.stop_after": 3})
         self.trained(keys=self.keys | {"train.stop_after": 5}, out=self.folder / "other")

@@ -3,6 +3,7 @@
 // and is never taken for its own.
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <memory>
 
 #include "base/error.hpp"
@@ -12,6 +13,7 @@
 #include "io/checkpoint_levels.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/killed_at_call.hpp"
+#include "sanitized.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::io::checkpoint_aside_test {
@@ -24,7 +26,7 @@ using testing::UnorderedElementsAre;
 
 void save(CheckpointStore& store, Index step, const std::string& text, bool best = false) {
   auto staging = store.begin(step);
-  for (const char* name : {kManifestName, "model"}) write_durably(staging.path() / name, text);
+  for (const char* name : {kManifestName, "model"}) std::ofstream(staging.path() / name) << text;
   staging.commit(best);
 }
 
@@ -180,15 +182,17 @@ auto begin_return(const fs::path& out) {
 }
 
 TEST(CrashedReturn, LeavesLinksToCompleteCheckpoints) {
-  int calls = 0;
-  for (bool killed = true; killed;) {
+  // Most of the calls only read.
+  constexpr int kStride = kIsSanitized ? 17 : 3;
+  int calls = 1;
+  for (bool killed = true; killed; calls += kStride) {
     const test::ScratchDirectory scratch;
     CheckpointStore store(scratch.path(), 99);
-    for (const Index step : {2, 4, 6, 8}) save(store, step, "first", step == 8);
+    for (const Index step : {4, 6, 8}) save(store, step, "first", step == 8);
     store.go_on_from(4, store.resolve("4"));
-    for (const Index step : {5, 7}) save(store, step, "second");
+    save(store, 5, "second");
     try {
-      killed = test::is_killed_at_call(begin_return(scratch.path()), ++calls);
+      killed = test::is_killed_at_call(begin_return(scratch.path()), calls);
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }

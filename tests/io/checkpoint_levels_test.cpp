@@ -46,6 +46,17 @@ class Levels : public testing::Test {
   fs::path disk = scratch / "disk";
 };
 
+TEST_F(Levels, OneThatIsNotSeenCanBeLeft) {
+  leave_unseen_local(out);
+  claim(LocalStart::kAnew);
+  leave_unseen_local(out);
+  EXPECT_NE(find_local(out), std::nullopt) << "is seen";
+  fs::rename(disk, scratch / "elsewhere");
+  leave_unseen_local(out);
+  fs::rename(scratch / "elsewhere", disk);
+  EXPECT_EQ(find_local(out), std::nullopt);
+}
+
 TEST_F(Levels, TheFolderFollowsFromThePathOfTheRun) {
   EXPECT_EQ(folder(), local_folder(disk, out / ""));
   EXPECT_EQ(folder(), local_folder(disk / "x" / "..", out / "." / "y" / ".."));
