@@ -201,6 +201,24 @@ TEST(PlanAgreement, DisksHaveWhatIsPlanned) {
         }
 }
 
+// Beside what a GPU keeps, of whose memory plan and a run have estimates of their own.
+TEST(PlanAgreement, DisksHaveWhatIsPlannedBesideGpus) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const double memory : {-1.0, 0.0, 4.0}) {
+      Case c = with_disk("llama-7b", precision, 1, 0.95);
+      c.config.sched.resident = true;
+      c.config.sched.disks = "/disk";
+      c.config.sched.host_memory = memory;
+      SCOPED_TRACE(fmt::format("{}, {} GB for states", c.text(), memory));
+      Room room = c.room(c.machine.dram_capacity.value.value());
+      const train::Run run = choose_homes(c.run(0), room);
+      EXPECT_FALSE(train::plan_homes(run, room.workers).on_devices().empty());
+      const double states = 12.0 * static_cast<double>(run.layout.trained_count());
+      EXPECT_NEAR(moved_by_plan(planner::forecast(c.request())), moved_by_run(run, room),
+                  0.03 * states);
+    }
+}
+
 // States that GPUs keep for good included, where the host has no room for all.
 TEST(PlanAgreement, ARunFitsIntoWhatIsPlanned) {
   std::mt19937_64 random(2);
