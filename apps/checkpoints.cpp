@@ -15,6 +15,7 @@
 #include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/file.hpp"
+#include "base/json_text.hpp"
 #include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"

@@ -11,6 +11,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/parser.hpp"
+#include "base/json_text.hpp"
 #include "apps/program.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"

@@ -294,6 +294,7 @@ sched_starpu::SchedulerSettings TrainConfig::scheduling(Index ranks) const {
 }
 
 std::string value_text(const Key& key) {
+  expect_representable(key);
   const auto* range = std::get_if<Range>(&key.option->domain);
   return std::visit(
       [&](const auto* value) -> std::string {

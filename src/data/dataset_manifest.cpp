@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/json_field.hpp"
+#include "base/json_text.hpp"
 #include "data/missing.hpp"
 #include "data/tokenizer.hpp"
 
@@ -22,8 +23,19 @@ constexpr int kVersion = 3;
 /// Of data sets without masks: programs that know no masks read them.
 constexpr int kPlainVersion = 2;
 
+const json& member(const json& object, const char* key) {
+  expect(object.is_object() && object.contains(key), "'{}' is missing", key);
+  return object.at(key);
+}
+
+std::string read_string(const json& object, const char* key) {
+  const json& value = member(object, key);
+  expect(value.is_string(), "'{}' must be a string, is {}", key, excerpt(value));
+  return value.get<std::string>();
+}
+
 Index read_count(const json& object, const char* key, Index minimum) {
-  const auto& value = object.at(key);
+  const json& value = member(object, key);
   // get<Index>() would truncate 1.5 and wrap above 2^63 - 1.
   expect(value.is_number_integer() &&
              (!value.is_number_unsigned() ||
@@ -35,17 +47,17 @@ Index read_count(const json& object, const char* key, Index minimum) {
 
 /// Of the token file `split`.
 TokenSums read_sums(const json& object, const char* split, Index vocabulary) {
-  const auto text = object.at("xxh3").at(split).get<std::string>();
+  const auto text = read_string(member(object, "xxh3"), split);
   const std::optional<std::uint64_t> checksum = parse_hex(text);
   expect(checksum.has_value(), "'xxh3.{}' must be 16 hexadecimal digits, is '{}'", split, text);
-  const Index largest = read_count(object.at("largest"), split, 0);
+  const Index largest = read_count(member(object, "largest"), split, 0);
   expect(largest < vocabulary, "'largest.{}' is {}, outside the vocabulary of {}", split, largest,
          vocabulary);
   return {largest, *checksum};
 }
 
 std::uint64_t read_checksum(const json& object, const char* split) {
-  const auto text = object.at("xxh3").get<std::string>();
+  const auto text = read_string(object, "xxh3");
   const std::optional<std::uint64_t> checksum = parse_hex(text);
   expect(checksum.has_value(), "'masks.{}.xxh3' must be 16 hexadecimal digits, is '{}'", split,
          text);
@@ -53,7 +65,7 @@ std::uint64_t read_checksum(const json& object, const char* split) {
 }
 
 MaskSums read_mask(const json& object, const char* split, Index tokens) {
-  const json& mask = object.at("masks").at(split);
+  const json& mask = member(member(object, "masks"), split);
   const Index targets = read_count(mask, "targets", 0);
   expect(targets <= tokens, "'masks.{}.targets' is {}, of {} tokens", split, targets, tokens);
   return {targets, read_checksum(mask, split)};
@@ -65,36 +77,36 @@ void read_masks(const json& object, DatasetManifest& manifest) {
 }
 
 void read_chat(const json& object, DatasetManifest& manifest) {
-  const json& chat = object.at("chat");
-  const JsonField field(chat.at("template"), "'chat.template'", "restore it");
+  const json& chat = member(object, "chat");
+  const JsonField field(member(chat, "template"), "'chat.template'", "restore it");
   manifest.chat = {.chat_template = parse_chat_template(field), .context = 0};
   if (chat.contains("context")) manifest.chat->context = read_count(chat, "context", 1);
 }
 
 void read_model(const json& object, DatasetManifest& manifest) {
-  const json& model = object.at("model");
-  manifest.model_file = model.at("file").get<std::string>();
+  const json& model = member(object, "model");
+  manifest.model_file = read_string(model, "file");
   manifest.model_bytes = read_count(model, "bytes", 1);
-  manifest.model_hash = model.at("hash").get<std::string>();
+  manifest.model_hash = read_string(model, "hash");
   const std::filesystem::path file = manifest.model_file;
   expect(!file.empty() && file == file.filename(),
          "'model.file' must name a file beside the manifest, is '{}'", manifest.model_file);
 }
 
 DatasetManifest parse(const json& object) {
-  const auto format = object.at("format").get<std::string>();
+  const auto format = read_string(object, "format");
   expect(format == kFormat, "'format' is '{}', expected '{}'", format, kFormat);
   const Index version = read_count(object, "version", 1);
   expect(version <= kVersion, "'version' is {}, this program reads 1 to {}", version, kVersion);
   DatasetManifest manifest;
-  manifest.tokenizer = object.at("tokenizer").get<std::string>();
+  manifest.tokenizer = read_string(object, "tokenizer");
   const bool is_json = manifest.tokenizer == kTokenizerJson;
   expect(is_json || manifest.tokenizer == kBytes || manifest.tokenizer == kSentencePiece,
          "'tokenizer' is '{}', known are '{}', '{}' and '{}'", manifest.tokenizer, kBytes,
          kSentencePiece, kTokenizerJson);
   manifest.vocabulary = read_count(object, "vocabulary", 1);
-  manifest.train_tokens = read_count(object.at("tokens"), "train", 1);
-  manifest.val_tokens = read_count(object.at("tokens"), "val", 1);
+  manifest.train_tokens = read_count(member(object, "tokens"), "train", 1);
+  manifest.val_tokens = read_count(member(object, "tokens"), "val", 1);
   if (version > 1) {
     manifest.train_sums = read_sums(object, "train", manifest.vocabulary);
     manifest.val_sums = read_sums(object, "val", manifest.vocabulary);
@@ -110,10 +122,11 @@ DatasetManifest parse(const json& object) {
            manifest.vocabulary);
     manifest.end_of_text = static_cast<std::int32_t>(end);
   }
-  for (const json& source : object.at("sources")) {
+  const json& sources = member(object, "sources");
+  expect(sources.is_array(), "'sources' must be an array, is {}", excerpt(sources));
+  for (const json& source : sources)
     manifest.sources.push_back(
-        {.path = source.at("path").get<std::string>(), .bytes = read_count(source, "bytes", 0)});
-  }
+        {.path = read_string(source, "path"), .bytes = read_count(source, "bytes", 0)});
   return manifest;
 }
 
@@ -161,7 +174,7 @@ std::string to_text(const DatasetManifest& manifest) {
     object["sources"].push_back({{"path", source.path}, {"bytes", source.bytes}});
   }
   // File names need not be UTF-8, JSON must be.
-  return object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(object, 2) + "\n";
 }
 
 DatasetManifest read_manifest(const std::filesystem::path& path) {
@@ -173,9 +186,6 @@ DatasetManifest read_manifest(const std::filesystem::path& path) {
       read_json_object(path, "not a dataset manifest, write the dataset again with prepare_data");
   try {
     return parse(object);
-  } catch (const json::exception& error) {
-    fail("{}: not a dataset manifest: {}; write the dataset again with prepare_data", path.string(),
-         error.what());
   } catch (const Error& error) {
     fail("{}: {}; write the dataset again with prepare_data", path.string(), error.what());
   }

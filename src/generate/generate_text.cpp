@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include "base/json_text.hpp"
+#include "base/streams.hpp"
 #include <string_view>
 
 #include "base/error.hpp"
@@ -46,7 +48,7 @@ TokenizerPtr read_tokenizer(const fs::path& path, const nlohmann::json& trained)
       !trained.is_object() || trained.value("model_hash", "") == hash,
       "{}: another tokenizer than the one that the model was trained with, {}: leave --tokenizer "
       "out",
-      file.path.string(), trained.dump());
+      file.path.string(), json_text(trained));
   return tokenizer;
 }
 
@@ -58,7 +60,7 @@ TokenizerPtr make_tokenizer_of(const data::DatasetPaths& paths, const nlohmann::
   expect(!trained.is_object() || trained == present,
          "{}: describes tokenizer {}, but the model was trained with {}: name the data set it was "
          "trained on with --data{}",
-         paths.manifest.string(), present.dump(), trained.dump(),
+         paths.manifest.string(), json_text(present), json_text(trained),
          is_own ? "" : ", or leave that out");
   return data::make_tokenizer(manifest, paths.manifest);
 }

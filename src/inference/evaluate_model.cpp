@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "data/dataset.hpp"
 #include "platform/blas.hpp"
 #include "sched_starpu/policies.hpp"
@@ -46,7 +47,7 @@ Tokens open_tokens(const EvaluateOptions& options, const train::ModelSource& sou
     expect(checkpoint->manifest().tokenizer == present,
            "--data {}: its tokenizer is {}, but the model was trained with {}: name a data set of "
            "that tokenizer",
-           options.data_prefix, present.dump(), checkpoint->manifest().tokenizer.dump());
+           options.data_prefix, json_text(present), json_text(checkpoint->manifest().tokenizer));
   }
   if (checkpoint == nullptr && dataset.manifest)
     train::expect_tokenizer_of(options.source, options.data_prefix, *dataset.manifest);

@@ -13,6 +13,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/json_field.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 
 namespace dos::io {
@@ -41,8 +42,7 @@ std::optional<LocalLevel> read_record(const fs::path& folder) {
 
 void write_record(const fs::path& folder, const LocalLevel& level) {
   const nlohmann::json document{{"folder", level.folder.string()}, {"line", level.line}};
-  write_durably(folder / kRecordName,
-                document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_durably(folder / kRecordName, json_text(document, 1) + "\n");
 }
 
 std::string random_line() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/handshake.hpp"
+#include "base/json_text.hpp"
 #include "ranks/agreed_error.hpp"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ std::string find_disagreement(const std::vector<RankStart>& starts) {
 void agree(ranks::Exchange& exchange, const RankStart& mine) {
   const nlohmann::json message{{"error", mine.error}, {"agreement", mine.agreement}};
   // A path of the error may be no UTF-8.
-  const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = json_text(message);
   std::vector<RankStart> starts;
   for (const std::string& each : ranks::gather_texts(exchange, text)) {
     const nlohmann::json start =

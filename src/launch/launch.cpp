@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/launch.hpp"
+#include "base/json_text.hpp"
+#include "base/streams.hpp"
 #include "io/run_folder.hpp"
 #include "ranks/agreed_error.hpp"
 
@@ -208,7 +210,7 @@ void write_description(const LaunchOptions& options, const RankPlace& place,
   info["placement"] = describe(place);
   if (!prepared.weights.empty()) info["init_from"] = options.init_from.string();
   if (prepared.weights.size() > 1) info["lora_from"] = options.lora_from.string();
-  write_durably(options.out / io::kRunInfo, info.dump(2) + "\n");
+  write_durably(options.out / io::kRunInfo, json_text(info, 2) + "\n");
 }
 
 void train(const LaunchOptions& options, const Company& company, Preparation prepared,

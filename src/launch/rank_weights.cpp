@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/rank_weights.hpp"
+#include "base/json_text.hpp"
 #include "ranks/agreed_error.hpp"
 
 #include <fmt/format.h>
@@ -71,7 +72,7 @@ std::vector<double> rank_weights(const std::string& text, const std::filesystem:
   } catch (const Error& error) {
     mine["error"] = error.what();
   }
-  const std::vector<std::string> all = ranks::gather_texts(exchange, mine.dump());
+  const std::vector<std::string> all = ranks::gather_texts(exchange, json_text(mine));
   std::vector<double> rates;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const nlohmann::json its = parse_json_object(all[rank], "the message of a rank",

@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "base/file.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "platform/topology.hpp"
 #include "ranks/gather.hpp"
@@ -94,7 +95,7 @@ void finish_trace(trace::Recorder& recorder, const TraceTarget& target) {
   try {
     const trace::Trace trace = trace::read_trace(folder);
     write_durably(folder / "paje.trace", trace::to_paje(trace));
-    write_durably(folder / "perfetto.json", trace::to_chrome(trace).dump());
+    write_durably(folder / "perfetto.json", json_text(trace::to_chrome(trace)));
   } catch (const std::exception& error) {
     log::warn("no trace for ViTE and Perfetto: {}", error.what());
   }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "planner/checkpoints.hpp"
 #include "planner/homes.hpp"
 #include "planner/timeline.hpp"
@@ -273,7 +274,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"memory", {{"gpu", memory_json(forecast.gpu)}, {"host", memory_json(forecast.host)}}}};
   for (const auto& [key, value] : keys_of(request, forecast)) json["keys"][key] = value;
   if (request.storage) json["checkpoints"] = checkpoint_json(request, forecast);
-  return json.dump(2);
+  return json_text(json, 2);
 }
 
 }  // namespace dos::planner

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "trace/clock.hpp"
 
@@ -78,7 +79,7 @@ Recorder::Recorder(rt::Session& session, RecorderOptions options, TraceManifest 
   manifest_.machine = rt::view_machine();
   memory_ = MemorySampler(static_cast<int>(manifest_.machine.nodes.size()));
   files_ = std::make_unique<TraceFiles>(folder);
-  write_durably(folder / kManifestName, to_json(manifest_).dump(2) + "\n");
+  write_durably(folder / kManifestName, json_text(to_json(manifest_), 2) + "\n");
   rings_ = std::make_shared<RingPool<Event>>(
       static_cast<std::size_t>(session.workers() + kOtherThreads), options_.events_a_thread);
   writer_ = std::thread([this] { write_until_stopped(); });
@@ -130,7 +131,7 @@ void Recorder::write_manifest() {
   manifest_.rows = files_->rows();
   try {
     write_durably(rank_folder(options_.folder, manifest_.rank) / kManifestName,
-                  to_json(manifest_).dump(2) + "\n");
+                  json_text(to_json(manifest_), 2) + "\n");
   } catch (const std::exception& error) {
     if (!gave_up_) give_up(error.what());
   }

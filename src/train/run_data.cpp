@@ -6,6 +6,7 @@
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "data/missing.hpp"
 
@@ -160,7 +161,7 @@ void expect_data_of(const CheckpointReader& checkpoint, const data::Sources& sou
   expect(!comparable || tokenizer == present,
          "{}: the data changed: made with tokenizer {}, {} has {}: use data prepared with that "
          "tokenizer",
-         path, tokenizer.dump(), names_of(sources), present.dump());
+         path, json_text(tokenizer), names_of(sources), json_text(present));
   if (may_differ) return;
   const std::string changed = difference(checkpoint.manifest().data, sources);
   expect(
