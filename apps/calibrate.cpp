@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // calibrate: measures the rates of this machine that plans are made from.
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 

@@ -19,6 +19,7 @@
 #include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
+#include "base/streams.hpp"
 #include "base/units.hpp"
 #include "checkpoint/listing.hpp"
 #include "platform/crash_signals.hpp"
@@ -57,13 +58,13 @@ void print(const std::vector<Listed>& all, bool verified) {
   const auto level = [&](const char* name) {
     return has_levels ? fmt::format("{:<8}", name) : std::string();
   };
-  fmt::print("{:>10}  {}{:<19}  {:>10}  {:>10}  {:<10}  {}\n", "step", level("level"), "written",
-             "size", "best loss", "links", "state");
+  dos::streams::print("{:>10}  {}{:<19}  {:>10}  {:>10}  {:<10}  {}\n", "step", level("level"),
+                      "written", "size", "best loss", "links", "state");
   for (const Listed& each : all)
-    fmt::print("{:>10}  {}{:<19}  {:>10}  {:>10}  {:<10}  {}\n", each.step, level(level_of(each)),
-               text_of(each.time), dos::format_bytes(each.bytes),
-               each.validation_loss ? fmt::format("{:.4f}", *each.validation_loss) : "-",
-               links_of(each), state_of(each, verified));
+    dos::streams::print("{:>10}  {}{:<19}  {:>10}  {:>10}  {:<10}  {}\n", each.step,
+                        level(level_of(each)), text_of(each.time), dos::format_bytes(each.bytes),
+                        each.validation_loss ? fmt::format("{:.4f}", *each.validation_loss) : "-",
+                        links_of(each), state_of(each, verified));
 }
 
 void print_json(const std::vector<Listed>& all, bool verified) {
@@ -78,14 +79,14 @@ void print_json(const std::vector<Listed>& all, bool verified) {
     if (each.validation_loss) entry["best_validation_loss"] = *each.validation_loss;
     list.push_back(std::move(entry));
   }
-  fmt::print("{}\n", list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+  dos::streams::print("{}\n", dos::json_text(list, 1));
 }
 
 void list(const std::string& run, const std::vector<Listed>& all, bool verified, bool as_json) {
   if (as_json)
     print_json(all, verified);
   else if (all.empty())
-    fmt::print("{}: no checkpoints\n", run);
+    dos::streams::print("{}: no checkpoints\n", run);
   else
     print(all, verified);
 }
@@ -94,11 +95,11 @@ void print_pruned(const std::vector<Listed>& gone, bool is_dry, bool as_json) {
   if (as_json) return print_json(gone, /*verified=*/false);
   dos::Index bytes = 0;
   for (const Listed& each : gone) {
-    fmt::print("{} step {}, {}: {}\n", is_dry ? "would remove" : "removed", each.step,
-               dos::format_bytes(each.bytes), each.folder.string());
+    dos::streams::print("{} step {}, {}: {}\n", is_dry ? "would remove" : "removed", each.step,
+                        dos::format_bytes(each.bytes), each.folder.string());
     bytes += each.bytes;
   }
-  fmt::print("{} checkpoints, {}\n", gone.size(), dos::format_bytes(bytes));
+  dos::streams::print("{} checkpoints, {}\n", gone.size(), dos::format_bytes(bytes));
 }
 
 /// What --help and the manual page show beside the options.

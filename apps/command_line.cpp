@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/command_line.hpp"
 
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -11,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/shortened.hpp"
+#include "base/streams.hpp"
 
 namespace dos::apps {
 
@@ -29,16 +27,15 @@ int report_failure(const char* program, const std::exception& error) {
   const bool is_users = is(static_cast<const Error*>(nullptr)) || is_of_parser(error) ||
                         is(static_cast<const std::system_error*>(nullptr));
   if (is_users)
-    fmt::print(stderr, "{}: error: {}\n", program, shortened(error.what()));
+    streams::say("{}: error: {}\n", program, shortened(error.what()));
   else if (is(static_cast<const std::bad_alloc*>(nullptr)))
-    fmt::print(stderr,
-               "{}: error: out of memory: use a smaller model or input, or raise the limit\n",
-               program);
+    streams::say("{}: error: out of memory: use a smaller model or input, or raise the limit\n",
+                 program);
   else
-    fmt::print(stderr,
-               "{}: internal error: {}; this is a defect of the program, not of its input: please "
-               "report it with the command and the output of train_gpt --version\n",
-               program, shortened(error.what()));
+    streams::say(
+        "{}: internal error: {}; this is a defect of the program, not of its input: please "
+        "report it with the command and the output of train_gpt --version\n",
+        program, shortened(error.what()));
   return EXIT_FAILURE;
 }
 

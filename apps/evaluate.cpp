@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // evaluate: the loss of a trained model on tokens.
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -11,11 +9,12 @@
 
 #include "apps/command_line.hpp"
 #include "apps/parser.hpp"
-#include "base/json_text.hpp"
 #include "apps/program.hpp"
 #include "base/file.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
+#include "base/streams.hpp"
 #include "inference/evaluate_model.hpp"
 #include "platform/blas.hpp"
 #include "platform/crash_signals.hpp"
@@ -30,7 +29,7 @@ class Progress {
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ < kPause || done.seen == all) return;
     last_ = now;
-    fmt::print(stderr, "evaluate: {} of {} tokens, loss {:.4f}\n", done.seen, all, done.mean());
+    dos::streams::say("evaluate: {} of {} tokens, loss {:.4f}\n", done.seen, all, done.mean());
   }
 
  private:
@@ -46,11 +45,11 @@ void run(const dos::inference::EvaluateOptions& options, bool as_json) {
   if (as_json) {
     const nlohmann::json fields{
         {"loss", loss}, {"perplexity", std::exp(loss)}, {"tokens", result.tokens}};
-    fmt::print("{}\n", fields.dump());
+    dos::streams::print("{}\n", dos::json_text(fields));
     return;
   }
-  fmt::print("loss {:.6f} nats a token, perplexity {:.6g}, {} tokens\n", loss, std::exp(loss),
-             result.tokens);
+  dos::streams::print("loss {:.6f} nats a token, perplexity {:.6g}, {} tokens\n", loss,
+                      std::exp(loss), result.tokens);
 }
 
 /// What --help and the manual page show beside the options.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // export: writes a model that train_gpt trained as a folder that transformers reads.
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -12,6 +10,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
+#include "base/streams.hpp"
 #include "hf/model_export.hpp"
 #include "platform/crash_signals.hpp"
 #include "train/export_run.hpp"
@@ -23,9 +22,9 @@ void run(dos::train::ExportRequest& request, const std::string& dtype, const std
   if (!dtype.empty()) request.dtype = dtype == "bf16" ? dos::DType::kBF16 : dos::DType::kF32;
   request.shard_bytes = dos::hf::parse_shard_size("--shard-size", shard);
   const dos::train::ExportOutcome outcome = dos::train::export_run(request);
-  fmt::print("{}: {} as {}\n", request.folder.string(), outcome.source,
-             outcome.dtype == dos::DType::kBF16 ? "bf16" : "fp32");
-  for (const std::string& note : outcome.notes) fmt::print("{}\n", note);
+  dos::streams::print("{}: {} as {}\n", request.folder.string(), outcome.source,
+                      outcome.dtype == dos::DType::kBF16 ? "bf16" : "fp32");
+  for (const std::string& note : outcome.notes) dos::streams::print("{}\n", note);
 }
 
 /// What --help and the manual page show beside the options.

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // generate: continues a prompt with a trained model.
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 

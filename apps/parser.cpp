@@ -13,6 +13,7 @@
 namespace dos::apps {
 namespace {
 
+#include "base/streams.hpp"
 /// The words that an option may be, of a type such as "TEXT:{bf16,fp32}".
 std::vector<std::string> words_of(const std::string& type) {
   const std::size_t open = type.find('{');
@@ -187,10 +188,13 @@ std::optional<int> Parser::parse(const char* program, int argc, char** argv) {
     app_->parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::Success& request) {
-    return app_->exit(request);
+    std::ostringstream said;
+    const int status = app_->exit(request, said, said);
+    streams::write_output(said.str());
+    return status;
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{}: error: {}; see {} --help\n", program, shortened(reason(*app_, error)),
-               program);
+    streams::say("{}: error: {}; see {} --help\n", program, shortened(reason(*app_, error)),
+                 program);
     return EXIT_FAILURE;
   }
 }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <limits>
@@ -114,15 +113,15 @@ void run(CommandLine& command) {
     command.machines =
         (here.name.empty() ? apps::machine_folder() : apps::folder_with(here.name)).string();
   if (command.validation) {
-    fmt::print("{}", planner::validation_tables(command.machines));
+    streams::print("{}", planner::validation_tables(command.machines));
     return;
   }
   if (command.scaling) {
-    fmt::print("{}", planner::scaling_tables(command.machines, config::find_planned_model));
+    streams::print("{}", planner::scaling_tables(command.machines, config::find_planned_model));
     return;
   }
   if (command.checkpoints) {
-    fmt::print("{}", planner::checkpoint_tables(command.machines, config::find_planned_model));
+    streams::print("{}", planner::checkpoint_tables(command.machines, config::find_planned_model));
     return;
   }
   expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");
@@ -138,8 +137,8 @@ void run(CommandLine& command) {
     write_durably(command.svg,
                   planner::timeline_svg(forecast.problem, forecast.plan, replay, title));
   }
-  fmt::print("{}\n", command.json ? planner::report_json(request, forecast)
-                                  : planner::report_text(request, forecast, replay));
+  streams::print("{}\n", command.json ? planner::report_json(request, forecast)
+                                      : planner::report_text(request, forecast, replay));
 }
 
 /// What --help and the manual page show beside the options.

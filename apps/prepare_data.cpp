@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
@@ -9,17 +6,18 @@
 #include "apps/parser.hpp"
 #include "apps/program.hpp"
 #include "base/mapped_file.hpp"
+#include "base/streams.hpp"
 #include "data/prepare.hpp"
 
 namespace {
 
 void print_chat(const dos::data::PrepareSummary& summary) {
   const dos::data::ChatCounts& chat = *summary.chat;
-  fmt::print(stderr, "prepare_data: {} conversations, {} left out without an answer",
-             chat.conversations, chat.left_out);
+  dos::streams::say("prepare_data: {} conversations, {} left out without an answer",
+                    chat.conversations, chat.left_out);
   if (chat.windows > 0)
-    fmt::print(stderr, "; {} cut at the end of a window, {} windows", chat.cut, chat.windows);
-  fmt::print(stderr, "\n");
+    dos::streams::say("; {} cut at the end of a window, {} windows", chat.cut, chat.windows);
+  dos::streams::say("\n");
 }
 
 /// What --help and the manual page show beside the options.
@@ -74,13 +72,13 @@ int run(int argc, char** argv) {
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   const auto summary = dos::data::prepare(
-      config, [](const std::string& line) { fmt::print(stderr, "prepare_data: {}\n", line); });
+      config, [](const std::string& line) { dos::streams::say("prepare_data: {}\n", line); });
   const auto tokens = summary.train_tokens + summary.val_tokens;
-  fmt::print(stderr,
-             "prepare_data: {} bytes, {} tokens ({} train, {} val), vocabulary {}, {:.2f} bytes "
-             "per token\n",
-             summary.bytes, tokens, summary.train_tokens, summary.val_tokens, summary.vocabulary,
-             static_cast<double>(summary.bytes) / static_cast<double>(tokens));
+  dos::streams::say(
+      "prepare_data: {} bytes, {} tokens ({} train, {} val), vocabulary {}, {:.2f} bytes "
+      "per token\n",
+      summary.bytes, tokens, summary.train_tokens, summary.val_tokens, summary.vocabulary,
+      static_cast<double>(summary.bytes) / static_cast<double>(tokens));
   if (summary.chat) print_chat(summary);
   return EXIT_SUCCESS;
 }

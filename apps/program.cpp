@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "apps/command_line.hpp"
+#include "base/file.hpp"
+#include "base/streams.hpp"
 #include "train/revision.hpp"
 
 namespace dos::apps {
@@ -37,6 +41,16 @@ std::string text_of(const std::vector<Example>& examples) {
   for (const Example& each : examples)
     text += fmt::format("  {}\n      {}\n", each.command, each.what);
   return text;
+}
+
+/// `status`, or that of an error where standard output could not be written.
+int status_when_written(const Program& program, int status) {
+  try {
+    expect_output_written();
+    return status;
+  } catch (const std::exception& error) {
+    return report_failure(program.name, error);
+  }
 }
 
 }  // namespace
@@ -70,10 +84,11 @@ std::string describe(const Parser& app, const Program& program) {
 }
 
 std::optional<int> read_command_line(Parser& app, const Program& program, int argc, char** argv) {
+  streams::set_up();
   app.set_version_flag("--version", version_text(), "print version and revision, and stop");
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
-    fmt::print("{}\n", describe(app, program));
-    return EXIT_SUCCESS;
+    streams::print("{}\n", describe(app, program));
+    return status_when_written(program, EXIT_SUCCESS);
   }
   const std::string notes = app.get_footer();
   app.footer(notes +
@@ -81,7 +96,8 @@ std::optional<int> read_command_line(Parser& app, const Program& program, int ar
               : notes.ends_with('\n') ? "\n"
                                       : "\n\n") +
              text_of(program.examples));
-  return app.parse(program.name, argc, argv);
+  const std::optional<int> status = app.parse(program.name, argc, argv);
+  return status ? status_when_written(program, *status) : status;
 }
 
 }  // namespace dos::apps

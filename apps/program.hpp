@@ -31,9 +31,9 @@ std::string version_text();
 /// values, keys of --set, examples and notes (docs/schemas/program.schema.json).
 std::string describe(const Parser& app, const Program& program);
 
-/// Adds --version, and the examples to the end of the help; then reads the command line. A value:
-/// the program ends with this status, after it has printed its help, its version, its description
-/// (--describe, alone) or one line that says what is wrong.
+/// Sets the standard streams up, adds --version, and the examples to the end of the help; then
+/// reads the command line. A value: the program ends with this status, after it has printed its
+/// help, its version, its description (--describe, alone) or one line that says what is wrong.
 std::optional<int> read_command_line(Parser& app, const Program& program, int argc, char** argv);
 
 }  // namespace dos::apps

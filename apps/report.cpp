@@ -4,7 +4,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/json_text.hpp"
 #include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/units.hpp"
@@ -76,19 +76,21 @@ void compare(const CommandLine& command) {
 }
 
 void print_summary(const Analysis& analysis) {
-  fmt::print("median step {:.1f} ms; computing {:.1f} % of the workers' time\n",
-             analysis.median_step / 1e3, analysis.idle_share(dos::trace::Use::kComputing) * 100);
+  dos::streams::print("median step {:.1f} ms; computing {:.1f} % of the workers' time\n",
+                      analysis.median_step / 1e3,
+                      analysis.idle_share(dos::trace::Use::kComputing) * 100);
   for (const dos::trace::ActivationCost& cost : analysis.activations)
-    fmt::print("activations, {}\n", dos::trace::in_words(cost));
+    dos::streams::print("activations, {}\n", dos::trace::in_words(cost));
   if (const std::string most = dos::trace::dearest(analysis); !most.empty())
-    fmt::print("activations, {}\n", most);
+    dos::streams::print("activations, {}\n", most);
   for (const dos::trace::CheckpointSummary& all : dos::trace::summarise(analysis.checkpoints))
-    fmt::print("rank {}: {} checkpoints of {}, each in {} at {}; an update waited {} at most\n",
-               all.rank, all.checkpoints, dos::format_bytes(all.bytes),
-               dos::trace::format_time(all.time), dos::trace::format_rate(all.bytes_per_s),
-               dos::trace::format_time(all.waited));
+    dos::streams::print(
+        "rank {}: {} checkpoints of {}, each in {} at {}; an update waited {} at most\n", all.rank,
+        all.checkpoints, dos::format_bytes(all.bytes), dos::trace::format_time(all.time),
+        dos::trace::format_rate(all.bytes_per_s), dos::trace::format_time(all.waited));
   for (const dos::trace::Loss& loss : analysis.losses)
-    fmt::print("{:5.1f} %  {}\n         -> {}\n", loss.share * 100, loss.what, loss.remedy);
+    dos::streams::print("{:5.1f} %  {}\n         -> {}\n", loss.share * 100, loss.what,
+                        loss.remedy);
 }
 
 void write_page(const std::string& path, const std::string& page) {
@@ -113,8 +115,8 @@ void show_live(const CommandLine& command) {
     write_page(path, dos::watch::to_page(run, now,
                                          is_last ? std::nullopt : std::optional(command.seconds)));
     if (is_first)
-      fmt::print(stderr, "report: wrote {}{}\n", path,
-                 is_last ? "" : ", and goes on until the run ends: open it in a browser");
+      dos::streams::say("report: wrote {}{}\n", path,
+                        is_last ? "" : ", and goes on until the run ends: open it in a browser");
     if (is_last || !looks.pause(command.seconds)) return;
   }
 }
@@ -137,7 +139,7 @@ void run(const CommandLine& command) {
     dos::write_durably(command.perfetto, dos::trace::to_chrome(trace).dump());
   const Analysis analysis = dos::trace::analyse(trace);
   if (command.json)
-    fmt::print("{}\n", dos::trace::to_json(trace, analysis).dump(2));
+    dos::streams::print("{}\n", dos::json_text(dos::trace::to_json(trace, analysis), 2));
   else
     print_summary(analysis);
   if (command.json && command.output.empty()) return;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sampling: writes StarPU's bus model of machines from their machine files, for StarPU built for
 // SimGrid.
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -14,6 +11,7 @@
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/streams.hpp"
 #include "perfmodels/starpu_bus.hpp"
 
 namespace {
@@ -30,8 +28,8 @@ void write_machine(const perfmodels::Machine& machine, const std::filesystem::pa
     std::filesystem::create_directories(path.parent_path());
     write_durably(path, file.text);
   }
-  fmt::print("STARPU_PERF_MODEL_DIR={} STARPU_HOSTNAME={}\n", (folder / machine.name).string(),
-             machine.name);
+  streams::print("STARPU_PERF_MODEL_DIR={} STARPU_HOSTNAME={}\n", (folder / machine.name).string(),
+                 machine.name);
 }
 
 void run(const std::vector<std::string>& names, const std::string& machines,
@@ -74,7 +72,7 @@ int main(int argc, char** argv) {
   try {
     if (machines.empty()) machines = dos::apps::machine_folder().string();
     run(names, machines, output);
-    dos::expect_output_written();
+    expect_output_written();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     return dos::apps::report_failure("sampling", error);

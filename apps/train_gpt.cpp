@@ -3,7 +3,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
@@ -16,6 +15,7 @@
 #include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/mapped_file.hpp"
+#include "base/streams.hpp"
 #include "config/config_file.hpp"
 #include "launch/handshake.hpp"
 #include "launch/launch.hpp"
@@ -56,7 +56,8 @@ void run(CommandLine& command, const dos::apps::Parser& app, dos::platform::MpiE
   command.launch.quiet = command.launch.quiet || mpi.rank() != 0;
   if (command.print_config) {
     if (mpi.rank() != 0) return;
-    fmt::print("{}", dos::config::to_toml(dos::launch::merge_configuration(command.launch)));
+    dos::streams::print("{}",
+                        dos::config::to_toml(dos::launch::merge_configuration(command.launch)));
     return;
   }
   dos::launch::launch(command.launch, mpi);
@@ -91,8 +92,8 @@ int main(int argc, char** argv) {
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", dos::local_time());
   dos::apps::Parser app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::config::describe_keys() +
-             "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM and "
-             "SIGUSR1 end the run after the "
+             "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM, SIGHUP "
+             "and SIGUSR1 end the run after the "
              "current step, with a checkpoint; a third SIGINT or SIGTERM, 10 s or more after the "
              "first, ends it at once.\n\nA line of progress: loss (nats a token), "
              "grad_norm (norm of all gradients together, before optim.clip), lr (learning rate), "
@@ -166,7 +167,7 @@ int main(int argc, char** argv) {
     // Inside, as the others may have to be waited for: MpiEnvironment::abandon().
     try {
       if (command.print_topology) {
-        fmt::print("{}", dos::launch::topology_text(dos::launch::find_rank_place()));
+        dos::streams::print("{}", dos::launch::topology_text(dos::launch::find_rank_place()));
         dos::expect_output_written();
         return EXIT_SUCCESS;
       }

@@ -21,6 +21,7 @@
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/streams.hpp"
 #include "watch/terminal.hpp"
 
 namespace {
@@ -85,7 +86,7 @@ void watch(const CommandLine& command) {
   const bool stays = ::isatty(STDOUT_FILENO) != 0 && !command.once;
   const bool draws_over = stays && terminal_moves_its_cursor();
   const dos::apps::Looks looks;
-  if (draws_over) fmt::print("\x1b[2J");
+  if (draws_over) dos::streams::print("\x1b[2J");
   do {
     const Size size = terminal_size();
     dos::expect(size.columns >= dos::watch::kLeastColumns,
@@ -94,9 +95,9 @@ void watch(const CommandLine& command) {
     run.look();
     const std::vector<std::string> lines = dos::watch::picture(run, size.columns, plain);
     if (draws_over)
-      fmt::print("{}", drawn_over(lines, size.rows));
+      dos::streams::print("{}", drawn_over(lines, size.rows));
     else
-      fmt::print("{}\n{}", fmt::join(lines, "\n"), stays ? "\n" : "");
+      dos::streams::print("{}\n{}", fmt::join(lines, "\n"), stays ? "\n" : "");
     dos::expect_output_written();
   } while (stays && looks.pause(command.seconds));
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/streams.hpp"
 #include "base/temporary.hpp"
 
 namespace dos {
@@ -146,8 +147,8 @@ std::string read_text(const std::filesystem::path& path) {
 }
 
 void expect_output_written() {
-  if (std::fflush(stdout) != 0) fail_errno("standard output: cannot write", errno);
-  expect(std::ferror(stdout) == 0, "standard output: could not be written");
+  if (const int cause = streams::flush_output(); cause != 0)
+    fail_errno("standard output: cannot write", cause);
 }
 
 }  // namespace dos

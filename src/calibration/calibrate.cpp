@@ -18,6 +18,7 @@
 #include "base/local_time.hpp"
 #include "base/nearest.hpp"
 #include "base/scoped_environment.hpp"
+#include "base/streams.hpp"
 #include "base/units.hpp"
 #include "calibration/calibration_report.hpp"
 #include "calibration/histories.hpp"
@@ -141,7 +142,7 @@ void set_unreadable_histories_aside() {
   std::ranges::copy(set_codelets(), std::back_inserter(used));
   for (const rt::Codelet* codelet : used)
     if (const std::string said = rt::set_unreadable_history_aside(codelet->symbol()); !said.empty())
-      fmt::print("{}\n", said);
+      streams::print("{}\n", said);
 }
 
 struct Measured {
@@ -252,8 +253,8 @@ void calibrate(const Options& options) {
   Measured measured = measure(options, config, topology, disks);
   if (const auto end = platform::processor_time(); start && end)
     conditions.taken = taken_by_others(*start, *end, platform::own_processor_seconds() - own_start);
-  fmt::print("{}: {}\n{}", host, measured.description, table(measured.results));
-  if (!measured.missing.empty()) fmt::print("{}\n", measured.missing);
+  streams::print("{}: {}\n{}", host, measured.description, table(measured.results));
+  if (!measured.missing.empty()) streams::print("{}\n", measured.missing);
 
   const std::string refused = objection(measured.results, effort_of(options), conditions);
   if (!options.allow_noise && !refused.empty()) fail("{}", refused);
@@ -269,20 +270,20 @@ void calibrate(const Options& options) {
       assemble(measured.results, calibration,
                measured.description + (options.quick ? " (--quick)" : ""), before);
   if (before)
-    fmt::print("{}",
-               changes_text(changes(*before, machine),
-                            before->calibration ? before->calibration->date : "another hand"));
+    streams::print("{}",
+                   changes_text(changes(*before, machine),
+                                before->calibration ? before->calibration->date : "another hand"));
   prime_histories(config, kind_of(options), options.subgroup_params,
                   platform::memory_left().bytes / 2);
-  fmt::print(
+  streams::print(
       "history models of {} for subgroups of {} parameters: {} runs or more on each kind of "
       "worker\n",
       codelets::update_codelet(kind_of(options)).symbol(), fmt::join(options.subgroup_params, ", "),
       kHistoryRuns);
   file.write(perfmodels::machine_text(machine));
   file.commit();
-  fmt::print("wrote {}; use it: plan --machine {}\n", options.output.string(),
-             options.output.string());
+  streams::print("wrote {}; use it: plan --machine {}\n", options.output.string(),
+                 options.output.string());
 }
 
 }  // namespace dos::calibration

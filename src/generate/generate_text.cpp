@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generate/generate_text.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include "base/json_text.hpp"
-#include "base/streams.hpp"
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/json_text.hpp"
+#include "base/streams.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/chat/jinja.hpp"
 #include "data/dataset.hpp"
@@ -195,8 +191,8 @@ class TextPrinter {
 
  private:
   static void write(const std::string& text) {
-    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    if (!written || std::fflush(stdout) != 0) fail_errno("standard output: cannot write", errno);
+    streams::write_output(text);
+    expect_output_written();
   }
   std::size_t printed_ = 0;
 };
@@ -241,8 +237,8 @@ void generate_text(const GenerateOptions& options) {
   if (!options.says_speed) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const auto made = std::ssize(tokens) - before;
-  fmt::print(stderr, "generate: {} tokens in {:.2f} s, {:.1f} tokens/s\n", made, seconds.count(),
-             static_cast<double>(made) / seconds.count());
+  streams::say("generate: {} tokens in {:.2f} s, {:.1f} tokens/s\n", made, seconds.count(),
+               static_cast<double>(made) / seconds.count());
 }
 
 }  // namespace dos::generate

@@ -136,8 +136,7 @@ struct Company {
 };
 
 void print_error(const std::string& why) {
-  fmt::print(stderr, "train_gpt: error: {}\n", why);
-  std::fflush(stderr);
+  streams::say("train_gpt: error: {}\n", why);
 }
 
 /// Ends the program, whose tasks will never end, after the other ranks know.
@@ -263,8 +262,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
     report_end(run.config, result, options.out);
     if (options.explain) {
       const fit::RunMemory estimate = fit::estimate_run(run, room);
-      fmt::print("{}{}{}", explain(sched_starpu::report()), fit::explain_activations(run, room),
-                 fit::device_memory_text(session, estimate.devices));
+      streams::print("{}{}{}", explain(sched_starpu::report()), fit::explain_activations(run, room),
+                     fit::device_memory_text(session, estimate.devices));
     }
   } catch (const ranks::AgreedError&) {
     throw;
@@ -313,8 +312,9 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   wait_for_verification(options, prepared, verification.get(), company.exchange);
   if (options.dry_run) {
     if (prints)
-      fmt::print("precision: {}\n{}", describe_precision(config),
-                 fit::memory_report(prepared.run, room));
+      streams::print("precision: {}
+{}", describe_precision(config),
+                     fit::memory_report(prepared.run, room));
     return train::expect_room_on_disks(prepared.run, session.workers());
   }
   fit::expect_room_for_updates(prepared.run, room, session.scheduler());
@@ -324,8 +324,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   // What a run was killed before it had copied is brought to its folder.
   if (is_done && !io::CheckpointLevels(options.out).is_local_alone(prepared.checkpoint->folder())) {
     if (prints)
-      fmt::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
-                 prepared.checkpoint->manifest().step);
+      streams::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
+                     prepared.checkpoint->manifest().step);
     return;
   }
   train(options, company, std::move(prepared), session, room, verification.get());

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <numeric>
 
 #include "base/log.hpp"
+#include "base/streams.hpp"
 #include "base/units.hpp"
 #include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/onednn.hpp"
@@ -80,11 +80,12 @@ void report_end(const config::TrainConfig& config, const train::TrainResult& res
   const auto shown = [](const std::optional<double>& loss) {
     return loss ? fmt::format("{:.9g}", *loss) : std::string("none");
   };
-  fmt::print("step {}  training loss {}  validation loss {}  best {}\n", result.step,
-             shown(result.loss), shown(result.validation_loss), shown(result.best_validation_loss));
+  streams::print("step {}  training loss {}  validation loss {}  best {}\n", result.step,
+                 shown(result.loss), shown(result.validation_loss),
+                 shown(result.best_validation_loss));
   if (result.stopped_by != nullptr)
-    fmt::print("stopped by {} after step {} of {}; continue with --out {} --resume\n",
-               result.stopped_by, result.step, config.train.steps, out.string());
+    streams::print("stopped by {} after step {} of {}; continue with --out {} --resume\n",
+                   result.stopped_by, result.step, config.train.steps, out.string());
 }
 
 void report_messages(ranks::Exchange& exchange) {

@@ -2,6 +2,7 @@
 #include "platform/mpi.hpp"
 
 #include <mpi.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -35,10 +36,21 @@ void check(int code, const char* what) {
   expect(code == MPI_SUCCESS, "{}: {}", what, error_text(code));
 }
 
+/// MPI ends the program where it cannot have memory that processes share, which is a file.
+void expect_room_for_shared_memory() {
+  constexpr rlim_t kNeeded = rlim_t{8} << 20;  // UCX of MPICH 4.0 takes more than 4 MiB
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  expect(limit.rlim_cur >= kNeeded,
+         "files may have {} bytes at most (ulimit -f), and MPI needs {}: raise the limit",
+         limit.rlim_cur, kNeeded);
+}
+
 }  // namespace
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
+  expect_room_for_shared_memory();
   {
     // MPICH asks hwloc where the process runs, which would load OpenCL's drivers: 50 ms with PoCL.
     ScopedEnvironment while_it_starts;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
 #include "base/error.hpp"
+#include "base/streams.hpp"
 
 namespace dos::sched_starpu {
 
@@ -20,10 +18,10 @@ auto guarded(const char* method, Action&& action) noexcept {
   try {
     return action();
   } catch (const Error& error) {
-    fmt::print(stderr, "error: scheduler, {}: {}\n", method, error.what());
+    streams::say("error: scheduler, {}: {}\n", method, error.what());
     std::_Exit(EXIT_FAILURE);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: scheduler, {}: {}\n", method, error.what());
+    streams::say("error: scheduler, {}: {}\n", method, error.what());
     std::abort();
   }
 }

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <string>
 
+#include "base/streams.hpp"
 #include "base/units.hpp"
 
 namespace dos::train {
@@ -23,12 +23,11 @@ void ProgressLine::step(const StepMetrics& m) {
   if (quiet_) return;
   if (!terminal_ && m.step % log_every_ != 0 && m.step != 1 && m.step != steps_) return;
   const double left_s = smooth_ms_ * static_cast<double>(steps_ - m.step) / 1e3;
-  fmt::print(stderr,
-             "{}step {}/{}  loss {:.4f}  grad_norm {:.3f}  lr {:.2e}  {:.0f} tokens/s  {:.0f} ms  "
-             "{} left{}",
-             terminal_ ? "\r\x1b[K" : "", m.step, steps_, m.loss, m.grad_norm, m.lr, m.tokens_per_s,
-             m.ms_step, format_duration(left_s), terminal_ ? "" : "\n");
-  std::fflush(stderr);
+  streams::say(
+      "{}step {}/{}  loss {:.4f}  grad_norm {:.3f}  lr {:.2e}  {:.0f} tokens/s  {:.0f} ms  "
+      "{} left{}",
+      terminal_ ? "\r\x1b[K" : "", m.step, steps_, m.loss, m.grad_norm, m.lr, m.tokens_per_s,
+      m.ms_step, format_duration(left_s), terminal_ ? "" : "\n");
   line_open_ = terminal_;
   if (m.step == steps_) end_line();
 }
@@ -40,11 +39,11 @@ void ProgressLine::validation(Index step, double loss, bool best) {
   std::string note = best ? "  (best so far)" : "";
   if (!best && best_)
     note = fmt::format("  (best: {:.4f} after step {})", best_->second, best_->first);
-  fmt::print(stderr, "step {}/{}  validation loss {:.4f}{}\n", step, steps_, loss, note);
+  streams::say("step {}/{}  validation loss {:.4f}{}\n", step, steps_, loss, note);
 }
 
 void ProgressLine::end_line() {
-  if (line_open_) fmt::print(stderr, "\n");
+  if (line_open_) streams::say("\n");
   line_open_ = false;
 }
 

@@ -21,6 +21,8 @@ std::atomic<int> requests = 0;
 std::atomic<int> checkpoints_asked = 0;
 std::atomic<long> first_request_seconds = 0;
 std::atomic<bool> are_caught = false;
+/// Since before libraries took it: the program is to outlive its terminal, as under nohup.
+std::atomic<bool> is_hangup_ignored = false;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<long>::is_always_lock_free);
 
 long seconds_now() {
@@ -48,7 +50,7 @@ bool is_last_request() {
 void remember(int signal) {
   const int saved_errno = errno;
   received_signal = signal;
-  if (signal != SIGUSR1 && is_last_request()) {
+  if ((signal == SIGINT || signal == SIGTERM) && is_last_request()) {
     struct sigaction ordinary {};
     ordinary.sa_handler = SIG_DFL;
     sigemptyset(&ordinary.sa_mask);
@@ -69,13 +71,19 @@ void change_mask(int how, bool with_warnings) {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGUSR2);
-  if (with_warnings) sigaddset(&signals, SIGUSR1);
+  if (with_warnings) {
+    sigaddset(&signals, SIGUSR1);
+    sigaddset(&signals, SIGHUP);
+  }
   sigprocmask(how, &signals, nullptr);
 }
 
 }  // namespace
 
 void hold_stop_signals() noexcept {
+  struct sigaction action {};
+  sigaction(SIGHUP, nullptr, &action);
+  is_hangup_ignored = action.sa_handler == SIG_IGN;
   change_mask(SIG_BLOCK, /*with_warnings=*/true);
 }
 
@@ -87,6 +95,8 @@ void catch_stop_signals(Warnings warnings) noexcept {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
   action.sa_handler = ask_for_checkpoint;
   sigaction(SIGUSR2, &action, nullptr);
+  action.sa_handler = is_hangup_ignored ? SIG_IGN : remember;
+  sigaction(SIGHUP, &action, nullptr);
   are_caught = true;
   change_mask(SIG_UNBLOCK, warnings == Warnings::kCaught);
 }
@@ -111,6 +121,8 @@ const char* stop_signal_name(int signal) {
       return "SIGTERM";
     case SIGUSR1:
       return "SIGUSR1";
+    case SIGHUP:
+      return "SIGHUP";
     default:
       return nullptr;
   }

@@ -5,19 +5,21 @@
 
 namespace dos::train {
 
-/// SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 wait from now on, also while the program executes itself
-/// anew, until catch_stop_signals(). For the time before main, when libraries are initialised.
+/// SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 wait from now on, also while the program executes
+/// itself anew, until catch_stop_signals(). For the time before main, when libraries are
+/// initialised.
 void hold_stop_signals() noexcept;
 
 enum class Warnings { kHeld, kCaught };
 
-/// From now to the end of the process SIGINT, SIGTERM and SIGUSR1 (Slurm's warning before the time
-/// limit) are remembered: training ends after the current step with a checkpoint, and a signal
-/// before the first step or after the last neither loses work nor fails the program. More of them
-/// ask for the same. Only a third SIGINT or SIGTERM that comes 10 s or more after the first acts as
-/// if it had not been caught. SIGUSR2 asks for a checkpoint after the current step. To be called
-/// again after what takes SIGUSR1 or all of them, as MPI_Init and OpenCL do: SIGUSR1 is to wait so
-/// long (kHeld).
+/// From now to the end of the process SIGINT, SIGTERM, SIGUSR1 (Slurm's warning before the time
+/// limit) and SIGHUP (the terminal is gone; not where hold_stop_signals() found it ignored, as
+/// under nohup) are remembered: training ends after the current step with a checkpoint, and a
+/// signal before the first step or after the last neither loses work nor fails the program. More of
+/// them ask for the same. Only a third SIGINT or SIGTERM that comes 10 s or more after the first
+/// acts as if it had not been caught. SIGUSR2 asks for a checkpoint after the current step. To be
+/// called again after what takes SIGUSR1 and SIGHUP or all of them, as MPI_Init and OpenCL do:
+/// these two are to wait so long (kHeld).
 void catch_stop_signals(Warnings warnings = Warnings::kCaught) noexcept;
 /// catch_stop_signals(), if it has been called before.
 void catch_stop_signals_again() noexcept;

@@ -209,6 +209,15 @@ class Interrupted(AppTest):
         self.expect_interruption_keeps_bits("SIGUSR1")
 
     def test_a_signal_before_the_first_step(self):
+    def test_a_lost_terminal_is_nothing_to_who_ignores_it(self):
+        process = self.start({"train.steps": 200}, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # nohup
+        self.wait_for_metrics(process, lines=5)
+        process.send_signal(signal.SIGHUP)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertNotIn("stopped", output)
+        self.assertEqual(self.last(self.out), 200)
+
         process = self.start(LONG)
         self.wait_for(self.out.exists, process)
         process.send_signal(signal.SIGUSR1)

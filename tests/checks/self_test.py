@@ -48,6 +48,17 @@ class OneJsonReader(Checks):
         self.expect_fault("one_json_reader.py", "apps/b.cpp:2: parses JSON without bounds")
 
 
+class OnePrinter(Checks):
+    def test_another_printer(self):
+        self.write("src/base/streams.cpp", CPP + "std::fwrite(text, 1, size, stdout);\n")
+        self.write("src/a.cpp", CPP + "#include <spdlog/sinks/stdout_color_sinks.h>\n// as std::cout\nstreams::print(x);\n")
+        self.write("bench/a.cpp", CPP + 'fmt::print("{}", rate);\n')
+        self.expect_clean("one_printer.py")
+        self.write("apps/b.cpp", CPP + 'fmt::print("{}", x);\nstd::fputs(x, stderr);\n')
+        self.expect_fault("one_printer.py", "apps/b.cpp:2: prints by a way that may throw")
+        self.expect_fault("one_printer.py", "apps/b.cpp:3: prints by a way that may throw")
+
+
 class OneCli11(Checks):
     def test_another_includer(self):
         self.write("apps/parser.cpp", CPP + "#include <CLI/CLI.hpp>\n")
