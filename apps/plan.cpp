@@ -15,6 +15,8 @@
 #include "apps/program.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/output_file.hpp"
+#include "base/streams.hpp"
 #include "config/config_file.hpp"
 #include "config/plan_model.hpp"
 #include "launch/rank_weights.hpp"
@@ -125,6 +127,7 @@ void run(CommandLine& command) {
     return;
   }
   expect(!command.machine.empty() && !command.model.empty(), "give --machine and --model");
+  if (!command.svg.empty()) expect_replaceable(command.svg, planner::kSvgMark);
   planner::Request& request = command.request;
   request.machine = perfmodels::find_machine(command.machine, command.machines, here);
   set_up(command, request);
@@ -134,8 +137,9 @@ void run(CommandLine& command) {
   if (!command.svg.empty()) {
     const std::string title = fmt::format("{} on {}: {}", request.model.name, request.machine.name,
                                           describe(forecast.plan, forecast.problem));
-    write_durably(command.svg,
-                  planner::timeline_svg(forecast.problem, forecast.plan, replay, title));
+    write_replaceable(command.svg,
+                      planner::timeline_svg(forecast.problem, forecast.plan, replay, title),
+                      planner::kSvgMark);
   }
   streams::print("{}\n", command.json ? planner::report_json(request, forecast)
                                       : planner::report_text(request, forecast, replay));

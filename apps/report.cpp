@@ -20,6 +20,8 @@
 #include "base/json_text.hpp"
 #include "base/local_time.hpp"
 #include "base/log.hpp"
+#include "base/output_file.hpp"
+#include "base/streams.hpp"
 #include "base/units.hpp"
 #include "trace/chrome.hpp"
 #include "trace/paje.hpp"
@@ -52,27 +54,34 @@ Trace read(const std::string& folder) {
   return trace;
 }
 
-void write(const CommandLine& command, const std::string& default_output, const std::string& html) {
-  const std::string path = command.output.empty() ? default_output : command.output;
-  dos::write_durably(path, html);
-  fmt::print(stderr, "report: wrote {}\n", path);
+/// Where the page goes; not in the place of anything but a page.
+std::string page_path(const CommandLine& command, const std::filesystem::path& otherwise) {
+  const std::string path = command.output.empty() ? otherwise.string() : command.output;
+  dos::expect_replaceable(path, dos::trace::kPageMark);
+  return path;
+}
+
+void write(const std::string& path, const std::string& html) {
+  dos::write_replaceable(path, html, dos::trace::kPageMark);
+  dos::streams::say("report: wrote {}\n", path);
 }
 
 void compare(const CommandLine& command) {
   const std::string& first = command.compared[0];
   const std::string& second = command.compared[1];
+  const bool writes = !command.json || !command.output.empty();
+  const std::string path = writes ? page_path(command, "compare.html") : "";
   const Trace a = read(first);
   const Trace b = read(second);
   dos::trace::expect_comparable(a, first, b, second);
   const Analysis analysis_a = dos::trace::analyse(a);
   const Analysis analysis_b = dos::trace::analyse(b);
   if (command.json)
-    fmt::print("{}\n", nlohmann::json::array(
-                           {dos::trace::to_json(a, analysis_a), dos::trace::to_json(b, analysis_b)})
-                           .dump(2));
-  if (command.json && command.output.empty()) return;
-  write(command, "compare.html",
-        dos::trace::compare_html(first, a, analysis_a, second, b, analysis_b));
+    dos::streams::print("{}\n",
+                        dos::json_text(nlohmann::json::array({dos::trace::to_json(a, analysis_a),
+                                                              dos::trace::to_json(b, analysis_b)}),
+                                       2));
+  if (writes) write(path, dos::trace::compare_html(first, a, analysis_a, second, b, analysis_b));
 }
 
 void print_summary(const Analysis& analysis) {
@@ -95,7 +104,7 @@ void print_summary(const Analysis& analysis) {
 
 void write_page(const std::string& path, const std::string& page) {
   try {
-    dos::write_durably(path, page);
+    dos::write_replaceable(path, page, dos::watch::kPageMark);
   } catch (const dos::Error& error) {
     dos::fail("{}: name a file that can be written with --output", error.what());
   }
@@ -104,9 +113,7 @@ void write_page(const std::string& path, const std::string& page) {
 /// Writes the page of a run again and again, until the run or this program ends.
 void show_live(const CommandLine& command) {
   dos::watch::RunView run(command.live);
-  const std::string path = command.output.empty()
-                               ? (std::filesystem::path(command.live) / "live.html").string()
-                               : command.output;
+  const std::string path = page_path(command, std::filesystem::path(command.live) / "live.html");
   const dos::apps::Looks looks;
   for (bool is_first = true;; is_first = false) {
     run.look();
@@ -133,18 +140,23 @@ void run(const CommandLine& command) {
     return;
   }
   dos::expect(!command.folder.empty(), "give the folder that train_gpt --trace wrote");
+  const bool writes = !command.json || !command.output.empty();
+  const std::string path =
+      writes ? page_path(command, std::filesystem::path(command.folder) / "report.html") : "";
+  dos::expect_replaceable(command.paje, dos::trace::kPajeMark);
+  dos::expect_replaceable(command.perfetto, dos::trace::kChromeMark);
   const Trace trace = read(command.folder);
-  if (!command.paje.empty()) dos::write_durably(command.paje, dos::trace::to_paje(trace));
+  if (!command.paje.empty())
+    dos::write_replaceable(command.paje, dos::trace::to_paje(trace), dos::trace::kPajeMark);
   if (!command.perfetto.empty())
-    dos::write_durably(command.perfetto, dos::trace::to_chrome(trace).dump());
+    dos::write_replaceable(command.perfetto, dos::json_text(dos::trace::to_chrome(trace)),
+                           dos::trace::kChromeMark);
   const Analysis analysis = dos::trace::analyse(trace);
   if (command.json)
     dos::streams::print("{}\n", dos::json_text(dos::trace::to_json(trace, analysis), 2));
   else
     print_summary(analysis);
-  if (command.json && command.output.empty()) return;
-  write(command, (std::filesystem::path(command.folder) / "report.html").string(),
-        dos::trace::to_html(trace, analysis));
+  if (writes) write(path, dos::trace::to_html(trace, analysis));
 }
 
 /// What --help and the manual page show beside the options.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sched/replay.hpp"
 
@@ -11,6 +12,9 @@ namespace dos::planner {
 /// block; the last line of a GPU is the memory that states hold, of its peak. Pre: the replay was
 /// recorded.
 std::string timeline_text(const sched::Problem& problem, const sched::Replay& replay);
+
+/// What every drawing begins with.
+inline constexpr std::string_view kSvgMark = "<svg xmlns=";
 
 /// A drawing of the same as an SVG file: lanes with their activities, the memory curve, and the
 /// bound as a line. Pre: the replay was recorded.

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "trace/report/analysis.hpp"
 
 namespace dos::trace {
+
+/// What every page begins with.
+inline constexpr std::string_view kPageMark = "<!DOCTYPE html>";
 
 /// A page that needs nothing else: no network, no script.
 std::string to_html(const Trace& trace, const Analysis& analysis);
