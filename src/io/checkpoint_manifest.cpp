@@ -177,6 +177,7 @@ void write_manifest(const std::filesystem::path& folder, const CheckpointManifes
                                   {"configuration", manifest.configuration},
                                   {"tokenizer", manifest.tokenizer},
                                   {"data", manifest.data},
+                                  {"runs", manifest.runs},
                                   {"architecture", manifest.architecture},
                                   {"files", std::move(files)}};
   const std::filesystem::path path = folder / kManifestName;
@@ -193,9 +194,11 @@ void write_manifest(const std::filesystem::path& folder, const CheckpointManifes
 
 CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kManifestName;
-  std::error_code ignored;
-  expect(std::filesystem::exists(path, ignored),
-         "{}: missing; '{}' is no complete checkpoint, name another", path.string(),
+  std::error_code cause;
+  const bool is_there = std::filesystem::exists(path, cause);
+  expect(!cause, "{}: cannot be read: {}; check the folder's permissions", path.string(),
+         cause.message());
+  expect(is_there, "{}: missing; '{}' is no complete checkpoint, name another", path.string(),
          folder.string());
   const json document = read_json_object(path, kRemedy);
   const JsonField root(document, path.string(), kRemedy);
@@ -210,6 +213,7 @@ CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   manifest.configuration = root.member("configuration").value();
   manifest.tokenizer = root.member("tokenizer").value();
   if (format > 1) manifest.data = root.member("data").value();
+  manifest.runs = document.value("runs", json());
   manifest.architecture = root.member("architecture").object();
   for (const JsonField& file : root.member("files").elements())
     manifest.files.push_back(parse_file(file, format));

@@ -53,7 +53,8 @@ struct CheckpointManifest {
   std::optional<double> best_validation_loss{};
   nlohmann::json configuration;
   nlohmann::json tokenizer;
-  nlohmann::json data;  ///< what it was trained on; null in format 1
+  nlohmann::json data;    ///< what it was trained on; null in format 1
+  nlohmann::json runs{};  ///< that it comes of; null in older ones
   nlohmann::json architecture = nlohmann::json::object();
   std::vector<FileRecord> files{};
 

@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -91,8 +93,14 @@ void StepClock::measure(std::span<const rt::TaskRecord> records, StepMetrics& me
   previous_end_us_ = end;
 }
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, Index last_step) : path_(path) {
-  keep_metrics_until(path_, last_step);
+MetricsFile::MetricsFile(const std::filesystem::path& path, Index last_step,
+                         const nlohmann::json& runs)
+    : path_(path) {
+  keep_metrics_until(path_, last_step, runs);
+  if (!runs.empty())
+    end_ = fmt::format(R"(,"{}":{}}})"
+                       "\n",
+                       kRunKey, runs.back().at(kRunKey).get<Index>());
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail_errno(path_.string() + ": cannot write", errno);
 }
@@ -112,13 +120,26 @@ int MetricsFile::write_rest() {
 }
 
 void MetricsFile::write(const std::string& line) {
+  require(line.ends_with('}'), "a line is an object");
   const bool was_behind = !rest_.empty();
-  rest_ += line + '\n';
+  rest_ += std::string_view(line).substr(0, line.size() - 1);
+  rest_ += end_;
   const int error = write_rest();
+  tell_if_removed();
   if (error == 0 && was_behind) log::info("{}: written again, no line is lost", path_.string());
   if (error != 0 && !was_behind)
     log::warn("{}: cannot write: {}; training goes on, and lines are kept until there is room",
               path_.string(), std::generic_category().message(error));
+}
+
+void MetricsFile::tell_if_removed() {
+  struct stat now {};
+  if (is_removed_ || ::fstat(descriptor_, &now) != 0 || now.st_nlink > 0) return;
+  is_removed_ = true;
+  log::warn(
+      "{}: has been removed, and its lines are lost; training goes on, and checkpoints are made in "
+      "the folder anew",
+      path_.string());
 }
 
 void MetricsFile::finish() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -89,15 +91,17 @@ class StepClock {
 /// a killed run has all its lines, a machine without power may lose the last ones.
 class MetricsFile {
  public:
-  /// Appends to the file, which is first made the history of a run that goes on after `last_step`
-  /// (metrics_history.hpp). Throws Error when it cannot.
-  MetricsFile(const std::filesystem::path& path, Index last_step);
+  /// Appends to the file, which is first made the history of a run that goes on after `last_step`,
+  /// the last of `runs` (metrics_history.hpp). Throws Error when it cannot.
+  MetricsFile(const std::filesystem::path& path, Index last_step,
+              const nlohmann::json& runs = nullptr);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
-  /// Appends a line. When the disk is full, say, it is kept and written with the next one that can
-  /// be, and a warning says so once.
+  /// Appends a line, a JSON object that is not empty, and the run to it. When the disk is full,
+  /// say, it is kept and written with the next one that can be, and a warning says so once; another
+  /// when the file has been removed meanwhile.
   void write(const std::string& line);
   /// The last line was written. Throws Error naming the file when some could not be.
   void finish();
@@ -105,10 +109,13 @@ class MetricsFile {
  private:
   /// The error that ends it; 0: all is written.
   int write_rest();
+  void tell_if_removed();
 
   std::filesystem::path path_;
-  std::string rest_;  ///< that is not written yet
+  std::string end_ = "}\n";  ///< of every line
+  std::string rest_;         ///< that is not written yet
   int descriptor_ = -1;
+  bool is_removed_ = false;  ///< and that is told
 };
 
 }  // namespace dos::train

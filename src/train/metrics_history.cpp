@@ -4,14 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/json_field.hpp"
 #include "base/log.hpp"
 
 namespace dos::train {
@@ -21,6 +26,7 @@ namespace fs = std::filesystem;
 
 struct Line {
   Index step = 0;
+  Index run = kUnknownRun;
   std::string text;
 };
 
@@ -30,18 +36,17 @@ struct History {
   std::string damaged;
   Index damaged_lines = 0;
   Index first_damaged = 0;  ///< number of the line, from 1
-
-  [[nodiscard]] Index first_step() const { return whole.empty() ? 0 : whole.front().step; }
-  [[nodiscard]] Index last_step() const { return whole.empty() ? 0 : whole.back().step; }
 };
 
 /// nullopt for a line that is damaged or torn.
-std::optional<Index> step_of(const std::string& line) {
-  const auto json = try_parse_json_object(line);
+std::optional<Line> line_of(const std::string& text) {
+  const auto json = try_parse_json_object(text);
   if (!json || !json->contains("step") || !json->at("step").is_number_integer())
     return std::nullopt;
-  const auto step = json->at("step").get<Index>();
-  return step >= 0 ? std::optional(step) : std::nullopt;
+  Line line{.step = json->at("step").get<Index>(), .text = text};
+  if (const auto run = json->find(kRunKey); run != json->end() && run->is_number_integer())
+    line.run = run->get<Index>();
+  return line.step >= 0 ? std::optional(std::move(line)) : std::nullopt;
 }
 
 History read_history(const fs::path& path) {
@@ -50,23 +55,14 @@ History read_history(const fs::path& path) {
   Index number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    if (const std::optional<Index> step = step_of(line)) {
-      history.whole.push_back({*step, line});
+    if (std::optional<Line> whole = line_of(line)) {
+      history.whole.push_back(std::move(*whole));
       continue;
     }
     if (history.damaged_lines++ == 0) history.first_damaged = number;
     history.damaged += line + "\n";
   }
   return history;
-}
-
-/// Takes the lines after `step` out of `lines`.
-std::vector<Line> cut_after(std::vector<Line>& lines, Index step) {
-  const auto first =
-      std::ranges::find_if(lines, [&](const Line& line) { return line.step > step; });
-  std::vector<Line> cut(first, lines.end());
-  lines.erase(first, lines.end());
-  return cut;
 }
 
 std::string text_of(const std::vector<Line>& lines) {
@@ -100,15 +96,89 @@ std::vector<Index> branch_numbers(const fs::path& path) {
   return numbers;
 }
 
-/// The newest branch that goes on where lines up to some step of the file end, and has `step`.
-std::optional<fs::path> find_branch(const fs::path& path, Index reached, Index step) {
-  const std::vector<Index> numbers = branch_numbers(path);
-  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
-    const History branch = read_history(branch_path(path, *number));
-    if (!branch.whole.empty() && branch.first_step() <= reached + 1 && branch.last_step() >= step)
-      return branch_path(path, *number);
+/// The runs behind a state, and up to which step they count.
+class Ancestry {
+ public:
+  Ancestry(const nlohmann::json& runs, Index last_step) : last_step_(last_step) {
+    if (runs.is_null()) return;
+    for (const JsonField& each :
+         JsonField(runs, "the runs that a checkpoint comes of", "use another checkpoint")
+             .elements())
+      starts_.emplace_back(each.member("after").index(), each.member(kRunKey).index());
   }
-  return std::nullopt;
+
+  [[nodiscard]] Index last_step() const { return last_step_; }
+
+  /// Whether the line tells of a step that led to the state.
+  [[nodiscard]] bool has(const Line& line) const {
+    using Start = std::pair<Index, Index>;
+    const auto next = std::ranges::lower_bound(starts_, line.step, {}, &Start::first);
+    const Index run = next == starts_.begin() ? kUnknownRun : std::prev(next)->second;
+    return line.step <= last_step_ && line.run == run;
+  }
+
+ private:
+  std::vector<std::pair<Index, Index>> starts_;  ///< step before the first, and run
+  Index last_step_;
+};
+
+/// A branch and what of it goes back into the file.
+struct Return {
+  fs::path path;
+  std::vector<Line> lines;
+  std::vector<Line> rest;
+};
+
+/// Of the branch in `path` what led to the state after step `reached`. Of lines that do not say of
+/// which run they are those alone that go on there and lead to the end.
+Return find_return(const fs::path& path, const Ancestry& ancestry, Index reached) {
+  Return found{.path = path, .lines = {}, .rest = {}};
+  for (Line& line : read_history(path).whole) {
+    const bool returns = line.step > reached && ancestry.has(line);
+    (returns ? found.lines : found.rest).push_back(std::move(line));
+  }
+  const bool says_run =
+      std::ranges::none_of(found.lines, [](const Line& line) { return line.run == kUnknownRun; });
+  const bool goes_on = !found.lines.empty() && found.lines.front().step <= reached + 1 &&
+                       found.lines.back().step == ancestry.last_step();
+  if (!says_run && !goes_on) found.lines.clear();
+  return found;
+}
+
+/// Appends to `lines` what branches have of the state's steps after them; what is to become of the
+/// branches.
+std::vector<Return> take_from_branches(const fs::path& path, const Ancestry& ancestry,
+                                       std::vector<Line>& lines) {
+  std::vector<Return> returns;
+  const std::vector<Index> numbers = branch_numbers(path);
+  for (Index reached = lines.empty() ? 0 : lines.back().step; reached < ancestry.last_step();
+       reached = lines.back().step) {
+    std::optional<Return> next;
+    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+      Return found = find_return(branch_path(path, *number), ancestry, reached);
+      const bool is_earlier =
+          !found.lines.empty() && (!next || found.lines.front().step < next->lines.front().step);
+      if (is_earlier) next = std::move(found);
+    }
+    if (!next) break;
+    log::info("{}: steps {} to {} come back from {}", path.string(), next->lines.front().step,
+              next->lines.back().step, next->path.filename().string());
+    std::ranges::copy(next->lines, std::back_inserter(lines));
+    returns.push_back(std::move(*next));
+  }
+  return returns;
+}
+
+void tell_gaps(const fs::path& path, const std::vector<Line>& lines, Index last_step) {
+  Index before = lines.empty() ? 0 : lines.front().step;
+  const auto tell = [&](Index next) {
+    if (next > before + 1)
+      log::warn("{}: has no lines of steps {} to {} of the run that is gone on with", path.string(),
+                before + 1, next - 1);
+    before = next;
+  };
+  for (const Line& line : lines) tell(line.step);
+  tell(last_step + 1);
 }
 
 void keep_damaged(const fs::path& path, const History& history) {
@@ -131,37 +201,41 @@ void keep_branch(const fs::path& path, const std::vector<Line>& branch) {
             branch.front().step, branch.back().step, kept.filename().string());
 }
 
-/// Lines up to `step` of the branch in `file`, which keeps the others, in the places of the file's.
-void return_to_branch(const fs::path& path, const fs::path& file, std::vector<Line>& lines,
-                      Index step) {
-  std::vector<Line> branch = read_history(file).whole;
-  const std::vector<Line> later = cut_after(branch, step);
-  log::info("{}: steps {} to {} come back from {}", path.string(), branch.front().step,
-            branch.back().step, file.filename().string());
-  keep_branch(path, cut_after(lines, branch.front().step - 1));
-  lines.insert(lines.end(), branch.begin(), branch.end());
-  write_durably(path, text_of(lines));
-  if (later.empty())
-    fs::remove(file);
-  else
-    write_durably(file, text_of(later));
-}
-
 }  // namespace
 
-void keep_metrics_until(const fs::path& path, Index last_step) {
+nlohmann::json with_new_run(nlohmann::json runs, Index step) {
+  if (!runs.is_array()) runs = nlohmann::json::array();
+  if (runs.empty() && step > 0)
+    runs.push_back({{"after", 0U}, {kRunKey, std::uint64_t{kUnknownRun}}});
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto run = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  // As they are when they have been read.
+  runs.push_back(
+      {{"after", static_cast<std::uint64_t>(step)}, {kRunKey, static_cast<std::uint64_t>(run)}});
+  return runs;
+}
+
+void keep_metrics_until(const fs::path& path, Index last_step, const nlohmann::json& runs) {
   if (!fs::exists(path)) return;
   History history = read_history(path);
   keep_damaged(path, history);
+  const Ancestry ancestry(runs, last_step);
   std::vector<Line>& lines = history.whole;
-  if (history.last_step() < last_step) {
-    if (const std::optional<fs::path> branch = find_branch(path, history.last_step(), last_step))
-      return return_to_branch(path, *branch, lines, last_step);
-    log::warn("{}: has no lines of steps {} to {}", path.string(), history.last_step() + 1,
-              last_step);
-  }
-  keep_branch(path, cut_after(lines, last_step));
+  const auto parts =
+      std::ranges::find_if_not(lines, [&](const Line& line) { return ancestry.has(line); });
+  const std::vector<Line> left(parts, lines.end());
+  lines.erase(parts, lines.end());
+  const std::vector<Return> returns = take_from_branches(path, ancestry, lines);
+  tell_gaps(path, lines, last_step);
+  keep_branch(path, left);
   write_durably(path, text_of(lines));
+  // Last: what is there twice is not lost.
+  for (const Return& each : returns) {
+    if (each.rest.empty())
+      fs::remove(each.path);
+    else
+      write_durably(each.path, text_of(each.rest));
+  }
 }
 
 }  // namespace dos::train

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint_levels.hpp"
+#include "train/metrics_history.hpp"
 #include "train/stop_signal.hpp"
 
 namespace dos::train {
@@ -50,6 +51,7 @@ void RunCheckpoints::set_recorder(trace::Recorder* recorder) {
 
 void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
                                    const io::CheckpointManifest& manifest) {
+  description_.runs = manifest.runs;
   const bool is_local = local_ && local_->owns(checkpoint);
   // The first level may be another one now, or none.
   if (!is_local && !io::CheckpointLevels(out_).owns(checkpoint)) return;
@@ -59,6 +61,7 @@ void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
 }
 
 void RunCheckpoints::start(Index step) {
+  description_.runs = with_new_run(std::move(description_.runs), step);
   writer_.forget();
   agree_on_taken_files();
   if (writes_) go_on_from(step);

@@ -42,6 +42,8 @@ class RunCheckpoints {
   RunCheckpoints(const CheckpointInputs& inputs, const tensor::ParameterSet& parameters,
                  const optim::Optimizer& optimizer);
 
+  /// What the state comes of, after start(): manifests say it (train/metrics_history.hpp).
+  [[nodiscard]] const nlohmann::json& runs() const { return description_.runs; }
   /// Tells the recorder, which outlives the object, what goes between memory and files. Null: none.
   void set_recorder(trace::Recorder* recorder);
 

@@ -132,8 +132,8 @@ std::string Trainer::load(const CheckpointReader& checkpoint) {
 
 TrainResult Trainer::run() {
   const config::TrainConfig::Train& train = inputs_.run.config.train;
-  if (writes()) metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_);
   checkpoints_.start(start_step_);
+  if (writes()) metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_, checkpoints_.runs());
   Index step = start_step_;
   while (step < inputs_.run.config.last_step() && !stops()) {
     if (std::ssize(in_flight_) == train.run_ahead) {

@@ -39,7 +39,7 @@ class Outputs(AppTest):
         self.assertEqual([line["step"] for line in steps], list(range(1, 21)))
         for line in steps:
             more = CHECKPOINT_FIELDS if "checkpoint_s" in line else []
-            self.assertEqual(list(line), STEP_FIELDS + more + ["busy_cpu"])
+            self.assertEqual(list(line), STEP_FIELDS + more + ["busy_cpu", "run"])
             self.assertEqual(line["tokens"], line["step"] * 4 * 16)
             for field in STEP_FIELDS:
                 self.assertGreater(line[field], 0)
@@ -57,7 +57,7 @@ class Outputs(AppTest):
         self.assertGreater(ended[0]["checkpoint_s"], 0)
         self.assertAlmostEqual(ended[0]["mb_checkpoint"], size / 1e6, delta=0.02)
         self.assertEqual([(line["step"], list(line)) for line in lines if "val_loss" in line],
-                         [(10, ["step", "val_loss"]), (20, ["step", "val_loss"])])
+                         [(10, ["step", "val_loss", "run"]), (20, ["step", "val_loss", "run"])])
         # A validation's line follows the line of its step.
         self.assertEqual([line["step"] for line in lines][9:12], [10, 10, 11])
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 import unittest
 
 from harness import APPS, AppTest, environment, program, snapshot, token_file, xxh3
@@ -321,6 +322,42 @@ class Folder(AppTest):
         self.assertEqual(self.branches(), {"metrics.branch-2.jsonl": [7]})
         self.assertEqual([line["step"] for line in self.metrics()], list(range(1, 12)))
         self.assertTrue((self.out / "metrics.jsonl").read_text().startswith(straight))
+
+    def test_the_folder_of_checkpoints_means_its_run(self):
+        self.trained(keys={"train.stop_after": 2})
+        folder = self.out / "checkpoints"
+        for name, *arguments in (("checkpoints", folder), ("generate", folder, "--prompt", "to", "--tokens", "2"),
+                                 ("evaluate", folder, "--data", self.shared / "data")):
+            with self.subTest(name):
+                result = program(name, *arguments, cwd=self.folder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+        self.resumed(folder, "--set", "train.stop_after=3")
+        self.assertEqual(self.last(self.out), 3)
+
+    def test_metrics_that_are_removed_are_told(self):
+        process = self.start({"train.steps": 100_000, "train.validate_every": 0})
+        self.wait_for_metrics(process, lines=3)
+        (self.out / "metrics.jsonl").unlink()
+        time.sleep(0.5)
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(errors.count("metrics.jsonl: has been removed"), 1, errors)
+
+    def test_metrics_are_those_of_the_checkpoint(self):
+        keys = {"train.checkpoint_every": 2, "train.keep": 100, "train.validate_every": 0}
+        self.trained(keys=keys | {"train.stop_after": 10})
+        straight = (self.out / "metrics.jsonl").read_text()
+        self.resumed("6", "--set", "train.stop_after=8")
+        second = (self.out / "metrics.jsonl").read_text()
+        # No checkpoint of its own at step 6: that one is of the first run.
+        self.resumed("4", "--set", "train.stop_after=7", "--set", "optim.lr=0.05", "--set", "train.checkpoint_every=0")
+        self.resumed("6", "--set", "train.stop_after=7")
+        self.assertTrue((self.out / "metrics.jsonl").read_text().startswith("".join(straight.splitlines(keepends=True)[:6])))
+        self.resumed("10", "--set", "train.stop_after=11")
+        self.assertTrue((self.out / "metrics.jsonl").read_text().startswith(straight))
+        self.resumed("8", "--set", "train.stop_after=9")
+        self.assertTrue((self.out / "metrics.jsonl").read_text().startswith(second))
 
     def test_a_gap_in_the_metrics_is_told(self):
         self.trained(keys={"train.stop_after": 5})

@@ -4,12 +4,16 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.hpp"
 #include "fails_with.hpp"
 #include "scratch_directory.hpp"
+#include "train/metrics_history.hpp"
 
 namespace dos::train::metrics_test {
 namespace {
@@ -169,6 +173,64 @@ TEST_F(MetricsFileTest, NoLineIsLost) {
   EXPECT_EQ(branch(3), lines("b", 7, 7));
   // A step that no branch has after such a gap.
   EXPECT_EQ(reopened(lines("a", 1, 3), 9), lines("a", 1, 3));
+}
+
+TEST_F(MetricsFileTest, LinesNameTheirRun) {
+  const nlohmann::json runs = with_new_run(nullptr, 0);
+  MetricsFile(path_, 0, runs).write("{\"step\":1}");
+  EXPECT_EQ(read_text(path_),
+            fmt::format("{{\"step\":1,\"run\":{}}}\n", runs.at(0).at("run").get<Index>()));
+}
+
+TEST_F(MetricsFileTest, RunsAreThoseBeforeAndOneMore) {
+  const nlohmann::json first = with_new_run(nullptr, 0);
+  EXPECT_EQ(first.size(), 1);
+  EXPECT_EQ(first.at(0).at("after"), 0);
+  EXPECT_GT(first.at(0).at("run"), 0);
+  const nlohmann::json second = with_new_run(first, 6);
+  EXPECT_EQ(second.size(), 2);
+  EXPECT_EQ(second.at(0), first.at(0));
+  EXPECT_EQ(second.at(1).at("after"), 6);
+  // Steps before, of which nobody knows.
+  EXPECT_EQ(with_new_run(nullptr, 6).at(0), nlohmann::json({{"after", 0}, {"run", kUnknownRun}}));
+  EXPECT_EQ(with_new_run("damaged", 0).size(), 1);
+}
+
+TEST_F(MetricsFileTest, TheHistoryIsThatOfTheState) {
+  const auto lines = [](Index run, Index first, Index last) {
+    std::string text;
+    for (Index step = first; step <= last; ++step)
+      text += fmt::format("{{\"step\":{},\"run\":{}}}\n", step, run);
+    return text;
+  };
+  const auto runs = [](std::initializer_list<std::pair<Index, Index>> all) {
+    nlohmann::json result = nlohmann::json::array();
+    for (const auto& [after, run] : all)
+      result.push_back(
+          {{"after", static_cast<std::uint64_t>(after)}, {"run", static_cast<std::uint64_t>(run)}});
+    return result;
+  };
+  const auto after = [&](const std::string& text, Index step, const nlohmann::json& history) {
+    write_durably(path_, text);
+    keep_metrics_until(path_, step, history);
+    return read_text(path_);
+  };
+  // Run 1 to step 10; run 2 from 6 to 8; run 3 from 4 to 6. Then back to step 10 of run 1.
+  EXPECT_EQ(after(lines(1, 1, 10), 6, runs({{0, 1}})), lines(1, 1, 6));
+  EXPECT_EQ(after(lines(1, 1, 6) + lines(2, 7, 8), 4, runs({{0, 1}})), lines(1, 1, 4));
+  EXPECT_EQ(after(lines(1, 1, 4) + lines(3, 5, 6), 10, runs({{0, 1}})), lines(1, 1, 10));
+  // To step 8 of run 2, whose lines lie in two files.
+  EXPECT_EQ(after(lines(1, 1, 10), 8, runs({{0, 1}, {6, 2}})), lines(1, 1, 6) + lines(2, 7, 8));
+  // To step 6 of run 3: the file has one of another run.
+  EXPECT_EQ(after(lines(1, 1, 6) + lines(2, 7, 8), 6, runs({{0, 1}, {4, 3}})),
+            lines(1, 1, 4) + lines(3, 5, 6));
+  // A run that did no step counts for nothing, and what nobody has is left out.
+  EXPECT_EQ(after(lines(1, 1, 4), 5, runs({{0, 1}, {4, 8}, {4, 9}})), lines(1, 1, 4));
+  EXPECT_THAT(
+      [&] {
+        after(lines(1, 1, 4), 5, {{{"after", "x"}}});
+      },
+      fails_with({"the runs that a checkpoint comes of", "after"}));
 }
 
 TEST_F(MetricsFileTest, DamagedLinesAreKept) {
