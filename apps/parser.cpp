@@ -5,15 +5,19 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <cmath>
 #include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <type_traits>
+#include <variant>
 
 #include "base/shortened.hpp"
+#include "base/streams.hpp"
 
 namespace dos::apps {
 namespace {
 
-#include "base/streams.hpp"
 /// The words that an option may be, of a type such as "TEXT:{bf16,fp32}".
 std::vector<std::string> words_of(const std::string& type) {
   const std::size_t open = type.find('{');
@@ -70,6 +74,18 @@ Check not_empty() {
   return Check(CLI::Validator(
       [](const std::string& value) {
         return value.empty() ? std::string("must not be empty") : std::string();
+      },
+      ""));
+}
+
+Check finite() {
+  return Check(CLI::Validator(
+      [](const std::string& value) {
+        double number = 0;
+        const bool is_number = CLI::detail::lexical_cast(value, number);
+        return !is_number || std::isfinite(number)
+                   ? std::string()
+                   : fmt::format("{} is not a finite number", value);
       },
       ""));
 }
@@ -153,8 +169,15 @@ std::string Parser::get_description() const {
 }
 
 Option Parser::add(const std::string& names, const Target& target, const std::string& help) {
-  return std::visit([&](auto* value) { return Option(app_->add_option(names, *value, help)); },
-                    target);
+  return std::visit(
+      [&]<class T>(T* value) {
+        const Option option(app_->add_option(names, *value, help));
+        constexpr bool kIsReal =
+            std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>>;
+        // Bounds let what compares with nothing through.
+        return kIsReal ? option.check(finite()) : option;
+      },
+      target);
 }
 
 Option Parser::add_option_function(const std::string& names,

@@ -37,6 +37,8 @@ class Check {
 /// For options whose value cannot be empty: a path that a script has left unset would be taken for
 /// an option that was not given.
 Check not_empty();
+/// Of every option that is a real number, without being asked for.
+Check finite();
 Check positive();
 /// Bounds included.
 Check within(Index low, Index high);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include "base/nearest.hpp"
+#include "base/toml_depth.hpp"
 #include "perfmodels/machine_keys.hpp"
 
 namespace dos::perfmodels {
@@ -234,6 +235,7 @@ class Reader {
 }  // namespace
 
 Machine parse_machine(const std::string& text, const std::string& file, const std::string& name) {
+  expect_shallow_toml(text, file);
   try {
     const toml::table table = toml::parse(text);
     return Reader(table, file).read(name);

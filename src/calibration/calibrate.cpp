@@ -53,6 +53,9 @@ UpdateKind kind_of(const Options& options) {
 /// Data of some caches' size is cut into subgroups: smaller ones would be millions of tasks, of
 /// which only what StarPU itself takes would show.
 constexpr Index kLeastSubgroup = 1000;
+// Far above what is of use; StarPU counts in int.
+constexpr Index kMostWorkers = 100'000;
+constexpr Index kMostDevices = 1'000;
 
 Effort effort_of(const Options& options) {
   Effort effort;
@@ -226,10 +229,15 @@ void Options::validate() const {
          "--precision '{}' is unknown; known: fp32, bf16", precision);
   expect(std::isfinite(most_spread) && most_spread >= 0,
          "--max-spread {:g}: must be a number of at least 0", most_spread);
-  expect(workers >= 0, "--workers {}: must be at least 0 (0: as many as StarPU takes)", workers);
-  expect(opencl_devices >= -1 && cuda_devices >= -1,
-         "--opencl-devices {} and --cuda-devices {}: must be at least -1 (all)", opencl_devices,
-         cuda_devices);
+  expect(workers >= 0 && workers <= kMostWorkers,
+         "--workers {}: must lie between 0 (as many as StarPU takes) and {}", workers,
+         kMostWorkers);
+  const auto expect_count = [](const char* option, Index devices) {
+    expect(devices >= -1 && devices <= kMostDevices, "{} {}: must lie between -1 (all) and {}",
+           option, devices, kMostDevices);
+  };
+  expect_count("--opencl-devices", opencl_devices);
+  expect_count("--cuda-devices", cuda_devices);
 }
 
 void calibrate(const Options& options) {

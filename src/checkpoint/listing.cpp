@@ -9,6 +9,7 @@
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "io/run_folder.hpp"
 
 namespace dos::checkpoint {
 namespace {
@@ -102,7 +103,8 @@ void prune(io::CheckpointStore& store, bool is_local, bool is_dry, std::vector<L
 
 }  // namespace
 
-std::vector<Listed> list_checkpoints(const fs::path& out, bool verifies) {
+std::vector<Listed> list_checkpoints(const fs::path& named, bool verifies) {
+  const fs::path out = io::run_of(named);
   expect_run(out);
   const io::CheckpointLevels levels(out);
   std::vector<Listed> all;
@@ -124,7 +126,8 @@ std::vector<Listed> list_checkpoints(const fs::path& out, bool verifies) {
   return all;
 }
 
-std::vector<Listed> prune_checkpoints(const fs::path& out, const Pruning& pruning) {
+std::vector<Listed> prune_checkpoints(const fs::path& named, const Pruning& pruning) {
+  const fs::path out = io::run_of(named);
   expect_run(out);
   std::optional<io::RunLock> lock;
   if (!pruning.is_dry)

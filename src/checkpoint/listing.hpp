@@ -25,9 +25,10 @@ struct Listed {
   std::string fault{};  ///< what is wrong with it, as far as one has looked; "": nothing
 };
 
-/// The checkpoints of the run in `out`, on all levels that this node has, ascending. `verifies`:
-/// reads every byte of them. Throws Error when there is no such run.
-std::vector<Listed> list_checkpoints(const std::filesystem::path& out, bool verifies);
+/// The checkpoints of the run in `named`, or whose folder of checkpoints it is, on all levels that
+/// this node has, ascending. `verifies`: reads every byte of them. Throws Error when there is no
+/// such run.
+std::vector<Listed> list_checkpoints(const std::filesystem::path& named, bool verifies);
 
 /// What stays where checkpoints are removed by hand; what is not said, as the run in its last
 /// checkpoint says of itself.
@@ -39,6 +40,6 @@ struct Pruning {
 
 /// Removes the checkpoints that a commit of the run would, on all levels that this node has, and
 /// returns them as they were. Throws Error when there is no such run, or a process has it.
-std::vector<Listed> prune_checkpoints(const std::filesystem::path& out, const Pruning& pruning);
+std::vector<Listed> prune_checkpoints(const std::filesystem::path& named, const Pruning& pruning);
 
 }  // namespace dos::checkpoint

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/nearest.hpp"
+#include "base/toml_depth.hpp"
 #include "config/options.hpp"
 
 namespace dos::config {
@@ -76,6 +77,7 @@ std::string place(const std::string& file, const toml::source_region& region) {
 }
 
 toml::table parse_toml(const std::string& text, const std::string& name) {
+  expect_shallow_toml(text, name);
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {

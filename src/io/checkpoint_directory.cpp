@@ -16,6 +16,7 @@
 #include "io/checkpoint_folders.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_moves.hpp"
+#include "io/run_folder.hpp"
 
 namespace dos::io {
 namespace {
@@ -304,9 +305,8 @@ std::optional<Index> CheckpointStore::step_of_folder(const fs::path& folder) {
 
 std::vector<Index> CheckpointStore::steps() const {
   std::vector<Index> result;
-  for (const std::string& name : entries()) {
+  for (const std::string& name : entries())
     if (const auto step = step_of(name); step && is_folder(folder_ / name)) result.push_back(*step);
-  }
   std::ranges::sort(result);
   return result;
 }
@@ -370,9 +370,10 @@ fs::path CheckpointStore::resolve(const std::string& selector) const {
   if (digits) return resolve_step(selector);
   expect(is_folder(selector), "'{}' names no checkpoint: give last, best, a step or a folder; {}",
          selector, available());
-  if (is_folder(fs::path(selector) / kCheckpointsName))
-    return CheckpointStore(selector, retention_, without_).resolve("last");
-  return selector;
+  const fs::path run = run_of(selector);
+  return is_folder(run / kCheckpointsName)
+             ? CheckpointStore(run, retention_, without_).resolve("last")
+             : fs::path(selector);
 }
 
 }  // namespace dos::io

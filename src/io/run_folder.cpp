@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "io/checkpoint_directory.hpp"
 
 namespace dos::io {
 namespace {
@@ -24,6 +25,15 @@ std::string release_of(const json& run) {
 }
 
 }  // namespace
+
+std::filesystem::path run_of(const std::filesystem::path& named) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::canonical(named, error);
+  const bool is_inside = !error && folder.filename() == kCheckpointsName &&
+                         !std::filesystem::is_directory(folder / kCheckpointsName, error) &&
+                         std::filesystem::exists(folder.parent_path() / kRunInfo, error);
+  return is_inside ? folder.parent_path() : named;
+}
 
 void expect_known_format(const std::filesystem::path& path, const json& run) {
   const auto format = run.find("format");

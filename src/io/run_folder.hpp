@@ -8,6 +8,10 @@
 
 namespace dos::io {
 
+/// The output folder of a run that `named` means: itself, or the one that it is the folder of
+/// checkpoints of.
+std::filesystem::path run_of(const std::filesystem::path& named);
+
 /// What run.json of a run's output folder says of itself. A higher number is for what readers would
 /// misunderstand: new fields alone change nothing.
 inline constexpr Index kRunFormat = 1;

@@ -287,6 +287,9 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
                            .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                            .opencl_workers = config.train.opencl_devices,
                            .cuda_workers = config.train.cuda_devices,
+  expect_traced_steps(options.trace_steps,
+                      prepared.checkpoint ? prepared.checkpoint->manifest().step : 0,
+                      config.last_step());
                            .device_memory = config.gpu_memory_bytes(),
                            .cuda_workspace = models::cuda_workspace_bytes(
                                prepared.run.model, config.parameter_types().working),

@@ -46,8 +46,17 @@ void expect_unused_output(const LaunchOptions& options,
   const bool starts_anyway = !checkpoint && options.resume == "auto";
   const bool used = levels.shared().last() || levels.shared().has_any() ||
                     (!starts_anyway && std::filesystem::exists(options.out / "metrics.jsonl"));
-  expect(!used, "--out {} already holds a run: continue it with --resume, or choose another folder",
-         options.out.string());
+  if (!used) return;
+  const std::string out = options.out.string();
+  expect(!checkpoint,
+         "--out {} already holds a run, and {} is a checkpoint of another: name the folder of that "
+         "one, or an empty one",
+         out, checkpoint ? checkpoint->folder().string() : "");
+  expect(!levels.all().empty(),
+         "--out {} already holds a run, which has no checkpoint yet: start it afresh with --resume "
+         "auto, or choose another folder",
+         out);
+  fail("--out {} already holds a run: continue it with --resume, or choose another folder", out);
 }
 
 void claim_output(const LaunchOptions& options,

@@ -68,7 +68,7 @@ std::optional<train::CheckpointReader> find_without_link(
 std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& options) {
   if (!options.resume) return std::nullopt;
   const io::CheckpointLevels levels(options.out, options.reads_local,
-                                    "start afresh without --resume, or name another --out");
+                                    "start afresh with --resume auto, or name another --out");
   if (*options.resume != "auto") return train::CheckpointReader(levels.resolve(*options.resume));
   // Until more is known: the link may point to nothing.
   std::filesystem::path newest = options.out / io::kCheckpointsName / "last";

@@ -38,6 +38,14 @@ std::string describe(const shape::ModelConfig& model) {
 
 }  // namespace
 
+void expect_traced_steps(const std::string& steps, Index before, Index last) {
+  if (steps.empty() || before >= last) return;
+  const trace::StepRange range = trace::parse_step_range(steps);
+  expect(range.first <= last && range.last > before,
+         "--trace-steps {}: the run makes steps {} to {}, none of them: name some of its own",
+         steps, before + 1, last);
+}
+
 std::unique_ptr<trace::Recorder> start_trace(rt::Session& session, const TraceTarget& target,
                                              const std::string& steps, const train::Run& run) {
   if (target.folder.empty()) return nullptr;

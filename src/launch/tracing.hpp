@@ -12,6 +12,10 @@
 
 namespace dos::launch {
 
+/// Throws Error unless one of the steps ("A:B", "": all) comes after step `before`, where the run
+/// goes on, and up to `last`.
+void expect_traced_steps(const std::string& steps, Index before, Index last);
+
 /// Where a rank's part of a trace goes: the folder that all ranks share, and who they are;
 /// `exchange` is null when there is one.
 struct TraceTarget {

@@ -2,6 +2,7 @@
 #include "train/model_source.hpp"
 
 #include "hf/config_json.hpp"
+#include "io/run_folder.hpp"
 #include "io/tensor_folder.hpp"
 #include "shape/family_shape.hpp"
 #include "storage/engine.hpp"
@@ -27,7 +28,8 @@ CheckpointReader open_checkpoint(const fs::path& source, const std::string& chec
 
 }  // namespace
 
-ModelSource::ModelSource(const fs::path& source, const std::string& checkpoint) {
+ModelSource::ModelSource(const fs::path& named, const std::string& checkpoint) {
+  const fs::path source = io::run_of(named);
   // Weights without a manifest are no checkpoint's, and config.json is what is missing.
   const bool has_weights = holds(source, io::kSingleFile) || holds(source, io::kIndexFile);
   if (holds(source, hf::kConfigFile) || (has_weights && !holds(source, io::kManifestName))) {

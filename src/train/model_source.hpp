@@ -16,10 +16,10 @@ namespace dos::train {
 /// A trained model on disk: a checkpoint, of a run or by itself, or a Hugging Face folder.
 class ModelSource {
  public:
-  /// `source` is a folder with config.json, a checkpoint, or the output folder of a run, of which
-  /// `checkpoint` names one as CheckpointStore::resolve() takes it. Throws Error when there is no
-  /// such thing, or its description is damaged.
-  ModelSource(const std::filesystem::path& source, const std::string& checkpoint);
+  /// `named` is a folder with config.json, a checkpoint, or the output folder of a run (or its
+  /// folder of checkpoints), of which `checkpoint` names one as CheckpointStore::resolve() takes
+  /// it. Throws Error when there is no such thing, or its description is damaged.
+  ModelSource(const std::filesystem::path& named, const std::string& checkpoint);
 
   /// The folder with the weights.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }

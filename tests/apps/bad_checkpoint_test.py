@@ -163,7 +163,7 @@ class BadCheckpoint(AppTest):
                                 ("elsewhere", ("'elsewhere' names no checkpoint",)),
                                 (self.folder, ("missing", "no complete checkpoint"))):
             self.expect_error(self.resume(selector), *parts)
-        self.expect_error(self.resume(out=self.folder / "new"), "new: no such folder", "start afresh")
+        self.expect_error(self.resume(out=self.folder / "new"), "new: no such folder", "start afresh with --resume auto")
         (self.folder / "empty").mkdir()
         self.expect_error(self.resume(out=self.folder / "empty"), "no 'last' checkpoint", "start afresh")
         self.assertFalse((self.folder / "new").exists())
@@ -195,7 +195,8 @@ class Divergence(AppTest):
     def test_validation_loss(self):
         self.expect_stopped({"optim.lr": 1e30, "train.validate_every": 1},
                             "step 1: the validation loss ", "written by dos.")
-        self.assertEqual(self.metrics()[-1], {"step": 1, "val_loss": None})
+        last = self.metrics()[-1]
+        self.assertEqual((last["step"], last["val_loss"]), (1, None))
         self.assertFalse((self.out / "checkpoints").exists())
 
     def test_parameters_at_a_checkpoint(self):

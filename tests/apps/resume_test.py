@@ -132,7 +132,8 @@ class Resume(AppTest):
         self.trained(keys={"train.stop_after": 10}, out=first)
         self.trained(keys={"train.stop_after": 4})
         before = snapshot(self.out)
-        self.expect_error(self.resume(first), f"--out {self.out} already holds a run")
+        self.expect_error(self.resume(first), f"--out {self.out} already holds a run, and {first}/checkpoints/step-00000010 is "
+                                              f"a checkpoint of another")
         self.assertEqual(snapshot(self.out), before)
 
     def test_with_another_batch_the_data_go_on(self):
@@ -208,7 +209,6 @@ class Interrupted(AppTest):
     def test_sigusr1(self):
         self.expect_interruption_keeps_bits("SIGUSR1")
 
-    def test_a_signal_before_the_first_step(self):
     def test_a_lost_terminal_is_nothing_to_who_ignores_it(self):
         process = self.start({"train.steps": 200}, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # nohup
         self.wait_for_metrics(process, lines=5)
@@ -218,6 +218,7 @@ class Interrupted(AppTest):
         self.assertNotIn("stopped", output)
         self.assertEqual(self.last(self.out), 200)
 
+    def test_a_signal_before_the_first_step(self):
         process = self.start(LONG)
         self.wait_for(self.out.exists, process)
         process.send_signal(signal.SIGUSR1)
