@@ -9,7 +9,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -22,11 +24,13 @@ namespace {
 
 constexpr std::int64_t kAny = std::numeric_limits<std::int32_t>::max();  // StarPU counts in int
 constexpr std::int64_t kPercent = 100;
+constexpr std::int64_t kBackoff = 100'000;  // turns of a loop: more would miss tasks
 constexpr std::int64_t kDeviceNumbers = 128;
 constexpr std::int64_t kThreads = -1;  // stands for the number of hardware threads
 
 constexpr auto kCores = VariableKind::kCores;
 constexpr auto kDevices = VariableKind::kDevices;
+constexpr auto kFile = VariableKind::kFile;
 constexpr auto kName = VariableKind::kName;
 constexpr auto kNumber = VariableKind::kNumber;
 constexpr auto kReal = VariableKind::kReal;
@@ -35,7 +39,7 @@ constexpr std::array kVariables{
     // Workers.
     StarpuVariable{"STARPU_NCPU", kNumber, 0, kAny},
     StarpuVariable{"STARPU_NCPUS", kNumber, 0, kAny},
-    StarpuVariable{"STARPU_RESERVE_NCPU", kNumber, 0, kAny},
+    StarpuVariable{"STARPU_RESERVE_NCPU", kNumber, 0, kThreads},
     StarpuVariable{"STARPU_NCUDA", kNumber, 0, kAny},
     StarpuVariable{"STARPU_NHIP", kNumber, 0, kAny},
     StarpuVariable{"STARPU_NOPENCL", kNumber, 0, kAny},
@@ -94,8 +98,8 @@ constexpr std::array kVariables{
     StarpuVariable{"STARPU_LIMIT_MIN_SUBMITTED_TASKS", kNumber, 1, kAny},
     StarpuVariable{"STARPU_LIMIT_MAX_SUBMITTED_TASKS", kNumber, 1, kAny},
     StarpuVariable{"STARPU_PREFETCH"},
-    StarpuVariable{"STARPU_BACKOFF_MIN", kNumber, 1, kAny},
-    StarpuVariable{"STARPU_BACKOFF_MAX", kNumber, 1, kAny},
+    StarpuVariable{"STARPU_BACKOFF_MIN", kNumber, 1, kBackoff},
+    StarpuVariable{"STARPU_BACKOFF_MAX", kNumber, 1, kBackoff},
     StarpuVariable{"STARPU_GLOBAL_ARBITER"},
     StarpuVariable{"STARPU_DIDUSE_BARRIER"},
     StarpuVariable{"STARPU_WORKER_TREE"},
@@ -123,6 +127,10 @@ constexpr std::array kVariables{
     StarpuVariable{"STARPU_STATS"},
     StarpuVariable{"STARPU_BUS_STATS"},
     StarpuVariable{"STARPU_WORKER_STATS"},
+    StarpuVariable{"STARPU_BUS_STATS_FILE", kFile},
+    StarpuVariable{"STARPU_WORKER_STATS_FILE", kFile},
+    StarpuVariable{"STARPU_IDLE_FILE", kFile},
+    StarpuVariable{"STARPU_WINDOW_TIME_SIZE", kReal},
     StarpuVariable{"STARPU_PROFILING"},
     StarpuVariable{"STARPU_ENERGY_PROFILING"},
     StarpuVariable{"STARPU_DISPLAY_BINDINGS"},
@@ -188,6 +196,19 @@ bool is_file_name(std::string_view text) {
          });
 }
 
+/// StarPU opens such files when everything is done, and aborts where it cannot.
+bool can_be_written(const std::string& value) {
+  namespace fs = std::filesystem;
+  const fs::path path = value;
+  std::error_code ignored;
+  if (fs::exists(path, ignored))
+    return !fs::is_directory(path, ignored) && ::access(path.c_str(), W_OK) == 0;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  constexpr std::size_t kLongestName = 255;
+  const std::size_t name = path.filename().native().size();
+  return name > 0 && name <= kLongestName && ::access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
 /// Hardware threads that StarPU finds: it keeps to those of this process unless it is told not to.
 std::int64_t hardware_threads() {
   const char* keeps = std::getenv("STARPU_WORKERS_GETBIND");
@@ -224,6 +245,8 @@ std::string obstacle_to_value(const StarpuVariable& variable, const std::string&
     case VariableKind::kDevices:
       if (is_list(value, kDeviceNumbers, " ", /*has_ranges=*/false)) return "";
       return fmt::format("numbers between 0 and {} with a space between them", kDeviceNumbers - 1);
+    case VariableKind::kFile:
+      return can_be_written(value) ? "" : "the path of a file that can be written";
     case VariableKind::kName:
       return is_file_name(value) ? "" : "at most 64 letters, digits, '-', '_' and '.', as in hosts";
   }

@@ -13,6 +13,7 @@ enum class VariableKind {
   kReal,     ///< a finite number of at least 0
   kCores,    ///< "0 2,5-7 9-": hardware threads
   kDevices,  ///< "0 2": devices
+  kFile,     ///< a path that can be written to
   kName,     ///< a part of names of files
 };
 

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/scoped_environment.hpp"
 #include "message_of.hpp"
+#include "scratch_directory.hpp"
 
 namespace dos::rt::starpu_variables_test {
 namespace {
@@ -39,6 +40,7 @@ TEST(StarpuVariables, AreNamedOnce) {
 
 TEST(StarpuVariables, AllRefuseNonsense) {
   for (const StarpuVariable& each : starpu_variables()) {
+    if (each.kind == VariableKind::kFile) continue;
     for (const char* value : {"", " ", "1 x", "\xFF", "\n", "1,,2", "a/b"})
       EXPECT_NE(obstacle_to_value(each, value, kThreads), "") << each.name << "=" << value;
     if (each.kind == VariableKind::kName) continue;
@@ -60,6 +62,11 @@ TEST(StarpuVariables, Numbers) {
   EXPECT_FALSE(takes("STARPU_MAIN_THREAD_CPUID", "8"));
   EXPECT_TRUE(takes("STARPU_SCHED_ALPHA", "1.5"));
   EXPECT_FALSE(takes("STARPU_SCHED_ALPHA", "-0.5"));
+  EXPECT_FALSE(takes("STARPU_WINDOW_TIME_SIZE", "abc"));
+  EXPECT_TRUE(takes("STARPU_BACKOFF_MAX", "100000"));
+  EXPECT_FALSE(takes("STARPU_BACKOFF_MAX", "100001"));
+  EXPECT_TRUE(takes("STARPU_RESERVE_NCPU", "7"));
+  EXPECT_FALSE(takes("STARPU_RESERVE_NCPU", "8"));
 }
 
 TEST(StarpuVariables, Lists) {
@@ -75,6 +82,19 @@ TEST(StarpuVariables, Names) {
   EXPECT_TRUE(takes("STARPU_HOSTNAME", "node-7.cluster"));
   EXPECT_FALSE(takes("STARPU_HOSTNAME", "../node"));
   EXPECT_FALSE(takes("STARPU_HOSTNAME", std::string(65, 'a')));
+}
+
+TEST(StarpuVariables, Files) {
+  const test::ScratchDirectory scratch;
+  for (const char* name : {"STARPU_BUS_STATS_FILE", "STARPU_WORKER_STATS_FILE"}) {
+    EXPECT_TRUE(takes(name, (scratch / "new").string()));
+    EXPECT_TRUE(takes(name, "/dev/null"));
+    const std::string folder = (scratch / ".").string();
+    for (const std::string& value :
+         {std::string(), folder, (scratch / "none/x").string(), "/proc/none", "/dev/null/x",
+          (scratch / std::string(300, 'x')).string()})
+      EXPECT_FALSE(takes(name, value)) << value;
+  }
 }
 
 TEST(StarpuVariables, OfTheEnvironmentAreNamedWithValueAndRange) {
