@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -37,6 +36,7 @@
 #include "launch/message_memory.hpp"
 #include "launch/output_folder.hpp"
 #include "launch/preparation.hpp"
+#include "launch/process_limits.hpp"
 #include "launch/rank_place.hpp"
 #include "launch/rank_weights.hpp"
 #include "launch/run_room.hpp"
@@ -274,9 +274,22 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
   }
 }
 
+/// Of StarPU, MPI, and this program beside the workers, and what a run has open at once.
+constexpr Index kThreadsBesideWorkers = 16;
+constexpr Index kFilesOfRun = 64;
+
+Index threads_of(const config::TrainConfig& config) {
+  const Index workers = config.train.workers;
+  return kThreadsBesideWorkers +
+         (workers > 0 ? workers : static_cast<Index>(std::thread::hardware_concurrency()));
+}
+
 void launch_prepared(const LaunchOptions& options, const Company& company, Preparation prepared) {
   const config::TrainConfig& config = prepared.run.config;
   const bool prints = prepared.run.share.rank == 0;
+  expect_traced_steps(options.trace_steps,
+                      prepared.checkpoint ? prepared.checkpoint->manifest().step : 0,
+                      config.last_step());
   const auto verification = start_verification(options, prepared, company.place);
   platform::blas::use_one_thread();
   codelets::choose_products(config.train.products);
@@ -287,15 +300,13 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
                            .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                            .opencl_workers = config.train.opencl_devices,
                            .cuda_workers = config.train.cuda_devices,
-  expect_traced_steps(options.trace_steps,
-                      prepared.checkpoint ? prepared.checkpoint->manifest().step : 0,
-                      config.last_step());
                            .device_memory = config.gpu_memory_bytes(),
                            .cuda_workspace = models::cuda_workspace_bytes(
                                prepared.run.model, config.parameter_types().working),
                            .measurements = options.dry_run ? "" : options.out / "starpu",
                            .schedulers = sched_starpu::policies()};
   apply(company.place, config.train.workers, wanted);
+  expect_threads_and_files(threads_of(config), kFilesOfRun);
   rt::Session session(wanted);
   train::catch_stop_signals_again();
   if (company.exchange != nullptr) keep_from_workers(company.place, company.exchange->thread());
