@@ -190,6 +190,41 @@ class PlotMetrics(InScratchFolder):
         run = self.run_folder("run", step_line(1))
         self.expect_error(self.plot(run, "--output", self.folder / "no" / "where"), "No such file")
 
+    def test_what_is_no_file_is_neither_waited_for_nor_replaced(self):
+        run = self.run_folder("run", step_line(1))
+        os.mkfifo(self.folder / "picture.svg")
+        self.expect_error(self.plot(run, "--output", self.folder / "picture"), "picture.svg: is there already and no file")
+        (run / "metrics.jsonl").unlink()
+        os.mkfifo(run / "metrics.jsonl")
+        self.expect_error(self.plot(run), "metrics.jsonl: not a regular file")
+
+    def test_an_empty_output_is_none(self):
+        result = self.plot(self.run_folder("run", step_line(1)), "--output", "")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--output: must not be empty", result.stderr)
+
+    def test_a_backend_of_the_environment_changes_nothing(self):
+        run = self.run_folder("run", step_line(1))
+        self.expect_pictures(self.plot(run, MPLBACKEND="bad"), run / "metrics")
+
+    def test_a_name_that_is_not_utf8(self):
+        name = os.fsencode(self.folder) + b"/r\xff"
+        os.mkdir(name)
+        with open(name + b"/metrics.jsonl", "w", encoding="utf-8") as file:
+            file.write(step_line(1))
+        other = self.run_folder("other", step_line(1))
+        result = subprocess.run([sys.executable, PLOT_METRICS, name, other, "--output", name + b"/both"],
+                                capture_output=True, check=False, timeout=60)
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        self.assertEqual(result.stdout, name + b"/both.svg\n" + name + b"/both.png\n")
+
+    def test_standard_output_that_is_full(self):
+        run = self.run_folder("run", step_line(1))
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([sys.executable, PLOT_METRICS, run], stdout=full, stderr=subprocess.PIPE, text=True,
+                                    check=False, timeout=60)
+        self.expect_error(result, "standard output: No space left")
+
 
 class Drawing(InScratchFolder):
     def setUp(self):

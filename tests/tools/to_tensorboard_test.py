@@ -166,6 +166,26 @@ class ToTensorboard(InScratchFolder):
         (self.folder / "mine/metrics.jsonl").write_text("nonsense\n")
         expect("metrics.jsonl:1: not a line of metrics", "mine", "--output", "others")
 
+    def test_lines_that_nothing_has_written(self):
+        for wrong in ({"step": -5, "loss": 1.0}, {"step": 2**60, "loss": 1.0}, {"step": 1, "loss": 10**400},
+                      {"step": 1, "loss": 1.0, "\ud800": 1.0}):
+            with self.subTest(str(wrong)[:40]):
+                self.write([step_line(1), wrong])
+                self.assertIn("metrics.jsonl:2: not a line of metrics", self.convert("mine", "--output", "events", status=1))
+
+    def test_the_run_is_no_scalar(self):
+        self.write([step_line(1, run=1764194400123)])
+        self.convert("mine", "--output", "events")
+        self.assertEqual([set(content) for _, _, content in events(self.file())], [{"loss", "lr", "ms_step"}])
+
+    def test_a_pipe_is_not_waited_for(self):
+        (self.folder / "mine/metrics.jsonl").unlink()
+        os.mkfifo(self.folder / "mine/metrics.jsonl")
+        self.assertIn("metrics.jsonl: not a regular file", self.convert("mine", "--output", "events", status=1))
+
+    def test_an_empty_output_is_none(self):
+        self.assertIn("--output: must not be empty", self.convert("mine", "--output", "", status=2))
+
 
 if __name__ == "__main__":
     unittest.main()
