@@ -255,7 +255,7 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
     // Where states are lost, training ends, and says so itself.
     if (outcome.end == End::kGivenUp && writes_ && states_.fault().empty())
       log::warn("step {}: no checkpoint: {}; {}{}", outcome.step, outcome.fault, newest_text(),
-                is_over_ ? "" : ", training goes on");
+                is_over_ && writer_.begun() == outcome.step ? "" : ", training goes on");
     last = {.step = outcome.step,
             .seconds = outcome.seconds,
             .megabytes = static_cast<double>(outcome.bytes) / 1e6,
