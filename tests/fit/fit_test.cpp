@@ -157,6 +157,33 @@ TEST(Fit, TheErrorOffersOnlyWhatHelps) {
               AllOf(HasSubstr("a smaller model.*"), Not(HasSubstr("train.fit=auto"))));
 }
 
+TEST(Fit, TheErrorNamesAContextThatFits) {
+  const shape::ModelConfig llama = shape::find_preset("llama-tiny", "model", shape::preset_names());
+  const config::TrainConfig config = config_of(1);
+  const auto run = [&](Index context, const config::TrainConfig& chosen) {
+    shape::ModelConfig model = llama;
+    model.layers = 48;
+    model.context = context;
+    return train::make_run(chosen, model);
+  };
+  const auto need = [&](const train::Run& each) {
+    return estimate_run(each, room_with(1e15)).devices.front().total().value();
+  };
+  const auto error = [&](double room) {
+    config::TrainConfig chosen = config;
+    chosen.train.fit = "error";
+    return test::message_of<Error>([&] { fit_to(run(65'536, chosen), room_with(room)); });
+  };
+  for (const Index context : {4096, 2048})
+    EXPECT_THAT(error(need(run(context, config))),
+                HasSubstr(fmt::format("model.context={}", context)));
+  // Not even the shortest fits as it is.
+  const double least = need(run(128, recomputing(config)));
+  ASSERT_LT(least, need(run(128, config)));
+  EXPECT_THAT(error(least), HasSubstr("use train.recompute=true and model.context="));
+  EXPECT_THAT(error_of(config_of(1), 1e6), Not(HasSubstr("model.context="))) << "GPT-2";
+}
+
 TEST(Fit, TheReportSaysWhatIsLeftForStates) {
   const config::TrainConfig config = config_of(2, 2);
   const std::string roomy = memory_report(run_of(config), room_with(1e9));
