@@ -114,6 +114,23 @@ constexpr std::array kIgnored{"peft_type",         "task_type",
                               "lora_alpha",        "target_modules",
                               "use_rslora",        "bias"};
 
+/// With which the adapters belong to the model as it is: other ways to begin take out of its
+/// matrices what they put into the adapters.
+constexpr std::array kPlainStarts{"gaussian", "eva", "orthogonal"};
+
+void expect_plain_start(const nlohmann::json& document, const JsonField& root) {
+  if (!document.contains("init_lora_weights")) return;
+  const JsonField field = root.member("init_lora_weights");
+  if (field.value().is_null() || field.value().is_boolean()) return;
+  const std::string start = field.text();
+  if (std::ranges::find(kPlainStarts, start) == kPlainStarts.end())
+    field.fail(
+        fmt::format("is '{}', which changes the model's own matrices, or is not known: PEFT "
+                    "makes plain adapters of it, save_pretrained(DIR, "
+                    "path_initial_model_for_weight_conversion=...)",
+                    one_line(start)));
+}
+
 /// Other keys ask for something else where they are set.
 void expect_unset(const nlohmann::json& document, const JsonField& root) {
   for (const auto& [key, value] : document.items()) {
@@ -209,6 +226,7 @@ shape::AdapterChoice parse_adapter_config(std::string_view text,
   if (kind.text() != "LORA") kind.fail(fmt::format("is '{}'", one_line(kind.text())));
   if (document.contains("bias") && root.member("bias").text() != "none")
     root.member("bias").fail("is not 'none': biases are not trained beside adapters here");
+  expect_plain_start(document, root);
   expect_unset(document, root);
   shape::AdapterChoice choice{.rank = root.member("r").index(),
                               .alpha = root.member("lora_alpha").number(),

@@ -29,12 +29,12 @@ struct LlamaKind {
   Index head_dim;   ///< 0: width / heads
   std::optional<Index> window;
   bool has_layer_types;  ///< use_sliding_window, max_window_layers, layer_types
-  bool has_biases_keys;  ///< attention_bias, which is of the projection, too
+  bool reads_biases;     ///< attention_bias, which is of the projection, too, or may say so
   bool qkv_bias;
   bool qk_norm;
 };
 constexpr std::array kLlamaKinds{LlamaKind{"llama", 0, 0, std::nullopt, false, true, false, false},
-                                 LlamaKind{"mistral", 8, 0, 4096, false, false, false, false},
+                                 LlamaKind{"mistral", 8, 0, 4096, false, true, false, false},
                                  LlamaKind{"qwen2", 32, 0, 4096, true, false, true, false},
                                  LlamaKind{"qwen3", 32, 128, 4096, true, true, false, true}};
 
@@ -195,6 +195,7 @@ bool layers_have_window(JsonKeys& keys, Index layers, bool is_used) {
 Index read_window(JsonKeys& keys, const LlamaKind& kind, Index layers) {
   if (!kind.window) {
     keys.expect_value("sliding_window", nullptr, "models of this type have no window");
+    keys.expect_value("use_sliding_window", false, "models of this type have no window");
     return 0;
   }
   // Null is no window: another thing than a key that is left out.
@@ -243,7 +244,7 @@ shape::ModelConfig read_llama(JsonKeys& keys, const LlamaKind& kind, const std::
   model.rope_scaling = rope.scaling;
   expect_activation(keys, "hidden_act", "silu", {"silu", "swish"});
   expect_architectures(keys, {prefix + "ForCausalLM", prefix + "Model"});
-  if (kind.has_biases_keys)
+  if (kind.reads_biases)
     keys.expect_value("attention_bias", false, "the projection of attention has no bias here");
   keys.expect_value("mlp_bias", false, "the MLP has no bias here");
   keys.expect_value("use_mrope", false, "rotary embeddings have one position a token here");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/model_source.hpp"
 
+#include "base/error.hpp"
+#include "hf/adapters.hpp"
 #include "hf/config_json.hpp"
 #include "io/run_folder.hpp"
 #include "io/tensor_folder.hpp"
@@ -38,6 +40,10 @@ ModelSource::ModelSource(const fs::path& named, const std::string& checkpoint) {
     weights_.emplace(source, model_);
     return;
   }
+  expect(!holds(source, hf::kAdapterConfigFile) || holds(source, io::kManifestName),
+         "{}: holds adapters ({}) and no model: train_gpt --init-from MODEL --lora-from {} goes on "
+         "with them, and export --merge writes the whole model of such a run",
+         source.string(), hf::kAdapterConfigFile, source.string());
   checkpoint_.emplace(open_checkpoint(source, checkpoint));
   folder_ = checkpoint_->folder();
   model_ = checkpoint_->model();

@@ -152,6 +152,14 @@ class Lora(FolderTest):
         self.assertEqual(snapshot(self.target), snapshot(self.folder / "second"))
         self.assertEqual(json.loads((again / "run.json").read_text())["lora_from"], str(self.target))
 
+    def test_adapters_are_no_model(self):
+        write_folder(self.source, LLAMAS["llama"], llama_tensors(LLAMAS["llama"]))
+        self.started(keys={"model.context": 16})
+        self.exported()
+        for name, more in (("generate", ()), ("evaluate", ("--data", self.shared / "data")), ("export", ("x",))):
+            self.expect_error(program(name, self.target, *more, cwd=self.folder), "exported: holds adapters",
+                              "--lora-from", "--merge", name=name)
+
     def test_a_new_model_can_have_adapters(self):
         self.trained(keys={"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 24, "lora.rank": 2,
                            "lora.targets": "all-linear", "train.accumulate": 2})

@@ -119,6 +119,16 @@ TEST(AdapterConfig, TakesWholeNames) {
   EXPECT_EQ(parse(json).targets, "all-linear");
 }
 
+TEST(AdapterConfig, StartsThatLeaveTheModelAreTaken) {
+  nlohmann::json json = adapter_json(adapted(kLlama, {}), "");
+  for (const nlohmann::json& start :
+       {nlohmann::json(true), nlohmann::json(false), nlohmann::json(nullptr),
+        nlohmann::json("gaussian"), nlohmann::json("eva"), nlohmann::json("orthogonal")}) {
+    json["init_lora_weights"] = start;
+    EXPECT_NO_THROW(parse(json)) << start;
+  }
+}
+
 TEST(AdapterConfig, OfWhatIsNotComputedIsRefused) {
   const nlohmann::json good = adapter_json(adapted(kLlama, {}), "");
   const std::vector<std::pair<std::string, nlohmann::json>> cases{
@@ -137,6 +147,12 @@ TEST(AdapterConfig, OfWhatIsNotComputedIsRefused) {
       {"lora_alpha", nullptr},
       {"layer_replication", {{0, 1}}},
       {"exclude_modules", "q_proj"},
+      {"init_lora_weights", "pissa"},
+      {"init_lora_weights", "pissa_niter_4"},
+      {"init_lora_weights", "olora"},
+      {"init_lora_weights", "corda"},
+      {"init_lora_weights", "loftq"},
+      {"init_lora_weights", 3},
       {"a_key_of_tomorrow", true}};
   for (const auto& [key, value] : cases) {
     nlohmann::json json = good;

@@ -174,6 +174,8 @@ const std::vector<Refusal>& refusals() {
       {"llama", {{"hidden_act", "gelu"}}, {"field 'hidden_act' is 'gelu', known: silu, swish"}},
       {"llama", {{"attention_bias", true}}, {"field 'attention_bias' is true, but must be false"}},
       {"qwen3", {{"attention_bias", true}}, {"field 'attention_bias' is true"}},
+      {"mistral", {{"attention_bias", true}}, {"field 'attention_bias' is true"}},
+      {"llama", {{"use_sliding_window", true}}, {"field 'use_sliding_window' is true"}},
       {"llama", {{"mlp_bias", true}}, {"field 'mlp_bias' is true, but must be false"}},
       {"llama", {{"sliding_window", 4}}, {"field 'sliding_window' is 4"}},
       {"llama", {{"rope_interleaved", true}}, {"field 'rope_interleaved' is true"}},
@@ -218,6 +220,14 @@ const std::vector<Refusal>& refusals() {
       {"gpt2", {{"pruned_heads", {{"0", {1}}}}}, {"field 'pruned_heads'"}},
   };
   return list;
+}
+
+TEST(ConfigJson, TakesKeysOfOtherKindsThatSayWhatItComputes) {
+  for (const Refusal& harmless : {Refusal{"mistral", {{"attention_bias", false}}, {}},
+                                  Refusal{"llama", {{"use_sliding_window", false}}, {}}})
+    EXPECT_EQ(parsed(changed(harmless.type, harmless.keys)),
+              parsed(changed(harmless.type, json::object())))
+        << harmless.keys;
 }
 
 TEST(ConfigJson, RefusesByNameWhatItCannotCompute) {
