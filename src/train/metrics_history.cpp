@@ -134,7 +134,8 @@ struct Return {
 Return find_return(const fs::path& path, const Ancestry& ancestry, Index reached) {
   Return found{.path = path, .lines = {}, .rest = {}};
   for (Line& line : read_history(path).whole) {
-    const bool returns = line.step > reached && ancestry.has(line);
+    const bool is_behind = line.step > reached || line.run == kUnknownRun;
+    const bool returns = is_behind && ancestry.has(line);
     (returns ? found.lines : found.rest).push_back(std::move(line));
   }
   const bool says_run =
@@ -146,9 +147,9 @@ Return find_return(const fs::path& path, const Ancestry& ancestry, Index reached
 }
 
 /// Appends to `lines` what branches have of the state's steps after them; what is to become of the
-/// branches.
+/// branches. Lines that name no run take the place of those of the same steps, which go to `left`.
 std::vector<Return> take_from_branches(const fs::path& path, const Ancestry& ancestry,
-                                       std::vector<Line>& lines) {
+                                       std::vector<Line>& lines, std::vector<Line>& left) {
   std::vector<Return> returns;
   const std::vector<Index> numbers = branch_numbers(path);
   for (Index reached = lines.empty() ? 0 : lines.back().step; reached < ancestry.last_step();
@@ -163,6 +164,10 @@ std::vector<Return> take_from_branches(const fs::path& path, const Ancestry& anc
     if (!next) break;
     log::info("{}: steps {} to {} come back from {}", path.string(), next->lines.front().step,
               next->lines.back().step, next->path.filename().string());
+    const auto replaced = std::ranges::find_if(
+        lines, [&](const Line& line) { return line.step >= next->lines.front().step; });
+    left.insert(left.begin(), replaced, lines.end());
+    lines.erase(replaced, lines.end());
     std::ranges::copy(next->lines, std::back_inserter(lines));
     returns.push_back(std::move(*next));
   }
@@ -223,9 +228,9 @@ void keep_metrics_until(const fs::path& path, Index last_step, const nlohmann::j
   std::vector<Line>& lines = history.whole;
   const auto parts =
       std::ranges::find_if_not(lines, [&](const Line& line) { return ancestry.has(line); });
-  const std::vector<Line> left(parts, lines.end());
+  std::vector<Line> left(parts, lines.end());
   lines.erase(parts, lines.end());
-  const std::vector<Return> returns = take_from_branches(path, ancestry, lines);
+  const std::vector<Return> returns = take_from_branches(path, ancestry, lines, left);
   tell_gaps(path, lines, last_step);
   keep_branch(path, left);
   write_durably(path, text_of(lines));
