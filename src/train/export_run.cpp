@@ -183,13 +183,17 @@ ExportOutcome export_folder(const ExportRequest& request, const ModelSource& sou
          request.source.string());
   expect_tokens_within(request.source, source.model().vocabulary);
   const DType dtype = request.dtype.value_or(weights.is_bf16() ? DType::kBF16 : DType::kF32);
+  const hf::ExportOptions options = options_of(request, dtype, source.side_files(), {});
   hf::export_model(
       request.folder, source.model(),
       [&](const hf::TensorName& name, Index first, std::span<float> out) {
         weights.read(weights.find(name.tensor), first, out);
       },
-      options_of(request, dtype, source.side_files(), {}));
-  return {.source = request.source.string(), .dtype = dtype, .notes = {}};
+      options);
+  ExportOutcome outcome{.source = request.source.string(), .dtype = dtype, .notes = {}};
+  if (!holds_tokenizer(options.files))
+    outcome.notes.emplace_back("the folder has no tokenizer: none is exported");
+  return outcome;
 }
 
 }  // namespace
