@@ -63,7 +63,8 @@ class FolderTokens(FolderTest):
                                                    "legacy", "add_prefix_space")],
                          ["LlamaTokenizer", True, "<s>", "</s>", True, True])
         self.assertEqual(written["added_tokens_decoder"]["1402"]["content"], "<think>")
-        texts = [program("generate", source, "--prompt", "one<think>", "--temperature", 0, "--tokens", 9, cwd=self.folder)
+        texts = [program("generate", source, "--prompt", "one<think>", "--temperature", 0, "--tokens", 9,
+                         cwd=self.folder)
                  for source in (self.out, self.target)]
         self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
 

@@ -9,8 +9,9 @@ import struct
 import unittest
 
 from folder_runs import KEYS, PAGES, STILL, FolderTest
-from harness import program, snapshot
-from model_folder import LLAMAS, GPT2, encode, gpt2_tensors, llama_tensors, read_folder, read_safetensors, write_folder, write_safetensors
+from harness import program, settings, snapshot
+from model_folder import (LLAMAS, GPT2, encode, gpt2_tensors, llama_tensors, narrowed, read_folder, read_safetensors,
+                          widened, write_folder, write_safetensors)
 
 
 class HuggingFace(FolderTest):
@@ -46,7 +47,7 @@ class HuggingFace(FolderTest):
         write_folder(self.source, GPT2, gpt2_tensors())
         self.started(keys={"train.precision": "bf16"})
         self.assertIn("as bf16", self.exported())
-        self.assertEqual(read_folder(self.target), gpt2_tensors("BF16"))
+        self.assertEqual(read_folder(self.target), narrowed(gpt2_tensors()))
 
     def test_half_precision_shards_prefixes_and_masks(self):
         tensors = {name.removeprefix("transformer."): tensor for name, tensor in gpt2_tensors("F16").items()}
@@ -63,7 +64,7 @@ class HuggingFace(FolderTest):
         (self.source / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
         self.started()
         self.exported("--dtype", "fp32", "--shard-size", "20KB")
-        self.assertEqual(read_folder(self.target), gpt2_tensors("F32"))
+        self.assertEqual(read_folder(self.target), widened(gpt2_tensors("F16")))
         files = sorted(path.name for path in self.target.iterdir())
         self.assertIn("model.safetensors.index.json", files)
         self.assertNotIn("model.safetensors", files)
@@ -213,6 +214,20 @@ class HuggingFace(FolderTest):
             self.exported(source=out, target=self.folder / f"from-ranks{zero}")
             self.assertEqual(read_folder(self.folder / f"from-ranks{zero}"), gpt2_tensors())
 
+    @unittest.skipUnless(os.environ["DOS_MPIEXEC"], "built without MPI")
+    def test_ranks_take_their_parts_of_llamas_and_write_traces(self):
+        for zero, (kind, config) in enumerate(LLAMAS.items()):
+            self.source = write_folder(self.folder / f"hf-{kind}", config, llama_tensors(config))
+            out = self.folder / kind
+            self.trained_on_ranks(2, *settings({"data.path": self.shared / "data"} | self.keys | {
+                "train.workers": 1, "train.batch": 2, "train.lanes": 1, "dist.zero": max(1, zero), "model.context": 16}),
+                "--out", out, "--init-from", self.source, "--trace", self.folder / f"trace-{kind}")
+            self.exported(source=out, target=self.folder / f"from-{kind}")
+            self.assertEqual(read_folder(self.folder / f"from-{kind}"), read_folder(self.source))
+            report = program("report", self.folder / f"trace-{kind}", "--json", cwd=self.folder)
+            self.assertEqual(report.returncode, 0, report.stderr)
+            self.assertEqual({worker["rank"] for worker in json.loads(report.stdout)["workers"]}, {0, 1})
+
     def test_what_is_wrong_is_named_and_nothing_is_written(self):
         bad = gpt2_tensors()
         name = "transformer.h.1.mlp.c_fc.weight"
@@ -289,7 +304,8 @@ class HuggingFace(FolderTest):
         self.exported("--checkpoint", "best")
         self.exported(source=self.checkpoint("best"), target=self.folder / "b")
         self.assertEqual(snapshot(self.target), snapshot(self.folder / "b"))
-        self.exported("--dtype", "bf16", source=self.target, target=self.folder / "c")
+        self.assertIn("the folder has no tokenizer", self.exported("--dtype", "bf16", source=self.target,
+                                                                   target=self.folder / "c"))
         self.exported("--checkpoint", "best", "--dtype", "bf16", target=self.folder / "d")
         self.assertEqual(read_safetensors(self.folder / "c/model.safetensors"),
                          read_safetensors(self.folder / "d/model.safetensors"))
@@ -326,12 +342,14 @@ class HuggingFace(FolderTest):
         self.assertEqual((self.folder / "tuned/tokenizer.json").read_bytes(), tokenizer.read_bytes())
 
     def test_plan_knows_a_folder_s_model(self):
-        write_folder(self.source, GPT2, {})
-        result = program("plan", "--machine", "rtx4090", "--model", f"hf:{self.source}", "--json", cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        planned = json.loads(result.stdout)
-        count = sum(len(data) // 4 for _, _, data in gpt2_tensors().values())
-        self.assertEqual((planned["params"], planned["model"]), (count, f"hf:{self.source}"))
+        for kind, config in ({"gpt2": GPT2} | LLAMAS).items():
+            folder = write_folder(self.folder / kind, config, {})
+            result = program("plan", "--machine", "rtx4090", "--model", f"hf:{folder}", "--json", cwd=self.folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            planned = json.loads(result.stdout)
+            tensors = gpt2_tensors() if kind == "gpt2" else llama_tensors(config)
+            count = sum(len(data) // 4 for _, _, data in tensors.values())
+            self.assertEqual((planned["params"], planned["model"]), (count, f"hf:{folder}"))
         self.expect_error(program("plan", "--machine", "rtx4090", "--model", "hf:none", cwd=self.folder),
                           "none/config.json", name="plan")
 

@@ -114,14 +114,32 @@ def llama_tensors(config, dtype="F32"):
 
 
 def draw(shapes, dtype):
-    """Small numbers that every type has."""
+    """Small numbers, of FP32 with all of its bits, else such as every type has."""
     generator = random.Random(11)
     tensors = {}
     for name, shape in shapes.items():
         count = shape[0] * (shape[1] if len(shape) == 2 else 1)
-        values = [generator.randrange(-127, 128) / 1024 for _ in range(count)]
+        values = [generator.uniform(-1, 1) / 8 if dtype == "F32" else generator.randrange(-127, 128) / 1024
+                  for _ in range(count)]
         tensors[name] = (dtype, shape, encode(values, dtype))
     return tensors
+
+
+def widened(tensors):
+    """Those of F16 as F32."""
+    return {name: ("F32", shape, encode(struct.unpack(f"<{len(data) // 2}e", data), "F32"))
+            for name, (_, shape, data) in tensors.items()}
+
+
+def narrowed(tensors):
+    """Those of F32 as BF16, rounded to the nearest."""
+    def half(bits):
+        return (bits + 0x7fff + (bits >> 16 & 1)) >> 16
+
+    def rounded(data):
+        count = len(data) // 4
+        return struct.pack(f"<{count}H", *map(half, struct.unpack(f"<{count}I", data)))
+    return {name: ("BF16", shape, rounded(data)) for name, (_, shape, data) in tensors.items()}
 
 
 def gpt2_tensors(dtype="F32", config=None):

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/bf16.hpp"
 #include "base/file.hpp"
 #include "hf/config_json.hpp"
 #include "hf/tensor_names.hpp"
@@ -58,9 +57,9 @@ inline FileTensor float_tensor(const std::string& name, std::vector<Index> shape
   return file_tensor(name, DType::kF32, std::move(shape), values);
 }
 
-/// Different numbers for each tensor and element, that are BF16 numbers, too.
+/// Different numbers for each tensor and element, with all bits that FP32 has.
 inline float number_of(std::size_t tensor, std::size_t element) {
-  return to_float(to_bf16(static_cast<float>(tensor) + static_cast<float>(element % 101) / 128.0F));
+  return static_cast<float>(tensor) + (static_cast<float>(element % 101) + 1.0F / 3.0F) / 127.0F;
 }
 
 inline void write_file(const std::filesystem::path& path, const std::vector<FileTensor>& tensors) {
