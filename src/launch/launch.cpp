@@ -326,8 +326,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   wait_for_verification(options, prepared, verification.get(), company.exchange);
   if (options.dry_run) {
     if (prints)
-      streams::print("precision: {}
-{}", describe_precision(config),
+      streams::print("precision: {}\n{}", describe_precision(config),
                      fit::memory_report(prepared.run, room));
     return train::expect_room_on_disks(prepared.run, session.workers());
   }
