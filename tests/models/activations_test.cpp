@@ -14,6 +14,7 @@
 #include "message_of.hpp"
 #include "models/training_outcome.hpp"
 #include "offload/disk_activations.hpp"
+#include "rt/device.hpp"
 #include "sanitized.hpp"
 #include "scratch_directory.hpp"
 #include "storage/faulty_backend.hpp"
@@ -205,7 +206,7 @@ TEST_F(MovedActivations, NeedAFolderWithRoom) {
   const auto refusal = [&](const offload::DiskPlace& disk) {
     return message_of<Error>([&] {
       offload::DiskActivations store(std::span(&disk, 1));
-      store.add(200'000);
+      store.add(200'000, rt::kHostNode);
       store.reserve();
     });
   };

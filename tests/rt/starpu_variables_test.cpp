@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/scoped_environment.hpp"
@@ -90,10 +92,10 @@ TEST(StarpuVariables, Files) {
     EXPECT_TRUE(takes(name, (scratch / "new").string()));
     EXPECT_TRUE(takes(name, "/dev/null"));
     const std::string folder = (scratch / ".").string();
-    for (const std::string& value :
-         {std::string(), folder, (scratch / "none/x").string(), "/proc/none", "/dev/null/x",
-          (scratch / std::string(300, 'x')).string()})
-      EXPECT_FALSE(takes(name, value)) << value;
+    const std::vector<std::string> bad{
+        "",           folder,        (scratch / "none/x").string(),
+        "/proc/none", "/dev/null/x", (scratch / std::string(300, 'x')).string()};
+    for (const std::string& value : bad) EXPECT_FALSE(takes(name, value)) << value;
   }
 }
 
