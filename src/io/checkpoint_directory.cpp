@@ -276,7 +276,8 @@ std::vector<std::string> CheckpointStore::entries() const {
   for (fs::directory_iterator entry(folder_, cause), end; !cause && entry != end;
        entry.increment(cause))
     names.push_back(entry->path().filename().string());
-  expect(!cause || cause == std::errc::no_such_file_or_directory,
+  expect(!cause || cause == std::errc::no_such_file_or_directory ||
+             cause == std::errc::not_a_directory,
          "{}: cannot list the folder: {}; make it readable, or name another folder",
          folder_.string(), cause.message());
   return names;

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import unittest
 
 from harness import TINY, AppTest, program, settings
@@ -60,13 +61,13 @@ class Activations(AppTest):
         """Half of the steps are clipped, and what went ahead is made again."""
         keys = self.keys | {"train.precision": "bf16"}
         straight = self.trained_in("straight", keys)
-        norms = sorted(line["grad_norm"] for line in self.metrics(straight))
-        keys["optim.clip"] = norms[len(norms) // 2]
+        norms = [line["grad_norm"] for line in self.metrics(straight) if "grad_norm" in line]
+        keys["optim.clip"] = statistics.median(norms)
         straight = self.trained_in("clipped", keys)
         for plan in ("disk", "disk:2,recompute:2,selective:1"):
             out = self.trained_in(plan, keys | {"optim.speculate": "on", "train.activations": plan})
             self.assertGreater(self.metrics(out)[0]["ahead"], 0)
-            self.assertEqual({line["redone"] > 0 for line in self.metrics(out)}, {True, False})
+            self.assertEqual({line["redone"] > 0 for line in self.metrics(out) if "redone" in line}, {True, False})
             self.expect_same_state(straight, out)
 
     @unittest.skipUnless(os.environ.get("DOS_MPIEXEC"), "no MPI")

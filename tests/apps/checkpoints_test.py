@@ -107,7 +107,7 @@ class Checkpoints(AppTest):
     def test_a_run_that_went_back_and_was_killed_does_not_return(self):
         self.trained(keys=EVERY | {"train.stop_after": 10, "train.keep": 99})
         process = self.start({"train.steps": 1_000_000, "train.validate_every": 0, "train.checkpoint_every": 0}, resume="6")
-        self.wait_for(lambda: self.last(self.out) == 6 and self.metrics()[-1]["step"] > 6, process)
+        self.wait_for(lambda: not self.checkpoint("step-00000010").exists() and self.metrics()[-1]["step"] > 6, process)
         process.kill()
         process.communicate()
         self.assertEqual(self.standing(), ([1, 2, 3, 4, 5, 6], [7, 8, 9, 10]))

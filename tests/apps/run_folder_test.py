@@ -350,14 +350,14 @@ class Folder(AppTest):
         straight = (self.out / "metrics.jsonl").read_text()
         self.resumed("6", "--set", "train.stop_after=8")
         second = (self.out / "metrics.jsonl").read_text()
-        # No checkpoint of its own at step 6: that one is of the first run.
-        self.resumed("4", "--set", "train.stop_after=7", "--set", "optim.lr=0.05", "--set", "train.checkpoint_every=0")
+        # What is set aside is there until the run passes its step.
+        self.resumed("4", "--set", "train.stop_after=5", "--set", "optim.lr=0.05", "--set", "train.checkpoint_every=0")
         self.resumed("6", "--set", "train.stop_after=7")
         self.assertTrue((self.out / "metrics.jsonl").read_text().startswith("".join(straight.splitlines(keepends=True)[:6])))
-        self.resumed("10", "--set", "train.stop_after=11")
-        self.assertTrue((self.out / "metrics.jsonl").read_text().startswith(straight))
         self.resumed("8", "--set", "train.stop_after=9")
         self.assertTrue((self.out / "metrics.jsonl").read_text().startswith(second))
+        self.resumed("10", "--set", "train.stop_after=11")
+        self.assertTrue((self.out / "metrics.jsonl").read_text().startswith(straight))
 
     def test_a_gap_in_the_metrics_is_told(self):
         self.trained(keys={"train.stop_after": 5})
