@@ -278,10 +278,11 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
 constexpr Index kThreadsBesideWorkers = 16;
 constexpr Index kFilesOfRun = 64;
 
+/// StarPU refuses more workers than there are cores.
 Index threads_of(const config::TrainConfig& config) {
+  const auto cores = static_cast<Index>(std::thread::hardware_concurrency());
   const Index workers = config.train.workers;
-  return kThreadsBesideWorkers +
-         (workers > 0 ? workers : static_cast<Index>(std::thread::hardware_concurrency()));
+  return kThreadsBesideWorkers + (workers > 0 ? std::min(workers, cores) : cores);
 }
 
 void launch_prepared(const LaunchOptions& options, const Company& company, Preparation prepared) {
