@@ -30,7 +30,9 @@ class Options(unittest.TestCase):
                                ("--workers", ("-5", "0")), ("--cpu-gflops", ("0", "-1", "inf")),
                                ("--gpu-gflops", ("nan", "0")), ("--opencl-devices", ("-1",)), ("--gpus", ("-1",))):
             for value in values:
-                self.expect_error("sched_graphs", (f"{option}={value}",), f"{option} {value}: must be")
+                is_number = value not in ("inf", "nan")
+                self.expect_error("sched_graphs", (f"{option}={value}",), f"{option} {value}: must be" if is_number
+                                  else f"{option}: {value} is not a finite number")
         small = ("--tiles", "2", "--tile-size", "8", "--rounds", "1", "--schedulers", "eager")
         self.expect_error("sched_graphs", (*small, "--gpus", "1"), "--gpus 1: ", "--simulated")
         self.expect_error("sched_graphs", (*small, "--workers", "999"), "--workers 999: StarPU can run", "lower it")
@@ -63,7 +65,8 @@ class Options(unittest.TestCase):
             self.assertEqual([each["pass"] for each in json.loads(result.stdout)["passes"]], ["forward", "backward"])
 
     def test_io(self):
-        for option, values in (("--gigabytes", ("0", "-1", "nan", "1000")), ("--depth", ("0", "65")),
+        self.expect_error("io", ("--gigabytes=nan",), "--gigabytes: nan is not a finite number")
+        for option, values in (("--gigabytes", ("0", "-1", "1000")), ("--depth", ("0", "65")),
                                ("--block-mib", ("0", "0.001", "4.0001", "2048")), ("--rounds", ("0",))):
             for value in values:
                 self.expect_error("io", (f"{option}={value}",), option, "must")

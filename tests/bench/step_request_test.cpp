@@ -94,7 +94,7 @@ TEST(PrepareStep, NamesWhatIsWrong) {
   wrong.micro_batch = 1000;
   EXPECT_THAT(error_of(wrong), HasSubstr("--micro-batch 1000 of llama-7b needs"));
   wrong = request();
-  wrong.settings.rule_states = 2;
+  wrong.settings.rule_states = 1;
   EXPECT_THAT(error_of(wrong), HasSubstr("the simulated step is AdamW's"));
   wrong = request();
   wrong.trace = "";
