@@ -73,8 +73,7 @@ class Trial {
 
   /// With train.activations=auto whether there is a plan that fits.
   [[nodiscard]] bool fits(const config::TrainConfig& config) const {
-    return is_open(config) ? with_activations(config).has_value()
-                           : estimate_run(run_.with(config), room_).fits();
+    return fits(run_.with(config));
   }
 
   [[nodiscard]] std::optional<config::TrainConfig> with_activations(
@@ -96,28 +95,28 @@ class Trial {
     return std::nullopt;
   }
 
-  /// The longest context, of halves, that fits; none for a model with a table of positions.
-  [[nodiscard]] std::optional<Index> shorter(const config::TrainConfig& config) const {
+  /// "model.context=512": the longest context, of halves, that fits; none for a model with a table
+  /// of positions.
+  [[nodiscard]] std::optional<std::string> shorter(const config::TrainConfig& config) const {
     constexpr Index kShortest = 128;
     if (run_.model.architecture == "gpt2") return std::nullopt;
     train::Run run = run_.with(config);
     for (Index context = run.model.context / 2; context >= kShortest; context /= 2) {
       run.model.context = run.config.model.context = context;
-      const bool fits = is_open(config) ? fit::with_activations(run, room_).has_value()
-                                        : estimate_run(run, room_).fits();
-      if (fits) return context;
+      if (fits(run)) return fmt::format("model.context={}", context);
     }
     return std::nullopt;
   }
 
  private:
+  [[nodiscard]] bool fits(const train::Run& run) const {
+    return is_open(run.config) ? fit::with_activations(run, room_).has_value()
+                               : estimate_run(run, room_).fits();
+  }
+
   const train::Run& run_;
   const Room& room_;
 };
-
-std::string context_text(Index context) {
-  return fmt::format("model.context={}", context);
-}
 
 std::string batch_text(const config::TrainConfig& config) {
   return fmt::format("train.batch={} with train.accumulate={}", config.train.batch,
@@ -138,9 +137,9 @@ std::vector<std::string> remedies(const config::TrainConfig& config, const Trial
     if (const auto both = trial.smaller(recomputed, 0))
       found.push_back("train.recompute=true and " + batch_text(*both));
   if (const auto context = trial.shorter(config))
-    found.push_back(context_text(*context));
+    found.push_back(*context);
   else if (const auto least = trial.shorter(recomputed); least && found.empty())
-    found.push_back("train.recompute=true and " + context_text(*least));
+    found.push_back("train.recompute=true and " + *least);
   config::TrainConfig waiting = config;
   waiting.train.run_ahead = 1;
   if (config.train.run_ahead > 1 && trial.fits(waiting)) found.emplace_back("train.run_ahead=1");

@@ -92,9 +92,8 @@ TEST(StarpuVariables, Files) {
     EXPECT_TRUE(takes(name, (scratch / "new").string()));
     EXPECT_TRUE(takes(name, "/dev/null"));
     const std::string folder = (scratch / ".").string();
-    const std::vector<std::string> bad{
-        "",           folder,        (scratch / "none/x").string(),
-        "/proc/none", "/dev/null/x", (scratch / std::string(300, 'x')).string()};
+    const std::vector<std::string> bad{"", folder, (scratch / "none/x").string(), "/dev/null/x",
+                                       (scratch / std::string(300, 'x')).string()};
     for (const std::string& value : bad) EXPECT_FALSE(takes(name, value)) << value;
   }
 }
