@@ -58,10 +58,6 @@ config::TrainConfig recomputing(const config::TrainConfig& config) {
   return changed;
 }
 
-bool recomputes_all(const config::TrainConfig& config) {
-  return config.activation_plan() == shape::kRecomputeAll;
-}
-
 bool is_open(const config::TrainConfig& config) {
   return config.train.activations == "auto";
 }
@@ -131,7 +127,8 @@ std::vector<std::string> remedies(const config::TrainConfig& config, const Trial
   if (config.activation_plan().keeps_all() && !is_open(config) && trial.fits(open))
     found.emplace_back("train.activations=auto");
   const config::TrainConfig recomputed = recomputing(config);
-  if (!recomputes_all(config) && trial.fits(recomputed)) found.emplace_back("train.recompute=true");
+  if (config.activation_plan() != shape::kRecomputeAll && trial.fits(recomputed))
+    found.emplace_back("train.recompute=true");
   if (const auto smaller = trial.smaller(config, 0)) found.push_back(batch_text(*smaller));
   if (found.empty())
     if (const auto both = trial.smaller(recomputed, 0))
