@@ -52,7 +52,7 @@ class Damage : public testing::Test {
     std::memcpy(text.data(), layout.header().data(), layout.header().size());
     const Philox random(files_.size());
     for (std::size_t i = layout.header().size(); i < text.size(); ++i)
-      text[i] = static_cast<char>(random.uniform(i, 0) * 256);
+      text[i] = static_cast<char>(static_cast<unsigned char>(random.uniform(i, 0) * 256));
     const auto bytes = std::as_bytes(std::span(text));
     for (const Extent& piece : pieces_of(extents_of(tensors)))
       pieces_.push_back(
