@@ -18,9 +18,10 @@ struct BF16 {
 /// The BF16 number nearest to an FP32 number, ties to even, both as their bits. Too large ones
 /// become infinite; NaN stays NaN (quiet, with its sign).
 DOS_HD static unsigned short round_to_bf16(unsigned int fp32) {
-  const unsigned int rounded = fp32 + 0x7FFFU + ((fp32 >> 16U) & 1U);
-  const unsigned int quiet = fp32 | 0x400000U;
-  return (unsigned short)(((fp32 & 0x7FFFFFFFU) > 0x7F800000U ? quiet : rounded) >> 16U);
+  // Vector units compare signed integers in one instruction; AVX2 has no other comparison.
+  const int is_nan = (int)(fp32 & 0x7FFFFFFFU) > 0x7F800000;
+  const unsigned int to_nearest = 0x7FFFU + ((fp32 >> 16U) & 1U);
+  return (unsigned short)(((fp32 + (is_nan ? 0U : to_nearest)) | (is_nan ? 0x400000U : 0U)) >> 16U);
 }
 // OpenCL C ends.
 
