@@ -14,6 +14,7 @@ from gpu_check_stage import Failed
 FOLDER = "carried"
 MANIFEST = "manifest.json"
 LIBRARIES = "lib"
+WHEELS = "wheels"
 # What CTest reads, with HERE for the folder, which CTest has no name for.
 TESTS, HERE = "tests.in", "@carried@"
 # What CTest knows of earlier runs, and what CTest adds to each test.

@@ -74,7 +74,8 @@ case $STARPU_SCHED in
   *) exit 2 ;;
 esac
 echo '{"model": "gpt3-1.3b", "parameters": 1315723264, "batch": 8, "accumulate": 6, "context": 2048,
-"precision": "bf16", "gpu_attention": "rehearsed", "loss": 10.9, "ms_step": '$ms', "ms_forward": 500,
+"precision": "bf16", "gpu_attention": "rehearsed", "loss": 10.9, "ms_step": '$ms',
+"ms_step_min": '$ms', "ms_step_max": '$ms', "ms_forward": 500,
 "ms_backward": 1100, "ms_update": 700,
 "gflop_per_s": '$gflop', "tokens_per_s": '$tokens', "updates": {"plan": "rehearsed", "obstacle": "",
 "gpu_planned": '$share', "gpu_done": '$share'}, "device_memory": [{"name": "CUDA 0",
@@ -86,6 +87,21 @@ echo '{"model": "gpt3-1.3b", "parameters": 1315723264, "batch": 8, "accumulate":
 "beside StarPU": {"estimated": 0, "allocated": 159000000},
 "all but states": {"estimated": 35694000000, "allocated": '$all'}}]}'
 """
+# A Python with torch and DeepSpeed, of which one way does not start.
+PYTHON_WITH_DEEPSPEED = SHELL + """if [ "$1" = -c ]; then
+  echo '{"python": [3, 12], "torch": "2.11.0", "gpu": "NVIDIA H100 Rehearsal", "deepspeed": "0.19.8"}'
+  exit
+fi
+[ "${1##*/} $2" = 'deepspeed_step.py --extension' ] && echo '{"extension": "cpu_adam", "seconds": 40.0}' && exit
+[ "${1##*/} $2 $4 $5" = 'deepspeed_step.py --mode --model gpt3-1.3b' ] || exit 2
+case $3 in
+  superoffload) echo 'AssertionError: rehearsed' >&2; exit 1 ;;
+  zero2) ms=2900 ;;
+  *) ms=3000 ;;
+esac
+echo '{"mode": "'"$3"'", "deepspeed": "0.19.8", "torch": "2.11.0", "ms_step": '$ms', "ms_step_min": '$ms',
+"ms_step_max": '$ms', "ms_update": 1200, "loss": 10.9, "peak_gpu_gb": 41.0}' | tr '\\n' ' '
+"""
 
 
 def stand_ins(folder, build):
@@ -95,7 +111,7 @@ def stand_ins(folder, build):
     machine_file = ROOT / "perfmodels/machines/h100.toml"
     texts = {"nvidia-smi": NVIDIA_SMI, "nvcc": NVCC, "compute-sanitizer": COMPUTE_SANITIZER, "ncu": NCU,
              "calibrate": CALIBRATE.replace("MACHINE_FILE", str(machine_file)), "kernels_cuda": KERNELS_CUDA,
-             "update_phase": UPDATE_PHASE, "train_step": TRAIN_STEP.replace("REAL_TRAIN_STEP", str(train_step))}
+             "update_phase": UPDATE_PHASE, "python_with_deepspeed": PYTHON_WITH_DEEPSPEED, "train_step": TRAIN_STEP.replace("REAL_TRAIN_STEP", str(train_step))}
     if not train_step.exists():
         raise SystemExit(f"gpu_check: --rehearse {build} has no bench/train_step: build it first")
     for name, text in texts.items():

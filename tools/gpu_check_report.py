@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of tools/gpu_check as a Markdown page."""
 
+from gpu_check_deepspeed import deepspeed_verdict
 from gpu_check_plan import prediction_verdict
 from gpu_check_updates import update_verdicts
 
@@ -41,6 +42,8 @@ def markdown(state):
     lines += large_tables(results.get("mfu", {}), results.get("policies", {}))
     if "losses" in results:
         lines += loss_lines(stages["losses"])
+    if results.get("deepspeed", {}).get("runs"):
+        lines += deepspeed_lines(results["deepspeed"])
     return "\n".join(lines) + "\n"
 
 
@@ -124,6 +127,18 @@ def loss_lines(entry):
     return ["", "## Losses", "", f"Losses of {result['steps']} steps are {how} with updates where the plan has them "
             f"({100 * result['updated_on_gpus']:.0f} % on the GPU at the end) and on the CPU alone; the last one is "
             f"{result['last']}."]
+
+
+def deepspeed_lines(result):
+    versions = result["versions"] or {}
+    columns = ["round", "mode", "ms_step", "ms_step_min", "ms_step_max", "ms_update", "peak_gpu_gb", "loss"]
+    lines = ["", "## Beside DeepSpeed", "", f"DeepSpeed {versions.get('deepspeed')}, torch {versions.get('torch')}", ""]
+    if result["ratios"]:
+        lines += [f"- {deepspeed_verdict(result)}"]
+    lines += [f"- {mode}: {each['median']:.2f} times as long ({each['min']:.2f} to {each['max']:.2f})"
+              for mode, each in result["ratios"].items()]
+    lines += [f"- Without {fault}" for fault in result.get("without", [])]
+    return [*lines, "", *table(columns, [[row[column] for column in columns] for row in result["runs"]])]
 
 
 def memory_table(steps):

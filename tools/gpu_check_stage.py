@@ -100,6 +100,11 @@ class Stage:
     def good_rows(self):
         return [row for row in self.rows.values() if "fault" not in row]
 
+    def seconds_left(self):
+        """Of the stage, or of gpu_check where that is less."""
+        left = self.check.seconds_left()
+        return left if self.end is None else min(left, self.end - time.monotonic())
+
     def time_left(self, limit):
         """Seconds that a command may take, of `limit` if that is not None."""
         left = self.check.seconds_left()

@@ -11,7 +11,9 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import unittest
+import zipfile
 from pathlib import Path
 from unittest import mock
 
@@ -42,10 +44,11 @@ class Archives(InScratchFolder):
         self.module = load()
         self.root, self.build = self.folder / "tree", self.folder / "tree" / "build"
         self.archive = self.folder / "out" / "carried.tar.xz"
-        for folder in ("src", "tools"):
+        for folder in ("bench", "src", "tools"):
             (self.root / folder).mkdir(parents=True)
         (self.root / "src/data $1").write_text("of a test", encoding="utf-8")
-        for file in (TOOLS / "gpu_check", *TOOLS.glob("*.py"), TOOLS.parent / "VERSION"):
+        for file in (TOOLS / "gpu_check", *TOOLS.glob("*.py"), *TOOLS.parent.glob("bench/*deepspeed*.py"),
+                     TOOLS.parent / "VERSION"):
             shutil.copyfile(file, self.root / file.relative_to(TOOLS.parent))
         self.cache()
         for program in (PROGRAM, *self.module.PROGRAMS):
@@ -114,6 +117,24 @@ set_tests_properties(without_gpu PROPERTIES LABELS reference)
 
     def test_an_archive_that_is_too_large_is_not_left(self):
         self.expect_refused(r"more than --limit allows, 0.01 MB; the largest files.*: carried/", "--limit", "0.01")
+
+    def test_wheels_come_along_with_all_that_they_need(self):
+        folder = self.folder / "wheels"
+        folder.mkdir()
+        self.expect_refused("no wheel of deepspeed is there", "--deepspeed", str(folder))
+
+        def wheel(name, requires):
+            with zipfile.ZipFile(folder / f"{name}-1-py3-none-any.whl", "w") as archive:
+                archive.writestr(f"{name}-1.dist-info/METADATA", f"Requires-Dist: {requires}\n")
+
+        wheel("deepspeed", "hjson\nRequires-Dist: torch>=2.0.0")
+        self.expect_refused("no wheel of hjson is there, which another one needs", "--deepspeed", str(folder))
+        wheel("hjson", "numpy")
+        ended, said = self.carry("--deepspeed", str(folder))
+        self.assertIsNone(ended)
+        self.assertIn("architectures 90, 2 wheels\n", said)
+        with tarfile.open(self.archive) as archive:
+            self.assertIn("dos/carried/wheels/hjson-1-py3-none-any.whl", archive.getnames())
 
     def test_a_program_that_is_not_built_is_named(self):
         (self.build / PROGRAM).unlink()
