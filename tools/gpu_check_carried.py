@@ -40,9 +40,9 @@ def argument(text, places):
     return f'"{text}"'
 
 
-def ctest_file(tests, places=(), most_seconds=None):
+def ctest_file(tests, places=(), most_seconds=None, first=None):
     """A CTestTestfile.cmake of tests as CTest lists them, with other names for folders. No test may take longer than
-    most_seconds, whatever it says itself."""
+    most_seconds, whatever it says itself; all others wait for the end of the one that is named `first`."""
     lines = []
     for test in tests:
         name = argument(test["name"], [])
@@ -55,6 +55,8 @@ def ctest_file(tests, places=(), most_seconds=None):
                 value = min(value, most_seconds)
             text = ";".join(map(str, value)) if isinstance(value, list) else str(value)
             lines.append(f"set_tests_properties({name} PROPERTIES {each['name']} {argument(text, places)})")
+        if first not in (None, test["name"]):
+            lines.append(f"set_tests_properties({name} PROPERTIES DEPENDS {argument(first, [])})")
     return "\n".join(lines) + "\n"
 
 

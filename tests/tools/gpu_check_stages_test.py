@@ -147,6 +147,13 @@ class TestPrograms(InScratchFolder):
         self.assertEqual(result["passed"], 5)
         self.assertEqual((self.folder / "good").read_text(encoding="utf-8"), "x\n")
 
+    def test_one_that_starts_starpu_goes_before_the_others(self):
+        others = {f"codelets.{name}": f"test -e {self.folder}/measured" for name in "abcdefgh"}
+        first = {f"codelets.conformance_cuda.All/{name}.T/words and # more": f"sleep 0.3; touch {self.folder}/measured"
+                 for name in "xy"}
+        result, rows = self.run_tests(others | first, most_seconds=30)
+        self.assertEqual((result["passed"], list(rows)[0]), (10, [*first][0]))
+
     def test_rows_come_while_tests_run(self):
         check = check_of(self.folder, 3)
         stage = Stage(check, "conformance")
