@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -29,10 +30,11 @@ from deepspeed_step import MODES, PRESETS  # noqa: E402
 from wheels import unpack  # noqa: E402
 
 STEP = ROOT / "bench" / "deepspeed_step.py"
+VERSION = "import json, sys; print(json.dumps({'python': sys.version_info[:2]}))"
 # Of what an interpreter has; DeepSpeed itself takes some 10 s to import.
 PROBE = """
-import importlib.metadata, json, sys
-said = {"python": sys.version_info[:2], "torch": None, "gpu": None, "deepspeed": None}
+import importlib.metadata, json
+said = {"torch": None, "gpu": None, "deepspeed": None}
 try:
     import torch
     said |= {"torch": torch.__version__, "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None}
@@ -55,25 +57,27 @@ class Peer:
         self.site = pathlib.Path(options.site).resolve()
         self.environment = {"TORCH_EXTENSIONS_DIR": str(self.site / "extensions")}
 
+    def prepare(self):
+        """Lays carried wheels out for it."""
+        if self.options.wheels:
+            unpack(pathlib.Path(self.options.wheels), self.site, self.asked(VERSION)["python"])
+            before = os.environ.get("PYTHONPATH")
+            self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.site), before]))
+
     def versions(self):
         """What the interpreter has; raises CannotRun where that is too little."""
-        python, found = self.options.python, self.probe()
+        python, found = self.options.python, self.asked(PROBE)
         if found["torch"] is None:
             raise CannotRun(f"{python} has no torch: name a Python that has by --python")
         if found["gpu"] is None and self.options.device == "cuda":
             raise CannotRun(f"torch {found['torch']} of {python} sees no GPU: --device cpu tries this without one")
-        if self.options.wheels:
-            unpack(pathlib.Path(self.options.wheels), self.site, found["python"])
-            before = os.environ.get("PYTHONPATH")
-            self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.site), before]))
-            found = self.probe()
         if found["deepspeed"] is None:
             of = f", nor do the wheels of {self.options.wheels} that fit it" if self.options.wheels else ""
             raise CannotRun(f"{python} has no DeepSpeed{of}: name a folder with its wheels by --wheels")
         return found
 
-    def probe(self):
-        return run([self.options.python, "-c", PROBE], self.options.limit, self.environment)
+    def asked(self, script):
+        return run([self.options.python, "-c", script], self.options.limit, self.environment)
 
     def measure(self, mode):
         return run([self.options.python, STEP, "--mode", mode, *shape_arguments(self.options), "--device",
@@ -104,9 +108,18 @@ def run(command, seconds, environment=None):
     print(done.stderr, end="", file=sys.stderr, flush=True)
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines:
-        why = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-        raise CannotRun(f"{words} ended with status {done.returncode}: {why}")
+        raise CannotRun(f"{words} ended with status {done.returncode}: {reason_in(done.stderr)}")
     return json.loads(lines[-1])
+
+
+def reason_in(text):
+    """The line of what a program said that tells most of why it failed: a compiler's, an exception's, the last one."""
+    lines = text.strip().splitlines() or ["nothing was said"]
+    for form in (r"fatal error: ", r"^(\[rank\d\]: *)?\w*(Error|Exception)\b"):
+        found = [line for line in lines if re.search(form, line)]
+        if found:
+            return found[-1].strip()
+    return lines[-1].strip()
 
 
 def own_step(options):
@@ -196,11 +209,12 @@ def main():
     options = arguments()
     peer = Peer(options)
     try:
-        found = peer.versions()
+        peer.prepare()
         if options.only:
-            print(json.dumps(found if options.only == "versions" else peer.build_extension()
-                             if options.only == "extension" else peer.measure(options.only)))
+            alone = {"versions": peer.versions, "extension": peer.build_extension}
+            print(json.dumps(alone.get(options.only, lambda: peer.measure(options.only))()))
             return
+        found = peer.versions()
         built = peer.build_extension()
         if not options.json:
             print(f"{options.model}, {options.accumulate} x {options.batch} sequences, DeepSpeed {found['deepspeed']}, "

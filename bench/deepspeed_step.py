@@ -42,7 +42,8 @@ def zero_optimization(mode, ratio):
         offload |= {"ratio": ratio}
     return {"stage": 3, "offload_optimizer": offload, "contiguous_gradients": True, "sub_group_size": SUBGROUP,
             # As DeepSpeed's examples for SuperOffload have it.
-            "overlap_comm": mode != "superoffload", "stage3_param_persistence_threshold": 10**12}
+            "overlap_comm": mode != "superoffload", "stage3_param_persistence_threshold": 10**12,
+            "stage3_max_live_parameters": 10**12}
 
 
 def configuration(options):

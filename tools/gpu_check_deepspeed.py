@@ -7,8 +7,9 @@ import sys
 import time
 
 from gpu_check_carried import WHEELS
+from gpu_check_samples import most_memory
 from gpu_check_stage import ROOT, Failed, Skipped
-from gpu_check_training import WHOLE_MODEL, WHOLE_RUNS, shortage, train_step
+from gpu_check_training import WHOLE_MODEL, WHOLE_RUNS, expect_room, train_step
 
 sys.path.insert(0, str(ROOT / "bench"))
 from compare_deepspeed import own_row, ratios  # noqa: E402
@@ -26,9 +27,7 @@ ERROR = "compare_deepspeed: error: "
 
 
 def deepspeed(check, stage):
-    lack = shortage(train_step(check, stage, WHOLE_MODEL, "bf16", *WHOLE_RUNS[0], "--dry-run"))
-    if lack:
-        raise Skipped(lack)
+    expect_room(check, stage)
     stage.partial = lambda: result_of(stage)
     for key, seconds in (("versions", SECONDS_OF_A_LOOK), ("extension", SECONDS_OF_THE_EXTENSION)):
         row = stage.row(key, peer, check, stage, key, seconds)
@@ -48,7 +47,9 @@ def peer(check, stage, what, seconds):
     python = check.stand_ins / "python_with_deepspeed" if check.rehearses else sys.executable
     start = stage.log.stat().st_size
     text = stage.run(sys.executable, SCRIPT, "--only", what, "--python", python, "--site", check.output / "deepspeed",
-                     *(["--wheels", wheels] if wheels.is_dir() else []), "--limit", "3600", may_fail=True, limit=seconds)
+                     *(["--wheels", wheels] if wheels.is_dir() else []), "--limit", "3600", may_fail=True, limit=seconds,
+                     # torch has CUDA's libraries of its own, of other releases.
+                     env={"LD_LIBRARY_PATH": check.loader_path_before})
     if text.strip():
         return json.loads(text)
     why = next((line.removeprefix(ERROR) for line in reversed(stage.said_from(start).splitlines())
@@ -57,14 +58,16 @@ def peer(check, stage, what, seconds):
 
 
 def measure(check, stage, number, mode):
-    start = time.monotonic()
+    start, samples = time.monotonic(), stage.samples.stat().st_size if stage.samples.exists() else 0
     if mode == "dos":
         row = own_row(train_step(check, stage, WHOLE_MODEL, "bf16", *WHOLE_RUNS[0]))
     else:
         row = peer(check, stage, mode, SECONDS_OF_A_RUN)
     if not math.isfinite(row["loss"]):
         raise Failed(f"the loss is {row['loss']}")
-    return row | {"round": number, "mode": mode, "seconds": round(time.monotonic() - start, 1)}
+    # By the same measure for both sides.
+    return row | {"round": number, "mode": mode, "seconds": round(time.monotonic() - start, 1),
+                  "peak_used_gb": most_memory(stage.samples, samples)}
 
 
 def has_time(stage, mode):

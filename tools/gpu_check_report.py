@@ -27,7 +27,7 @@ def markdown(state):
         lines.append(f"| {name} | {outcome(entry).replace('|', '/')} | {entry['seconds']:.0f} |")
     if stages.get("calibrate", {}).get("passed"):
         result = stages["calibrate"]["result"]
-        lines += ["", "## Rates", "", *(["Noisy, and accepted.", ""] if result["noise_accepted"] else []), "```",
+        lines += ["", "## Rates", "", *([f"Noisy, and accepted: {'; '.join(result['noise'])}.", ""] if result["noise"] else []), "```",
                   result["output"].rstrip(), "```"]
     runs = [run for run in stages.get("kernels", {}).get("rows", {}).values() if run.get("kernels")]
     if runs:
@@ -98,7 +98,7 @@ def large_tables(mfu, policies):
             f"on {mfu.get('gpu') or policies.get('gpu')}")
     if own:
         text += ": " + mfu_verdict(mfu, first)
-    return ["", "## Whole steps", "", text, "", *table(columns, rows), *prediction_table(policies),
+    return ["", "## Whole steps", "", text, "", *table(columns, rows), *prediction_table(policies if policies.get("predictions") else mfu),
             *memory_table(steps)]
 
 
@@ -114,7 +114,8 @@ def mfu_verdict(mfu, first):
 def prediction_table(policies):
     rows = policies.get("predictions")
     if not rows:
-        return []
+        why = policies.get("without_predictions")
+        return ["", f"Nothing was planned: {why}"] if why else []
     cells = [[row["policy"], row["state_memory_gb"] or "all", row["measured_ms"], row["predicted_ms"],
               f"{100 * (row['predicted_ms'] / row['measured_ms'] - 1):+.1f} %"] for row in rows]
     return ["", "### Steps as planned", "", prediction_verdict(rows), "",
@@ -131,14 +132,15 @@ def loss_lines(entry):
 
 def deepspeed_lines(result):
     versions = result["versions"] or {}
-    columns = ["round", "mode", "ms_step", "ms_step_min", "ms_step_max", "ms_update", "peak_gpu_gb", "loss"]
+    columns = ["round", "mode", "ms_step", "ms_step_min", "ms_step_max", "ms_update", "peak_gpu_gb", "peak_used_gb", "loss"]
     lines = ["", "## Beside DeepSpeed", "", f"DeepSpeed {versions.get('deepspeed')}, torch {versions.get('torch')}", ""]
     if result["ratios"]:
         lines += [f"- {deepspeed_verdict(result)}"]
     lines += [f"- {mode}: {each['median']:.2f} times as long ({each['min']:.2f} to {each['max']:.2f})"
               for mode, each in result["ratios"].items()]
     lines += [f"- Without {fault}" for fault in result.get("without", [])]
-    return [*lines, "", *table(columns, [[row[column] for column in columns] for row in result["runs"]])]
+    return [*lines, "", *table(columns, [["" if row.get(column) is None else row[column] for column in columns]
+                              for row in result["runs"]])]
 
 
 def memory_table(steps):

@@ -61,6 +61,8 @@ class Stage:
         self.rows = {} if rows is None else rows
         self.partial = None
         self.log = check.output / f"{name}.log"
+        # Of nvidia-smi, where the stage is watched.
+        self.samples = check.output / f"{name}_gpu.csv"
         # What another run said of rows that this one has not to measure again stays.
         self.log.write_text(f"{self.log.read_text(encoding='utf-8', errors='replace')}\n--- another run\n"
                             if self.rows and self.log.exists() else "", encoding="utf-8")
@@ -127,7 +129,7 @@ class Stage:
         start = self.log.stat().st_size
         text = " ".join(map(str, command))
         with self.log.open("a", encoding="utf-8") as log:
-            log.write(f"\n$ {text}\n")
+            log.write(f"\n{time.strftime('%H:%M:%S')}\n$ {text}\n")
             log.flush()
             output, status, is_late = run_in_group(command, os.environ | (env or {}), left, log, on_line)
             log.write(output)
@@ -141,6 +143,11 @@ class Stage:
             raise Failed(f"CUDA refuses to pin host memory, so that nothing measured counts: raise the limit of locked "
                          f"memory (ulimit -l) or the container's memory; see {self.log}")
         return output
+
+    def log_output(self, *command, limit):
+        """For the log alone, and no reason to fail."""
+        with contextlib.suppress(Failed):
+            self.run(*command, may_fail=True, limit=limit)
 
     def said_from(self, start):
         """The log from a place on."""

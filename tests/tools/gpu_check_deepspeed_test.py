@@ -110,7 +110,8 @@ class AsStage(WithPrograms):
 
         self.write("train_step", f"#!/bin/sh\ncase $* in *--dry-run*) echo '{json.dumps(self.NEEDS)}' ;;\n"
                                  f"*) echo '{json.dumps(OWN_STEP)}' ;; esac\n")
-        check = check_of(self.folder, seconds, program=program, stand_ins=self.folder, build=self.folder)
+        check = check_of(self.folder, seconds, program=program, stand_ins=self.folder, build=self.folder,
+                         loader_path_before="/before")
         check.rehearses = True
         self.stage = Stage(check, "deepspeed", rows=rows)
         return gpu_check_deepspeed.deepspeed(check, self.stage)
@@ -125,8 +126,14 @@ class AsStage(WithPrograms):
         page = "\n".join(gpu_check_report.deepspeed_lines(result))
         for part in ("DeepSpeed 0.19.8, torch 2.11.0", "- zero3: 1.50 times as long (1.50 to 1.50)",
                      "- A step under dos is 1.45 times as fast as DeepSpeed's fastest (zero2): the goal of 1.4 is reached",
-                     "- Without 1: superoffload: ", "| 1 | dos | 2000 | 1990 | 2010 | 300 | 38.4 | 10.5 |"):
+                     "- Without 1: superoffload: ", "| 1 | dos | 2000 | 1990 | 2010 | 300 | 38.4 |  | 10.5 |"):
             self.assertIn(part, page)
+
+    def test_torch_finds_its_own_libraries(self):
+        self.change("#!/bin/sh\n", '#!/bin/sh\necho "path=$LD_LIBRARY_PATH" >&2\n')
+        with mock.patch.dict("os.environ", LD_LIBRARY_PATH="/carried:/before"):
+            self.run_stage()
+        self.assertEqual(set(re.findall("path=.*", self.stage.log.read_text(encoding="utf-8"))), {"path=/before"})
 
     def test_later_rounds_only_as_time_is_left(self):
         with mock.patch.object(Stage, "seconds_left", return_value=0):
@@ -152,8 +159,8 @@ class AsStage(WithPrograms):
             self.run_stage()
 
     def test_an_extension_that_does_not_compile_ends_the_stage(self):
-        self.change('echo \'{"extension": "cpu_adam", "seconds": 40.0}\' && exit', "echo 'no Python.h' >&2 && exit 1")
-        with self.assertRaisesRegex(Failed, "^extension: .*no Python.h"):
+        self.change('echo \'{"extension": "cpu_adam", "seconds": 40.0}\' && exit', "printf 'a.h:1: fatal error: Python.h: No such file\\nninja: build stopped\\n' >&2 && exit 1")
+        with self.assertRaisesRegex(Failed, "^extension: .*a.h:1: fatal error: Python.h: No such file$"):
             self.run_stage()
 
 

@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import os
+import platform
+import time
 import unittest
 from unittest import mock
 
@@ -15,10 +17,11 @@ from scratch import InScratchFolder
 import gpu_check_kernels
 import gpu_check_plan
 import gpu_check_report
+import gpu_check_samples
 import gpu_check_tests
 import gpu_check_training
 import gpu_check_updates
-from gpu_check_stage import Failed, OutOfTime, Stage, StageOver
+from gpu_check_stage import CHILD, Failed, OutOfTime, Skipped, Stage, StageOver
 
 
 def step(policy, loss, whole=None, **more):
@@ -254,12 +257,60 @@ class Calibration(InScratchFolder):
         check = check_of(self.folder, **{"program.return_value": program})
         return gpu_check_updates.calibrate(check, Stage(check, "calibrate"))
 
-    def test_noise_is_accepted_the_second_time_and_said(self):
-        self.assertFalse(self.calibrate("echo quiet")["noise_accepted"])
-        noisy = self.calibrate('[ "$4" = --allow-noise ] && echo noisy')
-        self.assertEqual((noisy["output"], noisy["noise_accepted"]), ("noisy\n", True))
+    def test_noise_is_accepted_and_said(self):
+        self.assertEqual(self.calibrate('[ "$4" = --allow-noise ] && echo "h2d = { value = 1, spread = 0.1 }" > "$2"; '
+                                        "echo quiet"), {"machine_file": f"{platform.node()}.toml", "output": "quiet\n",
+                                                        "noise": []})
+        noisy = self.calibrate('echo "d2h = { value = 1, spread = 0.137, source = \'x\' }" > "$2"; '
+                               'echo "# while others had 65 % of the processors\' time" >> "$2"')
+        self.assertEqual(noisy["noise"], ["d2h: spread 13.7 %", "others had 65 % of the processors' time"])
         with self.assertRaisesRegex(Failed, "ended with status 3"):
             self.calibrate("exit 3")
+
+
+class Watching(InScratchFolder):
+    def test_samples_are_taken_until_the_stage_ends(self):
+        line = "2026/11/27 01:30:00.123, 1980, 3201, 450.10, 55, {}, 100, 0x0000000000000000"
+        self.program = self.folder / "nvidia-smi"
+        self.program.write_text("#!/bin/sh\n" + "".join(f"echo '{line.format(mib)}'\n" for mib in (1000, 9000, "[N/A]"))
+                                + "echo $$ > pid\nexec sleep 60\n", encoding="utf-8")
+        self.program.chmod(0o755)
+        file = self.folder / "mfu_gpu.csv"
+        file.write_text(line.format(99999) + "\n", encoding="utf-8")
+        start = file.stat().st_size
+        path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+        before = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        with mock.patch.dict(os.environ, PATH=path), gpu_check_samples.sampled(file, CHILD):
+            end = time.monotonic() + 20
+            while not (self.folder / "pid").exists() or not (self.folder / "pid").read_text(encoding="utf-8"):
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.01)
+        self.assertAlmostEqual(gpu_check_samples.most_memory(file, start), 9000 * 2**20 / 1e9)
+        pid = int((self.folder / "pid").read_text(encoding="utf-8"))
+        with self.assertRaises(ProcessLookupError):
+            # Whoever adopts it takes a moment.
+            while time.monotonic() < end:
+                os.kill(pid, 0)
+                time.sleep(0.01)
+        self.assertIsNone(gpu_check_samples.most_memory(self.folder / "none", 0))
+
+    def test_memory_that_grows_is_used_once(self):
+        said = [{"host": {"needed": 5, "available": 3}, "devices": []},
+                {"host": {"needed": 5, "available": 6}, "devices": []}]
+        with mock.patch.object(gpu_check_training, "train_step", side_effect=said):
+            stage = Stage(check_of(self.folder), "mfu")
+            gpu_check_training.expect_room(stage.check, stage)
+        self.assertIn("268435456 bytes were taken", stage.log.read_text(encoding="utf-8"))
+        with mock.patch.object(gpu_check_training, "train_step", side_effect=said[:1] * 2), \
+                self.assertRaisesRegex(Skipped, "host: 0.0 GB"):
+            gpu_check_training.expect_room(stage.check, stage)
+
+    def test_a_plan_that_fails_leaves_what_was_measured(self):
+        with mock.patch.object(gpu_check_training, "predictions", side_effect=Failed("no rate")):
+            self.assertEqual(gpu_check_training.with_predictions(None, None, {"steps": [1]}, []),
+                             {"steps": [1], "predictions": [], "without_predictions": "no rate"})
 
 
 class Verdicts(unittest.TestCase):
