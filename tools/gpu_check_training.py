@@ -57,7 +57,9 @@ def train_step(check, stage, size, precision, policy, memory, *more):
     attention = check.state["stages"].get("conformance", {}).get("result", {}).get("attention", "auto")
     text = stage.run(check.program("bench/train_step"), *size, *limit, "--precision", precision, "--json",
                      "--attention", attention, *more,
-                     env={"STARPU_SCHED": policy}, limit=SECONDS_OF_A_RUN)
+                     # In the log: what went over which link, and what each worker did.
+                     env={"STARPU_SCHED": policy, "STARPU_BUS_STATS": "1", "STARPU_WORKER_STATS": "1"},
+                     limit=SECONDS_OF_A_RUN)
     return {"policy": policy, "state_memory_gb": memory} | json.loads(text)
 
 

@@ -53,10 +53,11 @@ def updates(check, stage):
         return {"state_memory_gb": memory} | json.loads(text)
 
     stage.partial = lambda: {"params": UPDATE_PARAMS, "goal": UPDATE_GOAL, "rows": stage.good_rows()}
-    # Little memory first: there the schedulers have something to decide.
-    for memory in reversed(STATE_MEMORY):
-        for policy in POLICIES:
-            stage.row(f"{policy}, {memory or 'all'} GB", measure, policy, memory)
+    # Little memory first: there the schedulers have something to decide. What is judged comes before what it is
+    # compared with.
+    runs = [(policy, memory) for memory in reversed(STATE_MEMORY) for policy in POLICIES]
+    for policy, memory in sorted(runs, key=lambda run: run[0] != JUDGED_POLICY):
+        stage.row(f"{policy}, {memory or 'all'} GB", measure, policy, memory)
     faults = stage.faults() + [f"{row['policy']} has no plan: {row['obstacle']}" for row in stage.good_rows()
                                if row["obstacle"]]
     if faults:

@@ -66,6 +66,8 @@ class Rehearsal(InScratchFolder):
             self.assertIn(text, page)
         self.assertEqual(len(stages["training"]["result"]["steps"]), 12)
         self.assertEqual(len(stages["updates"]["result"]["rows"]), 10)
+        self.assertEqual(list(stages["updates"]["rows"])[:3], ["dos, 2.5 GB", "dos, all GB", "dos-stride, 2.5 GB"])
+        self.assertIn("Data transfer stats", (self.output / "training.log").read_text(encoding="utf-8"))
         self.assertEqual([len(stages[name]["result"]["predictions"]) for name in ("mfu", "policies")], [2, 4])
         self.assertGreater(len(stages["conformance"]["rows"]), 3)
         self.assertEqual({name.split(".")[0] for name in stages["tests"]["rows"]}, {"apps", "models"})
