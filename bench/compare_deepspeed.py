@@ -194,8 +194,8 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--state-memory", default="2.5", help="GB of the GPU for train_step's states; default 2.5")
     parser.add_argument("--ratio", type=float, default=0.85,
-                        help="of the updates, on the CPU, with twinflow; default 0.85: 2.4 GB of 1.3 G parameters' states "
-                             "are on the GPU")
+                        help="of the updates, on the CPU, with twinflow; default 0.85: 2.4 GB of 1.3 G parameters' "
+                             "states are on the GPU")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try this without a GPU")
     parser.add_argument("--compile", action="store_true", help="DeepSpeed's model by torch.compile")
     parser.add_argument("--limit", type=float, default=300, help="seconds of a run; default 300")

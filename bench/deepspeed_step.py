@@ -32,7 +32,7 @@ SUBGROUP = 100_000_000
 
 
 def zero_optimization(mode, ratio):
-    """DeepSpeed's section of that name. A single GPU has nobody to share parameters with, so that all of them persist."""
+    """DeepSpeed's section of that name. A single GPU has nobody to share parameters with: all of them persist."""
     offload = {"device": "cpu", "pin_memory": True}
     if mode == "zero2":
         return {"stage": 2, "offload_optimizer": offload, "contiguous_gradients": True, "overlap_comm": True}
@@ -152,7 +152,8 @@ def measure(options):
     steps, updates, loss = step_times(engine, options, shape, torch.cuda.synchronize if is_cuda else lambda: None)
     free, total = torch.cuda.mem_get_info() if is_cuda else (0, 0)
     return {"mode": options.mode, "deepspeed": deepspeed.__version__, "torch": torch.__version__,
-            "gpu": torch.cuda.get_device_name() if is_cuda else "none", "ratio": options.ratio if options.mode == "twinflow" else None,
+            "gpu": torch.cuda.get_device_name() if is_cuda else "none",
+            "ratio": options.ratio if options.mode == "twinflow" else None,
             "parameters": sum(getattr(each, "ds_numel", each.numel()) for each in engine.module.parameters()),
             "gradient_type": str(engine.get_data_types()[1]), "compiled": options.compile,
             "ms_step": statistics.median(steps), "ms_step_min": min(steps), "ms_step_max": max(steps),
@@ -177,7 +178,8 @@ def environment(device):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     return {"DS_ACCELERATOR": device, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_SIZE": "1",
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo",
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NCCL_SOCKET_IFNAME": "lo",
+            "GLOO_SOCKET_IFNAME": "lo",
             # Of DeepSpeed's extensions, only the CPU's optimizer is compiled: another release of nvcc than torch has
             # does it no harm.
             "DS_SKIP_CUDA_CHECK": "1"}

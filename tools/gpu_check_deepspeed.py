@@ -47,7 +47,8 @@ def peer(check, stage, what, seconds):
     python = check.stand_ins / "python_with_deepspeed" if check.rehearses else sys.executable
     start = stage.log.stat().st_size
     text = stage.run(sys.executable, SCRIPT, "--only", what, "--python", python, "--site", check.output / "deepspeed",
-                     *(["--wheels", wheels] if wheels.is_dir() else []), "--limit", "3600", may_fail=True, limit=seconds,
+                     *(["--wheels", wheels] if wheels.is_dir() else []), "--limit", "3600",
+                     may_fail=True, limit=seconds,
                      # torch has CUDA's libraries of its own, of other releases.
                      env={"LD_LIBRARY_PATH": check.loader_path_before})
     if text.strip():

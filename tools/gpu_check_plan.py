@@ -46,20 +46,23 @@ def predicted_ms(check, stage, file, step):
 
 
 def predictions(check, stage, steps):
-    """Of each step: policy, memory, measured and predicted milliseconds. Empty where there is nothing to plan with."""
+    """Of each step: policy, type of gradients, memory, measured and predicted milliseconds. Empty where there is
+    nothing to plan with."""
     source = machine_file(check)
     alone = next((step for step in steps if step["policy"] == "zero-offload"), None)
     if source is None or alone is None:
         return []
     file = check.output / "gpu_rate.toml"
     file.write_text(with_rate(source.read_text(encoding="utf-8"), gpu_rate(alone)), encoding="utf-8")
-    return [{"policy": step["policy"], "state_memory_gb": step["state_memory_gb"], "measured_ms": step["ms_step"],
+    return [{"policy": step["policy"], "gradients": step["gradient_precision"],
+             "state_memory_gb": step["state_memory_gb"], "measured_ms": step["ms_step"],
              "predicted_ms": predicted_ms(check, stage, file, step)} for step in steps]
 
 
 def prediction_verdict(rows):
     """One line."""
-    off = {row["policy"]: row["predicted_ms"] / row["measured_ms"] - 1 for row in rows}
+    off = {f"{row['policy']} with {row['gradients']} gradients": row["predicted_ms"] / row["measured_ms"] - 1
+           for row in rows}
     far = [f"{policy} {100 * each:+.1f} %" for policy, each in off.items() if abs(each) > TOLERANCE]
     how = f"not all within {100 * TOLERANCE:.0f} %" if far else f"within {100 * TOLERANCE:.0f} %"
     return f"Planned steps are {how} of the measured ones" + (f": {', '.join(far)}." if far else ".")

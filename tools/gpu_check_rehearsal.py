@@ -73,8 +73,10 @@ case $STARPU_SCHED in
   zero-offload) ms=2300 gflop=350000 tokens=42000 share=0 states=0 all=35900000000 ;;
   *) exit 2 ;;
 esac
+gradients=fp32
+case " $* " in *' --gradient-precision bf16 '*) gradients=bf16 ;; esac
 echo '{"model": "gpt3-1.3b", "parameters": 1315723264, "batch": 8, "accumulate": 6, "context": 2048,
-"precision": "bf16", "gpu_attention": "rehearsed", "loss": 10.9, "ms_step": '$ms',
+"precision": "bf16", "gradient_precision": "'$gradients'", "gpu_attention": "rehearsed", "loss": 10.9, "ms_step": '$ms',
 "ms_step_min": '$ms', "ms_step_max": '$ms', "ms_forward": 500,
 "ms_backward": 1100, "ms_update": 700,
 "gflop_per_s": '$gflop', "tokens_per_s": '$tokens', "updates": {"plan": "rehearsed", "obstacle": "",
@@ -111,7 +113,8 @@ def stand_ins(folder, build):
     machine_file = ROOT / "perfmodels/machines/h100.toml"
     texts = {"nvidia-smi": NVIDIA_SMI, "nvcc": NVCC, "compute-sanitizer": COMPUTE_SANITIZER, "ncu": NCU,
              "calibrate": CALIBRATE.replace("MACHINE_FILE", str(machine_file)), "kernels_cuda": KERNELS_CUDA,
-             "update_phase": UPDATE_PHASE, "python_with_deepspeed": PYTHON_WITH_DEEPSPEED, "train_step": TRAIN_STEP.replace("REAL_TRAIN_STEP", str(train_step))}
+             "update_phase": UPDATE_PHASE, "python_with_deepspeed": PYTHON_WITH_DEEPSPEED,
+             "train_step": TRAIN_STEP.replace("REAL_TRAIN_STEP", str(train_step))}
     if not train_step.exists():
         raise SystemExit(f"gpu_check: --rehearse {build} has no bench/train_step: build it first")
     for name, text in texts.items():

@@ -27,8 +27,8 @@ def markdown(state):
         lines.append(f"| {name} | {outcome(entry).replace('|', '/')} | {entry['seconds']:.0f} |")
     if stages.get("calibrate", {}).get("passed"):
         result = stages["calibrate"]["result"]
-        lines += ["", "## Rates", "", *([f"Noisy, and accepted: {'; '.join(result['noise'])}.", ""] if result["noise"] else []), "```",
-                  result["output"].rstrip(), "```"]
+        noise = [f"Noisy, and accepted: {'; '.join(result['noise'])}.", ""] if result["noise"] else []
+        lines += ["", "## Rates", "", *noise, "```", result["output"].rstrip(), "```"]
     runs = [run for run in stages.get("kernels", {}).get("rows", {}).values() if run.get("kernels")]
     if runs:
         lines += ["", "## Kernels"]
@@ -90,16 +90,17 @@ def large_tables(mfu, policies):
     first = steps[0]
     tokens = first["batch"] * first["accumulate"] * first["context"]
     keys = ["ms_step", "ms_forward", "ms_backward", "ms_update", "tokens_per_s", "gflop_per_s", "of_product", "mfu"]
-    rows = [[row["policy"], row["state_memory_gb"] or "all", row.get("gpu_attention", ""),
+    rows = [[row["policy"], row["gradient_precision"], row["state_memory_gb"] or "all", row.get("gpu_attention", ""),
              *("" if row[key] is None else row[key] for key in keys), row["updates"]["gpu_planned"],
              row["updates"]["gpu_done"], row["loss"]] for row in steps]
-    columns = ["policy", "GB for states", "attention", *keys, "updates on the GPU, planned", "done", "loss"]
+    columns = ["policy", "gradients", "GB for states", "attention", *keys, "updates on the GPU, planned", "done",
+               "loss"]
     text = (f"{first['model']}, {first['precision']}, {tokens} tokens a step in {first['accumulate']} micro-batches, "
             f"on {mfu.get('gpu') or policies.get('gpu')}")
     if own:
         text += ": " + mfu_verdict(mfu, first)
-    return ["", "## Whole steps", "", text, "", *table(columns, rows), *prediction_table(policies if policies.get("predictions") else mfu),
-            *memory_table(steps)]
+    return ["", "## Whole steps", "", text, "", *table(columns, rows),
+            *prediction_table(policies if policies.get("predictions") else mfu), *memory_table(steps)]
 
 
 def mfu_verdict(mfu, first):
@@ -116,10 +117,11 @@ def prediction_table(policies):
     if not rows:
         why = policies.get("without_predictions")
         return ["", f"Nothing was planned: {why}"] if why else []
-    cells = [[row["policy"], row["state_memory_gb"] or "all", row["measured_ms"], row["predicted_ms"],
+    cells = [[row["policy"], row["gradients"], row["state_memory_gb"] or "all", row["measured_ms"], row["predicted_ms"],
               f"{100 * (row['predicted_ms'] / row['measured_ms'] - 1):+.1f} %"] for row in rows]
     return ["", "### Steps as planned", "", prediction_verdict(rows), "",
-            *table(["policy", "GB for states", "measured, ms", "planned, ms", "planned beside measured"], cells)]
+            *table(["policy", "gradients", "GB for states", "measured, ms", "planned, ms", "planned beside measured"],
+                   cells)]
 
 
 def loss_lines(entry):
@@ -132,7 +134,8 @@ def loss_lines(entry):
 
 def deepspeed_lines(result):
     versions = result["versions"] or {}
-    columns = ["round", "mode", "ms_step", "ms_step_min", "ms_step_max", "ms_update", "peak_gpu_gb", "peak_used_gb", "loss"]
+    columns = ["round", "mode", "ms_step", "ms_step_min", "ms_step_max", "ms_update", "peak_gpu_gb", "peak_used_gb",
+               "loss"]
     lines = ["", "## Beside DeepSpeed", "", f"DeepSpeed {versions.get('deepspeed')}, torch {versions.get('torch')}", ""]
     if result["ratios"]:
         lines += [f"- {deepspeed_verdict(result)}"]

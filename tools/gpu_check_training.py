@@ -24,8 +24,10 @@ WHOLE_MODEL = ["--model", "gpt3-1.3b", "--context", "0", "--batch", "8", "--accu
 # GB of GPU memory for states of 15.8 GB; the first run needs most memory. Under zero-offload no states are needed
 # there: the rest must be as estimated.
 WHOLE_RUNS = (("dos", 2.5), ("zero-offload", None))
-# With as little GPU memory as dos in the stage mfu, to be compared with that.
-OTHER_RUNS = (("dos-stride", 2.5), ("twinflow", 2.5))
+# With as little GPU memory as dos in the stage mfu, to be compared with that. With gradients in BF16 steps are those
+# that `plan` knows, and sums of gradients have DeepSpeed's type.
+BF16_GRADIENTS = ("--gradient-precision", "bf16")
+OTHER_RUNS = (("dos-stride", 2.5), ("dos", 2.5, *BF16_GRADIENTS), ("twinflow", 2.5))
 MFU_GOAL = 0.5
 # Of one program: half of it starts the large model.
 SECONDS_OF_A_RUN = 120
@@ -63,8 +65,8 @@ def train_step(check, stage, size, precision, policy, memory, *more):
     return {"policy": policy, "state_memory_gb": memory} | json.loads(text)
 
 
-def row_name(policy, memory):
-    return f"{policy}, {memory or 'all'} GB"
+def row_name(policy, memory, *more):
+    return f"{policy}, {memory or 'all'} GB" + (", BF16 gradients" if more == BF16_GRADIENTS else "")
 
 
 def training(check, stage):
@@ -126,9 +128,8 @@ def large_runs(check, stage, runs):
     gpu, product = limits(check.state["stages"])
     stage.partial = lambda: {"gpu": gpu, "goal": MFU_GOAL,
                              "steps": [with_fractions(row, gpu, product) for row in stage.good_rows()]}
-    for policy, memory in runs:
-        stage.row(row_name(policy, memory),
-                  lambda *which: train_step(check, stage, WHOLE_MODEL, "bf16", *which), policy, memory)
+    for run in runs:
+        stage.row(row_name(*run), lambda *which: train_step(check, stage, WHOLE_MODEL, "bf16", *which), *run)
     steps = stage.good_rows()
     others = check.state["stages"].get("mfu", {}).get("rows", {}).values() if runs is OTHER_RUNS else ()
     faults = [f"{step['policy']} has no plan: {step['updates']['obstacle']}" for step in steps

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison with DeepSpeed, by itself (bench/compare_deepspeed.py) and as a stage of tools/gpu_check, with programs
-that stand in for a Python with DeepSpeed and for train_step."""
+"""The comparison with DeepSpeed, by itself (bench/compare_deepspeed.py) and as a stage of tools/gpu_check, with
+programs that stand in for a Python with DeepSpeed and for train_step."""
 
 import json
 import re
@@ -22,8 +22,9 @@ from gpu_check_stage import Failed, Skipped, Stage
 
 ROOT = GPU_CHECK.parents[1]
 SCRIPT = ROOT / "bench/compare_deepspeed.py"
-OWN_STEP = {"ms_step": 2000, "ms_step_min": 1990, "ms_step_max": 2010, "ms_update": 300, "loss": 10.5, "device_memory": [
-    {"name": "CUDA 0", "all but states": {"allocated": 36e9}, "states": {"allocated": 2.4e9}}]}
+OWN_STEP = {"ms_step": 2000, "ms_step_min": 1990, "ms_step_max": 2010, "ms_update": 300, "loss": 10.5,
+            "device_memory": [{"name": "CUDA 0", "all but states": {"allocated": 36e9},
+                               "states": {"allocated": 2.4e9}}]}
 
 
 class WithPrograms(InScratchFolder):
@@ -98,7 +99,8 @@ class Script(WithPrograms):
         # A ratio takes whole subgroups: some must be the GPU's, of 1.3 G parameters.
         for mode in ("superoffload", "twinflow"):
             section = zero_optimization(mode, 0.85)
-            self.assertGreaterEqual((1 - section["offload_optimizer"]["ratio"]) * (1.3e9 // section["sub_group_size"]), 1)
+            on_gpu = (1 - section["offload_optimizer"]["ratio"]) * (1.3e9 // section["sub_group_size"])
+            self.assertGreaterEqual(on_gpu, 1)
 
 
 class AsStage(WithPrograms):
@@ -125,7 +127,8 @@ class AsStage(WithPrograms):
         self.assertIn("AssertionError: rehearsed", result["without"][0])
         page = "\n".join(gpu_check_report.deepspeed_lines(result))
         for part in ("DeepSpeed 0.19.8, torch 2.11.0", "- zero3: 1.50 times as long (1.50 to 1.50)",
-                     "- A step under dos is 1.45 times as fast as DeepSpeed's fastest (zero2): the goal of 1.4 is reached",
+                     "- A step under dos is 1.45 times as fast as DeepSpeed's fastest (zero2): the goal of 1.4 is "
+                     "reached",
                      "- Without 1: superoffload: ", "| 1 | dos | 2000 | 1990 | 2010 | 300 | 38.4 |  | 10.5 |"):
             self.assertIn(part, page)
 
@@ -159,7 +162,8 @@ class AsStage(WithPrograms):
             self.run_stage()
 
     def test_an_extension_that_does_not_compile_ends_the_stage(self):
-        self.change('echo \'{"extension": "cpu_adam", "seconds": 40.0}\' && exit', "printf 'a.h:1: fatal error: Python.h: No such file\\nninja: build stopped\\n' >&2 && exit 1")
+        self.change('echo \'{"extension": "cpu_adam", "seconds": 40.0}\' && exit',
+                    "printf 'a.h:1: fatal error: Python.h: No such file\\nninja: build stopped\\n' >&2 && exit 1")
         with self.assertRaisesRegex(Failed, "^extension: .*a.h:1: fatal error: Python.h: No such file$"):
             self.run_stage()
 

@@ -241,12 +241,13 @@ class Plans(InScratchFolder):
         self.assertEqual(stage.run.call_args.args[-1], "train.gpu_memory=34.5")
 
     def test_the_verdict_names_who_is_off(self):
-        rows = [{"policy": policy, "state_memory_gb": None, "measured_ms": 100, "predicted_ms": ms}
+        rows = [{"policy": policy, "gradients": "bf16", "state_memory_gb": None, "measured_ms": 100, "predicted_ms": ms}
                 for policy, ms in (("dos", 104.9), ("twinflow", 94))]
         self.assertEqual(gpu_check_plan.prediction_verdict(rows[:1]),
                          "Planned steps are within 5 % of the measured ones.")
         self.assertEqual(gpu_check_plan.prediction_verdict(rows),
-                         "Planned steps are not all within 5 % of the measured ones: twinflow -6.0 %.")
+                         "Planned steps are not all within 5 % of the measured ones: twinflow with bf16 gradients "
+                         "-6.0 %.")
 
 
 class Calibration(InScratchFolder):
