@@ -56,7 +56,8 @@ void run(const dos::inference::EvaluateOptions& options, bool as_json) {
 dos::apps::Program described() {
   return {.name = "evaluate",
           .examples = {{"evaluate runs/mine --checkpoint best --data data/mine",
-                        "loss and perplexity of all validation text"}}};
+                        "loss and perplexity of all validation text"},
+                       {"evaluate runs/mine --text new.txt", "of a text"}}};
 }
 
 }  // namespace
@@ -77,9 +78,24 @@ int main(int argc, char** argv) {
                      "data set prefix, whose whole validation split is evaluated")
           .type_name("PREFIX")
           .check(dos::apps::not_empty());
-  app.add_option("--tokens", options.tokens, "token file, as of prepare_data")
+  const dos::apps::Option tokens =
+      app.add_option("--tokens", options.tokens, "token file, as of prepare_data")
+          .type_name("FILE")
+          .excludes(data)
+          .check(dos::apps::not_empty());
+  const dos::apps::Option text =
+      app.add_option("--text", options.text,
+                     "text, one document, or a file *.jsonl with one a line, in its member 'text'; "
+                     "the model's tokenizer encodes it")
+          .type_name("FILE")
+          .excludes(data)
+          .excludes(tokens)
+          .check(dos::apps::not_empty());
+  app.add_option("--tokenizer", options.tokenizer,
+                 "of --text: tokenizer.json, or the folder that has it, or a SentencePiece model: "
+                 "for a model whose data came without")
       .type_name("FILE")
-      .excludes(data)
+      .needs(text)
       .check(dos::apps::not_empty());
   app.add_option("--context", options.context, "tokens of a window; 0: as many as the model's")
       .capture_default_str();

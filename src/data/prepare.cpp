@@ -19,14 +19,13 @@
 #include "data/missing.hpp"
 #include "data/part_output.hpp"
 #include "data/sentencepiece.hpp"
+#include "data/text_encoding.hpp"
 #include "data/text_input.hpp"
 #include "data/utf8.hpp"
 
 namespace dos::data {
 namespace {
 
-constexpr std::size_t kEncodeBytes = 64 * 1024;
-constexpr std::size_t kLinesBytes = 1024 * 1024;
 constexpr Index kMostThreads = 4096;
 /// Makes lines of an input; conversations are not read through it.
 constexpr const char* kConversationField = "messages";
@@ -104,7 +103,7 @@ class Encoding {
   Encoding(const PrepareConfig& config, const Tokenizer& tokenizer, const ChatEncoder* chat,
            Index bytes, const Progress& progress)
       : queue_(config.threads),
-        tokenizer_(tokenizer),
+        text_(queue_, tokenizer, [this](std::size_t added) { count(added); }),
         chat_(chat),
         bytes_(bytes),
         progress_(progress) {}
@@ -113,10 +112,8 @@ class Encoding {
     if (text.empty()) return;
     if (chat_ != nullptr)
       add_conversations(input, text, writer);
-    else if (input.has_lines())
-      add_lines(input, text, writer);
     else
-      add_document(text, writer);
+      text_.add(input, text, writer);
   }
   void then(std::function<void()> written) { queue_.then(std::move(written)); }
   void finish() { queue_.finish(); }
@@ -135,49 +132,6 @@ class Encoding {
     }
   }
 
-  void add_document(std::string_view text, TokenSink& writer) {
-    for (const std::int32_t token : tokenizer_.begin_of_text()) add_token(token, writer);
-    for (const TextPart& part : tokenizer_.parts(text, kEncodeBytes)) {
-      queue_.add(static_cast<Index>(part.length), writer,
-                 [this, part](std::size_t taken, std::vector<std::int32_t>& tokens) {
-                   return tokenizer_.encode_part(part, taken, tokens);
-                 });
-      count(part.length);
-    }
-    add_token(tokenizer_.end_of_text(), writer);
-  }
-
-  void add_token(std::int32_t token, TokenSink& writer) {
-    queue_.add(0, writer, [token](std::size_t, std::vector<std::int32_t>& tokens) {
-      tokens.push_back(token);
-      return std::size_t{0};
-    });
-  }
-
-  void add_lines(const TextInput& input, std::string_view text, TokenSink& writer) {
-    while (!text.empty()) {
-      const std::size_t newline = text.find('\n', std::min(kLinesBytes, text.size() - 1));
-      const std::string_view lines = text.substr(0, newline == text.npos ? newline : newline + 1);
-      queue_.add(std::ssize(lines), writer,
-                 [this, &input, lines](std::size_t, std::vector<std::int32_t>& tokens) {
-                   input.documents(lines, [&](const std::string& text_of_line) {
-                     encode_document(text_of_line, tokens);
-                   });
-                   return std::size_t{0};
-                 });
-      count(lines.size());
-      text.remove_prefix(lines.size());
-    }
-  }
-
-  void encode_document(const std::string& text, std::vector<std::int32_t>& tokens) const {
-    const auto begin = tokenizer_.begin_of_text();
-    tokens.insert(tokens.end(), begin.begin(), begin.end());
-    const std::vector<std::int32_t> more = tokenizer_.encode(text);
-    tokens.insert(tokens.end(), more.begin(), more.end());
-    tokens.push_back(tokenizer_.end_of_text());
-  }
-
   void count(std::size_t bytes) {
     const Index before = added_ / kProgressBytes;
     added_ += static_cast<Index>(bytes);
@@ -191,7 +145,7 @@ class Encoding {
   }
 
   EncodingQueue queue_;
-  const Tokenizer& tokenizer_;
+  TextEncoding text_;
   const ChatEncoder* chat_;
   Index bytes_;
   const Progress& progress_;
@@ -292,8 +246,8 @@ void warn_of_other_encodings(const PrepareConfig& config, const std::vector<Text
   }
 }
 
-void encode_all(const std::vector<TextInput>& inputs, Encoding& encoding, PartOutput& train,
-                PartOutput& val, const Progress& progress) {
+void encode_inputs(const std::vector<TextInput>& inputs, Encoding& encoding, PartOutput& train,
+                   PartOutput& val, const Progress& progress) {
   Index told = 0;
   const auto written = [&] { return train.size() + val.size(); };
   for (const TextInput& input : inputs) {
@@ -365,7 +319,7 @@ PrepareSummary prepare(const PrepareConfig& given, const Progress& progress) {
   PartOutput val(paths.val, paths.val_mask, tokenizer, config);
   for (const TextInput& input : inputs) summary.bytes += input.bytes();
   Encoding encoding(config, tokenizer, encoder ? &*encoder : nullptr, summary.bytes, progress);
-  encode_all(inputs, encoding, train, val, progress);
+  encode_inputs(inputs, encoding, train, val, progress);
   DatasetManifest manifest = describe(paths, chosen, inputs);
   manifest.chat = chat;
   manifest.train_mask = train.finish(summary);

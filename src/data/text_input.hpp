@@ -26,7 +26,7 @@ class TextInput {
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
   [[nodiscard]] Index bytes() const noexcept { return std::ssize(file_.bytes()); }
   [[nodiscard]] bool has_lines() const noexcept { return !field_.empty(); }
-  /// As they are in the file.
+  /// As they are in the file; before split() all is for training.
   [[nodiscard]] std::string_view train() const noexcept { return train_; }
   [[nodiscard]] std::string_view val() const noexcept { return val_; }
 

@@ -7,15 +7,13 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "base/json_text.hpp"
 #include "base/streams.hpp"
-#include "data/bpe/byte_level_bpe.hpp"
 #include "data/chat/jinja.hpp"
 #include "data/dataset.hpp"
-#include "data/sentencepiece.hpp"
 #include "data/utf8.hpp"
 #include "generate/chat_prompt.hpp"
 #include "generate/generator.hpp"
+#include "inference/model_tokenizer.hpp"
 #include "platform/blas.hpp"
 #include "sched_starpu/policies.hpp"
 #include "train/model_source.hpp"
@@ -27,69 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
-using TokenizerPtr = std::unique_ptr<data::Tokenizer>;
-
-/// The tokenizer of a tokenizer.json, or of a SentencePiece model.
-TokenizerPtr read_tokenizer(const fs::path& path, const nlohmann::json& trained) {
-  const bool is_pieces = path.extension() == ".model";
-  const data::TokenizerFile file =
-      is_pieces ? data::TokenizerFile{.path = path, .contents = read_text(path)}
-                : data::read_tokenizer_file(path, "");
-  auto tokenizer = is_pieces
-                       ? data::open_sentencepiece_tokenizer(file.path)
-                       : data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
-  const std::string hash = data::hash_of(file.contents);
-  expect(
-      !trained.is_object() || trained.value("model_hash", "") == hash,
-      "{}: another tokenizer than the one that the model was trained with, {}: leave --tokenizer "
-      "out",
-      file.path.string(), json_text(trained));
-  return tokenizer;
-}
-
-/// That of the data set with these files, if it is what the model was trained with.
-TokenizerPtr make_tokenizer_of(const data::DatasetPaths& paths, const nlohmann::json& trained,
-                               bool is_own) {
-  const data::DatasetManifest manifest = data::read_manifest(paths.manifest);
-  const nlohmann::json present = train::describe_tokenizer(manifest);
-  expect(!trained.is_object() || trained == present,
-         "{}: describes tokenizer {}, but the model was trained with {}: name the data set it was "
-         "trained on with --data{}",
-         paths.manifest.string(), json_text(present), json_text(trained),
-         is_own ? "" : ", or leave that out");
-  return data::make_tokenizer(manifest, paths.manifest);
-}
-
-/// The tokenizer that lies beside the weights of a Hugging Face folder: of the two that some
-/// models have, SentencePiece's own file is the exact one; conversations need the other.
-TokenizerPtr folder_tokenizer(const fs::path& folder, bool chats) {
-  const fs::path pieces = folder / "tokenizer.model";
-  const bool has_json = fs::is_regular_file(folder / data::kTokenizerJson);
-  if (fs::is_regular_file(pieces) && !(chats && has_json)) return read_tokenizer(pieces, {});
-  expect(has_json,
-         "{}: has no tokenizer.model and no tokenizer.json: name one of them with --tokenizer, or "
-         "a data set made by prepare_data with --data",
-         folder.string());
-  return read_tokenizer(folder, {});
-}
-
-/// The tokenizer that the model was trained with, as far as the model says.
-TokenizerPtr find_tokenizer(const GenerateOptions& options, const train::ModelSource& source) {
-  const nlohmann::json trained =
-      source.checkpoint() != nullptr ? source.checkpoint()->manifest().tokenizer : nlohmann::json();
-  if (!options.tokenizer.empty()) return read_tokenizer(options.tokenizer, trained);
-  if (!options.data_prefix.empty())
-    return make_tokenizer_of(data::find_dataset(options.data_prefix), trained, /*is_own=*/false);
-  if (source.checkpoint() == nullptr) return folder_tokenizer(source.folder(), options.chats);
-  const data::DatasetPaths paths(source.run() / train::kTokenizerPrefix);
-  expect(fs::exists(paths.manifest),
-         "{}: the run has no tokenizer of its own: name a data set made by prepare_data with "
-         "--data, or "
-         "a tokenizer.json with --tokenizer",
-         source.run().string());
-  return make_tokenizer_of(paths, trained, /*is_own=*/true);
-}
 
 /// How conversations were written that the model was trained on: as the manifest says of the data
 /// set that was named, or of the run's own tokenizer, or as a folder's Jinja does where that is one
@@ -203,13 +138,10 @@ void generate_text(const GenerateOptions& options) {
   expect(options.tokens > 0, "--tokens must be at least 1, got {}", options.tokens);
   const Sampler sampler(options.sampling);
   const train::ModelSource model(options.source, options.checkpoint);
-  const TokenizerPtr found = find_tokenizer(options, model);
+  const auto found = inference::find_tokenizer(
+      {.file = options.tokenizer, .data_prefix = options.data_prefix, .chats = options.chats},
+      model);
   const data::Tokenizer& tokenizer = *found;
-  expect(tokenizer.vocabulary() <= model.model().vocabulary,
-         "{}: the tokenizer has {} tokens, the model {}: name the {}", model.folder().string(),
-         tokenizer.vocabulary(), model.model().vocabulary,
-         model.checkpoint() != nullptr ? "data set it was trained on with --data"
-                                       : "model's own with --tokenizer");
   const Prompt prompt = make_prompt(options, model, tokenizer);
   std::vector<std::int32_t> tokens = prompt.tokens;
   const inference::Use use =

@@ -33,14 +33,14 @@ double sum_of(const models::Decoder& decoder) {
 }
 
 /// tokens[group.batch, group.length + 1] of the windows from number `window` on.
-std::vector<std::int32_t> read_batch(const data::TokenFile& file, const data::MaskFile* mask,
+std::vector<std::int32_t> read_batch(const EvaluatedTokens& from, const data::MaskFile* mask,
                                      const WindowGroup& group, Index window, Index vocabulary) {
   const auto row = static_cast<std::size_t>(group.length + 1);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(group.batch) * row);
   for (Index i = 0; i < group.batch; ++i) {
     const Index first = group.first + (window + i) * group.length;
     const auto part = std::span(tokens).subspan(static_cast<std::size_t>(i) * row, row);
-    file.read(first, part);
+    from.read(first, part);
     const auto bad = std::ranges::find_if(part, [&](std::int32_t token) {
       return static_cast<std::uint32_t>(token) >= static_cast<std::uint64_t>(vocabulary);
     });
@@ -48,7 +48,7 @@ std::vector<std::int32_t> read_batch(const data::TokenFile& file, const data::Ma
       fail(
           "{}: token {} at position {} is outside the model's vocabulary of {}: give tokens of the "
           "tokenizer that the model was trained with",
-          file.path().string(), static_cast<std::uint32_t>(*bad), first + (bad - part.begin()),
+          from.name().string(), static_cast<std::uint32_t>(*bad), first + (bad - part.begin()),
           vocabulary);
     if (mask != nullptr) mask->apply(first, part);
   }
@@ -64,6 +64,15 @@ Index count_targets(std::span<const std::int32_t> tokens, Index length) {
 }
 
 }  // namespace
+
+void EvaluatedTokens::read(Index first, std::span<std::int32_t> out) const {
+  if (file_ != nullptr) {
+    file_->read(first, out);
+    return;
+  }
+  require(first >= 0 && first + std::ssize(out) <= size(), "tokens that are there");
+  std::ranges::copy(tokens_.subspan(static_cast<std::size_t>(first), out.size()), out.begin());
+}
 
 std::vector<WindowGroup> window_groups(Index tokens, Index length, Index batch) {
   require(tokens >= 1 && length >= 1 && batch >= 1, "sizes of at least 1");
@@ -92,22 +101,22 @@ Use evaluation_use(const shape::ModelConfig& model, DType type, Index tokens, In
 }
 
 Evaluation evaluate(TrainedModel& trained, const shape::ModelConfig& model, DType type,
-                    const data::TokenFile& file, const data::MaskFile* mask, Index batch,
+                    const EvaluatedTokens& tokens, const data::MaskFile* mask, Index batch,
                     const std::function<void(const Evaluation&)>& progress) {
   rt::Submitter& submitter = trained.submitter();
   submitter.set_tag({rt::Phase::kValidation, kNoStep});
   Evaluation done;
-  for (const WindowGroup& group : window_groups(file.size(), model.context, batch)) {
+  for (const WindowGroup& group : window_groups(tokens.size(), model.context, batch)) {
     shape::ModelConfig windowed = model;
     windowed.context = group.length;
     const double before = done.loss;
     models::Decoder decoder(trained.session(), trained.parameters(), windowed,
                             run_shape(group.batch, type, trained.session()));
     for (Index window = 0; window < group.count; window += group.batch) {
-      const std::vector<std::int32_t> tokens =
-          read_batch(file, mask, group, window, model.vocabulary);
-      decoder.evaluate(submitter, tokens);
-      done.tokens += count_targets(tokens, group.length);
+      const std::vector<std::int32_t> read =
+          read_batch(tokens, mask, group, window, model.vocabulary);
+      decoder.evaluate(submitter, read);
+      done.tokens += count_targets(read, group.length);
       done.seen += group.batch * group.length;
       const bool is_last = window + group.batch == group.count;
       if (!is_last && window / group.batch % kBatchesAhead != kBatchesAhead - 1) continue;
@@ -116,13 +125,13 @@ Evaluation evaluate(TrainedModel& trained, const shape::ModelConfig& model, DTyp
       expect(std::isfinite(done.loss),
              "{}: the loss of a token before {} is not finite: the model is of a run that "
              "diverged, use an earlier checkpoint",
-             file.path().string(), group.first + (window + group.batch) * group.length);
+             tokens.name().string(), group.first + (window + group.batch) * group.length);
       if (done.tokens > 0) progress(done);
     }
   }
   expect(done.tokens > 0,
          "{}: no token counts: give a data set with conversations in which the assistant answers",
-         file.path().string());
+         tokens.name().string());
   return done;
 }
 

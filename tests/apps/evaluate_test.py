@@ -14,6 +14,7 @@ from pathlib import Path
 from harness import AppTest, program, programs_in, run_commands_of_page, token_file
 
 REFERENCE = Path(os.environ["DOS_SOURCE_DIR"]) / "tests/reference/hf_tiny"
+TOKENIZER = REFERENCE.parent / "tokenizers/gpt2.json"
 
 
 class Evaluate(AppTest):
@@ -42,6 +43,10 @@ class Evaluate(AppTest):
 
     def write(self, tokens, name="tokens.bin"):
         (self.folder / name).write_bytes(token_file(tokens))
+        return self.folder / name
+
+    def write_text(self, text, name):
+        (self.folder / name).write_text(text)
         return self.folder / name
 
     def test_a_folder_as_transformers(self):
@@ -98,6 +103,20 @@ class Evaluate(AppTest):
         self.assertEqual(self.result(*arguments, "--batch", 3, env={"STARPU_NCPU": "1", "STARPU_SCHED": "eager"})
                          ["tokens"], self.result(*arguments)["tokens"])
 
+    def test_a_text_by_the_tokenizer_of_the_run(self):
+        run, end = self.shared / "run", 256
+        for name, texts, content in (
+                ("new.txt", ["to be or not, café\n" * 9], None),
+                ("lines.jsonl", ["whether", "nobler in mind"],
+                 '{"text": "whether"}\n\n{"text": ""}\n{"text": "nobler in mind"}\n')):
+            with self.subTest(name):
+                (self.folder / name).write_text(content or texts[0])
+                tokens = [token for text in texts for token in [*text.encode(), end]]
+                for window in (3, 16):
+                    got = self.result(run, "--text", self.folder / name, "--context", window)
+                    self.assertEqual(got, self.result(run, "--tokens", self.write(tokens), "--context", window))
+                    self.assertEqual(got["tokens"], len(tokens) - 1)
+
     def test_fewer_tokens_than_a_window(self):
         two = self.result(REFERENCE / "gpt2", "--tokens", self.write([5, 7]))
         self.assertEqual(two["tokens"], 1)
@@ -112,7 +131,15 @@ class Evaluate(AppTest):
         file = self.write([1, 2, 3])
         gpt2, run = REFERENCE / "gpt2", self.shared / "run"
         for source, arguments, parts in (
-                (gpt2, (), ("give either --data PREFIX or --tokens FILE",)),
+                (gpt2, (), ("give one of --data PREFIX, --tokens FILE and --text FILE",)),
+                (run, ("--text", file, "--tokens", file), ("excludes",)),
+                (run, ("--tokens", file, "--tokenizer", "t.json"), ("--tokenizer requires --text",)),
+                (run, ("--text", "none.txt"), ("--text none.txt: no such file",)),
+                (gpt2, ("--text", file), ("no tokenizer.model and no tokenizer.json: name one of them with --tokenizer",)),
+                (run, ("--text", file, "--tokenizer", TOKENIZER), ("gpt2.json: another tokenizer than the one",)),
+                (gpt2, ("--text", file, "--tokenizer", TOKENIZER), ("the tokenizer has 4001 tokens, the model 61",)),
+                (run, ("--text", self.write_text("", "empty.txt")), ("empty.txt: empty file",)),
+                (run, ("--text", self.write_text("{\"text\": 1}\n", "bad.jsonl")), ("bad.jsonl:1:",)),
                 (run, ("--data", self.shared / "data", "--tokens", file), ("excludes",)),
                 (gpt2, ("--tokens", file, "--context", 33), ("--context = 33", "a table of 32 positions")),
                 (gpt2, ("--tokens", file, "--context", -1), ("--context must be at least 1, got -1",)),
@@ -142,13 +169,16 @@ class Evaluate(AppTest):
         for path in self.shared.glob("data*"):
             shutil.copy(path, self.folder / "data" / path.name.replace("data", "mine"))
         self.write([1, 2, 3], "other.bin")
-        self.assertEqual(programs_in(commands), 2)
+        self.write_text("new", "new.txt")
+        self.assertEqual(programs_in(commands), 3)
         done = run_commands_of_page(commands, self.folder)
         # A busy machine is told how far it is.
         progress = re.compile(r"evaluate: \d+ of \d+ tokens, loss [0-9.]+\n")
         self.assertEqual((done.returncode, progress.sub("", done.stderr)), (0, ""))
-        words, fields = done.stdout.splitlines()
-        self.assertRegex(words, r"^loss [0-9.]+ nats a token, perplexity [0-9.]+, \d+ tokens$")
+        *all_words, fields = done.stdout.splitlines()
+        self.assertEqual(len(all_words), 2)
+        for words in all_words:
+            self.assertRegex(words, r"^loss [0-9.]+ nats a token, perplexity [0-9.]+, \d+ tokens$")
         self.assertEqual(json.loads(fields)["tokens"], 2)
 
     def test_a_model_that_diverged(self):

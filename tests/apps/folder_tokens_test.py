@@ -51,6 +51,20 @@ class FolderTokens(FolderTest):
         self.expect_error(program("prepare_data", "--tokenizer", self.source, "--end-of-text", "</s>", "--output", "x",
                                   "text.jsonl", cwd=self.folder), "--end-of-text", name="prepare_data")
 
+    def test_a_text_is_evaluated_in_the_folders_tokens(self):
+        self.prepared(self.source, "data")
+        begins = (self.folder / "data_val.bin").read_bytes()[1024:].count(b"\x01\x00")
+        lines = (self.folder / "text.jsonl").read_text().splitlines(keepends=True)
+        (self.folder / "last.jsonl").write_text("".join(lines[-begins:]))
+
+        def evaluated(*tokens):
+            done = program("evaluate", self.source, *tokens, cwd=self.folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout
+        self.assertEqual(evaluated("--text", "last.jsonl"), evaluated("--data", "data"))
+        self.assertEqual(evaluated("--text", "last.jsonl", "--tokenizer", self.source / "tokenizer.model"),
+                         evaluated("--data", "data"))
+
     def test_a_run_takes_its_tokens_along(self):
         keys = {"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 24, "model.context": 16,
                 "data.path": self.folder / "data", "train.stop_after": 1}
