@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -80,9 +82,13 @@ void forget(const std::vector<InputFile>& files) {
   }
 }
 
-/// Threads that take the next block, until there is none, each to its place in `memory`.
-void read_raw(const std::vector<InputFile>& files, const rt::HostBuffer& memory, Index threads) {
+/// Threads that take the next block, until there is none, each to its place in `memory`, where
+/// there are `widening` bytes for each of a file: of those behind a block the system is asked for
+/// the pages alone.
+void read_raw(const std::vector<InputFile>& files, const rt::HostBuffer& memory, Index widening,
+              Index threads) {
   constexpr Index kBlock = Index{4} << 20;
+  constexpr Index kPage = 4096;
   Index base = 0;
   for (const InputFile& file : files) {
     std::atomic<Index> next = 0;
@@ -90,8 +96,10 @@ void read_raw(const std::vector<InputFile>& files, const rt::HostBuffer& memory,
     const auto work = [&] {
       for (Index at = next.fetch_add(kBlock); at < file.size(); at = next.fetch_add(kBlock)) {
         const Index count = std::min(kBlock, file.size() - at);
-        const std::span out(memory.data() + base + at, static_cast<std::size_t>(count));
+        std::byte* const place = memory.data() + (base + at) * widening;
+        const std::span out(place, static_cast<std::size_t>(count));
         if (file.read(at, out) != count) is_short = true;
+        for (Index i = count; i < count * widening; i += kPage) place[i] = std::byte{1};
       }
     };
     {
@@ -107,6 +115,7 @@ struct Readings {
   Index bytes = 0;
   TransferReadings import;
   TransferReadings raw;
+  TransferReadings filled;  ///< as raw, with as much new memory as the parameters take
 };
 
 Readings measure(const Options& options) {
@@ -120,20 +129,22 @@ Readings measure(const Options& options) {
   const shape::Layout layout = shape::cut_into_subgroups(
       shape::find_family(model.architecture).parameters(model), options.subgroup_params, {});
   const hf::ModelWeights weights(folder.path(), model);
-  const auto read = [&] {
-    const rt::HostBuffer memory(readings.bytes);
-    readings.raw.measure(readings.bytes, [&] { read_raw(files, memory, options.threads); });
+  const auto read = [&](TransferReadings& way, Index widening) {
+    const rt::HostBuffer memory(readings.bytes * widening);
+    way.measure(readings.bytes, [&] { read_raw(files, memory, widening, options.threads); });
   };
   const auto load = [&] {
     const tensor::ParameterSet parameters(session, layout);
     readings.import.measure(readings.bytes, [&] { train::load_weights(weights, parameters); });
   };
-  // Each finds the memory that the other has given back, and each is the first one every other
-  // time.
+  const std::array<std::function<void()>, 3> ways{
+      load, [&] { read(readings.raw, 1); },
+      [&] { read(readings.filled, options.dtype == "bf16" ? 2 : 1); }};
+  // Each finds the memory that another has given back, and each is the first one in turn.
   for (int round = 0; round < options.rounds; ++round) {
-    for (const bool loads : {round % 2 == 0, round % 2 != 0}) {
+    for (std::size_t i = 0; i < ways.size(); ++i) {
       if (options.is_cold) forget(files);
-      loads ? load() : read();
+      ways[(static_cast<std::size_t>(round) + i) % ways.size()]();
     }
   }
   return readings;
@@ -142,8 +153,10 @@ Readings measure(const Options& options) {
 void print(const Options& options) {
   const Readings readings = measure(options);
   nlohmann::json json = comparison(readings.import, readings.raw);
+  const nlohmann::json filled = comparison(readings.import, readings.filled);
   const std::string words = in_words(json);
-  json.update({{"model", options.model},
+  json.update({{"filled", filled},
+               {"model", options.model},
                {"dtype", options.dtype},
                {"cold", options.is_cold},
                {"bytes", readings.bytes}});
@@ -153,6 +166,7 @@ void print(const Options& options) {
   }
   fmt::print("{} {} {}, {} rounds: {}\n", options.model, options.dtype,
              options.is_cold ? "from the disk" : "from the page cache", options.rounds, words);
+  fmt::print("  with memory for all parameters: {}\n", in_words(filled));
 }
 
 }  // namespace
