@@ -2,6 +2,7 @@
 #include "data/dataset.hpp"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "base/checksum.hpp"
@@ -10,6 +11,7 @@
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/missing.hpp"
 #include "data/sentencepiece.hpp"
+#include "data/token_shards.hpp"
 
 namespace dos::data {
 namespace {
@@ -24,6 +26,23 @@ void check_count(const std::filesystem::path& manifest, const TokenFile& file, I
          "{}: announces {} tokens in {}, which holds {}; the files are of different runs, write "
          "the dataset again with prepare_data",
          manifest.string(), announced, file.path().filename().string(), file.size());
+}
+
+/// PREFIX_train.bin, or the first of several files.
+std::filesystem::path split_file(const std::filesystem::path& prefix, const char* split) {
+  auto file = with_suffix(prefix, (std::string(split) + ".bin").c_str());
+  if (!is_missing(file)) return file;
+  const auto shards = find_shards(with_suffix(prefix, split));
+  return shards.empty() ? file : shards.front();
+}
+
+TokenFile open_split(const std::filesystem::path& prefix, const char* split,
+                     const std::filesystem::path& file, Part part) {
+  if (prefix.has_filename() && part == Part::kAll) {
+    const auto shards = find_shards(with_suffix(prefix, split));
+    if (!shards.empty() && shards.front() == file) return TokenFile(shards);
+  }
+  return TokenFile(file, part);
 }
 
 MaskFile open_mask(const std::filesystem::path& path, const TokenFile& tokens) {
@@ -64,16 +83,22 @@ DatasetPaths find_dataset(const std::filesystem::path& prefix) {
   }
   DatasetPaths paths(prefix);
   const auto both = with_suffix(prefix, ".bin");
-  if (is_missing(paths.train) && !is_missing(index_of(both))) paths.train = paths.val = both;
+  if (is_missing(paths.train) && !is_missing(index_of(both))) {
+    paths.train = paths.val = both;
+    return paths;
+  }
+  paths.train = split_file(prefix, "_train");
+  paths.val = split_file(prefix, "_val");
   return paths;
 }
 
 Dataset open_dataset(const std::filesystem::path& prefix) {
   const DatasetPaths paths = find_dataset(prefix);
   const bool is_one = paths.train == paths.val;
-  Dataset dataset{.train = TokenFile(paths.train, is_one ? Part::kTrain : Part::kAll),
-                  .val = TokenFile(paths.val, is_one ? Part::kValidation : Part::kAll),
-                  .manifest = std::nullopt};
+  Dataset dataset{
+      .train = open_split(prefix, "_train", paths.train, is_one ? Part::kTrain : Part::kAll),
+      .val = open_split(prefix, "_val", paths.val, is_one ? Part::kValidation : Part::kAll),
+      .manifest = std::nullopt};
   if (!is_missing(paths.manifest)) {
     dataset.manifest = read_manifest(paths.manifest);
     check_count(paths.manifest, dataset.train, dataset.manifest->train_tokens);

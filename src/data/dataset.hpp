@@ -52,8 +52,8 @@ TokenFileIdentity identify(const TokenFile& file, const std::optional<TokenSums>
                            const std::optional<MaskSums>& mask = std::nullopt);
 
 /// The files of a data set that is there: PREFIX_train.bin and PREFIX_val.bin; where these are
-/// missing, train.bin and val.bin of the folder PREFIX, or Megatron's PREFIX.bin with its index for
-/// both.
+/// missing, train.bin and val.bin of the folder PREFIX, Megatron's PREFIX.bin with its index for
+/// both, or the first of several files (find_shards() of PREFIX_train and PREFIX_val).
 DatasetPaths find_dataset(const std::filesystem::path& prefix);
 
 /// Opens both token files (of one file for both, its parts) and, where there is one, the manifest.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -64,11 +66,33 @@ TokenHeader token_header(Index vocabulary, Index tokens) {
   return header;
 }
 
-TokenFile::TokenFile(const std::filesystem::path& path, Part part)
-    : file_(open(path)), part_(part), layout_(find_layout(file_, part)) {}
+TokenFile::TokenFile(const std::filesystem::path& path, Part part) {
+  std::vector<Shard> shards;
+  add(shards, path, part);
+  shards_ = std::make_shared<const std::vector<Shard>>(std::move(shards));
+}
 
-TokenFile TokenFile::again() const {
-  return TokenFile(path(), part_);
+TokenFile::TokenFile(std::span<const std::filesystem::path> paths) {
+  require(!paths.empty(), "a token file");
+  std::vector<Shard> shards;
+  for (const std::filesystem::path& path : paths) add(shards, path, Part::kAll);
+  shards_ = std::make_shared<const std::vector<Shard>>(std::move(shards));
+}
+
+void TokenFile::add(std::vector<Shard>& shards, const std::filesystem::path& path, Part part) {
+  InputFile file = open(path);
+  const TokenLayout layout = find_layout(file, part);
+  if (shards.empty()) token_bytes_ = layout.token_bytes;
+  expect(layout.token_bytes == token_bytes_,
+         "{}: has tokens of {} bytes, {} such of {}: use files of one corpus", path.string(),
+         layout.token_bytes, shards.empty() ? "" : shards.front().file.path().string(),
+         token_bytes_);
+  shards.push_back({std::move(file), layout, size_});
+  size_ += layout.tokens;
+}
+
+const TokenFile::Shard& TokenFile::shard_of(Index position) const {
+  return *std::prev(std::ranges::upper_bound(*shards_, position, {}, &Shard::first));
 }
 
 std::int32_t TokenFile::operator[](Index position) const {
@@ -78,13 +102,21 @@ std::int32_t TokenFile::operator[](Index position) const {
 }
 
 void TokenFile::load(Index first, std::span<std::byte> stored) const {
-  const Index width = layout_.token_bytes;
-  const Index found = file_.read(layout_.first_byte + first * width, stored);
-  expect(
-      found == std::ssize(stored),
-      "{}: was cut short while it is in use: {} tokens were there, from {} on they are gone; put "
-      "the file back and continue with --resume",
-      path().string(), size(), first + found / width);
+  const Index width = token_bytes_;
+  while (!stored.empty()) {
+    const Shard& shard = shard_of(first);
+    const Index begin = first - shard.first;
+    const Index count = std::min(std::ssize(stored) / width, shard.layout.tokens - begin);
+    const auto part = stored.first(static_cast<std::size_t>(count * width));
+    const Index found = shard.file.read(shard.layout.first_byte + begin * width, part);
+    expect(
+        found == std::ssize(part),
+        "{}: was cut short while it is in use: {} tokens were there, from {} on they are gone; put "
+        "the file back and continue with --resume",
+        shard.file.path().string(), shard.layout.tokens, begin + found / width);
+    first += count;
+    stored = stored.subspan(part.size());
+  }
 }
 
 void TokenFile::read(Index first, std::span<std::int32_t> out) const {
@@ -94,7 +126,7 @@ void TokenFile::read(Index first, std::span<std::int32_t> out) const {
   while (!out.empty()) {
     const auto part = out.first(std::min(kBlock, out.size()));
     const auto stored =
-        std::span(buffer).first(part.size() * static_cast<std::size_t>(layout_.token_bytes));
+        std::span(buffer).first(part.size() * static_cast<std::size_t>(token_bytes_));
     load(first, stored);
     is_narrow() ? widen<std::uint16_t>(stored, part) : widen<std::uint32_t>(stored, part);
     first += std::ssize(part);
@@ -109,25 +141,26 @@ void TokenFile::expect_inside(Index vocabulary, Index first,
   };
   const auto bad = std::ranges::find_if(tokens, outside);
   if (bad == tokens.end()) return;
+  const Index position = first + (bad - tokens.begin());
+  const Shard& shard = shard_of(position);
   fail(
       "{}: token {} at position {} is outside model.vocab={}; the file is damaged or was prepared "
       "with another tokenizer: copy it again, prepare the text again, or raise model.vocab above "
       "{}",
-      path().string(), static_cast<std::uint32_t>(*bad), first + (bad - tokens.begin()), vocabulary,
-      static_cast<std::uint32_t>(*bad));
+      shard.file.path().string(), static_cast<std::uint32_t>(*bad), position - shard.first,
+      vocabulary, static_cast<std::uint32_t>(*bad));
 }
 
 std::optional<TokenSums> TokenFile::check(Index vocabulary, const std::stop_token& stop) const {
   // Large enough for the disk, small enough for the cache.
   constexpr Index kPiece = Index{1} << 18;
-  std::vector<std::byte> buffer(static_cast<std::size_t>(kPiece * layout_.token_bytes));
+  std::vector<std::byte> buffer(static_cast<std::size_t>(kPiece * token_bytes_));
   Checksum checksum;
   Index largest = -1;
   for (Index first = 0; first < size(); first += kPiece) {
     if (stop.stop_requested()) return std::nullopt;
     const Index count = std::min(kPiece, size() - first);
-    const auto stored =
-        std::span(buffer).first(static_cast<std::size_t>(count * layout_.token_bytes));
+    const auto stored = std::span(buffer).first(static_cast<std::size_t>(count * token_bytes_));
     load(first, stored);
     checksum.update(stored);
     const Index most =

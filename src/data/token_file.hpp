@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <vector>
 
 #include "base/checksum.hpp"
 #include "base/file.hpp"
@@ -43,11 +45,14 @@ struct TokenSums {
 class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path& path, Part part = Part::kAll);
-  /// The same tokens, opened again.
-  [[nodiscard]] TokenFile again() const;
+  /// Several files, one behind the other. Pre: at least one. Throws Error also where the tokens of
+  /// one are of another size.
+  explicit TokenFile(std::span<const std::filesystem::path> paths);
+  /// The same tokens, of the same open files.
+  [[nodiscard]] TokenFile again() const { return *this; }
 
   /// The number of tokens, at least 1.
-  [[nodiscard]] Index size() const noexcept { return layout_.tokens; }
+  [[nodiscard]] Index size() const noexcept { return size_; }
   /// Pre: 0 <= position < size(). A uint32 token above 2^31 - 1 reads as a negative number.
   [[nodiscard]] std::int32_t operator[](Index position) const;
   /// Copies tokens first .. first + out.size() - 1. Pre: they lie inside the file. Throws Error
@@ -59,16 +64,28 @@ class TokenFile {
   /// Reads all tokens, as fast as the disk gives them. Throws as read() and expect_inside() do;
   /// nullopt when it was stopped.
   [[nodiscard]] std::optional<TokenSums> check(Index vocabulary, const std::stop_token& stop) const;
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
+  /// Of several files the first one's.
+  [[nodiscard]] const std::filesystem::path& path() const noexcept {
+    return shards_->front().file.path();
+  }
 
  private:
-  [[nodiscard]] bool is_narrow() const noexcept { return layout_.token_bytes == 2; }
+  struct Shard {
+    InputFile file;
+    TokenLayout layout;
+    Index first;  ///< token
+  };
+
+  void add(std::vector<Shard>& shards, const std::filesystem::path& path, Part part);
+  /// Pre: position < size().
+  [[nodiscard]] const Shard& shard_of(Index position) const;
+  [[nodiscard]] bool is_narrow() const noexcept { return token_bytes_ == 2; }
   /// The stored bytes of tokens from `first` on. Throws Error when they are gone.
   void load(Index first, std::span<std::byte> stored) const;
 
-  InputFile file_;
-  Part part_;
-  TokenLayout layout_;
+  Index size_ = 0;
+  Index token_bytes_ = 0;
+  std::shared_ptr<const std::vector<Shard>> shards_;
 };
 
 /// What takes the tokens of texts, one text after the other or in parts.

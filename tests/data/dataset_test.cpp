@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset.hpp"
 
+#include <numeric>
+
 #include "data/corpus.hpp"
 #include "data/files.hpp"
 #include "data/sentencepiece.hpp"
@@ -52,6 +54,50 @@ TEST_F(DatasetTest, OpensWithoutManifest) {
   EXPECT_FALSE(dataset.manifest.has_value());
   EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
               fails_with({paths_.manifest.string(), "missing"}));
+}
+
+TEST_F(DatasetTest, ReadsSeveralFilesAsOne) {
+  // The tokens 0 .. 29 in files of 7, 1 and 22, more than nine of which sort by number only.
+  const auto prefix = scratch_ / "web";
+  std::vector<std::int32_t> all(30);
+  std::iota(all.begin(), all.end(), 0);
+  const auto part = [&](Index first, Index last) {
+    return std::vector(all.begin() + first, all.begin() + last);
+  };
+  test::write_tokens(scratch_ / "web_train_000009.bin", 300, part(0, 7));
+  test::write_tokens(scratch_ / "web_train_000010.bin", 300, part(7, 8));
+  test::write_tokens(scratch_ / "web_train_000011.bin", 300, part(8, 30));
+  test::write_tokens(scratch_ / "web_train_12.bin", 300, {299});
+  test::write_tokens(scratch_ / "web_val_000000.bin", 300, {4, 5});
+  const Dataset dataset = open_dataset(prefix);
+  EXPECT_EQ(test::tokens_of(dataset.train), all);
+  EXPECT_EQ(test::tokens_of(dataset.val), (std::vector<std::int32_t>{4, 5}));
+  EXPECT_EQ(test::tokens_of(dataset.train.again()), all);
+  for (Index first = 0; first < 30; ++first)
+    for (Index last = first; last <= 30; ++last) {
+      std::vector<std::int32_t> read(static_cast<std::size_t>(last - first));
+      dataset.train.read(first, read);
+      EXPECT_EQ(read, part(first, last));
+    }
+  const auto sums = dataset.train.check(300, {});
+  ASSERT_TRUE(sums.has_value());
+  EXPECT_EQ(sums->largest, 29);
+  EXPECT_THAT([&] { (void)dataset.train.check(10, {}); },
+              fails_with({"web_train_000011.bin: token 10 at position 2"}));
+  std::filesystem::resize_file(scratch_ / "web_train_000010.bin", 1024);
+  EXPECT_THAT([&] { (void)test::tokens_of(dataset.train); },
+              fails_with({"web_train_000010.bin: was cut short"}));
+}
+
+TEST_F(DatasetTest, RefusesSeveralFilesThatAreNotOneCorpus) {
+  test::write_tokens(scratch_ / "web_train_000001.bin", 300, {1});
+  test::write_tokens(scratch_ / "web_train_000003.bin", 300, {2});
+  test::write_tokens(scratch_ / "web_val_000000.bin", 300, {3});
+  EXPECT_THAT([&] { (void)open_dataset(scratch_ / "web"); },
+              fails_with({"web_train_000002.bin: missing, but", "web_train_000003.bin is there"}));
+  test::write_tokens(scratch_ / "web_train_000002.bin", 70'000, {3});
+  EXPECT_THAT([&] { (void)open_dataset(scratch_ / "web"); },
+              fails_with({"web_train_000002.bin: has tokens of 4 bytes", "such of 2"}));
 }
 
 TEST_F(DatasetTest, OpensWithManifest) {
