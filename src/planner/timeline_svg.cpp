@@ -25,6 +25,7 @@ const char* colour_of(sched::Work work) {
     case sched::Work::kDowncast:
       return "#9a6fb0";
     case sched::Work::kGpuUpdate:
+    case sched::Work::kPass:
       return "#5a9e5a";
     case sched::Work::kStateIn:
       return "#d08a3c";

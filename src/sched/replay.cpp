@@ -26,6 +26,8 @@ const char* name_of(Work work) {
       return "gradient in";
     case Work::kParameterOut:
       return "parameter out";
+    case Work::kPass:
+      return "forward or backward";
   }
   return "?";
 }
@@ -37,6 +39,7 @@ std::string track_of(const Problem& problem, const Activity& activity) {
     case Work::kDowncast:
       return "downcast";
     case Work::kGpuUpdate:
+    case Work::kPass:
       return problem.name_of_tier(activity.tier) + " update";
     case Work::kStateIn:
     case Work::kWeightIn:
@@ -49,8 +52,6 @@ std::string track_of(const Problem& problem, const Activity& activity) {
   }
   return "?";
 }
-
-namespace {
 
 void expect_plays(const Problem& problem, const Plan& plan) {
   const auto gpus = static_cast<std::size_t>(problem.gpus());
@@ -79,8 +80,6 @@ void expect_plays(const Problem& problem, const Plan& plan) {
   }
   expect_homes_fit(problem, plan.assignments);
 }
-
-}  // namespace
 
 Replay replay(const Problem& problem, const Plan& plan, bool record) {
   expect_plays(problem, plan);

@@ -20,6 +20,7 @@ enum class Work : std::uint8_t {
   kGradientOut,
   kGradientIn,
   kParameterOut,
+  kPass,  ///< forward or backward of a depth (step_replay.hpp)
 };
 
 /// "cpu update", "downcast", ...
@@ -73,6 +74,9 @@ std::string track_of(const Problem& problem, const Activity& activity);
 /// Throws Error when a streamed subgroup is larger than the memory of its window, or states do not
 /// fit where they live; ContractViolation when the plan does not fit the problem.
 Replay replay(const Problem& problem, const Plan& plan, bool record = false);
+
+/// Throws as replay() does before it begins.
+void expect_plays(const Problem& problem, const Plan& plan);
 
 /// The update_end of that; nothing, at less cost, when it is later than `limit`.
 std::optional<units::Seconds> update_end_by(const Problem& problem, const Plan& plan,

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.hpp"
 #include "sched/interleave.hpp"
@@ -11,7 +10,6 @@
 namespace dos::sched {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 /// DRAM traffic of the separate pass: reads FP32, writes 16 bit.
 constexpr double kDowncastTraffic = 6;
 
@@ -21,8 +19,13 @@ std::size_t at(Index index) {
 
 }  // namespace
 
-Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
-    : problem_(problem), plan_(plan), record_(record), cpu_order_(plan.cpu_order()) {
+Simulation::Simulation(const Problem& problem, const Plan& plan, bool record,
+                       const StepPasses* passes)
+    : problem_(problem),
+      plan_(plan),
+      record_(record),
+      passes_(passes),
+      cpu_order_(plan.cpu_order()) {
   require(!plan.execution.lockstep || problem.gpus() <= 1, "lockstep drives one GPU");
   require(plan.execution.downcast == Downcast::kFused || problem.rates.published.has_value(),
           "a separate downcast has a rate");
@@ -59,6 +62,7 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record)
   for (const Subgroup& subgroup : problem.subgroups)
     first_depth_left_ += subgroup.depth == problem.subgroups.front().depth ? 1 : 0;
   find_departing();
+  if (passes_ != nullptr) begin_passes();
 }
 
 /// States that live behind host memory come through it, in order. Those that a GPU has and does not
@@ -144,17 +148,24 @@ void Simulation::request_gradients() {
 }
 
 void Simulation::start_kernel(Index g) {
+  if (gpus_[at(g)].kernel.busy || start_gpu_update(g)) return;
+  if (passes_ != nullptr) start_pass(g);
+}
+
+/// Whether there was one to begin.
+bool Simulation::start_gpu_update(Index g) {
   Gpu& gpu = gpus_[at(g)];
-  if (gpu.kernel.busy || gpu.next_kernel == gpu.order.size()) return;
+  if (gpu.next_kernel == gpu.order.size()) return false;
   const Index subgroup = gpu.order[gpu.next_kernel];
   const bool here =
       static_cast<Index>(gpu.next_kernel) < gpu.arrived || resident_needs_nothing(subgroup);
-  if (!here || !kernel_may_start(subgroup)) return;
+  if (!here || !kernel_may_start(subgroup)) return false;
   // The host reaches the GPU's turn: what the CPU has finished goes to the downcast thread.
   to_downcast_.insert(to_downcast_.end(), not_submitted_.begin(), not_submitted_.end());
   not_submitted_.clear();
   start(gpu.kernel, Work::kGpuUpdate, subgroup, params(subgroup), launch_left(gpu, subgroup));
   ++gpu.next_kernel;
+  return true;
 }
 
 void Simulation::start_link(Link& link) {
@@ -358,28 +369,11 @@ void Simulation::set_rates() {
     if (flowing(link.out)) link.out.rate = flows_[next++].rate;
   }
   const bool published = plan_.execution.published_kernels && rates.published;
-  for (std::size_t g = 0; g < gpus_.size(); ++g)
-    gpus_[g].kernel.rate = (published ? rates.published->gpu_update : rates.gpus[g].update).value();
-}
-
-double Simulation::next_event() const {
-  double step = kNever;
-  const auto lane = [&](const Lane& each) {
-    if (each.busy)
-      step = std::min(step, flowing(each) ? each.left / each.rate : each.flows_from - now_);
-  };
-  for (const Link& link : links_) {
-    lane(link.in);
-    lane(link.out);
+  for (std::size_t g = 0; g < gpus_.size(); ++g) {
+    const auto update = published ? rates.published->gpu_update : rates.gpus[g].update;
+    Lane& kernel = gpus_[g].kernel;
+    kernel.rate = kernel.work == Work::kPass ? 1 : update.value();  // seconds of a pass
   }
-  for (const Gpu& gpu : gpus_) lane(gpu.kernel);
-  lane(downcast_lane_);
-  for (const Crew* crew : {&updates_, &downcasts_}) {
-    if (!crew->active.empty())
-      step = std::min(step, (crew->active.top().key - crew->progress) / crew->rate);
-    if (!crew->waiting.empty()) step = std::min(step, crew->waiting.top().key - now_);
-  }
-  return std::max(step, 0.0);
 }
 
 }  // namespace dos::sched

@@ -9,16 +9,21 @@
 
 #include "sched/contention.hpp"
 #include "sched/replay.hpp"
+#include "sched/step_replay.hpp"
 
 namespace dos::sched {
 
 /// The state of one replay (replay.hpp); SI units as plain numbers inside.
 class Simulation {
  public:
-  Simulation(const Problem& problem, const Plan& plan, bool record);
+  /// `passes`: of a whole step; null: of the update alone.
+  Simulation(const Problem& problem, const Plan& plan, bool record,
+             const StepPasses* passes = nullptr);
   Replay run();
   /// When the update ends; nothing once that is known to be later than `limit`, in seconds.
   std::optional<units::Seconds> run_until(double limit);
+  /// When forward has ended. Pre: there are passes.
+  units::Seconds run_step();
 
  private:
   /// A resource that does one thing at a time: a direction of a link, a GPU, the downcast thread.
@@ -78,12 +83,28 @@ class Simulation {
     double resident_bytes = 0;
     Lane kernel;
   };
+  /// Of a whole step.
+  struct Progress {
+    std::vector<std::size_t> next;     ///< by GPU: of both passes, what it computes next
+    std::vector<Index> backward_left;  ///< by depth: GPUs that have yet to end it
+    Index depths_left = 0;             ///< of backward
+    std::vector<Index> weights_left;   ///< by depth: subgroups that forward waits for
+    std::vector<bool> released;        ///< by subgroup: its update need not wait for more gradients
+    double end = 0;
+  };
 
   void find_departing();
   void step();
   void start_everything();
   void grant_slots();
   void start_kernel(Index g);
+  bool start_gpu_update(Index g);
+  void begin_passes();
+  void start_pass(Index g);
+  void finish_pass(Index g);
+  void complete_gradient(Index subgroup);
+  void release(Index subgroup);
+  [[nodiscard]] std::size_t depth_of(Index subgroup) const;
   void start_link(Link& link);
   void start_return(Link& link);
   void start_state_in(Index g);
@@ -155,6 +176,10 @@ class Simulation {
     const auto most = static_cast<std::size_t>(plan_.execution.on_the_way);
     return most > 0 && granted_ - home_again_ >= most;
   }
+  /// What a lane has to do in all, as far as rounding counts.
+  [[nodiscard]] double size_of(const Lane& lane) const {
+    return lane.work == Work::kPass ? lane.amount : params(lane.subgroup);
+  }
   [[nodiscard]] bool flowing(const Lane& lane) const {
     return lane.busy && lane.flows_from <= now_;
   }
@@ -162,6 +187,8 @@ class Simulation {
   const Problem& problem_;
   const Plan& plan_;
   bool record_;
+  const StepPasses* passes_;
+  Progress progress_;
   double now_ = 0;
   Replay result_;
 

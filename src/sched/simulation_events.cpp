@@ -2,6 +2,7 @@
 // From event to event, and what happens at the end of each activity.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
 #include "sched/simulation.hpp"
@@ -16,6 +17,7 @@ std::size_t at(Index index) {
 /// Whatever has this part of a subgroup left, or this part of a step to go, is done: times are
 /// sums of many steps and round.
 constexpr double kRounding = 1e-9;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -47,6 +49,26 @@ void Simulation::step() {
   start_everything();
 }
 
+double Simulation::next_event() const {
+  double step = kNever;
+  const auto lane = [&](const Lane& each) {
+    if (each.busy)
+      step = std::min(step, flowing(each) ? each.left / each.rate : each.flows_from - now_);
+  };
+  for (const Link& link : links_) {
+    lane(link.in);
+    lane(link.out);
+  }
+  for (const Gpu& gpu : gpus_) lane(gpu.kernel);
+  lane(downcast_lane_);
+  for (const Crew* crew : {&updates_, &downcasts_}) {
+    if (!crew->active.empty())
+      step = std::min(step, (crew->active.top().key - crew->progress) / crew->rate);
+    if (!crew->waiting.empty()) step = std::min(step, crew->waiting.top().key - now_);
+  }
+  return std::max(step, 0.0);
+}
+
 void Simulation::advance(double step) {
   const auto move = [&](Lane& lane) {
     if (flowing(lane)) lane.left -= step * lane.rate;
@@ -66,7 +88,7 @@ void Simulation::advance(double step) {
 void Simulation::finish_due(double step) {
   const double soon = step * kRounding;
   const auto due = [&](const Lane& lane) {
-    return flowing(lane) && lane.left <= lane.rate * soon + kRounding * params(lane.subgroup);
+    return flowing(lane) && lane.left <= lane.rate * soon + kRounding * size_of(lane);
   };
   const auto is_over = [&](Lane& lane) {
     // Rounding must not leave a latency of a few femtoseconds.
@@ -104,6 +126,7 @@ void Simulation::finish_copy(Lane& lane, Index tier, bool goes_in) {
       return finish_state_out(subgroup, tier);
     case Work::kGradientOut:
       gradient_here_[at(subgroup)] = true;
+      if (passes_ != nullptr && progress_.released[at(subgroup)]) late_.push(subgroup);
       return;
     case Work::kWeightIn:
       for (std::size_t w = 0; downcast_waits && w < workers_.size(); ++w)
@@ -117,6 +140,7 @@ void Simulation::finish_copy(Lane& lane, Index tier, bool goes_in) {
     case Work::kCpuUpdate:
     case Work::kGpuUpdate:
     case Work::kDowncast:
+    case Work::kPass:
       require(false, "no link does this");
   }
 }
@@ -156,6 +180,7 @@ void Simulation::go_home(Index subgroup) {
 
 void Simulation::finish_kernel(Index g) {
   Gpu& gpu = gpus_[at(g)];
+  if (gpu.kernel.work == Work::kPass) return finish_pass(g);
   const Index subgroup = gpu.kernel.subgroup;
   gpu.kernel.busy = false;
   log(Work::kGpuUpdate, subgroup, g, -1, gpu.kernel.begin);
@@ -233,6 +258,7 @@ void Simulation::release_worker(Index index) {
 }
 
 void Simulation::weight_is_ready(Index subgroup) {
+  if (passes_ != nullptr) --progress_.weights_left[depth_of(subgroup)];
   if (problem_.subgroups[at(subgroup)].depth != problem_.subgroups.front().depth) return;
   if (--first_depth_left_ == 0) result_.first_ready = units::Seconds(now_);
 }

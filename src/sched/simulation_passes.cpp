@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward and backward beside the update.
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "sched/simulation.hpp"
+#include "sched/step_replay.hpp"
+
+namespace dos::sched {
+namespace {
+
+std::size_t at(Index index) {
+  return static_cast<std::size_t>(index);
+}
+
+}  // namespace
+
+void Simulation::begin_passes() {
+  const std::size_t depths = passes_->depths.size();
+  require(!gpus_.empty() && !plan_.execution.lockstep, "GPUs compute forward and backward");
+  require(passes_->ahead.empty() || passes_->ahead.size() == problem_.subgroups.size(),
+          "it is known which updates go ahead");
+  progress_.next.assign(gpus_.size(), 0);
+  progress_.backward_left.assign(depths, std::ssize(gpus_));
+  progress_.depths_left = std::ssize(passes_->depths);
+  progress_.weights_left.assign(depths, 0);
+  progress_.released.assign(problem_.subgroups.size(), false);
+  for (Index i = 0; i < std::ssize(problem_.subgroups); ++i) {
+    require(depth_of(i) < depths && !problem_.only_keeps(assignment(i).home),
+            "depths and homes are those of the passes");
+    ++progress_.weights_left[depth_of(i)];
+  }
+  unfinished_ += 2 * std::ssize(passes_->depths) * std::ssize(gpus_);
+  // Nothing is there before backward brings it.
+  gradient_here_.assign(problem_.subgroups.size(), false);
+  cpu_order_.clear();
+  gradients_requested_ = 0;
+  for (Gpu& gpu : gpus_) gpu.order.clear();
+}
+
+std::size_t Simulation::depth_of(Index subgroup) const {
+  return at(problem_.subgroups[at(subgroup)].depth);
+}
+
+/// The next of backward from the last depth on, then of forward.
+void Simulation::start_pass(Index g) {
+  const std::size_t depths = passes_->depths.size();
+  const std::size_t next = progress_.next[at(g)];
+  if (next == 2 * depths) return;
+  const bool is_forward = next >= depths;
+  const std::size_t depth = is_forward ? next - depths : depths - 1 - next;
+  if (is_forward && progress_.weights_left[depth] > 0) return;
+  const DepthPasses& work = passes_->depths[depth];
+  start(gpus_[at(g)].kernel, Work::kPass, /*subgroup=*/-1,
+        (is_forward ? work.forward : work.backward).value(), 0);
+}
+
+void Simulation::finish_pass(Index g) {
+  const std::size_t depths = passes_->depths.size();
+  const std::size_t done = progress_.next[at(g)]++;
+  gpus_[at(g)].kernel.busy = false;
+  --unfinished_;
+  if (done + 1 == 2 * depths) progress_.end = now_;
+  if (done >= depths) return;
+  const std::size_t depth = depths - 1 - done;
+  if (--progress_.backward_left[depth] > 0) return;
+  const bool is_last = --progress_.depths_left == 0;
+  for (Index i = 0; i < std::ssize(problem_.subgroups); ++i) {
+    if (depth_of(i) == depth) complete_gradient(i);
+    const bool goes_ahead = !passes_->ahead.empty() && passes_->ahead[at(i)];
+    if (goes_ahead ? depth_of(i) == depth : is_last) release(i);
+  }
+}
+
+void Simulation::complete_gradient(Index subgroup) {
+  if (is_on_cpu(assignment(subgroup)) && problem_.cost.gradient.value() > 0)
+    links_[at(reader_of(subgroup))].gradients.push_back(subgroup);
+  else
+    gradient_here_[at(subgroup)] = true;
+}
+
+/// An update that waits for nothing but its gradient.
+void Simulation::release(Index subgroup) {
+  progress_.released[at(subgroup)] = true;
+  if (is_on_cpu(assignment(subgroup))) {
+    if (gradient_here_[at(subgroup)]) late_.push(subgroup);
+    return;
+  }
+  Gpu& gpu = gpus_[at(assignment(subgroup).device)];
+  const auto place = [&](std::size_t from) {
+    return gpu.order.begin() + static_cast<std::ptrdiff_t>(from);
+  };
+  if (resident_needs_nothing(subgroup)) {
+    gpu.order.insert(place(at(gpu.arrived)), subgroup);
+    ++gpu.arrived;
+    ++gpu.next_in;
+    return;
+  }
+  gpu.order.insert(std::lower_bound(place(gpu.next_in), gpu.order.end(), subgroup), subgroup);
+}
+
+units::Seconds Simulation::run_step() {
+  start_everything();
+  while (unfinished_ > 0 && progress_.end == 0) step();
+  return units::Seconds(progress_.end);
+}
+
+units::Seconds replay_step(const Problem& problem, const Plan& plan, const StepPasses& passes) {
+  expect_plays(problem, plan);
+  return Simulation(problem, plan, /*record=*/false, &passes).run_step();
+}
+
+}  // namespace dos::sched

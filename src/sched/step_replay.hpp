@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "sched/plan.hpp"
+
+namespace dos::sched {
+
+/// What each GPU computes at a depth of the model.
+struct DepthPasses {
+  units::Seconds forward;
+  units::Seconds backward;
+};
+
+/// Forward and backward of a step, and which updates do not wait for its norm.
+struct StepPasses {
+  std::vector<DepthPasses> depths;  ///< that of subgroups is a place in it
+  std::vector<bool> ahead;          ///< by subgroup; empty: all wait for the norm
+};
+
+/// What a step takes from the beginning of backward to the end of the next forward, as replay() has
+/// it beside both passes: an update begins when backward of its depth has ended, or all of it where
+/// it waits for the norm; forward of a depth when its working parameters are there. Of what may
+/// begin the first subgroup does. A GPU takes an update before what it computes besides, and
+/// gradients leave it as soon as they are there. Copies of states may end later. Pre: a GPU, states
+/// in host memory or on GPUs, and those of Execution that are this project's.
+units::Seconds replay_step(const Problem& problem, const Plan& plan, const StepPasses& passes);
+
+}  // namespace dos::sched
