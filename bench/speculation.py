@@ -29,8 +29,9 @@ ROWS = [
     ("a100-4x", "llama-13b", 4, 5, 10), ("rtx4090", "llama-1.3b", 2, 4, 20), ("rtx4090", "llama-1.3b", 4, None, 10),
     ("rtx4090", "llama-1.3b", 8, 0.5, 5), ("gh200", "llama-7b", 4, 5, 10),
 ]
-HEADER = ("| node | model | B | M, GB | S | update | waiting | ahead | hidden | of the bound | each step clipped | updates more |\n"
-          "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+HEADER = ("| node | model | B | M, GB | S | update | waiting | ahead | planned | hidden | of the bound | each step clipped | "
+          "updates more |\n"
+          "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 # Steps that differ by more are shown as two figures.
 SAME = 1.02
 
@@ -61,8 +62,8 @@ def line(program, row):
     update = float(plan[1]) / 1e3 if plan else 0
     more = f"{(mean(clipped) - mean(ahead)) / update:.2f}" if update else ""
     cells = [node, model, batch, "all" if memory is None else f"{memory:g}", "as planned" if subgroup is None else subgroup,
-             f"{update:.2f}", shown(waiting), shown(ahead), hidden, f"{mean(ahead) / ahead['bound_seconds']:.2f}",
-             shown(clipped), more]
+             f"{update:.2f}", shown(waiting), shown(ahead), f"{ahead['planned_seconds'] / mean(ahead):.2f}", hidden,
+             f"{mean(ahead) / ahead['bound_seconds']:.2f}", shown(clipped), more]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "planner/speculation.hpp"
 #include "planner/state_homes.hpp"
 #include "sched/gradients.hpp"
 
@@ -77,14 +78,12 @@ planner::MemoryUse memory_of(const planner::Request& plan, const planner::Deploy
 
 std::vector<DepthTask> depths_of(const planner::Request& plan, const planner::PhaseTimes& phases,
                                  Index kept) {
-  const std::vector<units::Flops> flops = planner::forward_flops_by_depth(plan.model);
-  const units::Flops all = planner::forward_flops(plan.model);
   std::vector<DepthTask> depths;
-  for (std::size_t depth = 0; depth < flops.size(); ++depth) {
-    const double part = flops[depth] / all;
-    const bool is_layer = depth >= 1 && static_cast<Index>(depth) <= plan.model.config.layers;
-    depths.push_back({.forward = phases.forward.value() * part,
-                      .backward = phases.backward.value() * part,
+  for (const sched::DepthPasses& each : planner::depth_passes(plan.model, phases)) {
+    const auto depth = std::ssize(depths);
+    const bool is_layer = depth >= 1 && depth <= plan.model.config.layers;
+    depths.push_back({.forward = each.forward.value(),
+                      .backward = each.backward.value(),
                       .activations = is_layer ? kept : 0});
   }
   return depths;
@@ -105,18 +104,38 @@ units::Bytes limit_of(const StepRequest& request, const planner::MemoryUse& memo
 sched::Bound bound_of(sched::Problem problem, const perfmodels::Rates& rates, units::Seconds passes,
                       units::Bytes states) {
   problem.rates = rates;
-  problem.cost.gradient = units::BytesPerParam(2);
   problem.memory = {{.update = states, .resident = states}};
-  return sched::lower_bound(problem, {.passes = passes});
+  return planner::step_bound(std::move(problem), passes);
 }
 
-/// What the planner says of the update with the rates that are simulated.
-units::Seconds planned_update(const planner::Request& request, sched::Problem problem,
-                              const perfmodels::Rates& rates) {
-  problem.rates = rates;
+/// What the planner says of the step with the rates that are simulated.
+units::Seconds planned_step(const planner::Request& request, sched::Problem problem,
+                            const planner::PhaseTimes& phases, const SimulatedStep& step) {
+  problem.rates = step.node.rates;
+  problem.cost.banks = step.task.goes_ahead ? 2 : 1;
   sched::PolicyOptions options = request.settings.policy;
   options.residents = options.residents && !problem.has_kept();
-  return sched::plan_beside_gradients(request.policy, problem, options).cost();
+  const sched::Plan plan = sched::plan_beside_gradients(request.policy, problem, options);
+  if (!step.task.goes_ahead || !planner::are_hidden(problem, plan))
+    return phases.forward + phases.backward + plan.cost();
+  std::vector<bool> ahead;
+  for (std::size_t i = 0; i < problem.subgroups.size(); ++i)
+    ahead.push_back(!step.task.are_away(i));
+  return planner::step_beside(sched::settled(problem, plan), plan,
+                              {planner::depth_passes(request.model, phases), ahead}, step.bound);
+}
+
+/// What the runtime finds of a GPU with less memory than it has.
+sched::StateMemory limited_memory(planner::MemoryUse use, units::Bytes limit,
+                                  bool releases_activations) {
+  use.available = limit * (1 - sched::kMemoryReserve) + use.of(MemoryCategory::kReserve);
+  const units::Bytes gradients = use.of(MemoryCategory::kGradients);
+  for (planner::MemoryItem& item : use.items)
+    if (item.category == MemoryCategory::kGradients) item.bytes = units::Bytes(0);
+  sched::StateMemory memory = planner::state_memory(use);
+  memory.gradients = gradients;
+  if (!releases_activations) memory.update = memory.resident;
+  return memory;
 }
 
 /// Where states live, as in a training. `room`: of the GPU for states.
@@ -217,9 +236,12 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                .trace = std::filesystem::absolute(request.trace).string()},
       .subgroup_params = forecast.problem.largest(),
       .phases = phases,
-      .planned = phases.forward + phases.backward + planned_update(plan, forecast.problem, rates),
       .bound = bound_of(forecast.problem, rates, phases.forward + phases.backward, emptied)};
   choose_homes(forecast.problem, states, plan.settings.policy.residents, step);
+  sched::Problem problem = forecast.problem;
+  if (request.state_memory)
+    problem.memory = {limited_memory(memory, limit, step.task.releases_activations)};
+  step.planned = planned_step(plan, std::move(problem), phases, step);
   return step;
 }
 

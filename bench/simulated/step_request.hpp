@@ -39,7 +39,7 @@ struct SimulatedStep {
   units::Bytes on_gpu{0};   ///< states that live there for good
   units::Bytes in_host{0};  ///< states that live there
   units::Bytes on_disk{0};
-  units::Seconds planned;  ///< of the planner: the whole step
+  units::Seconds planned{0};  ///< of the planner: the whole step
   sched::Bound bound;      ///< of the whole step, in which nothing waits for anything else
 };
 

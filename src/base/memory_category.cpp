@@ -49,6 +49,8 @@ const char* name_of(MemoryCategory category) {
       return "runtime";
     case MemoryCategory::kProgram:
       return "program";
+    case MemoryCategory::kSecondBanks:
+      return "second banks";
     case MemoryCategory::kCheckpoints:
       return "checkpoint buffers";
   }

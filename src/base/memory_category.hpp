@@ -35,6 +35,7 @@ enum class MemoryCategory : std::uint8_t {
   kTokensAhead,      ///< of steps that are submitted before they run
   kRuntime,          ///< StarPU's tasks and handles
   kProgram,          ///< code and libraries
+  kSecondBanks,      ///< of parameters and states, of updates that go ahead of the norm
   kCheckpoints,      ///< buffers that checkpoints are written and copied through
 };
 

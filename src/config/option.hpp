@@ -51,6 +51,7 @@ inline constexpr double kMostDevices = 1'000;
 /// Of memory; 0: all that is there.
 inline constexpr Range kGigabytes{.least = 0, .most = 1e6, .note = " GB"};
 inline constexpr Choice kPrecision{"fp32", "bf16"};
+inline constexpr Choice kSpeculation{"off", "on", "auto"};
 inline constexpr Any kFlag{"both values mean something"};
 /// A flag of the model that is the preset's unless it is said.
 inline constexpr Choice kPresetFlag{"preset", "on", "off"};

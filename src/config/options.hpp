@@ -304,8 +304,10 @@ inline constexpr std::array kOptions{
            "with clipping: updates go ahead of the norm, and are made again where it clips, with "
            "the same bits: off, on, auto (with devices, in memory that is left, while few steps "
            "are clipped); needs bf16",
-           [](Keys& k) -> Value { return &k.optim.speculate; }, Choice{"off", "on", "auto"},
-           Scope::kNode},
+           [](Keys& k) -> Value { return &k.optim.speculate; },
+           kSpeculation,
+           Scope::kNode,
+           {"updates ahead of the norm, as train_gpt", &planner::set_speculation, kSpeculation}},
     Option{"sched.subgroup_params",
            "most parameters of a subgroup, the unit of the update",
            [](Keys& k) -> Value { return &k.sched.subgroup_params; },

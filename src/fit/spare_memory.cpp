@@ -11,6 +11,7 @@
 #include "fit/run_memory.hpp"
 #include "offload/home_plan.hpp"
 #include "shape/home_split.hpp"
+#include "shape/second_banks.hpp"
 
 namespace dos::fit {
 namespace {
@@ -72,14 +73,13 @@ train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed
     return result;
   }
   const planner::MemoryUse use = estimate_run(result, room).host;
-  const Index left = memory_to_take(use);
-  Index taken = 0;
+  std::vector<double> banks;
   for (const Index subgroup : candidates) {
     if (!fits_on_devices(run, room, subgroup)) continue;
-    taken += train::bank_bytes(run, std::span(&subgroup, 1)).total();
-    if (taken > left) break;
     result.ahead.push_back(subgroup);
+    banks.push_back(static_cast<double>(train::bank_bytes(run, std::span(&subgroup, 1)).total()));
   }
+  result.ahead.resize(shape::banks_that_fit(banks, static_cast<double>(memory_to_take(use))));
   return result;
 }
 

@@ -110,4 +110,14 @@ PhaseTimes phase_times(const shape::Model& model, const perfmodels::Machine& mac
   return pass_model(model, machine, layout, settings, flushed, update).times(settings.activations);
 }
 
+std::vector<sched::DepthPasses> depth_passes(const shape::Model& model, const PhaseTimes& phases) {
+  const units::Flops all = forward_flops(model);
+  std::vector<sched::DepthPasses> depths;
+  for (const units::Flops& flops : forward_flops_by_depth(model)) {
+    const double part = flops / all;
+    depths.push_back({.forward = phases.forward * part, .backward = phases.backward * part});
+  }
+  return depths;
+}
+
 }  // namespace dos::planner

@@ -5,6 +5,7 @@
 #include "planner/memory.hpp"
 #include "planner/passes.hpp"
 #include "planner/wire.hpp"
+#include "sched/step_replay.hpp"
 
 namespace dos::planner {
 
@@ -22,5 +23,8 @@ PassModel pass_model(const shape::Model& model, const perfmodels::Machine& machi
 PhaseTimes phase_times(const shape::Model& model, const perfmodels::Machine& machine,
                        const Deployment& layout, const PlanSettings& settings,
                        units::Params flushed, units::Seconds update);
+
+/// The same by depth, each with its part of what forward computes.
+std::vector<sched::DepthPasses> depth_passes(const shape::Model& model, const PhaseTimes& phases);
 
 }  // namespace dos::planner

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -124,6 +125,9 @@ std::vector<std::pair<std::string, std::string>> keys_of(const Request& request,
   keys.emplace_back("train.batch", std::to_string(request.micro_batch));
   keys.emplace_back("train.activations", plan_name(forecast.activations, request));
   keys.emplace_back("sched.subgroup_params", std::to_string(forecast.problem.largest()));
+  if (forecast.ahead.subgroups > 0)
+    keys.emplace_back("optim.speculate",
+                      request.settings.speculation == Speculation::kOn ? "on" : "auto");
   if (request.ranks > 1) keys.emplace_back("dist.zero", std::to_string(request.settings.zero));
   if (const std::string disks = disks_of(request, forecast); !disks.empty())
     keys.emplace_back("sched.disks", disks);
@@ -149,6 +153,41 @@ std::string passing_text(const sched::Plan& plan) {
       "waits "
       "{:.1f} ms for it\n",
       plan.overflow.value() / kGiga, plan.refetch.value() * 1e3);
+}
+
+const char* why_not_hidden(const Forecast& forecast) {
+  if (forecast.problem.gpus() == 0) return "CPUs compute forward and backward";
+  if (forecast.plan.overflow > units::Bytes{0})
+    return "weights pass, so that GPUs have no memory for updates beside backward";
+  return "disks take longest, and what they have waits";
+}
+
+/// Of updates that go ahead of the norm, if any do.
+std::string ahead_text(const Forecast& forecast) {
+  const AheadForecast& ahead = forecast.ahead;
+  if (ahead.subgroups == 0) return "";
+  std::string text = fmt::format(
+      "ahead of the norm: updates of {} of {} subgroups, {:.1f} % of the parameters, with second "
+      "banks of {:.2f} GB a rank\n",
+      ahead.subgroups, forecast.problem.subgroups.size(),
+      100 * (ahead.params / forecast.problem.total()), ahead.banks.value() / kGiga);
+  if (ahead.bound.binding.empty())
+    return text + "  that hides nothing: " + why_not_hidden(forecast) + "\n";
+  const double hidden = ahead.hidden().value();
+  return text +
+         fmt::format(
+             "  the step would take {:.1f} ms if all waited: {:.1f} ms {}; bound of the step "
+             "{:.1f} ms by {}\n",
+             ahead.waiting.value() * 1e3, std::abs(hidden) * 1e3,
+             hidden > 0 ? "are hidden" : "less, as GPUs hold both banks: leave it off",
+             ahead.bound.time.value() * 1e3, ahead.bound.binding);
+}
+
+nlohmann::json ahead_json(const AheadForecast& ahead) {
+  return {{"subgroups", ahead.subgroups},       {"params", ahead.params.value()},
+          {"bank_bytes", ahead.banks.value()},  {"waiting_s", ahead.waiting.value()},
+          {"hidden_s", ahead.hidden().value()}, {"bound_s", ahead.bound.time.value()},
+          {"binding", ahead.bound.binding}};
 }
 
 std::string activations_text(const Request& request, const Forecast& forecast) {
@@ -223,14 +262,16 @@ std::string report_text(const Request& request, const Forecast& forecast,
   text += fmt::format("\nplan of a rank, {} subgroups of at most {} parameters\n  {}\n  {}\n",
                       problem.subgroups.size(), problem.largest(), describe(plan, problem),
                       plan.reason);
+  const char* beside = forecast.ahead.bound.binding.empty() ? "" : " beside them";
   text += homes_text(forecast);
   text += passing_text(plan) + activations_text(request, forecast) + bound_text(plan);
   text += fmt::format(
-      "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}; limit: {}\n"
+      "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}{}; limit: {}\n"
       "first layers ready for the next forward after {:.1f} ms of the update\n",
       forecast.step.value() * 1e3, forecast.phases.forward.value() * 1e3,
-      forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3, forecast.limit,
+      forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3, beside, forecast.limit,
       replay.first_ready.value() * 1e3);
+  text += ahead_text(forecast);
   text += keys_text(request, forecast);
   if (request.ranks > 1) text += wire_text(request, forecast);
   if (request.storage) text += checkpoint_text(request, forecast);
@@ -261,6 +302,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
        {{"gradients", forecast.sent.gradients.value()},
         {"weights", forecast.sent.weights.value()}}},
       {"limit", forecast.limit},
+      {"ahead", ahead_json(forecast.ahead)},
       {"bound_s", plan.bound.time.value()},
       {"binding", plan.bound.binding},
       {"share", plan.gpu_share(problem)},

@@ -21,6 +21,13 @@ enum class ExchangeWay : std::uint8_t {
   kCollective,  ///< between GPUs, once into each node: what CUDA-aware collectives could reach
 };
 
+/// Whether updates go ahead of the norm (optim.speculate).
+enum class Speculation : std::uint8_t {
+  kOff,
+  kOn,    ///< all that can
+  kAuto,  ///< where that gains something, as many as memory has room for
+};
+
 /// Where checkpoints go, and how often a run fails.
 struct CheckpointStorage {
   units::BytesPerSecond node;   ///< durable writing of a node
@@ -53,6 +60,7 @@ struct PlanSettings {
   std::vector<PlannedDisk> disks;  ///< empty: the machine's tiers, where they are needed
   /// Of a rank's host memory, for states; 0: slots alone; nullopt: most of what a run leaves.
   std::optional<units::Bytes> state_memory;
+  Speculation speculation = Speculation::kOff;
   units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
   sched::PolicyOptions policy;
 };
@@ -80,9 +88,14 @@ inline void set_state_memory(PlanSettings& settings, double gigabytes) {
   if (gigabytes >= 0) settings.state_memory = units::gigabytes(gigabytes);
 }
 
-/// What keys say by a word of two.
+/// What keys say by a word.
 inline void set_precision(PlanSettings& settings, const std::string& type) {
   settings.fp32 = type == "fp32";
+}
+inline void set_speculation(PlanSettings& settings, const std::string& choice) {
+  settings.speculation = choice == "on"     ? Speculation::kOn
+                         : choice == "auto" ? Speculation::kAuto
+                                            : Speculation::kOff;
 }
 inline void set_gradient_flush(PlanSettings& settings, const std::string& phase) {
   settings.flush_in_update = phase == "update";

@@ -2,7 +2,6 @@
 #include "planner/planner.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -185,7 +184,8 @@ std::vector<units::Bytes> free_for_states(const Request& request, const sched::P
   return free;
 }
 
-Forecast forecast_of(const Request& request) {
+/// `waiting`: the same step where no update goes ahead of the norm; null: this one.
+Forecast forecast_beside(const Request& request, const Forecast* waiting) {
   const PlanSettings& settings = request.settings;
   Forecast result;
   result.layout = layout_of(request);
@@ -199,6 +199,7 @@ Forecast forecast_of(const Request& request) {
   problem.rates = perfmodels::rates_of_rule(
       perfmodels::rates_of(request.machine, layout.ranks_per_node), settings.rule_states);
   problem.cost = update_cost(layout, settings, problem.gpus() > 0);
+  problem.cost.banks = waiting != nullptr ? 2 : 1;
   const Index most = subgroup_params(request, problem.rates);
   problem.subgroups = settings.policy.published
                           ? cut_as_published(request.model, request.ranks, most)
@@ -220,11 +221,12 @@ Forecast forecast_of(const Request& request) {
     options.residents = options.residents && !problem.has_kept();
   }
   result.plan = sched::plan_beside_gradients(request.policy, problem, options);
+  const sched::Problem roomy = problem;
   if (problem.gpus() > 0) {
-    const double waiting = sched::waiting_gradients(problem, result.plan);
+    const double left = sched::waiting_gradients(problem, result.plan);
     problem = sched::settled(std::move(problem), result.plan);
     const GpuDemand demand = gpu_demand(request.model, layout, settings);
-    result.gpu = gpu_use(demand, request.machine.gpu_memory.value, {.gradients = waiting});
+    result.gpu = gpu_use(demand, request.machine.gpu_memory.value, {.gradients = left});
     add_planned_states(problem, result.plan, result.gpu);
     if (result.plan.overflow > units::Bytes{0}) let_weights_pass(result.gpu, demand.weight_buffers);
   }
@@ -238,8 +240,16 @@ Forecast forecast_of(const Request& request) {
   put_on_disk(request, result);
   result.sent = sent_by_rank(request.model, request.ranks, settings);
   result.step = result.phases.forward + result.phases.backward + result.plan.cost();
+  if (waiting != nullptr) let_go_ahead(request, *waiting, roomy, result);
   result.limit = limit_of(request, result);
   return result;
+}
+
+Forecast forecast_of(const Request& request) {
+  Forecast waiting = forecast_beside(request, nullptr);
+  if (!may_go_ahead(request)) return waiting;
+  Forecast ahead = forecast_beside(request, &waiting);
+  return ahead.ahead.subgroups > 0 ? ahead : waiting;
 }
 
 /// Of what lives behind host memory, the part that may be on its way through it: room for more is
@@ -280,31 +290,6 @@ Index finer_subgroups(const Request& request) {
   }
 }
 
-/// Sizes that are compared in the octave below the one that workers ask for.
-constexpr double kSizesAnOctave = 8;
-/// Of their room, what smaller subgroups must fill more.
-constexpr double kFuller = 0.02;
-
-/// At most `most`: so large that subgroups fill the memory that GPUs have in their place. What is
-/// not filled holds no states.
-Index fullest_subgroups(const Request& request, Index most) {
-  std::vector<std::pair<Index, double>> sizes;
-  for (int i = 0; i <= kSizesAnOctave; ++i) {
-    const auto size =
-        static_cast<Index>(static_cast<double>(most) * std::exp2(-i / kSizesAnOctave));
-    try {
-      sizes.emplace_back(size, filled(cut_for_rank(request.model, request.ranks, size)));
-    } catch (const Error&) {
-      break;  // smaller ones cannot be cut either; of `most` itself the forecast says why
-    }
-  }
-  double best = 0;
-  for (const auto& [size, part] : sizes) best = std::max(best, part);
-  for (const auto& [size, part] : sizes)
-    if (part >= best - kFuller) return size;
-  return most;
-}
-
 /// Where nothing else is asked for.
 void choose_subgroups(Request& request) {
   sched::PolicyOptions& options = request.settings.policy;
@@ -312,7 +297,8 @@ void choose_subgroups(Request& request) {
   const Deployment layout = layout_of(request);
   const perfmodels::Rates rates = perfmodels::rates_of(request.machine, layout.ranks_per_node);
   const Index size = subgroup_params(request, rates);
-  request.settings.subgroup_params = rates.gpus.empty() ? size : fullest_subgroups(request, size);
+  request.settings.subgroup_params =
+      rates.gpus.empty() ? size : fullest_subgroups(request.model, request.ranks, size);
   if (request.machine.tiers.empty()) return;
   try {
     request.settings.subgroup_params = finer_subgroups(request);
@@ -350,6 +336,24 @@ Forecast forecast_with_best_activations(Request request) {
   return best;
 }
 
+/// With the subgroups and activations that are left open. As in train_gpt, second banks take what
+/// these leave, unless they are asked for: then activations leave them their room.
+Forecast forecast_with_choices(Request& request) {
+  const bool chooses = request.settings.chooses_activations;
+  const Speculation asked = std::exchange(request.settings.speculation, Speculation::kOff);
+  choose_subgroups(request);
+  if (asked != Speculation::kAuto || !chooses) {
+    request.settings.speculation = asked;
+    return chooses ? forecast_with_best_activations(request) : forecast_of(request);
+  }
+  Forecast waiting = forecast_with_best_activations(request);
+  request.settings.speculation = asked;
+  request.settings.activations = waiting.activations;
+  Forecast result = forecast_of(request);
+  result.named = std::move(waiting.named);
+  return result;
+}
+
 /// The machine has no more memory, and no other disks, than settings say.
 void limit_machine(Request& request) {
   const units::Bytes none{0};
@@ -370,9 +374,7 @@ Forecast forecast(const Request& given) {
   limit_machine(request);
   shape::mark_trained(request.settings.trained, request.model.parameters);
   if (request.settings.chooses_activations) request.settings.activations = shape::kRecomputeAll;
-  choose_subgroups(request);
-  Forecast result = request.settings.chooses_activations ? forecast_with_best_activations(request)
-                                                         : forecast_of(request);
+  Forecast result = forecast_with_choices(request);
   if (!request.settings.policy.published)
     result.activation_uses = activation_uses(passes_of(request, result), result.activations);
   result.machine = request.machine;

@@ -10,6 +10,7 @@
 #include "planner/memory.hpp"
 #include "planner/phases.hpp"
 #include "planner/plan_settings.hpp"
+#include "planner/speculation.hpp"
 #include "sched/plan.hpp"
 #include "shape/model.hpp"
 
@@ -54,6 +55,7 @@ struct Forecast {
   /// computing, waiting for other ranks and updating.
   std::string limit;
   units::Seconds step;
+  AheadForecast ahead{};  ///< of the step where updates go ahead of the norm
 
   [[nodiscard]] bool fits() const {
     return gpu.fits() && host.fits() && disk_lacks == units::Bytes{0};

@@ -2,6 +2,8 @@
 #include "planner/subgroups.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/common_sizes.hpp"
 #include "base/error.hpp"
@@ -10,6 +12,14 @@
 #include "shape/owners.hpp"
 
 namespace dos::planner {
+namespace {
+
+/// Sizes that are compared in the octave below the one that workers ask for.
+constexpr double kSizesAnOctave = 8;
+/// Of their room, what smaller subgroups must fill more.
+constexpr double kFuller = 0.02;
+
+}  // namespace
 
 std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks,
                                           Index subgroup_params) {
@@ -48,6 +58,24 @@ double filled(const std::vector<sched::Subgroup>& subgroups) {
     room += static_cast<double>(std::max(each.params, each.room));
   }
   return params / room;
+}
+
+Index fullest_subgroups(const shape::Model& model, Index ranks, Index most) {
+  std::vector<std::pair<Index, double>> sizes;
+  for (int i = 0; i <= kSizesAnOctave; ++i) {
+    const auto size =
+        static_cast<Index>(static_cast<double>(most) * std::exp2(-i / kSizesAnOctave));
+    try {
+      sizes.emplace_back(size, filled(cut_for_rank(model, ranks, size)));
+    } catch (const Error&) {
+      break;  // smaller ones cannot be cut either; of `most` itself the forecast says why
+    }
+  }
+  double best = 0;
+  for (const auto& [size, part] : sizes) best = std::max(best, part);
+  for (const auto& [size, part] : sizes)
+    if (part >= best - kFuller) return size;
+  return most;
 }
 
 std::vector<sched::Subgroup> cut_as_published(const shape::Model& model, Index ranks,

@@ -19,6 +19,10 @@ std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks
 /// The part of their room that they fill. Pre: not empty.
 double filled(const std::vector<sched::Subgroup>& subgroups);
 
+/// Parameters of a subgroup, at most `most` and no less than half of it: so large that subgroups
+/// fill the memory that GPUs have in their place. What is not filled holds no states.
+Index fullest_subgroups(const shape::Model& model, Index ranks, Index most);
+
 /// The subgroups of DeepSpeed's ZeRO-3 (stage3.py, _create_fp16_sub_groups): a rank's parts of
 /// whole tensors are put together until they have at least `subgroup_params` parameters, so sizes
 /// differ and a large tensor is not cut.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run.hpp"
 
-#include <algorithm>
-#include <functional>
 #include <set>
 
 #include "optim/rules.hpp"
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
+#include "shape/second_banks.hpp"
 #include "shape/trained_groups.hpp"
 
 namespace dos::train {
@@ -45,15 +44,18 @@ std::vector<Index> candidates_to_go_ahead(const Run& run, Index workers) {
   std::set<Index> away;
   for (const offload::HomePlan::Away& each : homes.away) away.insert(each.subgroup);
   std::vector<Index> candidates;
+  std::vector<Index> depths;
   const auto& subgroups = run.layout.subgroups;
   for (Index i = 0; i < std::ssize(subgroups); ++i) {
     const shape::Subgroup& subgroup = subgroups[static_cast<std::size_t>(i)];
-    if (subgroup.trained && subgroup.count > 0 && ownership.owns(i) && !away.contains(i))
-      candidates.push_back(i);
+    if (!subgroup.trained || subgroup.count == 0 || !ownership.owns(i) || away.contains(i))
+      continue;
+    candidates.push_back(i);
+    depths.push_back(subgroup.depth);
   }
-  std::ranges::stable_sort(candidates, std::ranges::greater{},
-                           [&](Index i) { return subgroups[static_cast<std::size_t>(i)].depth; });
-  return candidates;
+  std::vector<Index> ordered;
+  for (const std::size_t place : shape::by_completion(depths)) ordered.push_back(candidates[place]);
+  return ordered;
 }
 
 rt::MemoryBytes bank_bytes(const Run& run, std::span<const Index> ahead) {

@@ -71,6 +71,17 @@ TEST(PlannedConfiguration, SaysWhatBecomesOfActivations) {
               testing::HasSubstr("'tape' is no way to have them"));
 }
 
+// Without clipping no update waits for the norm.
+TEST(PlannedConfiguration, SaysWhatGoesAheadOfTheNorm) {
+  const auto speculation = [](const std::string& keys) {
+    return planned("[train]\nprecision = \"bf16\"\n[optim]\n" + keys).settings.speculation;
+  };
+  EXPECT_EQ(speculation(""), planner::Speculation::kOff);
+  EXPECT_EQ(speculation("speculate = \"on\"\n"), planner::Speculation::kOn);
+  EXPECT_EQ(speculation("speculate = \"auto\"\n"), planner::Speculation::kAuto);
+  EXPECT_EQ(speculation("speculate = \"auto\"\nclip = 0\n"), planner::Speculation::kOff);
+}
+
 TEST(PlannedConfiguration, HasTheDefaultsOfTrainGpt) {
   const planner::Request request = planned("[model]\npreset = \"tiny\"\n");
   EXPECT_EQ(request.micro_batch, 8);

@@ -18,10 +18,11 @@ std::string error_of(const std::string& assignment) {
 
 TEST(PlannerSettings, AreSetFromText) {
   planner::PlanSettings settings;
-  for (const char* each : {"sched.subgroup_params=123", "sched.stride=3", "sched.window=4",
-                           "sched.published=true", "sched.resident=false", "sched.half_duplex=true",
-                           "sched.gradient_flush=update", "sched.flush_mode=blocking",
-                           "train.recompute=false", "train.precision=fp32", "optim.rule=lion"})
+  for (const char* each :
+       {"sched.subgroup_params=123", "sched.stride=3", "sched.window=4", "sched.published=true",
+        "sched.resident=false", "sched.half_duplex=true", "sched.gradient_flush=update",
+        "sched.flush_mode=blocking", "train.recompute=false", "train.precision=fp32",
+        "optim.rule=lion", "optim.speculate=auto"})
     set_from_text(each, settings);
   EXPECT_EQ(settings.subgroup_params, 123);
   EXPECT_EQ(settings.policy.stride, 3);
@@ -33,6 +34,7 @@ TEST(PlannerSettings, AreSetFromText) {
   EXPECT_TRUE(settings.flush_is_blocking);
   EXPECT_TRUE(settings.activations.keeps_all());
   EXPECT_TRUE(settings.fp32);
+  EXPECT_EQ(settings.speculation, planner::Speculation::kAuto);
   EXPECT_EQ(settings.rule_states, 1);
   set_from_text("optim.rule=adamw", settings);
   EXPECT_EQ(settings.rule_states, 2);

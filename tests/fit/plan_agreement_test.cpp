@@ -153,6 +153,33 @@ TEST(PlanAgreement, ARunWithDisksFitsIntoWhatIsPlanned) {
     }
 }
 
+// Of second banks, and with what memory leaves them.
+TEST(PlanAgreement, AsManyGoAheadAsArePlanned) {
+  for (const double part : {0.3, 0.8, 2.0}) {
+    Case c{.model = "llama-3b", .machine = machine_of("h100"), .config = {}};
+    c.config = with_activations(config_of(1), "recompute");
+    c.config.train.precision = c.config.train.gradient_precision = "bf16";
+    c.config.train.checkpoint_every = 0;
+    c.config.sched.subgroup_params = 20'000'000;
+    // All states and banks in host memory.
+    c.config.sched.resident = false;
+    const train::Run run = c.run(0);
+    const double states = 12.0 * static_cast<double>(run.layout.trained_count());
+    c.machine.dram_capacity.value =
+        estimate_run(run, c.room(1e15)).host.total() + units::Bytes(part * states);
+    c.config.optim.speculate = "auto";
+    SCOPED_TRACE(fmt::format("{}, {} of the states' bytes are left", c.text(), part));
+    const planner::Forecast planned = planner::forecast(c.request());
+    const Room room = c.room(c.machine.dram_capacity.value.value());
+    const train::Run taken = choose_ahead(c.run(0), room);
+    EXPECT_GT(planned.ahead.subgroups, 0);
+    // What plan keeps in reserve for records is less than 0.6 GB; and a subgroup.
+    EXPECT_NEAR(planned.ahead.banks.value(),
+                static_cast<double>(train::bank_bytes(taken, taken.ahead).total()),
+                0.75 * 0.6e9 + 12 * 20e6);
+  }
+}
+
 /// Bytes that a step reads from disks, and writes there.
 double moved_by_run(const train::Run& run, const Room& room) {
   const offload::HomePlan homes = train::plan_homes(run, room.workers);

@@ -78,6 +78,12 @@ class Speculation(unittest.TestCase):
             _, clipped = answered(*each, "--ahead", "--clipped-every", "1")
             self.assertLess(clipped, ahead + 1.1 * update_of(answer), each)
 
+    def test_the_step_ahead_takes_what_is_planned(self):
+        # The replay has no sums of squares and no waiting for memory of the runtime: 5 %.
+        for each in (NODE, *FULL):
+            answer, ahead = answered(*each, "--ahead")
+            self.assertAlmostEqual(answer["planned_seconds"], ahead, delta=0.05 * ahead, msg=each)
+
     def test_ahead_is_between_the_bound_and_waiting(self):
         for each in FULL:
             _, waiting = answered(*each)
