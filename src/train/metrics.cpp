@@ -53,7 +53,9 @@ std::string to_json_line(const StepMetrics& m) {
                                 : "";
   const std::string speculation =
       m.speculation
-          ? fmt::format(R"(,"ahead":{},"redone":{})", m.speculation->ahead, m.speculation->redone)
+          ? fmt::format(R"(,"ahead":{},"redone":{},"ms_hidden":{},"ms_redone":{})",
+                        m.speculation->ahead, m.speculation->redone,
+                        number(m.speculation->ms_hidden, 6), number(m.speculation->ms_redone, 6))
           : "";
   std::string devices;
   for (const StepMetrics::Device& device : m.devices) {

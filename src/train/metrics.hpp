@@ -51,10 +51,14 @@ struct StepMetrics {
   std::optional<Checkpoint> checkpoint{};
   /// States on disks: what was moved since the step before.
   std::optional<offload::DiskTraffic> disks{};
-  /// Where updates may go ahead of the clip factor: how many have, and how many were made again.
+  /// Where updates may go ahead of the clip factor: how many have, and how many were made again;
+  /// the time before the end of backward within which some ran, and that within which some were
+  /// made again.
   struct Speculation {
     Index ahead = 0;
     Index redone = 0;
+    double ms_hidden = 0;
+    double ms_redone = 0;
   };
   std::optional<Speculation> speculation{};
   std::optional<Index> targets{};  ///< of the step, where not all of its tokens count
@@ -71,7 +75,8 @@ struct StepMetrics {
 
 /// {"step":1,"loss":...}: losses with 9 significant digits; targets where not all tokens count;
 /// mb_flushed and ms_flush_waited where there is a flush; disk_read_bytes and disk_written_bytes
-/// where states live on disks; ahead and redone where updates may go ahead; busy_NAME and, where
+/// where states live on disks; ahead, redone, ms_hidden and ms_redone where updates may go
+/// ahead; busy_NAME and, where
 /// there are several devices, updated_NAME of each.
 std::string to_json_line(const StepMetrics& metrics);
 /// {"step":100,"val_loss":...}

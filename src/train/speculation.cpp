@@ -2,6 +2,7 @@
 #include "train/speculation.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "codelets/update/update_codelet.hpp"
 
@@ -10,11 +11,37 @@ namespace {
 
 /// Steps that tell how often gradients are clipped: enough for a share, few beside a change of it.
 constexpr std::size_t kRemembered = 16;
-/// Clipped ones of them above which updates stop to go ahead, and up to which they do again. An
-/// update ahead saves its time if it is right, and costs as much of the workers if it is not, so
-/// the balance is at half of the steps.
-constexpr std::ptrdiff_t kMostClipped = 8;
-constexpr std::ptrdiff_t kFewClipped = 6;
+/// Of the balance, where updates go ahead again: less, so that they do not change with each step.
+constexpr double kClearly = 0.75;
+/// What updates made again take over what a right guess hides, until one was seen: then the balance
+/// is at half of the steps.
+constexpr double kAssumedCost = 2;
+
+StepMetrics::Speculation times_of(std::span<const rt::TaskRecord> records) {
+  double backward_end = 0;
+  for (const rt::TaskRecord& record : records)
+    if (record.tag.phase == rt::Phase::kBackward)
+      backward_end = std::max(backward_end, record.end_us);
+  std::vector<rt::TaskRecord> hidden;
+  std::vector<rt::TaskRecord> again;
+  for (rt::TaskRecord record : records) {
+    if (record.tag.phase != rt::Phase::kUpdate) continue;
+    if (codelets::is_redo(*record.codelet)) {
+      again.push_back(record);
+    } else if (codelets::is_update(*record.codelet) && record.start_us < backward_end) {
+      record.end_us = std::min(record.end_us, backward_end);
+      hidden.push_back(record);
+    }
+  }
+  return {.redone = std::ssize(again),
+          .ms_hidden = rt::busy_ms(hidden, rt::Phase::kUpdate),
+          .ms_redone = rt::busy_ms(again, rt::Phase::kUpdate)};
+}
+
+/// Of steps one after the other: each halves what those before it count.
+void average(std::optional<double>& mean, double value) {
+  mean = mean ? (*mean + value) / 2 : value;
+}
 
 }  // namespace
 
@@ -27,20 +54,25 @@ void Speculation::begin_step() {
   in_flight_.push_back(is_on_);
 }
 
+bool Speculation::pays(double clipped) const {
+  const double gain = gain_ms_.value_or(1);
+  const double balance = static_cast<double>(kRemembered) * gain;
+  return clipped * cost_ms_.value_or(kAssumedCost * gain) <= (is_on_ ? 1 : kClearly) * balance;
+}
+
 std::optional<StepMetrics::Speculation> Speculation::see(std::span<const rt::TaskRecord> records,
                                                          double norm) {
   if (optimizer_.going_ahead() == 0) return std::nullopt;
   const bool went_ahead = in_flight_.front();
   in_flight_.pop_front();
+  StepMetrics::Speculation seen = times_of(records);
+  if (went_ahead) seen.ahead = optimizer_.going_ahead();
+  if (went_ahead && !records.empty()) average(gain_ms_, seen.ms_hidden);
+  if (seen.redone > 0) average(cost_ms_, seen.ms_redone);
   last_clipped_.push_back(norm > clip_);
   if (last_clipped_.size() > kRemembered) last_clipped_.pop_front();
-  const auto clipped = std::ranges::count(last_clipped_, true);
-  if (adapts_) is_on_ = clipped <= (is_on_ ? kMostClipped : kFewClipped);
-  return StepMetrics::Speculation{
-      .ahead = went_ahead ? optimizer_.going_ahead() : 0,
-      .redone = std::ranges::count_if(records, [](const rt::TaskRecord& record) {
-        return codelets::is_redo(*record.codelet);
-      })};
+  if (adapts_) is_on_ = pays(static_cast<double>(std::ranges::count(last_clipped_, true)));
+  return seen;
 }
 
 }  // namespace dos::train

@@ -13,8 +13,9 @@
 namespace dos::train {
 
 /// Whether updates go ahead of the clip factor (optim.speculate), step by step. With auto they do
-/// not while many of the last steps were clipped: an update that goes ahead in vain takes time from
-/// backward, and hides none. The submitting thread's.
+/// while that pays: a step that is not clipped takes less by what updates hide beside backward, G;
+/// one that is clipped takes more than that by what is made again, R. So it pays while the part of
+/// the last steps that were clipped is no more than G / R, both as seen. The submitting thread's.
 class Speculation {
  public:
   /// `optimizer` must outlive the object.
@@ -27,10 +28,15 @@ class Speculation {
   std::optional<StepMetrics::Speculation> see(std::span<const rt::TaskRecord> records, double norm);
 
  private:
+  /// With so many of the last steps clipped.
+  [[nodiscard]] bool pays(double clipped) const;
+
   optim::Optimizer& optimizer_;
   bool adapts_;
   double clip_;
   bool is_on_ = true;
+  std::optional<double> gain_ms_;  ///< what a step hides; nullopt: none has ended
+  std::optional<double> cost_ms_;  ///< what is made again takes; nullopt: not seen
   std::deque<bool> in_flight_;     ///< of steps that have begun: whether they went ahead
   std::deque<bool> last_clipped_;  ///< of the last that have ended
 };

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
+
+#include "codelets/update/update_codelet.hpp"
 
 namespace dos::train::speculation_test {
 namespace {
@@ -81,6 +84,54 @@ TEST(Speculation, GoesOnWhileHalfOfTheStepsAreClipped) {
   std::vector<double> norms;
   for (int step = 0; step < 100; ++step) norms.push_back(step % 2 == 0 ? 2.0 : 0.5);
   EXPECT_EQ(steps("auto", norms, 2), std::vector<bool>(100, true));
+}
+
+/// Of a step whose backward ends after 100 ms: an update from 60 on for so long, which is made
+/// again for `again` behind it, if that is positive.
+std::vector<rt::TaskRecord> records_of(double ahead_ms, double again_ms) {
+  using codelets::update_codelet;
+  const codelets::UpdateKind kind = codelets::all_update_kinds().front();
+  const auto record = [](const rt::Codelet& codelet, rt::Phase phase, double begin, double end) {
+    return rt::TaskRecord{
+        .codelet = &codelet, .tag = {.phase = phase}, .start_us = 1e3 * begin, .end_us = 1e3 * end};
+  };
+  const rt::Codelet& apart = update_codelet(kind, codelets::UpdateForm::kApart);
+  const rt::Codelet& redo = update_codelet(kind, codelets::UpdateForm::kRedo);
+  std::vector<rt::TaskRecord> records;
+  records.push_back(record(apart, rt::Phase::kUpdate, 60, 60 + ahead_ms));
+  records.push_back(record(apart, rt::Phase::kUpdate, 110, 130));
+  records.push_back(record(apart, rt::Phase::kBackward, 0, 100));
+  if (again_ms > 0) records.push_back(record(redo, rt::Phase::kUpdate, 130, 130 + again_ms));
+  return records;
+}
+
+/// Whether the next step goes ahead, when `clipped` of 16 were, each with these times.
+bool goes_on(double hidden_ms, double again_ms, int clipped) {
+  Recorder optimizer(7);
+  Speculation speculation(optimizer, options_with("auto"));
+  for (int step = 0; step < 16; ++step) {
+    const bool is_clipped = step < clipped;
+    speculation.begin_step();
+    const auto seen =
+        speculation.see(records_of(hidden_ms, is_clipped ? again_ms : 0), is_clipped ? 5 : 0.5);
+    EXPECT_DOUBLE_EQ(seen->ms_hidden, std::min(40.0, hidden_ms));
+    EXPECT_EQ(seen->redone, is_clipped ? 1 : 0);
+    EXPECT_DOUBLE_EQ(seen->ms_redone, is_clipped ? again_ms : 0);
+  }
+  speculation.begin_step();
+  return optimizer.is_on;
+}
+
+TEST(Speculation, WeighsWhatIsHiddenAgainstWhatIsMadeAgain) {
+  // It pays while no more than gain / cost of the steps are clipped.
+  EXPECT_TRUE(goes_on(/*hidden_ms=*/30, /*again_ms=*/30, 16));
+  EXPECT_TRUE(goes_on(30, 40, 12));
+  EXPECT_FALSE(goes_on(30, 40, 13));
+  EXPECT_TRUE(goes_on(30, 120, 4));
+  EXPECT_FALSE(goes_on(30, 120, 5));
+  // Behind the end of backward nothing is hidden.
+  EXPECT_TRUE(goes_on(1000, 160, 4));
+  EXPECT_FALSE(goes_on(1000, 160, 5));
 }
 
 TEST(Speculation, OnIsOn) {
