@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
@@ -16,6 +19,7 @@
 #include "codelets/update/update_sums.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/rules.hpp"
+#include "rt/tasks.hpp"
 #include "shape/cutter.hpp"
 
 namespace dos::optim::ahead_test {
@@ -83,6 +87,15 @@ class Training {
     submitter_.set_tag({rt::Phase::kUpdate, step});
     optimizer_->submit_step(submitter_, step, 0.01, norm_);
   }
+  /// Has tasks wait for gradients, and submission wait, for up to 0.7 ms each, as drawn.
+  void delay(std::uint64_t seed) {
+    submitter_.set_observer({.before =
+                                 [this, seed](const rt::TaskCall& call) {
+                                   if (&call.codelet == &test::body_codelet()) return;
+                                   delay_inputs_of(call, Philox(seed));
+                                 },
+                             .after = {}});
+  }
   double norm() { return rt::HostAccess(norm_, rt::Mode::kRead).as<const double>()[0]; }
 
   [[nodiscard]] Bits bits() const {
@@ -109,6 +122,31 @@ class Training {
   }
 
  private:
+  void delay_inputs_of(const rt::TaskCall& call, const Philox& random) {
+    const auto draw = [&] { return random.uniform(drawn_++); };
+    if (draw() < 0.2) std::this_thread::sleep_for(delays().back());
+    for (Index s = 0; s < subgroups(); ++s)
+      for (const rt::Handle* buffer : call.buffers)
+        if (buffer == &parameters_.gradients()[s])
+          test::submit_body(submitter_, bodies()[static_cast<std::size_t>(draw() * 7.99)],
+                            {buffer});
+  }
+  static std::vector<std::chrono::microseconds> delays() {
+    std::vector<std::chrono::microseconds> result;
+    for (int i = 0; i < 8; ++i) result.emplace_back(100 * i);
+    return result;
+  }
+  static const std::vector<test::Body>& bodies() {
+    static const std::vector<test::Body> all = [] {
+      std::vector<test::Body> result;
+      for (const std::chrono::microseconds time : delays())
+        result.emplace_back([time](const rt::TaskView&) { std::this_thread::sleep_for(time); });
+      return result;
+    }();
+    return all;
+  }
+
+  std::uint64_t drawn_ = 0;
   rt::Session session_;
   rt::Submitter submitter_;
   tensor::ParameterSet parameters_;
@@ -164,6 +202,26 @@ TEST_P(EveryRuleAhead, GivesTheSameBitsWhateverIsClipped) {
     } else {
       EXPECT_EQ(clipped, clip < 1 ? kSteps : 0);
     }
+  }
+}
+
+// Gradients that come late and in any order, norms too.
+TEST_P(EveryRuleAhead, GivesTheSameBitsWhateverIsLate) {
+  Options options{.optimizer = {.rule = GetParam(), .clip = median_norm()}, .ahead = 0};
+  constexpr Index kSteps = 30;
+  Training without(options);
+  for (Index step = 1; step <= kSteps; ++step) without.step(step, 1.0F);
+  options.ahead = kAll;
+  options.workers = 3;
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    Training with(options);
+    with.delay(seed);
+    Index clipped = 0;
+    for (Index step = 1; step <= kSteps; ++step) with.step(step, 1.0F);
+    EXPECT_TRUE(with.bits() == without.bits()) << seed;
+    for (Index step = 1; step <= kSteps; ++step) clipped += with.redone(step) > 0 ? 1 : 0;
+    EXPECT_GT(clipped, kSteps / 5);
+    EXPECT_LT(clipped, kSteps - kSteps / 5);
   }
 }
 
