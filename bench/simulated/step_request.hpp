@@ -40,7 +40,7 @@ struct SimulatedStep {
   units::Bytes in_host{0};  ///< states that live there
   units::Bytes on_disk{0};
   units::Seconds planned{0};  ///< of the planner: the whole step
-  sched::Bound bound;      ///< of the whole step, in which nothing waits for anything else
+  sched::Bound bound;         ///< of the whole step, in which nothing waits for anything else
 };
 
 /// Durations, subgroups and memory of the planner's model of the step (planner/planner.hpp): what
