@@ -101,4 +101,14 @@ std::string explain(const sched_starpu::UpdatesReport& report) {
   return text + shares(report) + times(report) + links(report) + flush(report);
 }
 
+std::string explain(const train::Speculation::Totals& totals) {
+  if (totals.steps == 0) return "";
+  const auto steps = static_cast<double>(std::max(totals.ahead, Index{1}));
+  return fmt::format(
+      "updates ahead of the norm: in {} of {} steps, made again in {}; a step hid {:.1f} ms beside "
+      "backward, and made again took {:.1f} ms\n",
+      totals.ahead, totals.steps, totals.redone, totals.ms_hidden / steps,
+      totals.ms_redone / steps);
+}
+
 }  // namespace dos::launch

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sched_starpu/step_report.hpp"
+#include "train/speculation.hpp"
 
 namespace dos::launch {
 
@@ -13,5 +14,9 @@ namespace dos::launch {
 /// move and moved, with the part of that time that this takes at its rate; and what of the
 /// gradients of CPU updates left devices during backward.
 std::string explain(const sched_starpu::UpdatesReport& report);
+
+/// A line on updates that went ahead of the norm, times as means of those steps; "" where none
+/// could.
+std::string explain(const train::Speculation::Totals& totals);
 
 }  // namespace dos::launch

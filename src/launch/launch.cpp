@@ -262,7 +262,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
     report_end(run.config, result, options.out);
     if (options.explain) {
       const fit::RunMemory estimate = fit::estimate_run(run, room);
-      streams::print("{}{}{}", explain(sched_starpu::report()), fit::explain_activations(run, room),
+      streams::print("{}{}{}{}", explain(sched_starpu::report()),
+                     explain(trainer.speculation().totals()), fit::explain_activations(run, room),
                      fit::device_memory_text(session, estimate.devices));
     }
   } catch (const ranks::AgreedError&) {

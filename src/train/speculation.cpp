@@ -69,6 +69,11 @@ std::optional<StepMetrics::Speculation> Speculation::see(std::span<const rt::Tas
   if (went_ahead) seen.ahead = optimizer_.going_ahead();
   if (went_ahead && !records.empty()) average(gain_ms_, seen.ms_hidden);
   if (seen.redone > 0) average(cost_ms_, seen.ms_redone);
+  ++totals_.steps;
+  totals_.ahead += went_ahead ? 1 : 0;
+  totals_.redone += seen.redone > 0 ? 1 : 0;
+  totals_.ms_hidden += seen.ms_hidden;
+  totals_.ms_redone += seen.ms_redone;
   last_clipped_.push_back(norm > clip_);
   if (last_clipped_.size() > kRemembered) last_clipped_.pop_front();
   if (adapts_) is_on_ = pays(static_cast<double>(std::ranges::count(last_clipped_, true)));

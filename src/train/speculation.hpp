@@ -21,6 +21,16 @@ class Speculation {
   /// `optimizer` must outlive the object.
   Speculation(optim::Optimizer& optimizer, const config::Keys::Optim& options);
 
+  /// Of the steps that have ended.
+  struct Totals {
+    Index steps = 0;       ///< in which updates might have gone ahead
+    Index ahead = 0;       ///< in which they did
+    Index redone = 0;      ///< in which some were made again
+    double ms_hidden = 0;  ///< as StepMetrics::Speculation has them
+    double ms_redone = 0;
+  };
+  [[nodiscard]] const Totals& totals() const { return totals_; }
+
   /// To be called before the updates of a step are submitted, in the order of steps.
   void begin_step();
   /// A step has ended, in the order of steps, with these records and this norm of its gradients.
@@ -35,6 +45,7 @@ class Speculation {
   bool adapts_;
   double clip_;
   bool is_on_ = true;
+  Totals totals_;
   std::optional<double> gain_ms_;  ///< what a step hides; nullopt: none has ended
   std::optional<double> cost_ms_;  ///< what is made again takes; nullopt: not seen
   std::deque<bool> in_flight_;     ///< of steps that have begun: whether they went ahead

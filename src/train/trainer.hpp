@@ -94,6 +94,7 @@ class Trainer {
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
   [[nodiscard]] const optim::Optimizer& optimizer() const { return *optimizer_; }
+  [[nodiscard]] const Speculation& speculation() const { return speculation_; }
 
   /// Tells the recorder where steps begin and end, what the submitting thread does and what goes
   /// between memory and files. It must outlive the trainer. Null: nobody is told.

@@ -39,6 +39,15 @@ class Speculation(AppTest):
                 redone = sum(line["redone"] > 0 for line in lines)
                 self.assertTrue(least <= redone <= most, redone)
 
+    def test_is_explained(self):
+        for choice, said in (("on", r"(?m)^updates ahead of the norm: in 20 of 20 steps, made again in 20; a step hid [\d.]+ ms "),
+                             ("off", "")):
+            with self.subTest(choice):
+                keys = BF16 | {"optim.clip": 1e-3, "optim.speculate": choice}
+                text = self.trained("--explain", keys=keys, out=self.folder / choice).stdout
+                self.assertRegex(text, said or "update plan: ")
+                self.assertEqual("updates ahead" in text, bool(said))
+
     def test_same_numbers_after_five_hundred_steps(self):
         lines = self.expect_same({"optim.clip": self.median_norm(), "train.steps": 500, "train.checkpoint_every": 250})
         redone = sum(line["redone"] > 0 for line in lines)

@@ -213,7 +213,7 @@ TEST_P(EveryRuleAhead, GivesTheSameBitsWhateverIsLate) {
   for (Index step = 1; step <= kSteps; ++step) without.step(step, 1.0F);
   options.ahead = kAll;
   options.workers = 3;
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
     Training with(options);
     with.delay(seed);
     Index clipped = 0;
