@@ -26,7 +26,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools")]
-from deepspeed_step import MODES, PRESETS  # noqa: E402
+from deepspeed_step import MODES  # noqa: E402
+from torch_gpt2 import PRESETS  # noqa: E402
 from wheels import unpack  # noqa: E402
 
 STEP = ROOT / "bench" / "deepspeed_step.py"

@@ -19,15 +19,10 @@ import statistics
 import subprocess
 import sys
 
+from torch_gpt2 import PRESETS, make_model
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODES = ("eager", "compile")
-
-# Shapes of the presets in src/shape/model.cpp.
-PRESETS = {
-    "gpt2-124m": {"layers": 12, "width": 768, "heads": 12, "vocab": 50257},
-    "gpt2-355m": {"layers": 24, "width": 1024, "heads": 16, "vocab": 50257},
-    "small-11m": {"layers": 6, "width": 384, "heads": 6, "vocab": 257},
-}
 
 
 def torch_round(options):
@@ -35,54 +30,22 @@ def torch_round(options):
     import time
 
     import torch
-    import torch.nn.functional as functional
     from torch import nn
 
-    shape = PRESETS[options.model]
-    width, heads, context = shape["width"], shape["heads"], options.context
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-            self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-        def attention(self, x):
-            batch = x.shape[0]
-            q, k, v = (part.view(batch, context, heads, -1).transpose(1, 2) for part in self.qkv(x).split(width, 2))
-            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.projection(mixed.transpose(1, 2).reshape(batch, context, width))
-
-        def forward(self, x):
-            x = x + self.attention(self.norm1(x))
-            return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-    class Gpt2(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokens, self.positions = nn.Embedding(shape["vocab"], width), nn.Embedding(context, width)
-            self.blocks = nn.Sequential(*(Block() for _ in range(shape["layers"])))
-            self.norm = nn.LayerNorm(width)
-
-        def forward(self, tokens):
-            x = self.blocks(self.tokens(tokens) + self.positions.weight)
-            return functional.linear(self.norm(x), self.tokens.weight)
-
+    shape = PRESETS[options.model] | {"context": options.context}
     torch.manual_seed(1)
-    model = Gpt2()
+    model = make_model(shape)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def loss_of(inputs, targets):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16"):
-            logits = model(inputs)
-            return functional.cross_entropy(logits.view(-1, shape["vocab"]), targets.reshape(-1))
+            return model(inputs, targets)
 
     if options.torch_mode == "compile":
         loss_of = torch.compile(loss_of)
     times = []
     for step in range(options.warmup + options.steps):
-        batch = torch.randint(shape["vocab"], (options.batch, context + 1))
+        batch = torch.randint(shape["vocab"], (options.batch, options.context + 1))
         inputs, targets = batch[:, :-1].contiguous(), batch[:, 1:].contiguous()
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)

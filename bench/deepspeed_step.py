@@ -4,9 +4,8 @@
 prints versions, times of the steps that count, and peak GPU memory as one JSON object: what compare_deepspeed.py
 starts. All that libraries print goes to the standard error.
 
-The model is what a user who wants speed would write: weights and activations in BF16, scaled_dot_product_attention,
-biases inside the products, a vocabulary filled up to 64 rows. Nothing is recomputed. Parameters stay on the GPU whole:
-of stage 3 only the states are offloaded."""
+The model is that of torch_gpt2.py, weights and activations in BF16. Nothing is recomputed. Parameters stay on the GPU
+whole: of stage 3 only the states are offloaded."""
 
 import argparse
 import json
@@ -16,12 +15,8 @@ import statistics
 import sys
 import time
 
-# Shapes of the presets in src/shape/model.cpp.
-PRESETS = {
-    "tiny": {"layers": 2, "width": 64, "heads": 2, "context": 64, "vocab": 257},
-    "gpt2-124m": {"layers": 12, "width": 768, "heads": 12, "context": 1024, "vocab": 50257},
-    "gpt3-1.3b": {"layers": 24, "width": 2048, "heads": 16, "context": 2048, "vocab": 50257},
-}
+from torch_gpt2 import PRESETS, make_model
+
 # ZeRO-Offload as stage 3 has it and as stage 2 has it; the same with subgroups that SuperOffload updates in a process
 # beside; with a part of the subgroups on the GPU (Twin-Flow).
 MODES = ("zero3", "superoffload", "zero2", "twinflow")
@@ -52,50 +47,6 @@ def configuration(options):
             "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "eps": 1e-8,
                                                       "weight_decay": 0.1}},
             "zero_optimization": zero_optimization(options.mode, options.ratio)}
-
-
-def make_model(shape):
-    import torch.nn.functional as functional
-    from torch import nn
-
-    width, heads, context = shape["width"], shape["heads"], shape["context"]
-    rows = -(-shape["vocab"] // 64) * 64
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-            self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-        def forward(self, x):
-            batch = x.shape[0]
-            parts = self.qkv(self.norm1(x)).split(width, 2)
-            q, k, v = (part.view(batch, context, heads, -1).transpose(1, 2) for part in parts)
-            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.projection(mixed.transpose(1, 2).reshape(batch, context, width))
-            return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-    class Gpt2(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokens, self.positions = nn.Embedding(rows, width), nn.Embedding(context, width)
-            self.blocks = nn.ModuleList(Block() for _ in range(shape["layers"]))
-            self.norm = nn.LayerNorm(width)
-            for name, parameter in self.named_parameters():
-                if parameter.dim() == 2:
-                    nn.init.normal_(parameter, std=0.02)
-                elif name.endswith("bias"):
-                    nn.init.zeros_(parameter)
-
-        def forward(self, inputs, targets):
-            x = self.tokens(inputs) + self.positions.weight
-            for block in self.blocks:
-                x = block(x)
-            logits = functional.linear(self.norm(x), self.tokens.weight)
-            return functional.cross_entropy(logits.view(-1, rows), targets.view(-1))
-
-    return Gpt2()
 
 
 def make_engine(options, shape):

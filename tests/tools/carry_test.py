@@ -48,7 +48,7 @@ class Archives(InScratchFolder):
             (self.root / folder).mkdir(parents=True)
         (self.root / "src/data $1").write_text("of a test", encoding="utf-8")
         for file in (TOOLS / "gpu_check", *TOOLS.glob("*.py"), *TOOLS.parent.glob("bench/*deepspeed*.py"),
-                     TOOLS.parent / "VERSION"):
+                     TOOLS.parent / "bench/torch_gpt2.py", TOOLS.parent / "VERSION"):
             shutil.copyfile(file, self.root / file.relative_to(TOOLS.parent))
         self.cache()
         for program in (PROGRAM, *self.module.PROGRAMS):

@@ -90,7 +90,8 @@ class Script(WithPrograms):
 
     def test_shapes_are_those_of_the_presets(self):
         sys.path.insert(0, str(SCRIPT.parent))
-        from deepspeed_step import PRESETS, zero_optimization
+        from deepspeed_step import zero_optimization
+        from torch_gpt2 import PRESETS
         text = (ROOT / "src/shape/model.cpp").read_text(encoding="utf-8")
         for name, shape in PRESETS.items():
             numbers = re.search(rf'\{{"{name}", \{{"gpt2", ([\d, ]+)\}}', text)[1]
