@@ -90,6 +90,25 @@ std::vector<TierUse> uses_of_tiers(const Forecast& forecast) {
   return uses;
 }
 
+void hold_against_disks(const perfmodels::Machine& machine, Forecast& forecast) {
+  const auto ranks = static_cast<double>(forecast.layout.ranks_per_node);
+  units::Bytes left{0};
+  const auto hold = [&](units::Bytes room, const std::string& name) {
+    const units::Bytes lacks = units::Bytes{0} - room;
+    if (lacks <= forecast.disk_lacks) return;
+    forecast.disk_lacks = lacks;
+    forecast.full_disk = name;
+  };
+  for (const perfmodels::Tier& tier : machine.tiers) {
+    units::Bytes room = tier.capacity.value;
+    if (&tier == activation_tier(machine)) room -= forecast.activations_on_disk;
+    hold(room - states_on(tier.name, forecast.problem, forecast.plan) * ranks, tier.name);
+    left += room - files_on(tier.name, forecast) * ranks;
+  }
+  if (!machine.tiers.empty())
+    hold(left, machine.tiers.size() == 1 ? machine.tiers.front().name : "disks");
+}
+
 std::string homes_text(const Forecast& forecast) {
   const std::vector<TierUse> uses = uses_of_tiers(forecast);
   if (uses.empty()) return "";

@@ -36,6 +36,11 @@ std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan&
 units::Bytes states_on(const std::string& home, const sched::Problem& problem,
                        const sched::Plan& plan);
 
+/// Whether each disk has room for states and activations, and all together for the files of states
+/// that train_gpt reserves, which shares them by room: sets disk_lacks and full_disk. Pre: all else
+/// of the forecast but its step is there.
+void hold_against_disks(const perfmodels::Machine& machine, Forecast& forecast);
+
 /// Every tier behind host memory that the machine has, used or not.
 std::vector<TierUse> uses_of_tiers(const Forecast& forecast);
 

@@ -135,16 +135,12 @@ void put_on_disk(const Request& request, Forecast& result) {
          shape::activation_plan_text(plan, request.model.config.layers), request.machine.name);
   result.activations_on_disk =
       moved_activations(request.model, result.layout, request.settings, shape::Refill::kDisk);
-  const units::Bytes states = states_on(tier->name, result.problem, result.plan) *
-                              static_cast<double>(result.layout.ranks_per_node);
-  result.disk_lacks =
-      std::max(units::Bytes{0}, result.activations_on_disk + states - tier->capacity.value);
 }
 
 std::string limit_of(const Request& request, const Forecast& result) {
   if (!result.gpu.fits()) return "memory of a GPU";
   if (!result.host.fits()) return "host memory";
-  if (!result.fits()) return activation_tier(request.machine)->name;
+  if (!result.fits()) return result.full_disk;
   const PhaseTimes& phases = result.phases;
   const units::Seconds compute = phases.forward + phases.backward - phases.exposed - phases.moving;
   if (phases.moving >= std::max({compute, phases.exposed, result.plan.time}))
@@ -238,6 +234,7 @@ Forecast forecast_beside(const Request& request, const Forecast* waiting) {
   result.phases = phase_times(request.model, request.machine, layout, settings, result.flushed,
                               result.plan.time);
   put_on_disk(request, result);
+  hold_against_disks(request.machine, result);
   result.sent = sent_by_rank(request.model, request.ranks, settings);
   result.step = result.phases.forward + result.phases.backward + result.plan.cost();
   if (waiting != nullptr) let_go_ahead(request, *waiting, roomy, result);

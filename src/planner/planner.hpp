@@ -50,7 +50,8 @@ struct Forecast {
   std::vector<NamedActivations> named;         ///< that were compared for train.activations=auto
   units::Params flushed;                       ///< whose gradients leave one device during backward
   units::Bytes activations_on_disk{0};         ///< of a node, that a micro-batch moves there
-  units::Bytes disk_lacks{0};                  ///< for these, beside states
+  units::Bytes disk_lacks{0};                  ///< for these and files of states, at most
+  std::string full_disk;                       ///< that lacks so much
   /// What the step would gain most from: a memory that does not suffice, else the longest of
   /// computing, waiting for other ranks and updating.
   std::string limit;

@@ -69,6 +69,21 @@ TEST(Homes, OfWhatHostMemoryDoesNotHoldAreDisks) {
   EXPECT_GE(result.plan.bound.time / result.plan.time, 0.9);
 }
 
+// As a training does, which reserves files before its first step.
+TEST(Homes, OnADiskNeedRoomForTheirFiles) {
+  Request request = small_node({disk("nvme", 7, 5)});
+  const TierUse use = uses_of_tiers(forecast(request)).front();
+  ASSERT_GT(use.files.value(), use.states.value());
+  units::Bytes& capacity = request.machine.tiers.front().capacity.value;
+  capacity = use.files;
+  EXPECT_TRUE(forecast(request).fits());
+  capacity = (use.files + use.states) / 2;
+  const Forecast without = forecast(request);
+  EXPECT_FALSE(without.fits());
+  EXPECT_EQ(without.limit, "nvme");
+  EXPECT_NEAR(without.disk_lacks.value(), (use.files - capacity).value(), 1);
+}
+
 // As a training has it (ADR 62): in every plan, and only where the host has no room for all.
 TEST(Homes, OfWhatHostMemoryDoesNotHoldAreGpusFirst) {
   Request request = test::request("h100", "llama-7b", 1);
