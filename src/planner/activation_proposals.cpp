@@ -40,11 +40,8 @@ ActivationLimits limits_of(const Request& request, const Forecast& least, const 
     limits.most = limits.host.back() + limits.least;
     limits.host = {none};
   }
-  if (const perfmodels::Tier* tier = activation_tier(request.machine)) {
-    const Bytes states = states_on(tier->name, least.problem, least.plan);
-    limits.disk =
-        std::max(none, tier->capacity.value - states * real(layout.ranks_per_node)) / devices;
-  }
+  if (!request.machine.tiers.empty())
+    limits.disk = std::max(none, room_for_activations(request.machine, least)) / devices;
   return limits;
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -90,23 +91,29 @@ std::vector<TierUse> uses_of_tiers(const Forecast& forecast) {
   return uses;
 }
 
-void hold_against_disks(const perfmodels::Machine& machine, Forecast& forecast) {
+units::Bytes room_for_activations(const perfmodels::Machine& machine, const Forecast& forecast) {
   const auto ranks = static_cast<double>(forecast.layout.ranks_per_node);
   units::Bytes left{0};
-  const auto hold = [&](units::Bytes room, const std::string& name) {
-    const units::Bytes lacks = units::Bytes{0} - room;
-    if (lacks <= forecast.disk_lacks) return;
-    forecast.disk_lacks = lacks;
+  for (const perfmodels::Tier& tier : machine.tiers)
+    left += tier.capacity.value - files_on(tier.name, forecast) * ranks;
+  const perfmodels::Tier& tier = *activation_tier(machine);
+  return std::min(
+      left, tier.capacity.value - states_on(tier.name, forecast.problem, forecast.plan) * ranks);
+}
+
+void hold_against_disks(const perfmodels::Machine& machine, Forecast& forecast) {
+  if (machine.tiers.empty()) return;
+  const auto hold = [&](units::Bytes wanted, units::Bytes room, const std::string& name) {
+    if (wanted - room <= forecast.disk_lacks) return;
+    forecast.disk_lacks = wanted - room;
     forecast.full_disk = name;
   };
-  for (const perfmodels::Tier& tier : machine.tiers) {
-    units::Bytes room = tier.capacity.value;
-    if (&tier == activation_tier(machine)) room -= forecast.activations_on_disk;
-    hold(room - states_on(tier.name, forecast.problem, forecast.plan) * ranks, tier.name);
-    left += room - files_on(tier.name, forecast) * ranks;
-  }
-  if (!machine.tiers.empty())
-    hold(left, machine.tiers.size() == 1 ? machine.tiers.front().name : "disks");
+  const auto ranks = static_cast<double>(forecast.layout.ranks_per_node);
+  for (const perfmodels::Tier& tier : machine.tiers)
+    hold(states_on(tier.name, forecast.problem, forecast.plan) * ranks, tier.capacity.value,
+         tier.name);
+  hold(forecast.activations_on_disk, room_for_activations(machine, forecast),
+       activation_tier(machine)->name);
 }
 
 std::string homes_text(const Forecast& forecast) {

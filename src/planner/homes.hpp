@@ -36,9 +36,12 @@ std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan&
 units::Bytes states_on(const std::string& home, const sched::Problem& problem,
                        const sched::Plan& plan);
 
-/// Whether each disk has room for states and activations, and all together for the files of states
-/// that train_gpt reserves, which shares them by room: sets disk_lacks and full_disk. Pre: all else
-/// of the forecast but its step is there.
+/// What activations may take of their disk beside the states there and, on all disks together, the
+/// files of states that train_gpt reserves, which it shares by room; below 0: these lack so much.
+/// Pre: a disk; the forecast has its plan.
+units::Bytes room_for_activations(const perfmodels::Machine& machine, const Forecast& forecast);
+/// Whether disks have room for states, their files, and activations: sets disk_lacks and full_disk.
+/// Pre: all else of the forecast but its step is there.
 void hold_against_disks(const perfmodels::Machine& machine, Forecast& forecast);
 
 /// Every tier behind host memory that the machine has, used or not.
