@@ -54,9 +54,11 @@ int run(int argc, char** argv) {
          "--field", config.field,
          "inputs are JSON-lines: the member that holds the text; default: text, for *.jsonl")
       .check(dos::apps::not_empty());
-  app.add_option("--chat", config.chat,
-                 "inputs are JSON-lines of conversations, written with this template: chatml, "
-                 "llama-3, mistral or a JSON file; the loss counts on answers only")
+  app.add_option(
+         "--chat", config.chat,
+         "inputs are JSON-lines of conversations, written with this template: chatml, "
+         "llama-2, llama-3, mistral-v1, mistral-v3, mistral or a JSON file; the loss counts "
+         "on answers only")
       .check(dos::apps::not_empty());
   app.add_option("--context", config.context,
                  "with --chat: lay whole conversations into windows of N tokens, as model.context");

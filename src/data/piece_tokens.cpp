@@ -13,6 +13,7 @@
 #include "data/bpe/tokenizer_json.hpp"
 #include "data/missing.hpp"
 #include "data/piece_model.hpp"
+#include "data/tokenizer.hpp"
 
 namespace dos::data {
 namespace {
@@ -123,6 +124,27 @@ std::optional<std::int32_t> token_named(const JsonField& root, const char* key, 
   return piece;
 }
 
+/// Whether a step of a tokenizer.json, or one of a sequence, has this value of `key`.
+bool has_step(const json& document, const char* step, const char* key, const char* value) {
+  if (!document.contains(step) || !document.at(step).is_object()) return false;
+  const json& own = document.at(step);
+  const auto is_it = [&](const json& each) {
+    return each.is_object() && each.contains(key) && each.at(key) == value;
+  };
+  return is_it(own) || std::any_of(own.begin(), own.end(), [&](const json& several) {
+           return several.is_array() && std::any_of(several.begin(), several.end(), is_it);
+         });
+}
+
+/// PieceTokens::space_once as a tokenizer.json beside the model has it, which puts a space before
+/// each text between added tokens, or before the first alone; nullopt where none says it.
+std::optional<bool> space_once_of_json(const std::filesystem::path& model) {
+  const json document = SideDocument(model, kTokenizerJson).document;
+  if (has_step(document, "normalizer", "type", "Prepend")) return false;
+  if (has_step(document, "pre_tokenizer", "prepend_scheme", "first")) return true;
+  return std::nullopt;
+}
+
 }  // namespace
 
 PieceTokens read_piece_tokens(const std::string& model, const std::filesystem::path& path) {
@@ -138,7 +160,8 @@ PieceTokens read_piece_tokens(const std::string& model, const std::filesystem::p
     read_added_file(path, config, tokens.added);
   }
   std::ranges::sort(tokens.added, {}, &bpe::AddedToken::id);
-  tokens.space_once = !flag_or(root, "legacy", true);
+  const bool is_legacy = flag_or(root, "legacy", true);
+  tokens.space_once = space_once_of_json(path).value_or(!is_legacy);
   const auto& processor = pieces.processor();
   if (flag_or(root, "add_bos_token", true))
     tokens.begin_of_text = token_named(root, "bos_token", processor.bos_id(), pieces, tokens.added);

@@ -32,8 +32,10 @@ struct PieceTokens {
 
 /// Of the model `model`, which is the file `path`, as the LlamaTokenizer of `transformers` reads
 /// tokenizer_config.json, and added_tokens.json where that has no tokens; without the former a text
-/// begins with the model's begin-of-sentence piece if it has one. Throws Error, naming file and
-/// field, when they are damaged or name a token that is not there, and as PieceModel does.
+/// begins with the model's begin-of-sentence piece if it has one. Of a tokenizer.json, which
+/// `transformers` prefers, `space_once` is read, else it is what "legacy" says. Throws Error,
+/// naming file and field, when they are damaged or name a token that is not there, and as
+/// PieceModel does.
 PieceTokens read_piece_tokens(const std::string& model, const std::filesystem::path& path);
 
 /// A tokenizer_config.json with which the LlamaTokenizer of `transformers` makes the tokens of

@@ -86,15 +86,14 @@ TokenizerAndModel make_tokenizer(const PrepareConfig& config, const std::vector<
 }
 
 /// The SentencePiece model that `--tokenizer` names: itself, or tokenizer.model in the folder that
-/// it is; "" for none. Conversations need a tokenizer.json where there is one.
+/// it is; "" for none.
 std::filesystem::path pieces_of(const PrepareConfig& config) {
   const std::filesystem::path named = config.tokenizer;
   std::error_code ignored;
   if (!std::filesystem::is_directory(named, ignored))
     return named.extension() == ".model" && !is_missing(named) ? named : std::filesystem::path();
   const auto pieces = named / "tokenizer.model";
-  const bool is_chosen = config.chat.empty() || is_missing(tokenizer_json_of(named));
-  return is_chosen && !is_missing(pieces) ? pieces : std::filesystem::path();
+  return is_missing(pieces) ? std::filesystem::path() : pieces;
 }
 
 /// Hands the texts of inputs to the queue; with `chat`, their conversations.
@@ -278,6 +277,9 @@ void PrepareConfig::validate() const {
   }
   expect(end_of_text.empty() || (tokenizer != kBytes && tokenizer != kSentencePiece),
          "--end-of-text belongs to a tokenizer.json; drop it");
+  expect(chat.empty() || !trains,
+         "--vocab-size trains a model on text, which conversations are not; name the model that "
+         "they are for with --tokenizer");
   expect(chat.empty() || field.empty(), "--chat reads conversations; drop --field {}", field);
   expect(context == 0 || !chat.empty(), "--context lays conversations into windows; add --chat");
   expect(context == 0 || context >= kLeastContext, "--context {}: must be at least {}", context,

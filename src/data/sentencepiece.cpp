@@ -107,6 +107,7 @@ class SentencePieceTokenizer final : public Tokenizer {
                          const std::optional<PieceTokens>& given)
       : model_(model, name),
         added_(given ? given->added : std::vector<bpe::AddedToken>()),
+        special_(with_controls(given ? given->added : std::vector<bpe::AddedToken>())),
         count_(model_.processor().GetPieceSize()) {
     const PieceTokens tokens = given.value_or(PieceTokens{.count = count_});
     expect(tokens.count == count_,
@@ -128,24 +129,30 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override {
-    return encode_quoting(text, {});
+    std::vector<std::int32_t> tokens;
+    for (const TextPart& part : segments(text, added_, {})) encode_part(part, 0, tokens);
+    return tokens;
   }
 
   [[nodiscard]] std::vector<std::int32_t> encode_quoting(
-      std::string_view text, std::span<const TextRange> quoted) const override {
+      std::string_view text, std::span<const TextRange> quoted,
+      std::optional<std::int32_t> before) const override {
+    std::vector<TextPart> parts = segments(text, special_, quoted);
+    if (before && !parts.empty() && !parts.front().token)
+      parts.front().goes_on = space_once_ || !is_special(*before);
     std::vector<std::int32_t> tokens;
-    for (const TextPart& part : segments(text, quoted)) encode_part(part, 0, tokens);
+    for (const TextPart& part : parts) encode_part(part, 0, tokens);
     return tokens;
   }
 
   [[nodiscard]] std::optional<std::int32_t> added_token(std::string_view text) const override {
-    return added_.find(text);
+    return special_.find(text);
   }
 
   [[nodiscard]] std::vector<TextPart> parts(std::string_view text,
                                             std::size_t limit) const override {
     std::vector<TextPart> result;
-    for (const TextPart& segment : segments(text, {})) {
+    for (const TextPart& segment : segments(text, added_, {})) {
       if (segment.token) {
         result.push_back(segment);
         continue;
@@ -201,6 +208,23 @@ class SentencePieceTokenizer final : public Tokenizer {
   [[nodiscard]] std::span<const std::int32_t> begin_of_text() const override { return begin_; }
 
  private:
+  /// The added tokens, and the model's pieces that no text is made of.
+  [[nodiscard]] std::vector<bpe::AddedToken> with_controls(
+      std::vector<bpe::AddedToken> added) const {
+    const auto& processor = model_.processor();
+    for (int piece = 0; piece < processor.GetPieceSize(); ++piece) {
+      const std::string& text = processor.IdToPiece(piece);
+      const auto is_same = [&](const auto& other) { return other.text == text; };
+      if (processor.IsControl(piece) && !text.empty() && std::ranges::none_of(added, is_same))
+        added.push_back({.text = text, .id = piece, .special = true});
+    }
+    return added;
+  }
+
+  /// Whether it is one of `special_`.
+  [[nodiscard]] bool is_special(std::int32_t token) const {
+    return is_added(token) || model_.processor().IsControl(token);
+  }
   /// Whether the token is none that the model is to decode.
   [[nodiscard]] bool is_added(std::int32_t token) const {
     return token >= count_ || texts_.contains(token);
@@ -209,8 +233,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     return std::ranges::find(begin_, token) != begin_.end();
   }
 
-  /// Added tokens, and the texts between them.
-  [[nodiscard]] std::vector<TextPart> segments(std::string_view text,
+  /// Tokens of `known`, and the texts between them.
+  [[nodiscard]] std::vector<TextPart> segments(std::string_view text, const bpe::AddedTokens& known,
                                                std::span<const TextRange> quoted) const {
     std::vector<TextPart> result;
     const auto add_text = [&](std::string_view more) {
@@ -225,11 +249,11 @@ class SentencePieceTokenizer final : public Tokenizer {
             {.text = more, .length = more.size(), .goes_on = space_once_ && !result.empty()});
       }
     };
-    if (added_.empty()) add_text(std::exchange(text, {}));
+    if (known.empty()) add_text(std::exchange(text, {}));
     while (!text.empty()) {
       const std::size_t valid = utf8_prefix(text);
       std::vector<bpe::Segment> found;
-      added_.split(text.substr(0, valid), found, quoted);
+      known.split(text.substr(0, valid), found, quoted);
       for (const bpe::Segment& segment : found) {
         if (segment.token == bpe::Segment::kText)
           add_text(segment.text);
@@ -247,6 +271,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   PieceModel model_;
   std::optional<PieceModel> spaceless_{};
   bpe::AddedTokens added_;
+  bpe::AddedTokens special_;  ///< those, and control pieces: with_controls()
   Index count_;
   bool space_once_ = false;
   Index vocabulary_ = 0;

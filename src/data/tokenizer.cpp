@@ -35,7 +35,8 @@ class BytesTokenizer final : public Tokenizer {
 }  // namespace
 
 std::vector<std::int32_t> Tokenizer::encode_quoting(std::string_view text,
-                                                    std::span<const TextRange> /*quoted*/) const {
+                                                    std::span<const TextRange> /*quoted*/,
+                                                    std::optional<std::int32_t> /*before*/) const {
   return encode(text);
 }
 

@@ -35,12 +35,15 @@ class Tokenizer {
   /// tokenizer's added tokens encodes to it; without those none encodes to end_of_text().
   [[nodiscard]] virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
 
-  /// The same, but inside the ranges [first, last) of `quoted`, ascending, nothing becomes a
-  /// special token. Pre: `text` is UTF-8.
+  /// The same of a stretch of a text that stands behind the token `before`, or begins it. Inside
+  /// the ranges [first, last) of `quoted`, ascending, nothing becomes a special token; outside of
+  /// them tokens that encode() finds in no text, SentencePiece's control pieces, are found, too.
+  /// Pre: `text` is UTF-8.
   [[nodiscard]] virtual std::vector<std::int32_t> encode_quoting(
-      std::string_view text, std::span<const TextRange> quoted) const;
-  /// The token that text is found to be without regard to what stands beside it; nullopt for any
-  /// other text.
+      std::string_view text, std::span<const TextRange> quoted,
+      std::optional<std::int32_t> before) const;
+  /// The token that encode_quoting() finds text to be without regard to what stands beside it;
+  /// nullopt for any other text.
   [[nodiscard]] virtual std::optional<std::int32_t> added_token(std::string_view text) const;
 
   /// Cuts a text into parts of about `limit` bytes, for encode_part(). They view `text`. Pre: limit

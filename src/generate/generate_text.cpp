@@ -139,8 +139,7 @@ void generate_text(const GenerateOptions& options) {
   const Sampler sampler(options.sampling);
   const train::ModelSource model(options.source, options.checkpoint);
   const auto found = inference::find_tokenizer(
-      {.file = options.tokenizer, .data_prefix = options.data_prefix, .chats = options.chats},
-      model);
+      {.file = options.tokenizer, .data_prefix = options.data_prefix}, model);
   const data::Tokenizer& tokenizer = *found;
   const Prompt prompt = make_prompt(options, model, tokenizer);
   std::vector<std::int32_t> tokens = prompt.tokens;

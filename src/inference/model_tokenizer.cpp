@@ -54,12 +54,11 @@ TokenizerPtr make_tokenizer_of(const data::DatasetPaths& paths, const nlohmann::
 }
 
 /// The tokenizer that lies beside the weights of a Hugging Face folder: of the two that some
-/// models have, SentencePiece's own file is the exact one; conversations need the other.
+/// models have, SentencePiece's own file is the exact one.
 TokenizerPtr folder_tokenizer(const fs::path& folder, const TokenizerChoice& choice) {
   const fs::path pieces = folder / "tokenizer.model";
-  const bool has_json = fs::is_regular_file(folder / data::kTokenizerJson);
-  if (fs::is_regular_file(pieces) && !(choice.chats && has_json)) return read_tokenizer(pieces, {});
-  expect(has_json,
+  if (fs::is_regular_file(pieces)) return read_tokenizer(pieces, {});
+  expect(fs::is_regular_file(folder / data::kTokenizerJson),
          "{}: has no tokenizer.model and no tokenizer.json: name one of them with --tokenizer{}",
          folder.string(), or_data(choice));
   return read_tokenizer(folder, {});

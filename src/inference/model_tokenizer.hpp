@@ -14,7 +14,6 @@ namespace dos::inference {
 struct TokenizerChoice {
   std::filesystem::path file;  ///< tokenizer.json or its folder, or *.model; "": not given
   std::string data_prefix;     ///< of the data set whose tokenizer it is; "": not given
-  bool chats = false;          ///< it must know the special tokens of conversations
   bool takes_data = true;      ///< remedies may speak of --data
 };
 

@@ -115,6 +115,23 @@ class Conversations(AppTest):
         self.expect_error(program("generate", folder, "--chat", "--prompt", "a", cwd=self.folder),
                           "does not say how conversations are written in a way that is known", "--data", name="generate")
 
+    def test_a_sentencepiece_model_answers(self):
+        for name in ("tokenizer.model", "tokenizer_config.json"):
+            shutil.copy(TOKENIZERS / "llama" / name, self.folder)
+        made = program("prepare_data", "--tokenizer", self.folder, "--chat", "llama-2", "--context", 80,
+                       "--output", "pieces", self.shared / "chats.jsonl", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        kept = json.loads((self.folder / "pieces.json").read_text())
+        self.assertEqual((kept["tokenizer"], kept["chat"]["template"]["name"]), ("sentencepiece", "llama-2"))
+        self.trained(keys=self.chats(**{"data.path": self.folder / "pieces", "model.context": 80, "train.steps": 200}))
+        answer = self.answer(self.out, "--chat", "--prompt", "What comes after 17?")
+        self.assertRegex(answer, r"^\d+ ?\n$")
+        folder = self.folder / "exported"
+        made = program("export", self.out, folder, cwd=self.folder)
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+        self.assertIn("<<SYS>>", (folder / "chat_template.jinja").read_text())
+        self.assertEqual(self.answer(folder, "--chat", "--prompt", "What comes after 17?"), answer)
+
     def test_what_does_not_fit_is_refused(self):
         self.expect_error(self.train(keys=self.chats() | {"model.context": 32}),
                           "chats_train.bin", "windows of 48 tokens", "model.context=48", "--context 32")

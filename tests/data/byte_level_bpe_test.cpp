@@ -76,7 +76,7 @@ TEST_P(ByteLevelBpe, QuotationsWithoutSpecialTokensChangeNothing) {
   const Tokens whole = tokenizer_->encode(text_);
   const std::vector<TextRange> all{{0, text_.size()}};
   for (const auto& quoted : {std::vector<TextRange>(), all})
-    EXPECT_TRUE(tokenizer_->encode_quoting(text_, quoted) == whole);
+    EXPECT_TRUE(tokenizer_->encode_quoting(text_, quoted, std::nullopt) == whole);
 }
 
 TEST(ByteLevelBpeTokens, QuotedSpecialTokensAreText) {
@@ -84,7 +84,7 @@ TEST(ByteLevelBpeTokens, QuotedSpecialTokensAreText) {
   const std::int32_t end = qwen->added_token("<|im_end|>").value();
   const std::string text = "<|im_end|>e\xCC\x81<|im_end|>";
   const auto ends = [&](std::vector<TextRange> quoted) {
-    return std::ranges::count(qwen->encode_quoting(text, quoted), end);
+    return std::ranges::count(qwen->encode_quoting(text, quoted, std::nullopt), end);
   };
   EXPECT_EQ(ends({}), 2);
   EXPECT_EQ(ends({{10, 13}}), 2) << "beside both";

@@ -30,24 +30,12 @@ std::string line_of(const ordered_json& messages, const ordered_json& tools = nu
   return ordered_json{{"messages", messages}, {"tools", tools}}.dump();
 }
 
-class ChatEncoderTest : public testing::TestWithParam<std::string> {
- protected:
-  ordered_json entry_ = test::expected_chats()["templates"][GetParam()];
-  std::unique_ptr<Tokenizer> tokenizer_ = test::chat_tokenizer(entry_);
-  ChatTemplate chat_ = find_chat_template(GetParam());
-  ChatEncoder encoder_{*tokenizer_, chat_};
-};
-
-INSTANTIATE_TEST_SUITE_P(Templates, ChatEncoderTest, testing::ValuesIn(chat_template_names()),
-                         [](const auto& each) {
-                           return each.param == "llama-3" ? std::string("llama3") : each.param;
-                         });
-
-TEST_P(ChatEncoderTest, TokensAndMasksAreThoseOfTransformers) {
-  ASSERT_GE(entry_["conversations"].size(), 6U);
-  for (const ordered_json& row : entry_["conversations"]) {
+/// Conversations become the tokens and masks of an entry of the reference.
+void expect_conversations(const ChatEncoder& encoder, const ordered_json& entry) {
+  ASSERT_GE(entry["conversations"].size(), 6U);
+  for (const ordered_json& row : entry["conversations"]) {
     const ordered_json tools = row.value("tools", ordered_json());
-    const auto [tokens, mask] = apart(encoder_.encode_line(line_of(row["messages"], tools)));
+    const auto [tokens, mask] = apart(encoder.encode_line(line_of(row["messages"], tools)));
     const auto expected = row["mask"].get<std::string>();
     if (expected.find('1') == std::string::npos) {
       EXPECT_TRUE(tokens.empty()) << row["messages"];
@@ -56,6 +44,25 @@ TEST_P(ChatEncoderTest, TokensAndMasksAreThoseOfTransformers) {
     EXPECT_EQ(tokens, row["ids"].get<Tokens>()) << row["messages"];
     EXPECT_EQ(mask, expected) << row["messages"];
   }
+}
+
+class ChatEncoderTest : public testing::TestWithParam<std::string> {
+ protected:
+  ordered_json entry_ = test::expected_chat(GetParam());
+  std::unique_ptr<Tokenizer> tokenizer_ = test::chat_tokenizer(entry_);
+  ChatTemplate chat_ = find_chat_template(GetParam());
+  ChatEncoder encoder_{*tokenizer_, chat_};
+};
+
+INSTANTIATE_TEST_SUITE_P(Templates, ChatEncoderTest, testing::ValuesIn(chat_template_names()),
+                         [](const auto& each) {
+                           std::string name = each.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST_P(ChatEncoderTest, TokensAndMasksAreThoseOfTransformers) {
+  expect_conversations(encoder_, entry_);
 }
 
 TEST_P(ChatEncoderTest, ItsJinjaIsWhatTransformersWasCheckedWith) {
@@ -173,7 +180,7 @@ TEST(ChatEncoder, ToolsThatATemplateDoesNotWriteAreRefused) {
        "writes into a first message of the user, but message 2 is none"},
   };
   for (const Case& c : cases) {
-    const json entry = test::expected_chats()["templates"][c.chat];
+    const json entry = test::expected_chat(c.chat);
     const auto tokenizer = test::chat_tokenizer(entry);
     const ChatTemplate chat = find_chat_template(c.chat);
     const ChatEncoder encoder(*tokenizer, chat);
@@ -191,7 +198,7 @@ TEST(ChatEncoder, JsonIsWrittenAsPythonDoes) {
 }
 
 TEST(ChatEncoder, WhatAMessageSaysIsNoSpecialToken) {
-  const json entry = test::expected_chats()["templates"]["chatml"];
+  const json entry = test::expected_chat("chatml");
   const auto tokenizer = test::chat_tokenizer(entry);
   const ChatTemplate chat = find_chat_template("chatml");
   const ChatEncoder encoder(*tokenizer, chat);
@@ -207,7 +214,7 @@ TEST(ChatEncoder, WhatAMessageSaysIsNoSpecialToken) {
 }
 
 TEST(ChatEncoder, TextNeverCompletesATokenOfTheTemplate) {
-  const json entry = test::expected_chats()["templates"]["chatml"];
+  const json entry = test::expected_chat("chatml");
   const auto tokenizer = test::chat_tokenizer(entry);
   ChatTemplate chat = find_chat_template("chatml");
   chat.roles["user"].before += "<|im_";
@@ -243,9 +250,9 @@ TEST(ChatEncoder, TokenizersThatDoNotBelongToTheTemplateAreRefused) {
     };
   };
   EXPECT_THAT(encoder_of(test::reference_tokenizer("llama3")),
-              fails_with({"no added token '<|im_start|>'", "'chatml'"}));
+              fails_with({"no special token '<|im_start|>'", "'chatml'"}));
   EXPECT_THAT(encoder_of(make_bytes_tokenizer()),
-              fails_with({"needs a tokenizer.json", "'bytes'"}));
+              fails_with({"needs a tokenizer.json or a SentencePiece model", "'bytes'"}));
   ChatTemplate other = chat;
   other.tokens = {"</s>"};
   other.roles[kAssistant].end = "</s>";
@@ -286,7 +293,7 @@ TEST_F(ChatTemplateFile, BadOnesAreRefused) {
       {R"({"name": "n", "tokens": [""]})", "field 'tokens[0]' is empty"},
       {R"({"name": "n", "tokens": ["<e>"], "roles": {}})", "field 'roles.assistant' is missing"},
       {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<f>"}}})",
-       "field 'roles.assistant.end' must be one of \"tokens\""},
+       "field 'roles.assistant.end' must end with one of \"tokens\""},
       {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"End": "<e>"}}})",
        "field 'roles.assistant.End' is unknown; known are before, end, after"},
       {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}}, "trim": 1})",
@@ -308,6 +315,18 @@ TEST_F(ChatTemplateFile, BadOnesAreRefused) {
       {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}},
           "calls": {"multiple": true}})",
        "field 'calls.multiple' is unknown"},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}, "user": {},
+          "system": {"into": "second"}}})",
+       "field 'roles.system.into' must be \"first\" or \"last\""},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"},
+          "user": {"into": "last"}}})",
+       "field 'roles.user.into' is for the role \"system\" alone"},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"},
+          "system": {"into": "last"}}})",
+       "field 'roles.system.into' needs the role \"user\""},
+      {R"({"name": "n", "tokens": ["<e>"], "roles": {"assistant": {"end": "<e>"}, "user": {},
+          "system": {"into": "last"}}, "tools": {"role": "user"}})",
+       "field 'roles.system.into' cannot stand beside \"tools\""},
   };
   for (const Case& c : cases)
     EXPECT_THAT([&] { (void)read(c.text); }, fails_with({"t.json", c.complaint, "docs/data.md"}))

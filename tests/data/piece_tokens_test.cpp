@@ -145,6 +145,28 @@ TEST_F(PieceFolder, AModelByItselfBeginsTextsAndHasItsOwnTokensAlone) {
   EXPECT_EQ(std::ranges::count(tokenizer()->encode("a</s>"), 2), 0);
 }
 
+TEST_F(PieceFolder, TakesItsSpacesFromTheTokenizerJsonBesideIt) {
+  const auto space_once = [&](const json& document, bool legacy) {
+    json changed = config();
+    changed["legacy"] = legacy;
+    write("tokenizer_config.json", changed);
+    write("tokenizer.json", document);
+    return tokens().space_once;
+  };
+  const json before_each = {
+      {"normalizer",
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}, {{"type", "Replace"}}}}}},
+      {"pre_tokenizer", nullptr}};
+  EXPECT_FALSE(space_once(before_each, false));
+  EXPECT_FALSE(space_once({{"normalizer", {{"type", "Prepend"}}}}, false));
+  const json before_first = {
+      {"normalizer", nullptr},
+      {"pre_tokenizer", {{"type", "Metaspace"}, {"prepend_scheme", "first"}}}};
+  EXPECT_TRUE(space_once(before_first, true));
+  for (const json& other : {json::object(), json{{"normalizer", 3}, {"pre_tokenizer", "a"}}})
+    for (const bool legacy : {false, true}) EXPECT_EQ(space_once(other, legacy), !legacy);
+}
+
 TEST_F(PieceFolder, TakesTokensOfOlderFolders) {
   json changed = config();
   changed.erase("added_tokens_decoder");

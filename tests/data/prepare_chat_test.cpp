@@ -193,7 +193,11 @@ TEST_F(PrepareChat, OptionsThatDoNotFitAreRefused) {
   config_.context = 0;
   config_.chat = "chatml";
   config_.tokenizer = "bytes";
-  EXPECT_THAT([&] { run(lines); }, fails_with({"needs a tokenizer.json"}));
+  EXPECT_THAT([&] { run(lines); }, fails_with({"needs a tokenizer.json or a SentencePiece model"}));
+  config_.tokenizer = "sentencepiece";
+  config_.vocab_size = 300;
+  EXPECT_THAT([&] { run(lines); },
+              fails_with({"--vocab-size trains a model on text", "--tokenizer"}));
 }
 
 TEST_F(PrepareChat, AMaskThatDoesNotBelongToTheTokensIsFound) {

@@ -72,7 +72,8 @@ class ByteLevelBpe final : public Tokenizer {
   }
 
   [[nodiscard]] std::vector<std::int32_t> encode_quoting(
-      std::string_view text, std::span<const TextRange> quoted) const override {
+      std::string_view text, std::span<const TextRange> quoted,
+      std::optional<std::int32_t> /*before*/) const override {
     require(utf8_prefix(text) == text.size(), "a text with quotations is UTF-8");
     std::vector<TextPart> all;
     add_text(text, text.size(), all, quoted);

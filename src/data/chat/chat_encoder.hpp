@@ -15,8 +15,9 @@ namespace dos::data {
 /// members are thread-safe.
 class ChatEncoder {
  public:
-  /// Both must outlive the object. Throws Error when the tokenizer is no tokenizer.json, lacks one
-  /// of the template's tokens, or puts a space before text.
+  /// Both must outlive the object. Throws Error when the tokenizer has none but bytes, lacks one of
+  /// the template's tokens, or as a tokenizer.json puts a space before text; and when a
+  /// SentencePiece model changes text, or finds the template's tokens in what messages say.
   ChatEncoder(const Tokenizer& tokenizer, const ChatTemplate& chat);
 
   /// The elements of a batch (base/target.hpp) for a line of JSON; none where no message is the

@@ -3,6 +3,7 @@
 
 #include <fmt/ranges.h>
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -13,12 +14,23 @@
 namespace dos::data {
 namespace {
 
-/// As Python's strip(), of white space in ASCII.
-std::string_view trimmed(std::string_view text) {
+/// A piece of what stands in a turn.
+struct Said {
+  std::string text;
+  bool is_quoted = true;  ///< by a message, not by the template
+};
+
+/// As Python's strip() of all pieces together, of white space in ASCII.
+void trim(std::vector<Said>& pieces) {
   constexpr std::string_view kSpace = " \t\n\v\f\r";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == text.npos) return "";
-  return text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
+  for (Said& piece : pieces) {
+    piece.text.erase(0, piece.text.find_first_not_of(kSpace));
+    if (!piece.text.empty()) break;
+  }
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+    piece->text.erase(piece->text.find_last_not_of(kSpace) + 1);
+    if (!piece->text.empty()) break;
+  }
 }
 
 /// Appends texts, joining those that count alike.
@@ -34,7 +46,12 @@ class ChatLayout {
     const bool has_tools = !conversation_.tools.empty();
     if (has_tools) expect_tools_fit();
     const bool has_system = !messages.empty() && messages.front().role == kSystem;
+    if (chat_.alternates) expect_alternating(has_system ? 1 : 0);
     std::size_t next = 0;
+    if (has_system && !find(kSystem, 1).into.empty()) {
+      into_ = find_into(find(kSystem, 1));
+      next = 1;
+    }
     if (has_tools && (chat_.tools->role == kSystem || !chat_.tools->system.empty())) {
       const ChatMessage none{.role = kSystem};
       add_system(has_system ? messages.front() : none, has_system);
@@ -42,6 +59,7 @@ class ChatLayout {
     }
     for (; next < messages.size(); ++next) add_message(next);
   }
+  /// What stands before an answer that is to be generated: its turn's begin is a part of it.
   void open(const std::string& role) { add(find(role, 0).before, false); }
   [[nodiscard]] std::vector<ChatSpan> take() && { return std::move(spans_); }
 
@@ -61,13 +79,38 @@ class ChatLayout {
            chat_.name, chat_.tools->role, first + 1);
   }
 
+  void expect_alternating(std::size_t first) const {
+    const std::vector<ChatMessage>& messages = conversation_.messages;
+    for (std::size_t i = first; i < messages.size(); ++i) {
+      const char* expected = (i - first) % 2 == 0 ? kUser : kAssistant;
+      expect(messages[i].role == expected,
+             "message {} has the role '{}', where the chat template '{}' has one of the {}: they "
+             "take turns; use another template, or mend the line",
+             i + 1, one_line(messages[i].role), chat_.name, expected);
+    }
+  }
+
+  /// The message of the user that the system's is written into.
+  [[nodiscard]] std::size_t find_into(const ChatRole& system) const {
+    const std::vector<ChatMessage>& messages = conversation_.messages;
+    std::optional<std::size_t> found;
+    for (std::size_t i = 1; i < messages.size(); ++i)
+      if (messages[i].role == kUser && (!found || system.into == kLast)) found = i;
+    expect(found.has_value(),
+           "message 1 is the system's, which the chat template '{}' writes into one of the user, "
+           "but there is none; use another template, or mend the line",
+           chat_.name);
+    return *found;
+  }
+
   /// The first message of a conversation with tools, made up where none is there.
   void add_system(const ChatMessage& message, bool is_there) {
     const ChatRole& role = find(kSystem, 1);
     const ChatTools& tools = *chat_.tools;
     add(role.before, false);
+    add(role.begin, false);
     add(tools.system, false);
-    quote(text_of(message, role), false);
+    add(content_of(message, role), false);
     if (tools.role == kSystem) {
       if (is_there) add(tools.between, false);
       add_definitions();
@@ -85,9 +128,12 @@ class ChatLayout {
       return !role.joint.empty() && first + 1 < messages.size() &&
              messages[first].role == messages[first + 1].role;
     };
-    if (index == 0 || !is_joined(index - 1)) add(role.before, false);
+    if (index == 0 || !is_joined(index - 1)) {
+      add(role.before, false);
+      add(role.begin, counts);
+    }
     if (holds_definitions(index)) add_definitions();
-    quote(text_of(message, role), counts);
+    add(content_of(message, role, index == into_), counts);
     for (std::size_t i = 0; i < message.calls.size(); ++i) add_call(message, i, index + 1);
     if (is_joined(index)) {
       add(role.joint, counts);
@@ -134,9 +180,20 @@ class ChatLayout {
     add(calls.after, true);
   }
 
-  [[nodiscard]] std::string text_of(const ChatMessage& message, const ChatRole& role) const {
-    if (role.is_json) return python_json(message.content, /*indent=*/0);
-    return std::string(chat_.trims ? trimmed(message.content) : message.content);
+  /// `holds_system`: with the system's message ahead of it.
+  [[nodiscard]] std::vector<Said> content_of(const ChatMessage& message, const ChatRole& role,
+                                             bool holds_system = false) const {
+    if (role.is_json) return {{.text = python_json(message.content, /*indent=*/0)}};
+    std::vector<Said> pieces;
+    if (holds_system) {
+      const ChatRole& system = find(kSystem, 1);
+      pieces = {{.text = system.before + system.begin, .is_quoted = false},
+                {.text = conversation_.messages.front().content},
+                {.text = system.end + system.after, .is_quoted = false}};
+    }
+    pieces.push_back({.text = message.content});
+    if (chat_.trims || role.trims) trim(pieces);
+    return pieces;
   }
 
   [[nodiscard]] const ChatRole& find(const std::string& name, std::size_t number) const {
@@ -159,6 +216,13 @@ class ChatLayout {
     span(counts);
     spans_.back().text += text;
   }
+  void add(const std::vector<Said>& pieces, bool counts) {
+    for (const Said& piece : pieces)
+      if (piece.is_quoted)
+        quote(piece.text, counts);
+      else
+        add(piece.text, counts);
+  }
   void quote(const std::string& text, bool counts) {
     span(counts);
     ChatSpan& last = spans_.back();
@@ -168,6 +232,7 @@ class ChatLayout {
 
   const ChatTemplate& chat_;
   const Conversation& conversation_;
+  std::optional<std::size_t> into_{};  ///< the message that the system's is written into
   std::vector<ChatSpan> spans_;
 };
 

@@ -18,8 +18,9 @@ struct ChatSpan {
 };
 
 /// The text of a conversation; neighbouring spans differ in whether they count. What an assistant
-/// says and calls counts, and the end of its turn. Throws Error for a role that the template has
-/// not, and for tools, calls, several of them, or text beside them that it does not write.
+/// says and calls counts, and begin and end of its turn. Throws Error for a role that the template
+/// has not, or not there, for a system's message without one of the user that it belongs into, and
+/// for tools, calls, several of them, or text beside them that it does not write.
 std::vector<ChatSpan> lay_out(const ChatTemplate& chat, const Conversation& conversation);
 
 /// The same, then the text before an answer, which is to be generated.

@@ -112,8 +112,45 @@ ChatTemplate mistral() {
                 {kAssistant, {.before = "", .end = "</s>", .after = ""}}}};
 }
 
-const std::array<ChatTemplate, 3>& built_in_templates() {
-  static const std::array templates{chatml(), llama3(), mistral()};
+/// As Mistral's V1 tokenizers write messages, with `before` and `after` around those of the user:
+/// the system's stands in the first of them.
+ChatTemplate instructions(const std::string& name, const std::string& before,
+                          const std::string& after) {
+  return {.name = name,
+          .tokens = {"<s>", "</s>"},
+          .start = "<s>",
+          .trims = false,
+          .roles = {{kSystem, {.before = "", .end = "\n\n", .after = "", .into = kFirst}},
+                    {kUser, {.before = before, .end = after, .after = ""}},
+                    {kAssistant, {.before = "", .end = "</s>", .after = "", .begin = " "}}},
+          .alternates = true};
+}
+
+/// As Llama 2 writes messages: each instruction begins a text of its own.
+ChatTemplate llama2() {
+  ChatTemplate chat = instructions("llama-2", "<s>[INST] ", " [/INST]");
+  chat.start = "";
+  chat.trims = true;
+  chat.roles[kSystem].before = "<<SYS>>\n";
+  chat.roles[kSystem].end = "\n<</SYS>>\n\n";
+  chat.roles[kAssistant].end = " </s>";
+  return chat;
+}
+
+/// As Mistral's V3 tokenizers write messages, without tools: what stands around an instruction are
+/// tokens.
+ChatTemplate mistral_v3() {
+  ChatTemplate chat = instructions("mistral-v3", "[INST] ", "[/INST]");
+  chat.tokens.insert(chat.tokens.end(), {"[INST]", "[/INST]"});
+  chat.roles[kSystem].into = kLast;
+  chat.roles[kAssistant].trims = true;
+  return chat;
+}
+
+const std::array<ChatTemplate, 6>& built_in_templates() {
+  static const std::array templates{
+      chatml(),     llama2(), llama3(), instructions("mistral-v1", " [INST] ", " [/INST]"),
+      mistral_v3(), mistral()};
   return templates;
 }
 
@@ -129,7 +166,10 @@ Members members_of(ChatRole& role) {
   return {{"before", &role.before},
           {"end", &role.end},
           {"after", &role.after},
+          {"begin", &role.begin, /*is_rare=*/true},
           {"joint", &role.joint, /*is_rare=*/true},
+          {"into", &role.into, /*is_rare=*/true},
+          {"trim", &role.trims, /*is_rare=*/true},
           {"json", &role.is_json, /*is_rare=*/true}};
 }
 
@@ -189,7 +229,20 @@ nlohmann::ordered_json json_of(Described described) {
 ChatRole parse_role(const JsonField& object) {
   ChatRole role;
   read(object, members_of(role));
+  if (!role.into.empty() && role.into != kFirst && role.into != kLast)
+    object.member("into").fail("must be \"first\" or \"last\"");
   return role;
+}
+
+/// A role that is written into the user's message.
+void expect_into_fits(const JsonField& roles, const ChatTemplate& chat, bool has_tools) {
+  for (const auto& [name, role] : chat.roles) {
+    if (role.into.empty()) continue;
+    const JsonField into = roles.member(name).member("into");
+    if (name != kSystem) into.fail("is for the role \"system\" alone");
+    if (!chat.roles.contains(kUser)) into.fail("needs the role \"user\" in \"roles\"");
+    if (has_tools) into.fail("cannot stand beside \"tools\"");
+  }
 }
 
 ChatTools parse_tools(const JsonField& object, const ChatTemplate& chat) {
@@ -212,11 +265,26 @@ ChatCalls parse_calls(const JsonField& object) {
   return calls;
 }
 
+/// The longest of the tokens with which an answer's text ends; null for none.
+const std::string* find_end(const ChatTemplate& chat) {
+  const std::string& end = chat.roles.at(kAssistant).end;
+  const std::string* found = nullptr;
+  for (const std::string& token : chat.tokens)
+    if (end.ends_with(token) && (found == nullptr || token.size() > found->size())) found = &token;
+  return found;
+}
+
 }  // namespace
+
+const std::string& ChatTemplate::end_of_turn() const {
+  const std::string* end = find_end(*this);
+  require(end != nullptr, "the assistant's turn ends with a token");
+  return *end;
+}
 
 ChatTemplate parse_chat_template(const JsonField& object) {
   ChatTemplate chat;
-  read(object, {{"start", &chat.start}, {"trim", &chat.trims}},
+  read(object, {{"start", &chat.start}, {"trim", &chat.trims}, {"alternate", &chat.alternates}},
        {"name", "tokens", "roles", "tools", "calls"});
   chat.name = object.member("name").text();
   for (const JsonField& token : object.member("tokens").elements()) {
@@ -227,8 +295,9 @@ ChatTemplate parse_chat_template(const JsonField& object) {
   for (const auto& [name, value] : roles.object().items())
     chat.roles[name] = parse_role(roles.member(name));
   const JsonField end = roles.member(kAssistant).member("end");
-  if (std::ranges::find(chat.tokens, end.text()) == chat.tokens.end())
-    end.fail("must be one of \"tokens\": it is where the generation of an answer stops");
+  if (find_end(chat) == nullptr)
+    end.fail("must end with one of \"tokens\": it is where the generation of an answer stops");
+  expect_into_fits(roles, chat, object.object().contains("tools"));
   if (object.object().contains("tools")) chat.tools = parse_tools(object.member("tools"), chat);
   if (object.object().contains("calls")) chat.calls = parse_calls(object.member("calls"));
   return chat;
@@ -242,6 +311,7 @@ nlohmann::ordered_json to_json(const ChatTemplate& chat) {
                               {"start", chat.start},
                               {"trim", chat.trims},
                               {"roles", std::move(roles)}};
+  if (chat.alternates) json["alternate"] = true;
   if (chat.tools) json["tools"] = json_of(*chat.tools);
   if (chat.calls) json["calls"] = json_of(*chat.calls);
   return json;

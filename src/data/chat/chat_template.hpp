@@ -11,13 +11,19 @@
 
 namespace dos::data {
 
-/// The text that stands around a message: before + content + end + after.
+/// The text that stands around a message: before + begin + content + end + after.
 struct ChatRole {
   std::string before;
   std::string end;  ///< a part of the turn: of the assistant's it counts in the loss
   std::string after;
-  /// Instead of end, after and before between two messages of the role; empty: nothing special.
+  std::string begin{};  ///< likewise
+  /// Instead of end, after, before and begin between two messages of the role; empty: nothing
+  /// special.
   std::string joint{};
+  /// Of the system's message, which has no turn of its own then: the user's message ahead of whose
+  /// content it is written, kFirst or kLast of the conversation; empty: it has.
+  std::string into{};
+  bool trims = false;    ///< as ChatTemplate::trims, of this role
   bool is_json = false;  ///< the content is written as a text of JSON
 
   bool operator==(const ChatRole&) const = default;
@@ -55,30 +61,37 @@ struct ChatCalls {
 inline constexpr const char* kAssistant = "assistant";
 inline constexpr const char* kUser = "user";
 inline constexpr const char* kSystem = "system";
+inline constexpr const char* kFirst = "first";
+inline constexpr const char* kLast = "last";
 
 /// How a conversation is written as text: data, no program. As JSON:
 ///   {"name": "chatml", "tokens": ["<|im_start|>", "<|im_end|>"], "start": "", "trim": false,
 ///    "roles": {"user": {"before": "<|im_start|>user\n", "end": "<|im_end|>", "after": "\n"}, ...}}
 /// "start", "trim", "before", "end" and "after" may be left out, and so may the following: of a
-/// role "joint" and "json", and of all "tools": {"role": "system", "system": "", "between": "",
-/// "before":
-/// "", "each_before": "", "each_after": "", "indent": 0, "after": ""} and "calls": {"between": "",
-/// "before": "", "middle": "", "after": "", "several": true, "beside_text": true}.
+/// role "begin", "joint", "into", "trim" and "json", and of all "alternate": false, "tools":
+/// {"role": "system", "system": "", "between": "", "before": "", "each_before": "", "each_after":
+/// "", "indent": 0, "after": ""} and "calls": {"between": "", "before": "", "middle": "", "after":
+/// "", "several": true, "beside_text": true}.
 struct ChatTemplate {
   std::string name;
   std::vector<std::string> tokens;  ///< that its texts are written with: added tokens of tokenizers
   std::string start;                ///< before the first message
   bool trims = false;               ///< white space at both ends of a message's content is dropped
-  std::map<std::string, ChatRole> roles;  ///< kAssistant's end is one of `tokens`
+  std::map<std::string, ChatRole> roles;  ///< kAssistant's end ends with one of `tokens`
   std::optional<ChatTools> tools{};       ///< nullopt: there is no form for them
   std::optional<ChatCalls> calls{};       ///< likewise
+  /// Behind the system's message stand the user's and the assistant's in turn, and no others.
+  bool alternates = false;
+
+  /// The one of `tokens` with which an answer ends.
+  [[nodiscard]] const std::string& end_of_turn() const;
 
   bool operator==(const ChatTemplate&) const = default;
 };
 
 /// Throws Error, naming the field and the remedy, when a member is missing, unknown or of another
-/// type, the assistant is missing, or its turn does not end with a token, or tools are to be
-/// written into a role that is not there.
+/// type, the assistant is missing, or its turn does not end with a token, or tools, or the system's
+/// message, are to be written into a role that is not there.
 ChatTemplate parse_chat_template(const JsonField& object);
 nlohmann::ordered_json to_json(const ChatTemplate& chat);
 

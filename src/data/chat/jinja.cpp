@@ -68,8 +68,45 @@ constexpr std::string_view kMistral =
 {{- m.content + '</s>' }}{%- endif %}{%- endfor %}
 )";
 
-constexpr std::array kJinja{std::pair("chatml", kChatml), std::pair("llama-3", kLlama3),
-                            std::pair("mistral", kMistral)};
+constexpr std::string_view kLlama2 =
+    R"({%- set has_system = messages | length > 0 and messages[0].role == 'system' %}
+{%- for m in (messages[1:] if has_system else messages) %}
+{%- if m.role != ('user' if loop.index0 % 2 == 0 else 'assistant') %}
+{{- raise_exception('The user and the assistant must take turns.') }}{%- endif %}
+{%- if m.role == 'user' %}{%- if has_system and loop.first %}
+{%- set content = '<<SYS>>\n' + messages[0].content + '\n<</SYS>>\n\n' + m.content %}
+{%- else %}{%- set content = m.content %}{%- endif %}
+{{- '<s>[INST] ' + content | trim + ' [/INST]' }}
+{%- else %}{{- ' ' + m.content | trim + ' </s>' }}{%- endif %}{%- endfor %}
+)";
+
+constexpr std::string_view kMistralV1 =
+    R"({{- '<s>' }}
+{%- set has_system = messages | length > 0 and messages[0].role == 'system' %}
+{%- for m in (messages[1:] if has_system else messages) %}
+{%- if m.role != ('user' if loop.index0 % 2 == 0 else 'assistant') %}
+{{- raise_exception('The user and the assistant must take turns.') }}{%- endif %}
+{%- if m.role == 'user' %}{{- ' [INST] ' }}{%- if has_system and loop.first %}
+{{- messages[0].content + '\n\n' }}{%- endif %}{{- m.content + ' [/INST]' }}
+{%- else %}{{- ' ' + m.content + '</s>' }}{%- endif %}{%- endfor %}
+)";
+
+constexpr std::string_view kMistralV3 =
+    R"({{- '<s>' }}
+{%- set has_system = messages | length > 0 and messages[0].role == 'system' %}
+{%- for m in (messages[1:] if has_system else messages) %}
+{%- if m.role != ('user' if loop.index0 % 2 == 0 else 'assistant') %}
+{{- raise_exception('The user and the assistant must take turns.') }}{%- endif %}
+{%- if m.role == 'user' %}{{- '[INST] ' }}
+{%- if has_system and loop.revindex <= 2 %}
+{{- messages[0].content + '\n\n' }}{%- endif %}{{- m.content + '[/INST]' }}
+{%- else %}{{- ' ' + m.content | trim + '</s>' }}{%- endif %}{%- endfor %}
+)";
+
+constexpr std::array kJinja{
+    std::pair("chatml", kChatml),        std::pair("llama-2", kLlama2),
+    std::pair("llama-3", kLlama3),       std::pair("mistral-v1", kMistralV1),
+    std::pair("mistral-v3", kMistralV3), std::pair("mistral", kMistral)};
 
 }  // namespace
 
