@@ -8,8 +8,9 @@
 
 namespace dos::rt {
 
-/// Zeroed host memory. Large buffers start at a 2 MiB boundary and ask for huge pages. Throws Error
-/// when the system refuses the memory. Pre: StarPU is initialised until after destruction.
+/// Zeroed host memory. Large buffers ask for huge pages, lie at page boundaries, and where they can
+/// one before the other, so that all of them but a part of one is in such pages. Throws Error when
+/// the system refuses the memory. Pre: StarPU is initialised until after destruction.
 class HostBuffer {
  public:
   enum class Pages : std::uint8_t {

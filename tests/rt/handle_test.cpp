@@ -50,18 +50,6 @@ TEST(Handle, StartsZeroed) {
   }
 }
 
-TEST(Handle, LargeBuffersStartAtAHugePage) {
-  Session session(kTwoWorkers);
-  for (const Index mib : {2, 3, 9}) {
-    const Handle handle(session, {.name = "b", .type = DType::kU8, .count = mib << 20});
-    const HostAccess access(handle, Mode::kReadWrite);
-    const auto bytes = access.as<std::uint8_t>();
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes.data()) % (2U << 20U), 0U);
-    bytes.front() = 1;
-    bytes.back() = 2;
-  }
-}
-
 /// Of this process.
 Index resident_bytes() {
   Index all = 0;
