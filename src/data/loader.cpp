@@ -103,14 +103,14 @@ Loader open_split(const Dataset& dataset, Split split, const LoaderConfig& confi
   const bool is_train = split == Split::kTrain;
   const TokenFile& tokens = is_train ? dataset.train : dataset.val;
   const std::optional<MaskFile>& mask = is_train ? dataset.train_mask : dataset.val_mask;
-  if (!mask) return {tokens.again(), config};
+  if (!mask) return {tokens, config};
   const auto& chat = dataset.manifest->chat;
   const Index prepared = chat ? chat->context : 0;
   expect(prepared == 0 || prepared == config.context,
          "{}: its conversations lie in windows of {} tokens, which model.context={} would cut; set "
          "model.context={}, or prepare them again with --context {}",
          tokens.path().string(), prepared, config.context, prepared, config.context);
-  return {tokens.again(), config, mask->again()};
+  return {tokens, config, mask->again()};
 }
 
 }  // namespace dos::data

@@ -39,17 +39,15 @@ struct TokenSums {
 };
 
 /// A token file, ours or another program's (find_layout()), read piece by piece; reading is
-/// thread-safe. The constructor throws Error, naming the file and the remedy, when the file is
-/// missing or as find_layout() does. The tokens themselves are not checked: the vocabulary is not
-/// in the file.
+/// thread-safe. Copies read the same open files. The constructor throws Error, naming the file and
+/// the remedy, when the file is missing or as find_layout() does. The tokens themselves are not
+/// checked: the vocabulary is not in the file.
 class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path& path, Part part = Part::kAll);
   /// Several files, one behind the other. Pre: at least one. Throws Error also where the tokens of
   /// one are of another size.
   explicit TokenFile(std::span<const std::filesystem::path> paths);
-  /// The same tokens, of the same open files.
-  [[nodiscard]] TokenFile again() const { return *this; }
 
   /// The number of tokens, at least 1.
   [[nodiscard]] Index size() const noexcept { return size_; }

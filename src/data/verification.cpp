@@ -15,7 +15,7 @@ Verification::Verification(const Sources& sources, Index vocabulary) : vocabular
   // Validation first: it is small.
   for (const bool is_train : {false, true}) {
     for (const auto& [name, dataset] : sources) {
-      Part part{.file = (is_train ? dataset.train : dataset.val).again(),
+      Part part{.file = is_train ? dataset.train : dataset.val,
                 .expected = {},
                 .mask = {},
                 .expected_mask = {}};
