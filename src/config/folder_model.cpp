@@ -60,8 +60,11 @@ Keys::Model keys_of_model(const shape::ModelConfig& model) {
   keys.heads = model.heads;
   keys.context = model.context;
   keys.vocab = model.vocabulary;
-  // The sizes of GPT-2 follow from these.
-  if (model.architecture == "gpt2") return keys;
+  // The other sizes of GPT-2 follow from these.
+  if (model.architecture == "gpt2") {
+    keys.positions = model.position_rows();
+    return keys;
+  }
   keys.kv_heads = model.key_heads();
   keys.ffn = model.ffn;
   keys.head_dim = model.head_size();
@@ -82,8 +85,7 @@ void take_folder_model(const shape::ModelConfig& model, const std::string& folde
                        TrainConfig& config) {
   Keys wanted;
   wanted.model = keys_of_model(model);
-  const bool has_positions = model.architecture == "gpt2";
-  std::optional<std::string> found = contradiction(config, wanted, !has_positions);
+  std::optional<std::string> found = contradiction(config, wanted, /*may_shorten=*/true);
   if (!found && !config.model.preset.empty()) {
     Keys preset;
     preset.model = keys_of_model(models::find_preset(config.model.preset));

@@ -14,8 +14,8 @@ Keys::Model keys_of_model(const shape::ModelConfig& model);
 
 /// Makes model.* say the model of a folder. `config` has model.preset = "" unless it was given, and
 /// the defaults of the other keys unless they were. Throws Error naming the first key that was
-/// given another value than the folder has; a model without a table of positions may be trained
-/// with a smaller model.context.
+/// given another value than the folder has, but for a smaller model.context: a table of positions
+/// keeps its rows.
 void take_folder_model(const shape::ModelConfig& model, const std::string& folder,
                        TrainConfig& config);
 

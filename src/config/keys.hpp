@@ -21,6 +21,7 @@ struct Keys {
     Index heads = 0;
     Index context = 0;
     Index vocab = 0;
+    Index positions = 0;
     Index kv_heads = 0;
     Index ffn = 0;
     Index head_dim = 0;

@@ -174,6 +174,8 @@ shape::ModelConfig TrainConfig::resolve_model(Index dataset_vocabulary) const {
   override_with(model.context, config.context);
   override_with(dataset_vocabulary, config.vocabulary);
   override_with(model.vocab, config.vocabulary);
+  override_with(model.positions, config.positions);
+  if (config.positions == config.context) config.positions = 0;
   override_with(model.kv_heads, config.kv_heads);
   override_with(model.ffn, config.ffn);
   override_with(model.head_dim, config.head_dim);

@@ -91,12 +91,13 @@ class Trial {
     return std::nullopt;
   }
 
-  /// "model.context=512": the longest context, of halves, that fits; none for a model with a table
-  /// of positions.
+  /// "model.context=512": the longest context, of halves, that fits; none where a table of
+  /// positions has as many rows.
   [[nodiscard]] std::optional<std::string> shorter(const config::TrainConfig& config) const {
     constexpr Index kShortest = 128;
-    if (run_.model.architecture == "gpt2") return std::nullopt;
+    if (run_.model.architecture == "gpt2" && config.model.positions == 0) return std::nullopt;
     train::Run run = run_.with(config);
+    run.model.positions = config.model.positions;
     for (Index context = run.model.context / 2; context >= kShortest; context /= 2) {
       run.model.context = run.config.model.context = context;
       if (fits(run)) return fmt::format("model.context={}", context);

@@ -17,7 +17,7 @@ json gpt2_json(const shape::ModelConfig& model) {
           {"n_layer", model.layers},
           {"n_embd", model.width},
           {"n_head", model.heads},
-          {"n_positions", model.context},
+          {"n_positions", model.position_rows()},
           {"n_inner", nullptr},
           {"activation_function", "gelu_new"},
           {"layer_norm_epsilon", 1e-5},

@@ -13,7 +13,7 @@ std::vector<ParameterSpec> gpt2_parameters(const ModelConfig& config) {
   const float residual = residual_deviation(config.layers);
   Specs specs;
   specs.table("token_embedding", config.vocabulary, width);
-  specs.table("position_embedding", config.context, width);
+  specs.table("position_embedding", config.position_rows(), width);
   for (Index layer = 0; layer < config.layers; ++layer) {
     const std::string block = fmt::format("blocks.{}", layer);
     specs.next_depth();
@@ -76,6 +76,9 @@ void validate_gpt2(const ModelConfig& config) {
   expect(config.ffn == 0 || config.ffn == 4 * config.width,
          "model.ffn = {}: the MLP of GPT-2 has four times the width, {}: leave it 0", config.ffn,
          4 * config.width);
+  expect(config.positions == 0 || config.positions >= config.context,
+         "model.context = {}: the model's table has {} positions (model.positions): lower it",
+         config.context, config.positions);
   ModelConfig open = config;
   open.head_dim = 0;
   open.rope_theta = ModelConfig().rope_theta;

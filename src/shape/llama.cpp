@@ -87,6 +87,9 @@ BlockShape llama_block(const ModelConfig& config) {
 }
 
 void validate_llama(const ModelConfig& config) {
+  expect(config.positions == 0,
+         "model.positions = {}: the family llama has no table of positions: leave it 0",
+         config.positions);
   expect(config.ffn > 0, "model.ffn must be at least 1, got {}", config.ffn);
   expect(config.head_size() % 2 == 0 && config.head_size() <= kLargestHead,
          "model.head_dim = {} must be even, as its elements turn in pairs, and at most {}",

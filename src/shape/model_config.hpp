@@ -31,6 +31,8 @@ struct ModelConfig {
   Index vocabulary = 0;
   Index kv_heads = 0;  ///< heads of keys and values; 0: one each
   Index ffn = 0;       ///< inner width of the MLP; 0: the family's
+  /// Of family "gpt2" alone: rows of its table of positions, at least the context; 0: as many.
+  Index positions = 0;
   // Of family "llama" alone.
   Index head_dim = 0;         ///< elements of a head; 0: width / heads
   double rope_theta = 10000;  ///< pair i of a head's d elements turns theta^(-2i/d) a token
@@ -51,6 +53,7 @@ struct ModelConfig {
   [[nodiscard]] Index kv_width() const { return head_size() * key_heads(); }
   /// Of queries, keys and values side by side.
   [[nodiscard]] Index qkv_width() const { return attention_width() + 2 * kv_width(); }
+  [[nodiscard]] Index position_rows() const { return positions != 0 ? positions : context; }
   /// Tokens that one attends to at most, itself among them.
   [[nodiscard]] Index reach() const { return window != 0 && window < context ? window : context; }
   bool operator==(const ModelConfig&) const = default;

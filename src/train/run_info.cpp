@@ -60,6 +60,7 @@ nlohmann::json to_json(const shape::ModelConfig& model) {
   // Not of families that have none of their own: GPT-2's shape is as it always was.
   if (model.kv_heads != 0) json["kv_heads"] = model.kv_heads;
   if (model.ffn != 0) json["ffn"] = model.ffn;
+  if (model.positions != 0) json["positions"] = model.positions;
   const shape::ModelConfig usual;
   if (model.head_dim != usual.head_dim) json["head_dim"] = model.head_dim;
   if (model.rope_theta != usual.rope_theta) json["rope_theta"] = model.rope_theta;
@@ -90,6 +91,7 @@ void take_choices(const nlohmann::json& json, shape::ModelConfig& model) {
   };
   take(json, "kv_heads", model.kv_heads);
   take(json, "ffn", model.ffn);
+  take(json, "positions", model.positions);
   take(json, "head_dim", model.head_dim);
   take(json, "rope_theta", model.rope_theta);
   if (json.contains("rope_scaling")) {

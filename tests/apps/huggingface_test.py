@@ -187,6 +187,21 @@ class HuggingFace(FolderTest):
         self.expect_error(program("generate", self.source, cwd=self.folder), "generation_config.json: field 'eos_token_id'",
                           name="generate")
 
+    def test_gpt2_keeps_its_positions_at_a_smaller_context(self):
+        write_folder(self.source, GPT2, gpt2_tensors())
+        keys = {"train.steps": 4, "optim.lr": 1e-3, "model.context": 12}
+        self.started(keys=keys | {"train.stop_after": 2})
+        self.resumed()
+        self.exported()
+        self.assertEqual(json.loads((self.target / "config.json").read_text())["n_positions"], GPT2["n_positions"])
+        name = "transformer.wpe.weight"
+        (_, shape, before), (_, kept, after) = gpt2_tensors()[name], read_folder(self.target)[name]
+        self.assertEqual((kept, len(after)), (shape, len(before)))
+        row = 4 * GPT2["n_embd"]
+        same = [before[i:i + row] == after[i:i + row] for i in range(0, len(before), row)]
+        self.assertEqual(same, [False] * 12 + [True] * 8)
+        self.expect_error(self.start_from(keys={"model.context": 21}), "model.context = 21, but the folder's model has 20")
+
     def test_a_run_goes_on_without_the_folder(self):
         write_folder(self.source, GPT2, gpt2_tensors())
         keys = {"train.steps": 4, "optim.lr": 1e-3}

@@ -62,9 +62,8 @@ class Lora(FolderTest):
                 tensors = gpt2_tensors() if kind == "gpt2" else llama_tensors(config)
                 source = write_folder(self.folder / f"hf-{kind}", config, tensors)
                 out, whole = self.folder / kind, self.folder / f"whole-{kind}"
-                # GPT-2 has a table of positions.
-                shorter = {} if kind == "gpt2" else {"model.context": 16}
-                self.started(keys=shorter | {"lora.targets": "all-linear", "lora.alpha": 16}, out=out, source=source)
+                keys = {"model.context": 16, "lora.targets": "all-linear", "lora.alpha": 16}
+                self.started(keys=keys, out=out, source=source)
                 self.exported("--merge", source=out, target=whole)
                 found, base = read_folder(whole), read_folder(source)
                 self.assertEqual(found.keys(), base.keys())

@@ -10,8 +10,8 @@ import unittest
 from harness import APPS, TINY, AppTest, program, settings, snapshot, token_file
 
 KEYS = {
-    "model": "preset layers width heads context vocab kv_heads ffn head_dim rope_theta rope_factor rope_low_freq "
-             "rope_high_freq rope_context norm_eps window tied_head qkv_bias qk_norm",
+    "model": "preset layers width heads context vocab positions kv_heads ffn head_dim rope_theta rope_factor "
+             "rope_low_freq rope_high_freq rope_context norm_eps window tied_head qkv_bias qk_norm",
     "data": "path sources",
     "train": "steps stop_after batch accumulate lanes workers opencl_devices cuda_devices gpu_memory host_memory fit "
              "stall_timeout_s seed precision gradient_precision products attention recompute activations "

@@ -87,10 +87,15 @@ TEST(FolderModel, KeysSayEveryPreset) {
   }
 }
 
-TEST(FolderModel, ModelsWithoutATableOfPositionsMayBeTrainedWithLess) {
+TEST(FolderModel, ModelsMayBeTrainedWithLess) {
   shape::ModelConfig expected = llama();
   expected.context = 33;
   EXPECT_EQ(taken(llama(), {"model.context=33"}), expected);
+  expected = gpt2();
+  expected.context = 20;
+  expected.positions = 40;
+  EXPECT_EQ(taken(gpt2(), {"model.context=20"}), expected);
+  EXPECT_EQ(taken(gpt2(), {"model.context=20", "model.positions=40"}), expected) << "said again";
   for (const char* assignment : {"model.context=41", "model.kv_heads=3", "model.rope_factor=1",
                                  "model.tied_head=off", "model.window=-1", "model.norm_eps=1e-5"})
     EXPECT_THAT([&] { taken(llama(), {assignment}); },
@@ -108,7 +113,7 @@ TEST(FolderModel, NamesWhatSaysOtherwise) {
       {"model.width=48", "model.width = 48, but"},
       {"model.heads=2", "model.heads = 2, but"},
       {"model.vocab=301", "model.vocab = 301, but"},
-      {"model.context=20", "model.context = 20, but the folder's model has 40"},
+      {"model.positions=20", "model.positions = 20, but the folder's model has 40"},
       {"model.context=80", "model.context = 80, but"},
       {"model.qk_norm=on", "model.qk_norm = \"on\", but"},
       {"model.window=7", "model.window = 7, but"},

@@ -30,7 +30,7 @@ T& value_of(TrainConfig& config, const std::string& name) {
 TEST(Config, TheKeysAreFrozen) {
   const std::string frozen =
       "model.preset model.layers model.width model.heads model.context model.vocab "
-      "model.kv_heads model.ffn model.head_dim model.rope_theta model.rope_factor "
+      "model.positions model.kv_heads model.ffn model.head_dim model.rope_theta model.rope_factor "
       "model.rope_low_freq model.rope_high_freq model.rope_context model.norm_eps "
       "model.window model.tied_head model.qkv_bias model.qk_norm lora.rank lora.alpha "
       "lora.targets lora.rslora data.path data.sources train.steps train.stop_after "
@@ -224,6 +224,29 @@ TEST(Config, OverridesThePreset) {
   config.model = {
       .preset = "gpt2-124m", .layers = 1, .width = 8, .heads = 2, .context = 4, .vocab = 0};
   EXPECT_EQ(config.resolve_model(0), (shape::ModelConfig{"gpt2", 1, 8, 2, 4, 50257}));
+}
+
+TEST(Config, ATableOfPositionsMayBeLongerThanTheContext) {
+  TrainConfig config = valid();
+  config.model = {.preset = "gpt2-124m", .context = 512, .positions = 1024};
+  const shape::ModelConfig longer = config.resolve_model(0);
+  EXPECT_EQ(longer.positions, 1024);
+  EXPECT_EQ(longer.context, 512);
+  const auto rows = [](const shape::ModelConfig& model) {
+    for (const shape::ParameterSpec& spec : shape::find_family("gpt2").parameters(model))
+      if (spec.name == "position_embedding.weight") return spec.rows;
+    return Index{0};
+  };
+  EXPECT_EQ(rows(longer), 1024);
+  config.model.positions = 512;
+  EXPECT_EQ(config.resolve_model(0).positions, 0) << "as many";
+  EXPECT_EQ(rows(config.resolve_model(0)), 512);
+  config.model.positions = 511;
+  EXPECT_THAT([&] { (void)config.resolve_model(0); },
+              test::fails_with({"model.context = 512", "has 511 positions", "lower it"}));
+  config.model = {.preset = "llama-tiny", .positions = 4096};
+  EXPECT_THAT([&] { (void)config.resolve_model(0); },
+              test::fails_with({"model.positions = 4096", "family llama", "leave it 0"}));
 }
 
 TEST(Config, OverridesEveryChoiceOfTheLlamaFamily) {
