@@ -72,6 +72,39 @@ TEST(ActivationCosts, OfCopiesCountThoseOfBlocks) {
   EXPECT_THAT(in_words(*host), HasSubstr("products to host: 700 B and 50 us a step, 0 us"));
 }
 
+Storage on_disk(const std::string& operation, Index bytes, double start, double end) {
+  Storage row = moved(operation, bytes, start, end);
+  row.buffer = "lane0.activations1.qkv";
+  return row;
+}
+
+// One buffer of a GPU has what goes to the disk, then what goes to the host; backward has both
+// again the other way round. What crosses host memory on its way to the disk is no move to the
+// host.
+TEST(ActivationCosts, OfADiskBehindAGpuHaveBothHops) {
+  Trace trace = sample();
+  for (Task& task : trace.tasks) task.worker = 0;  // it computes from 0 to 400
+  const char* buffer = "lane0.activations1.qkv";
+  trace.transfers = {
+      sample_transfer(buffer, 1, 0, 700, 10, 20),   sample_transfer(buffer, 1, 0, 700, 100, 110),
+      sample_transfer(buffer, 0, 1, 700, 200, 210), sample_transfer(buffer, 0, 1, 700, 330, 340),
+      sample_transfer(buffer, 1, 2, 700, 300, 310),  // no move of a plan
+  };
+  trace.ranks.front().machine.workers.push_back({3, "CUDA 1", "cuda", 2});
+  trace.ranks.front().machine.nodes.push_back({2, "CUDA 1", std::nullopt});
+  trace.storage = {on_disk("write", 700, 20, 50), on_disk("read", 700, 270, 320)};
+  const Analysis analysis = analyse(trace);
+  const auto cost = [&](const char* where) {
+    const auto found = std::ranges::find(analysis.activations, where, &ActivationCost::where);
+    return found == analysis.activations.end() ? ActivationCost() : *found;
+  };
+  EXPECT_EQ(cost("disk").bytes, 1400) << "once, where they go";
+  EXPECT_DOUBLE_EQ(cost("disk").time, 10 + 30 + 50 + 10);
+  EXPECT_EQ(cost("host").bytes, 1400);
+  EXPECT_DOUBLE_EQ(cost("host").time, 20);
+  EXPECT_DOUBLE_EQ(cost("host").exposed, 0);
+}
+
 TEST(ActivationCosts, AreNoneWhereAllIsKept) {
   Trace trace = sample();
   trace.tasks.erase(trace.tasks.begin() + 2, trace.tasks.begin() + 4);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What it cost to have activations in backward that forward did not leave there.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "trace/report/analysis.hpp"
 
@@ -45,16 +48,68 @@ std::map<Index, Intervals> model_workers(const Trace& trace, int rank) {
   return computing;
 }
 
-/// Copies of one rank, of one kind.
+/// What moved to one place and back.
 struct Moves {
   std::vector<Interval> times;
   Index bytes = 0;
-
-  void add(double start, double end, Index moved) {
-    times.push_back({start, end});
-    bytes += moved;
-  }
 };
+
+/// One hop of a buffer's contents.
+struct Hop {
+  enum class Kind { kOut, kWrite, kRead, kIn };
+  Kind kind;  ///< from a device, to a disk, from there, to a device
+  Interval time;
+  Index bytes;
+};
+
+/// Of each buffer of a rank, in the order in which they began.
+std::map<std::string, std::vector<Hop>> hops_of(const Trace& trace, int rank) {
+  std::set<Index> devices;
+  for (const auto& worker : trace.rank(rank).machine.workers)
+    if (worker.kind != "cpu") devices.insert(worker.node);
+  std::map<std::string, std::vector<Hop>> hops;
+  for (const Transfer& copy : trace.transfers) {
+    const bool goes_out = devices.contains(copy.from);
+    // What goes from device to device is no move of a plan.
+    if (copy.rank == rank && goes_out != devices.contains(copy.to) &&
+        copy.buffer.find(".activations") != std::string::npos)
+      hops[copy.buffer].push_back(
+          {goes_out ? Hop::Kind::kOut : Hop::Kind::kIn, {copy.start, copy.end}, copy.bytes});
+  }
+  for (const Storage& row : trace.storage)
+    if (row.rank == rank && row.purpose == "activations" && row.operation != "flush")
+      hops[row.buffer].push_back({row.operation == "read" ? Hop::Kind::kRead : Hop::Kind::kWrite,
+                                  {row.start, row.end},
+                                  row.bytes});
+  for (auto& [buffer, all] : hops)
+    std::ranges::stable_sort(all, {}, [](const Hop& hop) { return hop.time.start; });
+  return hops;
+}
+
+/// What passes through host memory on its way to a disk, or from there, is the disk's: a copy that
+/// a write follows before the next one comes out, or that a read came before. Bytes count once, at
+/// the place where they go.
+void add_moves(const std::vector<Hop>& hops, Moves& host, Moves& disk) {
+  for (auto hop = hops.begin(); hop != hops.end(); ++hop) {
+    const bool is_copy = hop->kind == Hop::Kind::kOut || hop->kind == Hop::Kind::kIn;
+    bool is_of_disk = !is_copy;
+    if (hop->kind == Hop::Kind::kOut) {
+      const auto next = std::find_if(hop + 1, hops.end(), [](const Hop& later) {
+        return later.kind == Hop::Kind::kOut || later.kind == Hop::Kind::kWrite;
+      });
+      is_of_disk = next != hops.end() && next->kind == Hop::Kind::kWrite;
+    } else if (hop->kind == Hop::Kind::kIn) {
+      const auto before =
+          std::find_if(std::make_reverse_iterator(hop), hops.rend(), [](const Hop& earlier) {
+            return earlier.kind == Hop::Kind::kIn || earlier.kind == Hop::Kind::kRead;
+          });
+      is_of_disk = before != hops.rend() && before->kind == Hop::Kind::kRead;
+    }
+    Moves& moves = is_of_disk ? disk : host;
+    moves.times.push_back(hop->time);
+    if (is_copy != is_of_disk) moves.bytes += hop->bytes;
+  }
+}
 
 /// While it moves, the mean worker that runs the model computes for a part of the time.
 ActivationCost cost_of(const Moves& moves, const std::map<Index, Intervals>& workers,
@@ -73,12 +128,7 @@ std::vector<ActivationCost> costs_of_rank(const Trace& trace, int rank, const In
   const std::map<Index, Intervals> workers = model_workers(trace, rank);
   Moves host;
   Moves disk;
-  for (const Transfer& copy : trace.transfers)
-    if (copy.rank == rank && copy.buffer.find(".activations") != std::string::npos)
-      host.add(copy.start, copy.end, copy.bytes);
-  for (const Storage& row : trace.storage)
-    if (row.rank == rank && row.purpose == "activations" && row.operation != "flush")
-      disk.add(row.start, row.end, row.bytes);
+  for (const auto& [buffer, hops] : hops_of(trace, rank)) add_moves(hops, host, disk);
   std::vector<ActivationCost> costs;
   for (const auto& [where, moves] :
        {std::pair<const char*, const Moves&>{"host", host}, {"disk", disk}}) {

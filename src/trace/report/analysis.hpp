@@ -119,9 +119,10 @@ struct DiskUse {
 
 /// What backward had again of what forward does not leave, a step of a rank.
 struct ActivationCost {
-  std::string name;    ///< "products", or "norms and activation functions"
-  std::string where;   ///< "host", "disk": moved there and back; "recompute"
-  double bytes = 0;    ///< both ways; 0: nothing is moved
+  std::string name;  ///< "products", or "norms and activation functions"
+  /// "host", "disk": moved there and back, from a device to disks through host memory; "recompute"
+  std::string where;
+  double bytes = 0;    ///< both ways, there alone; 0: nothing is moved
   double time = 0;     ///< something was under way; of what is computed again, of the mean worker
   double exposed = 0;  ///< of it: the mean worker that runs the model did not compute beside it
 
