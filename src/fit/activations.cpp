@@ -233,6 +233,19 @@ std::string describe_activations(const train::Run& run, const Room& room) {
   return text + fmt::format(", by {} ({})", fmt::join(known, ", "), room.measured.source());
 }
 
+std::string describe_rescue(const train::Run& run, const Room& room) {
+  const Times times(run, room);
+  const Bytes moved =
+      planner::activation_need(times.passes(), run.config.activation_plan()).disk * times.parts();
+  if (!(moved > Bytes{0})) return "";
+  std::string text = fmt::format("activations on disks: {}", size_text(moved));
+  if (const auto& spare = run.spare_memory)
+    text += fmt::format("; of what a disk takes no more {} stay in memory for a step, {}",
+                        size_text(std::min(moved, Bytes(in_real(*spare)))),
+                        moved > Bytes(in_real(*spare)) ? "beyond which the run ends" : "all of it");
+  return text + "\n";
+}
+
 std::string explain_activations(const train::Run& run, const Room& room) {
   const Times times(run, room);
   const shape::ActivationPlan plan = run.config.activation_plan();

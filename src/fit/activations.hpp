@@ -24,6 +24,10 @@ std::optional<config::TrainConfig> with_activations(const train::Run& run, const
 /// micro-batch are to take, and by which rates.
 std::string describe_activations(const train::Run& run, const Room& room);
 
+/// Of a decided run that moves activations to disks: what those come to, and how much of it stays
+/// in memory for a step where a disk takes no more (Run::spare_memory). One line; "" without them.
+std::string describe_rescue(const train::Run& run, const Room& room);
+
 /// The forecast for a decided run: each class of activations by where it goes, with bytes and what
 /// of its way is hidden. Some lines.
 std::string explain_activations(const train::Run& run, const Room& room);

@@ -369,7 +369,7 @@ std::string memory_report(const train::Run& run, const Room& room) {
   if (!room.host_limit.empty()) text += fmt::format("  limited by {}\n", room.host_limit);
   if (share.ranks > 1)
     text += fmt::format("host memory by rank: {}\n", totals_by_rank(totals(run, room)));
-  text += homes_report(run, room);
+  text += homes_report(run, room) + describe_rescue(run, room);
   if (!run.ahead.empty())
     text += fmt::format("ahead of the norm: updates of {} subgroups, with second banks of {}\n",
                         run.ahead.size(), format_bytes(train::bank_bytes(run, run.ahead).total()));

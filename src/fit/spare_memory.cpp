@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/spare_memory.hpp"
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,20 +40,7 @@ bool fits_on_devices(const train::Run& run, const Room& room, Index subgroup) {
                              [&](const Room::Device& device) { return update <= device.bytes; });
 }
 
-}  // namespace
-
-train::Run choose_homes(const train::Run& run, const Room& room) {
-  if (run.config.disks().empty()) return with_states_on_devices(run, room);
-  train::Run result = run;
-  for (const double updates : {sched::kUpdatesBesideKept, sched::kLeastUpdatesBesideKept}) {
-    result.device_state_memory = memory_for_states(run, room, updates);
-    if (run.config.sched.host_memory == config::kAuto) give_host_memory(result, room);
-    if (train::plan_homes(result, room.workers).on_disks().empty()) break;
-  }
-  return result;
-}
-
-train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed) {
+train::Run with_updates_ahead(const train::Run& run, const Room& room, bool may_exceed) {
   train::Run result = run;
   result.ahead.clear();
   const std::string& asked = run.config.optim.speculate;
@@ -80,6 +68,27 @@ train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed
     banks.push_back(static_cast<double>(train::bank_bytes(run, std::span(&subgroup, 1)).total()));
   }
   result.ahead.resize(shape::banks_that_fit(banks, static_cast<double>(memory_to_take(use))));
+  return result;
+}
+
+}  // namespace
+
+train::Run choose_homes(const train::Run& run, const Room& room) {
+  if (run.config.disks().empty()) return with_states_on_devices(run, room);
+  train::Run result = run;
+  for (const double updates : {sched::kUpdatesBesideKept, sched::kLeastUpdatesBesideKept}) {
+    result.device_state_memory = memory_for_states(run, room, updates);
+    if (run.config.sched.host_memory == config::kAuto) give_host_memory(result, room);
+    if (train::plan_homes(result, room.workers).on_disks().empty()) break;
+  }
+  return result;
+}
+
+train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed) {
+  train::Run result = with_updates_ahead(run, room, may_exceed);
+  const planner::MemoryUse use = estimate_run(result, room).host;
+  result.spare_memory =
+      static_cast<Index>(std::max(0.0, use.available.value() - use.total().value()));
   return result;
 }
 

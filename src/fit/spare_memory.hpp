@@ -14,8 +14,8 @@ train::Run choose_homes(const train::Run& run, const Room& room);
 
 /// The run with the updates that go ahead of the clip factor, by optim.speculate: all that can, or
 /// with auto, where devices share the work and no disk has states, as many as memory has room for;
-/// none else. Throws Error
-/// when "on" needs more memory than there is, unless `may_exceed`.
+/// none else. Run::spare_memory is what that leaves. Throws Error when "on" needs more memory than
+/// there is, unless `may_exceed`.
 train::Run choose_ahead(const train::Run& run, const Room& room, bool may_exceed = false);
 
 }  // namespace dos::fit

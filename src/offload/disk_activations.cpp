@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "base/crc32c.hpp"
@@ -51,8 +52,10 @@ struct DiskActivations::Visit final : rt::AccessListener {
 };
 
 DiskActivations::DiskActivations(std::span<const DiskPlace> disks,
-                                 std::unique_ptr<storage::Backend> backend)
+                                 std::unique_ptr<storage::Backend> backend,
+                                 std::optional<Index> spare)
     : disks_(disks.begin(), disks.end()),
+      spare_(spare),
       sizes_(disks.size(), 0),
       engine_({}, std::move(backend)),
       thread_([this] { run(); }) {
@@ -198,6 +201,7 @@ void DiskActivations::begin(Visit& visit) {
   } else if (!slot.rescued.empty()) {
     std::ranges::copy(slot.rescued, visit.memory.begin());
     std::vector<std::byte>().swap(slot.rescued);
+    rescued_ -= slot.bytes;
     finish(visit);
   } else {
     engine_.read(file, slot.place, visit.memory, done, label_of(visit));
@@ -218,19 +222,34 @@ void DiskActivations::written(const Visit& visit, const std::string& fault) {
     traffic_.written_bytes += visit.slot.bytes;
     return;
   }
-  try {
-    visit.slot.rescued.assign(visit.memory.begin(), visit.memory.end());
-  } catch (const std::bad_alloc&) {
-    visit.slot.is_lost = true;
-  }
+  visit.slot.is_lost = !rescue(visit);
   const std::lock_guard lock(mutex_);
   if (is_usable_)
     log::warn("{}: activations stay in memory, and are computed again from the next step on",
               fault);
   is_usable_ = false;
   if (visit.slot.is_lost && fault_.empty())
-    fault_ =
-        fmt::format("{} is lost: {}, and there is no memory for it", visit.buffer.name(), fault);
+    fault_ = fmt::format(
+        "{} is lost: {}, and {}: make room on the disk, name another in train.activation_disks, or "
+        "raise train.host_memory",
+        visit.buffer.name(), fault,
+        spare_ ? fmt::format("the {} of memory that the run leaves do not hold what cannot be "
+                             "written",
+                             format_bytes(*spare_))
+               : "there is no memory for it");
+}
+
+/// Whether there is memory for it.
+bool DiskActivations::rescue(const Visit& visit) {
+  Slot& slot = visit.slot;
+  if (spare_ && rescued_ + slot.bytes > *spare_) return false;
+  try {
+    slot.rescued.assign(visit.memory.begin(), visit.memory.end());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  rescued_ += slot.bytes;
+  return true;
 }
 
 void DiskActivations::read(const Visit& visit, const std::string& fault) {

@@ -31,12 +31,16 @@ namespace dos::offload {
 /// one file, without a name: it goes with the process.
 ///
 /// What cannot be written stays in memory until it is loaded, says so once, and ends is_usable().
-/// What cannot be read, or is not what was written, is lost: then fault() says so, and the buffer
-/// holds numbers that are none, so that nothing is taken for a result.
+/// All slots may be so at once, as a step is submitted before its first write fails: beyond
+/// `spare` bytes, what the run leaves of host memory, they are lost. What cannot be read, or is not
+/// what was written, is lost: then fault() says so, and the buffer holds numbers that are none, so
+/// that nothing is taken for a result.
 class DiskActivations final : public tensor::ActivationStore {
  public:
+  /// `spare`: nullopt: nobody knows, and the system may refuse.
   explicit DiskActivations(std::span<const DiskPlace> disks,
-                           std::unique_ptr<storage::Backend> backend = storage::make_backend());
+                           std::unique_ptr<storage::Backend> backend = storage::make_backend(),
+                           std::optional<Index> spare = std::nullopt);
   /// Waits until nothing is under way. Pre: the tasks submitted so far run.
   ~DiskActivations();
 
@@ -76,12 +80,15 @@ class DiskActivations final : public tensor::ActivationStore {
   void begin(Visit& visit);
   void end(Visit& visit, const std::string& fault);
   void written(const Visit& visit, const std::string& fault);
+  [[nodiscard]] bool rescue(const Visit& visit);
   void read(const Visit& visit, const std::string& fault);
   void lose(const Visit& visit, const std::string& why);
   void finish(Visit& visit);
   [[nodiscard]] storage::Label label_of(const Visit& visit) const;
 
   std::vector<DiskPlace> disks_;
+  const std::optional<Index> spare_;
+  Index rescued_ = 0;  ///< bytes; the thread's
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Index> sizes_;  ///< of what each disk gets
   std::vector<storage::File> files_;

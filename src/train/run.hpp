@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Run {
   std::vector<Index> device_state_memory{};
   /// Subgroups whose updates may go ahead of the clip factor (optim::make_optimizer()).
   std::vector<Index> ahead{};
+  /// Bytes of host memory that it leaves, for activations that a disk takes no more
+  /// (offload::DiskActivations); nullopt: until fit::choose_ahead() has looked.
+  std::optional<Index> spare_memory{};
 
   /// Pre: the same model, cut the same way.
   [[nodiscard]] Run with(const config::TrainConfig& other) const;

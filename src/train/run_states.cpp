@@ -81,8 +81,8 @@ void expect_room_on_disks(const Run& run, Index workers) {
 RunStates::RunStates(rt::Session& session, const Run& run,
                      const std::function<std::unique_ptr<storage::Backend>()>& storage) {
   if (run.config.activation_plan().moved > 0)
-    activations_ =
-        std::make_unique<offload::DiskActivations>(run.config.activation_disks(), storage());
+    activations_ = std::make_unique<offload::DiskActivations>(run.config.activation_disks(),
+                                                              storage(), run.spare_memory);
   // Those that nothing goes to now may be needed by the next run.
   offload::expect_folders(run.config.disks());
   const offload::HomePlan plan = plan_homes(run, session.workers());

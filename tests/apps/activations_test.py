@@ -98,6 +98,11 @@ class Activations(AppTest):
         self.assertGreater(selective, moved)
         self.assertEqual(self.bytes_of_activations(activations="recompute"), self.bytes_of_activations(recompute="true"))
 
+    def test_say_what_a_full_disk_takes(self):
+        said = r"activations on disks: [0-9.]+ [KM]iB; of what a disk takes no more [0-9.]+ [KM]iB stay in memory for a step, "
+        self.assertRegex(self.dry_run(activations="disk").stdout, said + "all of it\n")
+        self.assertNotIn("activations on disks", self.dry_run(activations="recompute").stdout)
+
     def test_move_nothing_where_all_fits(self):
         result = self.trained(keys=self.keys | {"train.activations": "auto", "sched.disks": ""})
         self.assertIn("train.activations=auto: keep", result.stderr)

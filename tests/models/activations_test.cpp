@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -119,6 +120,12 @@ TEST_P(Activations, AreTheSameHoweverBackwardHasThem) {
   }
 }
 
+/// What slots of all micro-batches come to, as each has those of the one before.
+Index bytes_of_slots() {
+  const shape::ModelConfig c = gpt2().model;
+  return 3 * c.context * (c.layers - 3) * 4 * (9 * c.width + c.heads);
+}
+
 // All but three blocks' go there and back in each of six micro-batches.
 TEST_F(MovedActivations, AreWhatProductsMakeOfBlocksThatShareBuffers) {
   RunOptions options = gpt2();
@@ -126,18 +133,17 @@ TEST_F(MovedActivations, AreWhatProductsMakeOfBlocksThatShareBuffers) {
   options.shape.activations = {.moved = kAll};
   options.store = &store;
   train(options);
-  const shape::ModelConfig& c = options.model;
-  const Index of_token = 4 * (9 * c.width + c.heads);
-  EXPECT_EQ(store.traffic().written_bytes, 6 * 3 * c.context * (c.layers - 3) * of_token);
+  EXPECT_EQ(store.traffic().written_bytes, 6 * bytes_of_slots());
 }
 
 /// Trains with all moved, on a disk to whose operations `plan` happens.
 TrainingOutcome train_on(const std::filesystem::path& folder, FaultyBackend::Plan plan,
-                         const std::function<void(const offload::DiskActivations&)>& look) {
+                         const std::function<void(const offload::DiskActivations&)>& look,
+                         std::optional<Index> spare = std::nullopt) {
   const offload::DiskPlace disk{.folder = folder};
   offload::DiskActivations store(
       std::span(&disk, 1),
-      std::make_unique<FaultyBackend>(storage::make_backend(), std::move(plan)));
+      std::make_unique<FaultyBackend>(storage::make_backend(), std::move(plan)), spare);
   RunOptions options = gpt2();
   options.shape.activations = {.moved = kAll};
   options.store = &store;
@@ -171,6 +177,29 @@ TEST_F(MovedActivations, StayInMemoryWhereTheDiskTakesNoMore) {
     const auto first = said.find(warning);
     EXPECT_NE(first, said.npos) << said;
     EXPECT_EQ(said.find(warning, first + 1), said.npos) << "once: " << said;
+  }
+}
+
+// A step is submitted before its first write fails: all that it moves comes to memory, if that has
+// room, and no byte more than there is.
+TEST_F(MovedActivations, StayInMemoryAsFarAsTheRunLeavesSome) {
+  const TrainingOutcome kept = train(gpt2());
+  for (const Index lack : {0, 1}) {
+    std::string fault;
+    const TrainingOutcome outcome = train_on(
+        folder_.path(),
+        [](Index /*number*/, const storage::Operation& operation) {
+          return Mishap{.error = operation.kind == storage::Kind::kWrite ? ENOSPC : 0};
+        },
+        [&](const offload::DiskActivations& store) { fault = store.fault(); },
+        bytes_of_slots() - lack);
+    EXPECT_EQ(outcome == kept, lack == 0);
+    if (lack == 0)
+      EXPECT_EQ(fault, "");
+    else
+      EXPECT_THAT(fault, AllOf(HasSubstr("is lost: "), HasSubstr("No space left on device"),
+                               HasSubstr("of memory that the run leaves"),
+                               HasSubstr("raise train.host_memory")));
   }
 }
 
