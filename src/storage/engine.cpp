@@ -16,7 +16,7 @@
 #include "base/error.hpp"
 #include "storage/blocks.hpp"
 #include "storage/fault_text.hpp"
-#include "storage/pages.hpp"
+#include "storage/lane.hpp"
 
 namespace dos::storage {
 namespace {
@@ -30,29 +30,14 @@ constexpr std::chrono::microseconds kPause{100};
 
 }  // namespace
 
-/// What a caller has asked for.
-struct Engine::Transfer {
-  const File& file;
-  Kind kind;
-  Index offset;
-  std::span<std::byte> memory;
-  Done done;
-  Label label;
-  Index left = 0;  ///< blocks that have not ended
-  std::string fault{};
-  bool has_ended = false;
-  // For who looks on:
-  Index moved = 0;            ///< bytes
-  Clock::time_point start{};  ///< of the first operation, if somebody did then
-};
-
 /// The engine's thread with all that it alone touches, and the mailbox where it finds its work.
 class Engine::Worker {
  public:
   Worker(const EngineOptions& options, std::unique_ptr<Backend> backend)
       : options_(options),
         backend_(std::move(backend)),
-        tasks_(static_cast<std::size_t>(backend_->capacity())) {
+        tasks_(static_cast<std::size_t>(backend_->capacity())),
+        sleeper_([this] { backend_->wake(); }) {
     for (std::size_t i = tasks_.size(); i > 0; --i) free_.push_back(i - 1);
   }
 
@@ -97,26 +82,10 @@ class Engine::Worker {
   }
 
  private:
-  /// A block that waits or is under way.
-  struct Task {
-    std::shared_ptr<Transfer> transfer;
-    Block block;
-    std::byte* memory = nullptr;
-    int tries = 0;
-    Pages* buffer = nullptr;  ///< instead of the memory, while it is under way
-  };
-  /// The queue of a device.
-  struct Lane {
-    std::deque<Task> waiting;
-    Index under_way = 0;
-    std::vector<std::unique_ptr<Pages>> buffers;
-    std::vector<Pages*> free_buffers;
-  };
-
   void serve() {
     while (true) {
       take_mail();
-      for (auto& [device, lane] : lanes_) fill(lane);
+      for (auto& [device, lane] : lanes_) fill(lane, device);
       if (is_over()) return;
       most_tries_ = 0;
       for (const Completion& completion : backend_->wait()) complete(completion);
@@ -181,26 +150,29 @@ class Engine::Worker {
                                file.is_direct() ? file.alignment() : 0, options_.block_bytes);
     transfer->left = std::ssize(blocks);
     if (blocks.empty()) return finish(transfer);
+    if (is_awaited(*transfer)) transfer->awaited = std::make_unique<AwaitedTransfer>(file.device());
     for (const Block& block : blocks)
-      lane.waiting.push_back(
+      lane.queue_of(*transfer).push_back(
           {.transfer = transfer,
            .block = block,
            .memory = transfer->memory.data() + (block.offset - transfer->offset)});
   }
 
   /// Starts what may be under way at once.
-  void fill(Lane& lane) {
-    while (!lane.waiting.empty() && lane.under_way < options_.depth && !free_.empty()) {
-      Task& next = lane.waiting.front();
+  void fill(Lane& lane, std::uint64_t device) {
+    while (std::deque<Task>* queue = lane.next()) {
+      Task& next = queue->front();
       if (!next.transfer->fault.empty()) {
         end_block(next.transfer);
-        lane.waiting.pop_front();
+        queue->pop_front();
         continue;
       }
+      const bool waits = !is_awaited(*next.transfer) && AwaitedTransfer::is_any(device);
+      if (lane.under_way >= (waits ? 1 : options_.depth) || free_.empty()) return;
       // What was written must have arrived before it is flushed.
       if (next.transfer->kind == Kind::kSync && is_under_way(next.transfer->file)) return;
       Task task = std::move(next);
-      lane.waiting.pop_front();
+      queue->pop_front();
       start(lane, std::move(task));
     }
   }
@@ -246,21 +218,11 @@ class Engine::Worker {
     operation.descriptor = file.direct();
     const auto alignment = static_cast<std::uintptr_t>(file.alignment());
     if (reinterpret_cast<std::uintptr_t>(task.memory) % alignment == 0) return operation;
-    task.buffer = take_buffer(lane);
+    task.buffer = lane.take_buffer(options_.block_bytes);
     operation.memory = task.buffer->data();
     if (operation.kind == Kind::kWrite)
       std::memcpy(operation.memory, task.memory, static_cast<std::size_t>(task.block.bytes));
     return operation;
-  }
-
-  Pages* take_buffer(Lane& lane) {
-    if (lane.free_buffers.empty()) {
-      lane.buffers.push_back(std::make_unique<Pages>(options_.block_bytes));
-      lane.free_buffers.push_back(lane.buffers.back().get());
-    }
-    Pages* buffer = lane.free_buffers.back();
-    lane.free_buffers.pop_back();
-    return buffer;
   }
 
   void complete(const Completion& completion) {
@@ -299,7 +261,7 @@ class Engine::Worker {
       return end_block(task.transfer);
     }
     most_tries_ = std::max(most_tries_, task.tries);
-    lane.waiting.push_front(std::move(task));
+    lane.queue_of(transfer).push_front(std::move(task));
   }
 
   static bool may_try_again(Kind kind, Index result) {
@@ -311,6 +273,7 @@ class Engine::Worker {
   }
 
   void finish(const std::shared_ptr<Transfer>& transfer) {
+    transfer->awaited.reset();
     if (!std::exchange(transfer->has_ended, true)) {
       if (transfer->start != Clock::time_point()) tell_of(*transfer);
       transfer->done(transfer->fault);
@@ -334,6 +297,7 @@ class Engine::Worker {
   EngineOptions options_;
   std::unique_ptr<Backend> backend_;
   std::vector<Task> tasks_;  ///< under way, by tag
+  AwaitedTransfer::Sleeper sleeper_;
   std::vector<std::size_t> free_;
   std::map<std::uint64_t, Lane> lanes_;  ///< by device
   int most_tries_ = 0;                   ///< of what came back just now with nothing done

@@ -21,6 +21,8 @@ namespace dos::storage {
 /// it may submit.
 using Done = std::function<void(const std::string& fault)>;
 
+struct Transfer;
+
 struct EngineOptions {
   Index depth = 8;              ///< operations under way on a device
   Index block_bytes = 4 << 20;  ///< at most, of an operation; a multiple of every alignment
@@ -33,7 +35,9 @@ constexpr Index buffer_bytes(const EngineOptions& options = {}) {
 
 /// Reads and writes files beside the program: all storage of a run goes through it. Transfers are
 /// cut into blocks, of which each device has `depth` under way, in the order of submission; large
-/// blocks go past the page cache (cut_into_blocks()). Short and interrupted transfers are
+/// blocks go past the page cache (cut_into_blocks()). Activations come first, what is read of them
+/// before what is written; while any engine of the process has some of them on a device, all else
+/// is moved there one block at a time. Short and interrupted transfers are
 /// continued; where the system lacks something for a moment (EAGAIN), all wait for up to 10 ms
 /// between two tries. A transfer that fails ends with its fault, and no other suffers from it.
 /// Where the backend itself fails, or there is no memory, all that are open, and all to come, end
@@ -74,7 +78,6 @@ class Engine {
   [[nodiscard]] const char* backend() const;
 
  private:
-  struct Transfer;
   class Worker;
 
   void submit(std::shared_ptr<Transfer> transfer);
