@@ -61,6 +61,11 @@ struct Tier {
   std::optional<Sourced<units::BytesPerSecond>> both_cpu_busy;
   Sourced<units::Seconds> latency;                 ///< of a copy
   std::optional<Sourced<units::Bytes>> endurance;  ///< that may be written in its life
+  /// That lie there: the one in which it was measured, if the file says so, and what a run names.
+  std::vector<std::string> folders{};
+  // What a run gives it to, which no file says:
+  bool keeps_states = true;
+  Index activation_folders = 0;  ///< that moved activations are spread over
 };
 
 /// A node. Rates of the CPU and of DRAM are of the whole node with every rank at work; rates of

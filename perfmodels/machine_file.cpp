@@ -17,8 +17,8 @@ namespace dos::perfmodels {
 namespace {
 
 std::vector<std::string> key_names() {
-  std::vector<std::string> names{"format", "description", "calibration", "tier.name",
-                                 "tier.link.to"};
+  std::vector<std::string> names{"format",    "description", "calibration",
+                                 "tier.name", "tier.folder", "tier.link.to"};
   for (const Key& each : machine_keys()) names.push_back(each.name);
   for (const TierKey& each : tier_keys()) names.push_back("tier." + each.name);
   return names;
@@ -128,6 +128,7 @@ class Reader {
     };
     Tier tier;
     tier.name = text("name", table["name"]);
+    if (table.contains("folder")) tier.folders.push_back(text("folder", table["folder"]));
     const std::string label = "tier." + tier.name;
     const auto [first, is_new] = lines_.emplace(label, table.source().begin.line);
     expect(is_new, "{}: tier '{}' is there already, in line {}: give each a name of its own",
@@ -141,7 +142,7 @@ class Reader {
       read_number(tier_keys(), tier, name, label + "." + name, value);
     };
     for (const auto& [member, value] : table) {
-      if (member == "name") continue;
+      if (member == "name" || member == "folder") continue;
       if (member != "link") {
         read(std::string(member.str()), value);
         continue;

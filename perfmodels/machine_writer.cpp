@@ -56,7 +56,9 @@ std::string machine_text(const Machine& machine) {
     text += line(*key.units, key.name.substr(dot + 1), *number);
   }
   for (const Tier& tier : machine.tiers) {
-    text += fmt::format("\n[[tier]]\nname = {}\nlink.to = \"host\"\n", quoted(tier.name));
+    text += fmt::format("\n[[tier]]\nname = {}\n", quoted(tier.name));
+    if (!tier.folders.empty()) text += fmt::format("folder = {}\n", quoted(tier.folders.front()));
+    text += "link.to = \"host\"\n";
     for (const TierKey& key : tier_keys())
       if (const auto number = key.get(tier)) text += line(*key.units, key.name, *number);
   }

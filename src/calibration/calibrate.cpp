@@ -274,9 +274,11 @@ void calibrate(const Options& options) {
                                                      .nvidia_gpus = std::ssize(rt::cuda_bus_ids())},
                                             .date = fmt::format("{:%Y-%m-%d}", local_time()),
                                             .starpu = rt::Session::version()};
-  const Machine machine =
-      assemble(measured.results, calibration,
-               measured.description + (options.quick ? " (--quick)" : ""), before);
+  Machine machine = assemble(measured.results, calibration,
+                             measured.description + (options.quick ? " (--quick)" : ""), before);
+  for (const Disk& disk : disks)
+    std::ranges::find(machine.tiers, disk.name, &perfmodels::Tier::name)->folders = {
+        std::filesystem::canonical(disk.folder).string()};
   if (before)
     streams::print("{}",
                    changes_text(changes(*before, machine),

@@ -22,10 +22,12 @@ class CalibrateDisks(CalibrationTest):
         text = self.file.read_text()
         self.assertEqual(text.count("[[tier]]"), 2)
         self.assertIn('name = "other"', text)
+        self.assertEqual(text.count(f'folder = "{disk.resolve()}"\n'), 2)
         # A later calibration without them keeps them.
         result = self.calibrate()
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.file.read_text().count("[[tier]]"), 2)
+        self.assertEqual(self.file.read_text().count("folder = "), 2)
         home = json.loads(self.plan().stdout)["home"]
         self.assertEqual(home["nvme"], 0)
 

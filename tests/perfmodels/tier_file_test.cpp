@@ -55,6 +55,17 @@ std::string error_with(const std::string& from, const std::string& to) {
   return error_of(text.replace(at, from.size(), to));
 }
 
+TEST(TierFile, MaySayWhereItWasMeasured) {
+  EXPECT_TRUE(parse(kMachine + kTier).tiers.front().folders.empty());
+  std::string text = kMachine + kTier;
+  const std::string name = "name = \"nvme\"\n";
+  text.replace(text.find(name), name.size(), name + "folder = \"/nvme0/of \\\"me\\\"\"\n");
+  const Machine machine = parse(text);
+  EXPECT_THAT(machine.tiers.front().folders, testing::ElementsAre("/nvme0/of \"me\""));
+  EXPECT_EQ(parse(machine_text(machine)).tiers.front().folders, machine.tiers.front().folders);
+  EXPECT_THAT(error_with(name, name + "folder = 3\n"), HasSubstr("tier.folder"));
+}
+
 TEST(TierFile, IsReadInBaseUnits) {
   EXPECT_TRUE(parse(kMachine).tiers.empty());
   const Machine machine = parse(kMachine + kTier);
