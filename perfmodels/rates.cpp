@@ -100,7 +100,8 @@ Rates rates_of(const Machine& machine, Index ranks) {
                          : rates.cpu_update / static_cast<double>(rates.cpu_workers);
   rates.dram = machine.dram_bandwidth.value / share;
   if (gpus > 0) rates.gpus.assign(static_cast<std::size_t>(gpus / ranks), gpu_rates(machine));
-  for (const Tier& tier : machine.tiers) rates.tiers.push_back(tier_rates(tier, share));
+  for (const Tier& tier : machine.tiers)
+    if (tier.keeps_states) rates.tiers.push_back(tier_rates(tier, share));
   rates.transfer_latency = machine.transfer_latency.value;
   rates.task_latency = machine.task_latency.value;
   if (machine.published)

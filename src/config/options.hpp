@@ -194,8 +194,8 @@ inline constexpr std::array kOptions{
     Option{"train.activation_disks",
            "folders for activations that are moved, FOLDER or FOLDER:SIZE, and commas; empty: "
            "those of sched.disks",
-           [](Keys& k) -> Value { return &k.train.activation_disks; },
-           Any{"offload::parse_disks() reads it"}, Scope::kNode},
+           [](Keys& k) -> Value { return &k.train.activation_disks; }, kDisks, Scope::kNode,
+           kPlanActivationDisks},
     Option{"train.logits_rows", "tokens of a lane whose logits exist at a time",
            [](Keys& k) -> Value { return &k.train.logits_rows; }, at_least(1)},
     Option{"train.run_ahead", "steps submitted before the oldest is finished",
@@ -206,8 +206,8 @@ inline constexpr std::array kOptions{
            [](Keys& k) -> Value { return &k.train.validate_batches; }, at_least(1)},
     Option{"train.checkpoint_every",
            "steps between checkpoints, or auto; 0: at the end and at the best validation",
-           [](Keys& k) -> Value { return &k.train.checkpoint_every; },
-           or_auto({.least = 0, .note = " (or be auto)"})},
+           [](Keys& k) -> Value { return &k.train.checkpoint_every; }, kCheckpointEvery,
+           Scope::kRun, kPlanCheckpointEvery},
     Option{"train.mtbf_hours", "hours between failures of the job, for checkpoint_every=auto",
            [](Keys& k) -> Value { return &k.train.mtbf_hours; }, kPositive},
     Option{
@@ -231,7 +231,7 @@ inline constexpr std::array kOptions{
            "folder on a disk of the node that all ranks see, where checkpoints come first; empty: "
            "they come to --out at once",
            [](Keys& k) -> Value { return &k.train.checkpoint_local; },
-           Any{"the folder is made at the start"}},
+           Any{"the folder is made at the start"}, Scope::kRun, kPlanCheckpointFolder},
     Option{"train.checkpoint_copy_every",
            "every so many checkpoints in train.checkpoint_local one is copied to --out; the last "
            "and the best always are",

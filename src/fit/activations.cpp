@@ -9,7 +9,10 @@
 
 #include "base/units.hpp"
 #include "fit/estimate.hpp"
+#include "fit/spare_memory.hpp"
 #include "fit/update_times.hpp"
+#include "offload/home_plan.hpp"
+#include "optim/rules.hpp"
 #include "planner/activation_choice.hpp"
 #include "planner/activation_proposals.hpp"
 #include "planner/activation_use.hpp"
@@ -36,6 +39,34 @@ double in_real(Index value) {
   return static_cast<double>(value);
 }
 
+/// As planner::traffic_beside_activations(), of a micro-batch of this run.
+planner::DiskTraffic traffic_beside_activations(const train::Run& run, const Room& room) {
+  const config::TrainConfig& config = run.config;
+  if (!(room.shared.states + room.shared.checkpoints > 0)) return {};
+  const tensor::Ownership ownership = run.share.ownership();
+  const offload::HomePlan homes = train::plan_homes(choose_homes(run, room), room.workers);
+  const auto bytes_of = [&](Index subgroup) {
+    return in_real(run.layout.subgroups[static_cast<std::size_t>(subgroup)].count *
+                   size_of(DType::kF32));
+  };
+  double away = 0;
+  for (const Index subgroup : homes.on_disks())
+    away += bytes_of(subgroup) * in_real(homes.buffers());
+  double saved = 0;
+  for (Index i = 0; i < std::ssize(run.layout.subgroups); ++i)
+    if (run.layout.subgroups[static_cast<std::size_t>(i)].trained && ownership.owns(i))
+      saved +=
+          bytes_of(i) * in_real(1 + std::ssize(optim::find_rule(config.optim.rule).info->states));
+  const double parts = in_real(std::max<Index>(1, room.model_devices()) * config.train.accumulate);
+  const Bytes states(std::min(away, in_real(homes.memory())) * room.shared.states / parts);
+  planner::DiskTraffic traffic{.read = states, .written = states};
+  // Where both lie on one disk, checkpoints take files of states as they are.
+  if (const Index every = config.train.checkpoint_every; every > 0)
+    traffic.written += Bytes((saved - (room.shared.states > 0 ? away : 0)) *
+                             room.shared.checkpoints / (in_real(every) * parts));
+  return traffic;
+}
+
 /// The model of a run, for times of one device.
 class Times {
  public:
@@ -43,7 +74,9 @@ class Times {
       : model_(shape::model_of("", run.model)),
         devices_(room.model_devices()),
         passes_(marked(run), pass_rates(run.config, room), in_real(tokens(run, room)),
-                run.config.parameter_types().working) {}
+                run.config.parameter_types().working) {
+    passes_.share_disks(traffic_beside_activations(run, room));
+  }
   Times(const Times&) = delete;
   Times& operator=(const Times&) = delete;
 
@@ -187,6 +220,7 @@ planner::PassRates pass_rates(const config::TrainConfig& config, const Room& roo
     rates.disk = known.disk.value_or(planner::DiskRates{kDisk * disks, kDisk * disks});
     rates.disk->write = rates.disk->write / parts;
     rates.disk->read = rates.disk->read / parts;
+    if (rates.disk->both) rates.disk->both = *rates.disk->both / parts;
   }
   return rates;
 }
@@ -229,7 +263,10 @@ std::string describe_activations(const train::Run& run, const Room& room) {
     text += fmt::format(", the update {:.3g} s", updates.of(plan).value());
   std::vector<std::string> known{fmt::format("{:.3g} GFLOP/s", rates.compute.value() / 1e9)};
   if (rates.link) known.push_back(fmt::format("link {:.3g} GB/s", rates.link->out.value() / 1e9));
-  if (rates.disk) known.push_back(fmt::format("disk {:.3g} GB/s", rates.disk->write.value() / 1e9));
+  if (rates.disk)
+    known.push_back(fmt::format("disk {}{}{:.3g} GB/s", room.measured.disks,
+                                room.measured.disks.empty() ? "" : " ",
+                                rates.disk->write.value() / 1e9));
   return text + fmt::format(", by {} ({})", fmt::join(known, ", "), room.measured.source());
 }
 

@@ -21,6 +21,7 @@ struct Measured {
   std::optional<planner::CopyRates> link{};
   std::optional<planner::DiskRates> disk{};
   std::optional<units::BytesPerSecond> dram{};
+  std::string disks{};  ///< of activations, whose rates `disk` are: names in the machine file
   /// What updates are forecast by: the whole machine, where `calibrate` measured it, the ranks
   /// that share it, and the policy that runs. The rest of it is not read.
   std::optional<planner::Request> whole{};
@@ -28,6 +29,13 @@ struct Measured {
 
   /// Who says so, in a few words.
   [[nodiscard]] std::string source() const;
+};
+
+/// What else goes to the disks of activations: of the busiest of them, what it has of the states on
+/// disks, or of checkpoints, over what it has of the activations; 0: nothing.
+struct SharedDisks {
+  double states = 0;
+  double checkpoints = 0;
 };
 
 /// What a run may take, and how many workers share its work.
@@ -46,6 +54,7 @@ struct Room {
   std::string policy{};  ///< the scheduler; one of sched/policy_registry.hpp may have states stay
   std::vector<Device> devices;
   units::Bytes disk{std::numeric_limits<double>::infinity()};  ///< for activations
+  SharedDisks shared{};
   /// Whether weights that devices have no place for come for the layer at work.
   bool weights_may_pass = true;
   Measured measured{};

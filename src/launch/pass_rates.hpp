@@ -11,9 +11,16 @@ namespace dos::launch {
 
 /// Puts into the room what `calibrate` has measured on this machine, as far as it is there: the
 /// file of `machines` that plan calls "this", divided among the ranks of the node, and all of it
-/// for updates by `policy`. A file that cannot be used is said in a warning, if `says`.
-void add_measured_rates(const std::filesystem::path& machines, const RankPlace& place,
-                        const std::string& policy, bool says, fit::Room& room);
+/// for updates by `policy`. Of disks those count in whose file systems the run's folders are; of
+/// tiers whose folder the file does not say, those of the name, or the next ones, as in a plan. A
+/// file that cannot be used is said in a warning, if `says`.
+void add_measured_rates(const std::filesystem::path& machines, const config::TrainConfig& config,
+                        const RankPlace& place, const std::string& policy, bool says,
+                        fit::Room& room);
+
+/// What states, and checkpoints that come to `out` or train.checkpoint_local first, have of the
+/// disks of activations, by the devices of their folders.
+fit::SharedDisks shared_disks(const config::TrainConfig& config, const std::filesystem::path& out);
 
 /// The part of each of the ranks of this node in the disks of train.activation_disks: their sizes,
 /// or what is free there.

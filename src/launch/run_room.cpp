@@ -39,7 +39,8 @@ fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& 
   fit::limit_host(config, platform::resident_memory(), room);
   const bool chooses = config.train.activations == "auto";
   if (chooses || options.explain)
-    add_measured_rates(options.machines, place, session.scheduler(), says, room);
+    add_measured_rates(options.machines, config, place, session.scheduler(), says, room);
+  if (chooses || options.explain) room.shared = shared_disks(config, options.out);
   if (chooses) room.disk = disk_room(config, place);
   return room;
 }

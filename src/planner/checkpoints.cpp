@@ -79,6 +79,13 @@ std::string row(const Request& request, const Place& place) {
 
 }  // namespace
 
+units::Bytes checkpoint_bytes(const sched::Problem& problem, const sched::Plan& plan) {
+  units::Bytes bytes{0};
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i)
+    bytes += written_bytes(problem, static_cast<Index>(i), plan.assignments[i]);
+  return bytes;
+}
+
 CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& forecast) {
   const CheckpointStorage& storage = request.storage.value();
   const auto expect_positive = [](double value, const char* what) {

@@ -22,6 +22,9 @@ struct CheckpointForecast {
   perfmodels::CheckpointInterval interval;
 };
 
+/// What a checkpoint writes of a rank's states: all that its disks do not have.
+units::Bytes checkpoint_bytes(const sched::Problem& problem, const sched::Plan& plan);
+
 /// Plays the writing of a rank's subgroups behind their updates, in the order of the next ones, at
 /// its part of the rates; what is at home on a GPU is copied over its link first. Of what is at
 /// home on a disk FP32 working parameters alone are written: its states are taken, as they are

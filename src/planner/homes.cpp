@@ -7,7 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "planner/checkpoints.hpp"
 #include "planner/passes.hpp"
+#include "planner/run_disks.hpp"
 #include "shape/home_split.hpp"
 #include "shape/state_regions.hpp"
 
@@ -80,9 +82,10 @@ std::vector<TierUse> uses_of_tiers(const Forecast& forecast) {
     use.files = files_on(tier.name, forecast) * ranks;
     // All that is there is read for its update, and written after it.
     use.read = use.written = use.states;
-    if (tier.name == activation_tier(forecast.machine)->name) {
-      use.read += forecast.activations_on_disk;
-      use.written += forecast.activations_on_disk;
+    for (const ActivationTier& each : activation_tiers(forecast.machine)) {
+      if (each.tier->name != tier.name) continue;
+      use.read += forecast.activations_on_disk * each.part;
+      use.written += forecast.activations_on_disk * each.part;
     }
     use.a_day = use.written * (kSecondsADay / forecast.step.value());
     if (tier.endurance && use.a_day.value() > 0) use.days = tier.endurance->value / use.a_day;
@@ -91,14 +94,41 @@ std::vector<TierUse> uses_of_tiers(const Forecast& forecast) {
   return uses;
 }
 
+DiskTraffic traffic_beside_activations(const Request& request, const Forecast& forecast) {
+  const sched::Problem& problem = forecast.problem;
+  units::Bytes away{0};
+  for (const perfmodels::TierRates& tier : problem.rates.tiers)
+    away += states_on(tier.name, problem, forecast.plan);
+  units::Bytes in_host{0};
+  for (std::size_t i = 0; i < forecast.plan.assignments.size(); ++i)
+    if (forecast.plan.assignments[i].home == sched::kHost)
+      in_host += problem.away_bytes(static_cast<Index>(i));
+  const units::Bytes slots = problem.slots.value_or(problem.host_memory - in_host);
+  const double held = away > units::Bytes{0} ? std::clamp(slots / away, 0.0, 1.0) : 0;
+  const double devices = static_cast<double>(forecast.layout.devices_per_rank);
+  DiskTraffic most;
+  for (const auto& [tier, part] : activation_tiers(request.machine)) {
+    const units::Bytes states = states_on(tier->name, problem, forecast.plan) * held;
+    units::Bytes written = states;
+    if (request.settings.checkpoint_every > 0 &&
+        tier_of(request.machine.tiers, request.settings.checkpoint_folder) == tier)
+      written += checkpoint_bytes(problem, forecast.plan) /
+                 static_cast<double>(request.settings.checkpoint_every);
+    most.read = std::max(most.read, states / (part * devices));
+    most.written = std::max(most.written, written / (part * devices));
+  }
+  return most;
+}
+
 units::Bytes room_for_activations(const perfmodels::Machine& machine, const Forecast& forecast) {
   const auto ranks = static_cast<double>(forecast.layout.ranks_per_node);
   units::Bytes left{0};
   for (const perfmodels::Tier& tier : machine.tiers)
     left += tier.capacity.value - files_on(tier.name, forecast) * ranks;
-  const perfmodels::Tier& tier = *activation_tier(machine);
-  return std::min(
-      left, tier.capacity.value - states_on(tier.name, forecast.problem, forecast.plan) * ranks);
+  units::Bytes beside{0};
+  for (const auto& [tier, part] : activation_tiers(machine))
+    beside += tier->capacity.value - states_on(tier->name, forecast.problem, forecast.plan) * ranks;
+  return std::min(left, beside);
 }
 
 void hold_against_disks(const perfmodels::Machine& machine, Forecast& forecast) {
@@ -113,7 +143,7 @@ void hold_against_disks(const perfmodels::Machine& machine, Forecast& forecast) 
     hold(states_on(tier.name, forecast.problem, forecast.plan) * ranks, tier.capacity.value,
          tier.name);
   hold(forecast.activations_on_disk, room_for_activations(machine, forecast),
-       activation_tier(machine)->name);
+       activation_tier_names(machine));
 }
 
 std::string homes_text(const Forecast& forecast) {

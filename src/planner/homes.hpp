@@ -22,7 +22,7 @@ struct TierUse {
   units::Bytes states;
   units::Bytes files;  ///< that a training reserves for them
   units::Bytes capacity;
-  units::Bytes read;     ///< in a step, of states and of activations that are moved
+  units::Bytes read;     ///< in a step, of states and of activations that are moved there
   units::Bytes written;  ///< in a step
   units::Bytes a_day;    ///< written, at the predicted step time
   /// Until what the maker promises has been written (Tier::endurance), where the machine file says.
@@ -36,7 +36,13 @@ std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan&
 units::Bytes states_on(const std::string& home, const sched::Problem& problem,
                        const sched::Plan& plan);
 
-/// What activations may take of their disk beside the states there and, on all disks together, the
+/// What disks of activations have to do beside them while forward and backward run: writes of the
+/// last update that slots still hold, reads that fill these for the next one, and a step's part of
+/// a checkpoint that comes to such a disk. The rest of the states has the update, whose plan counts
+/// them whole. Of one device; where there are several disks, as the busiest one has it.
+DiskTraffic traffic_beside_activations(const Request& request, const Forecast& forecast);
+
+/// What activations may take of their disks beside the states there and, on all disks together, the
 /// files of states that train_gpt reserves, which it shares by room; below 0: these lack so much.
 /// Pre: a disk; the forecast has its plan.
 units::Bytes room_for_activations(const perfmodels::Machine& machine, const Forecast& forecast);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/passes.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace dos::planner {
 namespace {
 
 using shape::Refill;
+using units::Bytes;
 using units::Seconds;
 
 double real(Index value) {
@@ -43,6 +47,29 @@ Seconds time_of(units::Bytes bytes, units::BytesPerSecond rate) {
 
 Seconds link_time(const CopyRates& link, units::Bytes in, units::Bytes out) {
   return std::max({time_of(in, link.in), time_of(out, link.out), time_of(in + out, link.both)});
+}
+
+/// Each has its part to do, and the last to end counts; one that takes turns has them all do so.
+std::optional<DiskRates> disk_rates(const std::vector<ActivationTier>& tiers, double devices) {
+  std::optional<DiskRates> rates;
+  for (const ActivationTier& each : tiers) {
+    const double part = each.part * devices;
+    DiskRates here{.write = each.tier->write.value / part, .read = each.tier->read.value / part};
+    if (each.tier->both) here.both = each.tier->both->value / part;
+    if (!rates) rates = here;
+    rates->write = std::min(rates->write, here.write);
+    rates->read = std::min(rates->read, here.read);
+    // Without a value is less than any.
+    rates->both = std::min(rates->both, here.both);
+  }
+  return rates;
+}
+
+Seconds disk_time(const DiskRates& disk, Bytes read, Bytes written) {
+  const Seconds reading = time_of(read, disk.read);
+  const Seconds writing = time_of(written, disk.write);
+  if (!disk.both) return reading + writing;
+  return std::max({reading, writing, time_of(read + written, *disk.both)});
 }
 
 }  // namespace
@@ -95,16 +122,26 @@ PassRates pass_rates_of(const perfmodels::Machine& machine, const Deployment& la
     // The rate is that of the node.
     rates.compute = rates.compute / devices;
   }
-  if (const perfmodels::Tier* tier = activation_tier(machine))
-    rates.disk =
-        DiskRates{.write = tier->write.value / devices, .read = tier->read.value / devices};
+  rates.disk = disk_rates(activation_tiers(machine), devices);
   return rates;
 }
 
-const perfmodels::Tier* activation_tier(const perfmodels::Machine& machine) {
+std::vector<ActivationTier> activation_tiers(const perfmodels::Machine& machine) {
+  Index folders = 0;
+  for (const perfmodels::Tier& tier : machine.tiers) folders += tier.activation_folders;
+  std::vector<ActivationTier> tiers;
+  for (const perfmodels::Tier& tier : machine.tiers)
+    if (tier.activation_folders > 0)
+      tiers.push_back({&tier, real(tier.activation_folders) / real(folders)});
+  if (!tiers.empty() || machine.tiers.empty()) return tiers;
   const auto rate = [](const perfmodels::Tier& tier) { return tier.write.value; };
-  const auto tier = std::ranges::max_element(machine.tiers, {}, rate);
-  return tier == machine.tiers.end() ? nullptr : &*tier;
+  return {{&*std::ranges::max_element(machine.tiers, {}, rate), 1}};
+}
+
+std::string activation_tier_names(const perfmodels::Machine& machine) {
+  std::vector<std::string> names;
+  for (const ActivationTier& each : activation_tiers(machine)) names.push_back(each.tier->name);
+  return fmt::format("{}", fmt::join(names, " and "));
 }
 
 PassModel::PassModel(const shape::Model& model, const PassRates& rates, double tokens, DType type)
@@ -204,6 +241,10 @@ PhaseTimes PassModel::bounded(PhaseTimes times, const shape::ActivationPlan& pla
   const units::Bytes dram = rates_.link ? hosted + on_disk * 2.0 : on_disk;
   raise(times.forward, dram / rates_.dram);
   raise(times.backward, dram / rates_.dram);
+  if (rates_.disk && on_disk > units::Bytes{0})
+    raise(times.backward,
+          disk_time(*rates_.disk, on_disk + disk_traffic_.read, on_disk + disk_traffic_.written) -
+              times.forward);
   return times;
 }
 

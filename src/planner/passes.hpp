@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/memory.hpp"
@@ -20,6 +21,7 @@ struct CopyRates {
 struct DiskRates {
   units::BytesPerSecond write;
   units::BytesPerSecond read;
+  std::optional<units::BytesPerSecond> both{};  ///< at once, their sum; nullopt: they take turns
 };
 
 /// What one device has for forward and backward while all of its node work.
@@ -27,12 +29,20 @@ struct PassRates {
   units::FlopsPerSecond compute;
   units::BytesPerSecond memory;   ///< its own: norms and activation functions are bound by it
   std::optional<CopyRates> link;  ///< to host memory; nullopt: it computes there
-  std::optional<DiskRates> disk;  ///< its part of the fastest disk; nullopt: there is none
+  std::optional<DiskRates> disk;  ///< its part of those for activations; nullopt: there is none
   units::BytesPerSecond dram;     ///< its part of the host's
 };
 
-/// The tier that activations are moved to; null: the machine has none.
-const perfmodels::Tier* activation_tier(const perfmodels::Machine& machine);
+/// A tier that activations are moved to.
+struct ActivationTier {
+  const perfmodels::Tier* tier;
+  double part;  ///< of them; all parts are 1
+};
+/// Those whose folders a run names, activations spread evenly over these; else the tier that writes
+/// fastest. None: the machine has none.
+std::vector<ActivationTier> activation_tiers(const perfmodels::Machine& machine);
+/// Their names, in words.
+std::string activation_tier_names(const perfmodels::Machine& machine);
 
 PassRates pass_rates_of(const perfmodels::Machine& machine, const Deployment& layout);
 
@@ -48,11 +58,18 @@ struct LinkTraffic {
   units::Bytes out_backward{0};  ///< from it: gradients
 };
 
+/// What disks of activations have to do beside them from the beginning of forward to the end of
+/// backward, of one device.
+struct DiskTraffic {
+  units::Bytes read{0};
+  units::Bytes written{0};
+};
+
 /// Forward and backward of a micro-batch, by what forward leaves for backward. Blocks whose
 /// activations others overwrite are refilled before their backward, as shape::ActivationSets says:
 /// what is cheap takes its bytes over the rate of the device's memory, products take their FLOP,
 /// those of a block but for its last one; what is moved takes its way (overlapped()), and both
-/// passes at least what link and DRAM take for all that goes over them.
+/// passes at least what link and DRAM take for all that goes over them, together what disks do.
 class PassModel {
  public:
   /// Of one device alone, whose micro-batch has so many tokens of activations of `type`. `model`
@@ -64,6 +81,7 @@ class PassModel {
   void exchange(const std::vector<units::Seconds>& weights,
                 const std::vector<units::Seconds>& reductions, Index zero, units::Seconds update);
   void share_link(const LinkTraffic& traffic) { traffic_ = traffic; }
+  void share_disks(const DiskTraffic& traffic) { disk_traffic_ = traffic; }
 
   [[nodiscard]] PhaseTimes times(const shape::ActivationPlan& plan,
                                  const CountedMoves& counted = {}) const;
@@ -99,6 +117,7 @@ class PassModel {
   Index zero_ = 1;
   units::Seconds update_{0};
   LinkTraffic traffic_;
+  DiskTraffic disk_traffic_;
 };
 
 /// FLOP of the forward pass of one token: 2 a parameter of a matrix product, and 2 * context *

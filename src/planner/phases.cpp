@@ -102,12 +102,14 @@ PassModel pass_model(const shape::Model& model, const perfmodels::Machine& machi
 
 PhaseTimes phase_times(const shape::Model& model, const perfmodels::Machine& machine,
                        const Deployment& layout, const PlanSettings& settings,
-                       units::Params flushed, units::Seconds update) {
+                       units::Params flushed, units::Seconds update, const DiskTraffic& disks) {
   if (settings.policy.published) return published_times(model, machine, layout, settings, flushed);
   expect(!settings.flush_is_blocking || machine.gpus.value == 0,
          "sched.flush_mode=blocking: only the published code does so: add "
          "sched.published=true or leave it out");
-  return pass_model(model, machine, layout, settings, flushed, update).times(settings.activations);
+  PassModel passes = pass_model(model, machine, layout, settings, flushed, update);
+  passes.share_disks(disks);
+  return passes.times(settings.activations);
 }
 
 std::vector<sched::DepthPasses> depth_passes(const shape::Model& model, const PhaseTimes& phases) {

@@ -17,12 +17,13 @@ PassModel pass_model(const shape::Model& model, const perfmodels::Machine& machi
                      const Deployment& layout, const PlanSettings& settings, units::Params flushed,
                      units::Seconds update);
 
-/// The same with settings.activations. The published code gathers weights (once each) and reduces
-/// gradients between GPUs, with nothing beside it, and computes all of forward again, or nothing;
-/// what is flushed blocking, with the cast on the CPU, comes behind backward.
+/// The same with settings.activations, with what their disks have to do beside them. The published
+/// code gathers weights (once each) and reduces gradients between GPUs, with nothing beside it, and
+/// computes all of forward again, or nothing; what is flushed blocking, with the cast on the CPU,
+/// comes behind backward.
 PhaseTimes phase_times(const shape::Model& model, const perfmodels::Machine& machine,
                        const Deployment& layout, const PlanSettings& settings,
-                       units::Params flushed, units::Seconds update);
+                       units::Params flushed, units::Seconds update, const DiskTraffic& disks = {});
 
 /// The same by depth, each with its part of what forward computes.
 std::vector<sched::DepthPasses> depth_passes(const shape::Model& model, const PhaseTimes& phases);

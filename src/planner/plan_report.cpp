@@ -96,19 +96,33 @@ std::string plan_name(const shape::ActivationPlan& plan, const Request& request)
   return shape::activation_plan_text(plan, request.model.config.layers);
 }
 
-/// The disks of the plan, as sched.disks: what it was told, else folders to be named; "" where
-/// nothing goes there.
-std::string disks_of(const Request& request, const Forecast& forecast) {
-  const bool are_used = sched::lives_behind_host(forecast.problem, forecast.plan) ||
-                        forecast.activations_on_disk > units::Bytes{0};
+/// Disks as train_gpt is told of them: as the plan was, else folders to be named, on `tiers`.
+std::string disks_text(const std::vector<PlannedDisk>& told,
+                       const std::vector<std::string>& tiers) {
   std::vector<std::string> disks;
-  if (are_used && request.settings.disks.empty())
-    for (const perfmodels::Tier& tier : forecast.machine.tiers)
-      disks.push_back("/folder/on/" + tier.name);
-  for (const PlannedDisk& disk : request.settings.disks)
+  for (const PlannedDisk& disk : told)
     disks.push_back(disk.most ? fmt::format("{}:{:.0f}MB", disk.folder, disk.most->value() / 1e6)
                               : disk.folder);
+  if (disks.empty())
+    for (const std::string& tier : tiers) disks.push_back("/folder/on/" + tier);
   return fmt::format("{}", fmt::join(disks, ","));
+}
+
+/// The disks of the plan, as sched.disks; "" where nothing goes there.
+std::string disks_of(const Request& request, const Forecast& forecast) {
+  std::vector<std::string> tiers;
+  if (sched::lives_behind_host(forecast.problem, forecast.plan))
+    for (const perfmodels::Tier& tier : forecast.machine.tiers) tiers.push_back(tier.name);
+  return disks_text(request.settings.disks, tiers);
+}
+
+/// Likewise as train.activation_disks; "" also where they are those of states.
+std::string activation_disks_of(const Request& request, const Forecast& forecast) {
+  std::vector<std::string> tiers;
+  if (forecast.activations_on_disk > units::Bytes{0} && request.settings.disks.empty())
+    for (const ActivationTier& each : activation_tiers(forecast.machine))
+      tiers.push_back(each.tier->name);
+  return disks_text(request.settings.activation_disks, tiers);
 }
 
 /// What train_gpt is told to run so, whose defaults are others; none for code that is not its own.
@@ -131,6 +145,8 @@ std::vector<std::pair<std::string, std::string>> keys_of(const Request& request,
   if (request.ranks > 1) keys.emplace_back("dist.zero", std::to_string(request.settings.zero));
   if (const std::string disks = disks_of(request, forecast); !disks.empty())
     keys.emplace_back("sched.disks", disks);
+  if (const std::string disks = activation_disks_of(request, forecast); !disks.empty())
+    keys.emplace_back("train.activation_disks", disks);
   if (const auto& memory = request.settings.state_memory)
     keys.emplace_back("sched.host_memory", fmt::format("{}", memory->value() / kGiga));
   return keys;
@@ -190,10 +206,26 @@ nlohmann::json ahead_json(const AheadForecast& ahead) {
           {"binding", ahead.bound.binding}};
 }
 
+/// Which disks have them, and what else these do meanwhile; "" where none go there.
+std::string activation_disk_text(const Request& request, const Forecast& forecast) {
+  if (!(forecast.activations_on_disk > units::Bytes{0})) return "";
+  const DiskRates rates = pass_rates_of(forecast.machine, forecast.layout).disk.value();
+  Request planned = request;
+  planned.machine = forecast.machine;
+  const DiskTraffic beside = traffic_beside_activations(planned, forecast);
+  std::string text = fmt::format("  disk: {}; a device writes {:.2f} GB/s there and reads {:.2f}",
+                                 activation_tier_names(forecast.machine),
+                                 rates.write.value() / kGiga, rates.read.value() / kGiga);
+  if (beside.read + beside.written > units::Bytes{0})
+    text += fmt::format("; states and checkpoints write {:.2f} GB there meanwhile and read {:.2f}",
+                        beside.written.value() / kGiga, beside.read.value() / kGiga);
+  return text + "\n";
+}
+
 std::string activations_text(const Request& request, const Forecast& forecast) {
   std::string text = fmt::format("activations of a micro-batch on one device: {}\n",
                                  plan_name(forecast.activations, request));
-  text += activation_text(forecast.activation_uses);
+  text += activation_text(forecast.activation_uses) + activation_disk_text(request, forecast);
   std::vector<std::string> others;
   for (const NamedActivations& each : forecast.named)
     others.push_back(each.fits ? fmt::format("{} {:.1f} ms", plan_name(each.plan, request),
@@ -218,8 +250,13 @@ nlohmann::json activations_json(const Request& request, const Forecast& forecast
     compared.push_back({{"plan", plan_name(each.plan, request)},
                         {"fits", each.fits},
                         {"step_s", each.step.value()}});
+  nlohmann::json disks = nlohmann::json::array();
+  if (forecast.activations_on_disk > units::Bytes{0})
+    for (const ActivationTier& each : activation_tiers(forecast.machine))
+      disks.push_back(each.tier->name);
   return {{"plan", plan_name(forecast.activations, request)},
           {"classes", classes},
+          {"disks", disks},
           {"compared", compared},
           {"waits_s", forecast.phases.moving.value()}};
 }

@@ -35,7 +35,8 @@ struct CheckpointStorage {
   units::Seconds mtbf{24.0 * 3600};  ///< between failures of the whole job
 };
 
-/// A disk that a run is given (sched.disks): the machine's tier of that name, else the next one.
+/// A disk that a run is given (sched.disks, train.activation_disks): the machine's tier of that
+/// name, or in which the folder lies, else the next one.
 struct PlannedDisk {
   std::string folder;
   std::optional<units::Bytes> most{};  ///< that each rank may take
@@ -58,10 +59,13 @@ struct PlanSettings {
   units::Bytes gpu_limit{0};       ///< of each GPU's memory; 0: all of it
   units::Bytes host_limit{0};      ///< of a rank's host memory; 0: its part of the node's
   std::vector<PlannedDisk> disks;  ///< empty: the machine's tiers, where they are needed
+  std::vector<PlannedDisk> activation_disks;  ///< empty: those of states
   /// Of a rank's host memory, for states; 0: slots alone; nullopt: most of what a run leaves.
   std::optional<units::Bytes> state_memory;
   Speculation speculation = Speculation::kOff;
   units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
+  Index checkpoint_every = 0;      ///< steps; 0: none that count
+  std::string checkpoint_folder;   ///< where they come first; "": on no disk of the plan
   sched::PolicyOptions policy;
 };
 

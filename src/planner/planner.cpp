@@ -10,6 +10,7 @@
 #include "planner/activation_choice.hpp"
 #include "planner/activation_proposals.hpp"
 #include "planner/homes.hpp"
+#include "planner/run_disks.hpp"
 #include "planner/state_homes.hpp"
 #include "planner/subgroups.hpp"
 #include "sched/given_options.hpp"
@@ -128,8 +129,7 @@ units::Params leave_in_backward(const Request& request, const Forecast& result) 
 void put_on_disk(const Request& request, Forecast& result) {
   const shape::ActivationPlan& plan = request.settings.activations;
   if (plan.moved == 0) return;
-  const perfmodels::Tier* tier = activation_tier(request.machine);
-  expect(tier != nullptr,
+  expect(!request.machine.tiers.empty(),
          "train.activations = {}: the machine file of {} has no disk: add a [[tier]] "
          "(docs/adding/machine.md), or move no activations there",
          shape::activation_plan_text(plan, request.model.config.layers), request.machine.name);
@@ -232,7 +232,7 @@ Forecast forecast_beside(const Request& request, const Forecast* waiting) {
   result.flushed =
       leave_in_backward(request, result) / static_cast<double>(layout.devices_per_rank);
   result.phases = phase_times(request.model, request.machine, layout, settings, result.flushed,
-                              result.plan.time);
+                              result.plan.time, traffic_beside_activations(request, result));
   put_on_disk(request, result);
   hold_against_disks(request.machine, result);
   result.sent = sent_by_rank(request.model, request.ranks, settings);
@@ -305,8 +305,10 @@ void choose_subgroups(Request& request) {
 }
 
 PassModel passes_of(const Request& request, const Forecast& result) {
-  return pass_model(request.model, request.machine, result.layout, request.settings, result.flushed,
-                    result.plan.time);
+  PassModel passes = pass_model(request.model, request.machine, result.layout, request.settings,
+                                result.flushed, result.plan.time);
+  passes.share_disks(traffic_beside_activations(request, result));
+  return passes;
 }
 
 /// The best of what is proposed; where nothing fits, all recomputed.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "planner/homes.hpp"
 #include "planner/planner.hpp"
 #include "shape/home_split.hpp"
 #include "shape/second_banks.hpp"
@@ -88,7 +89,8 @@ void let_go_ahead(const Request& request, const Forecast& waiting, const sched::
   result.ahead.waiting = waiting.step;
   if (are_hidden(problem, result.plan)) {
     result.phases = phase_times(request.model, request.machine, result.layout, request.settings,
-                                /*flushed=*/units::Params(0), result.plan.time);
+                                /*flushed=*/units::Params(0), result.plan.time,
+                                traffic_beside_activations(request, result));
     sched::StepPasses passes{.depths = depth_passes(request.model, result.phases), .ahead = {}};
     // Forward of the first layers begins beside the last updates in either.
     if (are_hidden(waiting.problem, waiting.plan))

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.hpp"
-
 namespace dos::planner {
 namespace {
 
@@ -96,34 +94,6 @@ void give_homes(const PlanSettings& settings, const std::vector<units::Bytes>& g
     problem.slots = units::Bytes(slots);
   }
   if (!split.are_in_host_memory()) keep(split, problem);
-}
-
-void take_disks(const PlanSettings& settings, double ranks, perfmodels::Machine& machine) {
-  const auto count = static_cast<Index>(machine.tiers.size());
-  expect(count > 0 || !settings.state_memory || *settings.state_memory == units::Bytes{0},
-         "sched.host_memory: the machine file of {} has no disk for the states beyond it: add a "
-         "[[tier]] (docs/adding/machine.md), or leave sched.host_memory to auto",
-         machine.name);
-  if (settings.disks.empty()) return;
-  expect(std::ssize(settings.disks) <= count,
-         "sched.disks names {} disk(s), the machine file of {} has {}: add a [[tier]] for each "
-         "(docs/adding/machine.md), or name fewer",
-         settings.disks.size(), machine.name, count);
-  std::vector<perfmodels::Tier> left = machine.tiers;
-  machine.tiers.assign(settings.disks.size(), {});
-  const auto take = [&](std::vector<perfmodels::Tier>::iterator tier, std::size_t place) {
-    machine.tiers[place] = *tier;
-    if (const auto& most = settings.disks[place].most)
-      machine.tiers[place].capacity.value = std::min(tier->capacity.value, *most * ranks);
-    left.erase(tier);
-  };
-  for (std::size_t i = 0; i < settings.disks.size(); ++i)
-    if (const auto named =
-            std::ranges::find(left, settings.disks[i].folder, &perfmodels::Tier::name);
-        named != left.end())
-      take(named, i);
-  for (std::size_t i = 0; i < settings.disks.size(); ++i)
-    if (machine.tiers[i].name.empty()) take(left.begin(), i);
 }
 
 void keep(const shape::HomeSplit& split, sched::Problem& problem) {

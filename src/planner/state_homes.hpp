@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "perfmodels/machine.hpp"
 #include "planner/plan_settings.hpp"
 #include "sched/workload.hpp"
 #include "shape/home_split.hpp"
@@ -23,10 +22,6 @@ shape::HomeSplit split_states(const sched::Problem& problem, units::Bytes host,
 /// what GPUs keep. Throws Error as shape::split_homes().
 void give_homes(const PlanSettings& settings, const std::vector<units::Bytes>& gpus,
                 sched::Problem& problem);
-
-/// Leaves the machine the disks that settings name, each no larger than they say for a node of
-/// `ranks`. Throws Error where it has fewer.
-void take_disks(const PlanSettings& settings, double ranks, perfmodels::Machine& machine);
 
 /// Has GPUs keep what the split gives them (sched::Subgroup::kept_on).
 void keep(const shape::HomeSplit& split, sched::Problem& problem);

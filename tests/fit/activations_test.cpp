@@ -95,6 +95,27 @@ TEST(Activations, AutoTakesThePlanForActivationsThatTakesLeastTime) {
   EXPECT_THAT(taken, testing::IsSupersetOf({"selective", "host", "disk", "recompute"}));
 }
 
+// A disk is taken until checkpoints have it busy for longer than all computing.
+TEST(Activations, AutoTakesNoDiskThatCheckpointsKeepBusy) {
+  config::TrainConfig config = with_activations(config_of(6), "auto");
+  config.train.activation_disks = "disk";
+  constexpr double kRate = 1e10;
+  Room room = slow_room(deep_need(with_activations(config, "disk")), 1e15, kRate);
+  room.host_bytes = static_cast<Index>(
+      estimate_run(deep_run(with_activations(config, "disk")), room).host.total().value() + 1);
+  const double checkpoint = 12.0 * static_cast<double>(deep_run(config).layout.parameter_count());
+  const double longer = 3 * passes_of(with_activations(config, "recompute"), room);
+  const auto moved = [&](Index every, double busy) {
+    config.train.checkpoint_every = every;
+    room.shared.checkpoints = busy * kRate / checkpoint;
+    return fit_to(deep_run(config), room).config.activation_plan().moved;
+  };
+  EXPECT_GT(moved(0, longer), 0) << "none";
+  EXPECT_GT(moved(1, 0), 0) << "elsewhere";
+  EXPECT_EQ(moved(1, longer), 0);
+  EXPECT_GT(moved(100, longer), 0) << "seldom";
+}
+
 TEST(Activations, AutoFailsWhereTheLeastDoesNotFit) {
   for (const bool has_disk : {false, true}) {
     config::TrainConfig base = with_activations(config_of(6, 2), "auto");

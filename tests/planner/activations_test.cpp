@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "message_of.hpp"
 #include "planner/activation_choice.hpp"
+#include "planner/homes.hpp"
 #include "planner/planner.hpp"
 #include "requests.hpp"
 
@@ -180,6 +181,129 @@ TEST(Choice, IsTheBestOfAllPlans) {
   const Bytes least = activation_need(passes, shape::kRecomputeAll).device;
   EXPECT_TRUE(choose_activations(passes, {.device = least}));
   EXPECT_FALSE(choose_activations(passes, {.device = least - Bytes(1)}));
+}
+
+// A model that computes nothing to speak of: forward and backward are what the disk has to do.
+TEST(DiskRow, IsAllThatADiskDoesFromForwardToBackward) {
+  const shape::Model model = shape::model_of("m", {"gpt2", 6, 64, 4, 32, 100});
+  const ActivationPlan all{.moved = ActivationPlan::kAll};
+  const units::BytesPerSecond fast(1e15);
+  PassRates rates{.compute = units::FlopsPerSecond(1e18),
+                  .memory = fast,
+                  .link = std::nullopt,
+                  .disk = DiskRates{units::BytesPerSecond(1e6), units::BytesPerSecond(2e6)},
+                  .dram = fast};
+  const DiskTraffic beside{.read = Bytes(3e6), .written = Bytes(5e6)};
+  const auto pass = [&](const ActivationPlan& plan, const DiskTraffic& traffic) {
+    PassModel passes(model, rates, /*tokens=*/64, DType::kF32);
+    passes.share_disks(traffic);
+    return passes.times(plan);
+  };
+  // Three of six blocks, each way: 9 C numbers a token, and one for each head.
+  const double moved = 3 * 64 * 4 * (9 * 64 + 4);
+  const PhaseTimes turns = pass(all, beside);
+  EXPECT_NEAR((turns.forward + turns.backward).value(), (moved + 5e6) / 1e6 + (moved + 3e6) / 2e6,
+              1e-6);
+  EXPECT_NEAR(turns.moving.value(), (turns.forward + turns.backward).value(), 1e-6);
+  rates.disk->both = units::BytesPerSecond(2.5e6);
+  const PhaseTimes at_once = pass(all, beside);
+  EXPECT_NEAR((at_once.forward + at_once.backward).value(), (moved + 5e6) / 1e6, 1e-6);
+  rates.disk->both = units::BytesPerSecond(1e6);
+  const PhaseTimes one_rate = pass(all, beside);
+  EXPECT_NEAR((one_rate.forward + one_rate.backward).value(), (2 * moved + 8e6) / 1e6, 1e-6);
+  // Who moves nothing there does not wait for it.
+  EXPECT_NEAR(pass(shape::kRecomputeAll, beside).backward.value(), 0, 1e-6);
+}
+
+// Moving hides until a disk has more else to do.
+TEST(DiskRow, HasNoneChooseADiskThatIsBusy) {
+  const shape::Model model = shape::model_of("m", {"gpt2", 6, 64, 4, 32, 100});
+  const units::BytesPerSecond fast(1e15);
+  const units::BytesPerSecond disk(1e8);
+  PassModel passes(model,
+                   {.compute = units::FlopsPerSecond(1e8),
+                    .memory = fast,
+                    .link = std::nullopt,
+                    .disk = DiskRates{disk, disk},
+                    .dram = fast},
+                   /*tokens=*/64, DType::kF32);
+  const ActivationRoom room{
+      .device = activation_need(passes, {.moved = ActivationPlan::kAll}).device,
+      .disk = Bytes(1e12)};
+  const auto free = choose_activations(passes, room);
+  ASSERT_TRUE(free);
+  EXPECT_GT(free->plan.moved, 0);
+  // To compute all again takes a third more.
+  passes.share_disks({.written = disk * free->time * 2});
+  const auto busy = choose_activations(passes, room);
+  ASSERT_TRUE(busy);
+  EXPECT_EQ(busy->plan.moved, 0);
+  EXPECT_GT(busy->time, free->time);
+}
+
+/// One GPU, and a disk beside it.
+Request request_with_disk() {
+  Request request = test::request("h100", "llama-7b", 1);
+  request.micro_batch = 8;
+  request.machine.dram_capacity.value = units::gigabytes(125);
+  perfmodels::Tier tier;
+  tier.name = "nvme";
+  tier.folders = {"/nvme"};
+  tier.capacity.value = units::gigabytes(4000);
+  tier.read.value = tier.write.value = units::gigabytes_per_second(30);
+  tier.latency.value = units::microseconds(20);
+  request.machine.tiers = {tier};
+  request.settings.subgroup_params = 100'000'000;
+  return request;
+}
+
+// What each rank writes of a checkpoint, and only where it comes to that disk.
+TEST(ActivationForecast, HasCheckpointsOfTheSameDiskInItsRow) {
+  Request request = request_with_disk();
+  set_activations(request.settings, "disk");
+  const auto beside = [&](Index every, const char* folder) {
+    request.settings.checkpoint_every = every;
+    request.settings.checkpoint_folder = folder;
+    const Forecast result = forecast(request);
+    const DiskTraffic traffic = traffic_beside_activations(request, result);
+    EXPECT_EQ(traffic.read.value(), 0);
+    EXPECT_GE((result.phases.forward + result.phases.backward).value(),
+              (2.0 * result.activations_on_disk + traffic.written).value() / 30e9 * (1 - 1e-9));
+    return traffic.written / units::Bytes(12.0 * static_cast<double>(request.model.params()));
+  };
+  EXPECT_NEAR(beside(1, "/nvme/checkpoints"), 1, 1e-9);
+  EXPECT_NEAR(beside(8, "/nvme/checkpoints"), 1.0 / 8, 1e-9);
+  EXPECT_EQ(beside(1, "/elsewhere"), 0);
+  EXPECT_EQ(beside(1, ""), 0);
+  EXPECT_EQ(beside(0, "/nvme/checkpoints"), 0);
+}
+
+// States stream beside forward and backward as far as their slots go.
+TEST(ActivationForecast, HasStatesOfTheSameDiskInItsRow) {
+  Request request = request_with_disk();
+  set_activations(request.settings, "disk");
+  request.settings.disks = {{.folder = "/nvme"}};
+  request.settings.state_memory = Bytes{0};
+  request.settings.policy.residents = false;
+  const Forecast result = forecast(request);
+  const Bytes slots = result.problem.slots.value();
+  ASSERT_LT(slots, states_on("nvme", result.problem, result.plan));
+  Request limited = request;
+  limited.machine = result.machine;
+  const DiskTraffic beside = traffic_beside_activations(limited, result);
+  EXPECT_NEAR(beside.read / slots, 1, 1e-9);
+  EXPECT_NEAR(beside.written / slots, 1, 1e-9);
+  const double bound = 2 * (result.activations_on_disk + slots).value() /
+                       request.machine.tiers[0].read.value.value();
+  EXPECT_GE((result.phases.forward + result.phases.backward).value(), bound * (1 - 1e-9));
+  // On another disk they are in nobody's way.
+  request.machine.tiers.push_back(request.machine.tiers.front());
+  request.machine.tiers.back().name = "other";
+  request.machine.tiers.back().folders.clear();
+  request.settings.activation_disks = {{.folder = "other"}};
+  const Forecast apart = forecast(request);
+  limited.machine = apart.machine;
+  EXPECT_EQ(traffic_beside_activations(limited, apart).read.value(), 0);
 }
 
 TEST(ActivationForecast, ChoosesActivationsThatFit) {
