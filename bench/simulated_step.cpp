@@ -78,6 +78,8 @@ int main(int argc, char** argv) {
                  "train.host_memory has no room for, beside the machine file's; repeatable");
   app.add_option("--steps", request.steps, "steps that are recorded").capture_default_str();
   app.add_flag("--ahead", request.goes_ahead, "updates go ahead of the norm (docs/speculation.md)");
+  app.add_flag("--unclipped", request.is_unclipped,
+               "as with optim.clip = 0: an update waits for its own gradient alone");
   app.add_option("--clipped-every", request.clipped_every,
                  "every so many steps one is clipped, and its updates are made again; 0: none")
       .capture_default_str();

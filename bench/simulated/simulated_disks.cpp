@@ -50,6 +50,9 @@ struct SimulatedDisks::Access {
 struct SimulatedDisks::Visit {
   Stored& stored;
   Index round;
+  SimulatedDisks* owner;
+  starpu_data_handle_t last;  ///< that its update waits for besides, until it is there
+  bool is_closed = false;
   std::array<Access, 3> accesses{};  ///< by stage
   std::array<std::size_t, 3> granted{};
   Index slot = -1;
@@ -99,10 +102,10 @@ void SimulatedDisks::start() {
     starpu_pthread_create(&disk->thread, nullptr, &run_disk, disk.get());
 }
 
-void SimulatedDisks::open(std::size_t place) {
+void SimulatedDisks::open(std::size_t place, starpu_data_handle_t last) {
   Stored& stored = *stored_[place];
   if (stored.visit != nullptr) return;
-  stored.visit = new Visit{.stored = stored, .round = round_};
+  stored.visit = new Visit{.stored = stored, .round = round_, .owner = this, .last = last};
   open_.push_back(stored.visit);
   {
     const Lock lock(mutex_);
@@ -110,6 +113,10 @@ void SimulatedDisks::open(std::size_t place) {
     queue_.expect(round_);
   }
   request(*stored.visit, Stage::kOpen, STARPU_W);
+  if (last != nullptr)
+    require(starpu_data_acquire_on_node_cb(last, STARPU_ACQUIRE_NO_NODE, STARPU_R, &noticed,
+                                           stored.visit) == 0,
+            "a notice of a gradient");
 }
 
 void SimulatedDisks::store(std::size_t place) {
@@ -122,6 +129,7 @@ void SimulatedDisks::end_round() {
     request(*visit, Stage::kClose, STARPU_W);
   }
   ++round_;
+  post({});
 }
 
 void SimulatedDisks::settle() {
@@ -151,6 +159,12 @@ void SimulatedDisks::granted(void* access) noexcept {
   granted.owner->post({&visit, granted.stage, /*is_transfer=*/false});
 }
 
+void SimulatedDisks::noticed(void* visit) noexcept {
+  Visit& due = *static_cast<Visit*>(visit);
+  starpu_data_release_on_node(due.last, STARPU_ACQUIRE_NO_NODE);
+  due.owner->post({&due, Stage::kOpen, /*is_transfer=*/false, /*is_notice=*/true});
+}
+
 void SimulatedDisks::post(const Event& event) {
   const Lock lock(mutex_);
   events_.push_back(event);
@@ -171,14 +185,16 @@ void SimulatedDisks::control() {
       if (events_.empty()) return;
       event = events_.front();
       events_.pop_front();
+      if (event.visit == nullptr) queue_.end_round();
     }
-    handle(event);
+    if (event.visit != nullptr) handle(event);
     give_slots();
   }
 }
 
 void SimulatedDisks::handle(const Event& event) {
   Visit& visit = *event.visit;
+  if (event.is_notice) return fall_due(visit);
   switch (event.stage) {
     case Stage::kOpen:
       if (event.is_transfer) {
@@ -187,7 +203,7 @@ void SimulatedDisks::handle(const Event& event) {
         return end_accesses(visit);
       } else {
         const Lock lock(mutex_);
-        return queue_.ask(visit, visit.round, visit.stored.turn);
+        return queue_.ask(visit, visit.round, visit.stored.turn, visit.last == nullptr);
       }
     case Stage::kStore:
       return event.is_transfer ? written(visit) : transfer(visit, /*is_read=*/false);
@@ -267,11 +283,26 @@ void SimulatedDisks::written(Visit& visit) {
   end_accesses(visit);
 }
 
+void SimulatedDisks::fall_due(Visit& visit) {
+  visit.last = nullptr;
+  if (visit.is_closed) return end(visit);
+  const Lock lock(mutex_);
+  queue_.fall_due(visit, visit.round, visit.stored.turn);
+}
+
 void SimulatedDisks::close(Visit& visit) {
   end_accesses(visit);
+  visit.is_closed = true;
+  {
+    const Lock lock(mutex_);
+    queue_.give_back(visit.slot);
+  }
+  if (visit.last == nullptr) end(visit);
+}
+
+void SimulatedDisks::end(Visit& visit) {
   const std::unique_ptr<Visit> over(&visit);
   const Lock lock(mutex_);
-  queue_.give_back(visit.slot);
   --visits_;
   starpu_pthread_cond_broadcast(&changed_);
 }

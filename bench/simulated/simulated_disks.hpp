@@ -31,7 +31,7 @@ class SimulatedDisks {
   void start();
 
   // As offload::AwayStates; `place`: in the order of add().
-  void open(std::size_t place);
+  void open(std::size_t place, starpu_data_handle_t last);
   void store(std::size_t place);
   void end_round();
   /// Ends the round, and waits until all rounds are over.
@@ -51,9 +51,11 @@ class SimulatedDisks {
     bool is_read;
   };
   struct Event {
-    Visit* visit;
-    Stage stage;
-    bool is_transfer;  ///< that has ended; else all accesses of the stage were granted
+    Visit* visit = nullptr;  ///< null: a round is complete
+    Stage stage{};
+    bool is_transfer =
+        false;  ///< that has ended; else all accesses of the stage were granted, but for
+    bool is_notice = false;  ///< what says that the visit is due
   };
   struct Disk {
     SimulatedDisks* owner;
@@ -72,11 +74,14 @@ class SimulatedDisks {
   void handle(const Event& event);
   void request(Visit& visit, Stage stage, starpu_data_access_mode mode);
   static void granted(void* access) noexcept;
+  static void noticed(void* visit) noexcept;
   void post(const Event& event);
   void give_slots();
   void transfer(Visit& visit, bool is_read);
   void written(Visit& visit);
+  void fall_due(Visit& visit);
   void close(Visit& visit);
+  void end(Visit& visit);
   static void end_accesses(const Visit& visit);
 
   Index slots_;

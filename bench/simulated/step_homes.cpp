@@ -24,7 +24,7 @@ void keep_on(unsigned node, starpu_data_handle_t state) {
 
 StepHomes::StepHomes(const StepTask& task,
                      const std::vector<std::vector<starpu_data_handle_t>>& states)
-    : on_gpu_(task.on_gpu.begin(), task.on_gpu.end()) {
+    : on_gpu_(task.on_gpu.begin(), task.on_gpu.end()), are_due_by_turns_(task.is_unclipped) {
   const auto worker = static_cast<unsigned>(starpu_worker_get_by_type(STARPU_CUDA_WORKER, 0));
   gpu_worker_.resize(worker / 32 + 1);
   gpu_worker_.back() = std::uint32_t{1} << (worker % 32);
@@ -42,13 +42,15 @@ StepHomes::StepHomes(const StepTask& task,
   disks_->start();
 }
 
-void StepHomes::before_update(std::size_t subgroup, starpu_task& update) {
+void StepHomes::before_update(std::size_t subgroup, starpu_data_handle_t last,
+                              starpu_task& update) {
   if (on_gpu_.contains(subgroup)) {
     update.workerids = gpu_worker_.data();
     update.workerids_len = static_cast<unsigned>(gpu_worker_.size());
   }
   const auto place = place_on_disk_.find(subgroup);
-  if (place != place_on_disk_.end()) disks_->open(place->second);
+  if (place != place_on_disk_.end())
+    disks_->open(place->second, are_due_by_turns_ ? last : nullptr);
 }
 
 void StepHomes::after_update(std::size_t subgroup) {

@@ -21,8 +21,8 @@ class StepHomes {
   /// `states`: handles by subgroup, which outlive the object; nothing has used them.
   StepHomes(const StepTask& task, const std::vector<std::vector<starpu_data_handle_t>>& states);
 
-  /// An update of the subgroup is about to be submitted.
-  void before_update(std::size_t subgroup, starpu_task& update);
+  /// An update of the subgroup is about to be submitted, that waits for `last` besides.
+  void before_update(std::size_t subgroup, starpu_data_handle_t last, starpu_task& update);
   /// It was submitted.
   void after_update(std::size_t subgroup);
   void end_step();
@@ -35,6 +35,7 @@ class StepHomes {
   std::optional<SimulatedDisks> disks_;
   std::map<std::size_t, std::size_t> place_on_disk_;  ///< by subgroup
   std::set<std::size_t> on_gpu_;
+  bool are_due_by_turns_;                  ///< updates, else all at once
   std::vector<std::uint32_t> gpu_worker_;  ///< it alone, as bits
 };
 

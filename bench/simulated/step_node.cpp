@@ -150,7 +150,7 @@ class Program {
   static std::size_t bytes_of_states(const StepTask& task) {
     Index params = 0;
     for (const dos::sched::Subgroup& each : task.subgroups) params += each.params;
-    const auto scalars = static_cast<Index>(task.subgroups.size()) + 1;
+    const Index scalars = std::ssize(task.subgroups) + 1;
     return static_cast<std::size_t>(params * kBytesPerParam + scalars * kScalarBytes);
   }
 
@@ -218,8 +218,8 @@ class Program {
       access.emplace_back(backward_workspace_, STARPU_RW);
       submit_pass("backward", depth, step, --urgency, access, task_.depths[depth].backward);
       if (activations_[depth] != nullptr) release(activations_[depth]);
-      for (const Subgroup& each : subgroups_)
-        if (each.depth == depth) submit_sum(each, step);
+      for (std::size_t i = 0; i < subgroups_.size(); ++i)
+        if (subgroups_[i].depth == depth) submit_sum(i, step);
     }
     submit_norm(step);
     release(forward_workspace_);
@@ -247,8 +247,7 @@ class Program {
   void submit_pass(const char* phase, std::size_t depth, Index step, int priority,
                    const Access& access, double seconds) {
     starpu_task* task = starpu_task_create();
-    Kernel& kernel = *phase == 'b' ? backward_ : forward_;
-    task->cl = &kernel.codelet;
+    task->cl = *phase == 'b' ? &backward_.codelet : &forward_.codelet;
     attach(task, access);
     submit(task, priority,
            {.label = fmt::format("depth{}", depth),
@@ -259,16 +258,17 @@ class Program {
   }
 
   /// The part of a gradient in the norm.
-  void submit_sum(const Subgroup& subgroup, Index step) {
+  void submit_sum(std::size_t place, Index step) {
+    const Subgroup& subgroup = subgroups_[place];
     starpu_task* task = starpu_task_create();
     task->cl = &sum_.codelet;
     attach(task, {{subgroup.g, STARPU_R}, {subgroup.sum, STARPU_W}});
-    const double seconds = static_cast<double>(subgroup.params) / gpu_rate * kSumPart;
-    submit(task, static_cast<int>(subgroups_.size()) + 1,
+    const double time = static_cast<double>(subgroup.params) / gpu_rate * kSumPart / kMicro;
+    submit(task, task_.sum_priority(place),
            {.label = subgroup.name,
             .phase = "reduce",
             .step = step,
-            .microseconds = std::max(1.0, seconds / kMicro)});
+            .microseconds = std::max(1.0, time)});
   }
 
   /// The norm, which every update needs.
@@ -297,13 +297,13 @@ class Program {
       for (starpu_data_handle_t state : subgroup.other) access.emplace_back(state, STARPU_W);
     access.emplace_back(subgroup.g, STARPU_R);
     access.emplace_back(subgroup.w, STARPU_W);
-    if (&kernel != &ahead_) access.emplace_back(norm_, STARPU_R);
+    starpu_data_handle_t last = task_.is_unclipped ? subgroup.sum : norm_;
+    if (&kernel != &ahead_) access.emplace_back(last, STARPU_R);
     attach(task, access);
-    homes_->before_update(place, *task);
-    const bool is_clipped = task_.clipped_every > 0 && step % task_.clipped_every == 0;
+    homes_->before_update(place, last, *task);
     submit(task, static_cast<int>(subgroups_.size() - place),
            {.label = subgroup.name, .phase = "update", .step = step},
-           /*is_left_out=*/&kernel == &redo_ && !is_clipped);
+           /*is_left_out=*/&kernel == &redo_ && !task_.is_clipped(step));
     homes_->after_update(place);
   }
 

@@ -177,6 +177,8 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
   expect(request.clipped_every == 0 || request.goes_ahead,
          "--clipped-every {}: only what goes ahead is made again: add --ahead",
          request.clipped_every);
+  expect(!request.is_unclipped || !request.goes_ahead,
+         "--unclipped: no update waits for the norm then: leave --ahead out");
   expect(
       !request.state_memory || (std::isfinite(*request.state_memory) && *request.state_memory > 0),
       "--state-memory {:g}: must be a positive number of GB", request.state_memory.value_or(0));
@@ -226,6 +228,7 @@ SimulatedStep prepare(const StepRequest& request, const std::filesystem::path& m
                .forward_workspace = whole(block + memory.of(MemoryCategory::kGathered)),
                .backward_workspace = whole(in_backward),
                .goes_ahead = request.goes_ahead,
+               .is_unclipped = request.is_unclipped,
                .clipped_every = request.clipped_every,
                .releases_activations =
                    planner::needs_dead_activations({.update = states, .resident = states}, update),

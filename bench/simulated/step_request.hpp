@@ -22,6 +22,7 @@ struct StepRequest {
   planner::PlanSettings settings{};
   Index steps = 2;
   bool goes_ahead = false;  ///< as StepTask
+  bool is_unclipped = false;
   Index clipped_every = 0;
   std::optional<double>
       state_memory{};  ///< GB of the GPU for states; all that is left if not given
@@ -39,7 +40,7 @@ struct SimulatedStep {
   units::Bytes on_gpu{0};   ///< states that live there for good
   units::Bytes in_host{0};  ///< states that live there
   units::Bytes on_disk{0};
-  units::Seconds planned{0};  ///< of the planner: the whole step
+  units::Seconds planned{0};  ///< of the planner: the whole step, with clipping
   sched::Bound bound;         ///< of the whole step, in which nothing waits for anything else
 };
 

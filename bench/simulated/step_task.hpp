@@ -38,6 +38,7 @@ struct StepTask {
   Index forward_workspace = 0;   ///< bytes that the layers use besides, in both passes
   Index backward_workspace = 0;  ///< bytes from the last layer's forward to the end of backward
   bool goes_ahead = false;       ///< updates do, of the norm, into second banks
+  bool is_unclipped = false;     ///< updates wait for their own gradient alone
   Index clipped_every = 0;       ///< so many steps, one whose updates are made again; 0: none
   bool releases_activations = false;  ///< for updates (planner::needs_dead_activations)
   std::vector<DiskTask> disks{};
@@ -54,6 +55,17 @@ struct StepTask {
   [[nodiscard]] bool are_away(std::size_t subgroup) const {
     return std::ranges::count(on_disk, subgroup) + std::ranges::count(on_gpu, subgroup) > 0;
   }
+  /// Whether updates of a step are made again.
+  [[nodiscard]] bool is_clipped(Index step) const {
+    return clipped_every > 0 && step % clipped_every == 0;
+  }
+  /// Of the sum of squares of a gradient: before updates; before forward and backward, too, where
+  /// disks wait for it beside backward.
+  [[nodiscard]] int sum_priority(std::size_t subgroup) const {
+    const bool is_awaited = is_unclipped && std::ranges::count(on_disk, subgroup) > 0;
+    const std::size_t passes = is_awaited ? 2 * depths.size() + subgroups.size() : 0;
+    return static_cast<int>(passes + subgroups.size()) + 1;
+  }
 };
 
 struct StepResult {
@@ -68,9 +80,9 @@ struct StepResult {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DepthTask, forward, backward, activations)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DiskTask, read, write, both, latency, capacity)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTask, machine, model, policy, options, subgroups, depths,
-                                   forward_workspace, backward_workspace, goes_ahead, clipped_every,
-                                   releases_activations, disks, on_disk, on_gpu, slots, cpu_workers,
-                                   cpu_rate, gpu_rate, steps, trace)
+                                   forward_workspace, backward_workspace, goes_ahead, is_unclipped,
+                                   clipped_every, releases_activations, disks, on_disk, on_gpu,
+                                   slots, cpu_workers, cpu_rate, gpu_rate, steps, trace)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepResult, seconds, link_bytes, disk_bytes, disk_busy, plan,
                                    obstacle)
 

@@ -82,16 +82,17 @@ void AwayStates::adopt(Index subgroup, const rt::Handle& buffer) {
   each.handles.push_back(&buffer);
 }
 
-void AwayStates::open(Index subgroup) {
+void AwayStates::open(Index subgroup, const rt::Handle* last) {
   Subgroup* each = states_[static_cast<std::size_t>(subgroup)].get();
-  if (each != nullptr && !each->is_there) begin_visit(*each);
+  if (each != nullptr && !each->is_there) begin_visit(*each, last);
 }
 
 void AwayStates::open_on_host(Index subgroup) {
-  if (Subgroup* each = states_[static_cast<std::size_t>(subgroup)].get()) begin_visit(*each);
+  if (Subgroup* each = states_[static_cast<std::size_t>(subgroup)].get())
+    begin_visit(*each, nullptr);
 }
 
-void AwayStates::begin_visit(Subgroup& subgroup) {
+void AwayStates::begin_visit(Subgroup& subgroup, const rt::Handle* last) {
   if (subgroup.visit != nullptr) return;
   require(std::ssize(subgroup.handles) == plan_.buffers(), "the buffers of the plan");
   auto visit = std::make_unique<Visit>(Visit{.subgroup = subgroup, .round = round_, .step = step_});
@@ -101,12 +102,15 @@ void AwayStates::begin_visit(Subgroup& subgroup) {
     ++visits_;
     queue_.expect(round_);
   }
-  subgroup.visit = visit.get();
-  open_.push_back(visit.get());
-  if (subgroup.kept && !visit->is_first)
-    request(*visit.release(), Stage::kOpen, subgroup.kept->node, rt::Mode::kReadWrite);
+  if (last != nullptr) visit->notice = std::make_unique<Notice>(*this, *visit);
+  Visit& begun = *visit.release();
+  subgroup.visit = &begun;
+  open_.push_back(&begun);
+  if (subgroup.kept && !begun.is_first)
+    request(begun, Stage::kOpen, subgroup.kept->node, rt::Mode::kReadWrite);
   else
-    request(*visit.release(), Stage::kOpen, rt::kHostNode, rt::Mode::kWrite);
+    request(begun, Stage::kOpen, rt::kHostNode, rt::Mode::kWrite);
+  if (last != nullptr) rt::await_contents(*last, *begun.notice);
 }
 
 void AwayStates::store(Index subgroup) {
@@ -125,15 +129,19 @@ void AwayStates::end_round() {
     else
       request(*visit, Stage::kClose, rt::kHostNode, rt::Mode::kWrite);
   }
-  if (!open_.empty()) ++round_;
+  if (open_.empty()) return;
   open_.clear();
+  ++round_;
+  const std::lock_guard lock(mutex_);
+  events_.push_back({});
+  changed_.notify_all();
 }
 
 std::shared_ptr<StateVersion> AwayStates::keep(Index subgroup) {
   Subgroup& each = *states_[static_cast<std::size_t>(subgroup)];
   require(is_on_disk(subgroup), "states on a disk");
   if (each.stores == 0) {
-    open(subgroup);
+    open(subgroup, nullptr);
     store(subgroup);
   }
   const Wish wish{&each, each.stores, std::make_shared<StateVersion>()};
@@ -181,6 +189,12 @@ void AwayStates::granted(Visit& visit, Stage stage) noexcept {
   const std::lock_guard lock(mutex_);
   if (++visit.granted[static_cast<std::size_t>(stage)] < plan_.buffers()) return;
   events_.push_back({.visit = &visit, .stage = stage});
+  changed_.notify_all();
+}
+
+void AwayStates::noticed(Visit& visit) noexcept {
+  const std::lock_guard lock(mutex_);
+  events_.push_back({.visit = &visit, .is_notice = true});
   changed_.notify_all();
 }
 

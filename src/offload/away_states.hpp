@@ -41,7 +41,7 @@ namespace dos::offload {
 ///
 /// so that nothing but the update of a subgroup waits for its states, and slots bound the memory.
 /// The states of a round are read before those of the next: each update of a round waits for
-/// gradients only, so slots become free again.
+/// gradients only, so slots become free again, in whatever order its states are read (SlotQueue).
 ///
 /// What a device keeps has memory there for itself, and needs no visit for an update. For the host
 /// (open_on_host(), and the first open(), which gives zeros):
@@ -67,10 +67,11 @@ class AwayStates final : public tensor::StateHomes {
 
   Home home_of(Index subgroup) override;
   void adopt(Index subgroup, const rt::Handle& buffer) override;
-  void open(Index subgroup) override;
+  void open(Index subgroup, const rt::Handle* last) override;
   void store(Index subgroup) override;
   void end_round() override;
-  /// As open(), also for tasks and accesses on the host to what a device keeps.
+  /// As open(), also for tasks and accesses on the host to what a device keeps, in the order of
+  /// updates.
   void open_on_host(Index subgroup);
 
   /// Whether keep() may be called, and a file can have a name in `folder`, as one looks.
@@ -113,10 +114,12 @@ class AwayStates final : public tensor::StateHomes {
   struct Subgroup;
   /// What a visit's accesses are for; and what its transfer has done.
   enum class Stage : std::uint8_t { kOpen, kStore, kClose };
+  struct Notice;
   struct Event {
-    Visit* visit = nullptr;
+    Visit* visit = nullptr;  ///< null: a round is complete
     Stage stage{};
-    bool is_transfer = false;  ///< else all accesses of the stage were granted
+    bool is_transfer = false;  ///< else all accesses of the stage were granted, but for
+    bool is_notice = false;    ///< what says that the visit is due
     std::string fault{};       ///< of a transfer
   };
   /// A transfer that has moved its bytes, whenever that is looked at.
@@ -135,15 +138,17 @@ class AwayStates final : public tensor::StateHomes {
   };
 
   void create_files(std::span<const DiskPlace> disks, const shape::StateRegions& needed);
-  void begin_visit(Subgroup& subgroup);
+  void begin_visit(Subgroup& subgroup, const rt::Handle* last);
   void request(Visit& visit, Stage stage, int node, rt::Mode mode);
   void granted(Visit& visit, Stage stage) noexcept;
+  void noticed(Visit& visit) noexcept;
   void transferred(Visit& visit, Stage stage, const Region& region, const std::string& fault);
 
   // On the thread:
   void run();
   void handle(const Event& event);
   void ask(Visit& visit);
+  void fall_due(Visit& visit);
   void give_slots();
   void load(Visit& visit);
   void loaded(Visit& visit, const std::string& fault);
@@ -153,6 +158,7 @@ class AwayStates final : public tensor::StateHomes {
   void write_waiting();
   void written(Visit& visit, const std::string& fault);
   void close(Visit& visit);
+  void end(Visit& visit);
   void lose(Subgroup& subgroup, const std::string& fault);
   void grant(const Wish& wish);
   static void end_accesses(const Visit& visit, Stage stage);

@@ -25,8 +25,9 @@ void AwayStates::run() {
     } else if (!events_.empty()) {
       const Event event = std::move(events_.front());
       events_.pop_front();
+      if (event.visit == nullptr) queue_.end_round();
       lock.unlock();
-      handle(event);
+      if (event.visit != nullptr) handle(event);
       give_slots();
     } else {
       return;
@@ -38,6 +39,7 @@ void AwayStates::run() {
 void AwayStates::handle(const Event& event) {
   Visit& visit = *event.visit;
   note_ended();
+  if (event.is_notice) return fall_due(visit);
   switch (event.stage) {
     case Stage::kOpen:
       if (event.is_transfer) return loaded(visit, event.fault);
@@ -51,7 +53,14 @@ void AwayStates::handle(const Event& event) {
 
 void AwayStates::ask(Visit& visit) {
   const std::lock_guard lock(mutex_);
-  queue_.ask(visit, visit.round, visit.subgroup.turn);
+  queue_.ask(visit, visit.round, visit.subgroup.turn, !visit.notice);
+}
+
+void AwayStates::fall_due(Visit& visit) {
+  visit.notice.reset();
+  if (visit.is_closed) return end(visit);
+  const std::lock_guard lock(mutex_);
+  queue_.fall_due(visit, visit.round, visit.subgroup.turn);
 }
 
 void AwayStates::give_slots() {
@@ -210,9 +219,18 @@ void AwayStates::grant(const Wish& wish) {
 
 void AwayStates::close(Visit& visit) {
   end_accesses(visit, Stage::kClose);
+  visit.is_closed = true;
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.give_back(visit.slot);
+  }
+  // Else it is still told of what its tasks have waited for.
+  if (!visit.notice) end(visit);
+}
+
+void AwayStates::end(Visit& visit) {
   const std::unique_ptr<Visit> over(&visit);
   const std::lock_guard lock(mutex_);
-  queue_.give_back(visit.slot);
   --visits_;
   changed_.notify_all();
 }

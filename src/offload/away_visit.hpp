@@ -43,15 +43,26 @@ struct AwayStates::Access final : rt::AccessListener {
   Stage stage;
 };
 
+/// Waits for what the tasks of a visit wait for besides.
+struct AwayStates::Notice final : rt::AccessListener {
+  Notice(AwayStates& the_owner, Visit& the_visit) : owner(the_owner), visit(the_visit) {}
+  void granted(void* /*data*/) noexcept override { owner.noticed(visit); }
+
+  AwayStates& owner;
+  Visit& visit;
+};
+
 /// The time between open() and the end of the round's last access.
 struct AwayStates::Visit {
   Subgroup& subgroup;
   Index round;
   Index step;
   std::vector<std::unique_ptr<Access>> accesses{};
-  bool is_first = false;           ///< of what a device keeps
-  std::array<int, 3> nodes{};      ///< of accesses, by stage
-  std::array<Index, 3> granted{};  ///< by stage; under the lock
+  std::unique_ptr<Notice> notice{};  ///< until that is there
+  bool is_closed = false;            ///< the slot was given back
+  bool is_first = false;             ///< of what a device keeps
+  std::array<int, 3> nodes{};        ///< of accesses, by stage
+  std::array<Index, 3> granted{};    ///< by stage; under the lock
   Index slot = -1;
   std::optional<Region> target{};  ///< of a write
 };

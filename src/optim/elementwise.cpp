@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codelets/update/update_codelet.hpp"
+#include "optim/priority.hpp"
 
 namespace dos::optim {
 
@@ -83,7 +84,8 @@ void ElementwiseOptimizer::submit_step(rt::Submitter& submitter, Index step, dou
   submitter.set_phase(rt::Phase::kUpdate);
   for (const Index i : order_)
     if (goes_ahead(i)) submit_update(submitter, i, steps, Turn::kAhead);
-  norms_.submit(submitter, norm, listener_, goes_ahead_ && ahead_ > 0);
+  norms_.submit(submitter, norm, listener_, goes_ahead_ && ahead_ > 0,
+                [&](Index i) { return is_awaited(i); });
   submitter.set_phase(rt::Phase::kUpdate);
   for (const Index i : order_) {
     if (parameters_.ownership().owns(i))
@@ -98,6 +100,10 @@ const rt::Handle* ElementwiseOptimizer::clip_factor(Index subgroup) const {
                                                                : nullptr;
 }
 
+bool ElementwiseOptimizer::is_awaited(Index subgroup) const {
+  return homes_ != nullptr && norms_.are_own() && homes_->home_of(subgroup).is_passing();
+}
+
 void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index, Steps& steps,
                                          Turn turn) {
   const shape::Subgroup& subgroup = parameters_.layout().subgroups[static_cast<std::size_t>(index)];
@@ -108,20 +114,22 @@ void ElementwiseOptimizer::submit_update(rt::Submitter& submitter, Index index, 
     if (!in_place) old_states.push_back(&handles[index]);
     states.push_back(in_place ? &handles[index] : &handles.bank(index));
   }
-  if (homes_ != nullptr) homes_->open(index);
+  const rt::Handle& factor = norms_.factor_of(index);
+  if (homes_ != nullptr) homes_->open(index, norms_.are_own() ? &factor : nullptr);
   codelets::submit_update(
       submitter, rule_.number, steps.of(subgroup),
       {.parameters = in_place ? values()[index] : values().bank(index),
        .states = states,
        .working = parameters_.has_working() ? &parameters_.working()[index] : nullptr,
        .gradient = parameters_.sums()[index],
-       .clip = turn == Turn::kAhead ? norms_.one() : norms_.factor_of(index),
+       .clip = turn == Turn::kAhead ? norms_.one() : factor,
        .sums = sums_.empty() ? nullptr : sums_[static_cast<std::size_t>(index)].get(),
        .step = steps.number(),
        .old_parameters = in_place ? nullptr : &values()[index],
        .old_states = old_states,
        .is_redone = turn == Turn::kAgain},
-      {.priority = static_cast<int>(depths_ - subgroup.depth),
+      {.priority = static_cast<int>(depths_ - subgroup.depth) +
+                   (is_awaited(index) && !submitter.session().has_devices() ? kPromptPriority : 0),
        .label = subgroup.name.c_str(),
        .keeper = homes_ == nullptr ? rt::kAnyWorker : homes_->home_of(index).keeper,
        .condition = turn == Turn::kAgain ? norms_.is_clipped() : rt::Condition{}});

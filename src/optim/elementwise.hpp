@@ -41,6 +41,9 @@ class ElementwiseOptimizer final : public Optimizer {
   /// The numbers of a step that subgroups share, by factor and decay.
   class Steps;
   enum class Turn { kOnly, kAhead, kAgain };
+  /// Whether others wait for memory that the subgroup's states take until its update has run, which
+  /// it can beside backward.
+  [[nodiscard]] bool is_awaited(Index subgroup) const;
   void submit_update(rt::Submitter& submitter, Index subgroup, Steps& steps, Turn turn);
   [[nodiscard]] codelets::StepBytes step_of(Index step, double learning_rate, bool decay) const;
   [[nodiscard]] const tensor::SubgroupHandles& values() const { return parameters_.values(); }

@@ -4,12 +4,10 @@
 #include <span>
 
 #include "codelets/reduce/reduce_codelet.hpp"
+#include "optim/priority.hpp"
 
 namespace dos::optim {
 namespace {
-
-/// Norms come before any update; updates before nothing but each other.
-constexpr int kNormPriority = 1 << 19;
 
 std::unique_ptr<rt::Handle> make_scalar(rt::Session& session, const std::string& name, DType type) {
   return std::make_unique<rt::Handle>(
@@ -68,7 +66,8 @@ void GradientNorms::drop_sums() const {
 }
 
 void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
-                           tensor::ParameterListener* listener, bool tells) const {
+                           tensor::ParameterListener* listener, bool tells,
+                           const std::function<bool(Index)>& is_prompt) const {
   submitter.set_phase(rt::Phase::kReduce);
   const auto& subgroups = parameters_.layout().subgroups;
   std::vector<const rt::Handle*> sums;
@@ -76,19 +75,20 @@ void GradientNorms::submit(rt::Submitter& submitter, const rt::Handle& norm,
   // Where gradients are: those of all ranks are added on the host. Never where there is time, as a
   // GPU and a CPU add squares in other orders.
   const int worker = listener == nullptr ? rt::kAnyModelWorker : rt::kAnyCpuWorker;
-  const auto options = [&](const char* label) {
-    return rt::TaskOptions{.priority = kNormPriority, .label = label, .worker = worker};
+  const auto options = [&](const char* label, int priority = kNormPriority) {
+    return rt::TaskOptions{.priority = priority, .label = label, .worker = worker};
   };
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto index = static_cast<Index>(i);
     if (sums[i] == nullptr || !parameters_.ownership().owns(index)) continue;
-    codelets::submit<codelets::SumOfSquares>(submitter,
-                                             {.x = parameters_.sums()[index], .sum = *sums[i]},
-                                             options(subgroups[i].name.c_str()));
+    const rt::TaskOptions of_one = options(
+        subgroups[i].name.c_str(), is_prompt && is_prompt(index) ? kPromptPriority : kNormPriority);
+    codelets::submit<codelets::SumOfSquares>(
+        submitter, {.x = parameters_.sums()[index], .sum = *sums[i]}, of_one);
     if (!factors_.empty())
       codelets::submit<codelets::CombineNorm>(
           submitter, {.factor = *factors_[i], .norm = *norms_[i], .sums = std::span(&sums[i], 1)},
-          {.max_norm = 0}, options(subgroups[i].name.c_str()));
+          {.max_norm = 0}, of_one);
   }
   if (listener != nullptr) listener->share_sums(sums);
   std::erase(sums, nullptr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,13 +21,16 @@ class GradientNorms {
   GradientNorms(rt::Session& session, const tensor::ParameterSet& parameters, float clip);
 
   /// Submits the norms of a step; `norm` (FP64 [1]) receives the global one. `listener` may be
-  /// null. `tells`: tasks of the step ask is_clipped().
+  /// null. `tells`: tasks of the step ask is_clipped(). `is_prompt`: of a subgroup, whether what is
+  /// its own comes before all else.
   void submit(rt::Submitter& submitter, const rt::Handle& norm, tensor::ParameterListener* listener,
-              bool tells = false) const;
+              bool tells = false, const std::function<bool(Index)>& is_prompt = {}) const;
 
   /// Drops what GPUs hold of the sums: the tasks submitted so far are the last that read them.
   void drop_sums() const;
 
+  /// Whether each subgroup has a factor that waits for its own gradient only.
+  [[nodiscard]] bool are_own() const { return clip_ <= 0; }
   /// FP32 [1]: what the subgroup's gradient is multiplied with.
   [[nodiscard]] const rt::Handle& factor_of(Index subgroup) const;
   /// FP32 [1]: 1, for what goes ahead of the factor.

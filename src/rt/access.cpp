@@ -39,6 +39,17 @@ void on_granted(void* argument) noexcept {
       starpu_data_handle_to_pointer(request->handle, static_cast<unsigned>(request->node)));
 }
 
+struct Notice {
+  RawHandle handle;
+  AccessListener& listener;
+};
+
+void on_written(void* argument) noexcept {
+  const std::unique_ptr<Notice> notice(static_cast<Notice*>(argument));
+  starpu_data_release_on_node(notice->handle, STARPU_ACQUIRE_NO_NODE);
+  notice->listener.granted(nullptr);
+}
+
 /// Deletes itself.
 class Touch final : public AccessListener {
  public:
@@ -66,6 +77,12 @@ void request_access(const Handle& handle, int node, Mode mode, AccessListener& l
 
 void touch(const Handle& handle, int node, Mode mode) {
   request_access(handle, node, mode, *new Touch(handle, node));
+}
+
+void await_contents(const Handle& handle, AccessListener& listener) {
+  auto notice = std::make_unique<Notice>(Notice{handle.raw(), listener});
+  acquire(handle, STARPU_ACQUIRE_NO_NODE, Mode::kRead, &on_written, notice.get());
+  static_cast<void>(notice.release());
 }
 
 void end_access(const Handle& handle, int node) {

@@ -32,6 +32,11 @@ void request_access(const Handle& handle, int node, Mode mode, AccessListener& l
 /// that waits for them.
 void touch(const Handle& handle, int node, Mode mode);
 
+/// Tells `listener` when the contents of `handle` are there, wherever that is: an access to no
+/// memory, behind the tasks and accesses submitted before that write it, and over at once.
+/// granted(nullptr).
+void await_contents(const Handle& handle, AccessListener& listener);
+
 /// Gives the handle back. Any thread. Pre: the access on this node was granted.
 void end_access(const Handle& handle, int node);
 

@@ -25,6 +25,8 @@ class StateHomes {
     int keeper = rt::kAnyWorker;  ///< rt::TaskOptions::keeper, of tasks that use them on the node
 
     [[nodiscard]] bool is_elsewhere() const { return lent != nullptr; }
+    /// Memory for them is waited for, and others wait for it.
+    [[nodiscard]] bool is_passing() const { return is_elsewhere() && keeper == rt::kAnyWorker; }
   };
   [[nodiscard]] virtual Home home_of(Index subgroup) = 0;
   /// A buffer of the subgroup, which outlives its use: at first of zeros. Pre: it is kept
@@ -33,8 +35,9 @@ class StateHomes {
 
   /// Tasks that are submitted from now on may use the buffers, until the round ends; those with
   /// Home::keeper only there. Does nothing where they are not kept elsewhere, or may be used
-  /// already.
-  virtual void open(Index subgroup) = 0;
+  /// already. `last`: what these tasks wait for besides, as the tasks submitted so far make it, if
+  /// that is the subgroup's own and is there sooner or later than others'; null: nothing is known.
+  virtual void open(Index subgroup, const rt::Handle* last) = 0;
   /// What the tasks submitted so far make of them is kept. Pre: open(), if they are kept elsewhere.
   virtual void store(Index subgroup) = 0;
   /// Ends the round: what was opened has memory only until all that was submitted is done. To be

@@ -57,5 +57,59 @@ TEST(SlotQueue, KeepsSlotsForAnEarlierRoundThatIsYetToAsk) {
   EXPECT_THAT(granted(queue), testing::ElementsAre(&next));
 }
 
+/// The order in which one slot goes round.
+std::vector<Index> turns_in_order(SlotQueue<Visit>& queue) {
+  std::vector<Index> turns;
+  while (const auto grant = queue.next()) {
+    turns.push_back(grant->visit->turn);
+    queue.give_back(grant->slot);
+  }
+  return turns;
+}
+
+// As backward has it: the last layers are due, the first will be, and what forward needs first
+// comes last.
+TEST(SlotQueue, GivesSlotsToThoseThatAreDueThenToThoseThatWillBeNext) {
+  SlotQueue<Visit> queue(1);
+  std::array<Visit, 6> visits{{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}}};
+  for (Visit& each : visits) {
+    queue.expect(each.round);
+    queue.ask(each, each.round, each.turn, /*is_due=*/each.turn >= 4);
+  }
+  const auto first = queue.next();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->visit->turn, 4);
+  queue.end_round();
+  // It has its slot: nothing changes for it.
+  queue.fall_due(visits[4], 0, 4);
+  queue.fall_due(visits[3], 0, 3);
+  queue.give_back(first->slot);
+  EXPECT_THAT(turns_in_order(queue), testing::ElementsAre(3, 5, 2, 1, 0));
+}
+
+TEST(SlotQueue, GivesNoneToThoseThatAreNotDueBeforeTheLastOfTheRoundIsKnown) {
+  SlotQueue<Visit> queue(1);
+  std::array<Visit, 3> visits{{{0, 0}, {0, 1}, {0, 2}}};
+  for (Visit& each : visits) {
+    queue.expect(each.round);
+    queue.ask(each, each.round, each.turn, /*is_due=*/each.turn == 1);
+    const std::vector<Index> expected(each.turn == 1 ? 1 : 0, 1);
+    EXPECT_EQ(turns_in_order(queue), expected);
+  }
+  queue.end_round();
+  EXPECT_THAT(turns_in_order(queue), testing::ElementsAre(2, 0));
+}
+
+TEST(SlotQueue, GivesNoneToThoseThatAreDueBeforeAnEarlierRoundHasThem) {
+  SlotQueue<Visit> queue(1);
+  std::array<Visit, 3> visits{{{0, 0}, {0, 1}, {1, 2}}};
+  for (Visit& each : visits) {
+    queue.expect(each.round);
+    queue.ask(each, each.round, each.turn, /*is_due=*/each.round == 1);
+  }
+  queue.end_round();
+  EXPECT_THAT(turns_in_order(queue), testing::ElementsAre(1, 0, 2));
+}
+
 }  // namespace
 }  // namespace dos::offload::slot_queue_test

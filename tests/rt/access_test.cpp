@@ -100,6 +100,29 @@ TEST(Access, AnEndMayGrantTheNext) {
   end_access(wait_for(second, handle), kHostNode);
 }
 
+TEST(Access, TellsWhenContentsAreThereAndKeepsNobody) {
+  Session session(kTwoWorkers);
+  const Handle handle(session, {.name = "b", .type = DType::kI32, .count = 1});
+  class Told final : public AccessListener {
+   public:
+    void granted(void* data) noexcept override { is_told_ = data == nullptr; }
+    [[nodiscard]] bool is_told() const { return is_told_; }
+
+   private:
+    std::atomic<bool> is_told_ = false;
+  } before, after;
+  Grant writer;
+  await_contents(handle, before);
+  EXPECT_TRUE(test::eventually([&] { return before.is_told(); }));
+  request_access(handle, kHostNode, Mode::kWrite, writer);
+  await_contents(handle, after);
+  wait_for(writer, handle);
+  test::sleep_ms(20);
+  EXPECT_FALSE(after.is_told());
+  end_access(handle, kHostNode);
+  EXPECT_TRUE(test::eventually([&] { return after.is_told(); }));
+}
+
 TEST(Access, ScratchIsNoAccess) {
   Session session(kTwoWorkers);
   const auto handle = Handle::scratch(session, "s", DType::kI32, 1);
