@@ -142,7 +142,7 @@ TEST_F(AwayStatesTest, AreReadInTheOrderInWhichGradientsAreThere) {
   states_->settle();
 }
 
-TEST_F(AwayStatesTest, AreReadInTheOrderOfUpdatesWhereAllWaitForTheSame) {
+TEST_F(AwayStatesTest, AreReadOnceARoundWhereNothingIsToldOfGradients) {
   submit_round(/*tells=*/false);
   states_->settle();
   submit_round(/*tells=*/false);
