@@ -4,7 +4,11 @@
 
 Runs simulated_step of the preset simgrid for the rows of docs/speculation.md: waiting for the norm, ahead of it, and
 ahead with every step clipped. Prints the table in Markdown, a row as soon as it is known. Simulated time is the same on
-every machine and each time."""
+every machine and each time.
+
+--schemes prints the table of published schemes beside `dos` instead. superoffload is SuperOffload (arXiv 2509.21271) as
+far as it can be modelled: buckets of 64 MB in BF16, the states of those whose gradients come last on the GPU as far as
+they fit (the best of none, half and all of them: they search for it), all others updated on the CPU ahead of the norm."""
 
 import argparse
 import re
@@ -32,6 +36,11 @@ ROWS = [
 HEADER = ("| node | model | B | M, GB | S | update | waiting | ahead | planned | hidden | of the bound | each step clipped | "
           "updates more |\n"
           "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+SCHEMES = ("| node | model | B | M, GB | `zero-offload` | `dos-stride` | `twinflow` | superoffload | `dos` | `dos` ahead | "
+           "superoffload / `dos` ahead | best of the others / best of `dos` |\n"
+           "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+STRIDES = (1, 2, 3, 4)
+BUCKET = ("--set", "sched.subgroup_params=32000000")
 # Steps that differ by more are shown as two figures.
 SAME = 1.02
 
@@ -67,18 +76,44 @@ def line(program, row):
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+def superoffload(program, row):
+    """Seconds of a step: twinflow's places, ahead of the norm."""
+    ahead = [*BUCKET, "--policy", "twinflow", "--ahead"]
+    full = run_of(program, row, *ahead)
+    share = float(re.search(r"([\d.]+) % resident", full["plan"])[1]) / 100
+    parts = [run_of(program, row, *ahead, "--set", f"sched.share={part * share:g}") for part in (0, 0.5)]
+    return min(map(mean, [full, *parts]))
+
+
+def line_of_schemes(program, row):
+    """The row of the table of schemes."""
+    node, model, batch, memory, _ = row
+    strides = (run_of(program, row, "--policy", "dos-stride", "--set", f"sched.stride={stride}") for stride in STRIDES)
+    others = [mean(run_of(program, row, "--policy", "zero-offload")), min(map(mean, strides)),
+              mean(run_of(program, row, "--policy", "twinflow")), superoffload(program, row)]
+    waiting, ahead = (mean(run_of(program, row, *more)) for more in ((), ("--ahead",)))
+    cells = [node, model, batch, "all" if memory is None else f"{memory:g}",
+             *(f"{step:.3f}" for step in (*others, waiting, ahead)), f"{others[-1] / ahead:.2f}",
+             f"{min(others) / min(waiting, ahead):.2f}"]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", default="build/simgrid/bench/simulated_step")
     parser.add_argument("--node", help="rows of this node alone")
     parser.add_argument("--model", help="rows of this model alone")
+    parser.add_argument("--schemes", action="store_true", help="published schemes beside dos, where the planner cuts")
     options = parser.parse_args()
     rows = [row for row in ROWS if options.node in (None, row[0]) and options.model in (None, row[1])]
     if not rows:
         parser.error("no row has this node and model")
-    print(HEADER, flush=True)
+    print(SCHEMES if options.schemes else HEADER, flush=True)
     for row in rows:
-        print(line(options.program, row), flush=True)
+        if not options.schemes:
+            print(line(options.program, row), flush=True)
+        elif row[-1] is None:
+            print(line_of_schemes(options.program, row), flush=True)
 
 
 if __name__ == "__main__":
