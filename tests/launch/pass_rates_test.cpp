@@ -10,6 +10,7 @@
 #include <string>
 
 #include "launch/rank_weights.hpp"
+#include "perfmodels/cpu_machine.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::launch::pass_rates_test {
@@ -17,20 +18,6 @@ namespace {
 
 /// On another device than what is on a disk.
 constexpr const char* kMemory = "/dev/shm";
-
-constexpr const char* kMachine = R"(format = 1
-description = "a test"
-[node]
-gpus = { value = 0, unit = "1", source = "s" }
-cpu_workers = { value = 8, unit = "1", source = "s" }
-training_rate = { value = 1, unit = "TFLOP/s", source = "s" }
-task_latency = { value = 0, unit = "us", source = "s" }
-[cpu]
-update_rate = { value = 2, unit = "Gparam/s", source = "s" }
-[dram]
-bandwidth = { value = 100, unit = "GB/s", source = "s" }
-capacity = { value = 64, unit = "GB", source = "s" }
-)";
 
 std::string tier(const std::string& name, const std::string& folder, double rate) {
   return fmt::format(R"([[tier]]
@@ -69,7 +56,7 @@ class PassRates : public testing::Test {
   /// As "slow 1": the disk whose rate counts, and the rate, GB/s; "": none is known.
   [[nodiscard]] std::string known(const std::string& tiers,
                                   const config::TrainConfig& config) const {
-    std::ofstream(scratch_.path() / (this_host().name + ".toml")) << kMachine << tiers;
+    std::ofstream(scratch_.path() / (this_host().name + ".toml")) << test::kCpuMachine << tiers;
     fit::Room room{.host_bytes = Index{1} << 40, .devices = {}};
     add_measured_rates(scratch_.path(), config, place_, "dos", /*says=*/true, room);
     EXPECT_TRUE(room.measured.compute.has_value());

@@ -3,28 +3,17 @@
 #include <gmock/gmock.h>
 
 #include "base/error.hpp"
+#include "perfmodels/cpu_machine.hpp"
 #include "perfmodels/machine.hpp"
 #include "perfmodels/rates.hpp"
 
 namespace dos::perfmodels::tier_file_test {
 namespace {
 
+using test::kCpuMachine;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::string kMachine = R"(format = 1
-description = "a test"
-[node]
-gpus = { value = 0, unit = "1", source = "s" }
-cpu_workers = { value = 8, unit = "1", source = "s" }
-training_rate = { value = 1, unit = "TFLOP/s", source = "s" }
-task_latency = { value = 0, unit = "us", source = "s" }
-[cpu]
-update_rate = { value = 2, unit = "Gparam/s", source = "bench" }
-[dram]
-bandwidth = { value = 100, unit = "GB/s", source = "s" }
-capacity = { value = 64, unit = "GB", source = "s" }
-)";
 /// From line 13 on.
 const std::string kTier = R"([[tier]]
 name = "nvme"
@@ -49,15 +38,15 @@ std::string error_of(const std::string& text) {
 }
 
 std::string error_with(const std::string& from, const std::string& to) {
-  std::string text = kMachine + kTier;
-  const auto at = text.find(from, kMachine.size());
+  std::string text = kCpuMachine + kTier;
+  const auto at = text.find(from, kCpuMachine.size());
   EXPECT_NE(at, std::string::npos) << from;
   return error_of(text.replace(at, from.size(), to));
 }
 
 TEST(TierFile, MaySayWhereItWasMeasured) {
-  EXPECT_TRUE(parse(kMachine + kTier).tiers.front().folders.empty());
-  std::string text = kMachine + kTier;
+  EXPECT_TRUE(parse(kCpuMachine + kTier).tiers.front().folders.empty());
+  std::string text = kCpuMachine + kTier;
   const std::string name = "name = \"nvme\"\n";
   text.replace(text.find(name), name.size(), name + "folder = \"/nvme0/of \\\"me\\\"\"\n");
   const Machine machine = parse(text);
@@ -67,8 +56,8 @@ TEST(TierFile, MaySayWhereItWasMeasured) {
 }
 
 TEST(TierFile, IsReadInBaseUnits) {
-  EXPECT_TRUE(parse(kMachine).tiers.empty());
-  const Machine machine = parse(kMachine + kTier);
+  EXPECT_TRUE(parse(kCpuMachine).tiers.empty());
+  const Machine machine = parse(kCpuMachine + kTier);
   ASSERT_EQ(machine.tiers.size(), 1U);
   const Tier& tier = machine.tiers.front();
   EXPECT_EQ(tier.name, "nvme");
@@ -83,7 +72,7 @@ TEST(TierFile, IsReadInBaseUnits) {
 
 TEST(TierFile, RanksShareIt) {
   const auto link_of = [](const std::string& more, Index ranks) {
-    Machine machine = parse(kMachine + kTier + more);
+    Machine machine = parse(kCpuMachine + kTier + more);
     return rates_of(machine, ranks).tiers.front();
   };
   const TierRates alone = link_of("", 1);
@@ -112,8 +101,8 @@ TEST(TierFile, ErrorsNameFileLineAndRemedy) {
               AllOf(HasSubstr("tier.nvme.link.to = \"gpu\""), HasSubstr("write \"host\"")));
   for (const char* key : {"capacity", "link.read", "link.write", "link.latency"}) {
     const auto line = kTier.find(key);
-    std::string text = kMachine + kTier;
-    text.erase(kMachine.size() + line, kTier.find('\n', line) - line);
+    std::string text = kCpuMachine + kTier;
+    text.erase(kCpuMachine.size() + line, kTier.find('\n', line) - line);
     EXPECT_EQ(error_of(text),
               std::string("m.toml:13: tier.nvme.") + key + " is missing in this tier");
   }
@@ -129,15 +118,15 @@ TEST(TierFile, ErrorsNameFileLineAndRemedy) {
   EXPECT_THAT(error_with("capacity", "capacities"),
               HasSubstr("m.toml:15: unknown key 'tier.capacities'"));
   EXPECT_THAT(error_with("[[tier]]", "[tier]"), HasSubstr("m.toml:13: write [[tier]]"));
-  EXPECT_THAT(error_of("tier = 5\n" + kMachine), HasSubstr("m.toml:1: write [[tier]]"));
-  EXPECT_THAT(error_of("tier = []\n" + kMachine), HasSubstr("m.toml:1: write [[tier]]"));
-  EXPECT_THAT(error_of("tier = [1, 2]\n" + kMachine), HasSubstr("m.toml:1: write [[tier]]"));
-  EXPECT_THAT(error_of(kMachine + "[[tier]]\nname = \"a\"\nlink = 5\n"),
+  EXPECT_THAT(error_of("tier = 5\n" + kCpuMachine), HasSubstr("m.toml:1: write [[tier]]"));
+  EXPECT_THAT(error_of("tier = []\n" + kCpuMachine), HasSubstr("m.toml:1: write [[tier]]"));
+  EXPECT_THAT(error_of("tier = [1, 2]\n" + kCpuMachine), HasSubstr("m.toml:1: write [[tier]]"));
+  EXPECT_THAT(error_of(kCpuMachine + "[[tier]]\nname = \"a\"\nlink = 5\n"),
               HasSubstr("m.toml:13: tier.link.to"));
 }
 
 TEST(TierFile, ContradictionsAreRefused) {
-  EXPECT_THAT(error_of(kMachine + kTier + kTier),
+  EXPECT_THAT(error_of(kCpuMachine + kTier + kTier),
               HasSubstr("m.toml:20: tier 'nvme' is there already, in line 13"));
   for (const char* name : {"host", "cpu", "gpu", "dram", "downcast"})
     EXPECT_THAT(error_with("nvme", name), HasSubstr("m.toml:13: a tier cannot be called"));
@@ -147,17 +136,17 @@ TEST(TierFile, ContradictionsAreRefused) {
     return "link." + key + " = { value = " + std::to_string(value) +
            ", unit = \"GB/s\", source = \"s\" }\n";
   };
-  EXPECT_EQ(error_of(kMachine + kTier + with("both", 6)), "no error");
-  EXPECT_EQ(error_of(kMachine + kTier + with("both", 10)), "no error");
+  EXPECT_EQ(error_of(kCpuMachine + kTier + with("both", 6)), "no error");
+  EXPECT_EQ(error_of(kCpuMachine + kTier + with("both", 10)), "no error");
   for (const double both : {5.9, 10.1})
-    EXPECT_THAT(error_of(kMachine + kTier + with("both", both)),
+    EXPECT_THAT(error_of(kCpuMachine + kTier + with("both", both)),
                 AllOf(HasSubstr("m.toml:20: tier.nvme.link.both = "),
                       HasSubstr("leave it out where reads and writes take turns")));
-  EXPECT_THAT(error_of(kMachine + kTier + with("write_cpu_busy", 4.1)),
+  EXPECT_THAT(error_of(kCpuMachine + kTier + with("write_cpu_busy", 4.1)),
               HasSubstr("m.toml:20: tier.nvme.link.write_cpu_busy = 4.1 GB/s is above"));
-  EXPECT_THAT(error_of(kMachine + kTier + with("both_cpu_busy", 3)),
+  EXPECT_THAT(error_of(kCpuMachine + kTier + with("both_cpu_busy", 3)),
               HasSubstr("tier.nvme.link.both_cpu_busy is given, but not tier.nvme.link.both"));
-  std::string many = kMachine;
+  std::string many = kCpuMachine;
   for (int i = 0; i < 9; ++i) {
     many += kTier;
     many.replace(many.rfind("nvme"), 4, "disk" + std::to_string(i));
@@ -166,7 +155,7 @@ TEST(TierFile, ContradictionsAreRefused) {
 }
 
 TEST(TierFile, IsReadBackAsWritten) {
-  Machine machine = parse(kMachine + kTier);
+  Machine machine = parse(kCpuMachine + kTier);
   machine.tiers.push_back(machine.tiers.front());
   machine.tiers.back().name = "pfs";
   machine.tiers.back().both = {units::gigabytes_per_second(7), "b"};
