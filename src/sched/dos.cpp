@@ -16,6 +16,7 @@
 #include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
 #include "sched/shares.hpp"
+#include "sched/step_replay.hpp"
 
 namespace dos::sched {
 namespace {
@@ -47,11 +48,19 @@ class Search {
   /// some spread over all. Returns the fastest plan's time, nothing when they do not fit.
   std::optional<units::Seconds> try_shares(Residents residents, const Shares& shares,
                                            std::optional<Index> window) {
-    if (residents == Residents::kLargest) return try_residents(place_largest, shares, window);
-    const auto front = try_residents(place_residents, shares, window);
-    const auto spread =
-        shares.mixes() ? try_residents(spread_residents, shares, window) : std::nullopt;
-    return front && spread ? std::min(*front, *spread) : front ? front : spread;
+    std::optional<units::Seconds> best;
+    const auto take = [&](std::optional<units::Seconds> time) {
+      if (time && (!best || *time < *best)) best = time;
+    };
+    for (const double front : fronts()) {
+      if (residents == Residents::kLargest) {
+        take(try_residents(place_largest, shares, window, front));
+        continue;
+      }
+      take(try_residents(place_residents, shares, window, front));
+      if (shares.mixes()) take(try_residents(spread_residents, shares, window, front));
+    }
+    return best;
   }
 
   void try_policy(const Policy& policy) {
@@ -87,12 +96,25 @@ class Search {
   }
 
  private:
+  /// Of the order, parts at the front of which GPUs take what they stream: forward comes to these
+  /// before a CPU worker has done its first update.
+  [[nodiscard]] std::vector<double> fronts() const {
+    units::Seconds forward{0};
+    for (const units::Seconds each : problem_.forward) forward += each;
+    if (!(forward.value() > 0)) return {0};
+    const units::Seconds first =
+        units::Params(static_cast<double>(problem_.largest())) / problem_.rates.cpu_worker;
+    const double front = std::min(1.0, first / forward);
+    if (!only_improves_) return {front};
+    return {front, 0, std::min(1.0, 2 * front)};
+  }
+
   template <class Place>
   std::optional<units::Seconds> try_residents(Place&& place, const Shares& shares,
-                                              std::optional<Index> window) {
+                                              std::optional<Index> window, double front) {
     Plan plan = all_cpu(problem_);
     place(problem_, plan, shares.resident);
-    spread_streamed(problem_, plan, shares.streamed);
+    spread_streamed(problem_, plan, shares.streamed, front);
     deal_weights(problem_, plan);
     plan.reason = "shares of the linear programme, rounded to subgroups by replay";
     try {
@@ -120,8 +142,8 @@ class Search {
     homes_.place(plan);
     const bool cuts = best_ && only_improves_;
     time =
-        update_end_by(problem_, plan,
-                      cuts ? best_time_ : units::Seconds(std::numeric_limits<double>::infinity()));
+        planned_end_by(problem_, plan,
+                       cuts ? best_time_ : units::Seconds(std::numeric_limits<double>::infinity()));
     // A tie within rounding keeps the earlier plan: the result must not hang on the last bit.
     if (time && (!best_ || time->value() < best_time_.value() * (1 - 1e-9))) {
       best_ = std::move(plan);
@@ -217,8 +239,11 @@ void search_near(const Scope& scope, Search& search, const Shares& start) {
   // Working parameters and gradients come between states: more copies ahead bridge that, with as
   // much memory for residents less.
   const Shares near = scaled(start, line.at());
-  for (const Index factor : {2, 4}) {
-    const Index window = factor * useful_window(scope.problem, 0, scope.size);
+  const Index useful = useful_window(scope.problem, 0, scope.size);
+  std::set<Index> windows{2 * useful, 4 * useful};
+  // What waits for a task of forward has a wider one already.
+  if (!scope.problem.forward.empty()) windows = {least_window(scope.problem, 0, scope.size)};
+  for (const Index window : windows) {
     for (const Shares& shares : {near, with_window(scope, near, window)}) {
       Line wider(scope, search, shares, window);
       wider.round();

@@ -195,15 +195,22 @@ void place_largest(const Problem& problem, Plan& plan, const std::vector<units::
   }
 }
 
-void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount) {
+void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount,
+                     double front) {
   double wanted = 0;
   for (const units::Params each : amount) wanted += each.value();
   double left = 0;
   for (std::size_t i = 0; i < plan.assignments.size(); ++i)
     if (is_on_cpu(plan.assignments[i])) left += params_of(problem, i);
   const bool is_all = wanted >= left * (1 - kRounding);
-  Dealer(problem, plan, /*stays=*/false, values(amount))
-      .deal(is_all ? in_order(problem) : by_smallness(problem).others);
+  const std::vector<std::size_t> order = is_all ? in_order(problem) : by_smallness(problem).others;
+  const double before = problem.total().value() * front;
+  double params = 0;
+  const auto rest = std::ranges::find_if(
+      order, [&](std::size_t i) { return (params += params_of(problem, i)) > before; });
+  Dealer dealer(problem, plan, /*stays=*/false, values(amount));
+  dealer.deal({order.begin(), rest});
+  dealer.deal({rest, order.end()});
 }
 
 std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options) {
@@ -225,16 +232,28 @@ Index size_behind_largest(const Problem& problem, const PolicyOptions& options) 
   return problem.largest();
 }
 
-Index useful_window(const Problem& problem, Index gpu, Index params) {
+namespace {
+
+/// Copies in flight where an update waits so long for the GPU.
+Index window_for(const Problem& problem, Index gpu, Index params, units::Seconds wait) {
   const perfmodels::GpuRates& rates = problem.rates.gpus[at(gpu)];
   const units::Params size(static_cast<double>(params));
   const units::Seconds latency =
       problem.rates.transfer_latency * static_cast<double>(problem.cost.state_buffers);
   const units::Seconds in = latency + size * problem.cost.streamed_in() / rates.h2d;
   const units::Seconds out = latency + size * problem.cost.streamed_out() / rates.d2h;
-  const units::Seconds held =
-      in + rates.wait + problem.rates.task_latency + size / rates.update + out;
+  const units::Seconds held = in + wait + problem.rates.task_latency + size / rates.update + out;
   return static_cast<Index>(std::ceil(held / std::max(in, out))) + 1;
+}
+
+}  // namespace
+
+Index useful_window(const Problem& problem, Index gpu, Index params) {
+  return window_for(problem, gpu, params, problem.rates.gpus[at(gpu)].wait);
+}
+
+Index least_window(const Problem& problem, Index gpu, Index params) {
+  return window_for(problem, gpu, params, units::Seconds(0));
 }
 
 Index arrivals_at_once(const Problem& problem, Index gpu) {
@@ -290,6 +309,12 @@ void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked)
            g, room.value() / 1e9, largest, slot.value() / 1e9,
            room.value() > 0 ? "a smaller sched.subgroup_params or " : "");
     Index window = std::min(fitting, asked.value_or(useful_window(problem, g, largest)));
+    // What hides a task of forward has the memory that forward leaves.
+    if (!asked && !problem.forward.empty()) {
+      const units::Bytes left = std::min(room, problem.memory[at(g)].resident - resident);
+      window = std::min(
+          window, std::max(static_cast<Index>(left / slot), least_window(problem, g, largest)));
+    }
     const auto needed = [&](Index count) {
       return slot * static_cast<double>(count) + most_in_a_row(visits, count);
     };

@@ -36,8 +36,9 @@ void spread_residents(const Problem& problem, Plan& plan, const std::vector<unit
 /// Makes subgroups of the CPU streamed, `amount` a GPU, spread evenly by parameters over the order
 /// (error diffusion): whatever part of the order is done, each device has done its part of it.
 /// Those with no more than a 64th of the largest one's parameters stay with the CPU,
-/// unless it is to have none.
-void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount);
+/// unless it is to have none. `front`: a part of the order, 0 .. 1, of which GPUs take all.
+void spread_streamed(const Problem& problem, Plan& plan, const std::vector<units::Params>& amount,
+                     double front = 0);
 
 /// Room of each GPU for states that stay there, none unless `options` want residents.
 std::vector<units::Bytes> resident_room(const Problem& problem, const PolicyOptions& options);
@@ -49,6 +50,8 @@ Index size_behind_largest(const Problem& problem, const PolicyOptions& options);
 /// its memory (in, wait for the GPU, update, out, latencies), in units of the slower direction, and
 /// one to spare.
 Index useful_window(const Problem& problem, Index gpu, Index params);
+/// The same where an update waits for nothing else on the GPU (perfmodels::GpuRates::wait).
+Index least_window(const Problem& problem, Index gpu, Index params);
 
 /// Residents on their way to a GPU at once: as many copies as keep its link busy.
 Index arrivals_at_once(const Problem& problem, Index gpu);
@@ -59,7 +62,8 @@ Index arrivals_at_once(const Problem& problem, Index gpu);
 Index gradients_ahead(const Problem& problem, Index workers);
 
 /// Sets windows and their memory: what the update leaves beside residents, divided by the largest
-/// streamed subgroup; at most `asked`, or useful_window(). Throws Error when a GPU has streamed
+/// streamed subgroup; at most `asked`, or useful_window(), beside forward as far as that leaves
+/// memory. Throws Error when a GPU has streamed
 /// subgroups and no memory for the largest of them, or for as many as asked.
 void set_windows(const Problem& problem, Plan& plan, std::optional<Index> asked);
 

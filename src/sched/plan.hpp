@@ -40,13 +40,14 @@ struct Plan {
 
   Bound bound;
   units::Seconds time;  ///< of the replay
+  units::Seconds end;   ///< what plans are compared by (planned_end_by())
   /// What weights, gradients that wait and updates lack of a GPU beside each other
   /// (sched/passing.hpp), and what forward and backward wait for it.
   units::Bytes overflow{0};
   units::Seconds refetch{0};
 
   /// Of update, forward and backward, what depends on the plan.
-  [[nodiscard]] units::Seconds cost() const { return time + refetch; }
+  [[nodiscard]] units::Seconds cost() const { return end + refetch; }
   /// Subgroups of a device in the order of execution, which is the order of forward.
   [[nodiscard]] std::vector<Index> cpu_order() const;
   [[nodiscard]] std::vector<Index> gpu_order(Index gpu) const;

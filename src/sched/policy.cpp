@@ -10,6 +10,7 @@
 #include "sched/homes.hpp"
 #include "sched/policy_registry.hpp"
 #include "sched/replay.hpp"
+#include "sched/step_replay.hpp"
 
 namespace dos::sched {
 
@@ -89,6 +90,7 @@ Plan make_plan(const std::string& policy, const Problem& problem, const PolicyOp
   plan.bound = lower_bound(problem, {.half_duplex = plan.execution.half_duplex,
                                      .residents = options.residents || problem.has_kept()});
   plan.time = replay(problem, plan).update_end;
+  plan.end = planned_end(problem, plan);
   return plan;
 }
 

@@ -24,6 +24,8 @@ class Simulation {
   std::optional<units::Seconds> run_until(double limit);
   /// When forward has ended. Pre: there are passes.
   units::Seconds run_step();
+  /// As planned_end_by(), in seconds.
+  std::optional<units::Seconds> run_forward_until(double limit);
 
  private:
   /// A resource that does one thing at a time: a direction of a link, a GPU, the downcast thread.
@@ -88,6 +90,7 @@ class Simulation {
     std::vector<std::size_t> next;     ///< by GPU: of both passes, what it computes next
     std::vector<Index> backward_left;  ///< by depth: GPUs that have yet to end it
     Index depths_left = 0;             ///< of backward
+    Index passes_left = 0;             ///< of all GPUs
     std::vector<Index> weights_left;   ///< by depth: subgroups that forward waits for
     std::vector<bool> released;        ///< by subgroup: its update need not wait for more gradients
     double end = 0;

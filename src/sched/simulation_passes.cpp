@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward and backward beside the update.
 #include <algorithm>
+#include <limits>
 
 #include "base/error.hpp"
 #include "sched/simulation.hpp"
@@ -8,6 +9,10 @@
 
 namespace dos::sched {
 namespace {
+
+/// Of two plans whose forward ends at once the better one is that whose update does first: the next
+/// forward may take less than the last. One that ends so much of its time later has to gain more.
+constexpr double kOfTheUpdate = 1.0 / 64;
 
 std::size_t at(Index index) {
   return static_cast<std::size_t>(index);
@@ -20,7 +25,7 @@ void Simulation::begin_passes() {
   require(!gpus_.empty() && !plan_.execution.lockstep, "GPUs compute forward and backward");
   require(passes_->ahead.empty() || passes_->ahead.size() == problem_.subgroups.size(),
           "it is known which updates go ahead");
-  progress_.next.assign(gpus_.size(), 0);
+  progress_.next.assign(gpus_.size(), passes_->backward_is_over ? depths : 0);
   progress_.backward_left.assign(depths, std::ssize(gpus_));
   progress_.depths_left = std::ssize(passes_->depths);
   progress_.weights_left.assign(depths, 0);
@@ -30,7 +35,10 @@ void Simulation::begin_passes() {
             "depths and homes are those of the passes");
     ++progress_.weights_left[depth_of(i)];
   }
-  unfinished_ += 2 * std::ssize(passes_->depths) * std::ssize(gpus_);
+  progress_.passes_left =
+      static_cast<Index>((passes_->backward_is_over ? 1 : 2) * depths) * std::ssize(gpus_);
+  unfinished_ += progress_.passes_left;
+  if (passes_->backward_is_over) return;
   // Nothing is there before backward brings it.
   gradient_here_.assign(problem_.subgroups.size(), false);
   cpu_order_.clear();
@@ -60,6 +68,7 @@ void Simulation::finish_pass(Index g) {
   const std::size_t done = progress_.next[at(g)]++;
   gpus_[at(g)].kernel.busy = false;
   --unfinished_;
+  --progress_.passes_left;
   if (done + 1 == 2 * depths) progress_.end = now_;
   if (done >= depths) return;
   const std::size_t depth = depths - 1 - done;
@@ -105,9 +114,37 @@ units::Seconds Simulation::run_step() {
   return units::Seconds(progress_.end);
 }
 
+std::optional<units::Seconds> Simulation::run_forward_until(double limit) {
+  start_everything();
+  double updated = 0;
+  while (unfinished_ > 0) {
+    if (now_ > limit) return std::nullopt;
+    step();
+    if (updated == 0 && unfinished_ == progress_.passes_left) updated = now_;
+  }
+  return units::Seconds(progress_.end + kOfTheUpdate * updated);
+}
+
 units::Seconds replay_step(const Problem& problem, const Plan& plan, const StepPasses& passes) {
   expect_plays(problem, plan);
   return Simulation(problem, plan, /*record=*/false, &passes).run_step();
+}
+
+std::optional<units::Seconds> planned_end_by(const Problem& problem, const Plan& plan,
+                                             units::Seconds limit) {
+  if (problem.forward.empty() || plan.execution.lockstep || lives_behind_host(problem, plan))
+    return update_end_by(problem, plan, limit);
+  expect_plays(problem, plan);
+  StepPasses passes{.depths = {}, .ahead = {}, .backward_is_over = true};
+  for (const units::Seconds forward : problem.forward)
+    passes.depths.push_back({.forward = forward, .backward = units::Seconds(0)});
+  const std::optional<units::Seconds> end =
+      Simulation(problem, plan, /*record=*/false, &passes).run_forward_until(limit.value());
+  return end && *end > limit ? std::nullopt : end;
+}
+
+units::Seconds planned_end(const Problem& problem, const Plan& plan) {
+  return *planned_end_by(problem, plan, units::Seconds(std::numeric_limits<double>::infinity()));
 }
 
 }  // namespace dos::sched

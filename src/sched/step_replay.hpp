@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "sched/plan.hpp"
@@ -17,6 +18,7 @@ struct DepthPasses {
 struct StepPasses {
   std::vector<DepthPasses> depths;  ///< that of subgroups is a place in it
   std::vector<bool> ahead;          ///< by subgroup; empty: all wait for the norm
+  bool backward_is_over = false;    ///< and the norm known: the step is the update and forward
 };
 
 /// What a step takes from the beginning of backward to the end of the next forward, as replay() has
@@ -26,5 +28,13 @@ struct StepPasses {
 /// gradients leave it as soon as they are there. Copies of states may end later. Pre: a GPU, states
 /// in host memory or on GPUs, and those of Execution that are this project's.
 units::Seconds replay_step(const Problem& problem, const Plan& plan, const StepPasses& passes);
+
+/// What plans of a problem are compared by: when its forward ends that begins beside the update,
+/// and a little of when the update does; the update's end alone where there is no forward, or
+/// states come from tiers behind host memory, which then bind. Nothing, at less cost, when it is
+/// later than `limit`.
+std::optional<units::Seconds> planned_end_by(const Problem& problem, const Plan& plan,
+                                             units::Seconds limit);
+units::Seconds planned_end(const Problem& problem, const Plan& plan);
 
 }  // namespace dos::sched

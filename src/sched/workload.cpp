@@ -99,6 +99,9 @@ void Problem::validate() const {
          host_memory.value());
   expect(homes.empty() || homes.size() == subgroups.size(), "{} subgroups, but homes of {}",
          subgroups.size(), homes.size());
+  expect(forward.empty() || subgroups.back().depth < std::ssize(forward),
+         "forward of {} depths, but a subgroup of depth {}", forward.size(),
+         subgroups.back().depth);
   for (const Index home : homes)
     expect(home >= kHost && home < tiers(), "states in tier {}, this rank has {}", home, tiers());
 }

@@ -102,6 +102,9 @@ struct Problem {
   /// By subgroup, the tier where its states are when the step begins. Empty: where the plan leaves
   /// them, as in every step but those in which residents go to their places.
   std::vector<Index> homes{};
+  /// What each GPU computes of the next forward, by depth: it begins as soon as working parameters
+  /// are there, and plans are for its end. Empty: plans are for the end of the update.
+  std::vector<units::Seconds> forward{};
   /// Host memory for states, at home there or on their way, beside what stays there in any case.
   units::Bytes host_memory{std::numeric_limits<double>::infinity()};
   /// Of it, what states that live in tiers that only keep pass through; nullopt: plans choose.
@@ -136,7 +139,7 @@ struct Problem {
 
   /// Throws Error unless every subgroup has parameters, the depths do not fall, the rates are
   /// positive, each GPU has a StateMemory that is not negative and holds what it keeps, host memory
-  /// is not negative, and homes, if any, are of this problem.
+  /// is not negative, and homes and forward, if any, are of this problem.
   void validate() const;
 };
 

@@ -44,15 +44,38 @@ units::Seconds DeviceRates::wait_for(const OtherWork& other, std::size_t gpu,
   return task * std::clamp(left, 0.0, 1.0);
 }
 
-void DeviceRates::begin_step(bool beside_backward, units::Params params) {
+bool DeviceRates::has_room_beside_forward(std::size_t gpu, units::Params largest) const {
+  const sched::StateMemory& memory = around_.gpus[gpu].memory;
+  return !(std::min(memory.update, memory.resident - memory.gradients) <
+           largest * cost_.held() * static_cast<double>(tuning_.least_beside));
+}
+
+void DeviceRates::begin_step(bool beside_backward, units::Params params, units::Params largest) {
   for (std::size_t gpu = 0; gpu < others_.size(); ++gpu) {
     OtherWork& other = others_[gpu];
-    const units::Seconds wait = beside_backward ? wait_for(other, gpu, params) : units::Seconds(0);
-    const double change = std::abs((wait - other.wait).value());
-    if (change > tuning_.wait_change * std::max(wait, other.wait).value()) other.wait = wait;
+    const bool has_room = beside_backward || has_room_beside_forward(gpu, largest);
+    const units::Seconds wait = has_room ? wait_for(other, gpu, params) : units::Seconds(0);
+    const units::Seconds forward = beside_backward || !has_room ? units::Seconds(0) : other.time;
+    const auto changes = [this](units::Seconds from, units::Seconds to) {
+      return std::abs((to - from).value()) > tuning_.wait_change * std::max(from, to).value();
+    };
+    if (changes(other.forward, forward)) {
+      other.forward = forward;
+      const units::Seconds task{other.squares / std::max(other.time.value(), 1e-12)};
+      other.tasks = std::max<Index>(1, std::llround(forward / task));
+    }
+    if (changes(other.wait, wait)) other.wait = wait;
     other.time = units::Seconds(0);
     other.squares = 0;
   }
+}
+
+std::vector<units::Seconds> DeviceRates::forward() const {
+  if (others_.empty()) return {};
+  const OtherWork& longest = std::ranges::max(others_, {}, &OtherWork::forward);
+  if (!(longest.forward.value() > 0)) return {};
+  const auto tasks = static_cast<double>(longest.tasks);
+  return std::vector(static_cast<std::size_t>(longest.tasks), longest.forward / tasks);
 }
 
 void DeviceRates::read_memory() {

@@ -41,9 +41,11 @@ class DeviceRates {
   void see(Index params, Device device, units::Seconds time, bool settles_in);
   /// The GPU has computed something else than an update for so long.
   void see_other(Device gpu, units::Seconds time);
-  /// A step begins. `beside_backward`: the updates of the one before, of so many parameters, came
-  /// while GPUs had such work, for which what streams waits.
-  void begin_step(bool beside_backward, units::Params params);
+  /// A step begins. `beside_backward`: whether the updates of the one before, of so many
+  /// parameters, came while GPUs had such work; else it was the next forward, which began beside
+  /// them. What streams waits for it, where a GPU has memory for Tuning::least_beside updates of
+  /// `largest` parameters at the peak of forward.
+  void begin_step(bool beside_backward, units::Params params, units::Params largest);
   /// What an update moves.
   void set_cost(const sched::UpdateCost& cost) { cost_ = cost; }
   void read_memory();
@@ -58,6 +60,13 @@ class DeviceRates {
   /// Whether one has changed since by more than Tuning::rate_change, or how long streamed updates
   /// wait. Pre: are_known().
   [[nodiscard]] bool have_changed_since(const perfmodels::Rates& then) const;
+  /// Whether the GPU has computed something else since the step began.
+  [[nodiscard]] bool has_other_work(Index gpu) const {
+    return others_[static_cast<std::size_t>(gpu)].time.value() > 0;
+  }
+  /// Of the GPU that takes longest, what each of its tasks takes of the forward that begins beside
+  /// updates; nothing where none does.
+  [[nodiscard]] std::vector<units::Seconds> forward() const;
 
   /// How long an update takes: on one CPU worker; on a GPU its kernel or its copies, whichever is
   /// longer, or the memory for states that come to stay. Nothing while the rate is unknown.
@@ -86,9 +95,12 @@ class DeviceRates {
   /// Of a GPU's other work in the step: the time, and the sum over tasks of its square.
   struct OtherWork {
     units::Seconds time{0};
-    double squares = 0;      ///< s^2
-    units::Seconds wait{0};  ///< for it, that is to be hidden (perfmodels::GpuRates)
+    double squares = 0;         ///< s^2
+    units::Seconds wait{0};     ///< for it, that is to be hidden (perfmodels::GpuRates)
+    units::Seconds forward{0};  ///< of the next forward; 0: none begins beside updates
+    Index tasks = 0;            ///< it is so many, of the length of a task at some instant
   };
+  [[nodiscard]] bool has_room_beside_forward(std::size_t gpu, units::Params largest) const;
   [[nodiscard]] units::Seconds wait_for(const OtherWork& other, std::size_t gpu,
                                         units::Params params) const;
   std::vector<OtherWork> others_;  ///< by GPU

@@ -66,10 +66,18 @@ GpuWindow::Limits Dispatch::limits(const Group& gpu, const UpdateBoard& board, I
                                    double now) const {
   GpuWindow::Limits limits = board.plans().limits(gpu.device.gpu);
   const SubgroupRegistry& step = board.subgroups();
+  const bool beside_backward =
+      board.are_beside_backward() && (!step.all_arrived() || step.runs_again());
+  const bool beside_forward = !board.are_beside_backward() && board.plans().is_for_forward() &&
+                              board.rates().has_other_work(gpu.device.gpu);
   // What those that are made again took the next forward and backward would miss.
-  if (board.are_beside_backward() && (!step.all_arrived() || step.runs_again())) {
+  if (beside_backward) {
     limits.slots = std::max<Index>(1, limits.beside);
     limits.spare = 0;
+  }
+  // What is on its way home has memory that forward's activations leave.
+  if (beside_forward) limits.slots = std::min(limits.slots, std::max(limits.window, limits.beside));
+  if (beside_backward) {
     // Kernels run between backward's tasks: meanwhile the link fills what memory there is.
     const double each = value_of(board.rates().expected(params, gpu.device, Stay::kStreams));
     const auto come = static_cast<Index>(each > 0 ? gpu.load.start_after(0, now) / each : 0);

@@ -170,17 +170,21 @@ class Dispatch {
     return take_first(std::array{&cpu.ready, &cpu.fetched, &cpu.updates}, can_run);
   }
 
-  /// Beside backward a worker does not wait with an update in hand, and one that takes little is
-  /// run as soon as its states are there: backward goes on, and states of the next may come.
+  /// Beside forward a streamed update that takes little is run as soon as its states are there, so
+  /// that those of the next may come. So is any beside backward, where a worker does not wait with
+  /// one in hand: backward goes on without it.
   template <class Predicate, class Here>
   static TaskNote* take_of_gpu(Group& gpu, const UpdateBoard* board, double now,
                                Predicate&& can_run, Here&& inputs) {
-    if (gpu.admitted.empty() || board == nullptr || !board->are_beside_backward())
+    const bool beside_backward = board != nullptr && board->are_beside_backward();
+    if (gpu.admitted.empty() || (gpu.ready.empty() && !beside_backward))
       return take_first(std::array{&gpu.ready, &gpu.admitted}, can_run);
     if (TaskNote* brief = gpu.admitted.take_first_note([&](const TaskNote& note) {
-          return note.is_brief && can_run(note.task) && inputs(note.task) == Inputs::kHere;
+          return note.is_brief && (note.travels || beside_backward) && can_run(note.task) &&
+                 inputs(note.task) == Inputs::kHere;
         }))
       return brief;
+    if (!beside_backward) return take_first(std::array{&gpu.ready, &gpu.admitted}, can_run);
     if (TaskNote* other = gpu.ready.take_first_that(can_run)) return other;
     return gpu.admitted.take_first_note([&](const TaskNote& note) {
       // What nobody asks for comes only for a worker that has the task.

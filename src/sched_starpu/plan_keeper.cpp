@@ -65,7 +65,9 @@ void PlanKeeper::begin_step(const DeviceRates& rates, const std::vector<Index>& 
   if (std::exchange(is_by_plan_, false) && !is_another && last.updates.value() > 0 &&
       (trial_.is_on_cpu() || may_be_tried()))
     changes_side_ |= trial_.see(last, std::ranges::max(ends_), least_on_cpu());
-  replans_ = !problem_ || is_another || changes_side_ || rates.have_changed_since(problem_->rates);
+  const bool is_another_forward = rates.forward() != std::exchange(forward_, rates.forward());
+  replans_ = !problem_ || is_another || changes_side_ || is_another_forward ||
+             rates.have_changed_since(problem_->rates);
   bool is_settled = true;
   for (std::size_t i = 0; i < homes.size(); ++i)
     is_settled &= homes[i] == goal(static_cast<Index>(i)).stays_on();
@@ -86,7 +88,7 @@ PlanOrder PlanKeeper::order(sched::Problem problem, std::vector<Index> subgroups
   // nor a window for updates that wait: the plan that holds must not be kept.
   const bool has_same =
       problem_ && problem_->subgroups.size() == subgroups.size() &&
-      !std::exchange(changes_side_, false) &&
+      !std::exchange(changes_side_, false) && problem_->forward == problem.forward &&
       std::ranges::equal(problem_->rates.gpus, problem.rates.gpus, {}, &perfmodels::GpuRates::wait,
                          &perfmodels::GpuRates::wait);
   sched::PolicyOptions options = options_;

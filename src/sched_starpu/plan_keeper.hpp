@@ -53,6 +53,8 @@ class PlanKeeper {
 
   [[nodiscard]] const std::optional<sched::Plan>& plan() const { return plan_; }
   [[nodiscard]] const sched::PolicyOptions& options() const { return options_; }
+  /// Whether the plan is for the end of a forward that begins beside the updates.
+  [[nodiscard]] bool is_for_forward() const { return plan_ && !problem_->forward.empty(); }
   /// Whether the plan has model, gradients and updates take a GPU's memory from each other.
   [[nodiscard]] bool is_memory_short() const { return is_short_; }
   /// Why there is no plan; empty where there is one, and before the second step.
@@ -80,6 +82,7 @@ class PlanKeeper {
   std::vector<units::Seconds> step_ends_;
   /// By GPU, what is free when all gradients are there.
   std::vector<units::Bytes> beside_backward_;
+  std::vector<units::Seconds> forward_;    ///< DeviceRates::forward(), as the last step had it
   std::vector<GpuWindow::Limits> limits_;  ///< by GPU, but for the window; once there is a plan
   PlanTrial trial_;
   bool is_by_plan_ = false;    ///< the step, from its beginning on

@@ -8,6 +8,7 @@
 #include "sched/bound.hpp"
 #include "sched/gradients.hpp"
 #include "sched/replay.hpp"
+#include "sched/step_replay.hpp"
 #include "sched/transition.hpp"
 #include "sched_starpu/worker_place.hpp"
 
@@ -48,7 +49,7 @@ namespace {
 
 bool is_worth_changing(const sched::Problem& problem, const sched::Plan& current,
                        const sched::Plan& next, const Tuning& tuning) {
-  const units::Seconds now = sched::replay(problem, current).update_end + current.refetch;
+  const units::Seconds now = sched::planned_end(problem, current) + current.refetch;
   const units::Seconds gain = now - next.cost();
   return gain > now * tuning.gain &&
          !(gain * tuning.steps_to_gain < time_to_move(problem, current, next));
@@ -60,6 +61,7 @@ sched::Plan as_of_now(const sched::Problem& problem, sched::Plan plan,
   plan.bound = sched::lower_bound(
       problem, {.half_duplex = plan.execution.half_duplex, .residents = options.residents});
   plan.time = sched::replay(problem, plan).update_end;
+  plan.end = sched::planned_end(problem, plan);
   return plan;
 }
 

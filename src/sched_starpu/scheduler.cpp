@@ -130,10 +130,16 @@ void Scheduler::forget_buffers(Index group) {
   if (here.look_ahead) here.look_ahead->forget();
 }
 
-void Scheduler::add_weights(starpu_task* update) {
-  if (step_of_short_memory_ == 0) return;
+void Scheduler::add_weights(starpu_task* update, Index subgroup) {
+  if (nodes_.size() == 1) return;
   UpdateBuffers buffers;
   add_buffers(update, settings_, buffers);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const starpu_data_handle_t weights : buffers.of_model)
+      board_->forward_watch().writes(subgroup, weights);
+  }
+  if (step_of_short_memory_ == 0) return;
   for (Node& each : nodes_)
     if (each.look_ahead) each.look_ahead->add_weights(buffers.of_model);
 }
@@ -148,7 +154,7 @@ void Scheduler::place_update(TaskNote& note) {
   const bool restricted = is_restricted(note.task);
   const auto [subgroup, place, by_plan] = ask_board(update, note.task);
   note.subgroup = subgroup;
-  add_weights(note.task);
+  add_weights(note.task, subgroup);
   if (kReusesMemory) hold_memory(update, note.task, place);
   note.group = group_of(place.device, note.task);
   const Index planned = note.group;
@@ -331,8 +337,12 @@ void Scheduler::after_execution(starpu_task* task) {
     const WorkerPlace& place = place_of_worker_[worker];
     dispatch_.ended_other(place.group, place.worker, now_us * kMicro);
     const Device device = node(place.group).device;
-    if (board_ && !device.is_cpu())
+    if (board_ && !device.is_cpu()) {
       board_->saw_other(device, clocks_[worker].times().running - before);
+      for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i)
+        if ((STARPU_TASK_GET_MODE(task, i) & STARPU_RW) == STARPU_R)
+          board_->forward_watch().read(STARPU_TASK_GET_HANDLE(task, i));
+    }
     return;
   }
   const double now = now_us * kMicro;

@@ -85,7 +85,7 @@ class Scheduler {
   /// The program may have unregistered what it had before. Under the lock.
   void forget_buffers(Index group);
   /// What the update writes of the model is looked ahead for, where memory is short.
-  void add_weights(starpu_task* update);
+  void add_weights(starpu_task* update, Index subgroup);
   [[nodiscard]] double expected_seconds(starpu_task* task, int worker,
                                         unsigned implementation) const;
   /// What StarPU's models expect of the task, in seconds by group; 0: they know nothing. Empty once

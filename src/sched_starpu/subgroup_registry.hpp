@@ -99,6 +99,12 @@ class SubgroupRegistry {
   [[nodiscard]] Index params_to_come() const {
     return std::max<Index>(0, params_expected_ - params_arrived_);
   }
+  /// Parameters for whose states a GPU allocates memory, of the subgroup with most.
+  [[nodiscard]] Index largest() const {
+    Index largest = 0;
+    for (const Known& each : known_) largest = std::max(largest, each.task.allocated());
+    return largest;
+  }
   /// Parameters of the updates of the step before.
   [[nodiscard]] Index params_before() const { return params_expected_; }
   /// Whether the step's updates have arrived and run.

@@ -27,8 +27,10 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
   if (begins_step) {
     const StepTimes last = take_times();
     ledger_.begin_step(subgroups_.step());
+    forward_watch_.begin_step();
     if (subgroups_.step() == tuning_.memory_step) rates_.read_memory();
-    rates_.begin_step(are_beside_backward(), params_of(subgroups_.params_before()));
+    rates_.begin_step(are_beside_backward(), params_of(subgroups_.params_before()),
+                      params_of(subgroups_.largest()));
     if (subgroups_.step() > 1 && !subgroups_.are_all_kept())
       plans_.begin_step(rates_, ledger_.homes(subgroups_.size()), last);
   }
@@ -40,6 +42,18 @@ StepTimes UpdateBoard::take_times() {
   began_ = now_;
   // Updates beside backward take as long as that.
   return are_beside_backward() ? StepTimes{} : times;
+}
+
+/// Each of its tasks needs as many parameters as the others.
+void UpdateBoard::set_forward(sched::Problem& problem) const {
+  problem.forward = rates_.forward();
+  const units::Params each = problem.total() / static_cast<double>(problem.forward.size());
+  units::Params before{0};
+  for (sched::Subgroup& subgroup : problem.subgroups) {
+    if (problem.forward.empty()) return;
+    subgroup.depth = std::min(static_cast<Index>(before / each), std::ssize(problem.forward) - 1);
+    before += params_of(subgroup.params);
+  }
 }
 
 PlanOrder UpdateBoard::order() {
@@ -60,6 +74,7 @@ PlanOrder UpdateBoard::order() {
     problem.homes.push_back(homes[static_cast<std::size_t>(index)]);
   }
   problem.rates = rates_.for_plan(problem.cost);
+  set_forward(problem);
   // Plans count what is in the buffers, and more where these are filled less than the others. Less
   // nowhere: streamed updates of several sizes need memory of each.
   const double filled = problem.total() / params_of(room);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sched_starpu/device_rates.hpp"
+#include "sched_starpu/forward_watch.hpp"
 #include "sched_starpu/ledger.hpp"
 #include "sched_starpu/plan_keeper.hpp"
 #include "sched_starpu/subgroup_registry.hpp"
@@ -60,10 +61,16 @@ class UpdateBoard {
   /// elsewhere than placed; nothing if that place cannot run it.
   void executed(Index index, Device device, units::Seconds time,
                 std::optional<MoveReason> reason = {}, bool is_redone = false);
-  /// As DeviceRates::see_other(), while updates of the step are still to come.
+  /// As DeviceRates::see_other(), while updates of the step are still to come, or during the
+  /// forward that begins beside them.
   void saw_other(Device gpu, units::Seconds time) {
-    if (!subgroups_.all_arrived()) rates_.see_other(gpu, time);
+    if (are_beside_backward()   ? !subgroups_.all_arrived()
+        : forward_watch_.sees() ? !forward_watch_.is_over()
+                                : !subgroups_.all_ran())
+      rates_.see_other(gpu, time);
   }
+  /// What tells when that forward is over.
+  [[nodiscard]] ForwardWatch& forward_watch() { return forward_watch_; }
   /// The gradient of a subgroup has started its way to the CPU before its update has arrived.
   void flushed(Index index, units::Bytes bytes) {
     ledger_.flushed(bytes, subgroups_.has_arrived(index));
@@ -103,12 +110,14 @@ class UpdateBoard {
   /// Of the step before the one that begins now.
   StepTimes take_times();
   [[nodiscard]] PlanOrder order();
+  void set_forward(sched::Problem& problem) const;
 
   const Tuning tuning_;
   SubgroupRegistry subgroups_;
   DeviceRates rates_;
   PlanKeeper plans_;
   Ledger ledger_;
+  ForwardWatch forward_watch_;
   units::Seconds now_{0};
   units::Seconds began_{0};     ///< the step
   units::Seconds last_end_{0};  ///< of an update

@@ -117,5 +117,54 @@ TEST(StepReplay, NoStepIsShorterThanItsPasses) {
   EXPECT_GT(planned, 50);
 }
 
+Problem with_forward(Problem problem, std::size_t depths, double each) {
+  problem.forward.assign(depths, units::Seconds(each));
+  return problem;
+}
+
+TEST(StepReplay, PlansAreComparedByTheForwardThatBeginsBesideThem) {
+  const Problem problem = test::simple_problem(3, 1, 12);
+  const Plan plan = all_cpu(problem);
+  EXPECT_NEAR(planned_end(problem, plan).value(), 3, 1e-9) << "the update alone";
+  // Each second one more may begin; a 64th of the update's end tells equal ones apart.
+  for (const auto& [forward, end] : {std::pair{0.1, 3.1}, {1.0, 4.0}, {2.0, 7.0}})
+    EXPECT_NEAR(planned_end(with_forward(problem, 3, forward), plan).value(), end + 3.0 / 64, 1e-9);
+  const Problem beside = with_forward(problem, 3, 1);
+  EXPECT_FALSE(planned_end_by(beside, plan, units::Seconds(4)));
+  EXPECT_TRUE(planned_end_by(beside, plan, units::Seconds(4.1)));
+}
+
+// 8 workers need 8 s for what the link brings in 2: a forward of 20 s that waited for one of theirs
+// near its beginning would end at 27.
+TEST(StepReplay, WhatForwardNeedsFirstAGpuUpdates) {
+  Problem problem = test::simple_problem(40, 1, 48);
+  problem.rates.cpu_workers = 8;
+  problem.rates.cpu_worker = problem.rates.cpu_update / 8.0;
+  const Plan alone = make_plan("dos", problem);
+  problem = with_forward(problem, 40, 0.5);
+  EXPECT_GT(planned_end(problem, alone).value(), 26);
+  const Plan plan = make_plan("dos", problem);
+  EXPECT_LT(plan.end.value(), 21);
+  EXPECT_FALSE(is_on_cpu(plan.assignments.front()));
+}
+
+TEST(StepReplay, APlanForForwardIsNoWorseForIt) {
+  const Philox random(11);
+  int planned = 0;
+  for (std::uint64_t stream = 0; stream < 200; ++stream) {
+    Problem problem = test::random_problem(random, stream);
+    if (problem.gpus() == 0) continue;
+    const Plan alone = make_plan("dos", problem);
+    const auto depths = static_cast<std::size_t>(problem.subgroups.back().depth) + 1;
+    problem = with_forward(
+        problem, depths,
+        alone.time.value() * 4 * random.uniform(1, stream) / static_cast<double>(depths));
+    EXPECT_LE(make_plan("dos", problem).end.value(), planned_end(problem, alone).value() * 1.001)
+        << stream;
+    ++planned;
+  }
+  EXPECT_GT(planned, 50);
+}
+
 }  // namespace
 }  // namespace dos::sched::step_replay_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates that go ahead of the norm, while backward has the GPU.
+// Updates that go ahead of the norm, while backward has the GPU, and those beside forward.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,11 +17,12 @@ bool anything(const starpu_task* /*task*/) {
   return true;
 }
 
-/// A GPU and 8 CPU workers, of which a step is known, and a second whose updates go ahead begins.
+/// A GPU and 8 CPU workers, of which a step is known, and a second begins, whose updates go ahead
+/// if they have two banks.
 class Node {
  public:
-  explicit Node(bool has_room = true)
-      : program_("dos", around(has_room)), dispatch_(/*adapts=*/true, 0) {
+  explicit Node(bool has_room = true, Index banks = 2)
+      : banks_(banks), program_("dos", around(has_room)), dispatch_(/*adapts=*/true, 0) {
     dispatch_.add_group({});
     for (Index i = 0; i < kWorkers; ++i) dispatch_.add_worker(0);
     dispatch_.add_group({.gpu = 0});
@@ -73,9 +74,11 @@ class Node {
   Dispatch& dispatch() { return dispatch_; }
 
  private:
+  const Index banks_;
+
   UpdateTask task(Index i) {
     UpdateTask task = program_.task(i);
-    task.cost.banks = 2;
+    task.cost.banks = banks_;
     return task;
   }
   static Surroundings around(bool has_room) {
@@ -113,6 +116,24 @@ TEST(BesideBackward, AnUpdateWhoseStatesAreThereGoesFirst) {
   node.dispatch().push({100, 1}, backward);
   EXPECT_EQ(node.dispatch().take(1, 0, &node.board(), 0, anything), &update);
   EXPECT_EQ(node.dispatch().take(1, 0, &node.board(), 0, anything), &backward);
+}
+
+// Else the window is full of states that have come, and the link rests until forward is there.
+TEST(BesideForward, AStreamedUpdateWhoseStatesAreThereGoesFirst) {
+  for (const bool is_here : {true, false}) {
+    Node node(/*has_room=*/true, /*banks=*/1);
+    node.arrive(1, 0);
+    ASSERT_FALSE(node.board().are_beside_backward());
+    TaskNote& update = node.admit(2);
+    ASSERT_TRUE(update.is_brief);
+    TaskNote forward{.group = 1};
+    node.dispatch().push({100, 1}, forward);
+    const auto inputs = [&](const starpu_task* /*task*/) {
+      return is_here ? Inputs::kHere : Inputs::kOnTheirWay;
+    };
+    TaskNote* const first = is_here ? &update : &forward;
+    EXPECT_EQ(node.dispatch().take(1, 0, &node.board(), 0, anything, inputs), first);
+  }
 }
 
 TEST(BesideBackward, NoWorkerWaitsForStates) {

@@ -95,18 +95,24 @@ TEST(DeviceRates, HaveChangedBeyondTheThreshold) {
 /// What plans take a GPU's streamed updates to wait after a step of such updates, of `params` in
 /// all.
 struct Waiting {
-  DeviceRates rates = DeviceRates(surroundings(1), true);
-
-  Waiting() {
+  /// Updates for which the GPU has memory beside forward.
+  explicit Waiting(double room = 4) : rates(around(room), true) {
     // 8 workers: 0.8 Gparam/s. The link brings 20 GB/s, of 12 bytes a parameter.
     rates.set_cost({.state = units::BytesPerParam(12)});
     rates.see(kParams, kCpu, units::Seconds(kParams / 0.1e9), false);
     rates.see(kParams, kFirst, units::Seconds(kParams / 50e9), false);
   }
   double after(double params, bool beside_backward = true) {
-    rates.begin_step(beside_backward, units::Params(params));
+    rates.begin_step(beside_backward, units::Params(params), units::Params(kParams));
     return rates.for_plan({}).gpus[0].wait.value();
   }
+  static Surroundings around(double room) {
+    Surroundings result = surroundings(1);
+    result.gpus[0].memory.resident = units::Bytes(room * kParams * 12);
+    return result;
+  }
+
+  DeviceRates rates;
 };
 
 // Ten tasks of 10 ms, beside which as many parameters come as CPU and link take.
@@ -129,8 +135,29 @@ TEST(DeviceRates, StreamedUpdatesWaitForTheTaskAtWork) {
   run(10, 0.01);
   run(1, 0.1);
   EXPECT_NEAR(waiting.after(0.2 * (0.8e9 + link)), 0.055, 1e-9);
-  run(10, 0.01);
-  EXPECT_EQ(waiting.after(0.1 * (0.8e9 + link), /*beside_backward=*/false), 0);
+}
+
+TEST(DeviceRates, ForwardIsWhatRunsBesideUpdatesThatCameBefore) {
+  Waiting waiting;
+  EXPECT_TRUE(waiting.rates.forward().empty());
+  const auto after = [&](double seconds, bool beside_backward = false) {
+    for (int i = 0; i < 10; ++i) waiting.rates.see_other(kFirst, units::Seconds(seconds));
+    waiting.after(1e9, beside_backward);
+    return waiting.rates.forward();
+  };
+  const auto expect = [](const std::vector<units::Seconds>& forward, double each) {
+    ASSERT_EQ(forward.size(), 10U);
+    for (const units::Seconds task : forward) EXPECT_NEAR(task.value(), each, 1e-9);
+  };
+  expect(after(0.01), 0.01);
+  // No more than Tuning::wait_change.
+  expect(after(0.012), 0.01);
+  expect(after(0.02), 0.02);
+  EXPECT_TRUE(after(0.01, /*beside_backward=*/true).empty());
+  Waiting full(/*room=*/3.9);
+  full.rates.see_other(kFirst, units::Seconds(0.1));
+  EXPECT_EQ(full.after(1e9, /*beside_backward=*/false), 0) << "activations want the memory back";
+  EXPECT_TRUE(full.rates.forward().empty());
 }
 
 TEST(DeviceRates, AnotherWaitOrdersAPlan) {

@@ -62,10 +62,12 @@ class Speculation(unittest.TestCase):
         for options in ((), ("--ahead",), ("--ahead", "--clipped-every", "1")):
             self.assertEqual(simulated(*options)[2], 0, options)
 
-    def test_updates_ahead_hide_behind_backward(self):
-        # What is left of the update that waiting shows: less than half.
-        waiting, update, _ = simulated()
-        self.assertLess(simulated("--ahead")[0], waiting - update / 4)
+    def test_updates_hide_behind_backward_or_forward(self):
+        # Behind the next forward where they wait for the norm. A fifth of the update is left at most.
+        for options in ((), ("--ahead",)):
+            step, update, _ = simulated(*options)
+            answer = answered(*NODE, *options)[0]
+            self.assertLess(step, answer["forward_seconds"] + answer["backward_seconds"] + update / 5, options)
 
     def test_updates_that_are_made_again_cost_one_update(self):
         ahead = simulated("--ahead")[0]
