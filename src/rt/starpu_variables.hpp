@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace dos::rt {
 
@@ -14,18 +15,24 @@ enum class VariableKind {
   kCores,    ///< "0 2,5-7 9-": hardware threads
   kDevices,  ///< "0 2": devices
   kFile,     ///< a path that can be written to
+  kFolder,   ///< a folder that can be written to, or made
   kName,     ///< a part of names of files
+  kNames,    ///< such parts with a space between them
 };
 
 struct StarpuVariable {
-  const char* name;
+  const char* name;  ///< '#' stands for a number: one variable a device
   VariableKind kind = VariableKind::kNumber;
   std::int64_t least = 0;
   std::int64_t most = 1;
+  const char* because = "";  ///< why there is one value only, if that needs a word
 };
 
 /// The variables that StarPU reads, and with whose values it may abort, crash or compute nothing.
 std::span<const StarpuVariable> starpu_variables();
+
+/// Whether StarPU means this variable, or one of these, by the name.
+bool is_name_of(const StarpuVariable& variable, std::string_view name);
 
 /// "" when the value is good for StarPU on a machine (or a part of one that this process is bound
 /// to) with so many hardware threads, else what it must be.

@@ -42,11 +42,11 @@ TEST(StarpuVariables, AreNamedOnce) {
 
 TEST(StarpuVariables, AllRefuseNonsense) {
   for (const StarpuVariable& each : starpu_variables()) {
-    if (each.kind == VariableKind::kFile) continue;
-    for (const char* value : {"", " ", "1 x", "\xFF", "\n", "1,,2", "a/b"})
+    if (each.kind == VariableKind::kFile || each.kind == VariableKind::kFolder) continue;
+    for (const char* value : {"", " ", "1  x", "\xFF", "\n", "1,,2", "a/b"})
       EXPECT_NE(obstacle_to_value(each, value, kThreads), "") << each.name << "=" << value;
-    if (each.kind == VariableKind::kName) continue;
-    for (const char* value : {"-1", "--", "nan", "inf", "1e99",
+    if (each.kind == VariableKind::kName || each.kind == VariableKind::kNames) continue;
+    for (const char* value : {"-1", "--", "nan", "inf", "1e99", "1 x",
                               "99999999999999999999999999999999999999999", "0x10", "5-2"})
       EXPECT_NE(obstacle_to_value(each, value, kThreads), "") << each.name << "=" << value;
   }
@@ -84,6 +84,58 @@ TEST(StarpuVariables, Names) {
   EXPECT_TRUE(takes("STARPU_HOSTNAME", "node-7.cluster"));
   EXPECT_FALSE(takes("STARPU_HOSTNAME", "../node"));
   EXPECT_FALSE(takes("STARPU_HOSTNAME", std::string(65, 'a')));
+  EXPECT_TRUE(takes("STARPU_MPI_HOSTNAMES", "node-7 node-8"));
+  EXPECT_FALSE(takes("STARPU_MPI_HOSTNAMES", "node-7 ../node"));
+}
+
+// What StarPU 1.3 and 1.4 hand to starpu_get_env_number() and abort at, whether they have the
+// device or not.
+TEST(StarpuVariables, OfEveryKindOfDeviceAreChecked) {
+  for (const char* device : {"CUDA", "OPENCL", "HIP", "MAX_FPGA", "MIC", "MPI_MS", "TCPIP_MS"}) {
+    const std::string name = std::string("STARPU_DISABLE_ASYNCHRONOUS_") + device + "_COPY";
+    EXPECT_TRUE(takes(name, "1")) << name;
+    EXPECT_FALSE(takes(name, "2")) << name;
+    EXPECT_FALSE(takes(std::string("STARPU_PERF_MODEL_HOMOGENEOUS_") + device, "x")) << device;
+  }
+  for (const char* device : {"CUDA", "OPENCL", "HIP", "MAX_FPGA", "MIC", "MPI_MS", "TCPIP_MS"})
+    EXPECT_FALSE(takes(std::string("STARPU_N") + device, "-1")) << device;
+  EXPECT_FALSE(takes("STARPU_RAND_SEED", "abc"));
+  EXPECT_FALSE(takes("STARPU_SYNTHESIZE_ARITY_COMBINED_WORKER", "0"));
+  EXPECT_FALSE(takes("STARPU_MALLOC_SIMULATION_FOLD", "2048"));  // MiB: would not fit into int
+  EXPECT_TRUE(takes("STARPU_WATCHDOG_TIMEOUT", "3600000000"));   // microseconds: an hour
+}
+
+TEST(StarpuVariables, OfSingleDevicesAreFoundByTheirNumber) {
+  const StarpuVariable& limit = variable("STARPU_LIMIT_CUDA_#_MEM");
+  for (const char* name : {"STARPU_LIMIT_CUDA_0_MEM", "STARPU_LIMIT_CUDA_15_MEM"})
+    EXPECT_TRUE(is_name_of(limit, name)) << name;
+  for (const char* name : {"STARPU_LIMIT_CUDA_MEM", "STARPU_LIMIT_CUDA__MEM",
+                           "STARPU_LIMIT_CUDA_0_MEMORY", "STARPU_LIMIT_OPENCL_0_MEM", ""})
+    EXPECT_FALSE(is_name_of(limit, name)) << name;
+  EXPECT_TRUE(is_name_of(variable("STARPU_NCPU"), "STARPU_NCPU"));
+  EXPECT_FALSE(is_name_of(variable("STARPU_NCPU"), "STARPU_NCPUS"));
+  ScopedEnvironment environment;
+  environment.set_default("STARPU_LIMIT_CUDA_7_MEM", "4 GB");
+  EXPECT_THAT(test::message_of<Error>(&expect_good_starpu_variables),
+              HasSubstr(R"(STARPU_LIMIT_CUDA_7_MEM="4 GB": it must be a whole number between 0)"));
+}
+
+TEST(StarpuVariables, WithOneGoodValueSayWhy) {
+  EXPECT_EQ(obstacle_to_value(variable("STARPU_DISABLE_KERNELS"), "1", kThreads),
+            "0 (a run without kernels trains nothing)");
+  const StarpuVariable& simulates = variable("STARPU_SIMGRID");
+  const bool has_simgrid = simulates.most == 1;
+  EXPECT_EQ(obstacle_to_value(simulates, "1", kThreads),
+            has_simgrid ? "" : "0 (this StarPU has no SimGrid)");
+}
+
+TEST(StarpuVariables, Folders) {
+  const test::ScratchDirectory scratch;
+  EXPECT_TRUE(takes("STARPU_DISK_SWAP", (scratch / ".").string()));
+  EXPECT_TRUE(takes("STARPU_DISK_SWAP", (scratch / "new/deep").string()));
+  EXPECT_TRUE(takes("STARPU_DISK_SWAP", "new"));
+  for (const char* value : {"", "/dev/null", "/dev/null/x", "/proc/self/x/y/../.."})
+    EXPECT_FALSE(takes("STARPU_DISK_SWAP", value)) << value;
 }
 
 TEST(StarpuVariables, Files) {
