@@ -6,6 +6,7 @@
 #include "sample_trace.hpp"
 #include "trace/report/charts.hpp"
 #include "trace/report/svg.hpp"
+#include "trace/report/terms.hpp"
 
 namespace dos::trace::html_test {
 namespace {
@@ -100,6 +101,52 @@ TEST(Html, CheckpointsHaveRowsAndASection) {
     row.end += 1000;
   }
   EXPECT_EQ(count(to_html(trace, analyse(trace)), ">step 3 starts<"), 1) << "beside step 2";
+}
+
+TEST(Html, AUseOfTimeHasOneNameAndOneSquareEverywhereAndADefinition) {
+  for (const Trace& trace : {sample("gpt2"), without_devices()}) {
+    const Analysis analysis = analyse(trace);
+    const std::string page = to_html(trace, analysis);
+    int losses = 0;
+    for (const Loss& loss : analysis.losses) {
+      if (!loss.use) continue;
+      EXPECT_THAT(page, HasSubstr("</span> " + key_of(*loss.use) + name_of(*loss.use) + " — "));
+      ++losses;
+    }
+    EXPECT_GT(losses, 0);
+    for (const Use use : kUses) {
+      if (use == Use::kComputing) continue;
+      EXPECT_EQ(count(page, "<dt>" + key_of(use) + name_of(use) + "</dt><dd>" + meaning_of(use)),
+                analysis.idle_share(use) > 0 ? 1 : 0)
+          << name_of(use);
+    }
+  }
+}
+
+TEST(Html, RowsThatDoNotSpeakForThemselvesAreDefinedWhereTheyAppear) {
+  Trace trace = without_devices();
+  const auto defined = [&](const std::string& row) {
+    return count(to_html(trace, analyse(trace)), row + "</dt><dd>") == 1;
+  };
+  EXPECT_TRUE(defined("submitting thread"));
+  for (const char* row : {"updates waiting", "copies", "held for checkpoints", "read, write",
+                          "flush", "MPI", "wait", "reduce"})
+    EXPECT_FALSE(defined(row)) << row;
+  trace.tasks.push_back(test::sample_task("reduce", 2, 0, 2700, 2750));
+  trace.storage = {test::sample_storage("hold", 4'000'000, 2100, 2400),
+                   test::sample_storage("write", 4'000'000, 2100, 2300),
+                   test::sample_storage("flush", 0, 2400, 2450)};
+  for (const char* row :
+       {"updates waiting", "copies", "held for checkpoints", "read, write", "flush", "reduce"})
+    EXPECT_TRUE(defined(row)) << row;
+}
+
+TEST(Html, WhatIsHiddenHasOneWord) {
+  Trace trace = sample("gpt2");
+  trace.storage = {test::sample_storage("write", 4'000'000, 100, 300)};
+  const std::string page = to_html(trace, analyse(trace));
+  EXPECT_EQ(count(page, " of that hidden"), static_cast<int>(analyse(trace).links.size()) + 1);
+  EXPECT_THAT(page, Not(HasSubstr("beside computation")));
 }
 
 TEST(Html, WhatIsHeldNoLongerIsNotDrawnAnyMore) {

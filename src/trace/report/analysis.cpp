@@ -31,7 +31,7 @@ const char* name_of(Use use) {
     case Use::kData:
       return "waiting for data";
     case Use::kDevice:
-      return "waiting for the GPU";
+      return "waiting for a device";
     case Use::kHeldBack:
       return "held back";
     case Use::kCheckpoint:
@@ -40,6 +40,28 @@ const char* name_of(Use use) {
       return "waiting for ranks";
     case Use::kNoWork:
       return "no work";
+  }
+  return "?";
+}
+
+const char* meaning_of(Use use) {
+  switch (use) {
+    case Use::kComputing:
+      return "ran a task";
+    case Use::kDram:
+      return "ran an update or a norm for longer than one takes alone: memory was shared";
+    case Use::kData:
+      return "had a task whose buffers were on their way";
+    case Use::kDevice:
+      return "had nothing ready while a device computed";
+    case Use::kHeldBack:
+      return "had nothing though a task for it was ready: a full window, or a late runtime";
+    case Use::kCheckpoint:
+      return "had nothing while an update, or the submitting thread, waited for a checkpoint";
+    case Use::kRanks:
+      return "had nothing while a message from another rank was on its way";
+    case Use::kNoWork:
+      return "nothing was ready";
   }
   return "?";
 }

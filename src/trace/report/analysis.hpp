@@ -30,6 +30,8 @@ enum class Use {
 inline constexpr std::array kUses{Use::kComputing, Use::kDram,       Use::kData,  Use::kDevice,
                                   Use::kHeldBack,  Use::kCheckpoint, Use::kRanks, Use::kNoWork};
 const char* name_of(Use use);
+/// What a worker did then, for readers of a report.
+const char* meaning_of(Use use);
 
 struct WorkerUse {
   int rank = 0;
@@ -181,6 +183,7 @@ struct SubgroupPlace {
 /// Time that did not go into computing, and what would help.
 struct Loss {
   Cause cause = Cause::kCpuNoWork;
+  std::optional<Use> use{};  ///< of workers' time; a link's has none
   std::string what;
   std::string remedy;
   double worker_us = 0;  ///< of workers, a step

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/units.hpp"
 #include "trace/report/palette.hpp"
+#include "trace/report/terms.hpp"
 
 namespace dos::trace {
 namespace {
@@ -19,6 +21,8 @@ constexpr double kNamed = 0.05;
 constexpr double kNamedOnNarrow = 0.12;
 /// More marks than these would be a curtain.
 constexpr std::size_t kMostMarks = 60;
+constexpr const char* kOtherTasks = "other tasks";
+constexpr std::array kPhases{"forward", "backward", "reduce", "update", "validation"};
 
 /// A part of a worker's time.
 struct Part {
@@ -36,14 +40,14 @@ std::vector<Part> parts_of(const WorkerUse& worker) {
     if (phase == "update" || phase == "reduce") memory_bound += time;
   }
   std::vector<Part> parts;
-  for (const char* phase : {"forward", "backward", "reduce", "update", "validation"}) {
+  for (const char* phase : kPhases) {
     const auto found = worker.phases.find(phase);
     if (found == worker.phases.end()) continue;
     const bool slowed = found->first == "update" || found->first == "reduce";
     const double slow = slowed ? worker.of(Use::kDram) * found->second / memory_bound : 0;
     parts.push_back({phase, ColorFamily::kRun, found->second - slow});
   }
-  if (others > 0) parts.push_back({"other tasks", ColorFamily::kRun, others});
+  if (others > 0) parts.push_back({kOtherTasks, ColorFamily::kRun, others});
   for (const Use use : {Use::kDram, Use::kData, Use::kDevice, Use::kHeldBack, Use::kRanks})
     parts.push_back({name_of(use), ColorFamily::kWait, worker.of(use)});
   parts.push_back({"checkpoint", ColorFamily::kRun, worker.of(Use::kCheckpoint)});
@@ -79,14 +83,16 @@ std::string use_chart(const Analysis& analysis) {
   const bool with_rank = !analysis.workers.empty() && analysis.workers.back().rank > 0;
   std::string rows;
   std::vector<std::string> ran;
-  std::vector<std::string> waited;
   for (const WorkerUse& worker : analysis.workers) {
     rows += use_row(worker, with_rank);
     for (const Part& part : parts_of(worker))
-      if (part.time > 0) (part.family == ColorFamily::kRun ? ran : waited).push_back(part.name);
+      if (part.time > 0 && part.family == ColorFamily::kRun) ran.push_back(part.name);
   }
-  return chart(rows) + legend(ColorFamily::kRun, ran) + legend(ColorFamily::kWait, waited) +
-         "<p class=\"note\">Where the bar is empty there was no work: nothing was ready.</p>\n";
+  std::vector<Term> terms = terms_of_uses(analysis);
+  if (std::ranges::find(ran, kOtherTasks) != ran.end())
+    terms.insert(terms.begin(), {key_square(fill_of(ColorFamily::kRun, kOtherTasks)), kOtherTasks,
+                                 "tasks of no phase above"});
+  return chart(rows) + legend(ColorFamily::kRun, ran) + definitions(terms);
 }
 
 std::string link_chart(const LinkUse& link) {
@@ -104,9 +110,10 @@ std::string link_chart(const LinkUse& link) {
                "on-plot");
     rows += row(name, plot.finish(fmt::format("{}, {}: {}", link.name, name, format_rate(rate))));
   };
-  for (const auto& [phase, use] : link.phases)
-    if (use.time > 0) bar(phase, use.bytes_per_s(), fill_of(ColorFamily::kRun, phase));
-  bar("while it was busy", link.bytes_per_s(), kNeutral);
+  for (const char* phase : kPhases)
+    if (const auto use = link.phases.find(phase); use != link.phases.end() && use->second.time > 0)
+      bar(phase, use->second.bytes_per_s(), fill_of(ColorFamily::kRun, phase));
+  bar("while busy", link.bytes_per_s(), kNeutral);
   return chart(rows);
 }
 

@@ -12,6 +12,7 @@
 #include "trace/report/palette.hpp"
 #include "trace/report/storage_section.hpp"
 #include "trace/report/svg.hpp"
+#include "trace/report/terms.hpp"
 
 namespace dos::trace {
 namespace {
@@ -28,7 +29,10 @@ h3{font-size:15px;margin:16px 0 4px}
 .tiles{display:flex;flex-wrap:wrap;gap:14px;margin:18px 0}
 .tile{background:#fff;border-radius:10px;padding:12px 18px;box-shadow:0 1px 3px #0002;flex:1 1 150px}
 .tile b{display:block;font-size:23px}
-.tile span{color:#5b6570;font-size:13px}
+.tile span{display:block;color:#5b6570;font-size:13px;line-height:1.3}
+dl.terms{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:2px 12px;margin:8px 0 0;font-size:13px}
+dl.terms dd{margin:0;color:#5b6570}
+svg.key{margin:0 5px 0 1px;vertical-align:-2px;border-radius:3px;box-shadow:0 0 0 1px #0004}
 .warning{background:#fff4d6;border-left:4px solid #5b6570;padding:8px 14px;border-radius:4px}
 .chart{display:grid;grid-template-columns:150px minmax(0,1fr);column-gap:8px;align-items:center}
 .name{font-size:12px;line-height:12px;max-height:24px;text-align:right;overflow:hidden}
@@ -47,7 +51,6 @@ svg line.limit{stroke:#000;stroke-width:1.5;stroke-dasharray:6 4}
 svg.definitions{position:absolute}
 .legend{margin:6px 0 0;font-size:13px}
 .legend span{margin-right:16px;white-space:nowrap}
-.legend svg.key{margin-right:5px;vertical-align:-2px;border-radius:3px}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th,td{text-align:right;padding:5px 10px;border-bottom:1px solid #e4e8ec}
 th:first-child,td:first-child{text-align:left}
@@ -61,7 +64,9 @@ table.figures th,table.figures td{white-space:nowrap}
 @media (max-width:700px){
 main{padding:10px}
 section{padding:12px;margin:12px 0}
-.chart{grid-template-columns:84px minmax(0,1fr);column-gap:6px}
+.chart{grid-template-columns:112px minmax(0,1fr);column-gap:6px}
+dl.terms{display:block}
+dl.terms dt{margin-top:4px}
 .name{font-size:11px}
 .plot .minor{display:none}
 .tile{padding:8px 12px;flex-basis:120px}
@@ -81,9 +86,9 @@ std::string section(const std::string& title, const std::string& note, const std
                      xml_escaped(title), xml_escaped(note), body);
 }
 
-std::string tile(const std::string& value, const std::string& name) {
-  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", xml_escaped(value),
-                     xml_escaped(name));
+std::string tile(const std::string& value, const std::string& name, const std::string& meaning) {
+  return fmt::format("<div class=\"tile\"><b>{}</b>{}<span>{}</span></div>\n", xml_escaped(value),
+                     xml_escaped(name), xml_escaped(meaning));
 }
 
 std::string heading(const Trace& trace, const Analysis& analysis) {
@@ -119,16 +124,22 @@ bool has_devices(const Analysis& analysis) {
 
 std::string tiles(const Analysis& analysis) {
   std::string text = "<div class=\"tiles\">\n";
-  text += tile(format_time(analysis.median_step), "median step");
-  text += tile(format_share(analysis.idle_share(Use::kComputing)), "of worker time computing");
+  const auto share_tile = [&](Use use, const std::string& meaning) {
+    text += tile(format_share(analysis.idle_share(use)), name_of(use), meaning);
+  };
+  text += tile(format_time(analysis.median_step), "median step",
+               "from the end of one step to the end of the next");
+  share_tile(Use::kComputing, "of all workers' time a task ran");
   if (analysis.links.empty()) {
-    text += tile(format_share(analysis.idle_share(Use::kNoWork)), "without work");
+    share_tile(Use::kNoWork, "of all workers' time nothing was ready");
   } else {
-    text += tile(format_share(analysis.idle_share(Use::kData)), "waiting for data");
-    text += tile(format_bytes(static_cast<Index>(bytes_a_step(analysis))), "over links a step");
+    share_tile(Use::kData, "of all workers' time a task's buffers were on their way");
+    text += tile(format_bytes(static_cast<Index>(bytes_a_step(analysis))), "over links a step",
+                 "copied between memories");
   }
   if (peak_of_devices(analysis) > 0)
-    text += tile(format_bytes(peak_of_devices(analysis)), "peak of device memory");
+    text += tile(format_bytes(peak_of_devices(analysis)), "peak of device memory",
+                 "the most that one held at a time");
   return text + "</div>\n";
 }
 
@@ -136,8 +147,11 @@ std::string losses(const Analysis& analysis) {
   std::string text = "<ol class=\"losses\">\n";
   for (const Loss& loss : analysis.losses)
     text += fmt::format(
-        "<li><span class=\"share\">{}</span> — {}<br><span class=\"remedy\">→ {}</span></li>\n",
-        format_share(loss.share), xml_escaped(loss.what), xml_escaped(loss.remedy));
+        "<li><span class=\"share\">{}</span> {}{} — {}<br><span class=\"remedy\">→ "
+        "{}</span></li>\n",
+        format_share(loss.share), loss.use ? key_of(*loss.use) : "",
+        loss.use ? name_of(*loss.use) : "moved twice", xml_escaped(loss.what),
+        xml_escaped(loss.remedy));
   if (analysis.losses.empty()) text += "<li>No loss above 0.1 % of the workers' time.</li>\n";
   return text + "</ol>\n";
 }
@@ -168,7 +182,7 @@ std::string links(const Analysis& analysis) {
   for (const LinkUse& link : analysis.links)
     text += fmt::format(
                 "<h3>{}</h3><p class=\"note\">peak {} · {} in {} transfers · busy {} · {} of that "
-                "beside computation of its device{}</p>\n",
+                "hidden{}</p>\n",
                 xml_escaped(link.name), link.peak > 0 ? format_rate(link.peak) : "unknown",
                 format_bytes(link.bytes), link.transfers, format_time(link.busy),
                 format_share(link.busy > 0 ? link.overlapped / link.busy : 0),
@@ -191,8 +205,9 @@ std::string placements(const Analysis& analysis) {
     moved += use.moved;
   }
   return fmt::format(
-             "<p>{} of the parameters were sent to devices and {} were updated there; {} updates "
-             "ran elsewhere than they were sent.</p>\n",
+             "<p>In all recorded steps {} of the parameters were planned for devices and {} were "
+             "updated there; {} updates "
+             "ran elsewhere than planned.</p>\n",
              format_share(planned / std::max(1.0, params)),
              format_share(executed / std::max(1.0, params)), moved) +
          placement_chart(analysis);
@@ -284,33 +299,41 @@ double typical_length(const Analysis& analysis) {
 std::string to_html(const Trace& trace, const Analysis& analysis) {
   std::string body = heading(trace, analysis) + tiles(analysis);
   body += section("The largest losses",
-                  "Time of workers that did not go into computing, as a part of all workers' time.",
+                  "Time of workers that did not go into computing, as a part of all workers' time; "
+                  "the words are those of the section on workers' time below.",
                   losses(analysis));
   body += section("One iteration", timeline_note(analysis.typical_step),
-                  iteration_chart(trace, analysis, analysis.typical_step));
+                  iteration_chart(trace, analysis, analysis.typical_step) +
+                      definitions(terms_of_iteration(trace, analysis)));
   body += section("All recorded steps",
                   "Duration of each, from the end of the step before to its own (the one above is "
                   "dark), and memory by category, on one time axis.",
-                  run_chart(analysis) + memory_legend(trace, analysis) + memory(analysis));
+                  run_chart(analysis) + memory_legend(trace, analysis) +
+                      definitions(terms_of_memory(analysis)) + memory(analysis));
   body += section("What the workers' time went to", "All recorded steps.", use_chart(analysis));
   if (!analysis.links.empty())
-    body += section("Links",
-                    "Bandwidth that each direction reached, against what the runtime measured "
-                    "of the idle link.",
-                    links(analysis));
+    body +=
+        section("Links",
+                "Bytes from the first to the last task of a phase, over that time. Peak: what the "
+                "runtime measured of the idle link. Busy: something was on the link. Hidden: its "
+                "device computed meanwhile.",
+                links(analysis));
   if (!analysis.activations.empty())
     body += section("Activations that were not kept",
-                    "What backward had from elsewhere, or computed again: of a rank and a step.",
+                    "What backward had from elsewhere, or computed again: of a rank and a step. "
+                    "Hidden: part of the time in which workers computed meanwhile.",
                     activation_section(analysis));
   if (const std::string storage = storage_section(trace, analysis); !storage.empty())
     body +=
         section("Checkpoints and disks",
                 "What went to and from files, all of it that was recorded. Buffers are held until "
-                "they are written or copied; of all tasks only their next update waits for that.",
+                "they are written or copied; of all tasks only their next update waits for that. "
+                "Busy: a transfer was under way. Hidden: workers computed meanwhile.",
                 storage);
   if (has_devices(analysis))
     body += section("Placement of the updates",
-                    "Each block is a subgroup, as wide as its parameters; the last recorded step.",
+                    "Each block is a subgroup, as wide as its parameters; the last recorded step. "
+                    "Planned: where the policy sent its update. Executed: where that ran.",
                     placements(analysis));
   return page("Trace report: " + trace.ranks.front().model, body);
 }

@@ -49,10 +49,11 @@ constexpr SplitUse kSplitUses[] = {
      Cause::kDeviceOutside},
 };
 
-Loss loss_of(Cause cause, double time, const Analysis& analysis, double total) {
+Loss loss_of(Cause cause, Use use, double time, const Analysis& analysis, double total) {
   const double per_step = time / static_cast<double>(analysis.steps.size());
   return {
       .cause = cause,
+      .use = use,
       .what = fmt::format("{}: {:.1f} ms a step", row_of(cause).what, per_step / kMicrosInMilli),
       .remedy = "",
       .worker_us = per_step,
@@ -69,7 +70,7 @@ std::vector<Loss> losses_of_workers(const Analysis& analysis, double total) {
   };
   for (const WholeUse& each : kWholeUses)
     losses.push_back(
-        loss_of(each.cause,
+        loss_of(each.cause, each.use,
                 sum(each.on_device, [&](const WorkerUse& worker) { return worker.of(each.use); }),
                 analysis, total));
   for (const SplitUse& each : kSplitUses) {
@@ -77,8 +78,8 @@ std::vector<Loss> losses_of_workers(const Analysis& analysis, double total) {
         sum(each.on_device, [&](const WorkerUse& worker) { return worker.of(each.use); });
     const double in_update =
         sum(each.on_device, [&](const WorkerUse& worker) { return worker.*each.in_update; });
-    losses.push_back(loss_of(each.cause_in_update, in_update, analysis, total));
-    losses.push_back(loss_of(each.cause_outside, all - in_update, analysis, total));
+    losses.push_back(loss_of(each.cause_in_update, each.use, in_update, analysis, total));
+    losses.push_back(loss_of(each.cause_outside, each.use, all - in_update, analysis, total));
   }
   return losses;
 }

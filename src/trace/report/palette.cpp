@@ -26,7 +26,7 @@ constexpr std::array kPalette{
     Colour{ColorFamily::kRun, "wait", "#BBBBBB"},
     Colour{ColorFamily::kWait, "slowed by DRAM", "#666633"},
     Colour{ColorFamily::kWait, "waiting for data", "#AA4499"},
-    Colour{ColorFamily::kWait, "waiting for the GPU", "#332288"},
+    Colour{ColorFamily::kWait, "waiting for a device", "#332288"},
     Colour{ColorFamily::kWait, "held back", "#882255"},
     Colour{ColorFamily::kWait, "waiting for ranks", "#222255"},
     Colour{ColorFamily::kMemory, "parameters", "#6699CC"},
@@ -72,14 +72,19 @@ std::string pattern_definitions() {
   return text + "</defs></svg>\n";
 }
 
+std::string key_square(std::string_view fill) {
+  return fmt::format(
+      "<svg class=\"key\" width=\"14\" height=\"14\"><rect width=\"14\" height=\"14\" "
+      "fill=\"{}\"/></svg>",
+      fill);
+}
+
 std::string legend(ColorFamily family, const std::vector<std::string>& appear) {
   std::string text;
   for (const Colour& each : kPalette)
     if (each.family == family && std::find(appear.begin(), appear.end(), each.name) != appear.end())
-      text += fmt::format(
-          "<span><svg class=\"key\" width=\"14\" height=\"14\"><rect width=\"14\" height=\"14\" "
-          "fill=\"{}\"/></svg>{}</span>\n",
-          fill_of(family, each.name), xml_escaped(each.name));
+      text += fmt::format("<span>{}{}</span>\n", key_square(fill_of(family, each.name)),
+                          xml_escaped(each.name));
   return text.empty() ? "" : "<p class=\"legend\">" + text + "</p>\n";
 }
 

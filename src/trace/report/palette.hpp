@@ -34,6 +34,9 @@ inline constexpr const char* kBackground = "#EEF0F2";
 /// The textures, once a page, before what is drawn with them.
 std::string pattern_definitions();
 
+/// A square, as HTML: the key of what is filled so.
+std::string key_square(std::string_view fill);
+
 /// Squares with names, of those that `appear`; "" if none does.
 std::string legend(ColorFamily family, const std::vector<std::string>& appear);
 

@@ -43,7 +43,8 @@ std::string table(const Analysis& analysis) {
          "</table></div>\n<p class=\"note\">Bytes, time and rate: the median of all; time is from "
          "the "
          "first buffer that was held until all was flushed. Copied: so that an update could go on. "
-         "Wait: of an update that had nothing else to wait for.</p>\n";
+         "Hold: until a buffer was written or copied. Wait: of an update that had nothing else to "
+         "wait for.</p>\n";
 }
 
 std::string disks(const Analysis& analysis) {
@@ -53,7 +54,7 @@ std::string disks(const Analysis& analysis) {
     const std::string rank = with_rank ? fmt::format("{}: ", disk.rank) : "";
     text += fmt::format(
         "<h3>{}{} {}</h3><p class=\"note\">{} in {} transfers · {} while busy · busy {} · {} of "
-        "that beside computation{}</p>\n",
+        "that hidden{}</p>\n",
         rank, disk.operation, xml_escaped(disk.disk), format_bytes(disk.bytes), disk.transfers,
         format_rate(disk.bytes_per_s()), format_time(disk.busy),
         format_share(disk.busy > 0 ? disk.hidden / disk.busy : 0),
