@@ -256,10 +256,29 @@ class Drawing(InScratchFolder):
         styles = [str(self.tool.style(index)[0]) for index in range(100)]
         self.assertEqual(len(set(styles)), len(styles))
 
+    def test_long_names_keep_what_tells_them_apart(self):
+        names = [f"{80 * 'a'}-lr-{i}-{80 * 'b'}" for i in range(12)]
+        labels = self.tool.shortened(names, 3)
+        self.assertEqual(len(set(labels)), 12)
+        for i, label in enumerate(labels):
+            self.assertLessEqual(self.tool.text_width(label), 3)
+            self.assertRegex(label, f"^a+…a*-lr-{i}-b*…b+$")
+        self.assertEqual(self.tool.shortened(names[:2], 100), names[:2])
+        # Without anything in common their own middles go, and numbers tell apart what is left.
+        names = [end + 300 * middle + end for end in "xy" for middle in "WV"]
+        labels = self.tool.told_apart(self.tool.shortened(names, 3))
+        self.assertEqual(len(set(labels)), 4)
+        self.assertTrue(labels[0].startswith("x") and "…" in labels[0], labels)
+        self.assertEqual(self.tool.told_apart(["a", "b", "a"]), ["1: a", "b", "3: a"])
+
+    def test_names_that_are_drawn_alike_are_numbered(self):
+        folders = [Path(f"/runs/r{end}") for end in ("\udcfe", "\udcff")]
+        self.assertEqual(list(self.tool.run_names(folders).values()), ["1: r?", "2: r?"])
+
     def test_the_legend_covers_nothing(self):
         from matplotlib import pyplot
 
-        for count, name in ((1, "run"), (3, "a"), (30, "a-run-with-a-long-name")):
+        for count, name in ((1, "run"), (3, "a"), (30, "a-run-with-a-long-name"), (12, 80 * "W"), (3, 300 * "W")):
             runs = {f"{name}-{i}": {"loss": [(1, 3.0 + i), (2, 2.0 + i)], "val_loss": [(2, 2.5)],
                                     "tokens_per_s": [(1, 9e3)]} for i in range(count)}
             self.tool.draw(runs, self.folder / "figure")
