@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "planner/unregistered.hpp"
 #include "sched/gradients.hpp"
 #include "sched/interleave.hpp"
 #include "sched/replay.hpp"
@@ -15,11 +16,6 @@ namespace {
 
 /// CUDA context, cuBLAS work spaces, communication buffers and fragmentation: assumed.
 constexpr units::Bytes kReserve{1.5e9};
-/// Of a rank: records of tasks and buffers, checkpoints on their way, which a run counts one by one
-/// (fit::estimate_unregistered()): what they come to for Llama 7B.
-constexpr units::Bytes kHostReserve{0.6e9};
-/// Rows of logits that exist at a time: train.logits_rows.
-constexpr double kLogitRows = 512;
 constexpr double kFp32 = 4;
 
 double value_bytes(const PlanSettings& settings) {
@@ -300,9 +296,6 @@ MemoryUse host_use(const shape::Model& model, const Deployment& layout,
   if (!published || problem.gpus() == 0) add_of_others(model, layout, settings, problem, use);
   const double frozen = frozen_bytes(model, layout, settings);
   if (frozen > 0) use.items.push_back({MemoryCategory::kFrozen, units::Bytes(frozen)});
-  if (settings.checkpoint_memory.value() > 0)
-    use.items.push_back(
-        {MemoryCategory::kCheckpoints, settings.checkpoint_memory * real(layout.ranks_per_node)});
   const units::Bytes hosted = passing_activations(model, layout, settings);
   if (problem.gpus() > 0 && hosted > units::Bytes{0})
     use.items.push_back({MemoryCategory::kActivations, hosted});
@@ -312,7 +305,11 @@ MemoryUse host_use(const shape::Model& model, const Deployment& layout,
     const double ranks = real(layout.ranks_per_node);
     use.items.push_back(
         {MemoryCategory::kProgram, units::Bytes(ranks * real(program_bytes(workers)))});
-    use.items.push_back({MemoryCategory::kReserve, kHostReserve * ranks});
+    use.items.push_back(
+        {MemoryCategory::kCheckpoints, checkpoint_buffers(settings, problem) * ranks});
+    const units::Bytes of_rank = use.total() / ranks;
+    use.items.push_back({MemoryCategory::kRuntime,
+                         runtime_bytes(model, layout, settings, problem, of_rank) * ranks});
   }
   return use;
 }

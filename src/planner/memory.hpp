@@ -27,6 +27,9 @@ inline constexpr double kSumBytes = 4;
 /// Whether ranks send their gradients through host memory, and the owner adds them there.
 bool adds_on_host(const Deployment& layout, const PlanSettings& settings);
 
+/// Rows of logits that exist at a time: train.logits_rows.
+inline constexpr double kLogitRows = 512;
+
 struct MemoryItem {
   MemoryCategory category{};
   units::Bytes bytes;
@@ -101,8 +104,9 @@ bool needs_dead_activations(const sched::StateMemory& memory, units::Bytes updat
 void add_states(units::Bytes resident, units::Bytes window, units::Bytes dead, MemoryUse& use);
 
 /// The host memory of a node: states that do not live elsewhere, gradients and working parameters,
-/// those of other ranks, moved activations, the program; on a machine without GPU all activations,
-/// too. Of the published code what the CPU updates. docs/planner.md has the formulae.
+/// those of other ranks, moved activations, program, records and buffers of checkpoints; on a
+/// machine without GPU all activations, too. Of the published code what the CPU updates.
+/// docs/planner.md has the formulae.
 MemoryUse host_use(const shape::Model& model, const Deployment& layout,
                    const PlanSettings& settings, const sched::Problem& problem,
                    const sched::Plan& plan, units::Bytes available);

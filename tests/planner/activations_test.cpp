@@ -340,7 +340,8 @@ TEST(ActivationForecast, OfActivationsOnADiskCountsItsBytes) {
   EXPECT_DOUBLE_EQ(result.activations_on_disk.value(), 4 * disk->bytes.value());
   EXPECT_GT(result.phases.moving, Seconds(0));
   // 29 blocks, through buffers of three.
-  const units::Bytes on_the_way = result.host.total() - without.host.total();
+  using enum MemoryCategory;
+  const units::Bytes on_the_way = result.host.of(kActivations) - without.host.of(kActivations);
   EXPECT_NEAR(on_the_way / result.activations_on_disk, 3.0 / 29, 1e-6);
   EXPECT_TRUE(result.fits());
   request.machine.tiers.front().capacity.value = result.activations_on_disk * 0.9;

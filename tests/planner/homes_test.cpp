@@ -202,6 +202,8 @@ TEST(Homes, AreHostMemoryForMostOfWhatIsLeft) {
   const Forecast all = forecast(request);
   EXPECT_EQ(uses_of_tiers(all).front().states.value(), 0);
   request.settings.disks = {{.folder = "/nvme"}};
+  // As many records of subgroups.
+  request.settings.subgroup_params = all.problem.largest();
   const Forecast most = forecast(request);
   const double room = all.problem.host_memory.value();
   const double slots = most.problem.slots.value().value();
