@@ -11,8 +11,6 @@
 namespace dos::data {
 namespace {
 
-/// SentencePiece writes a space as this character, so pieces cannot tell one from the other.
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 /// What a token without text of its own shows as: the Unicode replacement character.
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 /// A model whose pieces put together are this text adds no first space, squeezes no spaces, trims

@@ -16,6 +16,9 @@
 
 namespace dos::data {
 
+/// SentencePiece writes a space as this character, so pieces cannot tell one from the other.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
 /// A SentencePiece model: text to its pieces and back, without tokens that it does not have.
 /// Members are thread-safe.
 class PieceModel {

@@ -63,6 +63,7 @@ std::int32_t parse_id(const std::string& key, const JsonField& map) {
 bpe::AddedToken parse_added(const JsonField& field, std::int32_t id) {
   bpe::AddedToken token{.text = field.member("content").text(),
                         .id = id,
+                        .single_word = flag_or(field, "single_word", false),
                         .lstrip = flag_or(field, "lstrip", false),
                         .rstrip = flag_or(field, "rstrip", false),
                         .special = flag_or(field, "special", false)};
@@ -124,25 +125,77 @@ std::optional<std::int32_t> token_named(const JsonField& root, const char* key, 
   return piece;
 }
 
-/// Whether a step of a tokenizer.json, or one of a sequence, has this value of `key`.
-bool has_step(const json& document, const char* step, const char* key, const char* value) {
-  if (!document.contains(step) || !document.at(step).is_object()) return false;
-  const json& own = document.at(step);
-  const auto is_it = [&](const json& each) {
-    return each.is_object() && each.contains(key) && each.at(key) == value;
-  };
-  return is_it(own) || std::any_of(own.begin(), own.end(), [&](const json& several) {
-           return several.is_array() && std::any_of(several.begin(), several.end(), is_it);
-         });
+/// Those of a tokenizer.json that have not been told already.
+void read_json_tokens(const JsonField& root, std::vector<bpe::AddedToken>& added) {
+  if (!bpe::has(root, "added_tokens")) return;
+  for (const JsonField& field : root.member("added_tokens").elements()) {
+    bpe::AddedToken token = parse_added(field, parse_id(field.member("id")));
+    const auto is_same = [&](const auto& a) { return a.text == token.text && a.id == token.id; };
+    if (std::ranges::none_of(added, is_same)) add_piece(std::move(token), field, added);
+  }
 }
 
-/// PieceTokens::space_once as a tokenizer.json beside the model has it, which puts a space before
-/// each text between added tokens, or before the first alone; nullopt where none says it.
-std::optional<bool> space_once_of_json(const std::filesystem::path& model) {
-  const json document = SideDocument(model, kTokenizerJson).document;
-  if (has_step(document, "normalizer", "type", "Prepend")) return false;
-  if (has_step(document, "pre_tokenizer", "prepend_scheme", "first")) return true;
+/// Pieces that the configuration gives a part to play (bos_token, ...) are found in texts, too.
+void add_named_pieces(const JsonField& root, const PieceModel& model,
+                      std::vector<bpe::AddedToken>& added) {
+  std::set<std::string> names;
+  add_token_names(root, names);
+  const auto& processor = model.processor();
+  for (const std::string& text : names) {
+    const int piece = processor.PieceToId(text);
+    const auto is_same = [&](const auto& a) { return a.text == text || a.id == piece; };
+    if (!text.empty() && processor.IdToPiece(piece) == text && std::ranges::none_of(added, is_same))
+      added.push_back({.text = text, .id = piece, .special = true});
+  }
+}
+
+/// The step `name` of a tokenizer.json, or those of its sequence; what is none is left out.
+std::vector<json> steps_of(const json& document, const char* name) {
+  if (!document.contains(name) || !document.at(name).is_object()) return {};
+  const json& own = document.at(name);
+  std::vector<json> steps{own};
+  for (const json& several : own)
+    if (several.is_array())
+      for (const json& each : several)
+        if (each.is_object()) steps.push_back(each);
+  return steps;
+}
+
+/// What a tokenizer.json says of the space before texts; `tokens` stays where it says nothing.
+void read_spaces(const json& document, PieceTokens& tokens) {
+  for (const json& step : steps_of(document, "normalizer"))
+    if (step.value("type", json()) == "Prepend") {
+      tokens.space_once = false;
+      return;
+    }
+  for (const json& step : steps_of(document, "pre_tokenizer")) {
+    if (step.value("type", json()) != "Metaspace") continue;
+    // Of older files `add_prefix_space` is what says it.
+    const bool adds = step.value("add_prefix_space", json()) != false;
+    const json scheme = step.value("prepend_scheme", json(adds ? "always" : "never"));
+    tokens.space_once = scheme == "first";
+    tokens.space_spared = scheme != "never";
+    tokens.spaceless = scheme == "never";
+    return;
+  }
+}
+
+/// Whether a tokenizer.json puts a token before texts; nullopt where it has no template.
+std::optional<bool> begins_of_json(const json& document) {
+  for (const json& step : steps_of(document, "post_processor")) {
+    if (step.value("type", json()) != "TemplateProcessing") continue;
+    const json single = step.value("single", json());
+    return single.is_array() && !single.empty() && single.front().is_object() &&
+           single.front().contains("SpecialToken");
+  }
   return std::nullopt;
+}
+
+/// The token that stands before texts.
+std::optional<std::int32_t> begin_of_text(const JsonField& root, const json& document,
+                                          const PieceModel& model, const PieceTokens& tokens) {
+  if (!flag_or(root, "add_bos_token", begins_of_json(document).value_or(true))) return std::nullopt;
+  return token_named(root, "bos_token", model.processor().bos_id(), model, tokens.added);
 }
 
 }  // namespace
@@ -150,6 +203,7 @@ std::optional<bool> space_once_of_json(const std::filesystem::path& model) {
 PieceTokens read_piece_tokens(const std::string& model, const std::filesystem::path& path) {
   const PieceModel pieces(model, path.string());
   const SideDocument config(path, "tokenizer_config.json");
+  const SideDocument whole(path, kTokenizerJson);
   const JsonField root = config.root();
   PieceTokens tokens{.count = pieces.processor().GetPieceSize()};
   if (bpe::has(root, "added_tokens_decoder")) {
@@ -159,14 +213,15 @@ PieceTokens read_piece_tokens(const std::string& model, const std::filesystem::p
   } else {
     read_added_file(path, config, tokens.added);
   }
+  read_json_tokens(whole.root(), tokens.added);
+  add_named_pieces(root, pieces, tokens.added);
   std::ranges::sort(tokens.added, {}, &bpe::AddedToken::id);
-  const bool is_legacy = flag_or(root, "legacy", true);
-  tokens.space_once = space_once_of_json(path).value_or(!is_legacy);
-  const auto& processor = pieces.processor();
-  if (flag_or(root, "add_bos_token", true))
-    tokens.begin_of_text = token_named(root, "bos_token", processor.bos_id(), pieces, tokens.added);
-  const auto end = token_named(root, "eos_token", processor.eos_id(), pieces, tokens.added);
-  if (end && *end != processor.eos_id()) tokens.end_of_text = end;
+  tokens.space_once = !flag_or(root, "legacy", true);
+  read_spaces(whole.document, tokens);
+  tokens.begin_of_text = begin_of_text(root, whole.document, pieces, tokens);
+  const int own_end = pieces.processor().eos_id();
+  const auto end = token_named(root, "eos_token", own_end, pieces, tokens.added);
+  if (end && *end != own_end) tokens.end_of_text = end;
   return tokens;
 }
 
@@ -178,6 +233,8 @@ PieceTokens parse_piece_tokens(const JsonField& object) {
   tokens.begin_of_text = token("begin_of_text");
   tokens.end_of_text = token("end_of_text");
   tokens.space_once = flag_or(object, "space_once", false);
+  tokens.space_spared = flag_or(object, "space_spared", false);
+  tokens.spaceless = flag_or(object, "spaceless", false);
   if (!bpe::has(object, "added")) return tokens;
   for (const JsonField& field : object.member("added").elements())
     add_piece(parse_added(field, parse_id(field.member("id"))), field, tokens.added);
@@ -189,8 +246,11 @@ nlohmann::ordered_json to_json(const PieceTokens& tokens) {
   if (tokens.begin_of_text) object["begin_of_text"] = *tokens.begin_of_text;
   if (tokens.end_of_text) object["end_of_text"] = *tokens.end_of_text;
   if (tokens.space_once) object["space_once"] = true;
+  if (tokens.space_spared) object["space_spared"] = true;
+  if (tokens.spaceless) object["spaceless"] = true;
   for (const bpe::AddedToken& token : tokens.added) {
     nlohmann::ordered_json entry{{"id", token.id}, {"content", token.text}};
+    if (token.single_word) entry["single_word"] = true;
     if (token.lstrip) entry["lstrip"] = true;
     if (token.rstrip) entry["rstrip"] = true;
     if (token.special) entry["special"] = true;
@@ -214,7 +274,7 @@ nlohmann::ordered_json piece_tokenizer_config(const std::string& model,
       {"tokenizer_class", "LlamaTokenizer"},
       {"add_bos_token", known.begin_of_text.has_value()},
       {"add_eos_token", false},
-      {"add_prefix_space", pieces.adds_space()},
+      {"add_prefix_space", pieces.adds_space() && !known.spaceless},
       {"legacy", !known.space_once},
       {"clean_up_tokenization_spaces", false},
       {"bos_token", text(known.begin_of_text.value_or(processor.bos_id()))},
@@ -222,8 +282,8 @@ nlohmann::ordered_json piece_tokenizer_config(const std::string& model,
       {"unk_token", text(processor.unk_id())}};
   for (const bpe::AddedToken& token : known.added)
     config["added_tokens_decoder"][std::to_string(token.id)] = {
-        {"content", token.text},  {"lstrip", token.lstrip}, {"normalized", false},
-        {"rstrip", token.rstrip}, {"single_word", false},   {"special", token.special}};
+        {"content", token.text},  {"lstrip", token.lstrip},           {"normalized", false},
+        {"rstrip", token.rstrip}, {"single_word", token.single_word}, {"special", token.special}};
   return config;
 }
 

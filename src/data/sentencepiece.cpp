@@ -114,7 +114,9 @@ class SentencePieceTokenizer final : public Tokenizer {
            "{}: the model has {} pieces, {} were expected: put the model that belongs there back",
            name, count_, tokens.count);
     space_once_ = tokens.space_once;
-    if (space_once_ || model_.adds_space())
+    space_spared_ = tokens.space_spared;
+    spaceless_always_ = tokens.spaceless;
+    if (space_once_ || space_spared_ || spaceless_always_ || model_.adds_space())
       spaceless_.emplace(PieceModel::without_space(model, name));
     vocabulary_ = count_;
     for (const bpe::AddedToken& token : tokens.added) {
@@ -139,7 +141,8 @@ class SentencePieceTokenizer final : public Tokenizer {
       std::optional<std::int32_t> before) const override {
     std::vector<TextPart> parts = segments(text, special_, quoted);
     if (before && !parts.empty() && !parts.front().token)
-      parts.front().goes_on = space_once_ || !is_special(*before);
+      parts.front().goes_on =
+          goes_on(parts.front().text, /*is_first=*/false) || !is_special(*before);
     std::vector<std::int32_t> tokens;
     for (const TextPart& part : parts) encode_part(part, 0, tokens);
     return tokens;
@@ -190,7 +193,8 @@ class SentencePieceTokenizer final : public Tokenizer {
       const auto run = std::ranges::find_if(tokens, [&](std::int32_t t) { return is_added(t); });
       const auto length = static_cast<std::size_t>(run - tokens.begin());
       if (length > 0) {
-        (is_first || !space_once_ ? model_ : *spaceless_).decode(tokens.first(length), text);
+        const bool spaceless = spaceless_always_ || (space_once_ && !is_first);
+        (spaceless ? *spaceless_ : model_).decode(tokens.first(length), text);
         is_first = false;
       }
       tokens = tokens.subspan(length);
@@ -233,6 +237,12 @@ class SentencePieceTokenizer final : public Tokenizer {
     return std::ranges::find(begin_, token) != begin_.end();
   }
 
+  /// Whether the model is to put no space before this text between added tokens.
+  [[nodiscard]] bool goes_on(std::string_view text, bool is_first) const {
+    const bool has_space = text.starts_with(' ') || text.starts_with(kSpaceMark);
+    return spaceless_always_ || (space_once_ && !is_first) || (space_spared_ && has_space);
+  }
+
   /// Tokens of `known`, and the texts between them.
   [[nodiscard]] std::vector<TextPart> segments(std::string_view text, const bpe::AddedTokens& known,
                                                std::span<const TextRange> quoted) const {
@@ -246,7 +256,7 @@ class SentencePieceTokenizer final : public Tokenizer {
         result.back().length = length;
       } else {
         result.push_back(
-            {.text = more, .length = more.size(), .goes_on = space_once_ && !result.empty()});
+            {.text = more, .length = more.size(), .goes_on = goes_on(more, result.empty())});
       }
     };
     if (known.empty()) add_text(std::exchange(text, {}));
@@ -274,6 +284,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   bpe::AddedTokens special_;  ///< those, and control pieces: with_controls()
   Index count_;
   bool space_once_ = false;
+  bool space_spared_ = false;
+  bool spaceless_always_ = false;
   Index vocabulary_ = 0;
   std::unordered_map<std::int32_t, std::string> texts_;  ///< of added tokens
   std::int32_t end_ = 0;

@@ -120,6 +120,89 @@ TEST_P(LlamaReference, DecodesToWhatItEncoded) {
   EXPECT_EQ(tokenizer_->decode(tokenizer_->encode("a<|im_end|>")), "a") << "special";
 }
 
+/// Beside a tokenizer.json that says by Metaspace where a space is put; the configuration names no
+/// added tokens, as those that `transformers` 5 writes.
+class SpacesReference : public PieceFolder, public testing::WithParamInterface<const char*> {
+ protected:
+  SpacesReference() {
+    const json all =
+        parse_json(read_text(folder() / "spaces.json"), "spaces.json", "write it again");
+    expected_ = all[GetParam()];
+    write("tokenizer_config.json", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+    write("tokenizer.json",
+          {{"added_tokens", all["added_tokens"]},
+           {"normalizer", nullptr},
+           {"pre_tokenizer",
+            {{"type", "Metaspace"}, {"prepend_scheme", GetParam()}, {"split", false}}}});
+    tokenizer_ = tokenizer();
+  }
+  json expected_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Schemes, SpacesReference, testing::Values("always", "first", "never"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST_P(SpacesReference, TokensOfLinesAreTheLibrarys) {
+  ASSERT_GE(expected_["lines"].size(), 18U);
+  for (const json& line : expected_["lines"])
+    EXPECT_EQ(tokenizer_->encode(line["text"].get<std::string>()), line["tokens"].get<Tokens>())
+        << line["text"];
+}
+
+TEST_P(SpacesReference, TokensOfRandomStringsAreTheLibrarys) {
+  const auto expected = expected_["random"].get<std::string>();
+  std::size_t place = 0;
+  for (const json& row : test::random_rows()) {
+    const Tokens tokens = tokenizer_->encode(row[0].get<std::string>());
+    ASSERT_EQ(test::fnv_of(tokens).substr(0, 4), expected.substr(4 * place++, 4)) << row[0];
+  }
+  EXPECT_EQ(4 * place, expected.size());
+}
+
+TEST_P(SpacesReference, PartsInOrderAreTheWhole) {
+  const std::string text = " " + read_text(test::tokenizer_reference() / "text.txt");
+  const Tokens whole = tokenizer_->encode(text);
+  for (const std::size_t limit : {97U, 65'536U}) {
+    Tokens tokens;
+    for (const TextPart& part : tokenizer_->parts(text, limit))
+      EXPECT_EQ(tokenizer_->encode_part(part, 0, tokens), 0U);
+    EXPECT_TRUE(tokens == whole) << limit;
+  }
+}
+
+TEST_P(SpacesReference, IsTheSameReadAgain) {
+  const json document = parse_json(to_json(tokens()).dump(), "pieces", "restore it");
+  EXPECT_EQ(parse_piece_tokens(JsonField(document, "pieces", "restore it")), tokens());
+  EXPECT_EQ(tokenizer_->decode(tokenizer_->encode("the ship")), "the ship");
+}
+
+TEST_F(PieceFolder, FindsPiecesThatTheConfigurationNames) {
+  json changed = config();
+  changed.erase("added_tokens_decoder");
+  write("tokenizer_config.json", changed);
+  EXPECT_EQ(std::ranges::count(tokenizer()->encode("the </s> ship<s>"), 2), 1);
+  EXPECT_EQ(std::ranges::count(tokenizer()->encode("the </s> ship<s>"), 1), 1);
+  EXPECT_EQ(tokenizer()->added_token("<unk>"), 0);
+}
+
+TEST_F(PieceFolder, BeginsTextsAsTheTokenizerJsonBesideItDoes) {
+  json changed = config();
+  changed.erase("add_bos_token");
+  const auto begin = [&](const json& single) {
+    write("tokenizer_config.json", changed);
+    write("tokenizer.json",
+          {{"post_processor", {{"type", "TemplateProcessing"}, {"single", single}}}});
+    return tokens().begin_of_text;
+  };
+  const json sequence = {{"Sequence", {{"id", "A"}}}};
+  const json first = {{"SpecialToken", {{"id", "<s>"}}}};
+  EXPECT_EQ(begin({first, sequence}), 1);
+  EXPECT_EQ(begin(json::array({sequence})), std::nullopt);
+  changed["add_bos_token"] = true;
+  EXPECT_EQ(begin(json::array({sequence})), 1) << "it is said";
+}
+
 TEST_F(PieceFolder, SaysHowTextsBeginAndEnd) {
   EXPECT_EQ(tokens().begin_of_text, 1);
   EXPECT_EQ(tokens().end_of_text, std::nullopt) << "the model's own";
