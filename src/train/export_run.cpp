@@ -12,6 +12,7 @@
 #include "data/chat/chat_encoder.hpp"
 #include "data/chat/jinja.hpp"
 #include "data/dataset.hpp"
+#include "data/piece_json.hpp"
 #include "data/piece_tokens.hpp"
 #include "data/tokenizer.hpp"
 #include "hf/model_export.hpp"
@@ -80,7 +81,16 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
     result.files.push_back({hf::kTokenizerConfigFile, text + "\n"});
   };
   if (manifest.tokenizer == data::kSentencePiece) {
-    configure(data::piece_tokenizer_config(contents, manifest.pieces).dump(2));
+    if (const auto whole = data::piece_tokenizer_json(contents, manifest.pieces)) {
+      configure(data::piece_json_config(contents, manifest.pieces).dump(2));
+      result.files.push_back({data::kTokenizerJson, whole->dump() + "\n"});
+      if (data::normalizes(contents))
+        result.note =
+            "the tokenizer normalizes text: where characters have marks of their own transformers "
+            "may make other tokens";
+    } else {
+      configure(data::piece_tokenizer_config(contents, manifest.pieces).dump(2));
+    }
     result.files.push_back({"tokenizer.model", std::move(contents)});
   } else {
     result.end_text = data::token_text(contents, manifest.end_of_text, manifest.model_file);

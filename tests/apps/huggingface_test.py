@@ -115,6 +115,21 @@ class HuggingFace(FolderTest):
                         "--tokenizer", "pieces.model", cwd=self.folder)
         self.assertEqual(named.stdout, texts[0].stdout)
 
+    def test_a_unigram_model_is_written_for_transformers(self):
+        made = program("prepare_data", "--tokenizer", "sentencepiece", "--vocab-size", 300, "--model-type", "unigram",
+                       "--output", "pieces", self.shared / "corpus.txt", cwd=self.folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.trained(keys={"train.stop_after": 1, "data.path": self.folder / "pieces"})
+        self.assertEqual(len(self.exported().splitlines()), 1)
+        written = json.loads((self.target / "tokenizer.json").read_text())["model"]
+        self.assertEqual((written["type"], len(written["vocab"])), ("Unigram", 300))
+        self.assertEqual(json.loads((self.target / "tokenizer_config.json").read_text()),
+                         {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False,
+                          "bos_token": None, "eos_token": "<|endoftext|>"})
+        texts = [program("generate", source, "--prompt", "to be", "--temperature", 0, "--tokens", 9, cwd=self.folder)
+                 for source in (self.out, self.target)]
+        self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
+
     def test_a_tokenizer_json_goes_along(self):
         # One of several that may end a text, and not the last token.
         source = PAGES.parent / "tests/reference/tokenizers/llama3.json"

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/piece_json.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "data/piece_model.hpp"
+
+namespace dos::data {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// What the library needs of a model's description beside its pieces (sentencepiece_model.proto).
+struct Description {
+  std::uint64_t kind = kUnigram;
+  std::string_view characters{};  ///< which text becomes which, in SentencePiece's own form
+  bool adds_space = true;
+  bool squeezes_spaces = true;
+
+  static constexpr std::uint64_t kUnigram = 1;
+};
+
+/// The next number of a message in the form of protobuf; 0 at its end.
+std::uint64_t take_number(std::string_view& message) {
+  std::uint64_t number = 0;
+  for (unsigned shift = 0; !message.empty() && shift < 64; shift += 7) {
+    const auto byte = static_cast<unsigned char>(message.front());
+    message.remove_prefix(1);
+    number |= std::uint64_t{byte & 0x7FU} << shift;
+    if (byte < 0x80U) break;
+  }
+  return number;
+}
+
+/// Calls use(field, number, bytes) for each field of a message that SentencePiece has read.
+template <typename Use>
+void for_each_field(std::string_view message, const Use& use) {
+  while (!message.empty()) {
+    const std::uint64_t key = take_number(message);
+    std::uint64_t number = 0;
+    std::size_t length = 0;
+    switch (key & 7U) {
+      case 0:
+        number = take_number(message);
+        break;
+      case 1:
+        length = 8;
+        break;
+      case 2:
+        length = static_cast<std::size_t>(take_number(message));
+        break;
+      default:
+        length = 4;
+        break;
+    }
+    const std::string_view bytes = message.substr(0, length);
+    use(key >> 3U, number, bytes);
+    message.remove_prefix(bytes.size());
+  }
+}
+
+Description describe(std::string_view model) {
+  constexpr std::uint64_t kTrainer = 2;
+  constexpr std::uint64_t kNormalizer = 3;
+  Description result;
+  for_each_field(model, [&](std::uint64_t part, std::uint64_t, std::string_view message) {
+    if (part != kTrainer && part != kNormalizer) return;
+    for_each_field(message, [&](std::uint64_t field, std::uint64_t number, std::string_view bytes) {
+      if (part == kTrainer && field == 3) result.kind = number;
+      if (part != kNormalizer) return;
+      if (field == 2) result.characters = bytes;
+      if (field == 3) result.adds_space = number != 0;
+      if (field == 4) result.squeezes_spaces = number != 0;
+    });
+  });
+  return result;
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = i; k < i + 3; ++k)
+      group = group << 8U | (k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0U);
+    const std::size_t digits = std::min<std::size_t>(bytes.size() - i, 3) + 1;
+    for (std::size_t k = 0; k < 4; ++k)
+      text.push_back(k < digits ? kDigits[group >> (18U - 6U * static_cast<unsigned>(k)) & 63U]
+                                : '=');
+  }
+  return text;
+}
+
+ordered_json replace(const char* kind, const char* pattern, const std::string& content) {
+  return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
+}
+
+ordered_json normalizer_of(const Description& description) {
+  ordered_json steps = ordered_json::array();
+  if (!description.characters.empty())
+    steps.push_back(
+        {{"type", "Precompiled"}, {"precompiled_charsmap", base64(description.characters)}});
+  if (description.squeezes_spaces) {
+    steps.push_back(replace("Regex", R"(\A +| +\z)", ""));
+    steps.push_back(replace("Regex", " {2,}", " "));
+  }
+  steps.push_back(replace("String", " ", std::string(kSpaceMark)));
+  return {{"type", "Sequence"}, {"normalizers", steps}};
+}
+
+ordered_json pre_tokenizer_of(bool adds_space, const PieceTokens& tokens) {
+  ordered_json steps = ordered_json::array();
+  if (adds_space)
+    steps.push_back({{"type", "Metaspace"},
+                     {"replacement", kSpaceMark},
+                     {"prepend_scheme", tokens.space_once ? "first" : "always"},
+                     {"split", false}});
+  // The library takes all pieces for such that text may have, those of bytes with the best of
+  // scores.
+  steps.push_back({{"type", "Split"},
+                   {"pattern", {{"Regex", "<(?=0x[0-9A-F]{2}>|unk>)"}}},
+                   {"behavior", "MergedWithPrevious"},
+                   {"invert", false}});
+  return {{"type", "Sequence"}, {"pretokenizers", steps}};
+}
+
+/// Pieces that the model finds in no text, and what the files beside it have added.
+ordered_json added_tokens(const PieceModel& model, const PieceTokens& tokens) {
+  std::vector<bpe::AddedToken> all = tokens.added;
+  const auto& processor = model.processor();
+  for (int piece = 0; piece < processor.GetPieceSize(); ++piece)
+    if (processor.IsControl(piece) &&
+        std::ranges::find(all, piece, &bpe::AddedToken::id) == all.end())
+      all.push_back({.text = processor.IdToPiece(piece), .id = piece, .special = true});
+  std::ranges::sort(all, {}, &bpe::AddedToken::id);
+  ordered_json list = ordered_json::array();
+  for (const bpe::AddedToken& token : all)
+    list.push_back({{"id", token.id},
+                    {"content", token.text},
+                    {"single_word", token.single_word},
+                    {"lstrip", token.lstrip},
+                    {"rstrip", token.rstrip},
+                    {"normalized", false},
+                    {"special", token.special}});
+  return list;
+}
+
+ordered_json vocabulary_of(const PieceModel& model) {
+  ordered_json list = ordered_json::array();
+  const auto& processor = model.processor();
+  for (int piece = 0; piece < processor.GetPieceSize(); ++piece)
+    list.push_back({processor.IdToPiece(piece), processor.GetScore(piece)});
+  return list;
+}
+
+/// What stands before each text: a piece or an added token.
+ordered_json template_of(const std::optional<std::string>& begin, const PieceTokens& tokens) {
+  const auto sequence = [](const char* name, int type) {
+    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+  };
+  ordered_json single = ordered_json::array();
+  ordered_json special = ordered_json::object();
+  if (begin) {
+    single.push_back({{"SpecialToken", {{"id", *begin}, {"type_id", 0}}}});
+    special[*begin] = {{"id", *begin}, {"ids", {*tokens.begin_of_text}}, {"tokens", {*begin}}};
+  }
+  single.push_back(sequence("A", 0));
+  ordered_json pair = single;
+  pair.push_back(sequence("B", 1));
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", pair},
+          {"special_tokens", special}};
+}
+
+std::string text_of(std::int32_t token, const PieceModel& model, const PieceTokens& tokens) {
+  const auto added = std::ranges::find(tokens.added, token, &bpe::AddedToken::id);
+  return added != tokens.added.end() ? added->text : model.processor().IdToPiece(token);
+}
+
+ordered_json decoder_of(bool adds_space) {
+  ordered_json steps = {
+      replace("String", kSpaceMark.data(), " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  if (adds_space) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  return {{"type", "Sequence"}, {"decoders", steps}};
+}
+
+}  // namespace
+
+std::optional<ordered_json> piece_tokenizer_json(const std::string& model,
+                                                 const std::optional<PieceTokens>& tokens) {
+  const Description description = describe(model);
+  if (description.kind != Description::kUnigram) return std::nullopt;
+  const PieceModel pieces(model, "tokenizer.model");
+  const PieceTokens known = tokens.value_or(PieceTokens{});
+  const bool adds_space = description.adds_space && !known.spaceless;
+  const bool has_bytes = pieces.processor().IsByte(pieces.processor().PieceToId("<0x00>"));
+  std::optional<std::string> begin;
+  if (known.begin_of_text) begin = text_of(*known.begin_of_text, pieces, known);
+  return ordered_json{{"version", "1.0"},
+                      {"truncation", nullptr},
+                      {"padding", nullptr},
+                      {"added_tokens", added_tokens(pieces, known)},
+                      {"normalizer", normalizer_of(description)},
+                      {"pre_tokenizer", pre_tokenizer_of(adds_space, known)},
+                      {"post_processor", template_of(begin, known)},
+                      {"decoder", decoder_of(adds_space)},
+                      {"model",
+                       {{"type", "Unigram"},
+                        {"unk_id", pieces.processor().unk_id()},
+                        {"vocab", vocabulary_of(pieces)},
+                        {"byte_fallback", has_bytes}}}};
+}
+
+bool normalizes(std::string_view model) {
+  return !describe(model).characters.empty();
+}
+
+ordered_json piece_json_config(const std::string& model, const std::optional<PieceTokens>& tokens) {
+  const PieceModel pieces(model, "tokenizer.model");
+  const PieceTokens known = tokens.value_or(PieceTokens{});
+  const int own_begin = pieces.processor().bos_id();
+  const std::int32_t begin = known.begin_of_text.value_or(own_begin);
+  const std::int32_t end = known.end_of_text.value_or(pieces.processor().eos_id());
+  return {{"tokenizer_class", "PreTrainedTokenizerFast"},
+          {"clean_up_tokenization_spaces", false},
+          {"bos_token", begin < 0 ? ordered_json() : ordered_json(text_of(begin, pieces, known))},
+          {"eos_token", text_of(end, pieces, known)}};
+}
+
+}  // namespace dos::data

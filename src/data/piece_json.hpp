@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "data/piece_tokens.hpp"
+
+namespace dos::data {
+
+/// A tokenizer.json with which the library `tokenizers` makes the tokens of
+/// make_sentencepiece_tokenizer(model, tokens); nullopt for models of merges, of which
+/// piece_tokenizer_config() says all. The library adds probabilities in double precision,
+/// SentencePiece in single: of ways to cut a text that are as likely they may take different ones.
+/// Text that is written like a control piece is that piece there, and U+2581 is a space. Of models
+/// that normalize, it normalizes characters of several code points in another way. Throws Error as
+/// PieceModel does.
+std::optional<nlohmann::ordered_json> piece_tokenizer_json(
+    const std::string& model, const std::optional<PieceTokens>& tokens);
+
+/// Whether the model normalizes text. Pre: it is one.
+bool normalizes(std::string_view model);
+
+/// The tokenizer_config.json beside it.
+nlohmann::ordered_json piece_json_config(const std::string& model,
+                                         const std::optional<PieceTokens>& tokens);
+
+}  // namespace dos::data

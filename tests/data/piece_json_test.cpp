@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/piece_json.hpp"
+
+#include <gmock/gmock.h>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <unordered_map>
+
+#include "base/file.hpp"
+#include "data/corpus.hpp"
+#include "data/sentencepiece.hpp"
+#include "scratch_directory.hpp"
+
+namespace dos::data::piece_json_test {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string trained(const std::string& algorithm) {
+  const std::string text = test::corpus();
+  const std::string_view view = text;
+  return train_sentencepiece(std::span(&view, 1), {.vocabulary = 330, .algorithm = algorithm});
+}
+
+/// As the library trains one by itself: it normalizes, squeezes spaces and adds one before a text.
+std::string usual_unigram() {
+  const test::ScratchDirectory scratch;
+  write_durably(scratch / "in.txt", test::corpus());
+  const std::unordered_map<std::string, std::string> options{
+      {"input", (scratch / "in.txt").string()},
+      {"model_type", "unigram"},
+      {"vocab_size", "200"},
+      {"bos_id", "1"},
+      {"eos_id", "2"},
+      {"minloglevel", "3"}};
+  std::string model;
+  const auto status = sentencepiece::SentencePieceTrainer::Train(options, nullptr, &model);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return model;
+}
+
+std::vector<std::string> types(const ordered_json& steps) {
+  std::vector<std::string> names;
+  for (const ordered_json& step : steps) names.push_back(step["type"]);
+  return names;
+}
+
+TEST(PieceJson, HasPiecesAndProbabilitiesOfTheModel) {
+  const std::string model = trained("unigram");
+  const auto document = piece_tokenizer_json(model, std::nullopt);
+  ASSERT_TRUE(document);
+  sentencepiece::SentencePieceProcessor processor;
+  ASSERT_TRUE(processor.LoadFromSerializedProto(model).ok());
+  const ordered_json& written = (*document)["model"];
+  EXPECT_EQ(written["type"], "Unigram");
+  EXPECT_EQ(written["byte_fallback"], true);
+  EXPECT_EQ(written["unk_id"], 0);
+  ASSERT_EQ(written["vocab"].size(), 330U);
+  for (int piece = 0; piece < 330; ++piece) {
+    const ordered_json& entry = written["vocab"][static_cast<std::size_t>(piece)];
+    EXPECT_EQ(entry[0], processor.IdToPiece(piece));
+    EXPECT_EQ(entry[1].get<float>(), processor.GetScore(piece));
+  }
+  EXPECT_EQ(types((*document)["normalizer"]["normalizers"]), (std::vector<std::string>{"Replace"}))
+      << "it changes spaces into marks, and nothing else";
+  EXPECT_EQ(types((*document)["pre_tokenizer"]["pretokenizers"]),
+            (std::vector<std::string>{"Split"}));
+  EXPECT_FALSE(normalizes(model));
+  const ordered_json config = piece_json_config(model, std::nullopt);
+  EXPECT_EQ(config["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_EQ(config["eos_token"], "<|endoftext|>");
+  EXPECT_EQ(config["bos_token"], nullptr);
+}
+
+TEST(PieceJson, ModelsOfMergesNeedNone) {
+  EXPECT_EQ(piece_tokenizer_json(trained("bpe"), std::nullopt), std::nullopt);
+}
+
+TEST(PieceJson, NormalizesAsTheModelDoes) {
+  const std::string model = usual_unigram();
+  EXPECT_TRUE(normalizes(model));
+  const PieceTokens tokens{.begin_of_text = 1, .space_once = true};
+  const auto document = piece_tokenizer_json(model, tokens);
+  ASSERT_TRUE(document);
+  const ordered_json& steps = (*document)["normalizer"]["normalizers"];
+  EXPECT_EQ(types(steps),
+            (std::vector<std::string>{"Precompiled", "Replace", "Replace", "Replace"}));
+  const std::string characters = steps[0]["precompiled_charsmap"];
+  EXPECT_EQ(characters.size() % 4, 0U);
+  EXPECT_EQ(characters.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                         "0123456789+/="),
+            std::string::npos);
+  EXPECT_GT(characters.size(), 100'000U) << "nmt_nfkc";
+  EXPECT_EQ((*document)["pre_tokenizer"]["pretokenizers"][0]["prepend_scheme"], "first");
+  EXPECT_EQ((*document)["post_processor"]["single"][0]["SpecialToken"]["id"], "<s>");
+  EXPECT_EQ((*document)["model"]["byte_fallback"], false);
+}
+
+TEST(PieceJson, IsReadBesideTheModelAsItIsWritten) {
+  const test::ScratchDirectory scratch;
+  const std::string model = usual_unigram();
+  for (const PieceTokens& tokens :
+       {PieceTokens{.count = 200, .begin_of_text = 1, .space_once = true},
+        PieceTokens{.count = 200, .space_spared = true}}) {
+    write_durably(scratch / "tokenizer.model", model);
+    write_durably(scratch / "tokenizer.json", piece_tokenizer_json(model, tokens)->dump());
+    write_durably(scratch / "tokenizer_config.json", piece_json_config(model, tokens).dump());
+    const PieceTokens found = read_piece_tokens(model, scratch / "tokenizer.model");
+    EXPECT_EQ(found.begin_of_text, tokens.begin_of_text);
+    EXPECT_EQ(found.end_of_text, std::nullopt) << "the model's own";
+    EXPECT_EQ(found.space_once, tokens.space_once);
+    EXPECT_EQ(found.added.size(), 2U) << "<s> and </s>";
+  }
+}
+
+}  // namespace
+}  // namespace dos::data::piece_json_test
