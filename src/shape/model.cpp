@@ -53,6 +53,13 @@ ModelConfig qwen25(Index layers, Index width, Index heads, Index kv_heads, Index
   return model;
 }
 
+/// From 14 billion parameters on.
+ModelConfig large_qwen25(Index layers, Index width, Index heads, Index ffn) {
+  ModelConfig model = qwen25(layers, width, heads, 8, ffn, 152064);
+  model.norm_epsilon = 1e-5;
+  return model;
+}
+
 ModelConfig qwen3(Index layers, Index width, Index heads, Index kv_heads, Index ffn) {
   ModelConfig model{"llama", layers, width, heads, 4096, 151936, kv_heads, ffn};
   model.head_dim = 128;
@@ -109,9 +116,9 @@ const std::vector<Preset>& presets() {
       {"qwen2.5-1.5b", tied(qwen25(28, 1536, 12, 2, 8960, 151936))},
       {"qwen2.5-3b", tied(qwen25(36, 2048, 16, 2, 11008, 151936))},
       {"qwen2.5-7b", qwen25(28, 3584, 28, 4, 18944, 152064)},
-      {"qwen2.5-14b", qwen25(48, 5120, 40, 8, 13824, 152064)},
-      {"qwen2.5-32b", qwen25(64, 5120, 40, 8, 27648, 152064)},
-      {"qwen2.5-72b", qwen25(80, 8192, 64, 8, 29568, 152064)},
+      {"qwen2.5-14b", large_qwen25(48, 5120, 40, 13824)},
+      {"qwen2.5-32b", large_qwen25(64, 5120, 40, 27648)},
+      {"qwen2.5-72b", large_qwen25(80, 8192, 64, 29568)},
       {"qwen3-0.6b", tied(qwen3(28, 1024, 16, 8, 3072))},
       {"smollm2-135m", smollm2()},
   };

@@ -49,6 +49,32 @@ TEST(Presets, HaveThePublishedParameterCounts) {
   EXPECT_NEAR(static_cast<double>(preset("gpt3-175b").params()), 175e9, 0.5e9);
 }
 
+struct Constants {
+  double norm_epsilon;
+  double rope_theta;
+};
+
+/// rms_norm_eps and rope_theta of published files config.json: no count of parameters shows them.
+TEST(Presets, HaveThePublishedConstants) {
+  const std::map<std::string, Constants> published{
+      {"llama-3.1-8b", {1e-5, 500'000}},   {"llama-3.1-70b", {1e-5, 500'000}},
+      {"llama-3.2-1b", {1e-5, 500'000}},   {"mistral-7b", {1e-5, 10'000}},
+      {"qwen2.5-0.5b", {1e-6, 1'000'000}}, {"qwen2.5-1.5b", {1e-6, 1'000'000}},
+      {"qwen2.5-3b", {1e-6, 1'000'000}},   {"qwen2.5-7b", {1e-6, 1'000'000}},
+      {"qwen2.5-14b", {1e-5, 1'000'000}},  {"qwen2.5-32b", {1e-5, 1'000'000}},
+      {"qwen2.5-72b", {1e-5, 1'000'000}},  {"qwen3-0.6b", {1e-6, 1'000'000}},
+      {"smollm2-135m", {1e-5, 100'000}},
+  };
+  for (const auto& [name, constants] : published) {
+    EXPECT_EQ(preset(name).config.norm_epsilon, constants.norm_epsilon) << name;
+    EXPECT_EQ(preset(name).config.rope_theta, constants.rope_theta) << name;
+  }
+  for (const auto& [name, count] : published_counts()) {
+    const bool is_ours = name.starts_with("gpt2") || name == "llama-7b";
+    EXPECT_NE(published.contains(name), is_ours) << name;
+  }
+}
+
 TEST(Presets, OfDeepOptimizerStatesHaveTheRealParameterCounts) {
   // The paper's table has billions.
   const auto billions = [](const char* name) {
