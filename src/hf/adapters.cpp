@@ -102,7 +102,8 @@ std::string read_targets(const JsonField& field) {
   return fmt::format("{}", fmt::join(names, ","));
 }
 
-/// Keys that change nothing of what adapters compute here. There is no dropout in training.
+/// Keys that change nothing of what adapters compute here, sizes of what another key switches on
+/// among them. There is no dropout in training.
 constexpr std::array kIgnored{"peft_type",         "task_type",
                               "auto_mapping",      "peft_version",
                               "revision",          "base_model_name_or_path",
@@ -136,8 +137,7 @@ void expect_unset(const nlohmann::json& document, const JsonField& root) {
   for (const auto& [key, value] : document.items()) {
     if (std::ranges::find(kIgnored, key) != kIgnored.end()) continue;
     const bool is_unset = value.is_null() || value == false || value.empty();
-    // Sizes of what another key switches on.
-    if (!is_unset && !value.is_number())
+    if (!is_unset)
       root.member(key).fail(fmt::format("is {}, which is not computed here", excerpt(value)));
   }
 }

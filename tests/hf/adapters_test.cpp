@@ -129,6 +129,12 @@ TEST(AdapterConfig, StartsThatLeaveTheModelAreTaken) {
   }
 }
 
+TEST(AdapterConfig, NumbersThatPeftAlwaysWritesAreTaken) {
+  nlohmann::json json = adapter_json(adapted(kLlama, {}), "");
+  json.update({{"qalora_group_size", 16}, {"lora_dropout", 0.05}, {"layer_replication", nullptr}});
+  EXPECT_NO_THROW(parse(json));
+}
+
 TEST(AdapterConfig, OfWhatIsNotComputedIsRefused) {
   const nlohmann::json good = adapter_json(adapted(kLlama, {}), "");
   const std::vector<std::pair<std::string, nlohmann::json>> cases{
@@ -138,6 +144,10 @@ TEST(AdapterConfig, OfWhatIsNotComputedIsRefused) {
       {"modules_to_save", {"lm_head"}},
       {"rank_pattern", {{"q", 3}}},
       {"layers_to_transform", {0}},
+      {"layers_to_transform", 0},
+      {"layers_to_transform", 3},
+      {"new_scale", 3},
+      {"new_scale", 0.5},
       {"target_modules", ".*proj"},
       {"target_modules", nlohmann::json::array()},
       {"target_modules", {"a,b"}},
