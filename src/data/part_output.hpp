@@ -55,6 +55,8 @@ class PartOutput {
   [[nodiscard]] TokenSink& sink() { return chat_ ? static_cast<TokenSink&>(*chat_) : *text_; }
   /// Tokens so far.
   [[nodiscard]] Index size() const { return chat_ ? chat_->size() : text_->size(); }
+  /// Of conversations, so far.
+  [[nodiscard]] ChatCounts counts() const { return chat_ ? chat_->counts() : ChatCounts{}; }
   [[nodiscard]] TokenWriter& tokens() { return chat_ ? chat_->tokens() : *text_; }
   /// Writes what waits, and adds what became of conversations to the summary. Called once, behind
   /// the last text; nullopt without a mask.

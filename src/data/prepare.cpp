@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/prepare.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -10,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "base/units.hpp"
 #include "data/bpe/byte_level_bpe.hpp"
@@ -38,6 +41,24 @@ struct TokenizerAndModel {
   std::optional<PieceTokens> pieces{};
 };
 
+std::string names_of(const std::vector<TextInput>& inputs) {
+  std::vector<std::string> names;
+  for (const TextInput& input : inputs) names.push_back(input.path().string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Throws Error naming a line of an input that no training part was cut from, if one is damaged.
+void expect_whole_lines(const std::vector<TextInput>& inputs, bool conversations) {
+  for (const TextInput& input : inputs) {
+    if (!input.has_lines()) continue;
+    if (!conversations) input.documents(input.val(), [](const std::string&) {});
+    if (conversations)
+      input.each_line(input.val(), [](std::string_view line) {
+        (void)parse_json_object(line, "the line", "mend the line");
+      });
+  }
+}
+
 std::vector<TextInput> open_inputs(const PrepareConfig& config) {
   std::vector<TextInput> inputs;
   for (const auto& path : config.inputs) {
@@ -45,7 +66,10 @@ std::vector<TextInput> open_inputs(const PrepareConfig& config) {
     inputs.back().split(config.val_fraction);
   }
   const bool some_text = std::ranges::any_of(inputs, [](auto& i) { return !i.train().empty(); });
-  expect(some_text, "the input is too short to split into training and validation; give more text");
+  if (!some_text) expect_whole_lines(inputs, !config.chat.empty());
+  expect(some_text,
+         "{}: the input is too short to split into training and validation; give more text",
+         names_of(inputs));
   return inputs;
 }
 
@@ -245,8 +269,29 @@ void warn_of_other_encodings(const PrepareConfig& config, const std::vector<Text
   }
 }
 
-void encode_inputs(const std::vector<TextInput>& inputs, Encoding& encoding, PartOutput& train,
-                   PartOutput& val, const Progress& progress) {
+/// Throws Error when a part has no conversation that was written.
+void expect_answers(const std::vector<TextInput>& inputs, const PrepareConfig& config,
+                    const ChatCounts& train, const ChatCounts& val) {
+  const std::string within =
+      config.context == 0 ? "" : fmt::format(" in its first {} tokens", config.context);
+  expect(train.conversations + val.conversations > 0,
+         "{}: none of the {} conversations has an answer{}, all are left out; give some with "
+         "messages of the assistant{}",
+         names_of(inputs), train.left_out + val.left_out, within,
+         config.context == 0 ? "" : ", or raise --context");
+  const auto expect_some = [&](const ChatCounts& part, const char* name, const char* other) {
+    expect(part.conversations > 0,
+           "{}: no conversation of the {} part has an answer{}, {} are left out: all answers are "
+           "in the {} part; mix the lines, or change --val-fraction",
+           names_of(inputs), name, within, part.left_out, other);
+  };
+  expect_some(train, "training", "validation");
+  expect_some(val, "validation", "training");
+}
+
+void encode_inputs(const std::vector<TextInput>& inputs, const PrepareConfig& config,
+                   Encoding& encoding, PartOutput& train, PartOutput& val,
+                   const Progress& progress) {
   Index told = 0;
   const auto written = [&] { return train.size() + val.size(); };
   for (const TextInput& input : inputs) {
@@ -259,6 +304,7 @@ void encode_inputs(const std::vector<TextInput>& inputs, Encoding& encoding, Par
     });
   }
   encoding.finish();
+  if (!config.chat.empty()) expect_answers(inputs, config, train.counts(), val.counts());
 }
 
 }  // namespace
@@ -321,7 +367,7 @@ PrepareSummary prepare(const PrepareConfig& given, const Progress& progress) {
   PartOutput val(paths.val, paths.val_mask, tokenizer, config);
   for (const TextInput& input : inputs) summary.bytes += input.bytes();
   Encoding encoding(config, tokenizer, encoder ? &*encoder : nullptr, summary.bytes, progress);
-  encode_inputs(inputs, encoding, train, val, progress);
+  encode_inputs(inputs, config, encoding, train, val, progress);
   DatasetManifest manifest = describe(paths, chosen, inputs);
   manifest.chat = chat;
   manifest.train_mask = train.finish(summary);

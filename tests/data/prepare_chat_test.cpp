@@ -60,6 +60,36 @@ class PrepareChat : public testing::Test {
   ChatEncoder encoder_{*tokenizer_, chat_};
 };
 
+TEST_F(PrepareChat, SaysThatNobodyAnswers) {
+  const std::string unanswered = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}\n";
+  const std::string all = unanswered + unanswered + unanswered + unanswered;
+  const std::string good = chat_line("one", "eins");
+  EXPECT_THAT(
+      [&] { run(all); },
+      fails_with({"chats.jsonl: none of the 4 conversations has an answer, all are left out",
+                  "messages of the assistant"}));
+  config_.context = 4;
+  EXPECT_THAT([&] { run(good + good + good); },
+              fails_with({"none of the 3 conversations has an answer in its first 4 tokens",
+                          "raise --context"}));
+  config_.context = 0;
+  EXPECT_THAT([&] { run(all + good); },
+              fails_with({"chats.jsonl: no conversation of the training part has an answer, 4 are "
+                          "left out: all answers are in the validation part",
+                          "--val-fraction"}));
+  config_.val_fraction = 0.1;  // less than the last line
+  EXPECT_THAT([&] { run(good + good + good + unanswered); },
+              fails_with({"no conversation of the validation part has an answer, 1 are left out"}));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "set_train.bin"));
+}
+
+TEST_F(PrepareChat, NamesADamagedLineBeforeItAsksForMoreText) {
+  EXPECT_THAT([&] { run(chat_line("one", "eins") + "{"); },
+              fails_with({"chats.jsonl:2: the line"}));
+  EXPECT_THAT([&] { run(chat_line("one", "eins")); },
+              fails_with({"chats.jsonl: the input is too short to split"}));
+}
+
 TEST_F(PrepareChat, AStreamIsTheConversationsWithAnEndBehindEach) {
   const std::vector<std::string> lines{chat_line("one", "eins"), chat_line("two", "zwei"),
                                        chat_line("three", "drei"), chat_line("four", "vier")};
