@@ -27,7 +27,7 @@ TokenizerPtr read_tokenizer(const fs::path& path, const nlohmann::json& trained)
   const bool is_pieces = path.extension() == ".model";
   const data::TokenizerFile file =
       is_pieces ? data::TokenizerFile{.path = path, .contents = read_text(path)}
-                : data::read_tokenizer_file(path, "");
+                : data::read_tokenizer_file(path, "", data::EndOption::kNone);
   auto tokenizer = is_pieces
                        ? data::open_sentencepiece_tokenizer(file.path)
                        : data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);

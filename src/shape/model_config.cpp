@@ -49,7 +49,9 @@ void ModelConfig::validate() const {
          "model.heads = {} does not divide model.width = {}: every head has the same size", heads,
          width);
   expect(kv_heads == 0 || (kv_heads > 0 && heads % kv_heads == 0),
-         "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
+         "model.kv_heads = {} does not divide model.heads = {}: each serves as many heads; use one "
+         "that does, or 0 for as many",
+         kv_heads, heads);
   expect(ffn >= 0 && ffn <= 16 * kMostWidth, "model.ffn = {} is no width", ffn);
   expect(std::isfinite(rope_theta) && rope_theta > 1,
          "model.rope_theta = {} must be above 1: each pair of a head turns slower than the one "

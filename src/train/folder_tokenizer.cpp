@@ -33,7 +33,7 @@ std::unique_ptr<data::Tokenizer> read_tokenizer(const std::filesystem::path& fol
   try {
     const std::filesystem::path pieces = folder / kPieces;
     if (!data::is_missing(pieces)) return data::open_sentencepiece_tokenizer(pieces);
-    const data::TokenizerFile file = data::read_tokenizer_file(folder, "");
+    const data::TokenizerFile file = data::read_tokenizer_file(folder, "", data::EndOption::kNone);
     return data::make_byte_level_bpe(file.contents, file.end_of_text, file.path);
   } catch (const Error&) {
     return nullptr;

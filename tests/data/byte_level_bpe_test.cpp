@@ -162,6 +162,11 @@ TEST_F(TokenizerFileTest, RefusesAnEndThatItCannotFind) {
   EXPECT_THAT(read("<none>"), test::fails_with({"has no token '<none>'", "--end-of-text"}));
   configure(R"({"eos_token": "<other>"})");
   EXPECT_THAT(read(""), test::fails_with({"'<other>'", "tokenizer_config.json", "--end-of-text"}));
+  const auto read_without_option = [&] {
+    (void)read_tokenizer_file(scratch_ / "tokenizer.json", "", EndOption::kNone);
+  };
+  EXPECT_THAT(read_without_option, test::fails_with({"'<other>'", "as 'eos_token' in"}));
+  EXPECT_THAT(read_without_option, testing::Not(test::fails_with({"--end-of-text"})));
   configure(R"({"eos_token": 3})");
   EXPECT_THAT(read(""), test::fails_with({"tokenizer_config.json", "'eos_token'"}));
 }

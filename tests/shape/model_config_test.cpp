@@ -36,7 +36,9 @@ TEST(ModelConfig, NamesTheFirstValueThatMakesNoModel) {
        "model.vocab = 2147483648 is above 2^31 - 1"},
       {"kv heads that do not divide",
        {"gpt2", 1, 8, 4, 4, 5, 3},
-       "model.kv_heads = 3 does not divide model.heads = 4"},
+       "model.kv_heads = 3 does not divide model.heads = 4: each serves as many heads; use one "
+       "that "
+       "does, or 0 for as many"},
       {"negative kv heads", {"gpt2", 1, 8, 4, 4, 5, -4}, "model.kv_heads = -4"},
       {"negative ffn", {"gpt2", 1, 8, 4, 4, 5, 0, -1}, "model.ffn = -1"},
       {"a base that turns nothing",

@@ -20,12 +20,15 @@ struct TokenizerFile {
 /// The file that `path` names: itself, or tokenizer.json in the folder that it is.
 std::filesystem::path tokenizer_json_of(const std::filesystem::path& path);
 
+/// Whether the caller has an option --end-of-text, which messages name then.
+enum class EndOption { kGiven, kNone };
+
 /// Reads `path`, a tokenizer.json or a folder that has one. The end of a text is the token
 /// `end_of_text` where that is not empty, else the "eos_token" of tokenizer_config.json in the same
 /// folder, else the only added token with one of the usual names. Throws Error, naming the remedy,
 /// when the file is no byte-level BPE, or the token is unknown.
-TokenizerFile read_tokenizer_file(const std::filesystem::path& path,
-                                  const std::string& end_of_text);
+TokenizerFile read_tokenizer_file(const std::filesystem::path& path, const std::string& end_of_text,
+                                  EndOption option = EndOption::kGiven);
 
 /// A token's text as the contents of a tokenizer.json write it, as `end_of_text` above takes it.
 /// Throws Error, naming the file `name`, when they are no byte-level BPE or have no such token.

@@ -26,9 +26,11 @@ std::optional<std::int32_t> id_of(const bpe::TokenizerJson& json, const std::str
 }
 
 /// "" where the configuration is missing or names none.
-std::string configured_end(const std::filesystem::path& path) {
+std::string configured_end(const std::filesystem::path& path, EndOption option) {
   if (is_missing(path)) return "";
-  const std::string remedy = "copy the file again, or give --end-of-text";
+  const std::string remedy = option == EndOption::kGiven
+                                 ? "copy the file again, or give --end-of-text"
+                                 : "copy the file again";
   const nlohmann::json document = read_json_object(path, remedy);
   const JsonField root(document, path.string(), remedy);
   if (!bpe::has(root, "eos_token")) return "";
@@ -37,15 +39,19 @@ std::string configured_end(const std::filesystem::path& path) {
 }
 
 std::int32_t find_end(const bpe::TokenizerJson& json, const std::filesystem::path& path,
-                      const std::string& wanted) {
+                      const std::string& wanted, EndOption option) {
   const auto config = path.parent_path() / "tokenizer_config.json";
-  const std::string name = wanted.empty() ? configured_end(config) : wanted;
+  const std::string remedy = option == EndOption::kGiven
+                                 ? "with --end-of-text"
+                                 : fmt::format("as 'eos_token' in {}", config.string());
+  const std::string name = wanted.empty() ? configured_end(config, option) : wanted;
   if (!name.empty()) {
     const auto id = id_of(json, name);
     expect(id.has_value(),
            "{}: has no token '{}', which {} names as the end of a text; give the text of "
-           "one that it has with --end-of-text",
-           path.string(), one_line(name), wanted.empty() ? config.string() : "--end-of-text");
+           "one that it has {}",
+           path.string(), one_line(name), wanted.empty() ? config.string() : "--end-of-text",
+           remedy);
     return *id;
   }
   std::optional<std::int32_t> found;
@@ -53,13 +59,13 @@ std::int32_t find_end(const bpe::TokenizerJson& json, const std::filesystem::pat
     const auto token =
         std::ranges::find_if(json.added, [&](const auto& a) { return a.text == usual; });
     if (token == json.added.end()) continue;
-    expect(!found, "{}: has several tokens that may end a text; name one with --end-of-text",
-           path.string());
+    expect(!found, "{}: has several tokens that may end a text; name one {}", path.string(),
+           remedy);
     found = token->id;
   }
   expect(found.has_value(),
-         "{}: does not say which token ends a text, and there is no {}; name it with --end-of-text",
-         path.string(), config.string());
+         "{}: does not say which token ends a text, and there is no {}; name it {}", path.string(),
+         config.string(), remedy);
   return *found;
 }
 
@@ -85,14 +91,14 @@ bool same_vocabulary(const std::string& a, const std::string& b) {
          bpe::parse_tokenizer_json(b, "b").vocabulary;
 }
 
-TokenizerFile read_tokenizer_file(const std::filesystem::path& path,
-                                  const std::string& end_of_text) {
+TokenizerFile read_tokenizer_file(const std::filesystem::path& path, const std::string& end_of_text,
+                                  EndOption option) {
   TokenizerFile file{.path = tokenizer_json_of(path), .contents = {}};
   expect(!is_missing(file.path),
          "{}: does not exist; name a tokenizer.json, or a folder that has one", file.path.string());
   file.contents = read_text(file.path);
   file.end_of_text = find_end(bpe::parse_tokenizer_json(file.contents, file.path.string()),
-                              file.path, end_of_text);
+                              file.path, end_of_text, option);
   return file;
 }
 
