@@ -34,7 +34,7 @@ class Mismatches {
 
  private:
   static std::string shown(const std::vector<std::string>& list) {
-    constexpr std::size_t kShown = 8;
+    constexpr std::size_t kShown = 64;
     const auto first = std::span(list).first(std::min(list.size(), kShown));
     std::string text = fmt::format(": {}", fmt::join(first, ", "));
     if (list.size() > kShown) text += fmt::format(" and {} more", list.size() - kShown);

@@ -89,7 +89,13 @@ TEST(ModelWeights, ListsAllThatDoesNotFitInOneLine) {
 TEST(ModelWeights, CutsLongLists) {
   ModelFolder folder("gpt2");
   folder.tensors = {float_tensor("x", {1}, {1})};
-  EXPECT_THAT(opened(folder), fails_with({"missing: transformer.wte.weight, ", " and 20 more"}));
+  EXPECT_THAT(opened(folder),
+              fails_with({"missing: transformer.wte.weight, ", "transformer.ln_f.bias; "}));
+  const ModelFolder whole("gpt2");
+  folder.tensors = whole.tensors;
+  for (int i = 0; i < 70; ++i)
+    folder.tensors.push_back(float_tensor(fmt::format("x{:02}", i), {1}, {1}));
+  EXPECT_THAT(opened(folder), fails_with({"unexpected: x00, ", ", x63 and 6 more;"}));
 }
 
 TEST(ModelWeights, IsKnownByItsTensors) {
