@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "base/bf16.hpp"
@@ -42,6 +43,16 @@ std::vector<Shard> divide(const std::vector<TensorName>& tensors, DType dtype, I
   return shards;
 }
 
+/// Pre: `narrow` is what `values` round to.
+void expect_finite(const TensorName& tensor, std::span<const float> values,
+                   std::span<const BF16> narrow) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    expect(std::isfinite(to_float(narrow[i])) || !std::isfinite(values[i]),
+           "tensor '{}': has the value {}, which is beyond what BF16 holds; export it with --dtype "
+           "fp32",
+           tensor.tensor, values[i]);
+}
+
 void write_tensor(io::SafetensorsWriter& writer, const TensorName& tensor, const ReadTensor& read,
                   DType dtype) {
   constexpr Index kPiece = Index{1} << 20;
@@ -53,6 +64,7 @@ void write_tensor(io::SafetensorsWriter& writer, const TensorName& tensor, const
     if (dtype == DType::kBF16) {
       narrow.resize(values.size());
       std::ranges::transform(values, narrow.begin(), &to_bf16);
+      expect_finite(tensor, values, narrow);
       writer.write(tensor.tensor, std::as_bytes(std::span(narrow)));
     } else {
       writer.write(tensor.tensor, std::as_bytes(std::span(values)));

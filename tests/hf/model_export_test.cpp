@@ -114,6 +114,30 @@ TEST(ModelExport, RoundsToTheNearest) {
   EXPECT_EQ(rounded.front(), 1.0F + 0x1p-7F);
 }
 
+TEST(ModelExport, RefusesNumbersBeyondBf16) {
+  ModelFolder from("gpt2");
+  test::FileTensor& norm = from.find("transformer.ln_f.weight");
+  const float largest = 0x1.FEp127F;  // of BF16
+  const auto put = [&](float value) {
+    std::memcpy(norm.bytes.data() + sizeof(float), &value, sizeof value);
+    const std::filesystem::path path = from.write();
+    return ModelWeights(path, read_config(path));
+  };
+  const test::ScratchDirectory target;
+  const auto exported = [&](float value, DType dtype, const char* name) {
+    const ModelWeights weights = put(value);
+    export_model(target / name, read_config(from.scratch.path()), reader(weights),
+                 {.config = {.dtype = dtype}});
+  };
+  EXPECT_NO_THROW(exported(largest, DType::kBF16, "largest"));
+  EXPECT_THAT([&] { exported(-3.4e38F, DType::kBF16, "out"); },
+              fails_with({"tensor 'transformer.ln_f.weight': has the value -3.4e+38", "BF16",
+                          "--dtype fp32"}));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(target.path()), {}), 1)
+      << "nothing is left";
+  EXPECT_NO_THROW(exported(3.4e38F, DType::kF32, "fp32"));
+}
+
 TEST(ModelExport, ReplacesNothingAndLeavesNothingHalfWritten) {
   const ModelFolder folder("gpt2");
   const std::filesystem::path path = folder.write();
