@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/reference/tokenizers/llama/spaces.json: what the library `tokenizers` makes of texts by the SentencePiece
-model of that folder where a tokenizer.json says where spaces are put (`Metaspace`, each scheme).
+"""Writes tests/reference/tokenizers/llama/spaces.json: what the library `tokenizers` makes of texts by the
+SentencePiece model of that folder where a tokenizer.json says where spaces are put (`Metaspace`, each scheme).
 
     python3 -m venv venv && venv/bin/pip install tokenizers transformers sentencepiece protobuf
     venv/bin/python tools/make_space_reference.py

@@ -3,16 +3,18 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
+#include <functional>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "data/piece_model.hpp"
 
 namespace dos::data {
 namespace {
 
-using nlohmann::ordered_json;
+using nlohmann::json;
 
 /// What the library needs of a model's description beside its pieces (sentencepiece_model.proto).
 struct Description {
@@ -22,6 +24,7 @@ struct Description {
   bool squeezes_spaces = true;
 
   static constexpr std::uint64_t kUnigram = 1;
+  static constexpr std::uint64_t kMerges = 2;
 };
 
 /// The next number of a message in the form of protobuf; 0 at its end.
@@ -96,12 +99,12 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-ordered_json replace(const char* kind, const char* pattern, const std::string& content) {
+json replace(const char* kind, const char* pattern, const std::string& content) {
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-ordered_json normalizer_of(const Description& description) {
-  ordered_json steps = ordered_json::array();
+json normalizer_of(const Description& description) {
+  json steps = json::array();
   if (!description.characters.empty())
     steps.push_back(
         {{"type", "Precompiled"}, {"precompiled_charsmap", base64(description.characters)}});
@@ -113,8 +116,8 @@ ordered_json normalizer_of(const Description& description) {
   return {{"type", "Sequence"}, {"normalizers", steps}};
 }
 
-ordered_json pre_tokenizer_of(bool adds_space, const PieceTokens& tokens) {
-  ordered_json steps = ordered_json::array();
+json pre_tokenizer_of(bool adds_space, bool merges, const PieceTokens& tokens) {
+  json steps = json::array();
   if (adds_space)
     steps.push_back({{"type", "Metaspace"},
                      {"replacement", kSpaceMark},
@@ -122,15 +125,17 @@ ordered_json pre_tokenizer_of(bool adds_space, const PieceTokens& tokens) {
                      {"split", false}});
   // The library takes all pieces for such that text may have, those of bytes with the best of
   // scores.
-  steps.push_back({{"type", "Split"},
-                   {"pattern", {{"Regex", "<(?=0x[0-9A-F]{2}>|unk>)"}}},
-                   {"behavior", "MergedWithPrevious"},
-                   {"invert", false}});
+  if (!merges)
+    steps.push_back({{"type", "Split"},
+                     {"pattern", {{"Regex", "<(?=0x[0-9A-F]{2}>|unk>)"}}},
+                     {"behavior", "MergedWithPrevious"},
+                     {"invert", false}});
+  if (steps.empty()) return nullptr;
   return {{"type", "Sequence"}, {"pretokenizers", steps}};
 }
 
 /// Pieces that the model finds in no text, and what the files beside it have added.
-ordered_json added_tokens(const PieceModel& model, const PieceTokens& tokens) {
+json added_tokens(const PieceModel& model, const PieceTokens& tokens) {
   std::vector<bpe::AddedToken> all = tokens.added;
   const auto& processor = model.processor();
   for (int piece = 0; piece < processor.GetPieceSize(); ++piece)
@@ -138,7 +143,7 @@ ordered_json added_tokens(const PieceModel& model, const PieceTokens& tokens) {
         std::ranges::find(all, piece, &bpe::AddedToken::id) == all.end())
       all.push_back({.text = processor.IdToPiece(piece), .id = piece, .special = true});
   std::ranges::sort(all, {}, &bpe::AddedToken::id);
-  ordered_json list = ordered_json::array();
+  json list = json::array();
   for (const bpe::AddedToken& token : all)
     list.push_back({{"id", token.id},
                     {"content", token.text},
@@ -150,27 +155,63 @@ ordered_json added_tokens(const PieceModel& model, const PieceTokens& tokens) {
   return list;
 }
 
-ordered_json vocabulary_of(const PieceModel& model) {
-  ordered_json list = ordered_json::array();
-  const auto& processor = model.processor();
+json unigram_of(const sentencepiece::SentencePieceProcessor& processor, bool has_bytes) {
+  json list = json::array();
   for (int piece = 0; piece < processor.GetPieceSize(); ++piece)
     list.push_back({processor.IdToPiece(piece), processor.GetScore(piece)});
-  return list;
+  return {{"type", "Unigram"},
+          {"unk_id", processor.unk_id()},
+          {"vocab", std::move(list)},
+          {"byte_fallback", has_bytes}};
+}
+
+/// The pairs of pieces that make a piece, those of better pieces first.
+json merges_of(const sentencepiece::SentencePieceProcessor& processor) {
+  std::vector<int> order;
+  std::unordered_set<std::string_view> known;
+  for (int piece = 0; piece < processor.GetPieceSize(); ++piece) {
+    if (processor.IsControl(piece) || processor.IsUnknown(piece) || processor.IsByte(piece))
+      continue;
+    order.push_back(piece);
+    known.insert(processor.IdToPiece(piece));
+  }
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](int piece) { return processor.GetScore(piece); });
+  json merges = json::array();
+  for (const int piece : order) {
+    const std::string_view whole = processor.IdToPiece(piece);
+    for (std::size_t cut = 1; cut < whole.size(); ++cut)
+      if (known.contains(whole.substr(0, cut)) && known.contains(whole.substr(cut)))
+        merges.push_back({whole.substr(0, cut), whole.substr(cut)});
+  }
+  return merges;
+}
+
+json bpe_of(const sentencepiece::SentencePieceProcessor& processor, bool has_bytes) {
+  json vocabulary = json::object();
+  for (int piece = 0; piece < processor.GetPieceSize(); ++piece)
+    vocabulary[processor.IdToPiece(piece)] = piece;
+  return {{"type", "BPE"},
+          {"unk_token", processor.IdToPiece(processor.unk_id())},
+          {"fuse_unk", true},
+          {"byte_fallback", has_bytes},
+          {"vocab", std::move(vocabulary)},
+          {"merges", merges_of(processor)}};
 }
 
 /// What stands before each text: a piece or an added token.
-ordered_json template_of(const std::optional<std::string>& begin, const PieceTokens& tokens) {
+json template_of(const std::optional<std::string>& begin, const PieceTokens& tokens) {
   const auto sequence = [](const char* name, int type) {
-    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+    return json{{"Sequence", {{"id", name}, {"type_id", type}}}};
   };
-  ordered_json single = ordered_json::array();
-  ordered_json special = ordered_json::object();
+  json single = json::array();
+  json special = json::object();
   if (begin) {
     single.push_back({{"SpecialToken", {{"id", *begin}, {"type_id", 0}}}});
     special[*begin] = {{"id", *begin}, {"ids", {*tokens.begin_of_text}}, {"tokens", {*begin}}};
   }
   single.push_back(sequence("A", 0));
-  ordered_json pair = single;
+  json pair = single;
   pair.push_back(sequence("B", 1));
   return {{"type", "TemplateProcessing"},
           {"single", single},
@@ -183,8 +224,8 @@ std::string text_of(std::int32_t token, const PieceModel& model, const PieceToke
   return added != tokens.added.end() ? added->text : model.processor().IdToPiece(token);
 }
 
-ordered_json decoder_of(bool adds_space) {
-  ordered_json steps = {
+json decoder_of(bool adds_space) {
+  json steps = {
       replace("String", kSpaceMark.data(), " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
   if (adds_space) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   return {{"type", "Sequence"}, {"decoders", steps}};
@@ -192,36 +233,35 @@ ordered_json decoder_of(bool adds_space) {
 
 }  // namespace
 
-std::optional<ordered_json> piece_tokenizer_json(const std::string& model,
-                                                 const std::optional<PieceTokens>& tokens) {
+std::optional<json> piece_tokenizer_json(const std::string& model,
+                                         const std::optional<PieceTokens>& tokens) {
   const Description description = describe(model);
-  if (description.kind != Description::kUnigram) return std::nullopt;
-  const PieceModel pieces(model, "tokenizer.model");
   const PieceTokens known = tokens.value_or(PieceTokens{});
+  const bool merges = description.kind == Description::kMerges;
+  if (merges && !known.space_spared && !known.spaceless) return std::nullopt;
+  if (!merges && description.kind != Description::kUnigram) return std::nullopt;
+  const PieceModel pieces(model, "tokenizer.model");
+  const auto& processor = pieces.processor();
   const bool adds_space = description.adds_space && !known.spaceless;
-  const bool has_bytes = pieces.processor().IsByte(pieces.processor().PieceToId("<0x00>"));
+  const bool has_bytes = processor.IsByte(processor.PieceToId("<0x00>"));
   std::optional<std::string> begin;
   if (known.begin_of_text) begin = text_of(*known.begin_of_text, pieces, known);
-  return ordered_json{{"version", "1.0"},
-                      {"truncation", nullptr},
-                      {"padding", nullptr},
-                      {"added_tokens", added_tokens(pieces, known)},
-                      {"normalizer", normalizer_of(description)},
-                      {"pre_tokenizer", pre_tokenizer_of(adds_space, known)},
-                      {"post_processor", template_of(begin, known)},
-                      {"decoder", decoder_of(adds_space)},
-                      {"model",
-                       {{"type", "Unigram"},
-                        {"unk_id", pieces.processor().unk_id()},
-                        {"vocab", vocabulary_of(pieces)},
-                        {"byte_fallback", has_bytes}}}};
+  return json{{"version", "1.0"},
+              {"truncation", nullptr},
+              {"padding", nullptr},
+              {"added_tokens", added_tokens(pieces, known)},
+              {"normalizer", normalizer_of(description)},
+              {"pre_tokenizer", pre_tokenizer_of(adds_space, merges, known)},
+              {"post_processor", template_of(begin, known)},
+              {"decoder", decoder_of(adds_space)},
+              {"model", merges ? bpe_of(processor, has_bytes) : unigram_of(processor, has_bytes)}};
 }
 
 bool normalizes(std::string_view model) {
   return !describe(model).characters.empty();
 }
 
-ordered_json piece_json_config(const std::string& model, const std::optional<PieceTokens>& tokens) {
+json piece_json_config(const std::string& model, const std::optional<PieceTokens>& tokens) {
   const PieceModel pieces(model, "tokenizer.model");
   const PieceTokens known = tokens.value_or(PieceTokens{});
   const int own_begin = pieces.processor().bos_id();
@@ -229,7 +269,7 @@ ordered_json piece_json_config(const std::string& model, const std::optional<Pie
   const std::int32_t end = known.end_of_text.value_or(pieces.processor().eos_id());
   return {{"tokenizer_class", "PreTrainedTokenizerFast"},
           {"clean_up_tokenization_spaces", false},
-          {"bos_token", begin < 0 ? ordered_json() : ordered_json(text_of(begin, pieces, known))},
+          {"bos_token", begin < 0 ? json() : json(text_of(begin, pieces, known))},
           {"eos_token", text_of(end, pieces, known)}};
 }
 

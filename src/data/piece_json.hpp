@@ -12,20 +12,20 @@
 namespace dos::data {
 
 /// A tokenizer.json with which the library `tokenizers` makes the tokens of
-/// make_sentencepiece_tokenizer(model, tokens); nullopt for models of merges, of which
-/// piece_tokenizer_config() says all. The library adds probabilities in double precision,
-/// SentencePiece in single: of ways to cut a text that are as likely they may take different ones.
-/// Text that is written like a control piece is that piece there, and U+2581 is a space. Of models
-/// that normalize, it normalizes characters of several code points in another way. Throws Error as
-/// PieceModel does.
-std::optional<nlohmann::ordered_json> piece_tokenizer_json(
-    const std::string& model, const std::optional<PieceTokens>& tokens);
+/// make_sentencepiece_tokenizer(model, tokens); nullopt where piece_tokenizer_config() says all,
+/// which it does of models of merges unless `tokens` leave spaces out. Of others the library adds
+/// probabilities in double precision, SentencePiece in single: of ways to cut a text that are as
+/// likely they may take different ones. Text that is written like a control piece is that piece
+/// there, and U+2581 is a space. Of models that normalize, it normalizes characters of several code
+/// points in another way. Throws Error as PieceModel does.
+std::optional<nlohmann::json> piece_tokenizer_json(const std::string& model,
+                                                   const std::optional<PieceTokens>& tokens);
 
 /// Whether the model normalizes text. Pre: it is one.
 bool normalizes(std::string_view model);
 
 /// The tokenizer_config.json beside it.
-nlohmann::ordered_json piece_json_config(const std::string& model,
-                                         const std::optional<PieceTokens>& tokens);
+nlohmann::json piece_json_config(const std::string& model,
+                                 const std::optional<PieceTokens>& tokens);
 
 }  // namespace dos::data

@@ -36,6 +36,9 @@ bool is_file(const fs::path& path) {
 /// What a run knows of its tokenizer.
 struct RunTokenizer {
   std::vector<hf::ExtraFile> files;
+  /// A tokenizer.json for transformers, where no folder has one, and how its tokens may differ.
+  std::optional<std::string> made_json{};
+  std::string difference{};
   std::vector<Index> ends;              ///< of texts, then of answers
   std::optional<std::string> end_text;  ///< as the tokenizer writes the first
   std::optional<std::string> chat_template;
@@ -83,9 +86,9 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
   if (manifest.tokenizer == data::kSentencePiece) {
     if (const auto whole = data::piece_tokenizer_json(contents, manifest.pieces)) {
       configure(data::piece_json_config(contents, manifest.pieces).dump(2));
-      result.files.push_back({data::kTokenizerJson, whole->dump() + "\n"});
+      result.made_json = whole->dump() + "\n";
       if (data::normalizes(contents))
-        result.note =
+        result.difference =
             "the tokenizer normalizes text: where characters have marks of their own transformers "
             "may make other tokens";
     } else {
@@ -124,7 +127,10 @@ hf::ExportOptions options_of(const ExportRequest& request, DType dtype, const hf
   options.config.ends = tokenizer.ends;
   options.config.tokens = side.tokens();
   options.shard_bytes = request.shard_bytes;
-  options.files = side.merged(tokenizer.files, tokenizer.ends, tokenizer.end_text);
+  std::vector<hf::ExtraFile> own = tokenizer.files;
+  if (tokenizer.made_json && side.find(data::kTokenizerJson) == nullptr)
+    own.push_back({data::kTokenizerJson, *tokenizer.made_json});
+  options.files = side.merged(std::move(own), tokenizer.ends, tokenizer.end_text);
   if (tokenizer.chat_template && !holds_chat_template(options.files))
     options.files.push_back({data::kJinjaFile, *tokenizer.chat_template});
   return options;
@@ -183,6 +189,10 @@ ExportOutcome export_checkpoint(const ExportRequest& request, const ModelSource&
       options);
   ExportOutcome outcome{.source = checkpoint.folder().string(), .dtype = dtype, .notes = {}};
   if (!tokenizer.note.empty()) outcome.notes.push_back(tokenizer.note);
+  const bool is_made = std::ranges::any_of(options.files, [&](const hf::ExtraFile& file) {
+    return tokenizer.made_json && file.text == *tokenizer.made_json;
+  });
+  if (is_made && !tokenizer.difference.empty()) outcome.notes.push_back(tokenizer.difference);
   return outcome;
 }
 

@@ -82,6 +82,26 @@ class FolderTokens(FolderTest):
                  for source in (self.out, self.target)]
         self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
 
+    def test_a_run_takes_along_where_spaces_are_put(self):
+        (self.source / "tokenizer.json").write_text(json.dumps(
+            {"pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "first", "split": False}}))
+        (self.folder / "text.jsonl").write_text(
+            "".join(json.dumps({"text": text}) + "\n" for text in (" one two", "three <|im_start|> four") * 40))
+        keys = {"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 24, "model.context": 16,
+                "train.stop_after": 1}
+        data = self.prepared(self.source, "data")
+        self.trained(keys=keys | {"data.path": self.folder / "data"})
+        self.exported()
+        written = json.loads((self.target / "tokenizer.json").read_text())
+        self.assertEqual((written["model"]["type"], written["pre_tokenizer"]["pretokenizers"][0]["prepend_scheme"]),
+                         ("BPE", "first"))
+        self.assertEqual(self.prepared(self.target, "again"), data)
+        # Of a model that comes from a folder that folder's own goes out again.
+        started = self.folder / "started"
+        self.started(out=started, keys={"data.path": self.folder / "data", "train.stop_after": 1, "model.context": 16})
+        self.exported(source=started, target=self.folder / "sent")
+        self.assertEqual(*((folder / "tokenizer.json").read_bytes() for folder in (self.source, self.folder / "sent")))
+
     def test_generation_ends_where_config_json_says(self):
         def made():
             result = program("generate", self.source, "--prompt", "one", "--temperature", 0, "--tokens", 30, "--speed",

@@ -5,6 +5,7 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
+#include <set>
 #include <unordered_map>
 
 #include "base/file.hpp"
@@ -15,7 +16,7 @@
 namespace dos::data::piece_json_test {
 namespace {
 
-using nlohmann::ordered_json;
+using nlohmann::json;
 
 std::string trained(const std::string& algorithm) {
   const std::string text = test::corpus();
@@ -40,9 +41,9 @@ std::string usual_unigram() {
   return model;
 }
 
-std::vector<std::string> types(const ordered_json& steps) {
+std::vector<std::string> types(const json& steps) {
   std::vector<std::string> names;
-  for (const ordered_json& step : steps) names.push_back(step["type"]);
+  for (const json& step : steps) names.push_back(step["type"]);
   return names;
 }
 
@@ -52,13 +53,13 @@ TEST(PieceJson, HasPiecesAndProbabilitiesOfTheModel) {
   ASSERT_TRUE(document);
   sentencepiece::SentencePieceProcessor processor;
   ASSERT_TRUE(processor.LoadFromSerializedProto(model).ok());
-  const ordered_json& written = (*document)["model"];
+  const json& written = (*document)["model"];
   EXPECT_EQ(written["type"], "Unigram");
   EXPECT_EQ(written["byte_fallback"], true);
   EXPECT_EQ(written["unk_id"], 0);
   ASSERT_EQ(written["vocab"].size(), 330U);
   for (int piece = 0; piece < 330; ++piece) {
-    const ordered_json& entry = written["vocab"][static_cast<std::size_t>(piece)];
+    const json& entry = written["vocab"][static_cast<std::size_t>(piece)];
     EXPECT_EQ(entry[0], processor.IdToPiece(piece));
     EXPECT_EQ(entry[1].get<float>(), processor.GetScore(piece));
   }
@@ -67,7 +68,7 @@ TEST(PieceJson, HasPiecesAndProbabilitiesOfTheModel) {
   EXPECT_EQ(types((*document)["pre_tokenizer"]["pretokenizers"]),
             (std::vector<std::string>{"Split"}));
   EXPECT_FALSE(normalizes(model));
-  const ordered_json config = piece_json_config(model, std::nullopt);
+  const json config = piece_json_config(model, std::nullopt);
   EXPECT_EQ(config["tokenizer_class"], "PreTrainedTokenizerFast");
   EXPECT_EQ(config["eos_token"], "<|endoftext|>");
   EXPECT_EQ(config["bos_token"], nullptr);
@@ -77,13 +78,36 @@ TEST(PieceJson, ModelsOfMergesNeedNone) {
   EXPECT_EQ(piece_tokenizer_json(trained("bpe"), std::nullopt), std::nullopt);
 }
 
+TEST(PieceJson, OfMergesHasAllPairsThatMakeAPiece) {
+  const std::string model = trained("bpe");
+  const auto document = piece_tokenizer_json(model, PieceTokens{.space_spared = true});
+  ASSERT_TRUE(document);
+  EXPECT_EQ((*document)["pre_tokenizer"], nullptr) << "the model adds no space";
+  sentencepiece::SentencePieceProcessor processor;
+  ASSERT_TRUE(processor.LoadFromSerializedProto(model).ok());
+  const json& written = (*document)["model"];
+  EXPECT_EQ(written["type"], "BPE");
+  EXPECT_EQ(written["vocab"].size(), 330U);
+  std::set<std::string> made;
+  float last = 0;
+  for (const json& pair : written["merges"]) {
+    const std::string whole = pair[0].get<std::string>() + pair[1].get<std::string>();
+    const float score = processor.GetScore(processor.PieceToId(whole));
+    EXPECT_EQ(written["vocab"][whole], processor.PieceToId(whole));
+    EXPECT_LE(score, last);
+    last = score;
+    made.insert(whole);
+  }
+  EXPECT_GT(made.size(), 20U);
+}
+
 TEST(PieceJson, NormalizesAsTheModelDoes) {
   const std::string model = usual_unigram();
   EXPECT_TRUE(normalizes(model));
   const PieceTokens tokens{.begin_of_text = 1, .space_once = true};
   const auto document = piece_tokenizer_json(model, tokens);
   ASSERT_TRUE(document);
-  const ordered_json& steps = (*document)["normalizer"]["normalizers"];
+  const json& steps = (*document)["normalizer"]["normalizers"];
   EXPECT_EQ(types(steps),
             (std::vector<std::string>{"Precompiled", "Replace", "Replace", "Replace"}));
   const std::string characters = steps[0]["precompiled_charsmap"];
