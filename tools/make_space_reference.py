@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/reference/tokenizers/llama/spaces.json: what the library `tokenizers` makes of texts by the
-SentencePiece model of that folder where a tokenizer.json says where spaces are put (`Metaspace`, each scheme).
+SentencePiece model of that folder where a tokenizer.json says where spaces are put (`Metaspace`, each scheme;
+`apart`: the second with `split`).
 
     python3 -m venv venv && venv/bin/pip install tokenizers transformers sentencepiece protobuf
     venv/bin/python tools/make_space_reference.py
@@ -27,15 +28,16 @@ def main():
     with gzip.open(FOLDER / "random.jsonl.gz", "rt", encoding="utf-8") as rows:
         strings = [json.loads(row)[0] for row in rows]
     result = {"library": f"tokenizers {tokenizers.__version__}", "added_tokens": backend["added_tokens"]}
-    for scheme in ("always", "first", "never"):
+    for name in ("always", "first", "never", "apart"):
+        scheme = "first" if name == "apart" else name
         backend |= {"normalizer": None, "pre_tokenizer": {
-            "type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": False}}
+            "type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": name == "apart"}}
         known = tokenizers.Tokenizer.from_str(json.dumps(backend))
 
         def ids(string, known=known):
             return known.encode(string, add_special_tokens=False).ids
 
-        result[scheme] = {"lines": [{"text": line, "tokens": ids(line)} for line in LINES],
+        result[name] = {"lines": [{"text": line, "tokens": ids(line)} for line in LINES],
                           # 16 bits of each.
                           "random": "".join(fnv(ids(string))[:4] for string in strings)}
     write_json(FOLDER / "llama/spaces.json", result, separators=(",", ":"))

@@ -118,11 +118,13 @@ json normalizer_of(const Description& description) {
 
 json pre_tokenizer_of(bool adds_space, bool merges, const PieceTokens& tokens) {
   json steps = json::array();
-  if (adds_space)
+  if (adds_space || tokens.spaces_apart)
     steps.push_back({{"type", "Metaspace"},
                      {"replacement", kSpaceMark},
-                     {"prepend_scheme", tokens.space_once ? "first" : "always"},
-                     {"split", false}});
+                     {"prepend_scheme", !adds_space         ? "never"
+                                        : tokens.space_once ? "first"
+                                                            : "always"},
+                     {"split", tokens.spaces_apart}});
   // The library takes all pieces for such that text may have, those of bytes with the best of
   // scores.
   if (!merges)
@@ -238,7 +240,8 @@ std::optional<json> piece_tokenizer_json(const std::string& model,
   const Description description = describe(model);
   const PieceTokens known = tokens.value_or(PieceTokens{});
   const bool merges = description.kind == Description::kMerges;
-  if (merges && !known.space_spared && !known.spaceless) return std::nullopt;
+  const bool says_spaces = known.space_spared || known.spaceless || known.spaces_apart;
+  if (merges && !says_spaces) return std::nullopt;
   if (!merges && description.kind != Description::kUnigram) return std::nullopt;
   const PieceModel pieces(model, "tokenizer.model");
   const auto& processor = pieces.processor();

@@ -176,6 +176,7 @@ void read_spaces(const json& document, PieceTokens& tokens) {
     tokens.space_once = scheme == "first";
     tokens.space_spared = scheme != "never";
     tokens.spaceless = scheme == "never";
+    tokens.spaces_apart = step.value("split", json()) != false;
     return;
   }
 }
@@ -235,6 +236,7 @@ PieceTokens parse_piece_tokens(const JsonField& object) {
   tokens.space_once = flag_or(object, "space_once", false);
   tokens.space_spared = flag_or(object, "space_spared", false);
   tokens.spaceless = flag_or(object, "spaceless", false);
+  tokens.spaces_apart = flag_or(object, "spaces_apart", false);
   if (!bpe::has(object, "added")) return tokens;
   for (const JsonField& field : object.member("added").elements())
     add_piece(parse_added(field, parse_id(field.member("id"))), field, tokens.added);
@@ -248,6 +250,7 @@ nlohmann::ordered_json to_json(const PieceTokens& tokens) {
   if (tokens.space_once) object["space_once"] = true;
   if (tokens.space_spared) object["space_spared"] = true;
   if (tokens.spaceless) object["spaceless"] = true;
+  if (tokens.spaces_apart) object["spaces_apart"] = true;
   for (const bpe::AddedToken& token : tokens.added) {
     nlohmann::ordered_json entry{{"id", token.id}, {"content", token.text}};
     if (token.single_word) entry["single_word"] = true;

@@ -18,8 +18,8 @@ namespace dos::data {
 /// What the files beside a SentencePiece model say of its tokens. As JSON:
 ///   {"count": 32000, "begin_of_text": 1, "end_of_text": 32001, "space_once": true,
 ///    "added": [{"id": 32001, "content": "<|im_end|>", "special": true}]}
-/// where "count" alone must be there; "space_spared" and "spaceless" may be, and "lstrip", "rstrip"
-/// and "single_word" of added tokens.
+/// where "count" alone must be there; "space_spared", "spaceless" and "spaces_apart" may be, and
+/// "lstrip", "rstrip" and "single_word" of added tokens.
 struct PieceTokens {
   Index count = 0;                              ///< pieces of the model
   std::optional<std::int32_t> begin_of_text{};  ///< that stands before each text
@@ -28,6 +28,7 @@ struct PieceTokens {
   bool space_once = false;
   bool space_spared = false;             ///< nor before a text that begins with a space
   bool spaceless = false;                ///< nor before any
+  bool spaces_apart = false;             ///< no token goes over the start of a space
   std::vector<bpe::AddedToken> added{};  ///< what is written like one of them is it
 
   bool operator==(const PieceTokens&) const = default;

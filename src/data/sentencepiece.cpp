@@ -116,7 +116,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     space_once_ = tokens.space_once;
     space_spared_ = tokens.space_spared;
     spaceless_always_ = tokens.spaceless;
-    if (space_once_ || space_spared_ || spaceless_always_ || model_.adds_space())
+    spaces_apart_ = tokens.spaces_apart;
+    if (space_once_ || space_spared_ || spaceless_always_ || spaces_apart_ || model_.adds_space())
       spaceless_.emplace(PieceModel::without_space(model, name));
     vocabulary_ = count_;
     for (const bpe::AddedToken& token : tokens.added) {
@@ -177,11 +178,16 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::size_t encode_part(const TextPart& part, std::size_t taken,
                           std::vector<std::int32_t>& tokens) const override {
     require(taken == 0, "no token is of two parts");
-    if (part.token)
+    if (part.token) {
       tokens.push_back(*part.token);
+      return 0;
+    }
+    const PieceModel& model = part.goes_on && spaceless_ ? *spaceless_ : model_;
+    const std::string_view text = part.text.substr(0, part.length);
+    if (spaces_apart_)
+      encode_apart(model, text, tokens);
     else
-      (part.goes_on && spaceless_ ? *spaceless_ : model_)
-          .encode(part.text.substr(0, part.length), tokens);
+      model.encode(text, tokens);
     return 0;
   }
 
@@ -243,6 +249,23 @@ class SentencePieceTokenizer final : public Tokenizer {
     return spaceless_always_ || (space_once_ && !is_first) || (space_spared_ && has_space);
   }
 
+  /// The text cut before each space; the first piece is encoded with `model`.
+  void encode_apart(const PieceModel& model, std::string_view text,
+                    std::vector<std::int32_t>& tokens) const {
+    const PieceModel* next = &model;
+    std::size_t first = 0;
+    std::size_t mark = text.find(kSpaceMark, 1);
+    for (std::size_t space = text.find(' ', 1); std::min(space, mark) < text.size();) {
+      const std::size_t end = std::min(space, mark);
+      next->encode(text.substr(first, end - first), tokens);
+      next = &*spaceless_;
+      first = end;
+      if (space == end) space = text.find(' ', end + 1);
+      if (mark == end) mark = text.find(kSpaceMark, end + 1);
+    }
+    next->encode(text.substr(first), tokens);
+  }
+
   /// Tokens of `known`, and the texts between them.
   [[nodiscard]] std::vector<TextPart> segments(std::string_view text, const bpe::AddedTokens& known,
                                                std::span<const TextRange> quoted) const {
@@ -286,6 +309,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   bool space_once_ = false;
   bool space_spared_ = false;
   bool spaceless_always_ = false;
+  bool spaces_apart_ = false;
   Index vocabulary_ = 0;
   std::unordered_map<std::int32_t, std::string> texts_;  ///< of added tokens
   std::int32_t end_ = 0;

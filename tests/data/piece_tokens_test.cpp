@@ -128,19 +128,22 @@ class SpacesReference : public PieceFolder, public testing::WithParamInterface<c
     const json all =
         parse_json(read_text(folder() / "spaces.json"), "spaces.json", "write it again");
     expected_ = all[GetParam()];
+    const bool is_apart = std::string(GetParam()) == "apart";
     write("tokenizer_config.json", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
-    write("tokenizer.json",
-          {{"added_tokens", all["added_tokens"]},
-           {"normalizer", nullptr},
-           {"pre_tokenizer",
-            {{"type", "Metaspace"}, {"prepend_scheme", GetParam()}, {"split", false}}}});
+    write("tokenizer.json", {{"added_tokens", all["added_tokens"]},
+                             {"normalizer", nullptr},
+                             {"pre_tokenizer",
+                              {{"type", "Metaspace"},
+                               {"prepend_scheme", is_apart ? "first" : GetParam()},
+                               {"split", is_apart}}}});
     tokenizer_ = tokenizer();
   }
   json expected_;
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Schemes, SpacesReference, testing::Values("always", "first", "never"),
+INSTANTIATE_TEST_SUITE_P(Schemes, SpacesReference,
+                         testing::Values("always", "first", "never", "apart"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST_P(SpacesReference, TokensOfLinesAreTheLibrarys) {
