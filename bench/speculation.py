@@ -33,7 +33,7 @@ ROWS = [
     ("a100-4x", "llama-13b", 4, 5, 10), ("rtx4090", "llama-1.3b", 2, 4, 20), ("rtx4090", "llama-1.3b", 4, None, 10),
     ("rtx4090", "llama-1.3b", 8, 0.5, 5), ("gh200", "llama-7b", 4, 5, 10),
 ]
-HEADER = ("| node | model | B | M, GB | S | update | waiting | ahead | planned | hidden | of the bound | each step clipped | "
+HEADER = ("| node | model | B | M, GB | S | update | waiting | ahead | planned | ahead / waiting | of the bound | each step clipped | "
           "updates more |\n"
           "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 SCHEMES = ("| node | model | B | M, GB | `zero-offload` | `dos-stride` | `twinflow` | superoffload | `dos` | `dos` ahead | "
@@ -64,15 +64,12 @@ def line(program, row):
     waiting, ahead, clipped = (run_of(program, row, *more)
                                for more in ((), ("--ahead",), ("--ahead", "--clipped-every", 1)))
     node, model, batch, memory, subgroup = row
-    passes = waiting["forward_seconds"] + waiting["backward_seconds"]
-    to_hide = min(waiting["backward_seconds"], mean(waiting) - passes)
-    hidden = f"{100 * (mean(waiting) - mean(ahead)) / to_hide:.0f} %" if to_hide > 0 else "nothing to hide"
     plan = re.search(r"([\d.]+) ms, bound", waiting["plan"])
     update = float(plan[1]) / 1e3 if plan else 0
     more = f"{(mean(clipped) - mean(ahead)) / update:.2f}" if update else ""
     cells = [node, model, batch, "all" if memory is None else f"{memory:g}", "as planned" if subgroup is None else subgroup,
-             f"{update:.2f}", shown(waiting), shown(ahead), f"{ahead['planned_seconds'] / mean(ahead):.2f}", hidden,
-             f"{mean(ahead) / ahead['bound_seconds']:.2f}", shown(clipped), more]
+             f"{update:.2f}", shown(waiting), shown(ahead), f"{ahead['planned_seconds'] / mean(ahead):.2f}",
+             f"{mean(ahead) / mean(waiting):.2f}", f"{mean(ahead) / ahead['bound_seconds']:.2f}", shown(clipped), more]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
