@@ -227,7 +227,8 @@ class Line {
   double at_ = 1;
 };
 
-/// The shares of the linear programme, what is near them on the line, and wider windows.
+/// The shares of the linear programme, what is near them on the line, and wider windows; beside
+/// forward, whose tasks have a wide one hidden already, a narrower one.
 void search_near(const Scope& scope, Search& search, const Shares& start) {
   Line line(scope, search, start, {});
   line.descend();
@@ -241,7 +242,6 @@ void search_near(const Scope& scope, Search& search, const Shares& start) {
   const Shares near = scaled(start, line.at());
   const Index useful = useful_window(scope.problem, 0, scope.size);
   std::set<Index> windows{2 * useful, 4 * useful};
-  // What waits for a task of forward has a wider one already.
   if (!scope.problem.forward.empty()) windows = {least_window(scope.problem, 0, scope.size)};
   for (const Index window : windows) {
     for (const Shares& shares : {near, with_window(scope, near, window)}) {

@@ -30,18 +30,16 @@ void DeviceRates::see_other(Device gpu, units::Seconds time) {
   other.squares += time.value() * time.value();
 }
 
-// A task at work at some instant, long ones being at work more often, is as long as this. While it
-// is, the link brings as many updates as may then run one after another: but no more are wanted
-// than the CPU leaves of those that come meanwhile.
+// While a task is at work the link brings as many updates as may then run one after another: but no
+// more are wanted than the CPU leaves of those that come meanwhile.
 units::Seconds DeviceRates::wait_for(const OtherWork& other, std::size_t gpu,
                                      units::Params params) const {
   if (!(other.time.value() > 0) || !are_known()) return units::Seconds(0);
-  const units::Seconds task{other.squares / other.time.value()};
   const units::ParamsPerSecond come = params / other.time;
   const units::ParamsPerSecond by_cpu = planned({}) * static_cast<double>(around_.cpu_workers);
   const units::ParamsPerSecond by_link = around_.gpus[gpu].h2d / cost_.streamed_in();
   const double left = (come - by_cpu) / (by_link * static_cast<double>(around_.gpus.size()));
-  return task * std::clamp(left, 0.0, 1.0);
+  return other.task_at_work() * std::clamp(left, 0.0, 1.0);
 }
 
 bool DeviceRates::has_room_beside_forward(std::size_t gpu, units::Params largest) const {
@@ -61,8 +59,7 @@ void DeviceRates::begin_step(bool beside_backward, units::Params params, units::
     };
     if (changes(other.forward, forward)) {
       other.forward = forward;
-      const units::Seconds task{other.squares / std::max(other.time.value(), 1e-12)};
-      other.tasks = std::max<Index>(1, std::llround(forward / task));
+      other.tasks = forward.value() > 0 ? std::llround(forward / other.task_at_work()) : 0;
     }
     if (changes(other.wait, wait)) other.wait = wait;
     other.time = units::Seconds(0);

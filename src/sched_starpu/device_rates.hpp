@@ -99,6 +99,11 @@ class DeviceRates {
     units::Seconds wait{0};     ///< for it, that is to be hidden (perfmodels::GpuRates)
     units::Seconds forward{0};  ///< of the next forward; 0: none begins beside updates
     Index tasks = 0;            ///< it is so many, of the length of a task at some instant
+    /// A task at work at some instant, long ones being at work more often, is as long as this.
+    /// Pre: there was one.
+    [[nodiscard]] units::Seconds task_at_work() const {
+      return units::Seconds(squares / time.value());
+    }
   };
   [[nodiscard]] bool has_room_beside_forward(std::size_t gpu, units::Params largest) const;
   [[nodiscard]] units::Seconds wait_for(const OtherWork& other, std::size_t gpu,

@@ -84,7 +84,8 @@ class Scheduler {
   void place_other(TaskNote& note);
   /// The program may have unregistered what it had before. Under the lock.
   void forget_buffers(Index group);
-  /// What the update writes of the model is looked ahead for, where memory is short.
+  /// Forward is over when what updates write of the model has been read; where memory is short it
+  /// is looked ahead for, too.
   void add_weights(starpu_task* update, Index subgroup);
   [[nodiscard]] double expected_seconds(starpu_task* task, int worker,
                                         unsigned implementation) const;

@@ -47,10 +47,10 @@ StepTimes UpdateBoard::take_times() {
 /// Each of its tasks needs as many parameters as the others.
 void UpdateBoard::set_forward(sched::Problem& problem) const {
   problem.forward = rates_.forward();
+  if (problem.forward.empty()) return;
   const units::Params each = problem.total() / static_cast<double>(problem.forward.size());
   units::Params before{0};
   for (sched::Subgroup& subgroup : problem.subgroups) {
-    if (problem.forward.empty()) return;
     subgroup.depth = std::min(static_cast<Index>(before / each), std::ssize(problem.forward) - 1);
     before += params_of(subgroup.params);
   }
