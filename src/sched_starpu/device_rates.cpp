@@ -48,12 +48,13 @@ bool DeviceRates::has_room_beside_forward(std::size_t gpu, units::Params largest
            largest * cost_.held() * static_cast<double>(tuning_.least_beside));
 }
 
-void DeviceRates::begin_step(bool beside_backward, units::Params params, units::Params largest) {
+void DeviceRates::begin_step(Beside beside, units::Params params, units::Params largest) {
   for (std::size_t gpu = 0; gpu < others_.size(); ++gpu) {
     OtherWork& other = others_[gpu];
-    const bool has_room = beside_backward || has_room_beside_forward(gpu, largest);
-    const units::Seconds wait = has_room ? wait_for(other, gpu, params) : units::Seconds(0);
-    const units::Seconds forward = beside_backward || !has_room ? units::Seconds(0) : other.time;
+    const bool plans_forward = beside == Beside::kForward && has_room_beside_forward(gpu, largest);
+    const bool waits = beside == Beside::kBackward || plans_forward;
+    const units::Seconds wait = waits ? wait_for(other, gpu, params) : units::Seconds(0);
+    const units::Seconds forward = plans_forward ? other.time : units::Seconds(0);
     const auto changes = [this](units::Seconds from, units::Seconds to) {
       return std::abs((to - from).value()) > tuning_.wait_change * std::max(from, to).value();
     };

@@ -25,6 +25,13 @@ struct Surroundings {
   std::function<sched::StateMemory(Index gpu)> read_memory{};
 };
 
+/// The work of GPUs beside which updates come or run.
+enum class Beside {
+  kBackward,  ///< they come one by one, and run as they come
+  kForward,   ///< they come at once, behind backward
+  kBoth,      ///< they come one by one, and most run later
+};
+
 /// How fast each device updates, measured or suggested, and what follows for one update. Rates are
 /// of one CPU worker, or of a GPU.
 class DeviceRates {
@@ -41,11 +48,10 @@ class DeviceRates {
   void see(Index params, Device device, units::Seconds time, bool settles_in);
   /// The GPU has computed something else than an update for so long.
   void see_other(Device gpu, units::Seconds time);
-  /// A step begins. `beside_backward`: whether the updates of the one before, of so many
-  /// parameters, came while GPUs had such work; else it was the next forward, which began beside
-  /// them. What streams waits for it, where a GPU has memory for Tuning::least_beside updates of
-  /// `largest` parameters at the peak of forward.
-  void begin_step(bool beside_backward, units::Params params, units::Params largest);
+  /// A step begins. `beside`: what GPUs computed while the updates of the one before, of so many
+  /// parameters, came or ran. What streams waits for backward, and for forward where a GPU has
+  /// memory for Tuning::least_beside updates of `largest` parameters at its peak.
+  void begin_step(Beside beside, units::Params params, units::Params largest);
   /// What an update moves.
   void set_cost(const sched::UpdateCost& cost) { cost_ = cost; }
   void read_memory();

@@ -46,6 +46,10 @@ struct Tuning {
   /// Share of a step's updates that have run when the last arrives, from which on updates count as
   /// beside backward. + plans hold longer; - updates of one burst are dealt one by one.
   double kept_pace = 0.5;
+  /// Of what GPUs compute of forward beside updates that have come, the part that they may have
+  /// computed while these came: the first layers. + backward passes for forward; - a slow program
+  /// has no plans for forward.
+  double at_once = 0.25;
 
   // What is at work at once.
 

@@ -29,12 +29,32 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
     ledger_.begin_step(subgroups_.step());
     forward_watch_.begin_step();
     if (subgroups_.step() == tuning_.memory_step) rates_.read_memory();
-    rates_.begin_step(are_beside_backward(), params_of(subgroups_.params_before()),
+    rates_.begin_step(take_beside(), params_of(subgroups_.params_before()),
                       params_of(subgroups_.largest()));
     if (subgroups_.step() > 1 && !subgroups_.are_all_kept())
       plans_.begin_step(rates_, ledger_.homes(subgroups_.size()), last);
   }
   return index;
+}
+
+void UpdateBoard::saw_other(Device gpu, units::Seconds time) {
+  if (are_beside_backward()) {
+    if (!subgroups_.all_arrived()) rates_.see_other(gpu, time);
+    return;
+  }
+  if (!subgroups_.all_arrived()) {
+    while_they_came_ += time;
+  } else if (forward_watch_.sees() ? !forward_watch_.is_over() : !subgroups_.all_ran()) {
+    when_all_had_come_ += time;
+    rates_.see_other(gpu, time);
+  }
+}
+
+Beside UpdateBoard::take_beside() {
+  const units::Seconds came = std::exchange(while_they_came_, units::Seconds(0));
+  const units::Seconds rest = std::exchange(when_all_had_come_, units::Seconds(0));
+  if (are_beside_backward()) return Beside::kBackward;
+  return came > rest * tuning_.at_once ? Beside::kBoth : Beside::kForward;
 }
 
 StepTimes UpdateBoard::take_times() {

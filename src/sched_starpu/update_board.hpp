@@ -61,14 +61,9 @@ class UpdateBoard {
   /// elsewhere than placed; nothing if that place cannot run it.
   void executed(Index index, Device device, units::Seconds time,
                 std::optional<MoveReason> reason = {}, bool is_redone = false);
-  /// As DeviceRates::see_other(), while updates of the step are still to come, or during the
-  /// forward that begins beside them.
-  void saw_other(Device gpu, units::Seconds time) {
-    if (are_beside_backward()   ? !subgroups_.all_arrived()
-        : forward_watch_.sees() ? !forward_watch_.is_over()
-                                : !subgroups_.all_ran())
-      rates_.see_other(gpu, time);
-  }
+  /// As DeviceRates::see_other(), while updates of the step are still to come, or, where they came
+  /// at once, during the forward that begins beside them.
+  void saw_other(Device gpu, units::Seconds time);
   /// What tells when that forward is over.
   [[nodiscard]] ForwardWatch& forward_watch() { return forward_watch_; }
   /// The gradient of a subgroup has started its way to the CPU before its update has arrived.
@@ -109,6 +104,8 @@ class UpdateBoard {
   Index arrive(const UpdateTask& task);
   /// Of the step before the one that begins now.
   StepTimes take_times();
+  /// What GPUs computed beside the updates of the step that ends now.
+  [[nodiscard]] Beside take_beside();
   [[nodiscard]] PlanOrder order();
   void set_forward(sched::Problem& problem) const;
 
@@ -118,6 +115,8 @@ class UpdateBoard {
   PlanKeeper plans_;
   Ledger ledger_;
   ForwardWatch forward_watch_;
+  units::Seconds while_they_came_{0};    ///< that GPUs computed beside updates
+  units::Seconds when_all_had_come_{0};  ///< likewise
   units::Seconds now_{0};
   units::Seconds began_{0};     ///< the step
   units::Seconds last_end_{0};  ///< of an update

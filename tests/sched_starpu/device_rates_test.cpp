@@ -102,8 +102,8 @@ struct Waiting {
     rates.see(kParams, kCpu, units::Seconds(kParams / 0.1e9), false);
     rates.see(kParams, kFirst, units::Seconds(kParams / 50e9), false);
   }
-  double after(double params, bool beside_backward = true) {
-    rates.begin_step(beside_backward, units::Params(params), units::Params(kParams));
+  double after(double params, Beside beside = Beside::kBackward) {
+    rates.begin_step(beside, units::Params(params), units::Params(kParams));
     return rates.for_plan({}).gpus[0].wait.value();
   }
   static Surroundings around(double room) {
@@ -140,9 +140,9 @@ TEST(DeviceRates, StreamedUpdatesWaitForTheTaskAtWork) {
 TEST(DeviceRates, ForwardIsWhatRunsBesideUpdatesThatCameBefore) {
   Waiting waiting;
   EXPECT_TRUE(waiting.rates.forward().empty());
-  const auto after = [&](double seconds, bool beside_backward = false) {
+  const auto after = [&](double seconds, Beside beside = Beside::kForward) {
     for (int i = 0; i < 10; ++i) waiting.rates.see_other(kFirst, units::Seconds(seconds));
-    waiting.after(1e9, beside_backward);
+    waiting.after(1e9, beside);
     return waiting.rates.forward();
   };
   const auto expect = [](const std::vector<units::Seconds>& forward, double each) {
@@ -153,10 +153,14 @@ TEST(DeviceRates, ForwardIsWhatRunsBesideUpdatesThatCameBefore) {
   // No more than Tuning::wait_change.
   expect(after(0.012), 0.01);
   expect(after(0.02), 0.02);
-  EXPECT_TRUE(after(0.01, /*beside_backward=*/true).empty());
+  for (const Beside beside : {Beside::kBackward, Beside::kBoth}) {
+    expect(after(0.01), 0.01);
+    EXPECT_TRUE(after(0.01, beside).empty());
+  }
+  EXPECT_EQ(waiting.after(1e9, Beside::kBoth), 0);
   Waiting full(/*room=*/3.9);
   full.rates.see_other(kFirst, units::Seconds(0.1));
-  EXPECT_EQ(full.after(1e9, /*beside_backward=*/false), 0) << "activations want the memory back";
+  EXPECT_EQ(full.after(1e9, Beside::kForward), 0) << "activations want the memory back";
   EXPECT_TRUE(full.rates.forward().empty());
 }
 

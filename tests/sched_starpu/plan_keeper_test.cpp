@@ -39,7 +39,7 @@ class Keeping {
   /// takes.
   void wait_for_tasks(double seconds) {
     rates_.see_other(kGpu, units::Seconds(seconds));
-    rates_.begin_step(/*beside_backward=*/true, units::Params(1e12), units::Params(1e6));
+    rates_.begin_step(Beside::kBackward, units::Params(1e12), units::Params(1e6));
   }
   void begin_step(const StepTimes& last = {}) { keeper.begin_step(rates_, homes, last); }
   PlanOrder order() {
