@@ -10,7 +10,7 @@ namespace {
 
 /// Larger than the second-level cache of any GPU.
 constexpr Index kFlushBytes = Index{256} << 20;
-constexpr Index kWorkspaceBytes = Index{32} << 20;
+constexpr Index kWorkspaceBytes = Index{96} << 20;
 
 void check(cudaError_t result, const char* what) {
   if (result != cudaSuccess)

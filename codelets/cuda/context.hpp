@@ -29,6 +29,14 @@ struct CudaContext {
   std::shared_ptr<void>* kept = nullptr;
 };
 
+/// The beginning of a workspace that products of matrices use; callers may keep factors behind it.
+/// 32 MiB are what NVIDIA recommends from Hopper on (cuBLAS manual, cublasSetWorkspace).
+constexpr Index product_workspace(Index workspace_bytes) {
+  constexpr Index kRecommended = Index{32} << 20;
+  const Index third = workspace_bytes / 3 / 256 * 256;
+  return third < kRecommended ? third : kRecommended;
+}
+
 /// What a kernel says when the workspace is too small.
 inline constexpr const char* kWorkspaceTooSmall = "the workspace is too small for the sizes";
 

@@ -87,7 +87,8 @@ const char* linear_forward_cuda(const CudaContext& context, DType type, Index to
 const char* linear_add_part_cuda(const CudaContext& context, DType type, const LinearPart& part,
                                  const void* x, const RowBlocks<const void>& w, void* y);
 
-/// With BF16, dx is rounded once a block of the weight.
+/// With BF16, dx is rounded once a block of the weight at most: blocks of fewer rows than tokens
+/// are multiplied together where the workspace holds them.
 const char* linear_backward_data_cuda(const CudaContext& context, DType type, Index tokens,
                                       const void* dy, Index stride, const RowBlocks<const void>& w,
                                       void* dx);

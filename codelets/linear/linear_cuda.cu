@@ -48,6 +48,51 @@ struct BiasTerms {
   }
 };
 
+/// Rows of several blocks, copied one behind the other into the workspace behind what products use:
+/// a sum over all of them reads and writes its result once. That takes reading and writing the
+/// rows, which is less where there are more tokens than rows of a block.
+class RowsTogether {
+ public:
+  RowsTogether(const CudaContext& context, DType type, Index columns)
+      : context_(context),
+        type_(type),
+        columns_(columns),
+        memory_(at(context.workspace, DType::kBF16,
+                   product_workspace(context.workspace_bytes) / size_of(DType::kBF16))),
+        most_((context.workspace_bytes - product_workspace(context.workspace_bytes)) /
+              (columns * size_of(type))) {}
+
+  /// That there is room for.
+  [[nodiscard]] Index most() const { return most_; }
+  [[nodiscard]] Index rows() const { return rows_; }
+
+  /// Pre: there is room. `rows` are the piece's.
+  void add(const RowPiece& piece, const void* rows) {
+    if (rows_ == 0) first_ = piece.first;
+    cudaMemcpyAsync(at(memory_, type_, rows_ * columns_), rows,
+                    static_cast<std::size_t>(piece.rows * columns_ * size_of(type_)),
+                    cudaMemcpyDeviceToDevice, context_.stream);
+    rows_ += piece.rows;
+  }
+
+  /// multiply(number of the first row, rows, their address), unless there are none; then there are
+  /// none.
+  template <class Multiply>
+  void use(const Multiply& multiply) {
+    multiply(first_, rows_, memory_);
+    rows_ = 0;
+  }
+
+ private:
+  const CudaContext& context_;
+  DType type_;
+  Index columns_;
+  void* memory_;
+  Index most_;
+  Index first_ = 0;
+  Index rows_ = 0;
+};
+
 }  // namespace
 
 const char* linear_forward_cuda(const CudaContext& context, DType type, Index tokens, const void* x,
@@ -116,19 +161,29 @@ const char* linear_backward_part_cuda(const CudaContext& context, DType type,
   const Index in = w.blocking.columns;
   if (part.tokens == 0) return nullptr;
   const char* fault = nullptr;
-  for_each_piece(w.blocking, part.first_row, part.rows, [&](const RowPiece& piece) {
-    if (fault != nullptr) return;
-    const bool adds = sum.accumulate || piece.first > 0;
+  const auto multiply = [&](Index first, Index rows, const void* some) {
+    if (fault != nullptr || rows == 0) return;
     const CudaProductOutput result{.elements = x,
                                    .type = type,
                                    .stride = part.x_stride,
-                                   .start = adds ? x : nullptr,
+                                   .start = sum.accumulate || first > 0 ? x : nullptr,
                                    .scale = sum.scale};
-    fault = product_cuda(context, part.tokens, in, piece.rows,
-                         {at(y, type, piece.first), type, part.y_stride},
-                         {at(w.blocks[piece.block], type, piece.row * in), type, in}, result);
+    fault = product_cuda(context, part.tokens, in, rows, {at(y, type, first), type, part.y_stride},
+                         {some, type, in}, result);
+  };
+  RowsTogether together(context, type, in);
+  for_each_piece(w.blocking, part.first_row, part.rows, [&](const RowPiece& piece) {
+    const void* rows = at(w.blocks[piece.block], type, piece.row * in);
+    if (piece.rows == part.rows || piece.rows >= part.tokens || piece.rows > together.most()) {
+      together.use(multiply);
+      multiply(piece.first, piece.rows, rows);
+      return;
+    }
+    if (together.rows() + piece.rows > together.most()) together.use(multiply);
+    together.add(piece, rows);
   });
-  return fault;
+  together.use(multiply);
+  return fault != nullptr ? fault : launch_fault();
 }
 
 const char* linear_backward_weight_cuda(const CudaContext& context, DType type, DType gradient,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codelets/cuda/kernel_launch.hpp"
+#include "codelets/matrix/whole_vectors.hpp"
 
 namespace dos::codelets {
 namespace {
@@ -92,7 +93,7 @@ class Preference {
              const void* start, const CudaProductOutput& out) {
     status(cublasLtMatmulPreferenceInit(&preference_));
     set(status, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-        static_cast<std::uint64_t>(context.workspace_bytes));
+        static_cast<std::uint64_t>(product_workspace(context.workspace_bytes)));
     set(status, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     set(status, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b));
@@ -118,13 +119,11 @@ Layout layout_of(Status& status, const CudaMatrix& m, Index rows, Index columns,
   return Layout(status, m.type, rows, columns, m.stride, batch, m.batch_stride);
 }
 
-}  // namespace
-
-const char* product_cuda(const CudaContext& context, Index rows, Index columns, Index inner,
-                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out,
-                         Index batch) {
+/// One call of cuBLAS.
+const char* multiply(const CudaContext& context, Index rows, Index columns, Index inner,
+                     const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out,
+                     Index batch) {
   Status status;
-  if (batch > INT32_MAX) return "more products at once than cuBLAS takes";
   const void* start = out.start == nullptr ? out.elements : out.start;
   const float beta = out.start == nullptr ? 0 : 1;
   Product product(status, a, b, out.bias);
@@ -140,11 +139,26 @@ const char* product_cuda(const CudaContext& context, Index rows, Index columns, 
                                           &found));
   if (status.good() && found == 0) return "cuBLAS has no kernel for this product";
   if (status.good())
-    status(cublasLtMatmul(context.blas, product.get(), &out.scale, b.elements, first.get(),
-                          a.elements, second.get(), &beta, start, result.get(), out.elements,
-                          result.get(), &best.algo, context.workspace,
-                          static_cast<std::size_t>(context.workspace_bytes), context.stream));
+    status(cublasLtMatmul(
+        context.blas, product.get(), &out.scale, b.elements, first.get(), a.elements, second.get(),
+        &beta, start, result.get(), out.elements, result.get(), &best.algo, context.workspace,
+        static_cast<std::size_t>(product_workspace(context.workspace_bytes)), context.stream));
   return status.text();
+}
+
+}  // namespace
+
+const char* product_cuda(const CudaContext& context, Index rows, Index columns, Index inner,
+                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out,
+                         Index batch) {
+  if (batch > INT32_MAX) return "more products at once than cuBLAS takes";
+  if (batch != 1) return multiply(context, rows, columns, inner, a, b, out, batch);
+  return detail::multiply_whole_vectors(
+      rows, columns, inner, a, b, out,
+      [&](Index some_rows, Index some_columns, Index some_inner, const CudaMatrix& of_a,
+          const CudaMatrix& of_b, const CudaProductOutput& of_out) {
+        return multiply(context, some_rows, some_columns, some_inner, of_a, of_b, of_out, 1);
+      });
 }
 
 }  // namespace dos::codelets

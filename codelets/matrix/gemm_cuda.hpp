@@ -30,7 +30,7 @@ struct CudaProductOutput {
 /// FP32 whatever the types, FP32 factors without TF32. Starts on the context's stream; null or what
 /// went wrong. Pre: rows, columns and inner > 0; a and b of one type. `batch` such products at
 /// once, > 0: the matrices of each lie batch_stride elements behind those of the one before, and no
-/// two outputs share an element; the bias is the same for all.
+/// two outputs share an element; the bias is the same for all. Uses the product_workspace().
 ///
 /// Deterministic: one stream, a workspace of its own, and split sums only through the workspace in
 /// FP32, in fixed order. The bits may differ between GPU models and cuBLAS versions.

@@ -59,9 +59,10 @@ CudaWorkspace cuda_workspace();
 /// current, and waits; rethrows what one of them threw. No tasks may be pending.
 void on_cuda_workers(const std::function<void()>& function);
 
-/// The least device memory of a workspace: what cuBLAS recommends for the GPUs that want most of it
-/// (cuBLAS manual, cublasSetWorkspace: 32 MiB from Hopper on).
-inline constexpr Index kCudaWorkspaceBytes = Index{32} << 20;
+/// The least device memory of a workspace: what products of matrices want
+/// (codelets::product_workspace()), and twice as much for blocks of a weight that they take
+/// together.
+inline constexpr Index kCudaWorkspaceBytes = Index{96} << 20;
 
 /// The workspaces of all CUDA workers of the running StarPU, counted by it as used device memory:
 /// tasks allocate nothing. Only one may exist at a time.

@@ -10,6 +10,7 @@
 
 #include "codelets/cuda_device.hpp"
 #include "codelets/matrix/gemm_cuda.hpp"
+#include "codelets/matrix/whole_vectors.hpp"
 #include "codelets/products_on_host.hpp"
 
 namespace dos::test {
@@ -79,14 +80,13 @@ float element(const CudaMatrix& m, Index which, Index row, Index column) {
   return to_float(static_cast<const BF16*>(m.elements)[at]);
 }
 
-}  // namespace
-
-const char* product_cuda(const CudaContext& context, Index rows, Index columns, Index inner,
-                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out,
-                         Index batch) {
+const char* multiply(const CudaContext& context, Index rows, Index columns, Index inner,
+                     const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out,
+                     Index batch) {
   // As cuBLAS may, and no kernel may count on what it left there.
   if (context.workspace != nullptr)
-    std::memset(context.workspace, 0xFF, static_cast<std::size_t>(context.workspace_bytes));
+    std::memset(context.workspace, 0xFF,
+                static_cast<std::size_t>(product_workspace(context.workspace_bytes)));
   test::note_address(a.elements, a.stride, a.type);
   test::note_address(b.elements, b.stride, b.type);
   test::note_address(out.start, out.stride, out.type);
@@ -110,6 +110,17 @@ const char* product_cuda(const CudaContext& context, Index rows, Index columns, 
           static_cast<BF16*>(out.elements)[at] = to_bf16(sum);
       }
   return nullptr;
+}
+
+}  // namespace
+
+const char* product_cuda(const CudaContext& context, Index rows, Index columns, Index inner,
+                         const CudaMatrix& a, const CudaMatrix& b, const CudaProductOutput& out,
+                         Index batch) {
+  if (batch != 1) return multiply(context, rows, columns, inner, a, b, out, batch);
+  return detail::multiply_whole_vectors(rows, columns, inner, a, b, out, [&](auto... arguments) {
+    return multiply(context, arguments..., 1);
+  });
 }
 
 }  // namespace dos::codelets
