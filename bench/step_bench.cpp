@@ -10,6 +10,7 @@
 #include "config/plan_model.hpp"
 #include "fit/estimate.hpp"
 #include "fit/fit.hpp"
+#include "models/demand.hpp"
 #include "models/family.hpp"
 #include "nn/initialise.hpp"
 #include "planner/phases.hpp"
@@ -47,9 +48,9 @@ config::TrainConfig train_config(const StepOptions& options) {
 /// What the model needs of each device, states apart.
 planner::MemoryUse estimate(const StepPlan& plan, Index devices, units::Bytes available) {
   const config::TrainConfig& config = plan.run.config;
-  return fit::estimate_device(plan.run.model, config.run_shape(devices), plan.run.layout,
-                              config.parameter_types(), /*placement=*/{}, config.train.accumulate,
-                              devices, available);
+  return fit::estimate_device(plan.run.model, config.run_shape({.count = devices, .on_gpus = true}),
+                              plan.run.layout, config.parameter_types(), /*placement=*/{},
+                              config.train.accumulate, devices, available);
 }
 
 std::vector<std::int32_t> random_tokens(const shape::ModelConfig& config, Index batch,
@@ -133,7 +134,7 @@ void TakenMemory::look() {
 StepBench::StepBench(rt::Session& session, const StepOptions& options, const StepPlan& plan)
     : options_(options),
       plan_(plan),
-      shape_(plan.run.config.run_shape(session.lane_workers())),
+      shape_(plan.run.config.run_shape(models::lane_workers(session))),
       session_(session),
       devices_(rt::devices()),
       taken_(devices_.begin(), devices_.end()),

@@ -62,7 +62,7 @@ struct Keys {
     bool recompute = false;
     std::string activations = "keep";
     std::string activation_disks;
-    Index logits_rows = 512;
+    Index logits_rows = 0;
     Index run_ahead = 2;
     Index validate_every = 100;
     Index validate_batches = 8;

@@ -226,12 +226,12 @@ Index TrainConfig::host_memory_bytes() const {
   return static_cast<Index>(train.host_memory * 1e9);
 }
 
-shape::RunShape TrainConfig::run_shape(Index workers) const {
+shape::RunShape TrainConfig::run_shape(const shape::LaneWorkers& workers) const {
   shape::RunShape shape;
   shape.batch = train.batch;
-  shape.lanes = train.lanes != 0 ? train.lanes : std::min(train.batch, workers);
+  shape.lanes = train.lanes != 0 ? train.lanes : std::min(train.batch, workers.count);
   shape.activations = activation_plan();
-  shape.logits_rows = train.logits_rows;
+  shape.logits_rows = train.logits_rows != 0 ? train.logits_rows : workers.logits_rows();
   shape.type = parameter_types().working;
   shape.validate();
   return shape;

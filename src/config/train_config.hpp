@@ -46,8 +46,8 @@ struct TrainConfig : Keys {
   /// train.host_memory, in bytes; 0: no limit.
   [[nodiscard]] Index host_memory_bytes() const;
 
-  /// Buffers of a run on `workers` workers: one lane a worker unless train.lanes is set.
-  [[nodiscard]] shape::RunShape run_shape(Index workers) const;
+  /// Buffers of a run on these workers: one lane a worker unless train.lanes is set.
+  [[nodiscard]] shape::RunShape run_shape(const shape::LaneWorkers& workers) const;
 
   /// Types of working parameters (and activations) and of the parameters' gradients.
   [[nodiscard]] tensor::ParameterTypes parameter_types() const;

@@ -248,8 +248,8 @@ Index Room::model_devices() const {
   return std::ranges::count_if(devices, &Device::runs_model);
 }
 
-Index Room::lane_workers() const {
-  return model_devices() > 0 ? model_devices() : cpu_workers;
+shape::LaneWorkers Room::lane_workers() const {
+  return {model_devices() > 0 ? model_devices() : cpu_workers, /*on_gpus=*/model_devices() > 0};
 }
 
 models::WorkerCount Room::worker_count() const {

@@ -61,7 +61,7 @@ struct Room {
 
   [[nodiscard]] Index model_devices() const;
   /// How many workers run lanes side by side: the devices that run the model, else the CPUs.
-  [[nodiscard]] Index lane_workers() const;
+  [[nodiscard]] shape::LaneWorkers lane_workers() const;
   [[nodiscard]] models::WorkerCount worker_count() const;
 };
 

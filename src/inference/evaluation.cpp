@@ -19,9 +19,11 @@ constexpr Index kNoStep = 0;
 constexpr Index kBatchesAhead = 4;
 
 shape::RunShape run_shape(Index batch, DType type, const rt::Session& session) {
+  const shape::LaneWorkers workers = models::lane_workers(session);
   return {.batch = batch,
-          .lanes = std::min(batch, session.lane_workers()),
+          .lanes = std::min(batch, workers.count),
           .training = false,
+          .logits_rows = workers.logits_rows(),
           .type = type};
 }
 

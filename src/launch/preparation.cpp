@@ -161,7 +161,7 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
     train::expect_tokenizer_of(options.init_from, described->name.prefix,
                                *described->dataset.manifest);
   const shape::ModelConfig model = config.resolve_model(tokens);
-  fit::expect_countable(model, config.run_shape(/*workers=*/config.train.batch));
+  fit::expect_countable(model, config.run_shape({.count = config.train.batch}));
   expect_suitable(sources, model);
   if (checkpoint)
     io::expect_architecture(checkpoint->folder(), checkpoint->manifest(), train::to_json(model));

@@ -12,6 +12,7 @@
 #include "base/file.hpp"
 #include "base/json_text.hpp"
 #include "base/log.hpp"
+#include "models/demand.hpp"
 #include "platform/topology.hpp"
 #include "ranks/gather.hpp"
 #include "trace/chrome.hpp"
@@ -63,7 +64,9 @@ std::unique_ptr<trace::Recorder> start_trace(rt::Session& session, const TraceTa
   manifest.policy = session.scheduler();
   manifest.model = describe(run.model);
   config::TrainConfig chosen = run.config;
-  chosen.train.lanes = chosen.run_shape(session.lane_workers()).lanes;
+  const shape::RunShape shape = chosen.run_shape(models::lane_workers(session));
+  chosen.train.lanes = shape.lanes;
+  chosen.train.logits_rows = shape.logits_rows;
   manifest.configuration = to_json(chosen);
   manifest.host = platform::host_name();
   manifest.processor = platform::read_topology().processor;

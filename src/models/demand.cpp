@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/attention.hpp"
+#include "rt/session.hpp"
 
 namespace dos::models {
 namespace {
@@ -29,6 +30,10 @@ codelets::AttentionShape attention_of(const shape::ModelConfig& config, Index se
 }
 
 }  // namespace
+
+shape::LaneWorkers lane_workers(const rt::Session& session) {
+  return {.count = session.lane_workers(), .on_gpus = session.cuda_workers() > 0};
+}
 
 Index logits_count(const shape::ModelConfig& config, const shape::RunShape& run, Index tokens) {
   return std::min(tokens, run.logits_rows) * shape::logits_stride(config.vocabulary);

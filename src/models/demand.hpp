@@ -6,7 +6,14 @@
 #include "shape/family_shape.hpp"
 
 /// What a model takes, before it is built.
+namespace dos::rt {
+class Session;
+}
+
 namespace dos::models {
+
+/// What runs lanes in the session.
+shape::LaneWorkers lane_workers(const rt::Session& session);
 
 /// The workers that share a model's tasks: each has work space of its own, all of one size.
 struct WorkerCount {

@@ -60,8 +60,9 @@ double activation_bytes(const shape::Model& model, const PlanSettings& settings,
 }
 
 /// In place: gradients take the place of logits.
-double logits_bytes(const shape::Model& model, const PlanSettings& settings, double tokens) {
-  return value_bytes(settings) * std::min(tokens, kLogitRows) *
+double logits_bytes(const shape::Model& model, const PlanSettings& settings, double tokens,
+                    const shape::LaneWorkers& workers) {
+  return value_bytes(settings) * std::min(tokens, real(workers.logits_rows())) *
          real(shape::logits_stride(model.config.vocabulary));
 }
 
@@ -138,7 +139,7 @@ void add_activations(const shape::Model& model, const Deployment& layout,
                            moved_activations(model, layout, settings, shape::Refill::kHost)});
   use.items.push_back(
       {MemoryCategory::kLogits,
-       units::Bytes(ranks * lanes * logits_bytes(model, settings, layout.tokens / lanes))});
+       units::Bytes(ranks * lanes * logits_bytes(model, settings, layout.tokens / lanes, {}))});
 }
 
 /// What a node with GPUs holds of activations: slots for those that go there, and what they and
@@ -225,7 +226,7 @@ GpuDemand gpu_demand(const shape::Model& model, const Deployment& layout,
           .others_gradients = units::Bytes(settings.zero == 1 ? trained - mine : 0),
           .reduced = units::Bytes(reduced_bytes(model, layout, settings)),
           .activations = units::Bytes(activation_bytes(model, settings, layout.tokens)),
-          .logits = units::Bytes(logits_bytes(model, settings, layout.tokens)),
+          .logits = units::Bytes(logits_bytes(model, settings, layout.tokens, {.on_gpus = true})),
           .rest = {MemoryCategory::kReserve, kReserve}};
 }
 

@@ -27,9 +27,6 @@ inline constexpr double kSumBytes = 4;
 /// Whether ranks send their gradients through host memory, and the owner adds them there.
 bool adds_on_host(const Deployment& layout, const PlanSettings& settings);
 
-/// Rows of logits that exist at a time: train.logits_rows.
-inline constexpr double kLogitRows = 512;
-
 struct MemoryItem {
   MemoryCategory category{};
   units::Bytes bytes;

@@ -42,7 +42,7 @@ struct Counts {
 
 /// Buffers and tasks of forward and backward of a lane, as models::counts() has them.
 Counts of_lane(const shape::Model& model, const PlanSettings& settings, double largest,
-               double tokens) {
+               double tokens, bool on_gpus) {
   const shape::Passes passes{
       .training = true,
       .plan = settings.activations,
@@ -71,7 +71,8 @@ Counts of_lane(const shape::Model& model, const PlanSettings& settings, double l
     else if (refill != shape::Refill::kNone)
       refills += block.selective_tasks;
   }
-  const double rows = std::min(tokens, kLogitRows);
+  const double rows =
+      std::min(tokens, as_double(shape::LaneWorkers{.on_gpus = on_gpus}.logits_rows()));
   counts.tasks += 5 + as_double(model.config.layers * block.forward_tasks) +
                   as_double(passes.reached * block.backward_tasks + refills) +
                   std::ceil(tokens / std::max(1.0, rows)) * (3 + head_pieces);
@@ -87,7 +88,7 @@ Counts of_rank(const shape::Model& model, const Deployment& layout, const PlanSe
   const double lanes = std::clamp(std::floor(tokens / context), 1.0, std::max(1.0, workers));
   // Those of another rank may be larger than this one's.
   const Index largest = std::max(problem.largest(), settings.subgroup_params);
-  Counts counts = of_lane(model, settings, as_double(largest), tokens / lanes);
+  Counts counts = of_lane(model, settings, as_double(largest), tokens / lanes, problem.gpus() > 0);
   counts.buffers *= lanes;
   counts.tasks *= lanes;
   // A rank knows all ranks' subgroups.

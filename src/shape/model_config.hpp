@@ -69,14 +69,25 @@ struct ModelConfig {
   void validate() const;
 };
 
+/// What runs lanes of a micro-batch side by side: GPUs where there are any, else CPU workers.
+struct LaneWorkers {
+  Index count = 1;
+  bool on_gpus = false;
+
+  /// Rows of logits at a time unless the user says how many. On a GPU enough for its processors,
+  /// and that the gradient of the table, which each chunk of rows is added to, is seldom read; on a
+  /// CPU, of which each worker has a lane, few.
+  [[nodiscard]] constexpr Index logits_rows() const { return on_gpus ? 2048 : 512; }
+};
+
 /// How a model is run; decides its buffers.
 struct RunShape {
   Index batch = 1;               ///< sequences of a micro-batch
   Index lanes = 1;               ///< slices of the micro-batch that workers run side by side
   ActivationPlan activations{};  ///< how backward has them
   bool training = true;          ///< false: no buffers for gradients of activations
-  Index logits_rows = 512;       ///< rows of logits that exist at a time in a lane
-  DType type = DType::kF32;      ///< of activations and their gradients: kF32 or kBF16
+  Index logits_rows = LaneWorkers{}.logits_rows();  ///< that exist at a time in a lane
+  DType type = DType::kF32;  ///< of activations and their gradients: kF32 or kBF16
 
   /// Sequences of lane `lane`: batch / lanes, the first batch % lanes lanes have one more.
   [[nodiscard]] Index lane_sequences(Index lane) const {

@@ -9,6 +9,7 @@
 #include "base/json.hpp"
 #include "base/log.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
+#include "models/demand.hpp"
 #include "models/family.hpp"
 #include "nn/initialise.hpp"
 #include "ranks/agreed_error.hpp"
@@ -41,9 +42,9 @@ Trainer::Trainer(rt::Session& session, TrainerInputs inputs)
                                        states_.homes(), inputs_.run.ahead)),
       speculation_(*optimizer_, inputs_.run.config.optim),
       results_(session, inputs_.run.config.train.run_ahead),
-      model_(std::make_unique<models::Decoder>(session, parameters_, inputs_.run.model,
-                                               inputs_.run.config.run_shape(session.lane_workers()),
-                                               states_.activations())),
+      model_(std::make_unique<models::Decoder>(
+          session, parameters_, inputs_.run.model,
+          inputs_.run.config.run_shape(models::lane_workers(session)), states_.activations())),
       policy_(session.scheduler()),
       feed_(inputs_.sources, inputs_.run),
       learning_rate_(inputs_.run.config.learning_rate()),

@@ -20,7 +20,7 @@ class BadConfiguration(AppTest):
             self.expect_nothing_written()
 
     def test_sizes_out_of_range(self):
-        for key in ("steps", "batch", "accumulate", "logits_rows", "run_ahead", "validate_batches",
+        for key in ("steps", "batch", "accumulate", "run_ahead", "validate_batches",
                     "keep", "log_every"):
             for value in (0, -1):
                 self.expect_refused({f"train.{key}": value}, f"train.{key} must ", f"got {value}")
@@ -30,7 +30,7 @@ class BadConfiguration(AppTest):
 
     def test_negative_where_zero_has_a_meaning(self):
         keys = [f"model.{key}" for key in ("layers", "width", "heads", "context", "vocab")]
-        keys += [f"train.{key}" for key in ("stop_after", "lanes", "workers", "seed",
+        keys += [f"train.{key}" for key in ("stop_after", "lanes", "logits_rows", "workers", "seed",
                                             "validate_every", "checkpoint_every")]
         keys += [f"optim.{key}" for key in ("lr", "final_lr_ratio", "warmup", "weight_decay",
                                             "beta1", "beta2", "momentum", "eps", "clip")]

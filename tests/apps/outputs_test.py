@@ -238,7 +238,7 @@ class Outputs(AppTest):
         self.expect_nothing_written()
 
     def test_dry_run_for_gpus_that_are_not_there(self):
-        keys = {"train.gpu_memory": 0.05, "train.batch": 64}
+        keys = {"train.gpu_memory": 0.12, "train.batch": 64}
         tables = self.trained("--dry-run", keys=keys).stdout.split("memory of GPU 0, planned:")
         self.assertEqual(len(tables), 2, tables)
         rows = re.findall(r"^  (\S+(?: \S+)?) +[\d.]+ (?:B|KiB|MiB|GiB|TiB)$", tables[1], re.M)
@@ -247,8 +247,8 @@ class Outputs(AppTest):
         self.assertIn("left for states of the optimizer: ", tables[1])
         two = self.trained("--dry-run", keys=keys | {"train.cuda_devices": 2}).stdout
         self.assertIn("memory of GPU 1, planned:", two)
-        # 0.035 GB are 33.4 MiB, 32 of which are work space.
-        small = keys | {"train.gpu_memory": 0.035}
+        # 0.103 GB are 98.2 MiB, 96 of which are work space.
+        small = keys | {"train.gpu_memory": 0.103}
         self.assertIn("DOES NOT FIT", self.trained("--dry-run", keys=small).stdout)
         chosen = self.trained("--dry-run", keys=small | {"train.fit": "auto"})
         self.assertRegex(chosen.stderr + chosen.stdout, r"train\.fit=auto: train\.batch=\d+ train\.accumulate=\d+")
@@ -263,8 +263,8 @@ class Outputs(AppTest):
         alone = self.trained("--dry-run", keys=keys | {"train.cuda_devices": 0}).stdout
         self.assertEqual(re.findall(row, alone, re.M), ["2.70 MiB"], alone)
         planned = self.trained("--dry-run", keys=keys | {"train.gpu_memory": 80}).stdout
-        # The GPU's alone, beside 32 MiB of its kernels.
-        self.assertEqual(re.findall(row, planned, re.M), ["36.0 MiB"], planned)
+        # The GPU's alone, beside 96 MiB of its kernels.
+        self.assertEqual(re.findall(row, planned, re.M), ["100 MiB"], planned)
 
     def test_a_run_takes_the_keys_that_its_plan_names(self):
         plan = self.planned("h100", "gpt2-124m", "--micro-batch", 2)

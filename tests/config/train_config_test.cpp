@@ -100,7 +100,8 @@ TEST(Config, NamesTheKeyAndTheValueOutOfRange) {
       {"sched.window", -1, false},
       {"train.seed", -1, false},
       {"train.seed", 0, true},
-      {"train.logits_rows", 0, false},
+      {"train.logits_rows", -1, false},
+      {"train.logits_rows", 0, true},
       {"train.run_ahead", 0, false},
       {"train.run_ahead", 1'001, false},
       {"train.validate_every", -1, false},
@@ -206,7 +207,7 @@ TEST(Config, NamesTheUnknownWord) {
 TEST(Config, PrecisionsAreTypes) {
   TrainConfig config = valid();
   EXPECT_EQ(config.parameter_types().working, DType::kF32);
-  EXPECT_EQ(config.run_shape(1).type, DType::kF32);
+  EXPECT_EQ(config.run_shape({}).type, DType::kF32);
   config.train.gradient_precision = "bf16";
   EXPECT_THAT([&] { config.validate(); },
               fails_with({"train.gradient_precision = 'bf16' needs train.precision = 'bf16'"}));
@@ -214,7 +215,7 @@ TEST(Config, PrecisionsAreTypes) {
   config.validate();
   EXPECT_EQ(config.parameter_types().working, DType::kBF16);
   EXPECT_EQ(config.parameter_types().gradient, DType::kBF16);
-  EXPECT_EQ(config.run_shape(1).type, DType::kBF16);
+  EXPECT_EQ(config.run_shape({}).type, DType::kBF16);
 }
 
 TEST(Config, OverridesThePreset) {
@@ -298,15 +299,23 @@ TEST(Config, TakesTheVocabularyOfTheKeyElseOfTheDataElseOfThePreset) {
               fails_with({"model.vocab = 128", "129"}));
 }
 
+TEST(Config, RowsOfLogitsAreThoseOfTheWorkersUnlessSaid) {
+  TrainConfig config = valid();
+  EXPECT_EQ(config.run_shape({}).logits_rows, 512);
+  EXPECT_EQ(config.run_shape({.on_gpus = true}).logits_rows, 2048);
+  config.train.logits_rows = 7;
+  EXPECT_EQ(config.run_shape({.on_gpus = true}).logits_rows, 7);
+}
+
 TEST(Config, ALaneAWorkerButNotMoreThanSequences) {
   TrainConfig config = valid();
   config.train.batch = 3;
-  EXPECT_EQ(config.run_shape(1).lanes, 1);
-  EXPECT_EQ(config.run_shape(64).lanes, 3);
+  EXPECT_EQ(config.run_shape({}).lanes, 1);
+  EXPECT_EQ(config.run_shape({.count = 64}).lanes, 3);
   config.train.lanes = 2;
-  EXPECT_EQ(config.run_shape(64).lanes, 2);
+  EXPECT_EQ(config.run_shape({.count = 64}).lanes, 2);
   config.train.lanes = 4;
-  EXPECT_THAT([&] { static_cast<void>(config.run_shape(2)); },
+  EXPECT_THAT([&] { static_cast<void>(config.run_shape({.count = 2})); },
               fails_with({"train.lanes = 4", "train.batch = 3"}));
 }
 

@@ -43,7 +43,7 @@ TEST(Estimate, IsWhatATrainerRegisters) {
         rt::Session session({.scheduler = "", .cpu_workers = 2});
         const auto trainer = test::make_trainer(session, config, scratch / "out");
         const rt::MemoryBytes estimated = estimate_training(
-            model, config.run_shape(session.workers()), trainer->parameters().layout(),
+            model, config.run_shape({.count = session.workers()}), trainer->parameters().layout(),
             config.parameter_types(), config.optimizer(), {.all = session.workers()}, run_ahead);
         const rt::MemoryBytes counted = session.memory().now();
         for (const MemoryCategory category : kBufferCategories)
@@ -208,7 +208,10 @@ TEST(Estimate, IsThePlannersAndWhatIsRegistered) {
         const shape::ModelConfig model = models::find_preset(name);
         const shape::Layout layout = layout_of(model, 5'000'000);
         const shape::RunShape shape{
-            .batch = 4, .activations = shape::recompute_if(recompute), .type = type};
+            .batch = 4,
+            .activations = shape::recompute_if(recompute),
+            .logits_rows = shape::LaneWorkers{.on_gpus = true}.logits_rows(),
+            .type = type};
         planner::PlanSettings settings;
         planner::set_recompute(settings, recompute);
         settings.fp32 = type == DType::kF32;

@@ -86,7 +86,7 @@ TEST(Fit, AutoLooksAtHostMemoryToo) {
 TEST(Fit, DevicesShareTheLanes) {
   // Accumulated gradients cannot leave during backward.
   const config::TrainConfig config = config_of(8, 2);
-  EXPECT_EQ(room_with(1, 4).lane_workers(), 4);
+  EXPECT_EQ(room_with(1, 4).lane_workers().count, 4);
   EXPECT_LT(needed(config, 4), needed(config, 2));
   EXPECT_LT(needed(config, 2), needed(config, 1));
   EXPECT_EQ(fit(config, needed(config, 2), "error", 2).train.batch, 8);
@@ -97,7 +97,7 @@ TEST(Fit, DevicesShareTheLanes) {
 TEST(Fit, DevicesThatOnlyUpdateNeedNothing) {
   Room room = room_with(1);
   room.devices[0].runs_model = false;
-  EXPECT_EQ(room.lane_workers(), 1);
+  EXPECT_EQ(room.lane_workers().count, 1);
   const config::TrainConfig config = config_of(4);
   EXPECT_TRUE(estimate_run(run_of(config), room).devices.empty());
   EXPECT_NO_THROW(fit_to(run_of(config), room));

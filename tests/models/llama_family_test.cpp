@@ -153,7 +153,7 @@ TEST_P(LlamaFamily, TrainsSavesGoesOnAndGeneratesAsEstimated) {
     config.train.stop_after = 2;
     const auto trainer = trainer_of(session, config);
     const rt::MemoryBytes estimate = fit::estimate_training(
-        model, config.run_shape(1), trainer->parameters().layout(), config.parameter_types(),
+        model, config.run_shape({}), trainer->parameters().layout(), config.parameter_types(),
         config.optimizer(), {.all = 2}, config.train.run_ahead);
     EXPECT_EQ(session.memory().now().total(), estimate.total());
     trainer->start_fresh();

@@ -81,7 +81,7 @@ class ShardingTest : public ::testing::Test {
     Outcome outcome;
     outcome.counted = session.memory().now();
     outcome.estimated = fit::estimate_training(
-        config_.resolve_model(0), config_.run_shape(1), trainer->parameters().layout(),
+        config_.resolve_model(0), config_.run_shape({}), trainer->parameters().layout(),
         config_.parameter_types(), config_.optimizer(), {.all = session.workers()},
         config_.train.run_ahead, share);
     test::MessageAddresses addresses(exchange);

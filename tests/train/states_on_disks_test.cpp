@@ -21,6 +21,7 @@
 #include "fails_with.hpp"
 #include "fit/estimate.hpp"
 #include "message_of.hpp"
+#include "models/demand.hpp"
 #include "sanitized.hpp"
 #include "storage/blocks.hpp"
 #include "storage/file.hpp"
@@ -183,8 +184,8 @@ TEST_F(StatesOnDisks, TakeTheMemoryThatIsForeseen) {
       const offload::HomePlan homes = plan_homes(run, session_.workers());
       EXPECT_FALSE(homes.on_disks().empty());
       const rt::MemoryBytes in_memory =
-          fit::estimate_training(run.model, config.run_shape(session_.lane_workers()), run.layout,
-                                 config.parameter_types(), config.optimizer(),
+          fit::estimate_training(run.model, config.run_shape(models::lane_workers(session_)),
+                                 run.layout, config.parameter_types(), config.optimizer(),
                                  {.all = session_.workers()}, config.train.run_ahead);
       const rt::MemoryBytes saved = offload::saved_memory(run.layout, homes);
       for (const MemoryCategory category : {MemoryCategory::kStates, MemoryCategory::kParameters})
