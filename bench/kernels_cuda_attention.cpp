@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention by this project's kernels and by cuDNN, and what turns its queries and keys.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "codelets/attention/attention_batched_cuda.hpp"
@@ -139,6 +141,24 @@ void KernelCases::add_attention_by_cudnn(const std::string& what, const Attentio
                     .run = [=] { return backward().fault; },
                     .output = arrays.dqkv,
                     .is_left_out = [=] { return !backward().taken; }});
+  // Work space that holds fewer heads at a time.
+  for (const Index part : {2, 4, 8}) {
+    CudaContext less = context;
+    less.workspace_bytes /= part;
+    if (what.empty() && cudnn_heads_together(shape, less.workspace_bytes) > 0)
+      cases_.push_back(
+          {.name = fmt::format("attention_backward, cuDNN, 1/{} of the work space", part),
+           .flops = 5 * product,
+           .run =
+               [=, this] {
+                 return attention_backward_cudnn(less, type_, shape, arrays.qkv->get(),
+                                                 arrays.out->get(), arrays.logsumexp->as<float>(),
+                                                 arrays.dout->get(), arrays.dqkv->get())
+                     .fault;
+               },
+           .output = arrays.dqkv,
+           .is_left_out = [=] { return !backward().taken; }});
+  }
 }
 
 }  // namespace dos::bench

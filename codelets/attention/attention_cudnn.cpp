@@ -205,9 +205,8 @@ Parts parts_of(Cudnn& cudnn, const AttentionShape& shape, bool backward, Index b
   return {0, 0};
 }
 
-CudnnStart start(const CudaContext& context, const AttentionShape& shape,
+CudnnStart start(const CudaContext& context, const AttentionShape& shape, bool backward,
                  const TaskArrays& arrays) {
-  const bool backward = arrays.dqkv != nullptr;
   Cudnn* cudnn = cudnn_of(context, backward);
   if (cudnn == nullptr) return {};
   const Parts parts = parts_of(*cudnn, shape, backward, context.workspace_bytes);
@@ -260,7 +259,7 @@ CudnnStart attention_forward_cudnn(const CudaContext& context, DType type,
     note_heads(type, shape, /*backward=*/false);
     return {};
   }
-  return start(context, shape,
+  return start(context, shape, /*backward=*/false,
                {static_cast<const BF16*>(qkv), static_cast<const BF16*>(out), logsumexp});
 }
 
@@ -272,7 +271,7 @@ CudnnStart attention_backward_cudnn(const CudaContext& context, DType type,
     note_heads(type, shape, /*backward=*/true);
     return {};
   }
-  return start(context, shape,
+  return start(context, shape, /*backward=*/true,
                {static_cast<const BF16*>(qkv), static_cast<const BF16*>(out), logsumexp,
                 static_cast<const BF16*>(dout), static_cast<BF16*>(dqkv)});
 }

@@ -31,11 +31,14 @@ std::string attention_refusals();
 /// Whether cuDNN is chosen.
 bool cudnn_is_chosen();
 
-/// Rows of queries that keep a GPU busy: 128 for each of the 132 multiprocessors of an H100.
-inline constexpr Index kCudnnRows = Index{128} * 132;
+/// Rows of queries that a call of backward has: 128 for each of the 132 multiprocessors of an H100,
+/// eight times, since each call loses its start, and what its last blocks leave idle. With 8, 16,
+/// 32 and 64 of 128 heads of 2048 tokens a call it reaches 165, 228, 283 and 329 TFLOP/s there
+/// (docs/performance/gpu.md).
+inline constexpr Index kCudnnRows = Index{8} * 128 * 132;
 
-/// The most device memory that backward by cuDNN is given: four heads of 8192 tokens that share
-/// keys and values, as in Llama 3.1, fit.
+/// The most device memory that backward by cuDNN is given, of the 80 GB and more that such GPUs
+/// have: 64 heads of 2048 tokens fit, and four of 8192 that share keys and values, as in Llama 3.1.
 inline constexpr Index kMostCudnnWorkspace = Index{576} << 20;
 
 /// Bytes that cuDNN's deterministic backward takes for a head of queries: the gradients of all its
@@ -58,7 +61,7 @@ constexpr Index cudnn_heads_together(const AttentionShape& shape, Index bytes) {
 }
 
 /// The work space (CudaContext::workspace_bytes) that suits tasks over such sequences, however
-/// many: for the heads that keep a GPU busy, kMostCudnnWorkspace at most. 0 where that does not
+/// many: for heads with kCudnnRows, kMostCudnnWorkspace at most. 0 where that does not
 /// hold one group of heads: backward is not cuDNN's then.
 constexpr Index cudnn_workspace(const AttentionShape& shape) {
   if (shape.heads == 0 || shape.tokens == 0) return 0;

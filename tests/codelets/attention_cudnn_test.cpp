@@ -54,14 +54,14 @@ TEST_F(AttentionByCudnn, IsChosenWhereItCanBeLoaded) {
   EXPECT_TRUE(cudnn_is_chosen());
 }
 
-// Nine heads of 2048 tokens have 144 blocks of 128 rows for 132 processors; a head's gradients of
-// scores are 2048 x 2048 in BF16.
+// 66 heads of 2048 tokens have 8 blocks of 128 rows for each of 132 processors; a head's gradients
+// of scores are 2048 x 2048 in BF16.
 TEST_F(AttentionByCudnn, HasRoomForTheHeadsThatKeepAGpuBusy) {
   const AttentionShape shape{1, 2048, 16, 128};
   const Index head = 2 * 2048 * 2048 + 4 * 2048;
   EXPECT_EQ(cudnn_bytes_of_head(shape), head);
-  EXPECT_EQ(cudnn_workspace(shape), 9 * head + (64 << 10));
-  EXPECT_EQ(cudnn_heads_together({4, 2048, 16, 128}, cudnn_workspace(shape)), 9);
+  EXPECT_EQ(cudnn_workspace(shape), 66 * head + (64 << 10));
+  EXPECT_EQ(cudnn_heads_together({8, 2048, 16, 128}, cudnn_workspace(shape)), 66);
   EXPECT_EQ(cudnn_heads_together(shape, 9 * head), 8);
   EXPECT_EQ(cudnn_heads_together(shape, Index{1} << 40), 16);
 }
@@ -71,7 +71,7 @@ TEST_F(AttentionByCudnn, HasWholeGroupsOfHeads) {
   const AttentionShape shape{1, 4096, 32, 128, 8};
   const Index head = 2 * 4096 * 4096 + 4 * 4096 + 4 * 4096 * 128;
   EXPECT_EQ(cudnn_bytes_of_head(shape), head);
-  EXPECT_EQ(cudnn_workspace(shape), 8 * head + (64 << 10));
+  EXPECT_EQ(cudnn_workspace(shape), 16 * head + (64 << 10));
   EXPECT_EQ(cudnn_heads_together(shape, 7 * head + 4096), 4);
   EXPECT_EQ(cudnn_heads_together(shape, 3 * head + 4096), 0);
 }
