@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <latch>
+#include <thread>
 #include <vector>
 
 #include "base/error.hpp"
@@ -53,8 +54,10 @@ class Program {
         rt::fetch(updates_.working(i), device.node, rt::Mode::kRead);
   }
 
-  /// Every GPU has the gradients of its part of the subgroups, and nobody else has them.
+  /// Every GPU has the gradients of its part of the subgroups, and nobody else has them. Takes as
+  /// long as short passes over the model, beside which schedulers plan.
   void backward() const {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     for (Index i = 0; i < updates_.subgroups(); ++i)
       rt::fetch(updates_.gradient(i), home_of(i).node, rt::Mode::kReadWrite);
   }

@@ -29,6 +29,8 @@ struct GpuRates {
   /// How long a streamed update that has come waits for the GPU, which computes something else, as
   /// far as that is to cost nothing.
   units::Seconds wait{0};
+
+  bool operator==(const GpuRates&) const = default;
 };
 
 /// What joins a tier with host memory, as one rank sees it.
@@ -41,6 +43,8 @@ struct LinkRates {
   units::BytesPerSecond both_cpu_busy;
   units::Seconds latency;    ///< of a copy
   bool half_duplex = false;  ///< reads and writes take turns
+
+  bool operator==(const LinkRates&) const = default;
 };
 
 /// A place that keeps states and updates nothing: a disk, another node's memory.
@@ -48,6 +52,8 @@ struct TierRates {
   std::string name;
   units::Bytes capacity;
   LinkRates link;
+
+  bool operator==(const TierRates&) const = default;
 };
 
 /// The published code's passes, for one rank.
@@ -55,6 +61,8 @@ struct PublishedRates {
   units::ParamsPerSecond downcast;
   units::ParamsPerSecond blocking_flush;
   units::ParamsPerSecond gpu_update;
+
+  bool operator==(const PublishedRates&) const = default;
 };
 
 /// What one rank may count on while all ranks of its node work.
@@ -72,6 +80,7 @@ struct Rates {
   units::Seconds allocation = kAllocation;
   std::optional<PublishedRates> published;
 
+  bool operator==(const Rates&) const = default;
   /// Throws Error when a rate is not positive and finite, or a latency negative.
   void validate() const;
 };

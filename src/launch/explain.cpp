@@ -98,6 +98,10 @@ std::string explain(const sched_starpu::UpdatesReport& report) {
   std::string text = fmt::format("update plan: {}\n", report.plan.empty() ? "none" : report.plan);
   if (!report.reason.empty()) text += fmt::format("because: {}\n", report.reason);
   if (!report.obstacle.empty()) text += fmt::format("no other plan: {}\n", report.obstacle);
+  const sched_starpu::PlansMade& plans = report.plans;
+  text +=
+      fmt::format("plans: {} made beside forward and backward; updates waited {:.1f} ms for {}\n",
+                  plans.ahead, plans.waited * 1e3 / units::Seconds(1), plans.waited_for);
   return text + shares(report) + times(report) + links(report) + flush(report);
 }
 

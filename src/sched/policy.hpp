@@ -19,6 +19,8 @@ struct PolicyOptions {
   /// Not for users: a search whose first plans are all slower than this ends with the best of them.
   std::optional<units::Seconds> hopeless{};
 
+  bool operator==(const PolicyOptions&) const = default;
+
   /// Throws Error naming the first option out of range.
   void validate() const;
 };

@@ -26,6 +26,8 @@ struct Subgroup {
   Index room = 0;
   /// The GPU on which its states stay for good and that updates it, whatever the plan; -1: none.
   Index kept_on = -1;
+
+  bool operator==(const Subgroup&) const = default;
 };
 
 /// What the update of a parameter moves.
@@ -63,6 +65,7 @@ struct UpdateCost {
   [[nodiscard]] units::BytesPerParam held() const {
     return state * static_cast<double>(banks) + host_gradient + host_weight;
   }
+  bool operator==(const UpdateCost&) const = default;
 };
 
 /// A GPU whose weights need not stay: they may come from host memory for the layer at work, and go.
@@ -70,6 +73,8 @@ struct PassingWeights {
   units::Bytes bytes{0};     ///< of weights that may pass; 0: all stay
   units::Bytes update{0};    ///< StateMemory::update without them
   units::Bytes resident{0};  ///< StateMemory::resident without them
+
+  bool operator==(const PassingWeights&) const = default;
 };
 
 /// Memory of one GPU for states, those that it keeps for good included.
@@ -81,6 +86,8 @@ struct StateMemory {
   /// is taken off (sched/gradients.hpp).
   units::Bytes gradients{0};
   PassingWeights passing{};
+
+  bool operator==(const StateMemory&) const = default;
 };
 
 /// Part of a GPU's memory that runtime and plans leave free: at the very limit StarPU evicts what
@@ -109,6 +116,8 @@ struct Problem {
   units::Bytes host_memory{std::numeric_limits<double>::infinity()};
   /// Of it, what states that live in tiers that only keep pass through; nullopt: plans choose.
   std::optional<units::Bytes> slots{};
+
+  bool operator==(const Problem&) const = default;
 
   /// Tiers with a link: GPUs, and those that only keep states.
   [[nodiscard]] Index tiers() const { return gpus() + std::ssize(rates.tiers); }

@@ -37,6 +37,10 @@ struct Group {
   [[nodiscard]] bool has_updates() const {
     return !updates.empty() || !residents.empty() || !fetched.empty();
   }
+  /// Whether its own workers may find a task. Of the CPU.
+  [[nodiscard]] bool has_tasks() const {
+    return !ready.empty() || !updates.empty() || !fetched.empty();
+  }
   /// Those of them that others take first. Pre: has_updates().
   [[nodiscard]] ReadyTasks& farthest() {
     return !updates.empty() ? updates : residents.empty() ? fetched : residents;

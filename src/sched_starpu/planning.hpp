@@ -24,6 +24,12 @@ struct PlanOrder {
   /// Whether rates have changed, so that another plan may be better.
   bool replans = true;
   Tuning tuning{};
+
+  /// Whether it asks for the same, where the plan that holds is the same.
+  [[nodiscard]] bool asks_as(const PlanOrder& other) const {
+    return options == other.options && problem == other.problem && subgroups == other.subgroups &&
+           current.has_value() == other.current.has_value() && replans == other.replans;
+  }
 };
 
 struct PlanOutcome {

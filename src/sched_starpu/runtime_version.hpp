@@ -29,6 +29,13 @@ inline constexpr bool kWorkersAskAgain = true;
 inline constexpr bool kWorkersAskAgain = false;
 #endif
 
+/// Whether those workers spin: each asks as often as it can.
+#if defined(STARPU_NON_BLOCKING_DRIVERS) && !defined(STARPU_SIMGRID)
+inline constexpr bool kWorkersSpin = true;
+#else
+inline constexpr bool kWorkersSpin = false;
+#endif
+
 /// Of StarPU's times and latencies, which are in microseconds.
 inline constexpr double kMicro = 1e-6;
 

@@ -111,8 +111,12 @@ PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
     board_->suggest(update.params, nodes_[i].device, units::Seconds(times[i]));
   lacks_rates_ = !board_->rates().are_known();
   const Index known = board_->subgroups().size();
-  board_->set_time(units::Seconds(now_seconds()));
+  const units::Seconds start(now_seconds());
+  const Index waited_for = board_->plans_made().waited_for;
+  board_->set_time(start);
   const PlacedUpdate placed = board_->place(update, lock);
+  if (board_->plans_made().waited_for > waited_for)
+    board_->waited_for_plan(units::Seconds(now_seconds()) - start);
   // The program has others, so that those before may be gone.
   for (Index g = 0; board_->subgroups().size() > known && g < std::ssize(nodes_); ++g)
     forget_buffers(g);
@@ -122,12 +126,6 @@ PlacedUpdate Scheduler::ask_board(const UpdateTask& update, starpu_task* task) {
     buffers_ = {};
   step_of_short_memory_ = board_->plans().is_memory_short() ? board_->subgroups().step() : 0;
   return placed;
-}
-
-void Scheduler::forget_buffers(Index group) {
-  Node& here = node(group);
-  dispatch_.returned(group, here.returns.forget());
-  if (here.look_ahead) here.look_ahead->forget();
 }
 
 void Scheduler::add_weights(starpu_task* update, Index subgroup) {
@@ -178,6 +176,7 @@ void Scheduler::place_update(TaskNote& note) {
                          note.is_resident);
     starpu_push_task_end(note.task);
     dispatch_.push_update({note.task->priority, arrivals_++}, note, *board_, now_seconds());
+    if (group == 0) cpu_has_tasks_ = true;
     ++waiting_;
   }
   // From here on the task may have run, and the note be gone.
@@ -229,6 +228,7 @@ void Scheduler::place_other(TaskNote& note) {
     const std::lock_guard lock(mutex_);
     starpu_push_task_end(note.task);
     dispatch_.push({priority, arrivals_++}, note);
+    if (group == 0) cpu_has_tasks_ = true;
     ++waiting_;
   }
   wake(group, restricted);
@@ -257,6 +257,7 @@ void Scheduler::admit(Index group) {
     {
       const std::lock_guard lock(mutex_);
       dispatch_.admitted(std::move(next));
+      if (group == 0) cpu_has_tasks_ = true;
     }
     wake(group, restricted);
   }
@@ -264,7 +265,7 @@ void Scheduler::admit(Index group) {
 
 void Scheduler::wake(Index group, bool all) {
   for (const int worker : node(group).workers) {
-    if (!is_idle_[static_cast<std::size_t>(worker)].exchange(false)) continue;
+    if (!idle_[static_cast<std::size_t>(worker)].is.exchange(false)) continue;
     starpu_wake_worker_relax_light(worker);
     if (!all) return;
   }
@@ -274,10 +275,14 @@ starpu_task* Scheduler::pop() {
   const auto id = static_cast<int>(starpu_worker_get_id_check());
   const auto worker = static_cast<unsigned>(id);
   // Before it looks: who pushes first counts its task, then looks for an idle worker.
-  is_idle_[worker] = true;
+  std::atomic<bool>& is_idle = idle_[worker].is;
+  const bool was_idle = is_idle;
+  if (!was_idle) is_idle = true;
   give_up_stalled_memory();
-  if (waiting_ == 0) return nullptr;
   const WorkerPlace& here = place_of_worker_[worker];
+  if (waiting_ == 0 && here.group == 0 && may_plan_ahead_) plan_ahead(worker);
+  if (waiting_ == 0) return nullptr;
+  if (kWorkersSpin && was_idle && here.group == 0 && may_skip_look()) return nullptr;
   std::unique_lock lock(mutex_);
   const double now = now_seconds();
   count_returns(here.group, now);
@@ -287,12 +292,13 @@ starpu_task* Scheduler::pop() {
     return inputs_of(task, memory);
   };
   TaskNote* note = dispatch_.take(here.group, here.worker, board_.get(), now, can_run, inputs);
+  if (here.group == 0) cpu_has_tasks_ = dispatch_.groups().front().has_tasks();
   if (note == nullptr) {
     const Group& group = dispatch_.groups()[static_cast<std::size_t>(here.group)];
     clocks_[worker].refused(now / kMicro, here.group != 0 && group.has_updates());
     return nullptr;
   }
-  is_idle_[worker] = false;
+  is_idle = false;
   clocks_[worker].took(now / kMicro);
   --waiting_;
   starpu_task* task = note->task;
@@ -330,8 +336,9 @@ void Scheduler::after_execution(starpu_task* task) {
   last_moved_ = now_us * kMicro;
   const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
   TaskNote* note = note_of(task);
+  bool plans_ahead = false;
   if (note == nullptr) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const units::Seconds before = clocks_[worker].times().running;
     clocks_[worker].ended(now_us);
     const WorkerPlace& place = place_of_worker_[worker];
@@ -342,7 +349,10 @@ void Scheduler::after_execution(starpu_task* task) {
       for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i)
         if ((STARPU_TASK_GET_MODE(task, i) & STARPU_RW) == STARPU_R)
           board_->forward_watch().read(STARPU_TASK_GET_HANDLE(task, i));
+      plans_ahead = board_->may_plan_ahead() && !may_plan_ahead_.exchange(true);
     }
+    lock.unlock();
+    if (plans_ahead) wake(0);
     return;
   }
   const double now = now_us * kMicro;
@@ -372,10 +382,12 @@ void Scheduler::after_execution(starpu_task* task) {
                               settings_.tuning.late);
     help = dispatch_.can_be_helped(group);
     all_ran = board_->subgroups().all_ran();
+    plans_ahead = board_->may_plan_ahead() && !may_plan_ahead_.exchange(true);
     task->sched_data = nullptr;
     delete note;
   }
   if (all_ran) held_.release();
+  if (plans_ahead) wake(0);
   if (!device.is_cpu()) admit(group);
   for (Index other = 0; help && other < std::ssize(nodes_); ++other)
     if (other != group) wake(other);

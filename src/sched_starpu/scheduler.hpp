@@ -29,6 +29,9 @@ namespace dos::sched_starpu {
 /// scheduling mutex of StarPU around it (pop); all others take it alone. Under it no function of
 /// StarPU is called that waits for a worker, and nobody plans. Thread-safe.
 ///
+/// Plans take many milliseconds. A CPU worker without work makes that of the next step as soon as
+/// all is known for it (UpdateBoard::plan_ahead()), beside forward or backward.
+///
 /// StarPU runs some tasks without push(): they are none of ours. It runs some without
 /// after_execution(): they are never updates.
 class Scheduler {
@@ -114,6 +117,12 @@ class Scheduler {
   void admit(Index group);
   /// Tells the dispatch which states have come home, if an update waits for that. Under the lock.
   void count_returns(Index group, double now);
+  /// The calling worker, which has nothing else to do, makes the plan of the next step if that is
+  /// due. Without the lock.
+  void plan_ahead(std::size_t worker);
+  /// Whether a CPU worker that spins need not take the lock: its queues are empty, and another has
+  /// just seen that there is nobody to help.
+  [[nodiscard]] bool may_skip_look();
   /// Wakes one worker of the group that found nothing to do, or all. Without the lock.
   void wake(Index group, bool all = false);
   void describe_device(Node& node, DeviceReport& device);
@@ -137,9 +146,16 @@ class Scheduler {
   std::atomic<Index> step_of_short_memory_{0};  ///< the updates' step; 0: no memory is short
   std::atomic<Index> waiting_{0};               ///< tasks in any queue
   std::atomic<bool> lacks_rates_{true};
-  /// By worker: found nothing when it asked last, and nobody has woken it since. Two tasks that
-  /// come one after the other wake two workers.
-  std::array<std::atomic<bool>, STARPU_NMAXWORKERS> is_idle_{};
+  std::atomic<bool> may_plan_ahead_{false};
+  /// Of a worker: found nothing when it asked last, and nobody has woken it since. Two tasks that
+  /// come one after the other wake two workers. Each in a cache line of its own: workers that spin
+  /// look at theirs all the time.
+  struct alignas(64) Idle {
+    std::atomic<bool> is{false};
+  };
+  std::array<Idle, STARPU_NMAXWORKERS> idle_{};
+  alignas(64) std::atomic<bool> cpu_has_tasks_{false};  ///< in queues of its own
+  std::atomic<double> next_look_{0};                    ///< seconds: of a CPU worker, at others'
 };
 
 }  // namespace dos::sched_starpu

@@ -107,4 +107,26 @@ void Scheduler::choose_group(TaskNote& note, Index planned) const {
   }
 }
 
+bool Scheduler::may_skip_look() {
+  if (cpu_has_tasks_) return false;
+  // An update of another device is late by far more than this before a CPU worker takes it.
+  constexpr double kBetweenLooks = 50 * kMicro;
+  const double now = now_seconds();
+  double next = next_look_;
+  return now < next || !next_look_.compare_exchange_strong(next, now + kBetweenLooks);
+}
+
+void Scheduler::plan_ahead(std::size_t worker) {
+  if (!may_plan_ahead_.exchange(false)) return;
+  // It looks for tasks itself afterwards, and nobody need wait for it meanwhile.
+  idle_[worker].is = false;
+  starpu_worker_relax_on();
+  {
+    std::unique_lock lock(mutex_);
+    if (board_->may_plan_ahead()) board_->plan_ahead(lock);
+  }
+  starpu_worker_relax_off();
+  idle_[worker].is = true;
+}
+
 }  // namespace dos::sched_starpu

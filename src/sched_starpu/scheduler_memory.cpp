@@ -33,6 +33,12 @@ void Scheduler::hold_memory(const UpdateTask& update, starpu_task* task, const P
   }
 }
 
+void Scheduler::forget_buffers(Index group) {
+  Node& here = node(group);
+  dispatch_.returned(group, here.returns.forget());
+  if (here.look_ahead) here.look_ahead->forget();
+}
+
 void Scheduler::give_memory(Index group, starpu_task* update) {
   if (!held_.holds() || group == 0) return;
   const UpdateMemory memory = memory_for(update, settings_, node(group).id);

@@ -55,11 +55,19 @@ struct DeviceReport {
   std::optional<Traffic> moved{};  ///< by all tasks so far; nothing where nobody counts
 };
 
+/// Plans that were made once rates were known.
+struct PlansMade {
+  Index ahead = 0;           ///< while no update waited
+  Index waited_for = 0;      ///< while those of the step did
+  units::Seconds waited{0};  ///< of the latter, in all
+};
+
 /// What the updates of a program did under a policy.
 struct UpdatesReport {
-  std::string plan;                   ///< in words; empty before there is one
-  std::string reason;                 ///< why the plan looks like this
-  std::string obstacle;               ///< why there is no plan: the updates stay on the CPU
+  std::string plan;      ///< in words; empty before there is one
+  std::string reason;    ///< why the plan looks like this
+  std::string obstacle;  ///< why there is no plan: the updates stay on the CPU
+  PlansMade plans;
   std::vector<StepReport> steps;      ///< the last that are over, at most Tuning::reported_steps
   StepReport all;                     ///< the sum over all steps; its step is their number
   std::vector<DeviceReport> devices;  ///< the CPU first

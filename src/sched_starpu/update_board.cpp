@@ -123,6 +123,19 @@ PlanOrder UpdateBoard::order() {
   return plans_.order(std::move(problem), std::move(subgroups));
 }
 
+bool UpdateBoard::may_plan_ahead() const {
+  // The first step has no plan, and of the second nobody knows when all its updates have come.
+  return subgroups_.step() > 1 && subgroups_.step() + 1 != tuning_.memory_step &&
+         subgroups_.all_ran() && (forward_watch_.is_over() || !forward_watch_.sees()) &&
+         planned_ahead_ != stage();
+}
+
+std::optional<PlanOrder> UpdateBoard::next_order() const {
+  UpdateBoard next = *this;
+  next.arrive(subgroups_.task(0));
+  return next.plans_.is_due() ? std::optional(next.order()) : std::nullopt;
+}
+
 void UpdateBoard::executed(Index index, Device device, units::Seconds time,
                            std::optional<MoveReason> reason, bool is_redone) {
   const UpdateTask& task = subgroups_.task(index);
@@ -183,6 +196,7 @@ UpdatesReport UpdateBoard::report() const {
   UpdatesReport report{.plan = plans_.in_words(),
                        .reason = plans_.plan() ? plans_.plan()->reason : "",
                        .obstacle = plans_.obstacle(),
+                       .plans = plans_made_,
                        .steps = ledger_.last(),
                        .all = ledger_.all(),
                        .devices = {{}}};

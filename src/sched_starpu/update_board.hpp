@@ -48,14 +48,39 @@ class UpdateBoard {
     const Index index = arrive(task);
     if (plans_.is_due()) {
       PlanOrder due = order();
-      lock.unlock();
-      PlanOutcome outcome = carry_out(std::move(due));
-      lock.lock();
-      plans_.adopt(std::move(outcome));
+      std::optional<PlanMadeAhead> ahead = std::exchange(ahead_, std::nullopt);
+      if (ahead && ahead->order.asks_as(due)) {
+        plans_.adopt(std::move(ahead->outcome));
+        ++plans_made_.ahead;
+      } else {
+        lock.unlock();
+        PlanOutcome outcome = carry_out(std::move(due));
+        lock.lock();
+        plans_.adopt(std::move(outcome));
+        ++plans_made_.waited_for;
+      }
     }
     return {.index = index,
             .place = ledger_.placed(index, task, planned(index)),
             .by_plan = task.is_redone || !prefers_earliest_end()};
+  }
+  /// Whether all is known that the plan of the next step depends on: the step's updates have run,
+  /// and so has what GPUs do beside them. Once a step; twice where nobody can tell the first time
+  /// whether forward is over.
+  [[nodiscard]] bool may_plan_ahead() const;
+  /// Makes the plan that the next step would ask for if it began now, so that no update waits for
+  /// it: place() takes it if that is what it asks for. `lock` as there. Pre: may_plan_ahead().
+  template <class Lock>
+  void plan_ahead(Lock&& lock) {
+    planned_ahead_ = stage();
+    ahead_.reset();
+    std::optional<PlanOrder> next = next_order();
+    if (!next) return;
+    lock.unlock();
+    PlanOutcome outcome = carry_out(*next);
+    lock.lock();
+    // What the plan was to begin may have begun without it.
+    if (planned_ahead_ == stage()) ahead_ = {std::move(*next), std::move(outcome)};
   }
   /// The update has run in `time` on one CPU worker or on a GPU, data at hand. `reason`: why it ran
   /// elsewhere than placed; nothing if that place cannot run it.
@@ -99,6 +124,9 @@ class UpdateBoard {
   [[nodiscard]] const DeviceRates& rates() const { return rates_; }
   [[nodiscard]] const PlanKeeper& plans() const { return plans_; }
   [[nodiscard]] const Ledger& ledger() const { return ledger_; }
+  [[nodiscard]] const PlansMade& plans_made() const { return plans_made_; }
+  /// The last of PlansMade::waited_for took so long.
+  void waited_for_plan(units::Seconds time) { plans_made_.waited += time; }
 
  private:
   Index arrive(const UpdateTask& task);
@@ -107,6 +135,21 @@ class UpdateBoard {
   /// What GPUs computed beside the updates of the step that ends now.
   [[nodiscard]] Beside take_beside();
   [[nodiscard]] PlanOrder order();
+  /// Of the step that would begin now; nothing where it needs no other plan.
+  [[nodiscard]] std::optional<PlanOrder> next_order() const;
+
+  /// How far the step is.
+  struct Stage {
+    Index step = 0;
+    bool forward_is_over = false;
+    bool operator==(const Stage&) const = default;
+  };
+  [[nodiscard]] Stage stage() const { return {subgroups_.step(), forward_watch_.is_over()}; }
+
+  struct PlanMadeAhead {
+    PlanOrder order;
+    PlanOutcome outcome;
+  };
   void set_forward(sched::Problem& problem) const;
 
   const Tuning tuning_;
@@ -120,6 +163,9 @@ class UpdateBoard {
   units::Seconds now_{0};
   units::Seconds began_{0};     ///< the step
   units::Seconds last_end_{0};  ///< of an update
+  Stage planned_ahead_;
+  std::optional<PlanMadeAhead> ahead_;
+  PlansMade plans_made_;
 };
 
 }  // namespace dos::sched_starpu
