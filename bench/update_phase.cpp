@@ -25,7 +25,6 @@ using dos::bench::UpdatePhase;
 struct CommandLine {
   dos::bench::Request request;
   std::string machines = (dos::data_folder() / "machines").string();
-  bool here = false;
   bool json = false;
 };
 
@@ -71,7 +70,7 @@ void print_text(const UpdatePhase& phase, const char* where, const NodeResult& r
 
 NodeResult result_of(const CommandLine& command, const UpdatePhase& phase) {
   const bool simulates = *DOS_NODE_PROGRAM != '\0';
-  if (command.here) {
+  if (command.request.here) {
     dos::expect(!simulates,
                 "--here: this build's StarPU has SimGrid and runs nothing: use another build");
     dos::expect(!phase.slow.is_asked_for(),
@@ -97,7 +96,7 @@ void run(CommandLine command) {
   const double rate = giga / mean.seconds;
   const double bound_rate = giga / bound.time.value();
   if (!command.json) {
-    print_text(phase, command.here ? "measured" : "simulated", result, mean, rate, bound,
+    print_text(phase, command.request.here ? "measured" : "simulated", result, mean, rate, bound,
                bound_rate);
     return;
   }
@@ -134,7 +133,7 @@ int main(int argc, char** argv) {
   app.add_option("--machine", request.machine,
                  "h100, a100, rtx4090, gh200, ...: a machine file's name or path, or 'this'")
       .required();
-  app.add_flag("--here", command.here,
+  app.add_flag("--here", command.request.here,
                "real updates on this machine's CUDA devices, or OpenCL devices where no NVIDIA GPU "
                "is; the machine file gives the bound");
   app.add_option("--params", request.params, "parameters of the rank: 5.12G, 16M, 5.12e9")

@@ -18,6 +18,8 @@ CHILD = Path(__file__).resolve().parent / "gpu_check_child.py"
 
 # What programs warn of once (src/rt/host_buffer.cpp).
 REFUSED_PINNING = "CUDA refuses to pin"
+# What StarPU warns of where it was built for fewer processors than there are.
+FEW_WORKERS = "Use configure option --enable-maxcpus"
 
 
 # A rehearsal is for what stages do, on machines that are busy with other things.
@@ -139,7 +141,11 @@ class Stage:
             raise TooLong(f"{Path(command[0]).name} took longer than {left:.0f} s and was ended; see {self.log.name}")
         if status != 0 and not may_fail:
             raise Failed(f"{text} ended with status {status}; see {self.log}")
-        if REFUSED_PINNING in self.said_from(start):
+        said = self.said_from(start)
+        if FEW_WORKERS in said:
+            raise Failed(f"StarPU was built for fewer CPU workers than there are here, so that nothing measured counts: "
+                         f"configure it with --enable-maxcpus=256 (docs/install.md); see {self.log}")
+        if REFUSED_PINNING in said:
             raise Failed(f"CUDA refuses to pin host memory, so that nothing measured counts: raise the limit of locked "
                          f"memory (ulimit -l) or the container's memory; see {self.log}")
         return output

@@ -140,9 +140,11 @@ UpdatePhase prepare(const Request& request, const std::filesystem::path& machine
                     .warm_ups = request.warm_ups,
                     .slow = request.slow};
   sched::Problem& problem = phase.problem;
-  problem.rates = perfmodels::simulated_rates(
-      perfmodels::rates_of(machine, ranks_for(machine, request.gpus)),
-      request.busy_links ? perfmodels::Links::kCpuBusy : perfmodels::Links::kAlone);
+  problem.rates = perfmodels::rates_of(machine, ranks_for(machine, request.gpus));
+  if (!request.here)
+    problem.rates =
+        perfmodels::simulated_rates(problem.rates, request.busy_links ? perfmodels::Links::kCpuBusy
+                                                                      : perfmodels::Links::kAlone);
   problem.cost.gradient = units::BytesPerParam(2);
   problem.cost.state_buffers = 3;
   const units::Bytes model =

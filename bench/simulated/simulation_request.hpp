@@ -23,6 +23,7 @@ struct Request {
   Index steps = 3;
   Index warm_ups = kWarmUps;
   bool busy_links = false;
+  bool here = false;  ///< on this machine, whose CPU and links share DRAM
   Slowness slow{};
   sched::PolicyOptions options{};
 };

@@ -81,6 +81,14 @@ class Commands(InScratchFolder):
             stage.run("sh", "-c", "echo warning: CUDA refuses to pin 1 GB of host memory >&2; echo figures")
         self.assertEqual(stage.run("echo", "the next one"), "the next one\n")
 
+    def test_a_starpu_for_fewer_processors_fails(self):
+        stage = Stage(check_of(self.folder), "workers")
+        # As StarPU 1.4 says it.
+        said = ("# Warning: 15 CPU cores devices available. Only 2 enabled. Use configure option --enable-maxcpus=xxx to "
+                "update the maximum value of supported CPU cores devices.")
+        with self.assertRaisesRegex(Failed, "--enable-maxcpus=256"):
+            stage.run("sh", "-c", f"echo '{said}' >&2; echo figures")
+
     def test_a_program_that_is_not_there_is_named(self):
         stage = Stage(check_of(self.folder), "none")
         with self.assertRaisesRegex(Failed, "^no-such-program is not on this machine$"):
