@@ -41,6 +41,7 @@ struct StepOptions {
   std::string products = "auto";
   std::string attention = "auto";
   std::string scheduler;
+  std::string machine;  ///< path of the file that calibrate wrote here; empty: none
   bool recompute = false;
   bool json = false;
   bool dry_run = false;

@@ -16,6 +16,7 @@
 #include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/products.hpp"
 #include "fit/fit.hpp"
+#include "perfmodels/rates.hpp"
 #include "platform/blas.hpp"
 #include "rt/cuda.hpp"
 #include "rt/cuda_memory.hpp"
@@ -130,14 +131,22 @@ void expect_limit_below_memory(Index limit) {
   }
 }
 
+std::optional<dos::perfmodels::GpuRates> link_of(const std::string& machine) {
+  if (machine.empty()) return std::nullopt;
+  const dos::perfmodels::Rates rates =
+      dos::perfmodels::rates_of(dos::perfmodels::find_machine(machine, "", {}), /*ranks=*/1);
+  return rates.gpus.empty() ? std::nullopt : std::optional(rates.gpus.front());
+}
+
 void run(const StepOptions& options) {
   const StepPlan plan = plan_of(options);
   dos::platform::blas::use_one_thread();
   dos::codelets::choose_products(options.products);
   dos::codelets::choose_attention(options.attention,
                                   options.cuda_devices == 0 ? 0 : dos::rt::least_cuda_capability());
-  dos::sched_starpu::configure(
-      {.model_on_host = options.cuda_devices == 0, .released = &dos::rt::released_on});
+  dos::sched_starpu::configure({.model_on_host = options.cuda_devices == 0,
+                                .released = &dos::rt::released_on,
+                                .measured_link = link_of(options.machine)});
   dos::rt::Session session({.scheduler = options.scheduler,
                             .cpu_workers = options.workers,
                             .cuda_workers = options.cuda_devices,
@@ -195,6 +204,8 @@ int main(int argc, char** argv) {
                  "GB of each CUDA device for states of the optimizer, beside what the model is "
                  "estimated to need; -1: what there is")
       .capture_default_str();
+  app.add_option("--machine", options.machine,
+                 "the machine file that calibrate wrote here, whose link plans take");
   app.add_flag("--recompute", options.recompute, "compute activations again in backward");
   app.add_flag("--json", options.json, "one JSON object instead of a table");
   app.add_flag("--dry-run", options.dry_run,

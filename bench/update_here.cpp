@@ -126,7 +126,8 @@ void expect_host_memory(const UpdatePhase& phase) {
 
 NodeResult run_here(const UpdatePhase& phase) {
   expect_host_memory(phase);
-  sched_starpu::configure({.options = phase.options});
+  sched_starpu::configure(
+      {.options = phase.options, .measured_link = phase.problem.rates.gpus.front()});
   rt::Session session(session_of(phase));
   const std::vector<Device> devices = rt::devices();
   expect(std::ssize(devices) == phase.problem.gpus(),

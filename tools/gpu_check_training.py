@@ -8,6 +8,7 @@ import sys
 
 from gpu_check_plan import predictions
 from gpu_check_stage import ROOT, Failed, Skipped
+from gpu_check_updates import machine_file
 from policy_losses import POLICIES, loss_faults
 
 # Measured again for each policy with so little GPU memory (GB) for states, of 1 to 1.5 GB, that they must move.
@@ -57,6 +58,8 @@ def train_step(check, stage, size, precision, policy, memory, *more):
     limit = ["--state-memory", str(memory)] if memory else []
     # Where cuDNN failed its tests steps are still worth having.
     attention = check.state["stages"].get("conformance", {}).get("result", {}).get("attention", "auto")
+    machine = machine_file(check)
+    limit += ["--machine", machine] if machine else []
     text = stage.run(check.program("bench/train_step"), *size, *limit, "--precision", precision, "--json",
                      "--attention", attention, *more,
                      # In the log: what went over which link, and what each worker did.

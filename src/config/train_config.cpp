@@ -280,8 +280,9 @@ shape::TrainedGroups TrainConfig::trained_groups() const {
           .factors = shape::parse_factors("optim.lr_factors", optim.lr_factors)};
 }
 
-sched_starpu::SchedulerSettings TrainConfig::scheduling(Index ranks) const {
-  sched_starpu::SchedulerSettings settings;
+sched_starpu::SchedulerSettings TrainConfig::scheduling(
+    Index ranks, const std::optional<perfmodels::GpuRates>& measured_link) const {
+  sched_starpu::SchedulerSettings settings{.measured_link = measured_link};
   if (sched.stride != 0) settings.options.stride = sched.stride;
   if (sched.share != -1) settings.options.share = sched.share;
   if (sched.window != 0) settings.options.window = sched.window;

@@ -65,7 +65,8 @@ struct TrainConfig : Keys {
   /// Throws Error as shape::parse_factors().
   [[nodiscard]] shape::TrainedGroups trained_groups() const;
   /// Of a training on `ranks` ranks: which of them have their gradients in host memory.
-  [[nodiscard]] sched_starpu::SchedulerSettings scheduling(Index ranks) const;
+  [[nodiscard]] sched_starpu::SchedulerSettings scheduling(
+      Index ranks, const std::optional<perfmodels::GpuRates>& measured_link = {}) const;
 };
 
 /// Gives a model the adapters that lora.* says, or none. Throws Error for names that are no modules

@@ -276,8 +276,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
 }
 
 /// Of StarPU, MPI, and this program beside the workers, and what a run has open at once.
-constexpr Index kThreadsBesideWorkers = 16;
-constexpr Index kFilesOfRun = 64;
+constexpr Index kThreadsBesideWorkers = 16, kFilesOfRun = 64;
 
 /// StarPU refuses more workers than there are cores.
 Index threads_of(const config::TrainConfig& config) {
@@ -297,7 +296,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   codelets::choose_products(config.train.products);
   codelets::choose_attention(config.train.attention,
                              config.train.cuda_devices == 0 ? 0 : rt::least_cuda_capability());
-  sched_starpu::configure(config.scheduling(prepared.run.share.ranks));
+  sched_starpu::configure(
+      config.scheduling(prepared.run.share.ranks, measured_link(options.machines, company.place)));
   rt::SessionConfig wanted{.scheduler = options.scheduler,
                            .cpu_workers = config.train.workers == 0 ? -1 : config.train.workers,
                            .opencl_workers = config.train.opencl_devices,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 
 #include "base/json.hpp"
 #include "base/log.hpp"
@@ -38,6 +39,22 @@ perfmodels::Host this_host() {
   return {.name = platform::host_name(),
           .cores = topology.cores,
           .nvidia_gpus = std::ssize(rt::cuda_bus_ids())};
+}
+
+std::optional<perfmodels::GpuRates> measured_link(const std::filesystem::path& machines,
+                                                  const RankPlace& place) {
+  try {
+    perfmodels::Host host = this_host();
+    host.nvidia_gpus = place.visible_gpus;
+    std::error_code ignored;
+    if (!std::filesystem::exists(machines / (host.name + ".toml"), ignored)) return std::nullopt;
+    const perfmodels::Machine machine = perfmodels::find_machine("this", machines, host);
+    const perfmodels::Rates rates = perfmodels::rates_of(machine, place.position.local_size);
+    if (!rates.gpus.empty()) return rates.gpus.front();
+  } catch (const Error&) {
+    // Said where the file is asked for.
+  }
+  return std::nullopt;
 }
 
 units::ParamsPerSecond update_rate(const perfmodels::Rates& rates) {

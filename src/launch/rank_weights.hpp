@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,11 @@ inline constexpr const char* kAutoWeights = "auto";
 
 /// This machine, as calibrate writes it into a machine file. Throws Error when it cannot be read.
 perfmodels::Host this_host();
+
+/// Of each GPU of a rank, what `calibrate` has measured on this machine (the file "this" of
+/// `machines`, divided among the node's ranks); nothing where no such file is, or none that fits.
+std::optional<perfmodels::GpuRates> measured_link(const std::filesystem::path& machines,
+                                                  const RankPlace& place);
 
 /// How fast a rank with these rates updates parameters: by the bound of docs/scheduler.md, with no
 /// states resident on a GPU and sums of gradients in host memory.

@@ -6,6 +6,29 @@
 #include <utility>
 
 namespace dos::sched_starpu {
+namespace {
+
+/// One direction as StarPU has measured it; what both do at once, and beside the CPU's updates, as
+/// calibrate has, where that is less.
+perfmodels::GpuRates with_link(const Surroundings::Gpu& gpu,
+                               const std::optional<perfmodels::GpuRates>& measured) {
+  const units::BytesPerSecond both = gpu.h2d + gpu.d2h;
+  perfmodels::GpuRates rates{.update = {},
+                             .h2d = gpu.h2d,
+                             .d2h = gpu.d2h,
+                             .both = both,
+                             .h2d_cpu_busy = gpu.h2d,
+                             .d2h_cpu_busy = gpu.d2h,
+                             .both_cpu_busy = both};
+  if (!measured) return rates;
+  rates.both = std::min(both, measured->both);
+  rates.h2d_cpu_busy = std::min(gpu.h2d, measured->h2d_cpu_busy);
+  rates.d2h_cpu_busy = std::min(gpu.d2h, measured->d2h_cpu_busy);
+  rates.both_cpu_busy = std::min(rates.both, measured->both_cpu_busy);
+  return rates;
+}
+
+}  // namespace
 
 DeviceRates::DeviceRates(Surroundings around, bool uses_gpus, const Tuning& tuning)
     : tuning_(tuning),
@@ -107,16 +130,10 @@ perfmodels::Rates DeviceRates::for_plan(const sched::UpdateCost& cost) const {
   rates.task_latency = of({}).overhead();
   units::BytesPerSecond links{0};
   for (const Surroundings::Gpu& gpu : around_.gpus) {
-    const units::BytesPerSecond both = gpu.h2d + gpu.d2h;
-    rates.gpus.push_back({.update = planned({.gpu = std::ssize(rates.gpus)}),
-                          .h2d = gpu.h2d,
-                          .d2h = gpu.d2h,
-                          .both = both,
-                          .h2d_cpu_busy = gpu.h2d,
-                          .d2h_cpu_busy = gpu.d2h,
-                          .both_cpu_busy = both,
-                          .wait = others_[rates.gpus.size()].wait});
-    links += both;
+    rates.gpus.push_back(with_link(gpu, around_.measured_link));
+    rates.gpus.back().update = planned({.gpu = std::ssize(rates.gpus) - 1});
+    rates.gpus.back().wait = others_[rates.gpus.size() - 1].wait;
+    links += gpu.h2d + gpu.d2h;
   }
   // Nobody tells a policy what DRAM can do: enough for all at once, so that it does not limit.
   rates.dram = rates.cpu_update * cost.cpu_traffic + links;

@@ -21,6 +21,8 @@ struct Surroundings {
   };
   std::vector<Gpu> gpus;
   units::Seconds transfer_latency;
+  /// SchedulerSettings::measured_link.
+  std::optional<perfmodels::GpuRates> measured_link{};
   /// Asked once for each GPU, in the step of Tuning::memory_step; null: memory stays as it is.
   std::function<sched::StateMemory(Index gpu)> read_memory{};
 };

@@ -73,6 +73,7 @@ void Scheduler::expect_states_elsewhere() {
 
 Surroundings Scheduler::surroundings() {
   Surroundings result;
+  result.measured_link = settings_.measured_link;
   const unsigned cpu = nodes_.front().id;
   result.cpu_workers = std::max<Index>(1, std::ssize(nodes_.front().workers));
   for (std::size_t g = 1; g < nodes_.size(); ++g) {

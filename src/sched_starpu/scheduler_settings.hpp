@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "perfmodels/rates.hpp"
 #include "sched/policy.hpp"
 #include "sched_starpu/tuning.hpp"
 
@@ -36,6 +37,9 @@ struct SchedulerSettings {
   bool fallback = true;
   PlacementObserver observer = nullptr;
   ReleasedMemory released = nullptr;  ///< null: nothing is ever released
+  /// Of each GPU, as calibrate has measured it for this rank: StarPU measures one direction of a
+  /// link at a time, and no CPU at work beside it.
+  std::optional<perfmodels::GpuRates> measured_link{};
   Tuning tuning{};
 };
 

@@ -70,6 +70,32 @@ TEST(DeviceRates, DramNeverLimitsAPlan) {
   EXPECT_DOUBLE_EQ(rates.for_plan(cost).dram.value(), 8 * kCpuRate * 28 + 2 * 2 * 20e9);
 }
 
+TEST(DeviceRates, PlansTakeTheLinkThatWasMeasuredWhereItIsSlower) {
+  Surroundings around = surroundings(2);
+  const auto rates_of = [&] {
+    DeviceRates rates(around, true);
+    for (const Device& device : {kCpu, kFirst, kSecond})
+      rates.see(kParams, device, time_of(kGpuRate), /*settles_in=*/false);
+    return rates.for_plan({}).gpus.back();
+  };
+  const perfmodels::GpuRates alone = rates_of();
+  EXPECT_EQ(alone.both, units::gigabytes_per_second(40));
+  EXPECT_EQ(alone.both_cpu_busy, alone.both);
+  around.measured_link = alone;
+  around.measured_link->h2d = units::gigabytes_per_second(19);
+  around.measured_link->both = units::gigabytes_per_second(36);
+  around.measured_link->h2d_cpu_busy = units::gigabytes_per_second(15);
+  around.measured_link->d2h_cpu_busy = units::gigabytes_per_second(21);
+  around.measured_link->both_cpu_busy = units::gigabytes_per_second(25);
+  const perfmodels::GpuRates measured = rates_of();
+  EXPECT_EQ(measured.h2d, alone.h2d) << "StarPU's, which is of this run";
+  EXPECT_EQ(measured.both, units::gigabytes_per_second(36));
+  EXPECT_EQ(measured.h2d_cpu_busy, units::gigabytes_per_second(15));
+  EXPECT_EQ(measured.d2h_cpu_busy, alone.d2h);
+  EXPECT_EQ(measured.both_cpu_busy, units::gigabytes_per_second(25));
+  EXPECT_EQ(measured.update, alone.update);
+}
+
 TEST(DeviceRates, HaveChangedBeyondTheThreshold) {
   for (const double threshold : {0.05, 0.5}) {
     Tuning tuning;
