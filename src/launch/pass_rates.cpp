@@ -15,6 +15,7 @@
 #include "config/plan_model.hpp"
 #include "launch/rank_weights.hpp"
 #include "planner/run_disks.hpp"
+#include "platform/topology.hpp"
 
 namespace dos::launch {
 namespace {
@@ -85,11 +86,8 @@ void add_measured_rates(const std::filesystem::path& machines, const config::Tra
                         const RankPlace& place, const std::string& policy, bool says,
                         fit::Room& room) {
   try {
-    perfmodels::Host host = this_host();
-    host.nvidia_gpus = place.visible_gpus;
-    std::error_code ignored;
-    if (!std::filesystem::exists(machines / (host.name + ".toml"), ignored)) return;
-    perfmodels::Machine machine = perfmodels::find_machine("this", machines, host);
+    if (!is_calibrated(machines)) return;
+    perfmodels::Machine machine = calibrated_machine(machines, place);
     std::vector<std::string> folders = folders_of(config.disks());
     std::ranges::copy(folders_of(config.activation_disks()), std::back_inserter(folders));
     add_folders(folders, machine);
@@ -108,7 +106,7 @@ void add_measured_rates(const std::filesystem::path& machines, const config::Tra
     if (rates.link) room.measured.link = rates.link;
     add_disk_rates(config, folders, machine, layout, room.measured);
     room.measured.dram = rates.dram;
-    room.measured.machine = host.name + ".toml";
+    room.measured.machine = platform::host_name() + ".toml";
   } catch (const Error& error) {
     if (says) log::warn("{}: train.activations=auto assumes rates", error.what());
   }

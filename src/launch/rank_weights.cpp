@@ -25,9 +25,7 @@ namespace {
 
 units::ParamsPerSecond measured_rate(const std::filesystem::path& machines, const RankPlace& place,
                                      bool uses_gpus) {
-  perfmodels::Host host = this_host();
-  host.nvidia_gpus = place.visible_gpus;
-  perfmodels::Machine machine = perfmodels::find_machine("this", machines, host);
+  perfmodels::Machine machine = calibrated_machine(machines, place);
   if (!uses_gpus) machine.gpus.value = 0;
   return update_rate(perfmodels::rates_of(machine, place.position.local_size));
 }
@@ -41,15 +39,24 @@ perfmodels::Host this_host() {
           .nvidia_gpus = std::ssize(rt::cuda_bus_ids())};
 }
 
+bool is_calibrated(const std::filesystem::path& machines) {
+  std::error_code ignored;
+  return std::filesystem::exists(machines / (platform::host_name() + ".toml"), ignored);
+}
+
+perfmodels::Machine calibrated_machine(const std::filesystem::path& machines,
+                                       const RankPlace& place) {
+  perfmodels::Host host = this_host();
+  host.nvidia_gpus = place.visible_gpus;
+  return perfmodels::find_machine("this", machines, host);
+}
+
 std::optional<perfmodels::GpuRates> measured_link(const std::filesystem::path& machines,
                                                   const RankPlace& place) {
+  if (!is_calibrated(machines)) return std::nullopt;
   try {
-    perfmodels::Host host = this_host();
-    host.nvidia_gpus = place.visible_gpus;
-    std::error_code ignored;
-    if (!std::filesystem::exists(machines / (host.name + ".toml"), ignored)) return std::nullopt;
-    const perfmodels::Machine machine = perfmodels::find_machine("this", machines, host);
-    const perfmodels::Rates rates = perfmodels::rates_of(machine, place.position.local_size);
+    const perfmodels::Rates rates =
+        perfmodels::rates_of(calibrated_machine(machines, place), place.position.local_size);
     if (!rates.gpus.empty()) return rates.gpus.front();
   } catch (const Error&) {
     // Said where the file is asked for.

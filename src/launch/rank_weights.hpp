@@ -22,8 +22,16 @@ inline constexpr const char* kAutoWeights = "auto";
 /// This machine, as calibrate writes it into a machine file. Throws Error when it cannot be read.
 perfmodels::Host this_host();
 
-/// Of each GPU of a rank, what `calibrate` has measured on this machine (the file "this" of
-/// `machines`, divided among the node's ranks); nothing where no such file is, or none that fits.
+/// Whether `calibrate` has written a file of this machine, "this" of `machines`.
+bool is_calibrated(const std::filesystem::path& machines);
+
+/// That file, for the GPUs that the rank sees. Throws Error where there is none, or one of another
+/// machine.
+perfmodels::Machine calibrated_machine(const std::filesystem::path& machines,
+                                       const RankPlace& place);
+
+/// Of each GPU of a rank, what that file says, divided among the node's ranks; nothing where there
+/// is none that fits.
 std::optional<perfmodels::GpuRates> measured_link(const std::filesystem::path& machines,
                                                   const RankPlace& place);
 
