@@ -58,6 +58,7 @@ Simulation::Simulation(const Problem& problem, const Plan& plan, bool record,
   if (!flush) gradients_requested_ = cpu_order_.size();
   gradients_ahead_ = at(gradients_ahead(problem, std::ssize(workers_)));
   on_gpu_since_.assign(problem.subgroups.size(), 0);
+  memory_since_.assign(problem.subgroups.size(), -1);
   unfinished_ = static_cast<Index>(problem.subgroups.size());
   for (const Subgroup& subgroup : problem.subgroups)
     first_depth_left_ += subgroup.depth == problem.subgroups.front().depth ? 1 : 0;
@@ -89,6 +90,7 @@ void Simulation::find_departing() {
 void Simulation::start_everything() {
   request_gradients();
   grant_slots();
+  let_residents_in();
   const Index gpus = std::ssize(gpus_);
   for (Index g = 0; g < gpus; ++g) {
     start_kernel(g);
@@ -202,53 +204,6 @@ double Simulation::launch_left(const Gpu& gpu, Index subgroup) const {
   if (plan_.execution.lockstep) return latency;
   const double since = std::max(on_gpu_since_[at(subgroup)], gpu.kernel.flows_from);
   return std::max(0.0, since + latency - now_);
-}
-
-void Simulation::start_state_in(Index g) {
-  Gpu& gpu = gpus_[at(g)];
-  Link& link = links_[at(g)];
-  while (gpu.next_in < gpu.order.size() && resident_needs_nothing(gpu.order[gpu.next_in])) {
-    ++gpu.next_in;
-    // States arrive in order, so residents count as soon as those before them are there.
-    if (gpu.arrived == static_cast<Index>(gpu.next_in) - 1) ++gpu.arrived;
-  }
-  if (gpu.next_in == gpu.order.size()) return;
-  const bool goes_out = link.out.busy && link.out.work == Work::kStateOut;
-  if (link.half_duplex && goes_out) return;
-  const Index subgroup = gpu.order[gpu.next_in];
-  if (departs_[at(subgroup)]) return;
-  if (stays(subgroup) && !arrives(subgroup)) {
-    ++gpu.next_in;
-    start(link.in, Work::kGradientIn, subgroup,
-          params(subgroup) * problem_.cost.host_gradient.value(), link.rates.latency.value());
-    return;
-  }
-  if (arrives(subgroup)) {
-    if (gpu.arriving >= gpu.most_arriving) return;
-    ++gpu.next_in;
-    ++gpu.arriving;
-    const double bytes = params(subgroup) * problem_.cost.streamed_in().value();
-    const double allocations =
-        problem_.rates.allocation.value() *
-            static_cast<double>(problem_.cost.state_buffers * problem_.gpus()) -
-        bytes / link.rates.in.value();
-    start(link.in, Work::kStateIn, subgroup, bytes, std::max(state_latency(link), allocations));
-    return;
-  }
-  if (gpu.slots >= plan_.window[at(g)] || !fits(gpu, g, subgroup)) return;
-  ++gpu.next_in;
-  ++gpu.slots;
-  change_memory(g, problem_.held_bytes(subgroup).value());
-  const bool is_here = place_of(subgroup) == g;
-  start(link.in, Work::kStateIn, subgroup,
-        is_here ? 0 : params(subgroup) * problem_.cost.streamed_in().value(),
-        is_here ? 0 : state_latency(link));
-}
-
-bool Simulation::fits(const Gpu& gpu, Index g, Index subgroup) const {
-  // Sums of whole subgroups' bytes may round.
-  const double room = plan_.window_memory[at(g)].value() * (1 + 1e-12);
-  return gpu.window_bytes + problem_.held_bytes(subgroup).value() <= room;
 }
 
 /// In lockstep the host waits for the states of every GPU subgroup that it has passed.

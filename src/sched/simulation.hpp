@@ -79,8 +79,9 @@ class Simulation {
     std::size_t next_kernel = 0;  ///< place in `order` of the next update
     Index arrived = 0;            ///< places in `order` whose states are there
     Index slots = 0;
-    Index arriving = 0;  ///< residents on their way, or waiting for their kernel
+    Index arriving = 0;  ///< residents with memory, on their way, or waiting for their kernel
     Index most_arriving = 0;
+    std::size_t next_to_arrive = 0;  ///< place in `order`: those before have memory, or need none
     double window_bytes = 0;
     double resident_bytes = 0;
     Lane kernel;
@@ -102,6 +103,8 @@ class Simulation {
   void grant_slots();
   void start_kernel(Index g);
   bool start_gpu_update(Index g);
+  void let_residents_in();
+  bool let_in(Gpu& gpu, Index subgroup);
   void begin_passes();
   void start_pass(Index g);
   void finish_pass(Index g);
@@ -215,6 +218,8 @@ class Simulation {
   std::size_t home_again_ = 0;
   double host_bytes_ = 0;             ///< theirs, and of what is there when the step begins or ends
   std::vector<double> on_gpu_since_;  ///< by subgroup: when a kernel could be launched
+  double allocated_until_ = 0;        ///< the runtime allocates one buffer at a time, on any GPU
+  std::vector<double> memory_since_;  ///< by subgroup that arrives: when it is allocated; < 0: not
   std::vector<Worker> workers_;
   std::vector<Index> idle_workers_;  ///< the last one starts next
   Crew updates_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sanitized.hpp"
+#include "sched/interleave.hpp"
 #include "sched/policy_registry.hpp"
 #include "sched/problems.hpp"
 #include "sched/replay.hpp"
@@ -63,6 +64,28 @@ TEST(Transition, ResidentsComeInOneStepOverFastLinks) {
   const double in = target.share(problem, &is_resident) * problem.total().value() * 12 / 2;
   EXPECT_GE(step.time.value(), in / 50e9);
   EXPECT_LE(step.time.value(), 1.02 * replay(problem, target).update_end.value());
+}
+
+// The runtime allocates for one subgroup after the other, on any GPU, while the states of those
+// before it come: what takes half of the time that copies take delays the first ones alone.
+TEST(Transition, MemoryIsAllocatedWhileStatesCome) {
+  Problem problem = two_gpus(50);
+  for (std::size_t i = 0; i < problem.subgroups.size(); ++i) {
+    Index& params = problem.subgroups[i].params;
+    params = i / 2 % 2 == 0 ? params * 19 / 10 : params / 10;
+  }
+  const units::Bytes half = problem.total() * problem.cost.held() / 2.0;
+  problem.memory.assign(2, {.update = half * 1.1, .resident = half * 1.1});
+  Plan plan = all_cpu(problem);
+  for (std::size_t i = 0; i < plan.assignments.size(); ++i)
+    plan.assignments[i] = resident_on(static_cast<Index>(i % 2));
+  const double without = replay(problem, plan).update_end.value();
+  const double allocations = static_cast<double>(std::ssize(problem.subgroups)) *
+                             static_cast<double>(problem.cost.state_buffers);
+  problem.rates.allocation = units::Seconds(without / 2 / allocations);
+  const double first = 2 * without / 2 / static_cast<double>(std::ssize(problem.subgroups));
+  EXPECT_GT(replay(problem, plan).update_end.value(), without);
+  EXPECT_LE(replay(problem, plan).update_end.value(), without + first);
 }
 
 // All at once would take 180 s over links of 1 GB/s, and the CPU needs 10 s for a step: they come
