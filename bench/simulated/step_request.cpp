@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "planner/speculation.hpp"
 #include "planner/state_homes.hpp"
+#include "planner/whole_step.hpp"
 #include "sched/gradients.hpp"
 
 namespace dos::bench {
@@ -113,16 +113,18 @@ units::Seconds planned_step(const planner::Request& request, sched::Problem prob
                             const planner::PhaseTimes& phases, const SimulatedStep& step) {
   problem.rates = step.node.rates;
   problem.cost.banks = step.task.goes_ahead ? 2 : 1;
+  const std::vector<sched::DepthPasses> depths = planner::depth_passes(request.model, phases);
+  if (!step.task.goes_ahead) problem.forward = planner::forward_beside(problem, depths);
   sched::PolicyOptions options = request.settings.policy;
   options.residents = options.residents && !problem.has_kept();
   const sched::Plan plan = sched::plan_beside_gradients(request.policy, problem, options);
-  if (!step.task.goes_ahead || !planner::are_hidden(problem, plan))
-    return phases.forward + phases.backward + plan.cost();
+  if (!planner::runs_beside(problem, plan))
+    return phases.forward + phases.backward + plan.time + plan.refetch;
   std::vector<bool> ahead;
-  for (std::size_t i = 0; i < problem.subgroups.size(); ++i)
+  for (std::size_t i = 0; step.task.goes_ahead && i < problem.subgroups.size(); ++i)
     ahead.push_back(!step.task.are_away(i));
-  return planner::step_beside(sched::settled(problem, plan), plan,
-                              {planner::depth_passes(request.model, phases), ahead}, step.bound);
+  return planner::step_beside(sched::settled(problem, plan), plan, {depths, ahead},
+                              step.bound.time);
 }
 
 /// What the runtime finds of a GPU with less memory than it has.

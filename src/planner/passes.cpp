@@ -236,10 +236,12 @@ PhaseTimes PassModel::bounded(PhaseTimes times, const shape::ActivationPlan& pla
     raise(times.backward,
           link_time(*rates_.link, moved + traffic_.in * (moves ? 1 : 0), traffic_.out_backward));
   if (!moves) return times;
+  const Seconds forward = times.forward;
   if (rates_.link) raise(times.forward, link_time(*rates_.link, traffic_.in, moved));
   // Where a device copies, what is for a disk is written to host memory and read from there.
   const units::Bytes dram = rates_.link ? hosted + on_disk * 2.0 : on_disk;
   raise(times.forward, dram / rates_.dram);
+  times.forward_waits += times.forward - forward;
   raise(times.backward, dram / rates_.dram);
   if (rates_.disk && on_disk > units::Bytes{0})
     raise(times.backward,

@@ -178,6 +178,13 @@ const char* why_not_hidden(const Forecast& forecast) {
   return "disks take longest, and what they have waits";
 }
 
+/// Where the update runs beside forward and backward.
+std::string beside_text(const Forecast& forecast) {
+  const sched::Bound& bound = forecast.step_bound;
+  if (bound.binding.empty()) return "";
+  return fmt::format(" beside them; bound {:.1f} by {}", bound.time.value() * 1e3, bound.binding);
+}
+
 /// Of updates that go ahead of the norm, if any do.
 std::string ahead_text(const Forecast& forecast) {
   const AheadForecast& ahead = forecast.ahead;
@@ -187,23 +194,22 @@ std::string ahead_text(const Forecast& forecast) {
       "banks of {:.2f} GB a rank\n",
       ahead.subgroups, forecast.problem.subgroups.size(),
       100 * (ahead.params / forecast.problem.total()), ahead.banks.value() / kGiga);
-  if (ahead.bound.binding.empty())
+  if (forecast.step_bound.binding.empty())
     return text + "  that hides nothing: " + why_not_hidden(forecast) + "\n";
   const double hidden = ahead.hidden().value();
   return text +
-         fmt::format(
-             "  the step would take {:.1f} ms if all waited: {:.1f} ms {}; bound of the step "
-             "{:.1f} ms by {}\n",
-             ahead.waiting.value() * 1e3, std::abs(hidden) * 1e3,
-             hidden > 0 ? "are hidden" : "less, as GPUs hold both banks: leave it off",
-             ahead.bound.time.value() * 1e3, ahead.bound.binding);
+         fmt::format("  the step would take {:.1f} ms if all waited: {:.1f} ms {}\n",
+                     ahead.waiting.value() * 1e3, std::abs(hidden) * 1e3,
+                     hidden > 0 ? "are hidden" : "less, as GPUs hold both banks: leave it off");
 }
 
-nlohmann::json ahead_json(const AheadForecast& ahead) {
-  return {{"subgroups", ahead.subgroups},       {"params", ahead.params.value()},
-          {"bank_bytes", ahead.banks.value()},  {"waiting_s", ahead.waiting.value()},
-          {"hidden_s", ahead.hidden().value()}, {"bound_s", ahead.bound.time.value()},
-          {"binding", ahead.bound.binding}};
+nlohmann::json ahead_json(const Forecast& forecast) {
+  const AheadForecast& ahead = forecast.ahead;
+  return {{"subgroups", ahead.subgroups},
+          {"params", ahead.params.value()},
+          {"bank_bytes", ahead.banks.value()},
+          {"waiting_s", ahead.waiting.value()},
+          {"hidden_s", ahead.hidden().value()}};
 }
 
 /// Which disks have them, and what else these do meanwhile; "" where none go there.
@@ -299,15 +305,14 @@ std::string report_text(const Request& request, const Forecast& forecast,
   text += fmt::format("\nplan of a rank, {} subgroups of at most {} parameters\n  {}\n  {}\n",
                       problem.subgroups.size(), problem.largest(), describe(plan, problem),
                       plan.reason);
-  const char* beside = forecast.ahead.bound.binding.empty() ? "" : " beside them";
   text += homes_text(forecast);
   text += passing_text(plan) + activations_text(request, forecast) + bound_text(plan);
   text += fmt::format(
       "\npredicted step {:.1f} ms: forward {:.1f}, backward {:.1f}, update {:.1f}{}; limit: {}\n"
       "first layers ready for the next forward after {:.1f} ms of the update\n",
       forecast.step.value() * 1e3, forecast.phases.forward.value() * 1e3,
-      forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3, beside, forecast.limit,
-      replay.first_ready.value() * 1e3);
+      forecast.phases.backward.value() * 1e3, plan.time.value() * 1e3, beside_text(forecast),
+      forecast.limit, replay.first_ready.value() * 1e3);
   text += ahead_text(forecast);
   text += keys_text(request, forecast);
   if (request.ranks > 1) text += wire_text(request, forecast);
@@ -332,6 +337,8 @@ std::string report_json(const Request& request, const Forecast& forecast) {
       {"forward_s", forecast.phases.forward.value()},
       {"backward_s", forecast.phases.backward.value()},
       {"step_s", forecast.step.value()},
+      {"step_bound_s", forecast.step_bound.time.value()},
+      {"step_binding", forecast.step_bound.binding},
       {"exposed_s", forecast.phases.exposed.value()},
       {"passing", {{"bytes", plan.overflow.value()}, {"waits_s", plan.refetch.value()}}},
       {"zero", request.settings.zero},
@@ -339,7 +346,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
        {{"gradients", forecast.sent.gradients.value()},
         {"weights", forecast.sent.weights.value()}}},
       {"limit", forecast.limit},
-      {"ahead", ahead_json(forecast.ahead)},
+      {"ahead", ahead_json(forecast)},
       {"bound_s", plan.bound.time.value()},
       {"binding", plan.bound.binding},
       {"share", plan.gpu_share(problem)},

@@ -13,6 +13,7 @@
 #include "planner/run_disks.hpp"
 #include "planner/state_homes.hpp"
 #include "planner/subgroups.hpp"
+#include "planner/whole_step.hpp"
 #include "sched/given_options.hpp"
 #include "sched/gradients.hpp"
 #include "sched/policy_registry.hpp"
@@ -216,6 +217,7 @@ Forecast forecast_beside(const Request& request, const Forecast* waiting) {
           problem);
     options.residents = options.residents && !problem.has_kept();
   }
+  if (waiting == nullptr) problem.forward = forward_of(request, result);
   result.plan = sched::plan_beside_gradients(request.policy, problem, options);
   const sched::Problem roomy = problem;
   if (problem.gpus() > 0) {
@@ -236,8 +238,9 @@ Forecast forecast_beside(const Request& request, const Forecast* waiting) {
   put_on_disk(request, result);
   hold_against_disks(request.machine, result);
   result.sent = sent_by_rank(request.model, request.ranks, settings);
-  result.step = result.phases.forward + result.phases.backward + result.plan.cost();
-  if (waiting != nullptr) let_go_ahead(request, *waiting, roomy, result);
+  std::vector<bool> ahead;
+  if (waiting != nullptr) ahead = let_go_ahead(request, *waiting, result);
+  play_step(request, roomy, std::move(ahead), result);
   result.limit = limit_of(request, result);
   return result;
 }

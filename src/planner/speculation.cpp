@@ -14,13 +14,6 @@
 namespace dos::planner {
 namespace {
 
-/// Whole steps count gradients that leave a GPU; where ranks add them in host memory backward has
-/// sent them.
-sched::Problem with_gradients(sched::Problem problem) {
-  if (!(problem.cost.host_gradient.value() > 0)) problem.cost.gradient = problem.cost.weight;
-  return problem;
-}
-
 /// By subgroup. What disks have, and what a GPU keeps for good, waits for the norm.
 std::vector<bool> choose_ahead(const Request& request, const Forecast& result) {
   const sched::Problem& problem = result.problem;
@@ -52,21 +45,6 @@ std::vector<bool> choose_ahead(const Request& request, const Forecast& result) {
 
 }  // namespace
 
-sched::Bound step_bound(sched::Problem problem, units::Seconds passes) {
-  problem.cost.banks = 1;
-  return sched::lower_bound(with_gradients(std::move(problem)), {.passes = passes});
-}
-
-bool are_hidden(const sched::Problem& problem, const sched::Plan& plan) {
-  return problem.gpus() > 0 && !(plan.overflow > units::Bytes(0)) &&
-         !sched::lives_behind_host(problem, plan);
-}
-
-units::Seconds step_beside(const sched::Problem& problem, const sched::Plan& plan,
-                           const sched::StepPasses& passes, const sched::Bound& bound) {
-  return std::max(bound.time, sched::replay_step(with_gradients(problem), plan, passes));
-}
-
 bool may_go_ahead(const Request& request) {
   const PlanSettings& settings = request.settings;
   if (settings.speculation == Speculation::kOff) return false;
@@ -80,28 +58,12 @@ bool may_go_ahead(const Request& request) {
   return is_asked_for || request.machine.gpus.value > 0;
 }
 
-void let_go_ahead(const Request& request, const Forecast& waiting, const sched::Problem& roomy,
-                  Forecast& result) {
+std::vector<bool> let_go_ahead(const Request& request, const Forecast& waiting, Forecast& result) {
   const sched::Problem& problem = result.problem;
-  const std::vector<bool> ahead = choose_ahead(request, result);
-  const auto count = std::ranges::count(ahead, true);
-  if (count == 0) return;
+  std::vector<bool> ahead = choose_ahead(request, result);
+  result.ahead.subgroups = std::ranges::count(ahead, true);
+  if (result.ahead.subgroups == 0) return {};
   result.ahead.waiting = waiting.step;
-  if (are_hidden(problem, result.plan)) {
-    result.phases = phase_times(request.model, request.machine, result.layout, request.settings,
-                                /*flushed=*/units::Params(0), result.plan.time,
-                                traffic_beside_activations(request, result));
-    sched::StepPasses passes{.depths = depth_passes(request.model, result.phases), .ahead = {}};
-    // Forward of the first layers begins beside the last updates in either.
-    if (are_hidden(waiting.problem, waiting.plan))
-      result.ahead.waiting =
-          sched::replay_step(with_gradients(waiting.problem), waiting.plan, passes);
-    passes.ahead = ahead;
-    result.ahead.bound = step_bound(roomy, result.phases.forward + result.phases.backward);
-    result.step = step_beside(problem, result.plan, passes, result.ahead.bound);
-  }
-  result.ahead.step = result.step;
-  result.ahead.subgroups = count;
   for (std::size_t i = 0; i < ahead.size(); ++i) {
     if (!ahead[i]) continue;
     result.ahead.params += units::Params(static_cast<double>(problem.subgroups[i].params));
@@ -110,6 +72,7 @@ void let_go_ahead(const Request& request, const Forecast& waiting, const sched::
   result.host.items.push_back(
       {MemoryCategory::kSecondBanks,
        result.ahead.banks * static_cast<double>(result.layout.ranks_per_node)});
+  return ahead;
 }
 
 }  // namespace dos::planner

@@ -230,6 +230,9 @@ PhaseTimes overlapped(std::span<const LayerWork> layers, Index zero, Seconds upd
   times.forward =
       zero == 3 ? forward_with_gathers(layers) : forward_with_broadcasts(layers, update);
   times.backward = backward_with_reductions(layers, zero == 3);
+  times.forward_waits = times.forward - forward;
+  for (const LayerWork& layer : layers)
+    if (zero == 3) times.gathers += layer.exchange;
   const bool moves = std::ranges::any_of(
       layers, [](const LayerWork& layer) { return is_moved(layer.store) || is_moved(layer.load); });
   if (!moves) {

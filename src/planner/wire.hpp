@@ -66,8 +66,10 @@ struct LayerWork {
 struct PhaseTimes {
   units::Seconds forward;
   units::Seconds backward;
-  units::Seconds exposed{0};  ///< of both: what they wait for other ranks
-  units::Seconds moving{0};   ///< of both: what they wait for activations that are moved
+  units::Seconds exposed{0};        ///< of both: what they wait for other ranks
+  units::Seconds moving{0};         ///< of both: what they wait for activations that are moved
+  units::Seconds forward_waits{0};  ///< what of these is in forward
+  units::Seconds gathers{0};  ///< of forward, waited for or not: ZeRO-3's weights of other ranks
 };
 
 /// Forward and backward over layers, in the order of forward, beside one collective at a time.

@@ -7,8 +7,11 @@
 
 #include "base/error.hpp"
 #include "message_of.hpp"
+#include "planner/phases.hpp"
 #include "planner/plan_report.hpp"
+#include "planner/whole_step.hpp"
 #include "requests.hpp"
+#include "sched/policy.hpp"
 #include "sched/replay.hpp"
 
 namespace dos::planner::planner_test {
@@ -21,9 +24,52 @@ std::string error_of(const Request& request) {
 }
 
 TEST(Forecast, CountsPhasesOnce) {
-  const Forecast result = forecast(test::request("rtx4090", "llama-1.3b", 1));
+  Request request = test::request("rtx4090", "llama-1.3b", 1);
+  request.machine.gpus.value = 0;
+  const Forecast result = forecast(request);
   EXPECT_EQ(result.step, result.phases.forward + result.phases.backward + result.plan.time);
   EXPECT_GE(result.plan.time, result.plan.bound.time);
+  EXPECT_EQ(result.step_bound.binding, "");
+}
+
+// Forward begins with the layers that are updated: the step hides no more of the update than
+// forward is long, and keeps to its bound. A plan for the end of the update alone has a longer
+// step.
+TEST(Forecast, ForwardBeginsBesideTheUpdate) {
+  for (const Index micro_batch : {1, 4, 16}) {
+    SCOPED_TRACE(micro_batch);
+    Request request = test::request("rtx4090", "llama-1.3b", 1);
+    request.micro_batch = micro_batch;
+    const Forecast result = forecast(request);
+    const units::Seconds passes = result.phases.forward + result.phases.backward;
+    EXPECT_LT(result.step, passes + result.plan.time);
+    EXPECT_GE(result.step, result.phases.backward + result.plan.time);
+    EXPECT_GE(result.step, result.step_bound.time);
+    EXPECT_GE(result.step_bound.time, passes * (1 - 1e-12));
+    EXPECT_FALSE(result.problem.forward.empty());
+    sched::Problem alone = result.problem;
+    alone.forward.clear();
+    const sched::Plan plan = sched::make_plan("dos", alone);
+    EXPECT_GE(step_beside(alone, plan,
+                          {.depths = depth_passes(request.model, result.phases), .ahead = {}},
+                          result.step_bound.time),
+              result.step);
+  }
+}
+
+// Where a GPU has no memory for a few updates at forward's peak the runtime plans for the update's
+// end, and so does this.
+TEST(Forecast, PlansForTheUpdateAloneWhereMemoryIsShort) {
+  Request request = test::request("rtx4090", "llama-1.3b", 1);
+  const Forecast roomy = forecast(request);
+  const units::Bytes states = roomy.problem.memory.front().resident;
+  const units::Bytes update =
+      units::Params(static_cast<double>(roomy.problem.largest())) * roomy.problem.cost.held();
+  request.settings.subgroup_params = roomy.problem.largest();
+  request.settings.gpu_limit = request.machine.gpu_memory.value - states + update * 3.5;
+  EXPECT_TRUE(forecast(request).problem.forward.empty());
+  request.settings.gpu_limit = request.machine.gpu_memory.value - states + update * 8.0;
+  EXPECT_FALSE(forecast(request).problem.forward.empty());
 }
 
 TEST(Forecast, ARankMayDriveSeveralGpusOrSpanNodes) {

@@ -43,7 +43,7 @@ TEST(PlanAhead, CountsSecondBanksAndOverlapsThePhases) {
   EXPECT_DOUBLE_EQ(ahead.host.of(MemoryCategory::kSecondBanks).value(), 4 * banks.value());
   EXPECT_EQ(waiting.host.of(MemoryCategory::kSecondBanks).value(), 0);
   EXPECT_LT(ahead.step, waiting.step);
-  EXPECT_GE(ahead.step, ahead.ahead.bound.time);
+  EXPECT_GE(ahead.step, ahead.step_bound.time);
   EXPECT_GE(ahead.step, ahead.phases.forward + ahead.phases.backward);
   // No more is hidden than lies beside backward.
   EXPECT_GT(ahead.ahead.hidden(), units::Seconds(0));
