@@ -17,10 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFileRemedy = "copy the file again, or take it out";
+constexpr const char* kTokenizerClass = "tokenizer_class";
+constexpr const char* kWholeTokenizer = "tokenizer.json";
 /// Either makes a folder's other files those of a tokenizer.
-constexpr std::array kTokenizers{"tokenizer.json", "tokenizer.model"};
+constexpr std::array kTokenizers{kWholeTokenizer, "tokenizer.model"};
 constexpr std::array kOfTokenizers{
-    "tokenizer.json",    "tokenizer.model",     kTokenizerConfigFile, "special_tokens_map.json",
+    kWholeTokenizer,     "tokenizer.model",     kTokenizerConfigFile, "special_tokens_map.json",
     "added_tokens.json", "chat_template.jinja", "chat_template.json"};
 
 bool is_there(const fs::path& path) {
@@ -67,6 +69,19 @@ std::string named_end(const std::string& text, const std::string& place) {
   return field->value().is_object() ? field->member("content").text() : field->text();
 }
 
+const std::string* find_in(const std::vector<ExtraFile>& files, std::string_view name) {
+  const auto found = std::ranges::find(files, name, &ExtraFile::name);
+  return found == files.end() ? nullptr : &found->text;
+}
+
+/// The class by which files of ours want their tokenizer to be read; none where they do not say.
+std::optional<std::string> wanted_class(const std::vector<ExtraFile>& own) {
+  const std::string* text = find_in(own, kTokenizerConfigFile);
+  const auto config = text != nullptr ? try_parse_json_object(*text) : std::nullopt;
+  if (!config || !config->contains(kTokenizerClass)) return std::nullopt;
+  return config->at(kTokenizerClass).get<std::string>();
+}
+
 /// `text`, an object, with another value of `key`; the order of the names stays.
 std::string with(const std::string& text, const std::string& place, const char* key,
                  const nlohmann::ordered_json& value) {
@@ -100,8 +115,7 @@ SideFiles::SideFiles(fs::path folder, std::vector<ExtraFile> files)
 }
 
 const std::string* SideFiles::find(std::string_view name) const {
-  const auto found = std::ranges::find(files_, name, &ExtraFile::name);
-  return found == files_.end() ? nullptr : &found->text;
+  return find_in(files_, name);
 }
 
 void SideFiles::write(const fs::path& folder) const {
@@ -117,7 +131,7 @@ std::vector<ExtraFile> SideFiles::merged(std::vector<ExtraFile> own, std::span<c
   std::vector<ExtraFile> result;
   for (const ExtraFile& file : files_) {
     const std::string place = (folder_ / file.name).string();
-    const bool is_own = std::ranges::find(own, file.name, &ExtraFile::name) != own.end();
+    const bool is_own = find_in(own, file.name) != nullptr;
     if (file.name == kGenerationFile) {
       std::vector<Index> ends = ends_;
       for (const Index end : more)
@@ -127,11 +141,16 @@ std::vector<ExtraFile> SideFiles::merged(std::vector<ExtraFile> own, std::span<c
       result.push_back(
           {file.name, ends == ends_ ? file.text : with(file.text, place, "eos_token_id", value)});
     } else if (file.name == kTokenizerConfigFile) {
+      std::string text = file.text;
+      if (end_text && named_end(text, place) != *end_text)
+        text = with(text, place, "eos_token", *end_text);
+      // The class that the folder names has not read a tokenizer.json so far.
+      const bool is_made = find(kWholeTokenizer) == nullptr && find_in(own, kWholeTokenizer);
+      if (const auto name = wanted_class(own); is_made && name)
+        text = with(text, place, kTokenizerClass, *name);
       // In place of the one that only says that the tokenizer is to be taken as it is.
       std::erase_if(own, [&](const ExtraFile& other) { return other.name == file.name; });
-      const bool is_new = end_text && named_end(file.text, place) != *end_text;
-      result.push_back(
-          {file.name, is_new ? with(file.text, place, "eos_token", *end_text) : file.text});
+      result.push_back({file.name, text});
     } else if (is_tokenizers(file.name) && !is_own) {
       result.push_back(file);
     }

@@ -71,6 +71,22 @@ TEST(SideFiles, AreReadWithTheirTokens) {
   EXPECT_EQ(files.at("chat_template.jinja"), "{{ messages }}");
 }
 
+TEST(SideFiles, NameTheClassThatReadsATokenizerMadeForThem) {
+  const std::vector<ExtraFile> own{{"tokenizer.json", "made"},
+                                   {"tokenizer_config.json", R"({"tokenizer_class": "Ours"})"}};
+  Files files{
+      {"tokenizer.model", "pieces"},
+      {"tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer", "legacy": false})"}};
+  const auto config = [&] {
+    const Folder folder(files);
+    const Files merged = by_name(SideFiles(folder.path()).merged(own, {}, std::nullopt));
+    return json::parse(merged.at("tokenizer_config.json"));
+  };
+  EXPECT_EQ(config(), json({{"tokenizer_class", "Ours"}, {"legacy", false}}));
+  files["tokenizer.json"] = "the folder's, which its class reads";
+  EXPECT_EQ(config(), json({{"tokenizer_class", "LlamaTokenizer"}, {"legacy", false}}));
+}
+
 TEST(SideFiles, OfATokenizerNeedOne) {
   Files files = instruct();
   files.erase("tokenizer.json");
