@@ -2,6 +2,7 @@
 #include "data/piece_json.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "data/piece_model.hpp"
 
 namespace dos::data {
@@ -103,35 +105,106 @@ json replace(const char* kind, const char* pattern, const std::string& content) 
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-json normalizer_of(const Description& description) {
+/// Where a space is put before a text, by what of the library.
+enum class FirstSpace : std::uint8_t {
+  kNone,
+  kEachText,   ///< between added tokens: "Prepend"
+  kFirstText,  ///< of those the first alone: "Metaspace" that finds no spaces any more
+  kSpared      ///< only where there is none: "Metaspace"
+};
+
+FirstSpace first_space(const Description& description, const PieceTokens& tokens) {
+  if (!description.adds_space || tokens.spaceless) return FirstSpace::kNone;
+  if (tokens.space_spared) return FirstSpace::kSpared;
+  return tokens.space_once ? FirstSpace::kFirstText : FirstSpace::kEachText;
+}
+
+/// Whether the model takes a character and its marks, or parts, for the one that they make up.
+bool composes(const sentencepiece::SentencePieceProcessor& processor) {
+  using Pair = std::pair<std::string_view, std::string_view>;
+  constexpr std::array kProbes{Pair("e\u0301", "\u00e9"), Pair("o\u031b\u0300", "\u1edd"),
+                               Pair("\u304b\u3099", "\u304c"),
+                               Pair("\u1112\u1161\u11ab", "\ud55c")};
+  const auto pieces = [&](std::string_view text) {
+    std::vector<std::string> result;
+    const auto status = processor.Encode(text, &result);
+    expect(status.ok(), "SentencePiece cannot encode: {}", status.ToString());
+    return result;
+  };
+  return std::ranges::all_of(
+      kProbes, [&](const Pair& probe) { return pieces(probe.first) == pieces(probe.second); });
+}
+
+/// The library maps characters one by one, where they are several and fill 6 bytes, else forgets
+/// all but the first: they have to be one before. Marks keep their order, as SentencePiece does,
+/// and so each composes by itself, with the character before it.
+void add_composition(json& steps) {
+  constexpr int kMostMarks = 3;
+  constexpr const char* kNoCharacter = "\ufdd0";
+  for (int mark = 0; mark < kMostMarks; ++mark) {
+    steps.push_back(replace("Regex", R"((?<=\p{M})(?=\p{M}))", kNoCharacter));
+    steps.push_back({{"type", "NFC"}});
+    steps.push_back(replace("String", kNoCharacter, ""));
+  }
+}
+
+json normalizer_of(const Description& description, bool is_composed, FirstSpace first) {
   json steps = json::array();
+  if (is_composed) add_composition(steps);
   if (!description.characters.empty())
     steps.push_back(
         {{"type", "Precompiled"}, {"precompiled_charsmap", base64(description.characters)}});
   if (description.squeezes_spaces) {
-    steps.push_back(replace("Regex", R"(\A +| +\z)", ""));
-    steps.push_back(replace("Regex", " {2,}", " "));
+    // The library knows the first text by where its first character came from: one stays.
+    steps.push_back(
+        replace("Regex", first == FirstSpace::kFirstText ? R"( +\z)" : R"(\A +| +\z)", ""));
+    steps.push_back(replace("Regex", "(?<= ) +", ""));
   }
   steps.push_back(replace("String", " ", std::string(kSpaceMark)));
+  if (first == FirstSpace::kEachText)
+    steps.push_back({{"type", "Prepend"}, {"prepend", kSpaceMark}});
   return {{"type", "Sequence"}, {"normalizers", steps}};
 }
 
-json pre_tokenizer_of(bool adds_space, bool merges, const PieceTokens& tokens) {
+json metaspace(std::string_view replacement, const char* scheme, bool is_split) {
+  return {{"type", "Metaspace"},
+          {"replacement", replacement},
+          {"prepend_scheme", scheme},
+          {"split", is_split}};
+}
+
+json split(const std::string& pattern, const char* behavior) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", pattern}}},
+          {"behavior", behavior},
+          {"invert", false}};
+}
+
+/// A space before the first text, which may begin with a mark, becomes its only mark where the
+/// model squeezes spaces, else one more; other texts lose theirs there.
+void add_first_space(bool squeezes_spaces, json& steps) {
+  const std::string mark(kSpaceMark);
+  steps.push_back(metaspace(" ", "first", false));
+  if (squeezes_spaces) {
+    steps.push_back(split(R"(\A)" + mark, "Removed"));
+    steps.push_back(split(R"(\A (?=)" + mark + ")", "Removed"));
+  }
+  steps.push_back(metaspace(kSpaceMark, "never", false));
+}
+
+json pre_tokenizer_of(const Description& description, FirstSpace first, const PieceTokens& tokens) {
   json steps = json::array();
-  if (adds_space || tokens.spaces_apart)
-    steps.push_back({{"type", "Metaspace"},
-                     {"replacement", kSpaceMark},
-                     {"prepend_scheme", !adds_space         ? "never"
-                                        : tokens.space_once ? "first"
-                                                            : "always"},
-                     {"split", tokens.spaces_apart}});
+  if (first == FirstSpace::kFirstText)
+    add_first_space(description.squeezes_spaces, steps);
+  else if (first == FirstSpace::kSpared)
+    steps.push_back(
+        metaspace(kSpaceMark, tokens.space_once ? "first" : "always", tokens.spaces_apart));
+  else if (tokens.spaces_apart)
+    steps.push_back(metaspace(kSpaceMark, "never", true));
   // The library takes all pieces for such that text may have, those of bytes with the best of
   // scores.
-  if (!merges)
-    steps.push_back({{"type", "Split"},
-                     {"pattern", {{"Regex", "<(?=0x[0-9A-F]{2}>|unk>)"}}},
-                     {"behavior", "MergedWithPrevious"},
-                     {"invert", false}});
+  if (description.kind != Description::kMerges)
+    steps.push_back(split("<(?=0x[0-9A-F]{2}>|unk>)", "MergedWithPrevious"));
   if (steps.empty()) return nullptr;
   return {{"type", "Sequence"}, {"pretokenizers", steps}};
 }
@@ -245,18 +318,19 @@ std::optional<json> piece_tokenizer_json(const std::string& model,
   if (!merges && description.kind != Description::kUnigram) return std::nullopt;
   const PieceModel pieces(model, "tokenizer.model");
   const auto& processor = pieces.processor();
-  const bool adds_space = description.adds_space && !known.spaceless;
+  const FirstSpace first = first_space(description, known);
   const bool has_bytes = processor.IsByte(processor.PieceToId("<0x00>"));
+  const bool is_composed = !description.characters.empty() && composes(processor);
   std::optional<std::string> begin;
   if (known.begin_of_text) begin = text_of(*known.begin_of_text, pieces, known);
   return json{{"version", "1.0"},
               {"truncation", nullptr},
               {"padding", nullptr},
               {"added_tokens", added_tokens(pieces, known)},
-              {"normalizer", normalizer_of(description)},
-              {"pre_tokenizer", pre_tokenizer_of(adds_space, merges, known)},
+              {"normalizer", normalizer_of(description, is_composed, first)},
+              {"pre_tokenizer", pre_tokenizer_of(description, first, known)},
               {"post_processor", template_of(begin, known)},
-              {"decoder", decoder_of(adds_space)},
+              {"decoder", decoder_of(first != FirstSpace::kNone)},
               {"model", merges ? bpe_of(processor, has_bytes) : unigram_of(processor, has_bytes)}};
 }
 

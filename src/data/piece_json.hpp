@@ -16,8 +16,8 @@ namespace dos::data {
 /// which it does of models of merges unless `tokens` leave spaces out. Of others the library adds
 /// probabilities in double precision, SentencePiece in single: of ways to cut a text that are as
 /// likely they may take different ones. Text that is written like a control piece is that piece
-/// there, and U+2581 is a space. Of models that normalize, it normalizes characters of several code
-/// points in another way. Throws Error as PieceModel does.
+/// there, and U+2581 is a space. Of models that normalize, it leaves some rare characters of
+/// several code points apart, or puts them together. Throws Error as PieceModel does.
 std::optional<nlohmann::json> piece_tokenizer_json(const std::string& model,
                                                    const std::optional<PieceTokens>& tokens);
 

@@ -174,7 +174,9 @@ void read_spaces(const json& document, PieceTokens& tokens) {
     const bool adds = step.value("add_prefix_space", json()) != false;
     const json scheme = step.value("prepend_scheme", json(adds ? "always" : "never"));
     tokens.space_once = scheme == "first";
-    tokens.space_spared = scheme != "never";
+    // One that puts spaces where marks are already finds none to spare.
+    const bool finds_spaces = step.value("replacement", json(kSpaceMark)) != " ";
+    tokens.space_spared = scheme != "never" && finds_spaces;
     tokens.spaceless = scheme == "never";
     tokens.spaces_apart = step.value("split", json()) != false;
     return;

@@ -89,8 +89,8 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
       result.made_json = whole->dump() + "\n";
       if (data::normalizes(contents))
         result.difference =
-            "the tokenizer normalizes text: where characters have marks of their own transformers "
-            "may make other tokens";
+            "the tokenizer normalizes text: where characters have unusual marks of their own "
+            "transformers may make other tokens";
     } else {
       configure(data::piece_tokenizer_config(contents, manifest.pieces).dump(2));
     }

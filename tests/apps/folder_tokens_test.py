@@ -6,7 +6,7 @@ import json
 import shutil
 import unittest
 
-from folder_runs import PAGES, FolderTest
+from folder_runs import PAGES, STILL, FolderTest
 from harness import program
 from model_folder import LLAMAS, llama_tensors, write_folder
 
@@ -101,6 +101,35 @@ class FolderTokens(FolderTest):
         self.started(out=started, keys={"data.path": self.folder / "data", "train.stop_after": 1, "model.context": 16})
         self.exported(source=started, target=self.folder / "sent")
         self.assertEqual(*((folder / "tokenizer.json").read_bytes() for folder in (self.source, self.folder / "sent")))
+
+    def test_a_unigram_model_goes_out_as_one(self):
+        """tests/data/piece_json_test.cpp has the tokens that `transformers` makes by that tokenizer.json."""
+        config = LLAMAS["llama"] | {"vocab_size": 1500, "bos_token_id": 1, "eos_token_id": 2}
+        shutil.rmtree(self.source)
+        write_folder(self.source, config, llama_tensors(config))
+        shutil.copy(TOKENIZERS / "unigram/tokenizer.model", self.source)
+        (self.source / "tokenizer_config.json").write_text(json.dumps(
+            {"tokenizer_class": "LlamaTokenizer", "legacy": False, "bos_token": "<s>", "eos_token": "</s>"}))
+        keys = {"data.path": self.folder / "data", "model.context": 16}
+        data = self.prepared(self.source, "data")
+        self.started(keys=keys | {"train.stop_after": 3})
+        self.assertIn("transformers may make other tokens", self.exported())
+        # A LlamaTokenizer would look for merges.
+        self.assertEqual(json.loads((self.target / "tokenizer_config.json").read_text()),
+                         {"tokenizer_class": "PreTrainedTokenizerFast", "legacy": False, "bos_token": "<s>",
+                          "eos_token": "</s>"})
+        written = json.loads((self.target / "tokenizer.json").read_text())
+        self.assertEqual((written["model"]["type"], len(written["model"]["vocab"])), ("Unigram", 1500))
+        self.assertEqual(self.prepared(self.target, "again"), data)
+        again = self.folder / "again"
+        self.started(out=again, source=self.target, keys=keys | STILL)
+        self.assertEqual(*(self.tensors("model.safetensors", out) for out in (again, self.out)))
+        self.exported(source=again, target=self.folder / "sent")
+        for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "model.safetensors"):
+            self.assertEqual((self.folder / "sent" / name).read_bytes(), (self.target / name).read_bytes())
+        texts = [program("generate", source, "--prompt", " one two", "--temperature", 0, "--tokens", 9, cwd=self.folder)
+                 for source in (self.out, self.target, self.folder / "sent")]
+        self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
 
     def test_generation_ends_where_config_json_says(self):
         def made():

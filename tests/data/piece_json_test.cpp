@@ -6,11 +6,13 @@
 #include <sentencepiece_trainer.h>
 
 #include <set>
+#include <sstream>
 #include <unordered_map>
 
 #include "base/file.hpp"
 #include "data/corpus.hpp"
 #include "data/sentencepiece.hpp"
+#include "data/tokenizer_reference.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::data::piece_json_test {
@@ -108,9 +110,11 @@ TEST(PieceJson, NormalizesAsTheModelDoes) {
   const auto document = piece_tokenizer_json(model, tokens);
   ASSERT_TRUE(document);
   const json& steps = (*document)["normalizer"]["normalizers"];
-  EXPECT_EQ(types(steps),
-            (std::vector<std::string>{"Precompiled", "Replace", "Replace", "Replace"}));
-  const std::string characters = steps[0]["precompiled_charsmap"];
+  EXPECT_EQ(types(steps), (std::vector<std::string>{
+                              "Replace", "NFC", "Replace", "Replace", "NFC", "Replace", "Replace",
+                              "NFC", "Replace", "Precompiled", "Replace", "Replace", "Replace"}))
+      << "characters are put together, mapped, and spaces squeezed";
+  const std::string characters = steps[9]["precompiled_charsmap"];
   EXPECT_EQ(characters.size() % 4, 0U);
   EXPECT_EQ(characters.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                          "0123456789+/="),
@@ -126,6 +130,7 @@ TEST(PieceJson, IsReadBesideTheModelAsItIsWritten) {
   const std::string model = usual_unigram();
   for (const PieceTokens& tokens :
        {PieceTokens{.count = 200, .begin_of_text = 1, .space_once = true},
+        PieceTokens{.count = 200, .begin_of_text = 1},
         PieceTokens{.count = 200, .space_spared = true}}) {
     write_durably(scratch / "tokenizer.model", model);
     write_durably(scratch / "tokenizer.json", piece_tokenizer_json(model, tokens)->dump());
@@ -134,8 +139,56 @@ TEST(PieceJson, IsReadBesideTheModelAsItIsWritten) {
     EXPECT_EQ(found.begin_of_text, tokens.begin_of_text);
     EXPECT_EQ(found.end_of_text, std::nullopt) << "the model's own";
     EXPECT_EQ(found.space_once, tokens.space_once);
+    EXPECT_EQ(found.space_spared, tokens.space_spared);
     EXPECT_EQ(found.added.size(), 2U) << "<s> and </s>";
   }
+}
+
+/// The model of tools/make_unigram_reference.py, which normalizes; a space before each text between
+/// added tokens, or before the first alone.
+class UnigramReference : public testing::TestWithParam<const char*> {
+ protected:
+  UnigramReference() {
+    const auto folder = test::tokenizer_reference() / "unigram";
+    model_ = read_text(folder / "tokenizer.model");
+    expected_ = parse_json(read_text(folder / "expected.json"), "expected.json",
+                           "write it again")[GetParam()];
+    const json config{{"bos_token", "<s>"},
+                      {"eos_token", "</s>"},
+                      {"unk_token", "<unk>"},
+                      {"legacy", std::string(GetParam()) == "legacy"}};
+    write_durably(scratch_ / "tokenizer.model", model_);
+    write_durably(scratch_ / "tokenizer_config.json", config.dump());
+    tokens_ = read_piece_tokens(model_, scratch_ / "tokenizer.model");
+  }
+  test::ScratchDirectory scratch_;
+  std::string model_;
+  PieceTokens tokens_;
+  json expected_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, UnigramReference, testing::Values("legacy", "new"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST_P(UnigramReference, IsWrittenAsTheLibraryHasReadIt) {
+  json document = *piece_tokenizer_json(model_, tokens_);
+  document["model"].erase("vocab");
+  for (json& step : document["normalizer"]["normalizers"]) step.erase("precompiled_charsmap");
+  EXPECT_EQ(document, expected_["document"]);
+}
+
+TEST_P(UnigramReference, TokensAreTheLibrarys) {
+  const auto tokenizer = make_sentencepiece_tokenizer(model_, "tokenizer.model", tokens_);
+  ASSERT_GE(expected_["lines"].size(), 50U);
+  for (const json& line : expected_["lines"])
+    EXPECT_EQ(tokenizer->encode(line["text"].get<std::string>()),
+              line["tokens"].get<std::vector<std::int32_t>>())
+        << line["text"];
+  std::istringstream text(read_text(test::tokenizer_reference() / "text.txt"));
+  std::vector<std::int32_t> all;
+  for (std::string line; std::getline(text, line);)
+    for (const std::int32_t token : tokenizer->encode(line)) all.push_back(token);
+  EXPECT_EQ(test::fnv_of(all), expected_["text"].get<std::string>());
 }
 
 }  // namespace
