@@ -24,6 +24,7 @@ struct Description {
   std::string_view characters{};  ///< which text becomes which, in SentencePiece's own form
   bool adds_space = true;
   bool squeezes_spaces = true;
+  bool marks_ends = false;  ///< of words: a space is put behind a text
 
   static constexpr std::uint64_t kUnigram = 1;
   static constexpr std::uint64_t kMerges = 2;
@@ -76,6 +77,7 @@ Description describe(std::string_view model) {
     if (part != kTrainer && part != kNormalizer) return;
     for_each_field(message, [&](std::uint64_t field, std::uint64_t number, std::string_view bytes) {
       if (part == kTrainer && field == 3) result.kind = number;
+      if (part == kTrainer && field == 24) result.marks_ends = number != 0;
       if (part != kNormalizer) return;
       if (field == 2) result.characters = bytes;
       if (field == 3) result.adds_space = number != 0;
@@ -334,8 +336,14 @@ std::optional<json> piece_tokenizer_json(const std::string& model,
               {"model", merges ? bpe_of(processor, has_bytes) : unigram_of(processor, has_bytes)}};
 }
 
-bool normalizes(std::string_view model) {
-  return !describe(model).characters.empty();
+std::string piece_json_difference(std::string_view model) {
+  const Description description = describe(model);
+  if (description.marks_ends)
+    return "the tokenizer puts spaces behind words, not before them: transformers makes other "
+           "tokens";
+  if (description.characters.empty()) return "";
+  return "the tokenizer normalizes text: where characters have unusual marks of their own "
+         "transformers may make other tokens";
 }
 
 json piece_json_config(const std::string& model, const std::optional<PieceTokens>& tokens) {

@@ -21,8 +21,9 @@ namespace dos::data {
 std::optional<nlohmann::json> piece_tokenizer_json(const std::string& model,
                                                    const std::optional<PieceTokens>& tokens);
 
-/// Whether the model normalizes text. Pre: it is one.
-bool normalizes(std::string_view model);
+/// What a user has to know of tokens that the library makes in another way by it, in a line; empty
+/// where there is nothing but what is said above. Pre: `model` is one.
+std::string piece_json_difference(std::string_view model);
 
 /// The tokenizer_config.json beside it.
 nlohmann::json piece_json_config(const std::string& model,

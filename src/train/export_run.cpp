@@ -87,10 +87,7 @@ RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoin
     if (const auto whole = data::piece_tokenizer_json(contents, manifest.pieces)) {
       configure(data::piece_json_config(contents, manifest.pieces).dump(2));
       result.made_json = whole->dump() + "\n";
-      if (data::normalizes(contents))
-        result.difference =
-            "the tokenizer normalizes text: where characters have unusual marks of their own "
-            "transformers may make other tokens";
+      result.difference = data::piece_json_difference(contents);
     } else {
       configure(data::piece_tokenizer_config(contents, manifest.pieces).dump(2));
     }

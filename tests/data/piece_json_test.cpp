@@ -27,7 +27,7 @@ std::string trained(const std::string& algorithm) {
 }
 
 /// As the library trains one by itself: it normalizes, squeezes spaces and adds one before a text.
-std::string usual_unigram() {
+std::string usual_unigram(bool marks_ends = false) {
   const test::ScratchDirectory scratch;
   write_durably(scratch / "in.txt", test::corpus());
   const std::unordered_map<std::string, std::string> options{
@@ -36,6 +36,7 @@ std::string usual_unigram() {
       {"vocab_size", "200"},
       {"bos_id", "1"},
       {"eos_id", "2"},
+      {"treat_whitespace_as_suffix", marks_ends ? "true" : "false"},
       {"minloglevel", "3"}};
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, nullptr, &model);
@@ -69,7 +70,7 @@ TEST(PieceJson, HasPiecesAndProbabilitiesOfTheModel) {
       << "it changes spaces into marks, and nothing else";
   EXPECT_EQ(types((*document)["pre_tokenizer"]["pretokenizers"]),
             (std::vector<std::string>{"Split"}));
-  EXPECT_FALSE(normalizes(model));
+  EXPECT_EQ(piece_json_difference(model), "");
   const json config = piece_json_config(model, std::nullopt);
   EXPECT_EQ(config["tokenizer_class"], "PreTrainedTokenizerFast");
   EXPECT_EQ(config["eos_token"], "<|endoftext|>");
@@ -105,7 +106,7 @@ TEST(PieceJson, OfMergesHasAllPairsThatMakeAPiece) {
 
 TEST(PieceJson, NormalizesAsTheModelDoes) {
   const std::string model = usual_unigram();
-  EXPECT_TRUE(normalizes(model));
+  EXPECT_THAT(piece_json_difference(model), testing::HasSubstr("normalizes text"));
   const PieceTokens tokens{.begin_of_text = 1, .space_once = true};
   const auto document = piece_tokenizer_json(model, tokens);
   ASSERT_TRUE(document);
@@ -123,6 +124,11 @@ TEST(PieceJson, NormalizesAsTheModelDoes) {
   EXPECT_EQ((*document)["pre_tokenizer"]["pretokenizers"][0]["prepend_scheme"], "first");
   EXPECT_EQ((*document)["post_processor"]["single"][0]["SpecialToken"]["id"], "<s>");
   EXPECT_EQ((*document)["model"]["byte_fallback"], false);
+}
+
+TEST(PieceJson, CannotPutSpacesBehindWords) {
+  EXPECT_THAT(piece_json_difference(usual_unigram(/*marks_ends=*/true)),
+              testing::HasSubstr("puts spaces behind words"));
 }
 
 TEST(PieceJson, IsReadBesideTheModelAsItIsWritten) {
