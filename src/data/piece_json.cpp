@@ -316,7 +316,9 @@ std::optional<json> piece_tokenizer_json(const std::string& model,
   const PieceTokens known = tokens.value_or(PieceTokens{});
   const bool merges = description.kind == Description::kMerges;
   const bool says_spaces = known.space_spared || known.spaceless || known.spaces_apart;
-  if (merges && !says_spaces) return std::nullopt;
+  const bool keeps_text =
+      !description.adds_space && !description.squeezes_spaces && description.characters.empty();
+  if (merges && keeps_text && !says_spaces) return std::nullopt;
   if (!merges && description.kind != Description::kUnigram) return std::nullopt;
   const PieceModel pieces(model, "tokenizer.model");
   const auto& processor = pieces.processor();

@@ -13,7 +13,7 @@ namespace dos::data {
 
 /// A tokenizer.json with which the library `tokenizers` makes the tokens of
 /// make_sentencepiece_tokenizer(model, tokens); nullopt where piece_tokenizer_config() says all,
-/// which it does of models of merges unless `tokens` leave spaces out. Of others the library adds
+/// which it does of models of merges that keep text as it is. Of unigram models the library adds
 /// probabilities in double precision, SentencePiece in single: of ways to cut a text that are as
 /// likely they may take different ones. Text that is written like a control piece is that piece
 /// there, and U+2581 is a space. Of models that normalize, it leaves some rare characters of

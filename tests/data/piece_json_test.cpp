@@ -77,7 +77,7 @@ TEST(PieceJson, HasPiecesAndProbabilitiesOfTheModel) {
   EXPECT_EQ(config["bos_token"], nullptr);
 }
 
-TEST(PieceJson, ModelsOfMergesNeedNone) {
+TEST(PieceJson, ModelsOfMergesThatKeepTextNeedNone) {
   EXPECT_EQ(piece_tokenizer_json(trained("bpe"), std::nullopt), std::nullopt);
 }
 
@@ -150,40 +150,53 @@ TEST(PieceJson, IsReadBesideTheModelAsItIsWritten) {
   }
 }
 
-/// The model of tools/make_unigram_reference.py, which normalizes; a space before each text between
-/// added tokens, or before the first alone.
-class UnigramReference : public testing::TestWithParam<const char*> {
+struct Exported {
+  std::string folder;
+  const char* kind;
+};
+
+/// A model of tools/make_exported_reference.py; a space before each text between added tokens, or
+/// before the first alone.
+class ExportedReference : public testing::TestWithParam<Exported> {
  protected:
-  UnigramReference() {
-    const auto folder = test::tokenizer_reference() / "unigram";
+  ExportedReference() {
+    const auto folder = test::tokenizer_reference() / GetParam().folder;
     model_ = read_text(folder / "tokenizer.model");
-    expected_ = parse_json(read_text(folder / "expected.json"), "expected.json",
-                           "write it again")[GetParam()];
-    const json config{{"bos_token", "<s>"},
-                      {"eos_token", "</s>"},
-                      {"unk_token", "<unk>"},
-                      {"legacy", std::string(GetParam()) == "legacy"}};
+    expected_ = parse_json(read_text(folder / "exported.json"), "exported.json",
+                           "write it again")[GetParam().kind];
+    json config{{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}};
+    const auto own = folder / "tokenizer_config.json";
+    if (std::filesystem::exists(own))
+      config = parse_json(read_text(own), "tokenizer_config.json", "restore it");
+    config["legacy"] = std::string(GetParam().kind) == "legacy";
     write_durably(scratch_ / "tokenizer.model", model_);
     write_durably(scratch_ / "tokenizer_config.json", config.dump());
     tokens_ = read_piece_tokens(model_, scratch_ / "tokenizer.model");
   }
+
   test::ScratchDirectory scratch_;
   std::string model_;
   PieceTokens tokens_;
   json expected_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, UnigramReference, testing::Values("legacy", "new"),
-                         [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Models, ExportedReference,
+                         testing::Values(Exported{"unigram", "legacy"}, Exported{"unigram", "new"},
+                                         Exported{"llama", "legacy"}, Exported{"llama", "new"}),
+                         [](const auto& each) {
+                           return each.param.folder + "_" + each.param.kind;
+                         });
 
-TEST_P(UnigramReference, IsWrittenAsTheLibraryHasReadIt) {
-  json document = *piece_tokenizer_json(model_, tokens_);
-  document["model"].erase("vocab");
+TEST_P(ExportedReference, IsWrittenAsTheLibraryHasReadIt) {
+  const auto written = piece_tokenizer_json(model_, tokens_);
+  ASSERT_TRUE(written);
+  json document = *written;
+  for (const char* part : {"vocab", "merges"}) document["model"].erase(part);
   for (json& step : document["normalizer"]["normalizers"]) step.erase("precompiled_charsmap");
   EXPECT_EQ(document, expected_["document"]);
 }
 
-TEST_P(UnigramReference, TokensAreTheLibrarys) {
+TEST_P(ExportedReference, TokensAreTheLibrarys) {
   const auto tokenizer = make_sentencepiece_tokenizer(model_, "tokenizer.model", tokens_);
   ASSERT_GE(expected_["lines"].size(), 50U);
   for (const json& line : expected_["lines"])
