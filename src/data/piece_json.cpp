@@ -24,7 +24,8 @@ struct Description {
   std::string_view characters{};  ///< which text becomes which, in SentencePiece's own form
   bool adds_space = true;
   bool squeezes_spaces = true;
-  bool marks_ends = false;  ///< of words: a space is put behind a text
+  bool marks_ends = false;        ///< of words: a space is put behind a text
+  bool has_users_pieces = false;  ///< which are always found whole
 
   static constexpr std::uint64_t kUnigram = 1;
   static constexpr std::uint64_t kMerges = 2;
@@ -70,12 +71,15 @@ void for_each_field(std::string_view message, const Use& use) {
 }
 
 Description describe(std::string_view model) {
+  constexpr std::uint64_t kPiece = 1;
+  constexpr std::uint64_t kUserDefined = 4;
   constexpr std::uint64_t kTrainer = 2;
   constexpr std::uint64_t kNormalizer = 3;
   Description result;
   for_each_field(model, [&](std::uint64_t part, std::uint64_t, std::string_view message) {
-    if (part != kTrainer && part != kNormalizer) return;
+    if (part > kNormalizer) return;
     for_each_field(message, [&](std::uint64_t field, std::uint64_t number, std::string_view bytes) {
+      if (part == kPiece && field == 3 && number == kUserDefined) result.has_users_pieces = true;
       if (part == kTrainer && field == 3) result.kind = number;
       if (part == kTrainer && field == 24) result.marks_ends = number != 0;
       if (part != kNormalizer) return;
@@ -343,6 +347,8 @@ std::string piece_json_difference(std::string_view model) {
   if (description.marks_ends)
     return "the tokenizer puts spaces behind words, not before them: transformers makes other "
            "tokens";
+  if (description.has_users_pieces && description.kind == Description::kMerges)
+    return "the tokenizer has pieces that its user defined: transformers may make others of them";
   if (description.characters.empty()) return "";
   return "the tokenizer normalizes text: where characters have unusual marks of their own "
          "transformers may make other tokens";

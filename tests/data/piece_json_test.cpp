@@ -27,17 +27,16 @@ std::string trained(const std::string& algorithm) {
 }
 
 /// As the library trains one by itself: it normalizes, squeezes spaces and adds one before a text.
-std::string usual_unigram(bool marks_ends = false) {
+std::string usual_model(const std::unordered_map<std::string, std::string>& changed = {}) {
   const test::ScratchDirectory scratch;
   write_durably(scratch / "in.txt", test::corpus());
-  const std::unordered_map<std::string, std::string> options{
-      {"input", (scratch / "in.txt").string()},
-      {"model_type", "unigram"},
-      {"vocab_size", "200"},
-      {"bos_id", "1"},
-      {"eos_id", "2"},
-      {"treat_whitespace_as_suffix", marks_ends ? "true" : "false"},
-      {"minloglevel", "3"}};
+  std::unordered_map<std::string, std::string> options{{"input", (scratch / "in.txt").string()},
+                                                       {"model_type", "unigram"},
+                                                       {"vocab_size", "200"},
+                                                       {"bos_id", "1"},
+                                                       {"eos_id", "2"},
+                                                       {"minloglevel", "3"}};
+  for (const auto& [name, value] : changed) options[name] = value;
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, nullptr, &model);
   EXPECT_TRUE(status.ok()) << status.ToString();
@@ -105,7 +104,7 @@ TEST(PieceJson, OfMergesHasAllPairsThatMakeAPiece) {
 }
 
 TEST(PieceJson, NormalizesAsTheModelDoes) {
-  const std::string model = usual_unigram();
+  const std::string model = usual_model();
   EXPECT_THAT(piece_json_difference(model), testing::HasSubstr("normalizes text"));
   const PieceTokens tokens{.begin_of_text = 1, .space_once = true};
   const auto document = piece_tokenizer_json(model, tokens);
@@ -126,14 +125,19 @@ TEST(PieceJson, NormalizesAsTheModelDoes) {
   EXPECT_EQ((*document)["model"]["byte_fallback"], false);
 }
 
-TEST(PieceJson, CannotPutSpacesBehindWords) {
-  EXPECT_THAT(piece_json_difference(usual_unigram(/*marks_ends=*/true)),
+TEST(PieceJson, SaysWhatTheLibraryCannotDo) {
+  EXPECT_THAT(piece_json_difference(usual_model({{"treat_whitespace_as_suffix", "true"}})),
               testing::HasSubstr("puts spaces behind words"));
+  std::unordered_map<std::string, std::string> users{{"user_defined_symbols", "<sep>"},
+                                                     {"normalization_rule_name", "identity"}};
+  EXPECT_EQ(piece_json_difference(usual_model(users)), "") << "unigram pieces stay whole";
+  users["model_type"] = "bpe";
+  EXPECT_THAT(piece_json_difference(usual_model(users)), testing::HasSubstr("its user defined"));
 }
 
 TEST(PieceJson, IsReadBesideTheModelAsItIsWritten) {
   const test::ScratchDirectory scratch;
-  const std::string model = usual_unigram();
+  const std::string model = usual_model();
   for (const PieceTokens& tokens :
        {PieceTokens{.count = 200, .begin_of_text = 1, .space_once = true},
         PieceTokens{.count = 200, .begin_of_text = 1},
