@@ -15,6 +15,7 @@
 #include "fit/estimate.hpp"
 #include "fit/memory_limits.hpp"
 #include "planner/activation_choice.hpp"
+#include "sanitized.hpp"
 #include "shape/model.hpp"
 #include "small_runs.hpp"
 
@@ -213,6 +214,7 @@ TEST(Activations, AutoWeighsTheUpdateAsPlanDoes) {
   bool differs = false;
   for (const double gigabytes : {40, 60, 80}) {
     SCOPED_TRACE(gigabytes);
+    if (!test::tries(static_cast<int>(gigabytes), 60)) continue;
     Room room = calibrated_room(gigabytes);
     planner::Request request = *room.measured.whole;
     request.model = shape::model_of("", model);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "base/sanitizer.hpp"
 #include "planner/planner.hpp"
 #include "requests.hpp"
 #include "shape/trained_groups.hpp"
@@ -233,7 +234,7 @@ TEST(Memory, WithLessForWeightsThatPassTheStepIsLonger) {
   const double buffers = 2 * 2 * 4096.0 * 32000;  // two of the largest depth: tables
   units::Seconds before{0};
   bool fits = true;
-  for (double gigabytes = 40; gigabytes > 1; gigabytes -= 1) {
+  for (double gigabytes = 40; gigabytes > 1; gigabytes -= kIsSanitized ? 3 : 1) {
     request.machine.gpu_memory.value = units::gigabytes(gigabytes);
     const Forecast result = forecast(request);
     EXPECT_LE(result.gpu.fits(), fits) << gigabytes;

@@ -5,6 +5,7 @@
 #include "config/plan_model.hpp"
 #include "planner/checkpoints.hpp"
 #include "planner/scaling.hpp"
+#include "planner/validation.hpp"
 #include "requests.hpp"
 
 namespace dos::planner::pages_test {
@@ -25,6 +26,10 @@ void expect_on_page(const char* name, const std::string& tables, std::size_t lea
     begin = end + 1;
   }
   EXPECT_GT(rows, least_rows);
+}
+
+TEST(Pages, OfValidationIsUpToDate) {
+  expect_on_page("model-validation.md", validation_tables(test::machine_folder()), 20);
 }
 
 TEST(Pages, OfScalingIsUpToDate) {

@@ -55,22 +55,5 @@ TEST(Validation, StrideTwoIsTheBestOfTheSweep) {
   EXPECT_EQ(mode, "stride 2");
 }
 
-/// The page holds what the program prints: `plan --validation`.
-TEST(Validation, ThePageIsUpToDate) {
-  const auto page =
-      test::machine_folder() / ".." / ".." / "docs" / "performance" / "model-validation.md";
-  const std::string text = read_text(page);
-  const std::string tables = validation_tables(test::machine_folder());
-  std::size_t begin = 0;
-  while (begin < tables.size()) {
-    const std::size_t end = tables.find('\n', begin);
-    const std::string line = tables.substr(begin, end - begin);
-    if (line.starts_with("|")) {
-      EXPECT_THAT(text, testing::HasSubstr(line));
-    }
-    begin = end + 1;
-  }
-}
-
 }  // namespace
 }  // namespace dos::planner::validation_test
