@@ -25,6 +25,9 @@ namespace {
 /// Subgroups a CPU worker should have: the last round then costs about a sixteenth of the update.
 constexpr Index kRounds = 16;
 constexpr Index kSmallest = 1'000'000;
+/// What a GPU should take for an update: each, and its part of the norm, costs it some 20 us beside
+/// (docs/performance/gpu.md). What fills memory better may take half of it.
+constexpr units::Seconds kLeastOnGpu = units::microseconds(60);
 constexpr Index kLargest = 100'000'000;
 /// Ranks, and sequences of one: more are slips of the hand, whose products might overflow.
 constexpr Index kMost = 1'000'000;
@@ -160,7 +163,10 @@ Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
   if (request.settings.policy.published) return kLargest;
   const Index mine = request.model.trained_params() / request.ranks;
   const Index few = ceil_div(request.model.params(), shape::kMostSubgroups / 2);
-  return std::max(few, std::clamp(mine / (kRounds * rates.cpu_workers), kSmallest, kLargest));
+  Index least = kSmallest;
+  for (const perfmodels::GpuRates& gpu : rates.gpus)
+    least = std::max(least, static_cast<Index>((gpu.update * kLeastOnGpu).value()));
+  return std::max(few, std::clamp(mine / (kRounds * rates.cpu_workers), least, kLargest));
 }
 
 namespace {

@@ -67,9 +67,9 @@ struct Forecast {
 };
 
 /// The parameters of a subgroup at most unless set: 100 M for the published code (its default),
-/// else so many subgroups that each CPU worker has 16, between 1 M and 100 M parameters, or what
-/// cuts the model into no more than half of shape::kMostSubgroups. With GPUs forecast() takes a
-/// size that fills their memory better, no less than half of it.
+/// else so many subgroups that each CPU worker has 16, between 1 M, or what a GPU updates in 60 us,
+/// and 100 M parameters, or what cuts the model into no more than half of shape::kMostSubgroups.
+/// With GPUs forecast() takes a size that fills their memory better, no less than half of it.
 Index subgroup_params(const Request& request, const perfmodels::Rates& rates);
 
 /// Ranks are spread over nodes of the machine, each full: with fewer ranks a node than GPUs a rank
