@@ -17,6 +17,7 @@
 #include "io/checkpoint_manifest.hpp"
 #include "io/checkpoint_moves.hpp"
 #include "io/run_folder.hpp"
+#include "io/run_lock.hpp"
 
 namespace dos::io {
 namespace {
@@ -112,6 +113,7 @@ CheckpointStore::Staging CheckpointStore::begin(Index step) {
   fs::create_directories(folder_, cause);
   expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", folder_.string(),
          cause.message());
+  if (lock_ != nullptr) lock_->keep();
   sync_directory(out_);
   remove_leftovers();
   settle_refuges();

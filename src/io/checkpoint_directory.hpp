@@ -16,6 +16,7 @@
 namespace dos::io {
 
 struct AsideName;
+class RunLock;
 
 /// The folder of a run's checkpoints, in that of the run.
 inline constexpr const char* kCheckpointsName = "checkpoints";
@@ -94,9 +95,12 @@ class CheckpointStore {
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
+  /// The run's folder is locked by this, which outlives the object: each begin() lets it keep that.
+  void set_lock(RunLock* lock) { lock_ = lock; }
+
   /// Starts a checkpoint, after removing what a crash left behind. Pre: step >= 0, the store
   /// outlives the Staging, and no other of this step is being written. Throws Error when the folder
-  /// cannot be created.
+  /// cannot be created, or is another run's by now.
   [[nodiscard]] Staging begin(Index step);
 
   /// Where begin(step) makes its folder: for processes that add files to it.
@@ -187,6 +191,7 @@ class CheckpointStore {
   Retention retention_;
   std::string without_;
   mutable std::recursive_mutex mutex_;
+  RunLock* lock_ = nullptr;
   std::set<std::string> writing_;   ///< names of the folders
   bool is_ordered_ = true;          ///< commits come in the order of steps
   Index newest_ = -1;               ///< step of the newest commit, or from which the run goes on

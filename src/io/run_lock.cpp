@@ -14,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "base/local_time.hpp"
 #include "base/log.hpp"
 #include "base/temporary.hpp"
+#include "io/run_folder.hpp"
 
 namespace dos::io {
 namespace {
@@ -120,19 +122,34 @@ bool was_left(const Holder& holder) {
   return holder.process != 0 && holder.host == this_host() && !lives(holder);
 }
 
+bool are_same(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
 bool is_same_file(int descriptor, const fs::path& path) {
   struct stat mine {};
   struct stat there {};
   return ::fstat(descriptor, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 &&
-         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+         are_same(mine, there);
+}
+
+/// A folder may be named by a link.
+bool is_same_folder(int descriptor, const fs::path& path) {
+  struct stat mine {};
+  struct stat there {};
+  return ::fstat(descriptor, &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         are_same(mine, there);
 }
 
 }  // namespace
 
 RunLock::RunLock(const fs::path& folder, LockWords words, bool asks_system)
-    : folder_(folder), words_(std::move(words)), path_(folder / kLockName) {
+    : folder_(folder),
+      words_(std::move(words)),
+      path_(folder / kLockName),
+      asks_system_(asks_system) {
   // Whoever holds the file may remove it at any moment: then there is a next one.
-  while (!try_to_take(asks_system)) ::close(std::exchange(descriptor_, -1));
+  while (!try_to_take()) ::close(std::exchange(descriptor_, -1));
   const std::string mine = to_text(this_process());
   if (::ftruncate(descriptor_, 0) != 0 ||
       ::pwrite(descriptor_, mine.data(), mine.size(), 0) != static_cast<ssize_t>(mine.size())) {
@@ -141,9 +158,24 @@ RunLock::RunLock(const fs::path& folder, LockWords words, bool asks_system)
     ::close(descriptor_);
     fail_errno(path_.string() + ": cannot write", cause);
   }
+  place_ = ::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-bool RunLock::try_to_take(bool asks_system) {
+void RunLock::keep() {
+  if (is_same_file(descriptor_, path_)) return;
+  constexpr const char* kGone = "the folder that this run began in was removed or moved";
+  std::error_code ignored;
+  expect(is_same_folder(place_, folder_) || !fs::exists(folder_ / kRunInfo, ignored),
+         "{} {}: {}, and there is another run now: put the folder back, or let this run end",
+         words_.what, folder_.string(), kGone);
+  RunLock anew(folder_,
+               {.what = fmt::format("{}, and {}", kGone, words_.what),
+                .remedy = "stop it, or let this run end"},
+               asks_system_);
+  former_.push_back(std::exchange(descriptor_, std::exchange(anew.descriptor_, -1)));
+}
+
+bool RunLock::try_to_take() {
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
   descriptor_ = ::open(path_.c_str(), kFlags | O_EXCL, 0644);
   const bool is_new = descriptor_ >= 0;
@@ -152,7 +184,7 @@ bool RunLock::try_to_take(bool asks_system) {
     fail_errno(fmt::format("{}: cannot create, choose a writable folder for {}", path_.string(),
                            words_.what),
                errno);
-  const Answer answer = asks_system ? ask_system(descriptor_) : Answer::kUnknown;
+  const Answer answer = asks_system_ ? ask_system(descriptor_) : Answer::kUnknown;
   if (answer == Answer::kUnknown && is_new) return true;
   const Holder holder =
       answer == Answer::kTaken ? parse(read_all(descriptor_)) : wait_for_holder(descriptor_);
@@ -189,9 +221,14 @@ RunLock::RunLock(RunLock&& other) noexcept
     : folder_(std::move(other.folder_)),
       words_(std::move(other.words_)),
       path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+      asks_system_(other.asks_system_),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      place_(std::exchange(other.place_, -1)),
+      former_(std::move(other.former_)) {}
 
 RunLock::~RunLock() {
+  if (place_ >= 0) ::close(place_);
+  for (const int former : former_) ::close(former);
   if (descriptor_ < 0) return;
   // Before the lock goes: it is ours until then.
   if (is_same_file(descriptor_, path_)) ::unlink(path_.c_str());

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace dos::io {
 
@@ -33,17 +34,26 @@ class RunLock {
   RunLock& operator=(RunLock&&) = delete;
   ~RunLock();
 
+  /// To be called before something is written to the folder by its name. Where the folder is not
+  /// the one that was locked any more (somebody has removed or moved it, and it was made anew), or
+  /// the lock's file is gone, it is locked as well. Throws Error when another process has it, or
+  /// another run was there meanwhile. Pre: the folder exists. From one thread at a time.
+  void keep();
+
   /// A lock as on a file system without locks.
   static RunLock by_file_alone(const std::filesystem::path& folder) { return {folder, {}, false}; }
 
  private:
   RunLock(const std::filesystem::path& folder, LockWords words, bool asks_system);
-  bool try_to_take(bool asks_system);
+  bool try_to_take();
 
   std::filesystem::path folder_;
   LockWords words_;
   std::filesystem::path path_;
+  bool asks_system_;
   int descriptor_ = -1;
+  int place_ = -1;           ///< the folder that was locked first, whatever its name is now
+  std::vector<int> former_;  ///< what keep() has replaced: held to the end
 };
 
 /// Whether a process has the folder, as far as this one can see; nothing is changed. On a file

@@ -254,7 +254,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
     }
     if (exchange != nullptr) expect_shared_folders(options, run.config, *exchange);
     if (writes) take_local_folder(options, run.config, prepared.checkpoint);
-    const train::TrainResult result = trainer.run();
+    const train::TrainResult result = trainer.run(prepared.lock.get());
     if (writes && exchange != nullptr) report_messages(*exchange);
     messages.reset();
     if (recorder) finish_trace(*recorder, traced);

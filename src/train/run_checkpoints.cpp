@@ -60,7 +60,8 @@ void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
   if (is_local || store_.owns(checkpoint)) newest_ = manifest.step;
 }
 
-void RunCheckpoints::start(Index step) {
+void RunCheckpoints::start(Index step, io::RunLock* lock) {
+  store_.set_lock(lock);
   description_.runs = with_new_run(std::move(description_.runs), step);
   writer_.forget();
   agree_on_taken_files();

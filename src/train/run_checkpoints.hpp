@@ -13,6 +13,7 @@
 #include "checkpoint/copier.hpp"
 #include "checkpoint/writer.hpp"
 #include "config/train_config.hpp"
+#include "io/run_lock.hpp"
 #include "ranks/gather.hpp"
 #include "storage/engine.hpp"
 #include "train/checkpoint_interval.hpp"
@@ -53,8 +54,9 @@ class RunCheckpoints {
   /// The run goes on from this checkpoint, which may be another run's.
   void continue_from(const std::filesystem::path& checkpoint,
                      const io::CheckpointManifest& manifest);
-  /// Training begins behind this step. Pre: nobody else writes to the run's folders.
-  void start(Index step);
+  /// Training begins behind this step. Pre: nobody else writes to the run's folders. `lock`, of the
+  /// first of them, outlives the object.
+  void start(Index step, io::RunLock* lock = nullptr);
 
   /// Whether a checkpoint of the step is due by train.checkpoint_every, or was asked for.
   [[nodiscard]] bool is_due(Index step);

@@ -131,9 +131,9 @@ std::string Trainer::load(const CheckpointReader& checkpoint) {
   return "";
 }
 
-TrainResult Trainer::run() {
+TrainResult Trainer::run(io::RunLock* lock) {
   const config::TrainConfig::Train& train = inputs_.run.config.train;
-  checkpoints_.start(start_step_);
+  checkpoints_.start(start_step_, lock);
   if (writes()) metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_, checkpoints_.runs());
   Index step = start_step_;
   while (step < inputs_.run.config.last_step() && !stops()) {

@@ -89,8 +89,9 @@ class Trainer {
   /// Error when the data of a step to come are found to be bad, after the steps before it with
   /// their checkpoint; when a loss, the gradient norm or a parameter that was saved is not finite
   /// (naming step and first bad tensor), the last checkpoint or the metrics cannot be written, or a
-  /// rank was lost; the checkpoints written before stay.
-  TrainResult run();
+  /// rank was lost; the checkpoints written before stay. `lock`, of the folder on rank 0, outlives
+  /// the trainer.
+  TrainResult run(io::RunLock* lock = nullptr);
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
   [[nodiscard]] const optim::Optimizer& optimizer() const { return *optimizer_; }

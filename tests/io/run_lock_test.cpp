@@ -54,6 +54,44 @@ TEST(RunLock, NamesItsHolderToASecondOne) {
   }
 }
 
+TEST(RunLock, KeepsAFolderThatIsMadeAnew) {
+  for (const Take& take : kWays) {
+    const test::ScratchDirectory scratch;
+    const std::filesystem::path folder = scratch.path() / "run";
+    std::filesystem::create_directory(folder);
+    RunLock lock = take(folder);
+    lock.keep();
+    std::filesystem::remove(folder / kLockName);
+    lock.keep();
+    EXPECT_THROW(take(folder), Error);
+    std::filesystem::rename(folder, scratch.path() / "moved");
+    std::filesystem::create_directory(folder);
+    lock.keep();
+    EXPECT_THROW(take(folder), Error);
+    EXPECT_THROW(take(scratch.path() / "moved"), Error);
+  }
+}
+
+TEST(RunLock, LeavesAFolderToTheRunThatTookItsName) {
+  for (const Take& take : kWays) {
+    const test::ScratchDirectory scratch;
+    const std::filesystem::path folder = scratch.path() / "run";
+    std::filesystem::create_directory(folder);
+    RunLock lock = take(folder);
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+    {
+      const RunLock other = take(folder);
+      EXPECT_THAT([&] { lock.keep(); },
+                  ThrowsMessage<Error>(
+                      AllOf(HasSubstr("was removed or moved"), HasSubstr("is in use by process"))));
+      std::ofstream(folder / "run.json") << "{}";
+    }
+    // It has ended; its folder stays its own.
+    EXPECT_THAT([&] { lock.keep(); }, ThrowsMessage<Error>(HasSubstr("another run")));
+  }
+}
+
 TEST(RunLock, OthersSeeWhetherAFolderIsHeld) {
   const test::ScratchDirectory scratch;
   EXPECT_FALSE(is_locked(scratch.path()));

@@ -171,6 +171,27 @@ class FolderMisuse(MisuseTest):
                 steps = [line["step"] for line in self.metrics()]
                 self.assertEqual(steps, list(range(1, len(steps) + 1)))
 
+    def test_folders_that_go(self):
+        """the folder of a run removed or moved at a random moment, and another run begun there"""
+        for attempt in self.attempts(4):
+            self.out = self.folder / f"out{attempt}"
+            moves, wait = attempt % 2 == 0, self.random.uniform(0, 0.2)
+            with self.attempt(moves=moves, wait=round(wait, 4)):
+                # Saved at the end alone: else it could take the place again before the other one begins.
+                old = self.popen(keys=LONG | {"train.steps": 100_000})
+                self.wait_for((self.out / "metrics.jsonl").exists, old)
+                time.sleep(wait)
+                if moves:
+                    self.out.rename(self.folder / f"moved{attempt}")
+                else:
+                    shutil.rmtree(self.out)
+                new = self.popen(keys=LONG | {"train.stop_after": 20})
+                self.assertEqual(self.finish(new).returncode, 0)
+                before = snapshot(self.out)
+                old.send_signal(signal.SIGTERM)
+                self.expect_error(self.finish(old), "was removed or moved", str(self.out))
+                self.assertEqual(snapshot(self.out), before)
+
     def test_token_files_cut_short(self):
         """a token file truncated in place at a random moment of a run"""
         for attempt in self.attempts(5):
