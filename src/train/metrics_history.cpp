@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "base/json.hpp"
 #include "base/json_field.hpp"
 #include "base/log.hpp"
+#include "io/checkpoint_directory.hpp"
 
 namespace dos::train {
 namespace {
@@ -86,7 +88,8 @@ std::vector<Index> branch_numbers(const fs::path& path) {
   std::vector<Index> numbers;
   const std::string start = path.stem().string() + ".branch-";
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(start)) continue;
     const Index number = std::strtoll(name.c_str() + start.size(), nullptr, 10);
@@ -111,13 +114,19 @@ class Ancestry {
 
   /// Whether the line tells of a step that led to the state.
   [[nodiscard]] bool has(const Line& line) const {
-    using Start = std::pair<Index, Index>;
-    const auto next = std::ranges::lower_bound(starts_, line.step, {}, &Start::first);
-    const Index run = next == starts_.begin() ? kUnknownRun : std::prev(next)->second;
-    return line.step <= last_step_ && line.run == run;
+    return line.step <= last_step_ && line.run == behind(line.step).second;
   }
 
+  /// The step after which the run that did this one began; 0 where that is not known.
+  [[nodiscard]] Index start_of(Index step) const { return behind(step).first; }
+
  private:
+  [[nodiscard]] std::pair<Index, Index> behind(Index step) const {
+    using Start = std::pair<Index, Index>;
+    const auto next = std::ranges::lower_bound(starts_, step, {}, &Start::first);
+    return next == starts_.begin() ? Start{0, kUnknownRun} : *std::prev(next);
+  }
+
   std::vector<std::pair<Index, Index>> starts_;  ///< step before the first, and run
   Index last_step_;
 };
@@ -174,8 +183,14 @@ std::vector<Return> take_from_branches(const fs::path& path, const Ancestry& anc
   return returns;
 }
 
-void tell_gaps(const fs::path& path, const std::vector<Line>& lines, Index last_step) {
-  Index before = lines.empty() ? 0 : lines.front().step;
+/// The folder may have none of steps before a run that began with another folder's checkpoint.
+Index step_before(const fs::path& path, const std::vector<Line>& lines, const Ancestry& ancestry) {
+  if (!lines.empty()) return ancestry.start_of(lines.front().step);
+  return io::CheckpointStore(path.parent_path()).has_any() ? 0 : ancestry.last_step();
+}
+
+void tell_gaps(const fs::path& path, const std::vector<Line>& lines, const Ancestry& ancestry) {
+  Index before = step_before(path, lines, ancestry);
   const auto tell = [&](Index next) {
     if (next > before + 1)
       log::warn("{}: has no lines of steps {} to {} of the run that is gone on with", path.string(),
@@ -183,7 +198,7 @@ void tell_gaps(const fs::path& path, const std::vector<Line>& lines, Index last_
     before = next;
   };
   for (const Line& line : lines) tell(line.step);
-  tell(last_step + 1);
+  tell(ancestry.last_step() + 1);
 }
 
 void keep_damaged(const fs::path& path, const History& history) {
@@ -221,19 +236,18 @@ nlohmann::json with_new_run(nlohmann::json runs, Index step) {
 }
 
 void keep_metrics_until(const fs::path& path, Index last_step, const nlohmann::json& runs) {
-  if (!fs::exists(path)) return;
-  History history = read_history(path);
+  History history = fs::exists(path) ? read_history(path) : History{};
   keep_damaged(path, history);
   const Ancestry ancestry(runs, last_step);
   std::vector<Line>& lines = history.whole;
-  const auto parts =
-      std::ranges::find_if_not(lines, [&](const Line& line) { return ancestry.has(line); });
+  const auto parts = std::stable_partition(lines.begin(), lines.end(),
+                                           [&](const Line& line) { return ancestry.has(line); });
   std::vector<Line> left(parts, lines.end());
   lines.erase(parts, lines.end());
   const std::vector<Return> returns = take_from_branches(path, ancestry, lines, left);
-  tell_gaps(path, lines, last_step);
+  tell_gaps(path, lines, ancestry);
   keep_branch(path, left);
-  write_durably(path, text_of(lines));
+  if (fs::exists(path) || !lines.empty()) write_durably(path, text_of(lines));
   // Last: what is there twice is not lost.
   for (const Return& each : returns) {
     if (each.rest.empty())

@@ -24,10 +24,11 @@ nlohmann::json with_new_run(nlohmann::json runs, Index step);
 /// - other lines, of a run that went further before it was resumed from there, say, go to a file
 ///   of their own beside it, metrics.branch-1.jsonl (-2, ...);
 /// - where lines of the state's steps are in such files, because the run had gone back to an
-///   earlier step and now returns, they come back from there; a gap that nothing fills is told;
+///   earlier step and now returns, they come back from there; a gap that nothing fills is told,
+///   also where the file is gone;
 /// - lines that are damaged or torn are appended to metrics.damaged.jsonl.
 ///
-/// Does nothing where there is no file. Throws Error when a file cannot be read or written, or
+/// Creates no empty file. Throws Error when a file cannot be read or written, or
 /// `runs` is not such a list.
 void keep_metrics_until(const std::filesystem::path& path, Index last_step,
                         const nlohmann::json& runs = nullptr);

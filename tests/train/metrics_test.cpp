@@ -233,6 +233,12 @@ TEST_F(MetricsFileTest, TheHistoryIsThatOfTheState) {
       fails_with({"the runs that a checkpoint comes of"}));
 }
 
+TEST_F(MetricsFileTest, ALineOfAnotherStepTakesNoneWithIt) {
+  EXPECT_EQ(reopened("{\"step\":1}\n{\"step\":92}\n{\"step\":3}\n{\"step\":4}\n", 3),
+            "{\"step\":1}\n{\"step\":3}\n");
+  EXPECT_EQ(read_text(scratch_ / "metrics.branch-1.jsonl"), "{\"step\":92}\n{\"step\":4}\n");
+}
+
 TEST_F(MetricsFileTest, DamagedLinesAreKept) {
   EXPECT_EQ(reopened("{\"step\":1}\nx\n{\"step\":2}\n{\"st", 9), "{\"step\":1}\n{\"step\":2}\n");
   EXPECT_EQ(reopened("y\n", 9), "");
