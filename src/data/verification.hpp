@@ -10,9 +10,14 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "data/dataset.hpp"
 #include "data/sources.hpp"
 
 namespace dos::data {
+
+/// Reads the validation split and its mask from end to end. Throws Error unless their checksums are
+/// what the manifest says; does nothing where it says none.
+void expect_validation_split(const Dataset& dataset);
 
 /// Reads data sets from end to end on a thread of its own, at the lowest priority, and compares
 /// them with what their manifests say: every token lies in the vocabulary, and the checksums of
@@ -33,14 +38,9 @@ class Verification {
   [[nodiscard]] std::optional<std::string> fault() const;
 
  private:
-  struct Part {
-    TokenFile file;
-    std::optional<TokenSums> expected;
-    std::optional<MaskFile> mask;
-    std::optional<MaskSums> expected_mask;
-  };
-  /// Throws Error for what is wrong; false when it was stopped.
-  [[nodiscard]] bool check(const Part& part, const std::stop_token& stop) const;
+  friend void expect_validation_split(const Dataset& dataset);
+  /// A split of a data set, and what its manifest says of it.
+  struct Part;
   void verify(const std::stop_token& stop);
   void finish(std::optional<std::string> fault);
 

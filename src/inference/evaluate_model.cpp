@@ -13,6 +13,7 @@
 #include "data/dataset.hpp"
 #include "data/text_encoding.hpp"
 #include "data/text_input.hpp"
+#include "data/verification.hpp"
 #include "inference/model_tokenizer.hpp"
 #include "platform/blas.hpp"
 #include "sched_starpu/policies.hpp"
@@ -67,6 +68,7 @@ Tokens open_tokens(const EvaluateOptions& options, const train::ModelSource& sou
   }
   if (checkpoint == nullptr && dataset.manifest)
     train::expect_tokenizer_of(options.source, options.data_prefix, *dataset.manifest);
+  data::expect_validation_split(dataset);
   return {.file = std::move(dataset.val), .mask = std::move(dataset.val_mask)};
 }
 

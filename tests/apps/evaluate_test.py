@@ -160,6 +160,17 @@ class Evaluate(AppTest):
         self.expect_refused(self.evaluate(self.shared / "run", "--data", "pieces"), "--data pieces: its tokenizer is",
                             "was trained with")
 
+    def test_a_damaged_validation_split_is_refused(self):
+        for path in self.shared.glob("data*"):
+            shutil.copy(path, self.folder)
+        file = self.folder / "data_val.bin"
+        data = bytearray(file.read_bytes())
+        data[1024 + 2 * 77] ^= 1
+        file.write_bytes(data)
+        self.expect_refused(self.evaluate(self.shared / "run", "--data", "data"), "data_val.bin: its tokens have checksum")
+        # A file alone says nothing of itself.
+        self.loss(self.shared / "run", "--tokens", "data_val.bin")
+
     def test_the_commands_of_the_page(self):
         page = (Path(os.environ["DOS_SOURCE_DIR"]) / "docs/training.md").read_text()
         commands = re.search(r"```sh\n(.*?)```", page, re.DOTALL)[1]
