@@ -230,11 +230,11 @@ void expect_architecture(const std::filesystem::path& folder, const CheckpointMa
   const auto shown = [&](const json& side) {
     return side.contains(key) ? excerpt(side.at(key)) : std::string("nothing");
   };
-  fail(
-      "{}: the checkpoint's model has {} = {}, this run's {}; use the configuration it was made "
-      "with",
-      (folder / kManifestName).string(), key.to_string(), shown(manifest.architecture),
-      shown(architecture));
+  const bool is_of_data = key.to_string() == "/vocabulary";
+  fail("{}: the checkpoint's model has {} = {}, this run's {}; use the {} it was made with",
+       (folder / kManifestName).string(), key.to_string(), shown(manifest.architecture),
+       shown(architecture),
+       is_of_data ? "data set (or the model.vocab, where none says it)" : "configuration");
 }
 
 const FileRecord& record_of(const std::filesystem::path& file, const CheckpointManifest& manifest) {

@@ -163,6 +163,12 @@ void expect_data_of(const CheckpointReader& checkpoint, const data::Sources& sou
          "tokenizer",
          path, json_text(tokenizer), names_of(sources), json_text(present));
   if (may_differ) return;
+  expect(
+      comparable || !tokenizer.is_object(),
+      "{}: the data changed: made with tokenizer {}, but {} has no manifest any more, which says "
+      "the tokenizer: put PREFIX.json back, or write the dataset again with prepare_data; "
+      "--new-data goes on with tokens that nothing describes",
+      path, json_text(tokenizer), names_of(sources));
   const std::string changed = difference(checkpoint.manifest().data, sources);
   expect(
       changed.empty(),

@@ -97,6 +97,10 @@ class Data(AppTest):
         self.expect_refused_untouched(self.resume("--set", f"data.path={self.shared / 'data'}"),
                                       "the data changed: made with tokenizer", "sentencepiece",
                                       "use data prepared with that tokenizer")
+        (self.folder / "mine.json").rename(self.folder / "away.json")
+        self.expect_refused_untouched(self.resume(), "the data changed: made with tokenizer", "mine has no manifest any more",
+                                      "put PREFIX.json back")
+        self.expect_refused_untouched(self.resume("--new-data"), "/vocabulary = 300", "use the data set")
 
     def test_the_same_data_elsewhere(self):
         self.trained(keys=self.keys)
@@ -365,6 +369,14 @@ class Folder(AppTest):
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
         result = self.resumed("--set", "train.stop_after=6")
         self.assertIn("metrics.jsonl: has no lines of steps 4 to 5", result.stderr)
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[2:]))
+        self.assertIn("metrics.jsonl: has no lines of steps 1 to 2", self.resumed("--set", "train.stop_after=7").stderr)
+        path.unlink()
+        self.assertIn("metrics.jsonl: has no lines of steps 1 to 7", self.resumed("--set", "train.stop_after=8").stderr)
+        # Those of another folder's run are there.
+        source, self.out = self.out, self.folder / "elsewhere"
+        result = self.resumed(source, "--set", "train.stop_after=9")
+        self.assertNotIn("has no lines", result.stderr + self.resumed("--set", "train.stop_after=10").stderr)
 
     def test_damaged_lines_are_told_and_kept(self):
         self.trained(keys={"train.stop_after": 5})
