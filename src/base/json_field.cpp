@@ -44,7 +44,10 @@ std::string JsonField::text() const {
 }
 
 std::uint64_t JsonField::word() const {
-  if (!value_->is_number_unsigned()) fail("must be an integer of at least 0 that fits 64 bits");
+  // Of what was not read but made, an integer may be signed.
+  const bool is_signed = value_->is_number_integer() && !value_->is_number_unsigned();
+  if (!value_->is_number_integer() || (is_signed && value_->get<std::int64_t>() < 0))
+    fail("must be an integer of at least 0 that fits 64 bits");
   return value_->get<std::uint64_t>();
 }
 

@@ -2,6 +2,7 @@
 #include "train/run_info.hpp"
 
 #include "base/error.hpp"
+#include "base/json_field.hpp"
 #include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/onednn.hpp"
 #include "codelets/matrix/products.hpp"
@@ -84,52 +85,71 @@ nlohmann::json to_json(const shape::ModelConfig& model) {
 
 namespace {
 
+void take(const JsonField& field, std::string& value) {
+  value = field.text();
+}
+void take(const JsonField& field, Index& value) {
+  value = field.index();
+}
+void take(const JsonField& field, double& value) {
+  value = field.number();
+}
+void take(const JsonField& field, bool& value) {
+  value = field.truth();
+}
+
+template <class Value>
+void take_member(const JsonField& from, const char* key, Value& value) {
+  take(from.member(key), value);
+}
+
 /// What a shape may leave out.
-void take_choices(const nlohmann::json& json, shape::ModelConfig& model) {
-  const auto take = [](const nlohmann::json& from, const char* key, auto& value) {
-    if (from.contains(key)) from.at(key).get_to(value);
-  };
-  take(json, "kv_heads", model.kv_heads);
-  take(json, "ffn", model.ffn);
-  take(json, "positions", model.positions);
-  take(json, "head_dim", model.head_dim);
-  take(json, "rope_theta", model.rope_theta);
-  if (json.contains("rope_scaling")) {
-    const nlohmann::json& scaling = json.at("rope_scaling");
-    scaling.at("factor").get_to(model.rope_scaling.factor);
-    scaling.at("low_freq_factor").get_to(model.rope_scaling.low_freq_factor);
-    scaling.at("high_freq_factor").get_to(model.rope_scaling.high_freq_factor);
-    scaling.at("original_context").get_to(model.rope_scaling.original_context);
+template <class Value>
+void take_choice(const JsonField& from, const char* key, Value& value) {
+  if (from.object().contains(key)) take_member(from, key, value);
+}
+
+void take_choices(const JsonField& field, shape::ModelConfig& model) {
+  take_choice(field, "kv_heads", model.kv_heads);
+  take_choice(field, "ffn", model.ffn);
+  take_choice(field, "positions", model.positions);
+  take_choice(field, "head_dim", model.head_dim);
+  take_choice(field, "rope_theta", model.rope_theta);
+  if (field.object().contains("rope_scaling")) {
+    const JsonField scaling = field.member("rope_scaling");
+    take_member(scaling, "factor", model.rope_scaling.factor);
+    take_member(scaling, "low_freq_factor", model.rope_scaling.low_freq_factor);
+    take_member(scaling, "high_freq_factor", model.rope_scaling.high_freq_factor);
+    take_member(scaling, "original_context", model.rope_scaling.original_context);
   }
-  take(json, "norm_epsilon", model.norm_epsilon);
-  take(json, "window", model.window);
-  take(json, "tied_head", model.tied_head);
-  take(json, "qkv_bias", model.qkv_bias);
-  take(json, "qk_norm", model.qk_norm);
-  if (json.contains("adapters")) {
-    const nlohmann::json& adapters = json.at("adapters");
-    adapters.at("rank").get_to(model.adapters.rank);
-    adapters.at("alpha").get_to(model.adapters.alpha);
-    adapters.at("by_root").get_to(model.adapters.by_root);
-    adapters.at("targets").get_to(model.adapters.targets);
-  }
+  take_choice(field, "norm_epsilon", model.norm_epsilon);
+  take_choice(field, "window", model.window);
+  take_choice(field, "tied_head", model.tied_head);
+  take_choice(field, "qkv_bias", model.qkv_bias);
+  take_choice(field, "qk_norm", model.qk_norm);
+  if (!field.object().contains("adapters")) return;
+  const JsonField adapters = field.member("adapters");
+  take_member(adapters, "rank", model.adapters.rank);
+  take_member(adapters, "alpha", model.adapters.alpha);
+  take_member(adapters, "by_root", model.adapters.by_root);
+  const JsonField targets = adapters.member("targets");
+  for (const auto& each : targets.object().items())
+    model.adapters.targets[each.key()] = targets.member(each.key()).indices();
 }
 
 }  // namespace
 
 shape::ModelConfig model_from_json(const nlohmann::json& json, const std::string& where) {
   shape::ModelConfig model;
-  try {
-    json.at("architecture").get_to(model.architecture);
-    json.at("layers").get_to(model.layers);
-    json.at("width").get_to(model.width);
-    json.at("heads").get_to(model.heads);
-    json.at("context").get_to(model.context);
-    json.at("vocabulary").get_to(model.vocabulary);
-    take_choices(json, model);
-  } catch (const nlohmann::json::exception& error) {
-    fail("{}: the model's shape is damaged ({}): use another checkpoint", where, error.what());
-  }
+  const JsonField field(json, where + ": the model's shape",
+                        "it is damaged: use another checkpoint");
+  take_member(field, "architecture", model.architecture);
+  take_member(field, "layers", model.layers);
+  take_member(field, "width", model.width);
+  take_member(field, "heads", model.heads);
+  take_member(field, "context", model.context);
+  take_member(field, "vocabulary", model.vocabulary);
+  take_choices(field, model);
   try {
     shape::validate(model);
   } catch (const Error& error) {

@@ -36,6 +36,12 @@ TEST(ModelJson, ErrorsNameTheFileAndWhatIsWrong) {
     return [changed] { model_from_json(changed, "run/manifest.json"); };
   };
   EXPECT_THAT(with("layers", "many"), fails_with({"run/manifest.json: ", "damaged"}));
+  for (const char* key : {"layers", "ffn"})
+    for (const nlohmann::json& bad : {nlohmann::json("2"), nlohmann::json(1.5), nlohmann::json(-1),
+                                      nlohmann::json(true), nlohmann::json(nullptr)})
+      EXPECT_THAT(with(key, bad), fails_with({"run/manifest.json: the model's shape",
+                                              std::string(key), "must be an integer"}));
+  EXPECT_THAT(with("tied_head", 1), fails_with({"tied_head", "must be true or false"}));
   EXPECT_THAT(with("ffn", "wide"), fails_with({"run/manifest.json: ", "damaged"}));
   EXPECT_THAT(with("architecture", "gpt5"), fails_with({"run/manifest.json: ", "'gpt5'", "gpt2"}));
   EXPECT_THAT(with("heads", 3), fails_with({"run/manifest.json: ", "model.heads = 3"}));
