@@ -19,7 +19,8 @@ namespace {
 /// Seconds for the last words to be read.
 constexpr unsigned kPatience = 5;
 
-constexpr std::array kEnds{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP};
+constexpr std::array kEnds{SIGABRT, SIGBUS,  SIGFPE, SIGHUP, SIGILL,
+                           SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP};
 using Handler = void (*)(int);
 /// The program's own, in the order of kEnds.
 std::array<std::atomic<Handler>, kEnds.size()> own_handlers;
@@ -36,6 +37,17 @@ std::array crashes{Crash{SIGSEGV, "SIGSEGV"}, Crash{SIGBUS, "SIGBUS"}, Crash{SIG
 std::atomic<bool> is_ending = false;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<Handler>::is_always_lock_free);
 std::array<std::byte, std::size_t{1} << 16> main_stack;
+/// The program is to outlive its terminal, as under nohup.
+bool is_hangup_ignored = false;
+
+void note_hangup() {
+  struct sigaction action {};
+  sigaction(SIGHUP, nullptr, &action);
+  is_hangup_ignored = action.sa_handler == SIG_IGN;
+}
+
+/// Before libraries are initialised, which take it.
+[[gnu::used, gnu::section(".preinit_array")]] void (*const at_start)() = note_hangup;
 
 void set_action(int signal, Handler handler) {
   struct sigaction action {};
@@ -73,7 +85,8 @@ void leave_crashes_to_the_system() noexcept {
                                    : reinterpret_cast<const void*>(action.sa_handler);
     if (is_of_this_program(handler)) continue;
     const Handler own = own_handlers[i];
-    set_action(signal, own == nullptr ? SIG_DFL : own);
+    const Handler systems = signal == SIGHUP && is_hangup_ignored ? SIG_IGN : SIG_DFL;
+    set_action(signal, own == nullptr ? systems : own);
   }
 }
 
@@ -90,6 +103,7 @@ void say_at_crash(std::string_view program) noexcept {
     crash.length = std::min(end.size, crash.words.size());
     handle_at_end(crash.signal, say);
   }
+  leave_crashes_to_the_system();
 }
 
 void handle_at_end(int signal, Handler handler) noexcept {

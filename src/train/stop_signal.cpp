@@ -9,6 +9,8 @@
 #include <ctime>
 #include <string_view>
 
+#include "platform/crash_signals.hpp"
+
 namespace dos::train {
 namespace {
 
@@ -95,6 +97,8 @@ void catch_stop_signals(Warnings warnings) noexcept {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
   action.sa_handler = ask_for_checkpoint;
   sigaction(SIGUSR2, &action, nullptr);
+  // Compilers of kernels take it, while steps run.
+  platform::handle_at_end(SIGHUP, is_hangup_ignored ? SIG_IGN : remember);
   action.sa_handler = is_hangup_ignored ? SIG_IGN : remember;
   sigaction(SIGHUP, &action, nullptr);
   are_caught = true;

@@ -5,8 +5,10 @@
 import fcntl
 import os
 import resource
+import signal
 import subprocess
 import termios
+import time
 import unittest
 
 from campaign import MisuseTest
@@ -78,6 +80,28 @@ class Streams(MisuseTest):
                 os.close(master)
                 self.assertEqual(process.wait(60), 1)
                 self.expect_checkpoint()
+
+    def test_terminals_of_other_programs_that_go(self):
+        """the terminal of a long evaluate or calibrate goes: it ends, unless under nohup"""
+        self.trained("--quiet", keys={"train.steps": 2, "train.validate_every": 0})
+        (self.folder / "long.txt").write_text("to be or not to be\n" * 200_000)
+        calls = (("evaluate", self.out, "--text", "long.txt", "--context", 1), ("calibrate", "--output", "machine.toml"))
+        for number in self.attempts(2 * len(calls)):
+            name, *arguments = calls[number % len(calls)]
+            ignores = number >= len(calls)
+            with self.attempt(name=name, ignores=ignores):
+                process = subprocess.Popen(
+                    [str(APPS / name), *map(str, arguments)], cwd=self.folder, stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL, env=environment(),
+                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores else signal.SIG_DFL))
+                self.addCleanup(process.kill)
+                time.sleep(self.random.uniform(0.5, 1))
+                self.assertIsNone(process.poll())
+                process.send_signal(signal.SIGHUP)
+                time.sleep(2)
+                self.assertEqual(process.poll(), None if ignores else -signal.SIGHUP)
+                process.kill()
+                process.wait()
 
     def test_results_that_cannot_be_written(self):
         """--help, --version, --describe and results into a full device: one error"""

@@ -31,12 +31,14 @@ TEST(CrashSignals, AreTakenFromLibrariesOnly) {
   std::signal(SIGBUS, own_handler);
   std::signal(SIGQUIT, SIG_IGN);
   std::signal(SIGTERM, foreign);
+  std::signal(SIGHUP, foreign);
   leave_crashes_to_the_system();
   EXPECT_EQ(handler_of(SIGSEGV), SIG_DFL);
   EXPECT_EQ(handler_of(SIGABRT), SIG_DFL);
   EXPECT_EQ(handler_of(SIGBUS), own_handler);
   EXPECT_EQ(handler_of(SIGQUIT), SIG_IGN);
   EXPECT_EQ(handler_of(SIGTERM), foreign);
+  EXPECT_EQ(handler_of(SIGHUP), SIG_DFL);
 }
 
 }  // namespace
