@@ -85,6 +85,7 @@ std::string describe(const Parser& app, const Program& program) {
 
 std::optional<int> read_command_line(Parser& app, const Program& program, int argc, char** argv) {
   streams::set_up();
+  expect_exceptions_of_threads(program.name);
   app.set_version_flag("--version", version_text(), "print version and revision, and stop");
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
     streams::print("{}\n", describe(app, program));

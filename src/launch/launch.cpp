@@ -36,12 +36,12 @@
 #include "launch/message_memory.hpp"
 #include "launch/output_folder.hpp"
 #include "launch/preparation.hpp"
-#include "launch/process_limits.hpp"
 #include "launch/rank_place.hpp"
 #include "launch/rank_weights.hpp"
 #include "launch/run_room.hpp"
 #include "launch/tracing.hpp"
 #include "platform/blas.hpp"
+#include "platform/process_limits.hpp"
 #include "ranks/exchange_watch.hpp"
 #include "ranks/gather.hpp"
 #include "rt/cuda.hpp"
@@ -308,7 +308,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
                            .measurements = options.dry_run ? "" : options.out / "starpu",
                            .schedulers = sched_starpu::policies()};
   apply(company.place, config.train.workers, wanted);
-  expect_threads_and_files(threads_of(config), kFilesOfRun);
+  platform::expect_threads_and_files(threads_of(config), kFilesOfRun);
   rt::Session session(wanted);
   train::catch_stop_signals_again();
   if (company.exchange != nullptr) keep_from_workers(company.place, company.exchange->thread());

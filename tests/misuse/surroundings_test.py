@@ -12,6 +12,7 @@ from campaign import MisuseTest
 from harness import program
 
 KEYS = {"train.steps": 2, "train.validate_every": 0}
+NOBODY = 65534
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -47,6 +48,41 @@ class Surroundings(MisuseTest):
             with self.attempt(number=number, megabytes=megabytes):
                 self.expect_run_or_one_error(self.limited(resource.RLIMIT_DATA, megabytes << 20))
                 self.expect_no_run_without_a_checkpoint()
+
+    def test_address_space_of_prepare_data(self):
+        """prepare_data, which trains a tokenizer, with ulimit -v between 40 and 500 MB: it works, or one error with words"""
+        for number in self.attempts(8):
+            megabytes = self.random.randint(40, 500)
+            limit = {"preexec_fn": lambda megabytes=megabytes: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)}
+            with self.attempt(megabytes=megabytes):
+                result = program("prepare_data", "--tokenizer", "sentencepiece", "--vocab-size", 300, "--output", f"d{number}",
+                                 self.shared / "corpus.txt", cwd=self.folder, **limit)
+                self.expect_run_or_one_error(result, name="prepare_data")
+                if result.returncode != 0:
+                    self.assertRegex(result.stderr, "error: (a thread cannot be started|out of memory)")
+
+    def test_threads(self):
+        """ulimit -u between the number of cores and 10 more: generate, evaluate and calibrate work, or one error"""
+        self.trained("--quiet", keys=KEYS)
+        users = os.geteuid() == 0
+        for path in (self.shared, *self.shared.rglob("*")) if users else ():
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        calls = (("generate", self.out, "--prompt", "to", "--tokens", 2), ("evaluate", self.out, "--data", self.shared / "data"),
+                 ("calibrate", "--quick", "--allow-noise", "--workers", 1, "--subgroup-params", 1000, "--output", "machine.toml"))
+        for number in self.attempts(15):
+            # With fewer OpenBLAS ends the program, with words of its own.
+            threads = len(os.sched_getaffinity(0)) + number // len(calls) % 11
+            name, *arguments = calls[number % len(calls)]
+
+            def limit(threads=threads):
+                resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
+                if users:
+                    os.setresuid(NOBODY, NOBODY, NOBODY)  # root has as many as there are
+
+            with self.attempt(name=name, threads=threads):
+                result = program(name, *arguments, cwd=self.folder, env={"STARPU_HOME": str(self.folder), "TMPDIR": str(self.folder)},
+                                 preexec_fn=limit)
+                self.expect_run_or_one_error(result, name=name)
 
     def homes(self):
         """{what: value of a home} that nothing can be written to."""

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/process_limits.hpp"
+#include "platform/process_limits.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 #include "base/error.hpp"
 
-namespace dos::launch {
+namespace dos::platform {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,12 +93,14 @@ void expect_threads_and_files(Index threads, Index files) {
          "{} more files can be opened, a run needs {}: raise the limit (ulimit -n is {})", openable,
          files, text_of(limit.rlim_cur));
   ::getrlimit(RLIMIT_NPROC, &limit);
+  rlimit space{};
+  ::getrlimit(RLIMIT_AS, &space);
   const Index startable = startable_threads(threads);
   expect(
       startable == threads,
-      "{} more threads can be started, a run needs {}: raise the limits (ulimit -u is {}{}), end "
-      "other programs, or lower train.workers",
-      startable, threads, text_of(limit.rlim_cur), group_limit());
+      "{} more threads can be started, a run needs {}: raise the limits (ulimit -u is {}, ulimit "
+      "-v {}{}), end other programs, or take fewer workers (train.workers, STARPU_NCPU)",
+      startable, threads, text_of(limit.rlim_cur), text_of(space.rlim_cur), group_limit());
 }
 
-}  // namespace dos::launch
+}  // namespace dos::platform

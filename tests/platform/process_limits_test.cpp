@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/process_limits.hpp"
+#include "platform/process_limits.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "fails_with.hpp"
 
-namespace dos::launch::process_limits_test {
+namespace dos::platform::process_limits_test {
 namespace {
 
 using test::fails_with;
@@ -39,4 +39,4 @@ TEST(ProcessLimits, ThreadsThatAreThereAreEnough) {
 }
 
 }  // namespace
-}  // namespace dos::launch::process_limits_test
+}  // namespace dos::platform::process_limits_test
