@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 
 #include "apps/command_line.hpp"
 #include "apps/parser.hpp"
 #include "apps/program.hpp"
+#include "base/error.hpp"
 #include "base/mapped_file.hpp"
 #include "base/streams.hpp"
 #include "data/prepare.hpp"
+#include "io/run_folder.hpp"
 
 namespace {
 
@@ -26,6 +30,16 @@ dos::apps::Program described() {
           .examples = {
               {"prepare_data --tokenizer sentencepiece --vocab-size 4096 --output data/mine *.txt",
                "tokens for train_gpt --set data.path=data/mine"}}};
+}
+
+/// Which a run keeps beside run.json, under a name as a data set's.
+void expect_no_tokenizer_of_a_run(const std::filesystem::path& prefix) {
+  std::error_code ignored;
+  const bool is_in_run = std::filesystem::exists(prefix.parent_path() / dos::io::kRunInfo, ignored);
+  dos::expect(!is_in_run || prefix.filename() != dos::io::kTokenizerPrefix,
+              "--output {}: {} is the folder of a run, which keeps its tokenizer under this name: "
+              "choose another",
+              prefix.string(), prefix.parent_path().string());
 }
 
 int run(int argc, char** argv) {
@@ -70,9 +84,11 @@ int run(int argc, char** argv) {
   app.add_option("FILE", config.inputs,
                  "text files, one document each, or JSON-lines, one document a line")
       .type_name("FILE")
-      .required();
+      .required()
+      .check(dos::apps::not_empty());
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
+  expect_no_tokenizer_of_a_run(config.output);
   const auto summary = dos::data::prepare(
       config, [](const std::string& line) { dos::streams::say("prepare_data: {}\n", line); });
   const auto tokens = summary.train_tokens + summary.val_tokens;

@@ -13,7 +13,11 @@
 namespace dos::data {
 namespace {
 
-constexpr std::array<char, 8> kMagic{'d', 'o', 's', '.', 'm', 'a', 's', 'k'};
+constexpr auto kMagic = [] {
+  std::array<char, 8> magic{};
+  std::ranges::copy(kMaskMark, magic.begin());
+  return magic;
+}();
 struct MaskHeader {
   std::array<char, 8> magic = kMagic;
   std::uint64_t tokens = 0;

@@ -7,12 +7,16 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string_view>
 
 #include "base/checksum.hpp"
 #include "base/file.hpp"
 #include "base/types.hpp"
 
 namespace dos::data {
+
+/// All masks begin with it.
+inline constexpr std::string_view kMaskMark = "dos.mask";
 
 /// What can be said of a mask file when all of it has been seen.
 struct MaskSums {

@@ -18,6 +18,7 @@
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/chat/chat_encoder.hpp"
 #include "data/dataset.hpp"
+#include "data/dataset_outputs.hpp"
 #include "data/encoding_queue.hpp"
 #include "data/missing.hpp"
 #include "data/part_output.hpp"
@@ -348,6 +349,7 @@ PrepareSummary prepare(const PrepareConfig& given, const Progress& progress) {
   const DatasetPaths paths(config.output);
   expect_utf8_name(config);
   expect_no_overwriting(paths, config);
+  expect_replaceable(paths, config.tokenizer == kSentencePiece && config.model.empty());
   std::optional<ChatData> chat;
   if (!config.chat.empty())
     chat = {.chat_template = find_chat_template(config.chat), .context = config.context};
@@ -357,6 +359,7 @@ PrepareSummary prepare(const PrepareConfig& given, const Progress& progress) {
   // Created first: an output that cannot be written is told before hours of work, not after.
   DurableFile manifest_file(paths.manifest);
   const auto chosen = make_tokenizer(config, inputs, progress);
+  expect_replaceable_model(paths, chosen.model);
   const Tokenizer& tokenizer = *chosen.tokenizer;
   std::optional<ChatEncoder> encoder;
   if (chat) encoder.emplace(tokenizer, chat->chat_template);

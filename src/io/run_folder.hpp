@@ -18,6 +18,9 @@ inline constexpr Index kRunFormat = 1;
 
 inline constexpr const char* kRunInfo = "run.json";
 
+/// The prefix, as of a data set, of the run's own tokenizer.
+inline constexpr const char* kTokenizerPrefix = "tokenizer";
+
 /// Throws Error, naming file and release, when run.json, which was read from `path`, is of a format
 /// that came later.
 void expect_known_format(const std::filesystem::path& path, const nlohmann::json& run);

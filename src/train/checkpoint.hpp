@@ -11,6 +11,7 @@
 #include "checkpoint/contents.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "io/run_folder.hpp"
 #include "shape/model_config.hpp"
 #include "tensor/parameter_set.hpp"
 #include "train/run_states.hpp"
@@ -25,7 +26,7 @@ class Engine;
 namespace dos::train {
 
 /// Prefix of the tokenizer's files in the output folder of a run.
-inline constexpr const char* kTokenizerPrefix = "tokenizer";
+using io::kTokenizerPrefix;
 /// Beside it, what the Hugging Face folder that the run began with holds beside its weights.
 inline constexpr const char* kFirstFolder = "init_from";
 
