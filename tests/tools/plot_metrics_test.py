@@ -112,6 +112,25 @@ class PlotMetrics(InScratchFolder):
         self.assertIn(str(runs[0]), labels)
         self.assertIn(str(runs[1]), labels)
 
+    def test_what_no_font_has_is_written_as_its_number(self):
+        rare = "\U00016E40\U00016E41"  # of a script with some hundreds of writers
+        if plot_metrics().find_fonts(set(rare))[1] != set(rare):
+            self.skipTest("a font here has them")
+        runs = [self.run_folder(name, step_line(1)) for name in ("naïve", f"a{rare[0]}b", f"a{rare[1]}b")]
+        done = self.plot(*runs, "--output", self.folder / "both")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn(f"plot_metrics: note: no font has the '{rare[0]}'", done.stderr)
+        self.assertIn("and one more likewise", done.stderr)
+        labels = self.labels((self.folder / "both.svg").read_text())
+        for name in ("naïve", "a[U+16E40]b", "a[U+16E41]b"):
+            self.assertIn(name, labels)
+
+    def test_a_picture_may_be_named(self):
+        run = self.run_folder("mine", step_line(1))
+        for ending in (".svg", ".png"):
+            self.expect_pictures(self.plot(run, "--output", self.folder / f"loss{ending}"), self.folder / "loss")
+
     def test_every_name_is_in_the_legend(self):
         names = ["_x", "a$b$", r"$\\frac$", "plain"]
         folders = [self.run_folder(name, step_line(1) + step_line(2)) for name in names]
@@ -274,6 +293,11 @@ class Drawing(InScratchFolder):
     def test_names_that_are_drawn_alike_are_numbered(self):
         folders = [Path(f"/runs/r{end}") for end in ("\udcfe", "\udcff")]
         self.assertEqual(list(self.tool.run_names(folders).values()), ["1: r?", "2: r?"])
+
+    def test_fonts_that_have_a_character_are_taken(self):
+        # One that Debian's matplotlib has, and its main font lacks.
+        found, lacking = self.tool.find_fonts({"\U000F0000", "a"})
+        self.assertEqual((len(found), lacking), (1, {"\U000F0000"}))
 
     def test_the_legend_covers_nothing(self):
         from matplotlib import pyplot
