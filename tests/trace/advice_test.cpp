@@ -37,6 +37,7 @@ Facts drawn(std::mt19937& random) {
   facts.cpus_update = facts.cpu_workers > 0 && (!facts.devices_update || one_of({true, false}));
   facts.cpu_task_us = one_of({5.0, 5000.0});
   facts.updates = one_of({2, 100});
+  facts.update_part = one_of({0.002, 0.2});
   if (one_of({true, false, false})) return facts;  // a trace that does not tell its configuration
   facts.batch = one_of({1, 4, 8});
   facts.lanes = std::min<Index>(*facts.batch, one_of({1, 4, 8}));
@@ -45,6 +46,7 @@ Facts drawn(std::mt19937& random) {
   facts.checkpoint_every = one_of({0, 10});
   facts.zero = one_of({1, 3});
   facts.clip = one_of({0.0, 1.0});
+  facts.speculate = one_of({"off", "auto"});
   facts.share = one_of({-1.0, 0.5});
   facts.gpu_memory = one_of({0.0, 8.0});
   facts.resident = one_of({true, false});
@@ -81,9 +83,9 @@ void expect_true_to(const Facts& facts, const std::string& text) {
     EXPECT_THAT(text, Not(HasSubstr("STARPU_SCHED")));
   }
   if (facts.batch) return;
-  for (const char* key :
-       {"train.lanes", "optim.clip", "dist.zero", "train.run_ahead", "train.gradient_precision",
-        "train.checkpoint_every", "sched.resident", "train.gpu_memory", "train.accumulate"})
+  for (const char* key : {"train.lanes", "optim.clip", "optim.speculate", "dist.zero",
+                          "train.run_ahead", "train.gradient_precision", "train.checkpoint_every",
+                          "sched.resident", "train.gpu_memory", "train.accumulate"})
     EXPECT_THAT(text, Not(HasSubstr(key))) << "the trace does not tell it";
 }
 
@@ -115,6 +117,12 @@ void expect_can_turn(const Facts& facts, const Remedy& remedy) {
   }
   if (option == "optim.clip") {
     EXPECT_GT(facts.clip, 0);
+    EXPECT_GE(facts.update_part, 0.01) << "nothing to win";
+  }
+  if (option == "optim.speculate") {
+    EXPECT_GT(facts.clip, 0);
+    EXPECT_EQ(facts.precision, "bf16");
+    EXPECT_EQ(facts.speculate, "off");
   }
   if (option == "sched.resident") {
     EXPECT_EQ(facts.resident, false);

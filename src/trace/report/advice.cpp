@@ -12,6 +12,8 @@ namespace {
 
 /// StarPU's own work on a task is some microseconds: a tenth of tasks that are shorter than this.
 constexpr double kShortTaskUs = 100;
+/// Of all workers' time: less is nothing to change the training for.
+constexpr double kSmallPart = 0.01;
 
 // Preconditions. What is not known is not advised.
 bool always(const Facts&) {
@@ -47,8 +49,12 @@ bool updates_are_short(const Facts& f) {
 bool gradients_may_be_bf16(const Facts& f) {
   return f.precision == "bf16" && f.gradient_precision == "fp32";
 }
+/// Without clipping, updates run where workers now wait for the norm: as much as they take is won.
 bool clips(const Facts& f) {
-  return f.clip && *f.clip > 0;
+  return f.clip && *f.clip > 0 && f.update_part >= kSmallPart;
+}
+bool updates_may_go_ahead(const Facts& f) {
+  return clips(f) && f.devices_run_model && f.precision == "bf16" && f.speculate == "off";
 }
 bool runs_a_step_ahead(const Facts& f) {
   return f.run_ahead && *f.run_ahead < 2;
@@ -106,6 +112,10 @@ const Remedy kWiderWindow{"sched.window", Turn::kUp,
 const Remedy kUnclipped{
     "optim.clip", Turn::kSet,
     "let updates start before the global norm is known (optim.clip=0: without clipping)", &clips};
+const Remedy kAheadOfNorm{
+    "optim.speculate", Turn::kSet,
+    "let updates go ahead of the global norm, with the same results (optim.speculate=auto)",
+    &updates_may_go_ahead};
 const Remedy kFurtherAhead{"train.run_ahead", Turn::kUp, "submit further ahead (train.run_ahead=2)",
                            &runs_a_step_ahead};
 const Remedy kShortGradients{"train.gradient_precision", Turn::kSet,
@@ -144,6 +154,7 @@ std::vector<CauseRow> device_rows() {
        "device workers had no work outside the update",
        &has_devices,
        {kFurtherAhead,
+        kAheadOfNorm,
         {"optim.clip", Turn::kSet, kUnclipped.text,
          [](const Facts& f) { return f.devices_run_model && clips(f); }},
         {"", Turn::kSet,
@@ -231,7 +242,7 @@ std::vector<CauseRow> cpu_rows() {
       {Cause::kCpuBesideModel,
        "CPU workers had nothing to do while a device ran forward or backward",
        [](const Facts& f) { return has_cpus(f) && f.devices_run_model; },
-       {kUnclipped},
+       {kAheadOfNorm, kUnclipped},
        "the model runs on the device, and updates wait for its gradients"},
   };
 }

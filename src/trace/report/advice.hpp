@@ -45,6 +45,7 @@ struct Facts {
   bool cpus_update = false;        ///< an update ran on a CPU worker
   double cpu_task_us = 0;          ///< mean duration of a task of a CPU worker
   Index updates = 0;               ///< of a rank in a step
+  double update_part = 0;          ///< of all workers' time
   std::string policy;
   std::optional<Index> batch{};
   std::optional<Index> lanes{};
@@ -58,6 +59,7 @@ struct Facts {
   std::optional<bool> resident{};      ///< sched.resident
   std::optional<std::string> precision{};
   std::optional<std::string> gradient_precision{};
+  std::optional<std::string> speculate{};  ///< optim.speculate
 };
 
 Facts facts_of(const Trace& trace, const Analysis& analysis);

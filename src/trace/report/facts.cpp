@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 
 #include "trace/report/advice.hpp"
 #include "trace/report/analysis.hpp"
@@ -28,6 +29,7 @@ void read_configuration(const TraceManifest& manifest, Facts& facts) {
   facts.run_ahead = configured<Index>(manifest, "train", "run_ahead");
   facts.checkpoint_every = configured<Index>(manifest, "train", "checkpoint_every");
   facts.zero = configured<Index>(manifest, "dist", "zero");
+  facts.speculate = configured<std::string>(manifest, "optim", "speculate");
   facts.clip = configured<double>(manifest, "optim", "clip");
   facts.share = configured<double>(manifest, "sched", "share");
   facts.gpu_memory = configured<double>(manifest, "train", "gpu_memory");
@@ -57,6 +59,17 @@ void look_at_tasks(const Trace& trace, const Analysis& analysis, Facts& facts) {
   facts.updates = updates / std::max<Index>(1, std::ssize(analysis.steps) * facts.ranks);
 }
 
+double update_part(const Analysis& analysis) {
+  double updates = 0;
+  double all = 0;
+  for (const WorkerUse& worker : analysis.workers) {
+    all = std::accumulate(worker.time.begin(), worker.time.end(), all);
+    if (const auto found = worker.phases.find("update"); found != worker.phases.end())
+      updates += found->second;
+  }
+  return all > 0 ? updates / all : 0;
+}
+
 }  // namespace
 
 Facts facts_of(const Trace& trace, const Analysis& analysis) {
@@ -67,6 +80,7 @@ Facts facts_of(const Trace& trace, const Analysis& analysis) {
   for (const LinkUse& link : analysis.links)
     (link.to == 0 ? facts.bytes_to_host : facts.bytes_to_devices) += link.bytes;
   look_at_tasks(trace, analysis, facts);
+  facts.update_part = update_part(analysis);
   read_configuration(first, facts);
   return facts;
 }
