@@ -11,6 +11,7 @@
 namespace dos::trace::html_test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -38,6 +39,23 @@ TEST(Html, NeedsNothingElse) {
   // Textures of the page itself.
   for (auto at = page.find("url("); at != std::string::npos; at = page.find("url(", at + 1))
     EXPECT_EQ(page[at + 4], '#') << page.substr(at, 20);
+}
+
+TEST(Html, AFirstStepThatTheOthersWouldVanishBesideIsLeftOut) {
+  Trace trace = sample("gpt2");
+  for (Index step = 2; step <= 6; ++step) {
+    const auto at = 1000.0 * static_cast<double>(step);
+    trace.tasks.push_back(test::sample_task("forward", step, 0, at, at + 900));
+  }
+  EXPECT_EQ(long_first_step(analyse(trace)), nullptr);
+  EXPECT_THAT(to_html(trace, analyse(trace)), Not(HasSubstr("is left out")));
+  trace.tasks[0].start = trace.tasks[0].data_start = -18'000;
+  const Analysis analysis = analyse(trace);
+  ASSERT_NE(long_first_step(analysis), nullptr);
+  EXPECT_EQ(long_first_step(analysis)->step, 1);
+  const std::string page = to_html(trace, analysis);
+  EXPECT_THAT(page, HasSubstr("Step 1, which took 20 ms, is left out"));
+  EXPECT_THAT(run_chart(analysis), AllOf(HasSubstr("steps 2 to 6"), Not(HasSubstr("step 1:"))));
 }
 
 /// A run of two CPU workers, nothing else.

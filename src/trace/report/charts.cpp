@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/units.hpp"
 #include "trace/report/palette.hpp"
@@ -117,17 +118,29 @@ std::string link_chart(const LinkUse& link) {
   return chart(rows);
 }
 
+const StepTimes* long_first_step(const Analysis& analysis) {
+  constexpr double kLong = 3;    // times as long as the median
+  constexpr double kWide = 0.2;  // of the chart
+  if (analysis.steps.size() < 3) return nullptr;
+  const StepTimes& first = analysis.steps.front();
+  const double part = first.duration / std::max(1.0, analysis.window.end - analysis.window.start);
+  return first.duration > kLong * analysis.median_step && part > kWide ? &first : nullptr;
+}
+
 std::string run_chart(const Analysis& analysis) {
   constexpr double kHeight = 80;
+  const StepTimes* left_out = long_first_step(analysis);
+  const auto steps = std::span(analysis.steps).subspan(left_out == nullptr ? 0 : 1);
   TimeAxis axis{.shown = analysis.window, .zero = analysis.window.start};
-  if (analysis.steps.size() <= kMostMarks)
-    for (const StepTimes& step : analysis.steps)
+  if (left_out != nullptr) axis.shown.start = axis.zero = left_out->end;
+  if (steps.size() <= kMostMarks)
+    for (const StepTimes& step : steps)
       axis.marks.push_back({.time = step.end, .text = "", .strong = false, .minor = true});
   double most = 1e-3;
-  for (const StepTimes& step : analysis.steps) most = std::max(most, step.duration);
+  for (const StepTimes& step : steps) most = std::max(most, step.duration);
   Plot plot(kHeight + 6);
   plot.rect(0, 6, 1, kHeight, kBackground);
-  for (const StepTimes& step : analysis.steps) {
+  for (const StepTimes& step : steps) {
     const double start = axis.x(step.end - step.duration);
     const double height = kHeight * step.duration / most;
     const double width = axis.x(step.end) - start;
@@ -142,9 +155,8 @@ std::string run_chart(const Analysis& analysis) {
     plot.label(0, y, format_time(tick), "tick on-plot");
   }
   axis.draw_grid(plot, kHeight + 6);
-  std::string rows =
-      row("duration of steps", plot.finish("duration of the steps"),
-          fmt::format("steps {} to {}", analysis.steps.front().step, analysis.steps.back().step));
+  std::string rows = row("duration of steps", plot.finish("duration of the steps"),
+                         fmt::format("steps {} to {}", steps.front().step, steps.back().step));
   for (const MemoryUse& held : analysis.held) rows += held_row(held, axis);
   for (const MemoryUse& memory : analysis.memory) rows += memory_row(memory, axis);
   return chart(rows + axis.times_row());

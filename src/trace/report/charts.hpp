@@ -15,7 +15,11 @@ namespace dos::trace {
 /// width stands for; 0: the step.
 std::string iteration_chart(const Trace& trace, const Analysis& analysis, Index step,
                             double span_us = 0);
-/// All steps: the duration of each, and memory of each node, on one time axis.
+/// The first of the steps, where the others would be small beside it: it measures what later ones
+/// use, and makes all buffers. Null otherwise.
+const StepTimes* long_first_step(const Analysis& analysis);
+/// All steps but long_first_step(): the duration of each, and memory of each node, on one time
+/// axis.
 std::string run_chart(const Analysis& analysis);
 /// What each worker's time went to.
 std::string use_chart(const Analysis& analysis);

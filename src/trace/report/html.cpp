@@ -288,6 +288,18 @@ std::string comparison_table(const Run& a, const Run& b) {
   return text + "</table></div>\n";
 }
 
+std::string steps_note(const Analysis& analysis) {
+  const std::string text =
+      "Duration of each, from the end of the step before to its own (the one above is dark), and "
+      "memory by category, on one time axis.";
+  const StepTimes* first = long_first_step(analysis);
+  if (first == nullptr) return text;
+  return text + fmt::format(
+                    " Step {}, which took {}, is left out, or the others could not be seen: the "
+                    "first step of a run touches all memory for the first time, and measures.",
+                    first->step, format_time(first->duration));
+}
+
 double typical_length(const Analysis& analysis) {
   for (const StepTimes& step : analysis.steps)
     if (step.step == analysis.typical_step) return step.end - step.start;
@@ -305,9 +317,7 @@ std::string to_html(const Trace& trace, const Analysis& analysis) {
   body += section("One iteration", timeline_note(analysis.typical_step),
                   iteration_chart(trace, analysis, analysis.typical_step) +
                       definitions(terms_of_iteration(trace, analysis)));
-  body += section("All recorded steps",
-                  "Duration of each, from the end of the step before to its own (the one above is "
-                  "dark), and memory by category, on one time axis.",
+  body += section("All recorded steps", steps_note(analysis),
                   run_chart(analysis) + memory_legend(trace, analysis) +
                       definitions(terms_of_memory(analysis)) + memory(analysis));
   body += section("What the workers' time went to", "All recorded steps.", use_chart(analysis));
