@@ -51,6 +51,10 @@ std::string reason(const CLI::App& app, const CLI::ParseError& error) {
   const bool is_assignment = extra.front().find('=') != std::string::npos &&
                              !extra.front().starts_with('-') &&
                              app.get_option_no_throw("--set") != nullptr;
+  if (is_assignment && extra.front().starts_with('='))
+    return fmt::format(
+        "'{}' stands alone: write key=value without spaces, as in --set train.steps=3",
+        extra.front());
   if (is_assignment)
     return fmt::format("'{}' stands alone: each key=value needs a --set of its own, as in --set {}",
                        extra.front(), fmt::join(extra, " --set "));

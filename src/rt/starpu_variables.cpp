@@ -187,7 +187,7 @@ constexpr std::array kVariables{
     StarpuVariable{"STARPU_CATCH_SIGNALS"},
     StarpuVariable{"STARPU_WATCHDOG_CRASH"},
     StarpuVariable{"STARPU_WATCHDOG_DELAY", kNumber, 0, kAny},
-    StarpuVariable{"STARPU_WATCHDOG_TIMEOUT", kNumber, 1, kAny* kMicroseconds},
+    StarpuVariable{"STARPU_WATCHDOG_TIMEOUT", kNumber, kMicroseconds, kAny* kMicroseconds},
     StarpuVariable{"STARPU_TASK_BREAK_ON_EXEC", kNumber, 0, kAny},
     StarpuVariable{"STARPU_TASK_BREAK_ON_POP", kNumber, 0, kAny},
     StarpuVariable{"STARPU_TASK_BREAK_ON_PUSH", kNumber, 0, kAny},

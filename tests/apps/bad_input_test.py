@@ -160,6 +160,7 @@ class BadConfiguration(AppTest):
             result = program(name, "--set", "train.steps=1", "train.batch=2", "model.layers=3", cwd=self.folder)
             self.expect_error(result, "'train.batch=2' stands alone", "--set train.batch=2 --set model.layers=3",
                               name=name)
+            self.expect_error(program(name, "--set", "train.steps", "=", "3", cwd=self.folder), "'=' stands alone", name=name)
 
     def test_memory(self):
         for keys in ({"model.preset": "gpt2-1.5b", "train.batch": 100000, "model.layers": 0,

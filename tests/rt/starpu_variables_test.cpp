@@ -102,6 +102,7 @@ TEST(StarpuVariables, OfEveryKindOfDeviceAreChecked) {
   EXPECT_FALSE(takes("STARPU_RAND_SEED", "abc"));
   EXPECT_FALSE(takes("STARPU_SYNTHESIZE_ARITY_COMBINED_WORKER", "0"));
   EXPECT_FALSE(takes("STARPU_MALLOC_SIMULATION_FOLD", "2048"));  // MiB: would not fit into int
+  EXPECT_FALSE(takes("STARPU_WATCHDOG_TIMEOUT", "30"));          // that would be no second
   EXPECT_TRUE(takes("STARPU_WATCHDOG_TIMEOUT", "3600000000"));   // microseconds: an hour
 }
 
