@@ -72,9 +72,11 @@ TokenizerPtr find_unchecked(const TokenizerChoice& choice, const train::ModelSou
     return make_tokenizer_of(data::find_dataset(choice.data_prefix), trained, /*is_own=*/false);
   if (source.checkpoint() == nullptr) return folder_tokenizer(source.folder(), choice);
   const data::DatasetPaths paths(source.run() / train::kTokenizerPrefix);
-  expect(fs::exists(paths.manifest),
-         "{}: the run has no tokenizer of its own: name a tokenizer.json with --tokenizer{}",
-         source.run().string(), or_data(choice));
+  expect(
+      fs::exists(paths.manifest),
+      "{}: the run has no tokenizer of its own, or is not around this checkpoint ({} is missing): "
+      "name a tokenizer.json with --tokenizer{}",
+      source.checkpoint()->folder().string(), paths.manifest.string(), or_data(choice));
   return make_tokenizer_of(paths, trained, /*is_own=*/true);
 }
 

@@ -180,6 +180,8 @@ bool RunLock::try_to_take() {
   descriptor_ = ::open(path_.c_str(), kFlags | O_EXCL, 0644);
   const bool is_new = descriptor_ >= 0;
   if (!is_new && errno == EEXIST) descriptor_ = ::open(path_.c_str(), kFlags, 0644);
+  expect(descriptor_ >= 0 || errno != ELOOP,
+         "{}: cannot create, a symbolic link is in its place: remove it", path_.string());
   if (descriptor_ < 0)
     fail_errno(fmt::format("{}: cannot create, choose a writable folder for {}", path_.string(),
                            words_.what),
@@ -201,8 +203,11 @@ bool RunLock::try_to_take() {
     return false;
   }
   if (holder.process != 0)
-    log::info("{} {}: process {} on {} has ended without letting go of it; taken over", words_.what,
-              folder_.string(), holder.process, holder.host);
+    log::info("{} {}: process {} on {} has {}; taken over", words_.what, folder_.string(),
+              holder.process, holder.host,
+              holder.host == this_host() && lives(holder)
+                  ? "another folder, which this is a copy of"
+                  : "ended without letting go of it");
   return true;
 }
 
