@@ -239,7 +239,7 @@ std::optional<config::TrainConfig> with_activations(const train::Run& run, const
     const planner::PhaseTimes phases = times.passes().times(plan);
     choices.push_back(
         {plan, (phases.forward + phases.backward) * in_real(run.config.train.accumulate) +
-                   updates.of(plan)});
+                   updates.added(plan)});
   }
   return trial.with(choices[planner::preferred(times.passes(), choices)].plan);
 }

@@ -2,7 +2,6 @@
 #include "fit/update_times.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -49,11 +48,23 @@ UpdateTimes::UpdateTimes(const train::Run& run, const Room& room) {
   config::take_keys(run.config, request.settings);
   request.settings.chooses_activations = false;
   request_ = std::move(request);
-  if (std::isinf(of(shape::kRecomputeAll).value())) request_.reset();
+  if (!with(shape::kRecomputeAll)) request_.reset();
 }
 
 units::Seconds UpdateTimes::of(const shape::ActivationPlan& plan) const {
+  const std::optional<planner::Forecast> forecast = with(plan);
+  return forecast ? forecast->plan.time + forecast->plan.refetch : units::Seconds{0};
+}
+
+units::Seconds UpdateTimes::added(const shape::ActivationPlan& plan) const {
   if (!request_) return units::Seconds{0};
+  const std::optional<planner::Forecast> forecast = with(plan);
+  if (!forecast) return units::Seconds{std::numeric_limits<double>::infinity()};
+  return forecast->step - forecast->phases.forward - forecast->phases.backward;
+}
+
+std::optional<planner::Forecast> UpdateTimes::with(const shape::ActivationPlan& plan) const {
+  if (!request_) return std::nullopt;
   planner::Request request = *request_;
   request.settings.activations = plan;
   if (request.machine.tiers.empty()) {
@@ -63,9 +74,9 @@ units::Seconds UpdateTimes::of(const shape::ActivationPlan& plan) const {
     request.settings.activations.moved = 0;
   }
   try {
-    return planner::forecast(request).plan.cost();
+    return planner::forecast(request);
   } catch (const Error&) {
-    return units::Seconds{std::numeric_limits<double>::infinity()};
+    return std::nullopt;
   }
 }
 

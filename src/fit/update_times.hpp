@@ -19,10 +19,16 @@ class UpdateTimes {
 
   /// Whether the update is known, and states may lack the memory that activations leave.
   [[nodiscard]] bool depend_on_activations() const { return request_.has_value(); }
-  /// 0 where it is not; infinite where states would have no place.
+  /// 0 where it is not, or states would have no place.
   [[nodiscard]] units::Seconds of(const shape::ActivationPlan& plan) const;
+  /// What of it forward does not hide; 0 where it is not known, infinite where states would have no
+  /// place.
+  [[nodiscard]] units::Seconds added(const shape::ActivationPlan& plan) const;
 
  private:
+  /// Nothing where it is not known, or states would have no place.
+  [[nodiscard]] std::optional<planner::Forecast> with(const shape::ActivationPlan& plan) const;
+
   std::optional<planner::Request> request_;
 };
 

@@ -21,6 +21,8 @@ namespace dos::planner {
 namespace {
 
 constexpr double kGiga = 1e9;
+/// Of times that are the same, s.
+constexpr double kRounding = 1e-9;
 
 std::string memory_text(const char* title, const MemoryUse& use) {
   std::string text = fmt::format("{}\n", title);
@@ -197,10 +199,10 @@ std::string ahead_text(const Forecast& forecast) {
   if (forecast.step_bound.binding.empty())
     return text + "  that hides nothing: " + why_not_hidden(forecast) + "\n";
   const double hidden = ahead.hidden().value();
-  return text +
-         fmt::format("  the step would take {:.1f} ms if all waited: {:.1f} ms {}\n",
-                     ahead.waiting.value() * 1e3, std::abs(hidden) * 1e3,
-                     hidden > 0 ? "are hidden" : "less, as GPUs hold both banks: leave it off");
+  return text + fmt::format("  the step would take {:.1f} ms if all waited: {:.1f} ms {}\n",
+                            ahead.waiting.value() * 1e3, std::abs(hidden) * 1e3,
+                            hidden > -kRounding ? "are hidden"
+                                                : "less, as GPUs hold both banks: leave it off");
 }
 
 nlohmann::json ahead_json(const Forecast& forecast) {

@@ -22,13 +22,6 @@
 namespace dos::planner {
 namespace {
 
-/// Subgroups a CPU worker should have: the last round then costs about a sixteenth of the update.
-constexpr Index kRounds = 16;
-constexpr Index kSmallest = 1'000'000;
-/// What a GPU should take for an update: each, and its part of the norm, costs it some 20 us beside
-/// (docs/performance/gpu.md). What fills memory better may take half of it.
-constexpr units::Seconds kLeastOnGpu = units::microseconds(60);
-constexpr Index kLargest = 100'000'000;
 /// Ranks, and sequences of one: more are slips of the hand, whose products might overflow.
 constexpr Index kMost = 1'000'000;
 
@@ -156,21 +149,6 @@ std::string limit_of(const Request& request, const Forecast& result) {
                                      : "update: " + result.plan.bound.binding;
 }
 
-}  // namespace
-
-Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
-  if (request.settings.subgroup_params > 0) return request.settings.subgroup_params;
-  if (request.settings.policy.published) return kLargest;
-  const Index mine = request.model.trained_params() / request.ranks;
-  const Index few = ceil_div(request.model.params(), shape::kMostSubgroups / 2);
-  Index least = kSmallest;
-  for (const perfmodels::GpuRates& gpu : rates.gpus)
-    least = std::max(least, static_cast<Index>((gpu.update * kLeastOnGpu).value()));
-  return std::max(few, std::clamp(mine / (kRounds * rates.cpu_workers), least, kLargest));
-}
-
-namespace {
-
 /// Whether GPUs keep for good what host memory has no room for, as a training has it.
 bool may_keep(const Request& request) {
   const sched::PolicyOptions& options = request.settings.policy;
@@ -255,7 +233,9 @@ Forecast forecast_of(const Request& request) {
   Forecast waiting = forecast_beside(request, nullptr);
   if (!may_go_ahead(request)) return waiting;
   Forecast ahead = forecast_beside(request, &waiting);
-  return ahead.ahead.subgroups > 0 ? ahead : waiting;
+  if (ahead.ahead.subgroups == 0) return waiting;
+  const bool gains = ahead.fits() && ahead.step < waiting.step;
+  return gains || request.settings.speculation == Speculation::kOn ? ahead : waiting;
 }
 
 /// Of what lives behind host memory, the part that may be on its way through it: room for more is
@@ -301,7 +281,8 @@ void choose_subgroups(Request& request) {
   sched::PolicyOptions& options = request.settings.policy;
   if (request.settings.subgroup_params > 0 || options.published) return;
   const Deployment layout = layout_of(request);
-  const perfmodels::Rates rates = perfmodels::rates_of(request.machine, layout.ranks_per_node);
+  const perfmodels::Rates rates = perfmodels::rates_of_rule(
+      perfmodels::rates_of(request.machine, layout.ranks_per_node), request.settings.rule_states);
   const Index size = subgroup_params(request, rates);
   request.settings.subgroup_params =
       rates.gpus.empty() ? size : fullest_subgroups(request.model, request.ranks, size);

@@ -57,7 +57,8 @@ struct Forecast {
   std::string limit;
   units::Seconds step;
   /// Of the step, where the update runs beside forward and backward of GPUs (whole_step.hpp): what
-  /// each resource has to do in it, with updates dealt so that it is least. Else `binding` is "".
+  /// each resource has to do in it, with updates dealt so that it is least, GPUs waiting for other
+  /// ranks as forecast. Else `binding` is "".
   sched::Bound step_bound{};
   AheadForecast ahead{};  ///< of the step where updates go ahead of the norm
 
@@ -67,9 +68,10 @@ struct Forecast {
 };
 
 /// The parameters of a subgroup at most unless set: 100 M for the published code (its default),
-/// else so many subgroups that each CPU worker has 16, between 1 M, or what a GPU updates in 60 us,
-/// and 100 M parameters, or what cuts the model into no more than half of shape::kMostSubgroups.
-/// With GPUs forecast() takes a size that fills their memory better, no less than half of it.
+/// else so many subgroups that each CPU worker has 16, or 4 where a GPU updates less than that in
+/// 60 us and the policy adapts, between 1 M and 100 M parameters, or what cuts the model into no
+/// more than half of shape::kMostSubgroups. With GPUs forecast() takes a size that fills their
+/// memory better, no less than half of it.
 Index subgroup_params(const Request& request, const perfmodels::Rates& rates);
 
 /// Ranks are spread over nodes of the machine, each full: with fewer ranks a node than GPUs a rank

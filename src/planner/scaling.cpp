@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 namespace dos::planner {
 namespace {
@@ -128,7 +129,9 @@ std::string part_table(const std::vector<Request>& largest_runs) {
       for (const Part& part : kParts) {
         Request better = request;
         part.improve(better);
-        text += fmt::format(" {:.1f} % |", 100 * (1 - forecast(better).step.value() / now));
+        const double saved = 100 * (1 - forecast(better).step.value() / now);
+        // Not "-0.0": other rates make another plan, as good.
+        text += fmt::format(" {:.1f} % |", std::abs(saved) < 0.05 ? 0.0 : saved);
       }
       text += '\n';
     }

@@ -20,7 +20,7 @@ struct AheadForecast {
   units::Seconds waiting{0};  ///< a step, if all waited for the norm and had one bank
   units::Seconds step{0};
 
-  /// Of `waiting`; negative where second banks cost more.
+  /// Of `waiting`; negative where second banks cost more, 0 where none goes ahead.
   [[nodiscard]] units::Seconds hidden() const { return waiting - step; }
 };
 

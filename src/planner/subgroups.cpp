@@ -7,19 +7,44 @@
 
 #include "base/common_sizes.hpp"
 #include "base/error.hpp"
+#include "planner/planner.hpp"
 #include "sched/cut.hpp"
+#include "sched/policy_registry.hpp"
 #include "shape/cutter.hpp"
 #include "shape/owners.hpp"
 
 namespace dos::planner {
 namespace {
 
+/// Subgroups a CPU worker should have: the last round then costs about a sixteenth of the update.
+constexpr Index kRounds = 16;
+constexpr Index kSmallest = 1'000'000;
+/// What a GPU should take for an update where that leaves each CPU worker kLeastRounds: StarPU's
+/// tasks for it and for its part of the norm cost it some 20 us besides. What fills memory better
+/// may take half of it.
+constexpr units::Seconds kLeastOnGpu = units::microseconds(60);
+constexpr Index kLeastRounds = 4;
+constexpr Index kLargest = 100'000'000;
 /// Sizes that are compared in the octave below the one that workers ask for.
 constexpr double kSizesAnOctave = 8;
 /// Of their room, what smaller subgroups must fill more.
 constexpr double kFuller = 0.02;
 
 }  // namespace
+
+Index subgroup_params(const Request& request, const perfmodels::Rates& rates) {
+  if (request.settings.subgroup_params > 0) return request.settings.subgroup_params;
+  if (request.settings.policy.published) return kLargest;
+  const Index mine = request.model.trained_params() / request.ranks;
+  const Index few = ceil_div(request.model.params(), shape::kMostSubgroups / 2);
+  Index least = kSmallest;
+  if (!rates.gpus.empty() && sched::find_policy(request.policy).adapts) {
+    const units::Params worth = rates.gpus.front().update * kLeastOnGpu;
+    const double most = static_cast<double>(mine / (kLeastRounds * rates.cpu_workers));
+    least = std::clamp(static_cast<Index>(std::min(worth.value(), most)), kSmallest, kLargest);
+  }
+  return std::max(few, std::clamp(mine / (kRounds * rates.cpu_workers), least, kLargest));
+}
 
 std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks,
                                           Index subgroup_params) {

@@ -71,11 +71,51 @@ units::Seconds step_beside(const sched::Problem& problem, const sched::Plan& pla
 std::vector<units::Seconds> forward_of(const Request& request, const Forecast& result) {
   if (request.settings.policy.published || result.problem.gpus() == 0) return {};
   PhaseTimes phases = phases_after(request, result, /*update=*/units::Seconds(0));
-  // What goes through host memory for it, the update waits for.
-  if (adds_on_host(result.layout, request.settings)) phases.forward -= phases.gathers;
-  if (!(phases.forward > phases.forward_waits)) return {};
+  // What goes through host memory for it, waited for or not, the update waits for.
+  if (adds_on_host(result.layout, request.settings) && phases.gathers > units::Seconds(0)) {
+    if (!(phases.forward > phases.gathers)) return {};
+    phases.forward -= phases.gathers;
+    phases.forward_waits = units::Seconds(0);
+  }
   return forward_beside(result.problem, computed(request, phases));
 }
+
+namespace {
+
+/// Of the parameters, what `counts` accepts by subgroup, 0 to 1.
+template <class Counts>
+double part_of(const sched::Problem& problem, const Counts& counts) {
+  units::Params sum{0};
+  for (std::size_t i = 0; i < problem.subgroups.size(); ++i)
+    if (counts(i)) sum += units::Params(static_cast<double>(problem.subgroups[i].params));
+  return sum / problem.total();
+}
+
+/// What link and DRAM have to do from the end of backward to the end of forward, one after the
+/// other: what forward moves besides, and updates that wait for the norm.
+units::Seconds in_turn(const Request& request, const Forecast& result,
+                       const std::vector<bool>& ahead) {
+  const sched::Problem& problem = result.problem;
+  const sched::Plan& plan = result.plan;
+  const PhaseTimes& phases = result.phases;
+  const auto waits = [&](std::size_t i) { return ahead.empty() || !ahead[i]; };
+  units::Seconds longest{0};
+  // What ranks gather through host memory takes of DRAM and links what the update does.
+  if (adds_on_host(result.layout, request.settings))
+    longest = phases.gathers + plan.time * part_of(problem, waits);
+  for (Index gpu = 0; gpu < problem.gpus() && phases.stores > units::Seconds(0); ++gpu) {
+    const double streamed = part_of(problem, [&](std::size_t i) {
+      return waits(i) && sched::is_streamed(plan.assignments[i]) &&
+             plan.assignments[i].device == gpu;
+    });
+    const units::BytesPerSecond out = problem.rates.gpus[static_cast<std::size_t>(gpu)].d2h;
+    longest = std::max(
+        longest, phases.stores + problem.total() * streamed * problem.cost.streamed_out() / out);
+  }
+  return longest;
+}
+
+}  // namespace
 
 void play_step(const Request& request, const sched::Problem& roomy, std::vector<bool> ahead,
                Forecast& result) {
@@ -88,18 +128,15 @@ void play_step(const Request& request, const sched::Problem& roomy, std::vector<
     phases = phases_after(request, result, plan.time, disks);
     const units::Seconds waits = waits_of(phases);
     result.step_bound = step_bound(roomy, phases.forward + phases.backward);
+    const units::Seconds carried = phases.backward + in_turn(request, result, ahead);
     const units::Seconds played = step_beside(
         result.problem, plan, {.depths = computed(request, phases), .ahead = std::move(ahead)},
         result.step_bound.time - waits);
     // Ranks send what is updated; where forward begins beside the update, they have no longer.
     const PhaseTimes sending = phases_after(request, result, /*update=*/units::Seconds(0), disks);
-    // What goes through host memory takes from the update what that takes of DRAM and links.
-    const bool shares = adds_on_host(result.layout, request.settings);
-    const units::Seconds in_turn = shares ? phases.gathers + plan.time : units::Seconds(0);
-    result.step =
-        std::max({played + waits, sending.forward + sending.backward, phases.backward + in_turn});
+    result.step = std::max({played + waits, sending.forward + sending.backward, carried});
   }
-  result.ahead.step = result.step;
+  if (result.ahead.subgroups > 0) result.ahead.step = result.step;
 }
 
 }  // namespace dos::planner

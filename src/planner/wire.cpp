@@ -231,12 +231,15 @@ PhaseTimes overlapped(std::span<const LayerWork> layers, Index zero, Seconds upd
       zero == 3 ? forward_with_gathers(layers) : forward_with_broadcasts(layers, update);
   times.backward = backward_with_reductions(layers, zero == 3);
   times.forward_waits = times.forward - forward;
-  for (const LayerWork& layer : layers)
+  for (const LayerWork& layer : layers) {
     if (zero == 3) times.gathers += layer.exchange;
+    times.stores += layer.store.link;
+  }
   const bool moves = std::ranges::any_of(
       layers, [](const LayerWork& layer) { return is_moved(layer.store) || is_moved(layer.load); });
   if (!moves) {
-    times.exposed = times.forward - forward + (times.backward - backward);
+    // Sums in another order round.
+    times.exposed = std::max(Seconds{0}, times.forward - forward + (times.backward - backward));
     return times;
   }
   std::vector<LayerWork> still(layers.begin(), layers.end());

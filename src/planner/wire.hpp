@@ -69,7 +69,9 @@ struct PhaseTimes {
   units::Seconds exposed{0};        ///< of both: what they wait for other ranks
   units::Seconds moving{0};         ///< of both: what they wait for activations that are moved
   units::Seconds forward_waits{0};  ///< what of these is in forward
-  units::Seconds gathers{0};  ///< of forward, waited for or not: ZeRO-3's weights of other ranks
+  // Of forward, waited for or not:
+  units::Seconds gathers{0};  ///< ZeRO-3's weights of other ranks
+  units::Seconds stores{0};   ///< activations over the device's link
 };
 
 /// Forward and backward over layers, in the order of forward, beside one collective at a time.

@@ -25,6 +25,8 @@ void Simulation::begin_passes() {
   require(!gpus_.empty() && !plan_.execution.lockstep, "GPUs compute forward and backward");
   require(passes_->ahead.empty() || passes_->ahead.size() == problem_.subgroups.size(),
           "it is known which updates go ahead");
+  require(problem_.homes.empty() || passes_->backward_is_over,
+          "residents come while no update goes ahead");
   progress_.next.assign(gpus_.size(), passes_->backward_is_over ? depths : 0);
   progress_.backward_left.assign(depths, std::ssize(gpus_));
   progress_.depths_left = std::ssize(passes_->depths);

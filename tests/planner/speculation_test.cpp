@@ -77,6 +77,22 @@ TEST(PlanAhead, SaysWhatComesOfIt) {
               AllOf(HasSubstr("\"hidden_s\""), HasSubstr("\"optim.speculate\": \"on\"")));
 }
 
+TEST(PlanAhead, IsTakenByItselfOnlyWhereItGains) {
+  for (const double gigabytes : {20.0, 30.0, 60.0})
+    for (const Index micro_batch : {1, 4, 16}) {
+      SCOPED_TRACE(gigabytes);
+      Request request = asked(Speculation::kOff);
+      request.micro_batch = micro_batch;
+      request.settings.gpu_limit = units::gigabytes(gigabytes);
+      const Forecast waiting = forecast(request);
+      EXPECT_EQ(waiting.ahead.hidden(), units::Seconds(0));
+      request.settings.speculation = Speculation::kAuto;
+      const Forecast chosen = forecast(request);
+      EXPECT_LE(chosen.step, waiting.step);
+      EXPECT_GE(chosen.gpu.fits(), waiting.gpu.fits());
+    }
+}
+
 TEST(PlanAhead, HidesNothingWhereCpusCompute) {
   Request request = asked(Speculation::kOn, "h100", "gpt2-124m", 1);
   request.machine.gpus.value = 0;
