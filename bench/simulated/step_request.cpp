@@ -114,6 +114,7 @@ units::Seconds planned_step(const planner::Request& request, sched::Problem prob
   problem.rates = step.node.rates;
   problem.cost.banks = step.task.goes_ahead ? 2 : 1;
   const std::vector<sched::DepthPasses> depths = planner::depth_passes(request.model, phases);
+  problem.forward.clear();
   if (!step.task.goes_ahead) problem.forward = planner::forward_beside(problem, depths);
   sched::PolicyOptions options = request.settings.policy;
   options.residents = options.residents && !problem.has_kept();

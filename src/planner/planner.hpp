@@ -69,7 +69,7 @@ struct Forecast {
 
 /// The parameters of a subgroup at most unless set: 100 M for the published code (its default),
 /// else so many subgroups that each CPU worker has 16, or 4 where a GPU updates less than that in
-/// 60 us and the policy adapts, between 1 M and 100 M parameters, or what cuts the model into no
+/// 40 us and the policy adapts, between 1 M and 100 M parameters, or what cuts the model into no
 /// more than half of shape::kMostSubgroups. With GPUs forecast() takes a size that fills their
 /// memory better, no less than half of it.
 Index subgroup_params(const Request& request, const perfmodels::Rates& rates);

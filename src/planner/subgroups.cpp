@@ -22,7 +22,7 @@ constexpr Index kSmallest = 1'000'000;
 /// What a GPU should take for an update where that leaves each CPU worker kLeastRounds: StarPU's
 /// tasks for it and for its part of the norm cost it some 20 us besides. What fills memory better
 /// may take half of it.
-constexpr units::Seconds kLeastOnGpu = units::microseconds(60);
+constexpr units::Seconds kLeastOnGpu = units::microseconds(40);
 constexpr Index kLeastRounds = 4;
 constexpr Index kLargest = 100'000'000;
 /// Sizes that are compared in the octave below the one that workers ask for.
