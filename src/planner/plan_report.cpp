@@ -205,8 +205,7 @@ std::string ahead_text(const Forecast& forecast) {
                                                 : "less, as GPUs hold both banks: leave it off");
 }
 
-nlohmann::json ahead_json(const Forecast& forecast) {
-  const AheadForecast& ahead = forecast.ahead;
+nlohmann::json ahead_json(const AheadForecast& ahead) {
   return {{"subgroups", ahead.subgroups},
           {"params", ahead.params.value()},
           {"bank_bytes", ahead.banks.value()},
@@ -348,7 +347,7 @@ std::string report_json(const Request& request, const Forecast& forecast) {
        {{"gradients", forecast.sent.gradients.value()},
         {"weights", forecast.sent.weights.value()}}},
       {"limit", forecast.limit},
-      {"ahead", ahead_json(forecast)},
+      {"ahead", ahead_json(forecast.ahead)},
       {"bound_s", plan.bound.time.value()},
       {"binding", plan.bound.binding},
       {"share", plan.gpu_share(problem)},

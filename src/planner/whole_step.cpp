@@ -40,6 +40,39 @@ std::vector<sched::DepthPasses> computed(const Request& request, const PhaseTime
                                       .backward = phases.backward - in_backward});
 }
 
+/// Of the parameters, what `counts` accepts by subgroup, 0 to 1.
+template <class Counts>
+double part_of(const sched::Problem& problem, const Counts& counts) {
+  units::Params sum{0};
+  for (std::size_t i = 0; i < problem.subgroups.size(); ++i)
+    if (counts(i)) sum += units::Params(static_cast<double>(problem.subgroups[i].params));
+  return sum / problem.total();
+}
+
+/// What link and DRAM have to do from the end of backward to the end of forward, one after the
+/// other: what forward moves besides, and updates that wait for the norm.
+units::Seconds in_turn(const Request& request, const Forecast& result,
+                       const std::vector<bool>& ahead) {
+  const sched::Problem& problem = result.problem;
+  const sched::Plan& plan = result.plan;
+  const PhaseTimes& phases = result.phases;
+  const auto waits = [&](std::size_t i) { return ahead.empty() || !ahead[i]; };
+  units::Seconds longest{0};
+  // What ranks gather through host memory takes of DRAM and links what the update does.
+  if (adds_on_host(result.layout, request.settings))
+    longest = phases.gathers + plan.time * part_of(problem, waits);
+  for (Index gpu = 0; gpu < problem.gpus() && phases.stores > units::Seconds(0); ++gpu) {
+    const double streamed = part_of(problem, [&](std::size_t i) {
+      return waits(i) && sched::is_streamed(plan.assignments[i]) &&
+             plan.assignments[i].device == gpu;
+    });
+    const units::BytesPerSecond out = problem.rates.gpus[static_cast<std::size_t>(gpu)].d2h;
+    longest = std::max(
+        longest, phases.stores + problem.total() * streamed * problem.cost.streamed_out() / out);
+  }
+  return longest;
+}
+
 }  // namespace
 
 sched::Bound step_bound(sched::Problem problem, units::Seconds passes) {
@@ -79,43 +112,6 @@ std::vector<units::Seconds> forward_of(const Request& request, const Forecast& r
   }
   return forward_beside(result.problem, computed(request, phases));
 }
-
-namespace {
-
-/// Of the parameters, what `counts` accepts by subgroup, 0 to 1.
-template <class Counts>
-double part_of(const sched::Problem& problem, const Counts& counts) {
-  units::Params sum{0};
-  for (std::size_t i = 0; i < problem.subgroups.size(); ++i)
-    if (counts(i)) sum += units::Params(static_cast<double>(problem.subgroups[i].params));
-  return sum / problem.total();
-}
-
-/// What link and DRAM have to do from the end of backward to the end of forward, one after the
-/// other: what forward moves besides, and updates that wait for the norm.
-units::Seconds in_turn(const Request& request, const Forecast& result,
-                       const std::vector<bool>& ahead) {
-  const sched::Problem& problem = result.problem;
-  const sched::Plan& plan = result.plan;
-  const PhaseTimes& phases = result.phases;
-  const auto waits = [&](std::size_t i) { return ahead.empty() || !ahead[i]; };
-  units::Seconds longest{0};
-  // What ranks gather through host memory takes of DRAM and links what the update does.
-  if (adds_on_host(result.layout, request.settings))
-    longest = phases.gathers + plan.time * part_of(problem, waits);
-  for (Index gpu = 0; gpu < problem.gpus() && phases.stores > units::Seconds(0); ++gpu) {
-    const double streamed = part_of(problem, [&](std::size_t i) {
-      return waits(i) && sched::is_streamed(plan.assignments[i]) &&
-             plan.assignments[i].device == gpu;
-    });
-    const units::BytesPerSecond out = problem.rates.gpus[static_cast<std::size_t>(gpu)].d2h;
-    longest = std::max(
-        longest, phases.stores + problem.total() * streamed * problem.cost.streamed_out() / out);
-  }
-  return longest;
-}
-
-}  // namespace
 
 void play_step(const Request& request, const sched::Problem& roomy, std::vector<bool> ahead,
                Forecast& result) {
