@@ -112,7 +112,7 @@ class Dispatch {
                  Predicate&& can_run, Here&& inputs = {}) {
     TaskNote* note = at(group).device.is_cpu()
                          ? take_of_cpu(at(group), can_run)
-                         : take_of_gpu(at(group), board, now, can_run, inputs);
+                         : take_of_gpu(at(group), worker, board, now, can_run, inputs);
     if (note == nullptr && board != nullptr) {
       note = take_late(at(group), *board, now, can_run);
       if (note == nullptr && adapts_)
@@ -175,20 +175,23 @@ class Dispatch {
   }
 
   /// Beside forward a streamed update that takes little is run as soon as its states are there, so
-  /// that those of the next may come. So is any beside backward, where a worker does not wait with
-  /// one in hand: backward goes on without it.
+  /// that those of the next may come. So is any beside backward. A worker does not wait with one in
+  /// hand while forward or backward goes on without it.
   template <class Predicate, class Here>
-  static TaskNote* take_of_gpu(Group& gpu, const UpdateBoard* board, double now,
+  static TaskNote* take_of_gpu(Group& gpu, Index worker, const UpdateBoard* board, double now,
                                Predicate&& can_run, Here&& inputs) {
     const bool beside_backward = board != nullptr && board->are_beside_backward();
-    if (gpu.admitted.empty() || (gpu.ready.empty() && !beside_backward))
+    // The task that it runs makes the next one ready, and then the worker looks again.
+    const bool beside_task = board != nullptr && gpu.ready.empty() && gpu.pace.runs_other(worker);
+    if (gpu.admitted.empty() || (gpu.ready.empty() && !beside_backward && !beside_task))
       return take_first(std::array{&gpu.ready, &gpu.admitted}, can_run);
     if (TaskNote* brief = gpu.admitted.take_first_note([&](const TaskNote& note) {
           return note.is_brief && (note.travels || beside_backward) && can_run(note.task) &&
                  inputs(note.task) == Inputs::kHere;
         }))
       return brief;
-    if (!beside_backward) return take_first(std::array{&gpu.ready, &gpu.admitted}, can_run);
+    if (!beside_backward && !beside_task)
+      return take_first(std::array{&gpu.ready, &gpu.admitted}, can_run);
     if (TaskNote* other = gpu.ready.take_first_that(can_run)) return other;
     return gpu.admitted.take_first_note([&](const TaskNote& note) {
       // What nobody asks for comes only for a worker that has the task.

@@ -42,6 +42,11 @@ class Pace {
     if (--which.others == 0) which.since += now - until;
   }
 
+  /// Whether the worker runs a task that is no update.
+  [[nodiscard]] bool runs_other(Index worker) const {
+    return workers_[static_cast<std::size_t>(worker)].others > 0;
+  }
+
   /// Seconds of one update of `params` parameters by one worker.
   [[nodiscard]] double seconds(double expected, Index params, double now) const {
     const double larger = static_cast<double>(params) / last_.params;

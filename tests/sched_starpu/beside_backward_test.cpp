@@ -136,6 +136,35 @@ TEST(BesideForward, AStreamedUpdateWhoseStatesAreThereGoesFirst) {
   }
 }
 
+// Forward's next task is ready when the one that runs has ended: a worker that had taken an update
+// whose states are still to come would keep it waiting.
+TEST(BesideForward, NoWorkerWaitsForStatesWhileATaskRuns) {
+  Node node(/*has_room=*/true, /*banks=*/1);
+  node.arrive(1, 0);
+  TaskNote& update = node.admit(2);
+  Inputs states = Inputs::kOnTheirWay;
+  const auto inputs = [&](const starpu_task* /*task*/) { return states; };
+  const auto take = [&] { return node.dispatch().take(1, 0, &node.board(), 0, anything, inputs); };
+  node.dispatch().begins_other(1, 0, 0);
+  EXPECT_EQ(take(), nullptr);
+  TaskNote forward{.group = 1};
+  node.dispatch().push({100, 1}, forward);
+  EXPECT_EQ(take(), &forward);
+  states = Inputs::kNotAskedFor;
+  EXPECT_EQ(take(), &update) << "nobody brings what a worker does not ask for";
+}
+
+TEST(BesideForward, AWorkerWithoutATaskWaitsForStates) {
+  Node node(/*has_room=*/true, /*banks=*/1);
+  node.arrive(1, 0);
+  TaskNote& update = node.admit(2);
+  const auto inputs = [&](const starpu_task* /*task*/) { return Inputs::kOnTheirWay; };
+  node.dispatch().begins_other(1, 0, 0);
+  node.dispatch().ended_other(1, 0, 0);
+  EXPECT_EQ(node.dispatch().take(1, 0, &node.board(), 0, anything, inputs), &update)
+      << "nothing else would make it look again";
+}
+
 TEST(BesideBackward, NoWorkerWaitsForStates) {
   Node node;
   node.arrive(1, 0);
