@@ -34,8 +34,10 @@ DeviceRates::DeviceRates(Surroundings around, bool uses_gpus, const Tuning& tuni
     : tuning_(tuning),
       around_(std::move(around)),
       uses_gpus_(uses_gpus),
-      rates_(1 + around_.gpus.size(), LearnedRate(tuning)),
-      others_(around_.gpus.size()) {}
+      rates_(1 + around_.gpus.size(), LearnedRate(tuning, LearnedRate::kMostTogether)),
+      others_(around_.gpus.size()) {
+  rates_.front() = LearnedRate(tuning);
+}
 
 void DeviceRates::suggest(Index params, Device device, units::Seconds time) {
   if (time.value() > 0 && params > 0) rates_[device.number()].suggest(params_of(params) / time);

@@ -35,25 +35,36 @@ class RecentMedian {
 /// suggests, else a glimpse. Does not allocate.
 ///
 /// The rate is the median of the last large updates (Tuning::large_update): the thread that drives
-/// a GPU sees late that a kernel has ended while it allocates memory, and then the next one's end
-/// at once. What smaller updates take beyond it is what every update costs, whatever its size.
+/// a GPU sees late that a kernel has ended while it does something else, and then the next one's
+/// end at once. Where kernels are as short as that, every second end is late: there `together`
+/// large updates, one after another, are one value. What smaller updates take beyond the rate is
+/// what every update costs, whatever its size.
 class LearnedRate {
  public:
-  explicit LearnedRate(const Tuning& tuning = {}) : large_update_(tuning.large_update) {}
+  static constexpr Index kMostTogether = 4;
+
+  /// Pre: 1 <= together <= kMostTogether.
+  explicit LearnedRate(const Tuning& tuning = {}, Index together = 1)
+      : large_update_(tuning.large_update), together_(together) {}
 
   /// An update with data at hand. The first one may have loaded a kernel: a suggestion is better.
   void see(units::Params size, units::Seconds time) {
     if (++seen_ == 1 && is_suggested_) return;
     if (size.value() > largest_) {
       // What seemed large may be small.
-      if (large_update_ * size.value() > largest_) rates_ = {};
+      if (large_update_ * size.value() > largest_) {
+        rates_ = {};
+        run_ = {};
+      }
       largest_ = size.value();
     }
     if (size.value() < large_update_ * largest_) {
       if (value_) overheads_.add((time - size / *value_).value());
       return;
     }
-    rates_.add((size / time).value());
+    // The first one, which may have loaded a kernel, would slow down those behind it.
+    const Run last{.size = size, .time = time};
+    rates_.add(seen_ == 1 ? last.rate() : with_those_before(last).rate());
     value_ = units::ParamsPerSecond(rates_.value());
   }
   /// What a performance model says; counts while nothing else is known.
@@ -76,7 +87,26 @@ class LearnedRate {
   [[nodiscard]] bool is_measured() const { return rates_.count() > 0; }
 
  private:
+  struct Run {
+    units::Params size{0};
+    units::Seconds time{0};
+    [[nodiscard]] double rate() const { return (size / time).value(); }
+  };
+
+  Run with_those_before(const Run& last) {
+    run_[static_cast<std::size_t>(next_++ % together_)] = last;
+    Run sum;
+    for (const Run& each : run_) {
+      sum.size += each.size;
+      sum.time += each.time;
+    }
+    return sum;
+  }
+
   double large_update_;
+  Index together_;
+  std::array<Run, kMostTogether> run_{};  ///< large updates, the last `together`
+  Index next_ = 0;
   RecentMedian rates_;
   RecentMedian overheads_;
   double largest_ = 0;  ///< parameters

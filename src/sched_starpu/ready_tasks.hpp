@@ -33,6 +33,7 @@ struct TaskNote {
   std::optional<MoveReason> moved{};  ///< an update that is not where it was planned
   Index worker = 0;                   ///< of the group, once it runs
   double taken = 0;                   ///< seconds: when the worker took it
+  bool had_inputs = false;            ///< of an update on a GPU: its data were there then
   double start = 0;                   ///< seconds, data at hand
 
   /// Of an update on a GPU.

@@ -13,11 +13,6 @@ namespace {
 /// Of its bandwidths, in MB/s.
 constexpr double kMega = 1e6;
 
-/// Null for a task that StarPU runs without the scheduler.
-TaskNote* note_of(const starpu_task* task) {
-  return static_cast<TaskNote*>(task->sched_data);
-}
-
 /// Whether only some workers of a kind may run it.
 bool is_restricted(const starpu_task* task) {
   return task->workerids != nullptr || (task->cl != nullptr && task->cl->can_execute != nullptr);
@@ -267,7 +262,7 @@ void Scheduler::admit(Index group) {
 void Scheduler::wake(Index group, bool all) {
   for (const int worker : node(group).workers) {
     if (!idle_[static_cast<std::size_t>(worker)].is.exchange(false)) continue;
-    starpu_wake_worker_relax_light(worker);
+    if (!kWorkersSpin) starpu_wake_worker_relax_light(worker);
     if (!all) return;
   }
 }
@@ -307,91 +302,16 @@ starpu_task* Scheduler::pop() {
   may_run(id, task, &implementation);
   starpu_task_set_implementation(task, implementation);
   const bool moved = note->moved.has_value();
-  if (note->subgroup < 0) {
+  const bool is_update = note->subgroup >= 0;
+  if (!is_update) {
     task->sched_data = nullptr;
     delete note;
   }
   lock.unlock();
+  if (is_update && here.group != 0)
+    note->had_inputs = inputs_of(task, node(here.group).id) == Inputs::kHere;
   if (moved) give_memory(here.group, task);
   return task;
-}
-
-void Scheduler::before_execution(starpu_task* task) {
-  const double now_us = starpu_timing_now();
-  last_moved_ = now_us * kMicro;
-  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
-  TaskNote* note = note_of(task);
-  {
-    const std::lock_guard lock(mutex_);
-    clocks_[worker].started(now_us);
-    const WorkerPlace& place = place_of_worker_[worker];
-    if (note == nullptr) dispatch_.begins_other(place.group, place.worker, now_us * kMicro);
-  }
-  if (note == nullptr) return;
-  note->start = now_us * kMicro;
-  if (note->in_window) admit(note->group);
-}
-
-void Scheduler::after_execution(starpu_task* task) {
-  const double now_us = starpu_timing_now();
-  last_moved_ = now_us * kMicro;
-  const auto worker = static_cast<unsigned>(starpu_worker_get_id_check());
-  TaskNote* note = note_of(task);
-  bool plans_ahead = false;
-  if (note == nullptr) {
-    std::unique_lock lock(mutex_);
-    const units::Seconds before = clocks_[worker].times().running;
-    clocks_[worker].ended(now_us);
-    const WorkerPlace& place = place_of_worker_[worker];
-    dispatch_.ended_other(place.group, place.worker, now_us * kMicro);
-    const Device device = node(place.group).device;
-    if (board_ && !device.is_cpu()) {
-      board_->saw_other(device, clocks_[worker].times().running - before);
-      for (unsigned i = 0; i < STARPU_TASK_GET_NBUFFERS(task); ++i)
-        if ((STARPU_TASK_GET_MODE(task, i) & STARPU_RW) == STARPU_R)
-          board_->forward_watch().read(STARPU_TASK_GET_HANDLE(task, i));
-      plans_ahead = board_->may_plan_ahead() && !may_plan_ahead_.exchange(true);
-    }
-    lock.unlock();
-    if (plans_ahead) wake(0);
-    return;
-  }
-  const double now = now_us * kMicro;
-  const Index group = note->group;
-  const Device device = node(group).device;
-  std::vector<starpu_data_handle_t> to_home;
-  if (!device.is_cpu())
-    to_home = start_home(task, settings_, note->is_resident);
-  else
-    for (std::size_t gpu = 1; gpu < nodes_.size(); ++gpu)
-      start_return(task, settings_, nodes_[gpu].id);
-  bool help = false;
-  bool all_ran = false;
-  {
-    const std::lock_guard lock(mutex_);
-    clocks_[worker].ended(now_us);
-    // A GPU's worker starts a task while the one before still runs.
-    const double last_end = dispatch_.groups()[static_cast<std::size_t>(group)].last_update_end;
-    const double start = device.is_cpu() ? note->start : std::max(note->start, last_end);
-    board_->set_time(units::Seconds(now));
-    board_->executed(note->subgroup, device, units::Seconds(now - start), note->moved,
-                     note->is_redone);
-    if (device.is_cpu()) board_->waited(units::Seconds(note->start - note->taken));
-    if (dispatch_.ended(*note, std::ssize(to_home), now))
-      node(group).returns.add(to_home, now,
-                              board_->rates().write_back_time(note->params, device).value(),
-                              settings_.tuning.late);
-    help = dispatch_.can_be_helped(group);
-    all_ran = board_->subgroups().all_ran();
-    plans_ahead = board_->may_plan_ahead() && !may_plan_ahead_.exchange(true);
-    task->sched_data = nullptr;
-    delete note;
-  }
-  if (all_ran) held_.release();
-  if (plans_ahead) wake(0);
-  if (!device.is_cpu()) admit(group);
-  for (Index other = 0; help && other < std::ssize(nodes_); ++other)
-    if (other != group) wake(other);
 }
 
 }  // namespace dos::sched_starpu

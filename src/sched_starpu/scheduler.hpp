@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "sched_starpu/look_ahead.hpp"
 #include "sched_starpu/returns.hpp"
 #include "sched_starpu/scheduler_settings.hpp"
+#include "sched_starpu/spinning_mutex.hpp"
 #include "sched_starpu/update_task.hpp"
 #include "sched_starpu/worker_clock.hpp"
 
@@ -131,7 +131,7 @@ class Scheduler {
   const sched::Policy& policy_;
   SchedulerSettings settings_;
   const bool adapts_;  ///< updates may run elsewhere than planned
-  mutable std::mutex mutex_;
+  mutable SpinningMutex mutex_;
   std::vector<Node> nodes_;             ///< by group: the CPU first
   std::vector<unsigned> gpu_memories_;  ///< by GPU: its memory node
   std::array<WorkerPlace, STARPU_NMAXWORKERS> place_of_worker_{};

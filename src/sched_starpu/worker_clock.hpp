@@ -51,9 +51,12 @@ class WorkerClock {
   void ended(double now_us) {
     if (running_ > 0) add(times_.running, now_us);
     running_ = std::max<Index>(0, running_ - 1);
+    last_end_us_ = now_us;
   }
 
   [[nodiscard]] const WorkerTimes& times() const { return times_; }
+  /// Of a task; negative before the first.
+  [[nodiscard]] double last_end_us() const { return last_end_us_; }
 
  private:
   void add(units::Seconds& what, double now_us) {
@@ -66,6 +69,7 @@ class WorkerClock {
   double since_us_ = -1;  ///< everything before it is divided; negative: nothing happened yet
   Index taken_ = 0;       ///< not started yet
   Index running_ = 0;
+  double last_end_us_ = -1;
 };
 
 }  // namespace dos::sched_starpu

@@ -48,6 +48,28 @@ TEST(LearnedRate, FollowsAChangeWithinEightUpdates) {
   EXPECT_DOUBLE_EQ(learned.value()->value(), 2);
 }
 
+// Kernels so short that the thread sees every second end late, together with the next one.
+TEST(LearnedRate, EndsThatAreSeenInPairsShowTheirMean) {
+  constexpr Index kTogether = LearnedRate::kMostTogether;
+  LearnedRate learned({}, kTogether);
+  for (int i = 0; i < 30; ++i) {
+    see(learned, 10.0 / 19);
+    see(learned, 10);
+  }
+  EXPECT_NEAR(learned.value()->value(), 1, 1e-12);
+}
+
+TEST(LearnedRate, TheFirstUpdateOfAKernelIsNoneOfThoseTogether) {
+  LearnedRate learned({}, LearnedRate::kMostTogether);
+  see(learned, 0.01);
+  see(learned, 10);
+  EXPECT_DOUBLE_EQ(learned.value()->value(), 10);
+  for (int i = 0; i < 20; ++i) {
+    see(learned, 10);
+    EXPECT_NEAR(learned.value()->value(), 10, 1e-12);
+  }
+}
+
 TEST(LearnedRate, ASuggestionHoldsUntilTheSecondUpdate) {
   LearnedRate learned;
   learned.suggest(rate(5));

@@ -64,6 +64,16 @@ TEST(WorkerClock, ATaskWithoutAnEndRunsUntilTheNextEnds) {
   expect_times(clock, 5, 0, 0, 2);
 }
 
+TEST(WorkerClock, KnowsWhenTheLastTaskEnded) {
+  WorkerClock clock(/*overlaps=*/true);
+  EXPECT_LT(clock.last_end_us(), 0);
+  clock.took(0);
+  clock.started(0);
+  clock.ended(3 * kSecond);
+  clock.took(4 * kSecond);
+  EXPECT_EQ(clock.last_end_us(), 3 * kSecond);
+}
+
 TEST(WorkerClock, TimesOfWorkersAdd) {
   WorkerTimes sum;
   WorkerClock clock;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+
+namespace dos::sched_starpu {
+
+/// A mutex for which a thread tries again for some microseconds before it sleeps. What it guards
+/// takes less, and the thread that drives a GPU, whose kernels take some 20 us, is woken later than
+/// that, above all on a virtual machine.
+class SpinningMutex {
+ public:
+  void lock() {
+    for (int pauses = 1; pauses <= kMostPauses; pauses *= 2) {
+      if (mutex_.try_lock()) return;
+      for (int i = 0; i < pauses; ++i) pause();
+    }
+    mutex_.lock();
+  }
+  bool try_lock() { return mutex_.try_lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  /// The last time; a pause is 10 to 50 ns, and all of them some 10 us.
+  static constexpr int kMostPauses = 128;
+
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" ::: "memory");
+#endif
+  }
+
+  std::mutex mutex_;
+};
+
+}  // namespace dos::sched_starpu
