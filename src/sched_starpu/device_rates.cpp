@@ -50,46 +50,51 @@ void DeviceRates::see(Index params, Device device, units::Seconds time, bool set
 }
 
 void DeviceRates::see_other(Device gpu, units::Seconds time) {
-  OtherWork& other = others_[static_cast<std::size_t>(gpu.gpu)];
-  other.time += time;
-  other.squares += time.value() * time.value();
+  others_[static_cast<std::size_t>(gpu.gpu)].beside.add(time);
+}
+
+void DeviceRates::see_forward(Device gpu, units::Seconds time) {
+  others_[static_cast<std::size_t>(gpu.gpu)].behind.add(time);
 }
 
 // While a task is at work the link brings as many updates as may then run one after another: but no
 // more are wanted than the CPU leaves of those that come meanwhile.
-units::Seconds DeviceRates::wait_for(const OtherWork& other, std::size_t gpu,
+units::Seconds DeviceRates::wait_for(const Tasks& other, std::size_t gpu,
                                      units::Params params) const {
   if (!(other.time.value() > 0) || !are_known()) return units::Seconds(0);
   const units::ParamsPerSecond come = params / other.time;
   const units::ParamsPerSecond by_cpu = planned({}) * static_cast<double>(around_.cpu_workers);
   const units::ParamsPerSecond by_link = around_.gpus[gpu].h2d / cost_.streamed_in();
   const double left = (come - by_cpu) / (by_link * static_cast<double>(around_.gpus.size()));
-  return other.task_at_work() * std::clamp(left, 0.0, 1.0);
+  return other.at_work() * std::clamp(left, 0.0, 1.0);
 }
 
-bool DeviceRates::has_room_beside_forward(std::size_t gpu, units::Params largest) const {
+bool DeviceRates::has_room_beside_forward(std::size_t gpu, units::Bytes bytes) const {
   const sched::StateMemory& memory = around_.gpus[gpu].memory;
-  return !(std::min(memory.update, memory.resident - memory.gradients) <
-           largest * cost_.held() * static_cast<double>(tuning_.least_beside));
+  return !(std::min(memory.update, memory.resident - memory.gradients) < bytes);
 }
 
 void DeviceRates::begin_step(Beside beside, units::Params params, units::Params largest) {
   for (std::size_t gpu = 0; gpu < others_.size(); ++gpu) {
     OtherWork& other = others_[gpu];
-    const bool plans_forward = beside == Beside::kForward && has_room_beside_forward(gpu, largest);
+    const auto updates = static_cast<double>(beside == Beside::kForward ? tuning_.least_beside
+                                                                        : tuning_.least_ahead);
+    const bool has_room = has_room_beside_forward(gpu, largest * cost_.held() * updates);
+    const Tasks& next = beside == Beside::kForward ? other.beside : other.behind;
+    const bool plans_forward = beside != Beside::kBoth && has_room;
     const bool waits = beside == Beside::kBackward || plans_forward;
-    const units::Seconds wait = waits ? wait_for(other, gpu, params) : units::Seconds(0);
-    const units::Seconds forward = plans_forward ? other.time : units::Seconds(0);
+    const units::Seconds wait = waits ? wait_for(other.beside, gpu, params) : units::Seconds(0);
+    const units::Seconds forward = plans_forward ? next.time : units::Seconds(0);
     const auto changes = [this](units::Seconds from, units::Seconds to) {
       return std::abs((to - from).value()) > tuning_.wait_change * std::max(from, to).value();
     };
     if (changes(other.forward, forward)) {
       other.forward = forward;
-      other.tasks = forward.value() > 0 ? std::llround(forward / other.task_at_work()) : 0;
+      other.tasks = forward.value() > 0 ? std::llround(forward / next.at_work()) : 0;
     }
     if (changes(other.wait, wait)) other.wait = wait;
-    other.time = units::Seconds(0);
-    other.squares = 0;
+    other.beside = {};
+    other.behind = {};
   }
 }
 

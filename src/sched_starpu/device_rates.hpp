@@ -50,9 +50,12 @@ class DeviceRates {
   void see(Index params, Device device, units::Seconds time, bool settles_in);
   /// The GPU has computed something else than an update for so long.
   void see_other(Device gpu, units::Seconds time);
+  /// The same of forward, behind updates that came beside backward.
+  void see_forward(Device gpu, units::Seconds time);
   /// A step begins. `beside`: what GPUs computed while the updates of the one before, of so many
   /// parameters, came or ran. What streams waits for backward, and for forward where a GPU has
-  /// memory for Tuning::least_beside updates of `largest` parameters at its peak.
+  /// memory for Tuning::least_beside updates of `largest` parameters at its peak; plans are for its
+  /// end there, or with memory for Tuning::least_ahead where updates come beside backward.
   void begin_step(Beside beside, units::Params params, units::Params largest);
   /// What an update moves.
   void set_cost(const sched::UpdateCost& cost) { cost_ = cost; }
@@ -70,7 +73,7 @@ class DeviceRates {
   [[nodiscard]] bool have_changed_since(const perfmodels::Rates& then) const;
   /// Whether the GPU has computed something else since the step began.
   [[nodiscard]] bool has_other_work(Index gpu) const {
-    return others_[static_cast<std::size_t>(gpu)].time.value() > 0;
+    return others_[static_cast<std::size_t>(gpu)].beside.time.value() > 0;
   }
   /// Of the GPU that takes longest, what each of its tasks takes of the forward that begins beside
   /// updates; nothing where none does.
@@ -100,21 +103,27 @@ class DeviceRates {
   const bool uses_gpus_;
   sched::UpdateCost cost_;
   std::vector<LearnedRate> rates_;  ///< by device
-  /// Of a GPU's other work in the step: the time, and the sum over tasks of its square.
-  struct OtherWork {
+  /// Tasks of a GPU in the step: their time, and the sum of its squares.
+  struct Tasks {
     units::Seconds time{0};
-    double squares = 0;         ///< s^2
+    double squares = 0;  ///< s^2
+    void add(units::Seconds task) {
+      time += task;
+      squares += task.value() * task.value();
+    }
+    /// A task at work at some instant, long ones being at work more often, is as long as this.
+    /// Pre: there was one.
+    [[nodiscard]] units::Seconds at_work() const { return units::Seconds(squares / time.value()); }
+  };
+  struct OtherWork {
+    Tasks beside;               ///< what updates that come, or have come, run beside
+    Tasks behind;               ///< of forward, behind updates that came beside backward
     units::Seconds wait{0};     ///< for it, that is to be hidden (perfmodels::GpuRates)
     units::Seconds forward{0};  ///< of the next forward; 0: none begins beside updates
     Index tasks = 0;            ///< it is so many, of the length of a task at some instant
-    /// A task at work at some instant, long ones being at work more often, is as long as this.
-    /// Pre: there was one.
-    [[nodiscard]] units::Seconds task_at_work() const {
-      return units::Seconds(squares / time.value());
-    }
   };
-  [[nodiscard]] bool has_room_beside_forward(std::size_t gpu, units::Params largest) const;
-  [[nodiscard]] units::Seconds wait_for(const OtherWork& other, std::size_t gpu,
+  [[nodiscard]] bool has_room_beside_forward(std::size_t gpu, units::Bytes bytes) const;
+  [[nodiscard]] units::Seconds wait_for(const Tasks& other, std::size_t gpu,
                                         units::Params params) const;
   std::vector<OtherWork> others_;  ///< by GPU
 };

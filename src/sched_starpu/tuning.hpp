@@ -64,6 +64,11 @@ struct Tuning {
   /// others are to come: one comes, one runs, and states of one or two go home. + weights make room
   /// for gradients; - the link is idle.
   Index least_beside = 4;
+  /// Streamed updates for which a GPU must have room at forward's peak where plans of updates ahead
+  /// of the norm are for its end: these leave the CPU more, whose weights come beside what streams.
+  /// + such plans are rare; - weights and states push each other out, and steps take half as long
+  /// again.
+  Index least_ahead = 16;
   /// Part of what states of a streamed update take to come that a kernel may take for which
   /// backward, on the same GPU, waits. + backward waits longer; - states wait for backward.
   double brief = 1.0 / 3;

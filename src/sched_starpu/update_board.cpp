@@ -39,7 +39,10 @@ Index UpdateBoard::arrive(const UpdateTask& task) {
 
 void UpdateBoard::saw_other(Device gpu, units::Seconds time) {
   if (are_beside_backward()) {
-    if (!subgroups_.all_arrived()) rates_.see_other(gpu, time);
+    if (!subgroups_.all_arrived())
+      rates_.see_other(gpu, time);
+    else if (forward_watch_.sees() && !forward_watch_.is_over())
+      rates_.see_forward(gpu, time);
     return;
   }
   if (!subgroups_.all_arrived()) {

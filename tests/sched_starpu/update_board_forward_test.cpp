@@ -52,5 +52,36 @@ TEST(UpdateBoardForward, EndsWhereAllWeightsHaveBeenRead) {
   EXPECT_EQ(std::ssize(program.board.rates().forward()), kSubgroups);
 }
 
+// Their updates have two banks: they come beside backward, and forward is behind the last one.
+TEST(UpdateBoardForward, IsPlannedForWhereUpdatesGoAhead) {
+  Surroundings around = surroundings(1);
+  around.gpus[0].memory.resident = around.gpus[0].memory.update;
+  Program program("dos", around);
+  const auto arrive = [&](Index i) {
+    UpdateTask task = program.task(i);
+    task.cost.banks = 2;
+    return announce(program.board, task);
+  };
+  for (int step = 0; step < 2; ++step) {
+    for (Index i = 0; i < kSubgroups; ++i) {
+      program.board.forward_watch().writes(arrive(i), program.gradient(i));
+      program.board.saw_other({.gpu = 0}, units::Seconds(0.03));
+    }
+    for (const Device device : {Device{}, Device{.gpu = 0}})
+      program.board.executed(0, device, units::Seconds(kParams / kCpuRate), {}, false);
+    for (Index i = 0; i < kSubgroups; ++i) {
+      program.board.saw_other({.gpu = 0}, units::Seconds(0.01));
+      program.board.forward_watch().read(program.gradient(i));
+    }
+    program.board.saw_other({.gpu = 0}, units::Seconds(5));
+  }
+  arrive(0);
+  ASSERT_TRUE(program.board.are_beside_backward());
+  const std::vector<units::Seconds> forward = program.board.rates().forward();
+  ASSERT_GE(std::ssize(forward), kSubgroups - 1);
+  EXPECT_NEAR(forward.front().value(), 0.01, 1e-3);
+  EXPECT_TRUE(program.board.plans().is_for_forward());
+}
+
 }  // namespace
 }  // namespace dos::sched_starpu::update_board_forward_test
