@@ -34,7 +34,7 @@ DeviceRates::DeviceRates(Surroundings around, bool uses_gpus, const Tuning& tuni
     : tuning_(tuning),
       around_(std::move(around)),
       uses_gpus_(uses_gpus),
-      rates_(1 + around_.gpus.size(), LearnedRate(tuning, LearnedRate::kMostTogether)),
+      rates_(1 + around_.gpus.size(), LearnedRate(tuning, Tuning::ends_together)),
       others_(around_.gpus.size()) {
   rates_.front() = LearnedRate(tuning);
 }

@@ -113,7 +113,7 @@ class Dispatch {
     TaskNote* note = at(group).device.is_cpu()
                          ? take_of_cpu(at(group), can_run)
                          : take_of_gpu(at(group), worker, board, now, can_run, inputs);
-    if (note == nullptr && board != nullptr) {
+    if (note == nullptr && board != nullptr && !awaits_states(at(group), worker, *board)) {
       note = take_late(at(group), *board, now, can_run);
       if (note == nullptr && adapts_)
         if (const ReadyTasks::Node node = from_elsewhere(group, *board, now, can_run))
@@ -198,6 +198,12 @@ class Dispatch {
       return can_run(note.task) &&
              (note.is_redone || now >= note.latest || inputs(note.task) != Inputs::kOnTheirWay);
     });
+  }
+
+  /// Whether those in the window come while the worker runs forward: states of another update would
+  /// come behind them, and forward's next task would wait for all.
+  static bool awaits_states(const Group& group, Index worker, const UpdateBoard& board) {
+    return !group.admitted.empty() && group.pace.runs_other(worker) && !board.are_beside_backward();
   }
 
   /// The first of those in the queues.

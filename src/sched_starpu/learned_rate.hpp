@@ -41,9 +41,7 @@ class RecentMedian {
 /// what every update costs, whatever its size.
 class LearnedRate {
  public:
-  static constexpr Index kMostTogether = 4;
-
-  /// Pre: 1 <= together <= kMostTogether.
+  /// Pre: 1 <= together <= Tuning::ends_together.
   explicit LearnedRate(const Tuning& tuning = {}, Index together = 1)
       : large_update_(tuning.large_update), together_(together) {}
 
@@ -105,7 +103,7 @@ class LearnedRate {
 
   double large_update_;
   Index together_;
-  std::array<Run, kMostTogether> run_{};  ///< large updates, the last `together`
+  std::array<Run, Tuning::ends_together> run_{};  ///< large updates, the last `together`
   Index next_ = 0;
   RecentMedian rates_;
   RecentMedian overheads_;

@@ -17,6 +17,10 @@ struct Tuning {
   /// Updates whose median is the rate: odd, and a change counts after half of them. + noise is
   /// hidden longer, and so is a change; - one late answer of the driver is believed.
   static constexpr Index recent_updates = 15;
+  /// Updates of a GPU, one after another, that are one value of them: every second end of a short
+  /// kernel is seen late. + a change counts later; - ends that are seen in pairs show a rate that
+  /// no GPU has.
+  static constexpr Index ends_together = 4;
   /// Share of the largest size from which an update shows the rate; a smaller one shows what each
   /// costs whatever its size. A power of 2. + only the largest count; - overhead enters the rate.
   double large_update = 0.5;

@@ -63,10 +63,14 @@ class Node {
     return note;
   }
 
-  bool can_admit(Index i) {
+  /// A streamed update of the GPU that nobody has let into the window.
+  void wait(Index i) {
     TaskNote& note = notes_[static_cast<std::size_t>(i)];
     note = {.group = 1, .subgroup = i, .params = kParams, .travels = true};
     dispatch_.push_update({0, 1}, note, board(), 0);
+  }
+  bool can_admit(Index i) {
+    wait(i);
     return !dispatch_.admit(1, board(), 0, anything).empty();
   }
 
@@ -145,8 +149,9 @@ TEST(BesideForward, NoWorkerWaitsForStatesWhileATaskRuns) {
   Inputs states = Inputs::kOnTheirWay;
   const auto inputs = [&](const starpu_task* /*task*/) { return states; };
   const auto take = [&] { return node.dispatch().take(1, 0, &node.board(), 0, anything, inputs); };
+  node.wait(3);
   node.dispatch().begins_other(1, 0, 0);
-  EXPECT_EQ(take(), nullptr);
+  EXPECT_EQ(take(), nullptr) << "nor is there another, for which the window has room";
   TaskNote forward{.group = 1};
   node.dispatch().push({100, 1}, forward);
   EXPECT_EQ(take(), &forward);

@@ -50,8 +50,7 @@ TEST(LearnedRate, FollowsAChangeWithinEightUpdates) {
 
 // Kernels so short that the thread sees every second end late, together with the next one.
 TEST(LearnedRate, EndsThatAreSeenInPairsShowTheirMean) {
-  constexpr Index kTogether = LearnedRate::kMostTogether;
-  LearnedRate learned({}, kTogether);
+  LearnedRate learned({}, Tuning::ends_together);
   for (int i = 0; i < 30; ++i) {
     see(learned, 10.0 / 19);
     see(learned, 10);
@@ -60,7 +59,7 @@ TEST(LearnedRate, EndsThatAreSeenInPairsShowTheirMean) {
 }
 
 TEST(LearnedRate, TheFirstUpdateOfAKernelIsNoneOfThoseTogether) {
-  LearnedRate learned({}, LearnedRate::kMostTogether);
+  LearnedRate learned({}, Tuning::ends_together);
   see(learned, 0.01);
   see(learned, 10);
   EXPECT_DOUBLE_EQ(learned.value()->value(), 10);
