@@ -38,14 +38,18 @@ class ModelWeights {
   [[nodiscard]] const Tensor& find(std::string_view name) const;
   /// Elements of a tensor, in the folder's order, from `first` on, as FP32 or rounded to BF16.
   /// Throws Error naming a tensor that is not finite.
-  /// `buffer`: as of io::TensorFolder::read().
+  /// `begun`: as of io::TensorFolder::read().
   void read(const Tensor& tensor, Index first, std::span<float> out,
-            io::ReadBuffer* buffer = nullptr) const {
-    folder_.read(*tensor.stored, first, out, buffer);
+            io::ReadBuffer* begun = nullptr) const {
+    folder_.read(*tensor.stored, first, out, begun);
   }
   void read(const Tensor& tensor, Index first, std::span<BF16> out,
-            io::ReadBuffer* buffer = nullptr) const {
-    folder_.read(*tensor.stored, first, out, buffer);
+            io::ReadBuffer* begun = nullptr) const {
+    folder_.read(*tensor.stored, first, out, begun);
+  }
+  void begin_read(const Tensor& tensor, Index first, Index count, io::ReadBuffer& buffer,
+                  storage::Engine& engine) const {
+    folder_.begin_read(*tensor.stored, first, count, buffer, engine);
   }
   /// Whether all are BF16.
   [[nodiscard]] bool is_bf16() const;

@@ -165,43 +165,44 @@ void TensorFolder::read_cached(const Tensor& tensor, Index first, std::span<T> o
 }
 
 template <class T>
-void TensorFolder::read_direct(const Tensor& tensor, Index first, std::span<T> out,
-                               ReadBuffer& buffer) const {
+void TensorFolder::read_begun(const Tensor& tensor, Index first, std::span<T> out,
+                              ReadBuffer& begun) const {
   const Index element = tensor.dtype.bits() / 8;
-  while (!out.empty()) {
-    const Index count = std::min(std::ssize(out), ReadBuffer::kBytes / element);
-    const auto numbers = out.first(static_cast<std::size_t>(count));
-    const auto piece =
-        files_[tensor.file].read_direct(tensor.begin + first * element, count * element, buffer);
-    expect_whole(tensor, std::ssize(piece) == count * element);
-    expect_finite(converted(tensor.dtype, piece, numbers), tensor, first, numbers);
-    first += count;
-    out = out.subspan(numbers.size());
-  }
+  expect(begun.fault().empty(), "{} (tensor '{}'); {}", begun.fault(), one_line(tensor.name),
+         kFolderRemedy);
+  const auto piece = begun.bytes(tensor.begin + first * element, std::ssize(out) * element);
+  expect_finite(converted(tensor.dtype, piece, out), tensor, first, out);
 }
 
 template <class T>
 void TensorFolder::read_as(const Tensor& tensor, Index first, std::span<T> out,
-                           ReadBuffer* buffer) const {
+                           ReadBuffer* begun) const {
   require(widens_to_float(tensor.dtype), "a tensor of numbers that widen to FP32");
   const Index element = tensor.dtype.bits() / 8;
   require(first >= 0 && std::ssize(out) * element <= tensor.end - tensor.begin - first * element,
           "elements of the tensor");
-  if (buffer != nullptr &&
-      files_[tensor.file].prefers_direct(tensor.begin + first * element, std::ssize(out) * element))
-    read_direct(tensor, first, out, *buffer);
+  if (begun != nullptr && begun->is_begun())
+    read_begun(tensor, first, out, *begun);
   else
     read_cached(tensor, first, out);
 }
 
+void TensorFolder::begin_read(const Tensor& tensor, Index first, Index count, ReadBuffer& buffer,
+                              storage::Engine& engine) const {
+  const Index element = tensor.dtype.bits() / 8;
+  const WeightFile& file = files_[tensor.file];
+  const Index offset = tensor.begin + first * element;
+  if (file.is_away(offset, count * element)) file.begin(offset, count * element, buffer, engine);
+}
+
 void TensorFolder::read(const Tensor& tensor, Index first, std::span<float> out,
-                        ReadBuffer* buffer) const {
-  read_as(tensor, first, out, buffer);
+                        ReadBuffer* begun) const {
+  read_as(tensor, first, out, begun);
 }
 
 void TensorFolder::read(const Tensor& tensor, Index first, std::span<BF16> out,
-                        ReadBuffer* buffer) const {
-  read_as(tensor, first, out, buffer);
+                        ReadBuffer* begun) const {
+  read_as(tensor, first, out, begun);
 }
 
 }  // namespace dos::io

@@ -52,19 +52,23 @@ class TensorFolder {
   void read_bytes(const Tensor& tensor, Index offset, std::span<std::byte> out) const;
   /// Elements of a tensor from `first` on, as FP32, or rounded to BF16. Throws Error naming the
   /// tensor when one is NaN or infinite. Pre: widens_to_float(tensor.dtype).
-  /// `buffer`: what the system has not in memory is read past the page cache; null: through it.
+  /// `begun`: by begin_read(), with these elements among others.
   void read(const Tensor& tensor, Index first, std::span<float> out,
-            ReadBuffer* buffer = nullptr) const;
+            ReadBuffer* begun = nullptr) const;
   void read(const Tensor& tensor, Index first, std::span<BF16> out,
-            ReadBuffer* buffer = nullptr) const;
+            ReadBuffer* begun = nullptr) const;
+  /// Begins to read elements that the system has not in memory, for read(); nothing happens where
+  /// it has. As WeightFile::begin().
+  void begin_read(const Tensor& tensor, Index first, Index count, ReadBuffer& buffer,
+                  storage::Engine& engine) const;
 
  private:
   template <class T>
-  void read_as(const Tensor& tensor, Index first, std::span<T> out, ReadBuffer* buffer) const;
+  void read_as(const Tensor& tensor, Index first, std::span<T> out, ReadBuffer* begun) const;
   template <class T>
   void read_cached(const Tensor& tensor, Index first, std::span<T> out) const;
   template <class T>
-  void read_direct(const Tensor& tensor, Index first, std::span<T> out, ReadBuffer& buffer) const;
+  void read_begun(const Tensor& tensor, Index first, std::span<T> out, ReadBuffer& begun) const;
   void expect_whole(const Tensor& tensor, bool is_whole) const;
   template <class T>
   void expect_finite(bool is_finite, const Tensor& tensor, Index first, std::span<T> numbers) const;

@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdint>
 #include <vector>
 
 #include "base/error.hpp"
@@ -21,24 +19,24 @@ Index page_size() {
   return size;
 }
 
-/// Reads up to the end of `out`, or of the file; returns how many bytes, or -1 where the file
-/// system refuses.
-Index read_units(int descriptor, Index offset, std::span<std::byte> out, Index wanted,
-                 const std::filesystem::path& path) {
-  Index done = 0;
-  while (done < wanted) {
-    const ssize_t count = ::pread(descriptor, out.data() + done,
-                                  out.size() - static_cast<std::size_t>(done), offset + done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EINVAL) return -1;
-    if (count < 0) fail_errno(path.string() + ": cannot read", errno);
-    if (count == 0) break;
-    done += count;
-  }
-  return done;
+}  // namespace
+
+ReadBuffer::~ReadBuffer() {
+  forget();
 }
 
-}  // namespace
+std::span<const std::byte> ReadBuffer::bytes(Index offset, Index count) const {
+  require(is_begun() && offset >= begin_ && offset + count <= begin_ + std::ssize(memory_),
+          "bytes that were begun");
+  require(fault().empty(), "bytes that could be read");
+  return memory_.subspan(static_cast<std::size_t>(offset - begin_),
+                         static_cast<std::size_t>(count));
+}
+
+void ReadBuffer::forget() {
+  if (is_begun()) fault_.wait();
+  fault_ = {};
+}
 
 WeightFile::WeightFile(const std::filesystem::path& path)
     : input_(path), direct_(storage::File::open(path)), mapping_(path) {
@@ -46,8 +44,8 @@ WeightFile::WeightFile(const std::filesystem::path& path)
   static_cast<void>(::posix_fadvise(input_.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL));
 }
 
-bool WeightFile::prefers_direct(Index offset, Index bytes) const {
-  if (!direct_.is_direct() || direct_.alignment() > ReadBuffer::kMostUnit) return false;
+bool WeightFile::is_away(Index offset, Index bytes) const {
+  if (direct_.alignment() > ReadBuffer::kMostUnit) return false;
   const std::span<const std::byte> all = mapping_.bytes();
   const Index begin = offset / page_size() * page_size();
   const Index end = std::min(offset + bytes, std::ssize(all));
@@ -59,22 +57,22 @@ bool WeightFile::prefers_direct(Index offset, Index bytes) const {
   return std::ranges::any_of(pages, [](unsigned char page) { return (page & 1U) == 0; });
 }
 
-std::span<const std::byte> WeightFile::read_direct(Index offset, Index bytes,
-                                                   ReadBuffer& buffer) const {
-  require(bytes <= ReadBuffer::kBytes, "a read that fits its buffer");
-  const Index unit = direct_.alignment();
+void WeightFile::begin(Index offset, Index bytes, ReadBuffer& buffer,
+                       storage::Engine& engine) const {
+  require(bytes > 0 && bytes <= buffer.most_ && !buffer.is_begun(), "a read that fits its buffer");
+  if (buffer.pages_ == nullptr)
+    buffer.pages_ = std::make_unique<storage::Pages>(buffer.most_ + 2 * ReadBuffer::kMostUnit);
+  // Whole units, but for the last one of the file: they go to the memory without a copy.
+  const Index unit = std::max<Index>(1, direct_.alignment());
   const Index begin = offset / unit * unit;
-  const Index end = (offset + bytes + unit - 1) / unit * unit;
-  const std::span<std::byte> memory =
-      buffer.pages().bytes().first(static_cast<std::size_t>(end - begin));
-  const Index wanted = offset + bytes - begin;
-  Index found = read_units(direct_.direct(), begin, memory, wanted, input_.path());
-  if (found < 0) {
-    direct_.give_up_direct();
-    found = input_.read(begin, memory);
-  }
-  const Index count = std::clamp<Index>(found - (offset - begin), 0, bytes);
-  return memory.subspan(static_cast<std::size_t>(offset - begin), static_cast<std::size_t>(count));
+  const Index whole = ceil_div(offset + bytes, unit) * unit;
+  const Index end = std::max(offset + bytes, std::min(whole, direct_.size()));
+  const std::span memory = buffer.pages_->bytes().first(static_cast<std::size_t>(end - begin));
+  const auto told = std::make_shared<std::promise<std::string>>();
+  buffer.memory_ = memory;
+  buffer.begin_ = begin;
+  engine.read(direct_, begin, memory, [told](const std::string& fault) { told->set_value(fault); });
+  buffer.fault_ = told->get_future().share();
 }
 
 }  // namespace dos::io

@@ -3,47 +3,65 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/file.hpp"
 #include "base/mapped_file.hpp"
+#include "storage/engine.hpp"
 #include "storage/file.hpp"
 #include "storage/pages.hpp"
 
 namespace dos::io {
 
-/// A thread's memory for what it reads past the page cache.
+/// Memory for bytes of a file that are on their way from the disk. One transfer at a time.
 class ReadBuffer {
  public:
-  /// Most bytes of a read.
-  static constexpr Index kBytes = Index{1} << 20;
-
-  /// With room for what lies around them in units of the device.
-  [[nodiscard]] storage::Pages& pages() {
-    if (pages_ == nullptr) pages_ = std::make_unique<storage::Pages>(kBytes + 2 * kMostUnit);
-    return *pages_;
-  }
+  /// Largest unit of a device that is read past the page cache.
   static constexpr Index kMostUnit = Index{64} << 10;
 
+  /// For up to `most` bytes, and a unit before and behind them.
+  explicit ReadBuffer(Index most) : most_(most) {}
+  ReadBuffer(const ReadBuffer&) = delete;
+  ReadBuffer& operator=(const ReadBuffer&) = delete;
+  /// Waits for what is on its way.
+  ~ReadBuffer();
+
+  /// Whether something was begun that is not forgotten.
+  [[nodiscard]] bool is_begun() const noexcept { return fault_.valid(); }
+  /// Waits for what was begun; "" when it is there, else what went wrong, naming file and cause.
+  /// Pre: is_begun().
+  [[nodiscard]] const std::string& fault() const { return fault_.get(); }
+  /// Bytes of the file from `offset` on. Pre: they belong to what was begun, and no fault().
+  [[nodiscard]] std::span<const std::byte> bytes(Index offset, Index count) const;
+  /// Waits for what was begun; the next may begin.
+  void forget();
+
  private:
+  friend class WeightFile;
+
+  Index most_;
   std::unique_ptr<storage::Pages> pages_;
+  std::span<const std::byte> memory_;      // of what was begun
+  Index begin_ = 0;                        // in the file
+  std::shared_future<std::string> fault_;  // "": none
 };
 
-/// A file that is read once: through the page cache where the system has it there, else past it,
-/// which takes a fraction of the processor's time. Reading is thread-safe. Members throw Error
-/// naming the path and the cause.
+/// A file that is read once: from the page cache where the system has it there; else past it, which
+/// takes a fraction of the processor's time, and beside the program. Reading is thread-safe.
+/// Members throw Error naming the path and the cause.
 class WeightFile {
  public:
   explicit WeightFile(const std::filesystem::path& path);
 
   [[nodiscard]] const InputFile& input() const noexcept { return input_; }
-  /// Whether reads of these bytes should go past the page cache: some are not in memory, and the
-  /// file system can.
-  [[nodiscard]] bool prefers_direct(Index offset, Index bytes) const;
-  /// Bytes from `offset` on, in the buffer until its next use; fewer at the file's end only.
-  /// Pre: bytes <= ReadBuffer::kBytes.
-  std::span<const std::byte> read_direct(Index offset, Index bytes, ReadBuffer& buffer) const;
+  /// Whether these bytes should be begun ahead: some are not in memory.
+  [[nodiscard]] bool is_away(Index offset, Index bytes) const;
+  /// Begins to read bytes from `offset` on, of which the buffer tells when they are there. Engine
+  /// and file must live until then. Pre: the buffer is for so many, and nothing is begun in it.
+  void begin(Index offset, Index bytes, ReadBuffer& buffer, storage::Engine& engine) const;
 
  private:
   InputFile input_;

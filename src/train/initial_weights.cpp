@@ -2,13 +2,13 @@
 #include "train/initial_weights.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -20,6 +20,7 @@
 #include "nn/initialise.hpp"
 #include "rt/handle.hpp"
 #include "rt/paused_workers.hpp"
+#include "storage/engine.hpp"
 
 namespace dos::train {
 namespace {
@@ -28,11 +29,14 @@ using Tensor = hf::ModelWeights::Tensor;
 
 /// Rows and columns that are transposed at once: a cache line on both sides.
 constexpr Index kBlock = 16;
-/// What a thread reads at a time: enough for the disk, little enough for all threads to end at
-/// nearly the same moment.
-constexpr Index kStraightElements = Index{1} << 20;
-/// Of a tensor that is transposed: with what it becomes they stay in a core's second cache.
+/// What is read at a time: with the units of the device around it a large page.
+constexpr Index kReadBytes = (Index{2} << 20) - 2 * io::ReadBuffer::kMostUnit;
+/// What is transposed at a time: with what it becomes they stay in a core's second cache.
 constexpr Index kTransposedElements = Index{1} << 17;
+/// Reads under way while others are converted, for a disk that wants many at once.
+constexpr Index kReadsAhead = 12;
+/// All that is read and converted at once, but for what one thread needs at least.
+constexpr Index kMostMemory = Index{48} << 20;
 
 /// Elements `offset` .. of a subgroup, owned here, that are elements `first` .. of a tensor, in the
 /// order of the parameter.
@@ -148,36 +152,28 @@ void transpose(std::span<const T> rows, Index first, Index out, Index in, const 
     }
 }
 
-/// What one thread does at a time: some elements of a tensor, in the folder's order, or all of one
-/// that is transposed, whose pieces are everywhere in the buffers.
+/// What is read at once, and by one thread: elements of a tensor, in the folder's order. Of one
+/// that is transposed whole rows, whose pieces are everywhere in the buffers.
 struct Job {
   const Tensor* tensor;
-  const std::vector<OwnedRange>* ranges;  ///< of the whole tensor
-  DType type;                             ///< of the buffers
+  std::span<const OwnedRange> ranges;  ///< of the tensor, that elements are of
+  DType type;                          ///< of the buffers
   Index first;
   Index count;
-};
-
-/// A thread's memory.
-struct Scratch {
-  io::ReadBuffer buffer{};
-  std::tuple<std::vector<float>, std::vector<BF16>> rows{};  ///< that are transposed
 };
 
 /// As the folder has them.
 template <class T>
 void load_straight(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
-                   Scratch& scratch) {
-  for (const OwnedRange& range : *job.ranges) {
-    const Index from = std::max(job.first, range.first);
-    const Index to = std::min(job.first + job.count, range.first + range.count);
-    if (from >= to) continue;
-    const OwnedRange part{range.subgroup, range.offset + from - range.first, from, to - from};
-    weights.read(*job.tensor, from, buffers.elements<T>(part), &scratch.buffer);
-  }
+                   io::ReadBuffer& begun) {
+  const OwnedRange& range = job.ranges.front();
+  const OwnedRange part{range.subgroup, range.offset + job.first - range.first, job.first,
+                        job.count};
+  weights.read(*job.tensor, job.first, buffers.elements<T>(part), &begun);
 }
 
-/// Rows of a transposed tensor that are read at once: whole cache lines of the parameter's rows.
+/// Rows of a transposed tensor that are converted at once: whole cache lines of the parameter's
+/// rows.
 Index rows_at_once(Index out) {
   return std::max<Index>(1, kTransposedElements / out / kBlock) * kBlock;
 }
@@ -185,36 +181,19 @@ Index rows_at_once(Index out) {
 /// The parameter is [out, in], the tensor [in, out].
 template <class T>
 void load_transposed(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
-                     Scratch& scratch) {
+                     std::vector<T>& memory, io::ReadBuffer& begun) {
   const Index in = job.tensor->name.shape[0];
   const Index out = job.tensor->name.shape[1];
-  const Index most = rows_at_once(out);
-  auto& memory = std::get<std::vector<T>>(scratch.rows);
-  memory.resize(std::max(memory.size(), static_cast<std::size_t>(std::min(most, in) * out)));
-  for (Index first = 0; first < in; first += most) {
+  const Index most = rows_at_once(out) * out;
+  memory.resize(static_cast<std::size_t>(std::max(std::ssize(memory), std::min(most, job.count))));
+  for (Index done = 0; done < job.count; done += most) {
+    const Index first = job.first + done;
     const std::span<T> rows =
-        std::span(memory).first(static_cast<std::size_t>(std::min(most, in - first) * out));
-    weights.read(*job.tensor, first * out, rows, &scratch.buffer);
-    for (const OwnedRange& range : *job.ranges)
-      transpose<T>(rows, first, out, in, range, buffers.elements<T>(range));
+        std::span(memory).first(static_cast<std::size_t>(std::min(most, job.count - done)));
+    weights.read(*job.tensor, first, rows, &begun);
+    for (const OwnedRange& range : job.ranges)
+      transpose<T>(rows, first / out, out, in, range, buffers.elements<T>(range));
   }
-}
-
-template <class T>
-void load(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
-          Scratch& scratch) {
-  if (job.tensor->name.is_transposed)
-    load_transposed<T>(weights, job, buffers, scratch);
-  else
-    load_straight<T>(weights, job, buffers, scratch);
-}
-
-void load(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers,
-          Scratch& scratch) {
-  if (job.type == DType::kBF16)
-    load<BF16>(weights, job, buffers, scratch);
-  else
-    load<float>(weights, job, buffers, scratch);
 }
 
 /// All there is to read, in the order of the files.
@@ -225,38 +204,115 @@ class Jobs {
     for (const Tensor& tensor : weights.tensors()) {
       const shape::PlacedParameter& parameter = parameters.layout().find(tensor.name.parameter);
       ranges_.push_back(owned_ranges(tensor, parameter, buffers));
-      if (ranges_.back().empty()) continue;
+      const std::span<const OwnedRange> ranges = ranges_.back();
+      if (ranges.empty()) continue;
       const DType type = parameters.lasting_type(parameter.spec.trained);
-      const Index count = tensor.name.count();
-      const Index most = tensor.name.is_transposed ? count : kStraightElements;
-      for (Index first = 0; first < count; first += most)
-        jobs_.push_back({&tensor, &ranges_.back(), type, first, std::min(most, count - first)});
+      if (tensor.name.is_transposed) {
+        add(tensor, ranges, type, 0, tensor.name.count());
+        continue;
+      }
+      for (std::size_t i = 0; i < ranges.size(); ++i)
+        add(tensor, ranges.subspan(i, 1), type, ranges[i].first, ranges[i].count);
     }
   }
 
   [[nodiscard]] const std::vector<Job>& all() const { return jobs_; }
+  /// Of the largest.
+  [[nodiscard]] Index most_bytes() const { return most_bytes_; }
+  /// So many that they need half of the memory.
+  [[nodiscard]] Index reads_ahead() const {
+    return std::clamp<Index>(kMostMemory / 2 / read_bytes(), 1, kReadsAhead);
+  }
+  /// One a core, or as many as the other half is for.
+  [[nodiscard]] Index threads() const {
+    const auto cores = std::max<Index>(1, std::thread::hardware_concurrency());
+    return std::clamp<Index>(kMostMemory / 2 / (read_bytes() + row_bytes_), 1, cores);
+  }
 
  private:
+  [[nodiscard]] Index read_bytes() const { return most_bytes_ + 2 * io::ReadBuffer::kMostUnit; }
+  void add(const Tensor& tensor, std::span<const OwnedRange> ranges, DType type, Index first,
+           Index count) {
+    const Index element = tensor.stored->dtype.bits() / 8;
+    Index most = kReadBytes / element;
+    if (tensor.name.is_transposed) {
+      const Index converted = rows_at_once(tensor.name.shape[1]) * tensor.name.shape[1];
+      most = std::max<Index>(1, most / converted) * converted;
+      row_bytes_ = std::max(row_bytes_, converted * size_of(type));
+    }
+    for (Index done = 0; done < count; done += most) {
+      jobs_.push_back({&tensor, ranges, type, first + done, std::min(most, count - done)});
+      most_bytes_ = std::max(most_bytes_, jobs_.back().count * element);
+    }
+  }
+
   std::deque<std::vector<OwnedRange>> ranges_;  // of tensors
   std::vector<Job> jobs_;
+  Index most_bytes_ = 0;
+  Index row_bytes_ = 0;  // that one thread converts at once
 };
 
-/// A thread's Scratch.
-Index scratch_bytes(const hf::ModelWeights& weights) {
-  Index rows = 0;
-  for (const Tensor& tensor : weights.tensors())
-    if (tensor.name.is_transposed)
-      rows = std::max(rows, rows_at_once(tensor.name.shape[1]) * tensor.name.shape[1]);
-  return io::ReadBuffer::kBytes + rows * size_of(DType::kF32);
-}
+/// The jobs in their order, of which the next ones are read while others are converted.
+/// Thread-safe.
+class ReadAhead {
+ public:
+  struct Begun {
+    std::size_t job;
+    std::unique_ptr<io::ReadBuffer> buffer;
+  };
 
-/// Four a core: while one converts, the others keep the disk busy, though a tensor that is
-/// transposed is read in pieces of some hundred KB. Fewer where rows are so long that all threads
-/// together would need much memory.
-Index thread_count(const hf::ModelWeights& weights) {
-  constexpr Index kMostMemory = Index{48} << 20;
-  const auto wanted = 4 * std::max<Index>(1, std::thread::hardware_concurrency());
-  return std::clamp<Index>(wanted, 1, std::max<Index>(1, kMostMemory / scratch_bytes(weights)));
+  ReadAhead(const hf::ModelWeights& weights, const Jobs& jobs, storage::Engine& engine)
+      : weights_(weights), jobs_(jobs), engine_(engine) {}
+
+  /// The next one; none: there are no more.
+  std::optional<Begun> take() {
+    const std::lock_guard lock(mutex_);
+    while (std::ssize(begun_) <= jobs_.reads_ahead() && next_ < jobs_.all().size()) begin();
+    if (begun_.empty()) return std::nullopt;
+    Begun first = std::move(begun_.front());
+    begun_.pop_front();
+    return first;
+  }
+  void give_back(Begun done) {
+    done.buffer->forget();
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(done.buffer));
+  }
+  /// No more are taken.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    next_ = jobs_.all().size();
+    begun_.clear();
+  }
+
+ private:
+  void begin() {
+    const Job& job = jobs_.all()[next_];
+    if (free_.empty()) free_.push_back(std::make_unique<io::ReadBuffer>(jobs_.most_bytes()));
+    weights_.begin_read(*job.tensor, job.first, job.count, *free_.back(), engine_);
+    begun_.push_back({next_++, std::move(free_.back())});
+    free_.pop_back();
+  }
+
+  const hf::ModelWeights& weights_;
+  const Jobs& jobs_;
+  storage::Engine& engine_;
+  std::mutex mutex_;
+  std::size_t next_ = 0;  // of the jobs that is to begin
+  std::deque<Begun> begun_;
+  std::vector<std::unique_ptr<io::ReadBuffer>> free_;
+};
+
+/// Memory of one thread for rows that are transposed.
+using Rows = std::tuple<std::vector<float>, std::vector<BF16>>;
+
+template <class T>
+void load(const hf::ModelWeights& weights, const Job& job, const Buffers& buffers, Rows& rows,
+          io::ReadBuffer& begun) {
+  if (job.tensor->name.is_transposed)
+    load_transposed<T>(weights, job, buffers, std::get<std::vector<T>>(rows), begun);
+  else
+    load_straight<T>(weights, job, buffers, begun);
 }
 
 }  // namespace
@@ -265,25 +321,31 @@ void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& p
                   const IsWanted& is_wanted) {
   const Buffers buffers(parameters, is_wanted);
   const Jobs jobs(weights, parameters, buffers);
-  std::atomic<std::size_t> next = 0;
+  storage::Engine engine({.depth = kReadsAhead});
+  ReadAhead reads(weights, jobs, engine);
   std::mutex mutex;
   std::map<std::size_t, std::exception_ptr> errors;  // by job: the first one is told
   const auto work = [&] {
-    Scratch scratch;
-    for (std::size_t i = next++; i < jobs.all().size(); i = next++) {
-      try {
-        load(weights, jobs.all()[i], buffers, scratch);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        errors.emplace(i, std::current_exception());
-        next = jobs.all().size();
+    Rows rows;
+    std::size_t number = 0;
+    try {
+      while (std::optional<ReadAhead::Begun> next = reads.take()) {
+        number = next->job;
+        const Job& job = jobs.all()[number];
+        const auto load_as = job.type == DType::kBF16 ? load<BF16> : load<float>;
+        load_as(weights, job, buffers, rows, *next->buffer);
+        reads.give_back(std::move(*next));
       }
+    } catch (...) {
+      reads.end();
+      const std::lock_guard lock(mutex);
+      errors.emplace(number, std::current_exception());
     }
   };
   {
     const rt::PausedWorkers cores;
     std::vector<std::jthread> threads;
-    for (Index i = 0; i < thread_count(weights); ++i) threads.emplace_back(work);
+    for (Index i = 0; i < jobs.threads(); ++i) threads.emplace_back(work);
   }
   if (!errors.empty()) std::rethrow_exception(errors.begin()->second);
 }

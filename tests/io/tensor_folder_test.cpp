@@ -166,5 +166,19 @@ TEST(TensorFolder, SeesAFileThatIsCutMeanwhile) {
   EXPECT_THAT([&] { read(tensors, "b", 0, 4); }, fails_with({"became shorter"}));
 }
 
+TEST(TensorFolder, SeesAFileThatIsCutBeforeItIsReadAhead) {
+  const Folder folder;
+  write_floats(folder.scratch / kSingleFile, "b", std::vector<float>(5000));
+  const TensorFolder tensors(folder.scratch.path());
+  std::filesystem::resize_file(folder.scratch / kSingleFile, 70);
+  storage::Engine engine;
+  ReadBuffer buffer(20'000);
+  tensors.begin_read(*tensors.find("b"), 0, 5000, buffer, engine);
+  ASSERT_TRUE(buffer.is_begun());
+  std::vector<float> values(5000);
+  EXPECT_THAT([&] { tensors.read(*tensors.find("b"), 0, values, &buffer); },
+              fails_with({kSingleFile, "ends before byte", "tensor 'b'", "copy it"}));
+}
+
 }  // namespace
 }  // namespace dos::io::tensor_folder_test

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/weight_file.hpp"
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "page_cache.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::io::weight_file_test {
@@ -25,9 +25,6 @@ class WeightFileTest : public testing::Test {
     file.commit();
   }
 
-  static void forget(const WeightFile& file) {
-    ASSERT_EQ(::posix_fadvise(file.input().descriptor(), 0, 0, POSIX_FADV_DONTNEED), 0);
-  }
   [[nodiscard]] bool has(std::span<const std::byte> found, Index offset) const {
     return std::ranges::equal(
         found, std::span(bytes_).subspan(static_cast<std::size_t>(offset), found.size()));
@@ -39,35 +36,61 @@ class WeightFileTest : public testing::Test {
 };
 
 TEST_F(WeightFileTest, ReadsAnyBytesPastThePageCache) {
+  storage::Engine engine;
   const WeightFile file(path_);
-  ReadBuffer buffer;
-  const Index size = std::ssize(bytes_);
+  constexpr Index kMost = Index{1} << 20;
+  ReadBuffer buffer(kMost);
   for (const Index offset : {Index{0}, Index{1}, Index{4095}, Index{4096}, Index{1'000'001}})
-    for (const Index bytes : {Index{1}, Index{4096}, Index{5000}, ReadBuffer::kBytes}) {
-      const auto found = file.read_direct(offset, bytes, buffer);
+    for (const Index bytes : {Index{1}, Index{4096}, Index{5000}, kMost}) {
+      file.begin(offset, bytes, buffer, engine);
+      const auto found = buffer.bytes(offset, bytes);
       EXPECT_EQ(std::ssize(found), bytes);
       EXPECT_TRUE(has(found, offset)) << offset << " " << bytes;
+      EXPECT_TRUE(has(buffer.bytes(offset + bytes / 2, bytes - bytes / 2), offset + bytes / 2));
+      buffer.forget();
     }
-  // The end lies inside a unit of the device.
-  const auto last = file.read_direct(size - 10, 10, buffer);
-  EXPECT_EQ(last.size(), 10U);
-  EXPECT_TRUE(has(last, size - 10));
-  EXPECT_EQ(file.read_direct(size - 10, 20, buffer).size(), 10U);
-  EXPECT_TRUE(file.read_direct(size + 5000, 20, buffer).empty());
 }
 
-TEST_F(WeightFileTest, PrefersThePageCacheForWhatIsThere) {
+TEST_F(WeightFileTest, EndsWhereTheFileEnds) {
+  storage::Engine engine;
+  const WeightFile file(path_);
+  const Index size = std::ssize(bytes_);
+  ReadBuffer buffer(Index{1} << 20);
+  // The end lies inside a unit of the device.
+  for (const Index bytes : {Index{10}, Index{100'000}}) {
+    file.begin(size - bytes, bytes, buffer, engine);
+    EXPECT_TRUE(has(buffer.bytes(size - bytes, bytes), size - bytes));
+    EXPECT_EQ(buffer.fault(), "");
+    buffer.forget();
+    file.begin(size - bytes, bytes + 10, buffer, engine);
+    EXPECT_THAT(buffer.fault(), testing::AllOf(testing::HasSubstr(path_.string()),
+                                               testing::HasSubstr("ends before byte")));
+    buffer.forget();
+  }
+}
+
+TEST_F(WeightFileTest, WaitsForWhatNobodyTakes) {
+  storage::Engine engine;
+  const WeightFile file(path_);
+  ReadBuffer buffer(std::ssize(bytes_));
+  file.begin(0, std::ssize(bytes_), buffer, engine);
+}
+
+TEST_F(WeightFileTest, LeavesToThePageCacheWhatIsThere) {
   const WeightFile file(path_);
   std::vector<std::byte> all(bytes_.size());
   EXPECT_EQ(file.input().read(0, all), std::ssize(bytes_));
-  EXPECT_FALSE(file.prefers_direct(0, std::ssize(bytes_)));
-  EXPECT_FALSE(file.prefers_direct(std::ssize(bytes_) + 5000, 10)) << "nothing to read";
-  forget(file);
-  if (!file.prefers_direct(0, std::ssize(bytes_)))
-    GTEST_SKIP() << "a file system without O_DIRECT, or one that keeps its pages";
-  ReadBuffer buffer;
-  EXPECT_TRUE(has(file.read_direct(0, ReadBuffer::kBytes, buffer), 0));
-  EXPECT_TRUE(file.prefers_direct(0, std::ssize(bytes_))) << "the page cache has none of it";
+  EXPECT_FALSE(file.is_away(0, std::ssize(bytes_)));
+  EXPECT_FALSE(file.is_away(std::ssize(bytes_) + 5000, 10)) << "nothing to read";
+  test::leave_page_cache(path_);
+  if (!file.is_away(0, std::ssize(bytes_))) GTEST_SKIP() << "a file system that keeps its pages";
+  if (!storage::File::open(path_).is_direct())
+    GTEST_SKIP() << "a file system without direct transfers";
+  storage::Engine engine;
+  ReadBuffer buffer(Index{1} << 20);
+  file.begin(0, Index{1} << 20, buffer, engine);
+  EXPECT_TRUE(has(buffer.bytes(0, Index{1} << 20), 0));
+  EXPECT_TRUE(file.is_away(0, std::ssize(bytes_))) << "the page cache has none of it";
 }
 
 }  // namespace

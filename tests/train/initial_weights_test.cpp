@@ -10,6 +10,7 @@
 #include "base/sanitizer.hpp"
 #include "fails_with.hpp"
 #include "hf/folder.hpp"
+#include "page_cache.hpp"
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 
@@ -105,16 +106,20 @@ TEST_F(InitialWeights, OfWhatIsFrozenAreRounded) {
   }
 }
 
-/// Matrices that are read in several pieces, the last of them smaller, and no multiple of a tile.
+/// Matrices that are read in several pieces, the last of them smaller, and no multiple of a tile;
+/// from the page cache, and from a disk.
 TEST_F(InitialWeights, OfLargeMatricesComeToTheirPlaces) {
   nlohmann::json config = test::tiny_hf_config("gpt2");
-  config.update({{"n_embd", 330}, {"n_head", 3}, {"n_layer", 1}});
+  config.update({{"n_embd", 420}, {"n_head", 3}, {"n_layer", 1}});
   const ModelFolder folder(config);
   const std::filesystem::path path = folder.write();
   const shape::ModelConfig model = hf::read_config(path);
-  const tensor::ParameterSet parameters(session_, layout_of(model, 100'000));
-  load_weights(hf::ModelWeights(path, model), parameters);
-  expect_loaded(parameters, Expected(model));
+  for (const bool is_away : {false, true}) {
+    const tensor::ParameterSet parameters(session_, layout_of(model, 100'000));
+    if (is_away) test::leave_page_cache(path / io::kSingleFile);
+    load_weights(hf::ModelWeights(path, model), parameters);
+    expect_loaded(parameters, Expected(model));
+  }
 }
 
 TEST_F(InitialWeights, OfOtherRanksStayAway) {
@@ -132,6 +137,17 @@ TEST_F(InitialWeights, OfOtherRanksStayAway) {
       expect_loaded(parameters, Expected(model));
     }
   }
+}
+
+TEST_F(InitialWeights, OfAFileThatIsCutMeanwhileAreNotTaken) {
+  const ModelFolder folder("gpt2");
+  const std::filesystem::path path = folder.write();
+  const shape::ModelConfig model = hf::read_config(path);
+  const tensor::ParameterSet parameters(session_, layout_of(model, 56));
+  const hf::ModelWeights weights(path, model);
+  std::filesystem::resize_file(path / io::kSingleFile, 9000);
+  EXPECT_THAT([&] { load_weights(weights, parameters); },
+              test::fails_with({io::kSingleFile, "tensor '", "copy it or write it again"}));
 }
 
 TEST_F(InitialWeights, AreNamedWhenTheyAreNotFinite) {
