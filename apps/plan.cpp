@@ -20,7 +20,7 @@
 #include "config/config_file.hpp"
 #include "config/plan_model.hpp"
 #include "launch/rank_weights.hpp"
-#include "planner/checkpoints.hpp"
+#include "planner/checkpoint_forecast.hpp"
 #include "planner/plan_report.hpp"
 #include "planner/scaling.hpp"
 #include "planner/timeline.hpp"

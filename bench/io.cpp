@@ -27,8 +27,8 @@
 namespace dos::bench {
 namespace {
 
+using storage::DirectFile;
 using storage::Engine;
-using storage::File;
 using storage::Kind;
 using storage::Pages;
 
@@ -43,7 +43,8 @@ struct Options {
 };
 
 /// `depth` threads that take the next block, until there is none.
-void raw_loop(const File& file, Kind kind, std::span<std::byte> memory, Index depth, Index block) {
+void raw_loop(const DirectFile& file, Kind kind, std::span<std::byte> memory, Index depth,
+              Index block) {
   const int descriptor = file.is_direct() ? file.direct() : file.buffered();
   std::atomic<Index> next = 0;
   std::atomic<int> error = 0;
@@ -65,7 +66,8 @@ void raw_loop(const File& file, Kind kind, std::span<std::byte> memory, Index de
   if (error != 0) fail_errno(file.path().string() + ": cannot read or write", error);
 }
 
-void through_engine(Engine& engine, const File& file, Kind kind, std::span<std::byte> memory) {
+void through_engine(Engine& engine, const DirectFile& file, Kind kind,
+                    std::span<std::byte> memory) {
   std::string fault;
   const auto note = [&](const std::string& text) {
     if (!text.empty()) fault = text;
@@ -117,12 +119,12 @@ std::string run(const Options& options, Results& results) {
     for (int round = 0; round < options.rounds; ++round) {
       {
         // New files for each, as checkpoints have: a file system may treat others differently.
-        const File file = File::create(path, bytes);
+        const DirectFile file = DirectFile::create(path, bytes);
         if (!file.is_direct()) how = std::string(engine.backend()) + " through the page cache";
         results["raw_write"].measure(
             bytes, [&] { raw_loop(file, Kind::kWrite, memory.bytes(), options.depth, block); });
       }
-      const File file = File::create(path, bytes);
+      const DirectFile file = DirectFile::create(path, bytes);
       results["write"].measure(bytes,
                                [&] { through_engine(engine, file, Kind::kWrite, memory.bytes()); });
       results["raw_read"].measure(

@@ -2,7 +2,7 @@
 // Products of matrices: a layer's, its logits', and those of adapters.
 #include "codelets/linear/linear.hpp"
 #include "kernels_cuda_cases.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 namespace dos::bench {
 

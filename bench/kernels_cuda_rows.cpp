@@ -6,7 +6,7 @@
 #include "codelets/linear/linear.hpp"
 #include "codelets/rmsnorm/rmsnorm.hpp"
 #include "kernels_cuda_cases.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 namespace dos::bench {
 

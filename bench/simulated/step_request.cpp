@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "planner/state_homes.hpp"
+#include "planner/home_choice.hpp"
 #include "planner/whole_step.hpp"
 #include "sched/gradients.hpp"
 

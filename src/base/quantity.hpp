@@ -61,9 +61,6 @@ using FlopsPerSecond = Quantity<0, 0, -1, 1>;
 using BytesPerParam = Quantity<-1, 1, 0, 0>;
 using SecondsPerByte = Quantity<0, -1, 1, 0>;
 
-constexpr Params gparams(double value) {
-  return Params(value * 1e9);
-}
 constexpr ParamsPerSecond gparams_per_second(double value) {
   return ParamsPerSecond(value * 1e9);
 }

@@ -75,8 +75,9 @@ void expect_measurable(const Disk& disk, Index bytes) {
          disk.folder.string(), format_bytes(disk.size.value_or(0)), format_bytes(free));
 }
 
-storage::File make_test_file(const Disk& disk, Index bytes) {
-  storage::File file = storage::File::create_nameless(disk.folder / "dos-calibrate", bytes);
+storage::DirectFile make_test_file(const Disk& disk, Index bytes) {
+  storage::DirectFile file =
+      storage::DirectFile::create_nameless(disk.folder / "dos-calibrate", bytes);
   expect(file.is_direct(),
          "--disk {}={}: its file system has no transfers past the page cache (O_DIRECT), so that "
          "memory would be measured: name another folder",

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/types.hpp"
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 
 namespace dos::calibration {
 
@@ -36,6 +36,6 @@ void expect_measurable(const Disk& disk, Index bytes);
 
 /// A file of so many bytes in the disk's folder, without a name: however the program ends, nothing
 /// of it stays. Throws Error, naming the folder, where transfers cannot go past the page cache.
-storage::File make_test_file(const Disk& disk, Index bytes);
+storage::DirectFile make_test_file(const Disk& disk, Index bytes);
 
 }  // namespace dos::calibration

@@ -149,7 +149,7 @@ std::string Attempt::create_files(std::optional<io::CheckpointStore::Staging>& s
       const std::filesystem::path path = lay_out(contents);
       files_.emplace_back();
       if (contents.subgroup || takes_kept(contents, path)) continue;
-      files_.back().emplace(storage::File::create(path, layouts_.back().bytes()));
+      files_.back().emplace(storage::DirectFile::create(path, layouts_.back().bytes()));
       storage::write(around_.engine, *files_.back(), 0, layouts_.back().header(), parts_.label());
     }
   });
@@ -162,7 +162,7 @@ std::string Attempt::open_files() {
       files_.emplace_back();
       const bool is_there = contents.is_constant && takes_kept_;
       if (!contents.subgroup && !is_there)
-        files_.back().emplace(storage::File::open_to_write(path));
+        files_.back().emplace(storage::DirectFile::open_to_write(path));
     }
   });
 }
@@ -224,7 +224,7 @@ Attempt::Clock::time_point Attempt::take_files(RankReport& report) {
 }
 
 std::string Attempt::flush() {
-  std::vector<const storage::File*> files;
+  std::vector<const storage::DirectFile*> files;
   for (const auto& file : files_)
     if (file) files.push_back(&*file);
   bool has_linked = false;

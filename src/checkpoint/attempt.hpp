@@ -19,7 +19,7 @@
 #include "io/checkpoint_manifest.hpp"
 #include "offload/away_states.hpp"
 #include "ranks/root_texts.hpp"
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 
 namespace dos::checkpoint {
 
@@ -131,9 +131,9 @@ class Attempt {
   ranks::RootTexts texts_;
   std::shared_ptr<Event> before_;
   std::vector<io::SafetensorsLayout> layouts_;
-  std::vector<std::optional<storage::File>> files_;  ///< none: not written
-  bool takes_kept_ = false;                          ///< the constant file is there already
-  std::optional<io::FileRecord> kept_;               ///< of it, on rank 0
+  std::vector<std::optional<storage::DirectFile>> files_;  ///< none: not written
+  bool takes_kept_ = false;                                ///< the constant file is there already
+  std::optional<io::FileRecord> kept_;                     ///< of it, on rank 0
   PartWriter parts_;
   std::vector<std::shared_ptr<offload::StateVersion>> taken_;  ///< by file; null: not of this rank
 

@@ -109,7 +109,7 @@ std::string Copier::copy(const Job& job) {
 void Copier::wait_turn(Index step, Index bytes) {
   std::unique_lock lock(mutex_);
   if (!last_) {
-    const auto turn = pace_.begin(bytes, storage::Pace::Clock::now());
+    const auto turn = pace_.begin(bytes, storage::RateLimit::Clock::now());
     changed_.wait_until(lock, turn, [&] { return ends_ || last_; });
   }
   expect(is_wanted(step), "the run has ended");

@@ -11,7 +11,7 @@
 #include "checkpoint/kept_file.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "storage/engine.hpp"
-#include "storage/pace.hpp"
+#include "storage/rate_limit.hpp"
 
 namespace dos::checkpoint {
 
@@ -67,7 +67,7 @@ class Copier {
   io::CheckpointStore& from_;
   io::CheckpointStore& to_;
   storage::Engine engine_;
-  storage::Pace pace_;  ///< of the thread
+  storage::RateLimit pace_;  ///< of the thread
   KeptFile kept_;
 
   std::mutex mutex_;  ///< of what follows

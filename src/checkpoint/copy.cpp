@@ -16,7 +16,7 @@
 #include "checkpoint/piece.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "storage/blocking.hpp"
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 #include "storage/pages.hpp"
 
 namespace dos::checkpoint {
@@ -163,10 +163,10 @@ void copy_file(storage::Engine& engine, const std::filesystem::path& source,
                const storage::Label& label, const Turn& turn) {
   const io::SafetensorsLayout layout =
       layout_of(source, {record.tensors.begin(), record.tensors.end()});
-  const storage::File input = storage::File::open(source);
+  const storage::DirectFile input = storage::DirectFile::open(source);
   expect(input.size() == layout.bytes(), "{}: has {} bytes, {} were written", source.string(),
          input.size(), layout.bytes());
-  const storage::File output = storage::File::create(target, layout.bytes());
+  const storage::DirectFile output = storage::DirectFile::create(target, layout.bytes());
   SumCheck check(source, layout, record);
   Buffers buffers;
   for (Index offset = 0; offset < layout.bytes(); offset += kPartBytes) {

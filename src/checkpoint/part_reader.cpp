@@ -17,7 +17,7 @@
 #include "checkpoint/tensor_listing.hpp"
 #include "io/safetensors.hpp"
 #include "io/tensor_slice.hpp"
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 #include "storage/pages.hpp"
 
 namespace dos::checkpoint {
@@ -132,7 +132,7 @@ std::vector<Slice> slices_of(const std::vector<Wanted>& wanted, Index begin, Ind
 class Reading {
  public:
   /// `label`: of what is read, but for the name of the tensor.
-  Reading(storage::Engine& engine, const storage::File& file, const storage::Label& label)
+  Reading(storage::Engine& engine, const storage::DirectFile& file, const storage::Label& label)
       : engine_(engine), file_(file), label_(label) {}
   /// Waits for what is under way.
   ~Reading() {
@@ -183,7 +183,7 @@ class Reading {
   }
 
   storage::Engine& engine_;
-  const storage::File& file_;
+  const storage::DirectFile& file_;
   // Of the caller's thread:
   storage::Label label_;
   Index under_way_ = 0;
@@ -339,7 +339,7 @@ void verify(storage::Engine& engine, const std::filesystem::path& folder,
     add_jobs(
         file, mapped, tensor, DType::kF32, [](Index, Index) { return std::vector<Slice>{}; }, jobs);
   }
-  const storage::File input = storage::File::open(file.path());
+  const storage::DirectFile input = storage::DirectFile::open(file.path());
   Reading(engine, input, label_of(manifest, record.name)).read(jobs);
 }
 
@@ -350,7 +350,7 @@ void read_parts(storage::Engine& engine, const std::filesystem::path& folder,
       sources_of(folder, manifest, contents, targets);
   for (const auto& source : sources) {
     std::vector<Job> jobs = source->jobs(targets);
-    const storage::File input = storage::File::open(source->file.path());
+    const storage::DirectFile input = storage::DirectFile::open(source->file.path());
     Reading(engine, input, label_of(manifest, source->record.name)).read(jobs);
   }
 }

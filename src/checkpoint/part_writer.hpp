@@ -76,7 +76,7 @@ class PartWriter {
 
   /// Where a file of the contents is written to.
   struct Target {
-    const storage::File& file;
+    const storage::DirectFile& file;
     const io::SafetensorsLayout& layout;
   };
   /// Writes all parts, one target a file, but those of files without one; gives all buffers back;

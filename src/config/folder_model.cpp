@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "models/family.hpp"
+#include "shape/family_shape.hpp"
 
 namespace dos::config {
 namespace {
@@ -60,8 +61,7 @@ Keys::Model keys_of_model(const shape::ModelConfig& model) {
   keys.heads = model.heads;
   keys.context = model.context;
   keys.vocab = model.vocabulary;
-  // The other sizes of GPT-2 follow from these.
-  if (model.architecture == "gpt2") {
+  if (shape::has_position_table(model)) {
     keys.positions = model.position_rows();
     return keys;
   }

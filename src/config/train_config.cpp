@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "data/utf8.hpp"
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 #include "models/family.hpp"
 #include "rt/cuda.hpp"
 #include "rt/device.hpp"

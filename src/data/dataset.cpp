@@ -171,9 +171,4 @@ std::unique_ptr<Tokenizer> make_tokenizer(const DatasetManifest& manifest,
   return tokenizer;
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& prefix) {
-  const DatasetPaths paths = find_dataset(prefix);
-  return make_tokenizer(read_manifest(paths.manifest), paths.manifest);
-}
-
 }  // namespace dos::data

@@ -69,7 +69,4 @@ std::string read_model(const DatasetManifest& manifest, const std::filesystem::p
 std::unique_ptr<Tokenizer> make_tokenizer(const DatasetManifest& manifest,
                                           const std::filesystem::path& path);
 
-/// The tokenizer of the dataset PREFIX. Throws Error when it has no manifest.
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& prefix);
-
 }  // namespace dos::data

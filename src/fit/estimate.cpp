@@ -15,7 +15,7 @@
 #include "optim/rules.hpp"
 #include "ranks/sharding.hpp"
 #include "rt/cuda.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 #include "train/step_results.hpp"
 
 namespace dos::fit {

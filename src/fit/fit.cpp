@@ -11,22 +11,22 @@
 
 #include "base/error.hpp"
 #include "base/units.hpp"
-#include "fit/activations.hpp"
+#include "fit/activation_fit.hpp"
 #include "fit/estimate.hpp"
-#include "fit/memory_limits.hpp"
 #include "fit/run_memory.hpp"
+#include "fit/stated_limits.hpp"
 #include "platform/blas.hpp"
 #include "platform/memory_limits.hpp"
 #include "rt/device.hpp"
 #include "rt/machine_view.hpp"
 #include "sched/policy_registry.hpp"
+#include "shape/family_shape.hpp"
 
 namespace dos::fit {
 namespace {
 
-/// Tokens of a lane above which smaller micro-batches cost little: a product of so many rows with a
-/// BF16 weight does 2048 operations for each byte of the weight, several times what GPUs need to be
-/// limited by arithmetic (H100: 989 TFLOP/s over 3.35 TB/s, 295 a byte).
+/// Tokens of a lane above which smaller micro-batches cost little: a product of so many rows does
+/// 2048 operations a byte of a BF16 weight; an H100 computes 295 while it reads one.
 constexpr Index kEnoughTokens = 2048;
 
 config::TrainConfig with_batch(const config::TrainConfig& config, Index batch) {
@@ -95,7 +95,7 @@ class Trial {
   /// positions has as many rows.
   [[nodiscard]] std::optional<std::string> shorter(const config::TrainConfig& config) const {
     constexpr Index kShortest = 128;
-    if (run_.model.architecture == "gpt2" && config.model.positions == 0) return std::nullopt;
+    if (shape::has_position_table(run_.model) && config.model.positions == 0) return std::nullopt;
     train::Run run = run_.with(config);
     run.model.positions = config.model.positions;
     for (Index context = run.model.context / 2; context >= kShortest; context /= 2) {

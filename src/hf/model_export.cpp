@@ -13,7 +13,7 @@
 #include "base/durable_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 #include "hf/side_files.hpp"
 #include "io/safetensors_writer.hpp"
 #include "io/tensor_folder.hpp"

@@ -10,7 +10,7 @@
 #include "base/checksum.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 #include "hf/config_json.hpp"
 #include "shape/family_shape.hpp"
 

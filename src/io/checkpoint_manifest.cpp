@@ -286,10 +286,4 @@ void expect_layout(const SafetensorsFile& file, const CheckpointManifest& manife
   if (record.header) expect_header(file, *record.header);
 }
 
-void expect_contents(const SafetensorsFile& file, const CheckpointManifest& manifest) {
-  expect_layout(file, manifest);
-  for (const TensorRecord& expected : record_of(file.path(), manifest).tensors)
-    expect_sums(file.path(), file.at(expected.name).bytes, expected);
-}
-
 }  // namespace dos::io

@@ -97,9 +97,6 @@ void expect_architecture(const std::filesystem::path& folder, const CheckpointMa
 /// types and shapes. Reads no tensor.
 void expect_layout(const SafetensorsFile& file, const CheckpointManifest& manifest);
 
-/// expect_layout(), and the checksums of every tensor: reads the whole file.
-void expect_contents(const SafetensorsFile& file, const CheckpointManifest& manifest);
-
 /// The manifest's record of a file. Throws Error when it lists none of that name.
 const FileRecord& record_of(const std::filesystem::path& file, const CheckpointManifest& manifest);
 

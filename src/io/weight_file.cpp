@@ -39,7 +39,7 @@ void ReadBuffer::forget() {
 }
 
 WeightFile::WeightFile(const std::filesystem::path& path)
-    : input_(path), direct_(storage::File::open(path)), mapping_(path) {
+    : input_(path), direct_(storage::DirectFile::open(path)), mapping_(path) {
   // The system reads ahead of us: the disk works while elements are converted.
   static_cast<void>(::posix_fadvise(input_.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL));
 }

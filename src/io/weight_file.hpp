@@ -10,8 +10,8 @@
 
 #include "base/file.hpp"
 #include "base/mapped_file.hpp"
+#include "storage/direct_file.hpp"
 #include "storage/engine.hpp"
-#include "storage/file.hpp"
 #include "storage/pages.hpp"
 
 namespace dos::io {
@@ -65,7 +65,7 @@ class WeightFile {
 
  private:
   InputFile input_;
-  storage::File direct_;
+  storage::DirectFile direct_;
   MappedFile mapping_;  ///< its pages are asked for, not touched
 };
 

@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -22,7 +21,7 @@
 #include "codelets/all.hpp"
 #include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/products.hpp"
-#include "fit/activations.hpp"
+#include "fit/activation_fit.hpp"
 #include "fit/device_memory.hpp"
 #include "fit/fit.hpp"
 #include "fit/memory_advice.hpp"
@@ -41,7 +40,6 @@
 #include "launch/run_room.hpp"
 #include "launch/tracing.hpp"
 #include "platform/blas.hpp"
-#include "platform/process_limits.hpp"
 #include "ranks/exchange_watch.hpp"
 #include "ranks/gather.hpp"
 #include "rt/cuda.hpp"
@@ -275,15 +273,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
   }
 }
 
-/// Of StarPU, MPI, and this program beside the workers, and what a run has open at once.
-constexpr Index kThreadsBesideWorkers = 16, kFilesOfRun = 64;
-
-/// StarPU refuses more workers than there are cores.
-Index threads_of(const config::TrainConfig& config) {
-  const auto cores = static_cast<Index>(std::thread::hardware_concurrency());
-  const Index workers = config.train.workers;
-  return kThreadsBesideWorkers + (workers > 0 ? std::min(workers, cores) : cores);
-}
+/// Of MPI and this program, and what a run has open at once.
+constexpr Index kThreadsOfRun = 12, kFilesOfRun = 64;
 
 void launch_prepared(const LaunchOptions& options, const Company& company, Preparation prepared) {
   const config::TrainConfig& config = prepared.run.config;
@@ -306,9 +297,10 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
                            .cuda_workspace = models::cuda_workspace_bytes(
                                prepared.run.model, config.parameter_types().working),
                            .measurements = options.dry_run ? "" : options.out / "starpu",
+                           .other_threads = kThreadsOfRun,
+                           .files = kFilesOfRun,
                            .schedulers = sched_starpu::policies()};
   apply(company.place, config.train.workers, wanted);
-  platform::expect_threads_and_files(threads_of(config), kFilesOfRun);
   rt::Session session(wanted);
   train::catch_stop_signals_again();
   if (company.exchange != nullptr) keep_from_workers(company.place, company.exchange->thread());

@@ -11,7 +11,7 @@
 #include "config/folder_model.hpp"
 #include "data/loader.hpp"
 #include "fit/estimate.hpp"
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 #include "hf/config_json.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/checkpoint_manifest.hpp"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "fit/memory_limits.hpp"
+#include "fit/stated_limits.hpp"
 #include "launch/pass_rates.hpp"
 #include "platform/memory_limits.hpp"
 

@@ -3,16 +3,16 @@
 
 #include <string_view>
 
-#include "nn/buffers.hpp"
+#include "nn/block_buffers.hpp"
 #include "nn/lane_shape.hpp"
-#include "nn/priority.hpp"
+#include "nn/urgency.hpp"
 #include "rt/handle.hpp"
 #include "rt/submitter.hpp"
 
 namespace dos::models {
 
 /// By the names of shape::BlockShape.
-using BlockBuffers = nn::Buffers;
+using nn::BlockBuffers;
 using nn::LaneShape;
 
 /// The gradient of a block's input among the gradients of its shape.

@@ -7,7 +7,7 @@
 #include "models/demand.hpp"
 #include "nn/tokens.hpp"
 #include "rt/device.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 namespace dos::models {
 namespace {

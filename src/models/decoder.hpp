@@ -9,7 +9,7 @@
 #include "models/family.hpp"
 #include "models/lane.hpp"
 #include "nn/loss_head.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 #include "tensor/parameter_listener.hpp"
 #include "tensor/parameter_set.hpp"
 

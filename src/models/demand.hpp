@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rt/memory_ledger.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 #include "shape/family_shape.hpp"
 
 /// What a model takes, before it is built.

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "models/demand.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 namespace dos::models {
 namespace {

@@ -30,7 +30,7 @@ Adapter::Adapter(const tensor::ParameterSet& set, const std::string& module)
       shape_(shape_of(set.layout().find(module + ".weight").spec)) {}
 
 void Adapter::forward(rt::Submitter& submitter, const codelets::RowRange& rows, const rt::Handle& x,
-                      const rt::Handle& y, const Buffers& kept, const Urgency& urgency) const {
+                      const rt::Handle& y, const BlockBuffers& kept, const Urgency& urgency) const {
   recompute(submitter, rows.count, x, kept, urgency);
   codelets::submit<codelets::LowRankForward>(
       submitter, {.between = kept[between_], .y = y, .up = up_.value}, {shape_, rows},
@@ -38,14 +38,14 @@ void Adapter::forward(rt::Submitter& submitter, const codelets::RowRange& rows, 
 }
 
 void Adapter::recompute(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                        const Buffers& kept, const Urgency& urgency) const {
+                        const BlockBuffers& kept, const Urgency& urgency) const {
   codelets::submit<codelets::ProductForward>(
       submitter, {.x = x, .y = kept[between_], .w = down_.value}, {{tokens}, shape_.scale},
       {.priority = urgency.path, .label = label_.c_str()});
 }
 
 void Adapter::backward_data(rt::Submitter& submitter, Index tokens, const rt::Handle& dy,
-                            const rt::Handle& dx, const Buffers& gradients,
+                            const rt::Handle& dx, const BlockBuffers& gradients,
                             const Urgency& urgency) const {
   const rt::TaskOptions options{.priority = urgency.path, .label = label_.c_str()};
   const rt::Handle& between = gradients[between_];
@@ -56,8 +56,8 @@ void Adapter::backward_data(rt::Submitter& submitter, Index tokens, const rt::Ha
 }
 
 void Adapter::backward_weights(rt::Submitter& submitter, Index tokens, const Ends& ends,
-                               const Buffers& kept, const Buffers& gradients, bool accumulate,
-                               const Urgency& urgency) const {
+                               const BlockBuffers& kept, const BlockBuffers& gradients,
+                               bool accumulate, const Urgency& urgency) const {
   const rt::TaskOptions options{.priority = urgency.off_path, .label = label_.c_str()};
   if (up_.gradient)
     codelets::submit_low_rank_weight(

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "codelets/linear/low_rank_codelet.hpp"
-#include "nn/buffers.hpp"
+#include "nn/block_buffers.hpp"
 #include "nn/parameter_refs.hpp"
-#include "nn/priority.hpp"
+#include "nn/urgency.hpp"
 
 namespace dos::nn {
 
@@ -19,14 +19,15 @@ class Adapter {
 
   /// Adds to rows of y what x gives; leaves `between` in `kept`.
   void forward(rt::Submitter& submitter, const codelets::RowRange& rows, const rt::Handle& x,
-               const rt::Handle& y, const Buffers& kept, const Urgency& urgency) const;
+               const rt::Handle& y, const BlockBuffers& kept, const Urgency& urgency) const;
   /// `between` alone.
-  void recompute(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const Buffers& kept,
-                 const Urgency& urgency) const;
+  void recompute(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
+                 const BlockBuffers& kept, const Urgency& urgency) const;
 
   /// Adds to dx; leaves the gradient of `between` in `gradients`.
   void backward_data(rt::Submitter& submitter, Index tokens, const rt::Handle& dy,
-                     const rt::Handle& dx, const Buffers& gradients, const Urgency& urgency) const;
+                     const rt::Handle& dx, const BlockBuffers& gradients,
+                     const Urgency& urgency) const;
 
   /// The two ends of the product.
   struct Ends {
@@ -36,7 +37,7 @@ class Adapter {
   /// The gradients of both matrices, where they are trained, added to what is there if
   /// `accumulate`; after backward_data().
   void backward_weights(rt::Submitter& submitter, Index tokens, const Ends& ends,
-                        const Buffers& kept, const Buffers& gradients, bool accumulate,
+                        const BlockBuffers& kept, const BlockBuffers& gradients, bool accumulate,
                         const Urgency& urgency) const;
 
  private:

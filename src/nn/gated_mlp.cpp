@@ -11,7 +11,7 @@ GatedMlp::GatedMlp(const tensor::ParameterSet& set, const std::string& name, Ind
 
 void GatedMlp::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                        const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
-                       const Buffers& kept, const Urgency& urgency) const {
+                       const BlockBuffers& kept, const Urgency& urgency) const {
   gate_up_.forward(submitter, tokens, x, hidden.before, kept, urgency);
   activate(submitter, tokens, hidden, urgency);
   if (out != nullptr)
@@ -28,7 +28,7 @@ void GatedMlp::activate(rt::Submitter& submitter, Index tokens, const Hidden& hi
 }
 
 void GatedMlp::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                        const Hidden& hidden, const Buffers& kept, const Gradients& gradients,
+                        const Hidden& hidden, const BlockBuffers& kept, const Gradients& gradients,
                         bool accumulate, const Urgency& urgency) const {
   down_.backward(submitter, tokens, hidden.after, kept,
                  {gradients.dout, gradients.d_after, gradients.of_block}, accumulate, urgency);

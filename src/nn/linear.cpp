@@ -22,13 +22,13 @@ void Linear::product(rt::Submitter& submitter, Index tokens, const rt::Handle& x
 }
 
 void Linear::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                     const rt::Handle& y, const Buffers& kept, const Urgency& urgency) const {
+                     const rt::Handle& y, const BlockBuffers& kept, const Urgency& urgency) const {
   product(submitter, tokens, x, y, {.priority = urgency.path, .label = name_.c_str()});
   if (adapter_) adapter_->forward(submitter, {0, tokens}, x, y, kept, urgency);
 }
 
 void Linear::forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& x,
-                     const rt::Handle& y, const Buffers& kept, const Urgency& urgency) const {
+                     const rt::Handle& y, const BlockBuffers& kept, const Urgency& urgency) const {
   const codelets::RowRange rows{lane.first, lane.tokens()};
   const rt::TaskOptions options{.priority = urgency.path, .label = name_.c_str()};
   if (y.count() == rows.count * weight_.value.blocking.rows)
@@ -43,7 +43,7 @@ void Linear::forward(rt::Submitter& submitter, const LaneShape& lane, const rt::
 }
 
 void Linear::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                     const rt::Handle& residual, const rt::Handle& y, const Buffers& kept,
+                     const rt::Handle& residual, const rt::Handle& y, const BlockBuffers& kept,
                      const Urgency& urgency) const {
   const rt::TaskOptions options{.priority = urgency.path, .label = name_.c_str()};
   if (bias_)
@@ -57,12 +57,12 @@ void Linear::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x
 }
 
 void Linear::recompute(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                       const Buffers& kept, const Urgency& urgency) const {
+                       const BlockBuffers& kept, const Urgency& urgency) const {
   if (adapter_) adapter_->recompute(submitter, tokens, x, kept, urgency);
 }
 
 void Linear::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                      const Buffers& kept, const Gradients& gradients, bool accumulate,
+                      const BlockBuffers& kept, const Gradients& gradients, bool accumulate,
                       const Urgency& urgency) const {
   const auto& [dy, dx, of_block] = gradients;
   const rt::TaskOptions off_path{.priority = urgency.off_path, .label = name_.c_str()};

@@ -7,10 +7,10 @@
 
 #include "codelets/linear/linear_codelet.hpp"
 #include "nn/adapter.hpp"
-#include "nn/buffers.hpp"
+#include "nn/block_buffers.hpp"
 #include "nn/lane_shape.hpp"
 #include "nn/parameter_refs.hpp"
-#include "nn/priority.hpp"
+#include "nn/urgency.hpp"
 
 namespace dos::nn {
 
@@ -24,29 +24,30 @@ class Linear {
   Linear(const tensor::ParameterSet& set, std::string name, Bias bias = Bias::kLearned);
 
   void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const rt::Handle& y,
-               const Buffers& kept, const Urgency& urgency) const;
+               const BlockBuffers& kept, const Urgency& urgency) const;
   /// The same where y may have more rows than x: of all tokens of a sequence that goes on. Those of
   /// other tokens stay.
   void forward(rt::Submitter& submitter, const LaneShape& lane, const rt::Handle& x,
-               const rt::Handle& y, const Buffers& kept, const Urgency& urgency) const;
+               const rt::Handle& y, const BlockBuffers& kept, const Urgency& urgency) const;
   /// y = x weight^T + bias + residual.
   void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-               const rt::Handle& residual, const rt::Handle& y, const Buffers& kept,
+               const rt::Handle& residual, const rt::Handle& y, const BlockBuffers& kept,
                const Urgency& urgency) const;
   /// What forward leaves in `kept`, without y.
-  void recompute(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const Buffers& kept,
-                 const Urgency& urgency) const;
+  void recompute(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
+                 const BlockBuffers& kept, const Urgency& urgency) const;
 
   /// Where backward reads and writes.
   struct Gradients {
     const rt::Handle& dy;
     const rt::Handle& dx;
-    const Buffers& of_block;
+    const BlockBuffers& of_block;
   };
   /// dx from dy; then the gradients of weight, bias and adapters from dy, x and what is kept, where
   /// they are trained, added to what is there if `accumulate`.
-  void backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const Buffers& kept,
-                const Gradients& gradients, bool accumulate, const Urgency& urgency) const;
+  void backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
+                const BlockBuffers& kept, const Gradients& gradients, bool accumulate,
+                const Urgency& urgency) const;
 
  private:
   void product(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const rt::Handle& y,

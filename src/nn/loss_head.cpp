@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 namespace dos::nn {
 namespace {

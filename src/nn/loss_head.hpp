@@ -6,7 +6,7 @@
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "codelets/linear/linear_codelet.hpp"
 #include "nn/parameter_refs.hpp"
-#include "nn/priority.hpp"
+#include "nn/urgency.hpp"
 
 namespace dos::nn {
 

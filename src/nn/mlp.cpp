@@ -8,7 +8,7 @@ Mlp::Mlp(const tensor::ParameterSet& set, const std::string& name)
 
 void Mlp::forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                   const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
-                  const Buffers& kept, const Urgency& urgency) const {
+                  const BlockBuffers& kept, const Urgency& urgency) const {
   up_.forward(submitter, tokens, x, hidden.before, kept, urgency);
   activate(submitter, tokens, hidden, urgency);
   if (out != nullptr)
@@ -25,7 +25,7 @@ void Mlp::activate(rt::Submitter& submitter, Index /*tokens*/, const Hidden& hid
 }
 
 void Mlp::backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
-                   const Hidden& hidden, const Buffers& kept, const Gradients& gradients,
+                   const Hidden& hidden, const BlockBuffers& kept, const Gradients& gradients,
                    bool accumulate, const Urgency& urgency) const {
   down_.backward(submitter, tokens, hidden.after, kept,
                  {gradients.dout, gradients.d_hidden, gradients.of_block}, accumulate, urgency);

@@ -22,7 +22,7 @@ class Mlp {
   /// `out` may be null: then only Hidden is computed (recomputation before backward).
   void forward(rt::Submitter& submitter, Index tokens, const rt::Handle& x,
                const rt::Handle& residual, const Hidden& hidden, const rt::Handle* out,
-               const Buffers& kept, const Urgency& urgency) const;
+               const BlockBuffers& kept, const Urgency& urgency) const;
 
   /// hidden.after from hidden.before, as in forward.
   void activate(rt::Submitter& submitter, Index tokens, const Hidden& hidden,
@@ -33,10 +33,10 @@ class Mlp {
     const rt::Handle& dout;
     const rt::Handle& d_hidden;
     const rt::Handle& dx;
-    const Buffers& of_block;
+    const BlockBuffers& of_block;
   };
   void backward(rt::Submitter& submitter, Index tokens, const rt::Handle& x, const Hidden& hidden,
-                const Buffers& kept, const Gradients& gradients, bool accumulate,
+                const BlockBuffers& kept, const Gradients& gradients, bool accumulate,
                 const Urgency& urgency) const;
 
  private:

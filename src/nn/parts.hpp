@@ -3,7 +3,7 @@
 
 #include "codelets/embedding/embedding_codelet.hpp"
 #include "codelets/layernorm/layernorm_codelet.hpp"
-#include "nn/priority.hpp"
+#include "nn/urgency.hpp"
 
 /// What differs between families of decoders beside their blocks.
 namespace dos::nn {

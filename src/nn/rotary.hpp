@@ -5,7 +5,7 @@
 
 #include "codelets/rotary/rotary_codelet.hpp"
 #include "nn/lane_shape.hpp"
-#include "nn/priority.hpp"
+#include "nn/urgency.hpp"
 #include "shape/model_config.hpp"
 
 namespace dos::nn {

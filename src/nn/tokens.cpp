@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/tokens.hpp"
 
-#include "nn/priority.hpp"
+#include "nn/urgency.hpp"
 
 namespace dos::nn {
 

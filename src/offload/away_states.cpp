@@ -151,7 +151,8 @@ std::shared_ptr<StateVersion> AwayStates::keep(Index subgroup) {
   return wish.version;
 }
 
-bool AwayStates::take(Index subgroup, storage::File file, std::vector<codelets::ContentSum> sums) {
+bool AwayStates::take(Index subgroup, storage::DirectFile file,
+                      std::vector<codelets::ContentSum> sums) {
   // The thread has nothing to do meanwhile.
   const std::lock_guard lock(mutex_);
   Subgroup& each = *states_[static_cast<std::size_t>(subgroup)];

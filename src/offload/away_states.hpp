@@ -88,7 +88,7 @@ class AwayStates final : public tensor::StateHomes {
   /// what it has: nobody writes to it, and the next states go to another. False where it is on none
   /// of the disks, or that has no room; then buffers may be zeros. Pre: it has the form, and these
   /// sums; all is settled, and no keep() was called.
-  [[nodiscard]] bool take(Index subgroup, storage::File file,
+  [[nodiscard]] bool take(Index subgroup, storage::DirectFile file,
                           std::vector<codelets::ContentSum> sums);
   /// Whether take() may be called.
   [[nodiscard]] bool can_take() const { return regions_ && regions_->can_give(); }

@@ -109,7 +109,7 @@ void DiskActivations::reserve() {
     if (const char* memory = storage::memory_file_system(folder))
       log::warn("train.activations: {} is in memory ({}): activations there save none",
                 folder.string(), memory);
-    files_.push_back(storage::File::create_nameless(
+    files_.push_back(storage::DirectFile::create_nameless(
         std::filesystem::canonical(folder) / "activations", sizes_[disk]));
   }
 }
@@ -187,7 +187,7 @@ storage::Label DiskActivations::label_of(const Visit& visit) const {
 
 void DiskActivations::begin(Visit& visit) {
   Slot& slot = visit.slot;
-  const storage::File& file = files_[slot.disk];
+  const storage::DirectFile& file = files_[slot.disk];
   const auto done = [this, &visit](const std::string& fault) {
     post({&visit, /*is_transfer=*/true, fault});
   };

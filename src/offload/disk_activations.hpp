@@ -91,7 +91,7 @@ class DiskActivations final : public tensor::ActivationStore {
   Index rescued_ = 0;  ///< bytes; the thread's
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Index> sizes_;  ///< of what each disk gets
-  std::vector<storage::File> files_;
+  std::vector<storage::DirectFile> files_;
   Index step_ = 0;
 
   mutable std::mutex mutex_;  ///< of what follows

@@ -93,7 +93,7 @@ std::vector<Index> room_on(std::span<const DiskPlace> disks, Index needed, Index
 
 bool has_unlinked_files(const std::filesystem::path& folder) {
   try {
-    static_cast<void>(storage::File::create_unlinked(folder, 0));
+    static_cast<void>(storage::DirectFile::create_unlinked(folder, 0));
   } catch (const Error&) {
     return false;
   }
@@ -201,8 +201,8 @@ void RegionFiles::create_all(std::size_t disk, const std::vector<Index>& counts)
   if (!are_single_) {
     Index all = 0;
     for (std::size_t size = 0; size < bytes_.size(); ++size) all += counts[size] * bytes_[size];
-    whole =
-        std::make_shared<StateFile>(storage::File::create_nameless(folders_[disk] / "states", all));
+    whole = std::make_shared<StateFile>(
+        storage::DirectFile::create_nameless(folders_[disk] / "states", all));
   }
   Index offset = 0;
   for (std::size_t size = 0; size < bytes_.size(); ++size)
@@ -214,7 +214,8 @@ void RegionFiles::create_all(std::size_t disk, const std::vector<Index>& counts)
 }
 
 std::shared_ptr<StateFile> RegionFiles::create(std::size_t disk, std::size_t size) const {
-  return std::make_shared<StateFile>(storage::File::create_unlinked(folders_[disk], bytes_[size]));
+  return std::make_shared<StateFile>(
+      storage::DirectFile::create_unlinked(folders_[disk], bytes_[size]));
 }
 
 bool RegionFiles::has_regions(std::size_t disk) const {
@@ -227,7 +228,7 @@ bool RegionFiles::can_name_in(const std::filesystem::path& folder) const {
   for (std::size_t i = 0; i < folders_.size(); ++i) {
     if (!has_regions(i)) continue;
     try {
-      storage::File::create_unlinked(folders_[i], 0).link(name);
+      storage::DirectFile::create_unlinked(folders_[i], 0).link(name);
     } catch (const Error&) {
       return false;
     }
@@ -269,7 +270,7 @@ void RegionFiles::put(const Region& region, std::shared_ptr<StateFile> file) {
   place = {.file = std::move(file), .is_given = true};
 }
 
-std::optional<Index> RegionFiles::disk_of(const storage::File& file) const {
+std::optional<Index> RegionFiles::disk_of(const storage::DirectFile& file) const {
   for (std::size_t disk = 0; disk < places_.size(); ++disk)
     for (const std::vector<Place>& places : places_[disk])
       if (!places.empty() && places.front().file->file().device() == file.device())

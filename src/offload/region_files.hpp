@@ -48,7 +48,7 @@ class RegionFiles {
   /// Puts a file that nobody writes to into the place of the region's own, which nobody needs.
   void put(const Region& region, std::shared_ptr<StateFile> file);
   /// The disk that a file's device is; nullopt: none.
-  [[nodiscard]] std::optional<Index> disk_of(const storage::File& file) const;
+  [[nodiscard]] std::optional<Index> disk_of(const storage::DirectFile& file) const;
   /// Nobody needs what the region holds.
   void clear(const Region& region);
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "storage/direct_file.hpp"
 #include "storage/engine.hpp"
-#include "storage/file.hpp"
 
 namespace dos::offload {
 
@@ -14,17 +14,17 @@ namespace dos::offload {
 /// last byte.
 class StateFile {
  public:
-  explicit StateFile(storage::File file, bool is_complete = false)
+  explicit StateFile(storage::DirectFile file, bool is_complete = false)
       : file_(std::move(file)), is_complete_(is_complete) {}
 
-  [[nodiscard]] const storage::File& file() const { return file_; }
+  [[nodiscard]] const storage::DirectFile& file() const { return file_; }
   /// Makes it so: `header` at its beginning, `bytes` in all. What is so already is not written to.
   /// Any thread. Throws Error naming path and cause.
   void complete(storage::Engine& engine, std::string_view header, Index bytes,
                 const storage::Label& label);
 
  private:
-  storage::File file_;
+  storage::DirectFile file_;
   std::mutex mutex_;
   bool is_complete_;
 };

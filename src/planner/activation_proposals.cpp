@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "planner/activation_choice.hpp"
-#include "planner/homes.hpp"
+#include "planner/tier_uses.hpp"
 
 namespace dos::planner {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "planner/unregistered.hpp"
+#include "planner/runtime_bytes.hpp"
 #include "sched/gradients.hpp"
 #include "sched/interleave.hpp"
 #include "sched/replay.hpp"

@@ -6,7 +6,7 @@
 #include "base/memory_category.hpp"
 #include "planner/plan_settings.hpp"
 #include "sched/plan.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 #include "shape/model.hpp"
 
 namespace dos::planner {

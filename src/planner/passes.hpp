@@ -7,7 +7,7 @@
 
 #include "planner/memory.hpp"
 #include "planner/wire.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 namespace dos::planner {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/json_text.hpp"
-#include "planner/checkpoints.hpp"
-#include "planner/homes.hpp"
+#include "planner/checkpoint_forecast.hpp"
+#include "planner/tier_uses.hpp"
 #include "planner/timeline.hpp"
 #include "shape/model.hpp"
 

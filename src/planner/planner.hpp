@@ -7,10 +7,10 @@
 
 #include "perfmodels/machine.hpp"
 #include "planner/activation_use.hpp"
+#include "planner/ahead_forecast.hpp"
 #include "planner/memory.hpp"
 #include "planner/phases.hpp"
 #include "planner/plan_settings.hpp"
-#include "planner/speculation.hpp"
 #include "sched/plan.hpp"
 #include "shape/model.hpp"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/homes.hpp"
 #include "planner/phases.hpp"
 #include "planner/planner.hpp"
+#include "planner/tier_uses.hpp"
 #include "sched/gradients.hpp"
 
 namespace dos::planner {

@@ -6,7 +6,7 @@
 
 #include "codelets/collect/collect_codelet.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
-#include "nn/priority.hpp"
+#include "nn/urgency.hpp"
 #include "shape/owners.hpp"
 
 namespace dos::ranks {

@@ -78,11 +78,13 @@ void announce_measurement(const SessionConfig& config) {
     log::info("the first run here: measuring the links to the devices, which takes some seconds");
 }
 
-/// A worker each, one that starts them, and a core each in PoCL: with less they abort.
+/// A worker each, one that starts them, and a core each in PoCL: with less they abort. StarPU
+/// refuses more workers than there are cores.
 Index threads_of(const SessionConfig& config) {
   constexpr Index kBesideCores = 4;
   const auto cores = static_cast<Index>(std::thread::hardware_concurrency());
-  return kBesideCores + (config.cpu_workers < 0 ? cores : std::min(config.cpu_workers, cores));
+  return kBesideCores + config.other_threads +
+         (config.cpu_workers < 0 ? cores : std::min(config.cpu_workers, cores));
 }
 
 void choose_cuda_devices(const std::vector<Index>& devices, starpu_conf& conf) {
@@ -98,7 +100,7 @@ void choose_cuda_devices(const std::vector<Index>& devices, starpu_conf& conf) {
 Session::Session(const SessionConfig& config) {
   expect_starpu_of_the_build();
   expect_good_starpu_variables();
-  platform::expect_threads_and_files(threads_of(config), /*files=*/0);
+  platform::expect_threads_and_files(threads_of(config), config.files);
   starpu_conf conf;
   starpu_conf_init(&conf);
   scheduler_ = chosen_scheduler(config, conf);

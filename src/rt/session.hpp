@@ -45,6 +45,8 @@ struct SessionConfig {
   /// A folder for what StarPU measures, if it cannot keep that where its environment says; see
   /// StarpuHome.
   std::filesystem::path measurements{};
+  Index other_threads = 0;  ///< of the program, beside StarPU's
+  Index files = 0;          ///< that the program has open at once
   Schedulers schedulers{};  ///< known beside StarPU's own; must outlive the session
 };
 
@@ -61,7 +63,8 @@ class Session {
   /// when the scheduler is unknown (the message lists the known ones), when
   /// STARPU_SCHED names another than `config`, when StarPU finds no worker, or cannot read what it
   /// has measured of the links, when a variable of its environment has a value that it cannot take
-  /// (starpu_variables.hpp), or when there is no place for what it measures.
+  /// (starpu_variables.hpp), when there is no place for what it measures, or when the process may
+  /// not have so many threads and files (`ulimit`).
   explicit Session(const SessionConfig& config);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

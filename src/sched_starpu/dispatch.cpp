@@ -189,7 +189,7 @@ bool Dispatch::should_help(const Group& idle, Group& owner, const TaskNote& last
   if (owner.kept == key && now < owner.kept_until) return false;
   if (ends_first(owner.residents.before(key))) return true;
   owner.kept = key;
-  owner.kept_until = now + cost * kAskAgain;
+  owner.kept_until = now + cost * tuning_.ask_again;
   return false;
 }
 

@@ -141,10 +141,6 @@ class Dispatch {
   }
 
  private:
-  /// After so large a part of what an update would take elsewhere it is looked at again, once its
-  /// owner has turned out to end it sooner: to count residents before it takes time.
-  static constexpr double kAskAgain = 1.0 / 16;
-
   Group& at(Index group) { return groups_[static_cast<std::size_t>(group)]; }
   [[nodiscard]] GpuWindow::Limits limits(const Group& gpu, const UpdateBoard& board, Index params,
                                          double now) const;

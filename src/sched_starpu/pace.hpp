@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "sched_starpu/tuning.hpp"
 
 namespace dos::sched_starpu {
 
@@ -50,7 +51,7 @@ class Pace {
   /// Seconds of one update of `params` parameters by one worker.
   [[nodiscard]] double seconds(double expected, Index params, double now) const {
     const double larger = static_cast<double>(params) / last_.params;
-    double worst = std::max(expected, last_.seconds * std::min(larger, kTellsOf));
+    double worst = std::max(expected, last_.seconds * std::min(larger, Tuning::tells_of));
     for (const Worker& each : workers_)
       if (each.running > 0) worst = std::max(worst, each.spent(now));
     return worst;
@@ -67,10 +68,6 @@ class Pace {
   }
 
  private:
-  /// An update tells how long others take of up to so many times its parameters: much of what a
-  /// small one takes is the task's own cost.
-  static constexpr double kTellsOf = 4;
-
   struct Worker {
     Index running = 0;
     double since = 0;  ///< when it began, or ended the update before; later by other tasks' time

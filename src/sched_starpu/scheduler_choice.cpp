@@ -109,11 +109,9 @@ void Scheduler::choose_group(TaskNote& note, Index planned) const {
 
 bool Scheduler::may_skip_look() {
   if (cpu_has_tasks_) return false;
-  // An update of another device is late by far more than this before a CPU worker takes it.
-  constexpr double kBetweenLooks = 50 * kMicro;
   const double now = now_seconds();
   double next = next_look_;
-  return now < next || !next_look_.compare_exchange_strong(next, now + kBetweenLooks);
+  return now < next || !next_look_.compare_exchange_strong(next, now + Tuning::between_looks);
 }
 
 void Scheduler::plan_ahead(std::size_t worker) {

@@ -3,6 +3,8 @@
 
 #include <mutex>
 
+#include "sched_starpu/tuning.hpp"
+
 namespace dos::sched_starpu {
 
 /// A mutex for which a thread tries again for some microseconds before it sleeps. What it guards
@@ -11,7 +13,7 @@ namespace dos::sched_starpu {
 class SpinningMutex {
  public:
   void lock() {
-    for (int pauses = 1; pauses <= kMostPauses; pauses *= 2) {
+    for (int pauses = 1; pauses <= Tuning::most_pauses; pauses *= 2) {
       if (mutex_.try_lock()) return;
       for (int i = 0; i < pauses; ++i) pause();
     }
@@ -21,9 +23,6 @@ class SpinningMutex {
   void unlock() { mutex_.unlock(); }
 
  private:
-  /// The last time; a pause is 10 to 50 ns, and all of them some 10 us.
-  static constexpr int kMostPauses = 128;
-
   static void pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

@@ -24,6 +24,10 @@ struct Tuning {
   /// Share of the largest size from which an update shows the rate; a smaller one shows what each
   /// costs whatever its size. A power of 2. + only the largest count; - overhead enters the rate.
   double large_update = 0.5;
+  /// Times its parameters up to which an update tells how long others take: much of what a small
+  /// one takes is the task's own cost. + a small update makes a device seem late; - a large one is
+  /// expected to be as fast as rates say, whatever happens.
+  static constexpr double tells_of = 4;
   /// Of the CPU's: the rate of a GPU that nobody measured and no update goes to. + bounds count on
   /// that GPU; - divisions lose digits.
   double unknown_gpu = 1e-6;
@@ -102,6 +106,14 @@ struct Tuning {
   /// Seconds without a task that begins or ends, after which memory that is held is let go. + a
   /// worker that waits for it waits longer; - long updates lose it while they run.
   double patience = 0.5;
+  /// Part of what an update would take elsewhere after which it is looked at again, once its owner
+  /// has turned out to end it sooner: to count residents takes time. + help comes later; - workers
+  /// count all the time.
+  double ask_again = 1.0 / 16;
+  /// Seconds between two looks of CPU workers that have nothing to do at updates of other devices:
+  /// these are late by far more before one is taken. + help comes later; - the scheduler's lock is
+  /// held up.
+  static constexpr double between_looks = 50e-6;
   /// Streamed updates that a late GPU holds at once. + more that nobody may take; it needs one.
   Index late_window = 1;
   /// Turns that a streamed update takes on a GPU that helps: states in, kernel, states out. + GPUs
@@ -110,6 +122,13 @@ struct Tuning {
   /// Trips of a resident that another device updates: away now, back in the next step. + residents
   /// stay with a GPU that is late; - they leave it for little.
   double trips_of_a_resident = 2;
+
+  // How threads wait.
+
+  /// Pauses of 10 to 50 ns between the last two tries of the scheduler's lock before a thread
+  /// sleeps; all tries take twice that. + a core computes nothing; - a thread that drives a GPU
+  /// sleeps through its kernels.
+  static constexpr int most_pauses = 128;
 
   // What is told.
 

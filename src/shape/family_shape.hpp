@@ -48,6 +48,9 @@ struct Family {
   Index norm_statistics;
   /// Throws Error naming a size that the family does not have. May be null.
   void (*validate)(const ModelConfig&);
+  /// Whether positions have a table, of ModelConfig::position_rows() rows, and no other size is
+  /// free beside those that all families have.
+  bool has_position_table = false;
 
   /// Those of a model with its adapters, each pair behind the matrix that it adds to.
   [[nodiscard]] std::vector<ParameterSpec> parameters(const ModelConfig& config) const;
@@ -57,6 +60,9 @@ struct Family {
 
 /// Throws Error listing the known names.
 const Family& find_family(std::string_view name);
+inline bool has_position_table(const ModelConfig& config) {
+  return find_family(config.architecture).has_position_table;
+}
 
 /// The name of the token table, in every family.
 inline constexpr const char* kTokenTable = "token_embedding.weight";

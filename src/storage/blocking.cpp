@@ -27,29 +27,29 @@ void wait_for(const Begin& begin) {
 
 }  // namespace
 
-void read(Engine& engine, const File& file, Index offset, std::span<std::byte> memory,
+void read(Engine& engine, const DirectFile& file, Index offset, std::span<std::byte> memory,
           const Label& label) {
   wait_for([&](Done done) { engine.read(file, offset, memory, std::move(done), label); });
 }
 
-void write(Engine& engine, const File& file, Index offset, std::string_view text,
+void write(Engine& engine, const DirectFile& file, Index offset, std::string_view text,
            const Label& label) {
   wait_for([&](Done done) {
     engine.write(file, offset, std::as_bytes(std::span(text)), std::move(done), label);
   });
 }
 
-void sync(Engine& engine, const File& file, const Label& label) {
-  const File* const one = &file;
+void sync(Engine& engine, const DirectFile& file, const Label& label) {
+  const DirectFile* const one = &file;
   sync(engine, std::span(&one, 1), label);
 }
 
-void sync(Engine& engine, std::span<const File* const> files, const Label& label) {
+void sync(Engine& engine, std::span<const DirectFile* const> files, const Label& label) {
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
   std::size_t left = files.size();
   std::string found;
-  for (const File* file : files)
+  for (const DirectFile* file : files)
     engine.sync(
         *file,
         [&](const std::string& fault) {

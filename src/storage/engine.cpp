@@ -15,8 +15,8 @@
 
 #include "base/error.hpp"
 #include "storage/blocks.hpp"
+#include "storage/device_queue.hpp"
 #include "storage/fault_text.hpp"
-#include "storage/lane.hpp"
 
 namespace dos::storage {
 namespace {
@@ -142,8 +142,8 @@ class Engine::Worker {
   }
 
   void enqueue(std::shared_ptr<Transfer> transfer) {
-    const File& file = transfer->file;
-    Lane& lane = lanes_[file.device()];
+    const DirectFile& file = transfer->file;
+    DeviceQueue& lane = lanes_[file.device()];
     std::vector<Block> blocks{Block{.offset = transfer->offset}};
     if (transfer->kind != Kind::kSync)
       blocks = cut_into_blocks(transfer->offset, std::ssize(transfer->memory),
@@ -159,7 +159,7 @@ class Engine::Worker {
   }
 
   /// Starts what may be under way at once.
-  void fill(Lane& lane, std::uint64_t device) {
+  void fill(DeviceQueue& lane, std::uint64_t device) {
     while (std::deque<Task>* queue = lane.next()) {
       Task& next = queue->front();
       if (!next.transfer->fault.empty()) {
@@ -177,13 +177,13 @@ class Engine::Worker {
     }
   }
 
-  [[nodiscard]] bool is_under_way(const File& file) const {
+  [[nodiscard]] bool is_under_way(const DirectFile& file) const {
     return std::ranges::any_of(tasks_, [&](const Task& task) {
       return task.transfer != nullptr && &task.transfer->file == &file;
     });
   }
 
-  void start(Lane& lane, Task task) {
+  void start(DeviceQueue& lane, Task task) {
     Operation operation;
     try {
       operation = prepare(lane, task);
@@ -207,8 +207,8 @@ class Engine::Worker {
   }
 
   /// The task's operation; takes a buffer where the memory cannot be used in place.
-  Operation prepare(Lane& lane, Task& task) {
-    const File& file = task.transfer->file;
+  Operation prepare(DeviceQueue& lane, Task& task) {
+    const DirectFile& file = task.transfer->file;
     Operation operation{.kind = task.transfer->kind,
                         .descriptor = file.buffered(),
                         .offset = task.block.offset,
@@ -229,7 +229,7 @@ class Engine::Worker {
     const auto number = static_cast<std::size_t>(completion.tag);
     Task task = std::move(tasks_[number]);
     free_.push_back(number);
-    Lane& lane = lanes_[task.transfer->file.device()];
+    DeviceQueue& lane = lanes_[task.transfer->file.device()];
     --lane.under_way;
     const Index moved = std::max<Index>(completion.result, 0);
     if (task.buffer != nullptr) {
@@ -243,9 +243,9 @@ class Engine::Worker {
   }
 
   /// After an operation that did not do all: the rest once more, or a fault.
-  void go_on(Lane& lane, Task task, Index result) {
+  void go_on(DeviceQueue& lane, Task task, Index result) {
     Transfer& transfer = *task.transfer;
-    const File& file = transfer.file;
+    const DirectFile& file = transfer.file;
     if (result > 0) {
       task.block.offset += result;
       task.block.bytes -= result;
@@ -299,8 +299,8 @@ class Engine::Worker {
   std::vector<Task> tasks_;  ///< under way, by tag
   AwaitedTransfer::Sleeper sleeper_;
   std::vector<std::size_t> free_;
-  std::map<std::uint64_t, Lane> lanes_;  ///< by device
-  int most_tries_ = 0;                   ///< of what came back just now with nothing done
+  std::map<std::uint64_t, DeviceQueue> lanes_;  ///< by device
+  int most_tries_ = 0;                          ///< of what came back just now with nothing done
   std::atomic<Observer*> observer_ = nullptr;
 
   mutable std::mutex mutex_;  ///< of what follows
@@ -327,21 +327,21 @@ void Engine::submit(std::shared_ptr<Transfer> transfer) {
   worker_->submit(std::move(transfer));
 }
 
-void Engine::read(const File& file, Index offset, std::span<std::byte> memory, Done done,
+void Engine::read(const DirectFile& file, Index offset, std::span<std::byte> memory, Done done,
                   const Label& label) {
   submit(std::make_shared<Transfer>(
       Transfer{file, Kind::kRead, offset, memory, std::move(done), label}));
 }
 
-void Engine::write(const File& file, Index offset, std::span<const std::byte> memory, Done done,
-                   const Label& label) {
+void Engine::write(const DirectFile& file, Index offset, std::span<const std::byte> memory,
+                   Done done, const Label& label) {
   // Writing does not change it.
   const std::span<std::byte> bytes{const_cast<std::byte*>(memory.data()), memory.size()};
   submit(std::make_shared<Transfer>(
       Transfer{file, Kind::kWrite, offset, bytes, std::move(done), label}));
 }
 
-void Engine::sync(const File& file, Done done, const Label& label) {
+void Engine::sync(const DirectFile& file, Done done, const Label& label) {
   submit(std::make_shared<Transfer>(Transfer{file, Kind::kSync, 0, {}, std::move(done), label}));
 }
 

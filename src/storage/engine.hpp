@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "storage/backend.hpp"
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 #include "storage/observer.hpp"
 
 namespace dos::storage {
@@ -55,15 +55,15 @@ class Engine {
   /// Waits for all transfers.
   ~Engine();
 
-  /// Begins to fill `memory` from bytes `offset` on. File and memory must live until `done` is
-  /// called. A file that ends before is a fault.
-  void read(const File& file, Index offset, std::span<std::byte> memory, Done done,
+  /// Begins to fill `memory` from bytes `offset` on. DirectFile and memory must live until `done`
+  /// is called. A file that ends before is a fault.
+  void read(const DirectFile& file, Index offset, std::span<std::byte> memory, Done done,
             const Label& label = {});
   /// Begins to write `memory`, as above.
-  void write(const File& file, Index offset, std::span<const std::byte> memory, Done done,
+  void write(const DirectFile& file, Index offset, std::span<const std::byte> memory, Done done,
              const Label& label = {});
   /// Brings to the device what was submitted for the file before (fdatasync).
-  void sync(const File& file, Done done, const Label& label = {});
+  void sync(const DirectFile& file, Done done, const Label& label = {});
 
   /// Until every transfer has ended and its Done has returned. Not from a Done.
   void wait_all();

@@ -21,7 +21,8 @@ std::string cause_of(Index result) {
 
 }  // namespace
 
-std::string fault_text(const File& file, Kind kind, const Block& block, Index end, Index result) {
+std::string fault_text(const DirectFile& file, Kind kind, const Block& block, Index end,
+                       Index result) {
   const std::string path = file.path().string();
   if (kind == Kind::kSync)
     return fmt::format("{}: cannot flush to the device: {}", path, cause_of(result));

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/memory_category.hpp"
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 
 namespace dos::storage {
 
@@ -44,7 +44,7 @@ const char* name_of(Purpose purpose);
 /// Something that has ended.
 struct Observation {
   Activity activity = Activity::kRead;
-  const File* file = nullptr;  ///< null: in memory alone
+  const DirectFile* file = nullptr;  ///< null: in memory alone
   Label label{};
   Index bytes = 0;
   std::chrono::steady_clock::time_point start{};

@@ -14,8 +14,8 @@
 
 #include "rt/session.hpp"
 #include "rt/trace_sink.hpp"
-#include "trace/event.hpp"
 #include "trace/ring_pool.hpp"
+#include "trace/trace_event.hpp"
 #include "trace/trace_files.hpp"
 #include "trace/trace_manifest.hpp"
 

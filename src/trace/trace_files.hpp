@@ -8,9 +8,9 @@
 
 #include "rt/memory_ledger.hpp"
 #include "rt/trace_sink.hpp"
-#include "trace/event.hpp"
 #include "trace/row_file.hpp"
 #include "trace/rows.hpp"
+#include "trace/trace_event.hpp"
 
 namespace dos::trace {
 

@@ -2,7 +2,7 @@
 #include "train/model_source.hpp"
 
 #include "base/error.hpp"
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 #include "hf/config_json.hpp"
 #include "io/run_folder.hpp"
 #include "io/tensor_folder.hpp"

@@ -151,7 +151,7 @@ std::set<Index> RunStates::take_files(storage::Engine& engine, const std::filesy
   for (const Found& each : found) checkpoint::verify(engine, folder, manifest, *each.file);
   away_->settle();
   for (Found& each : found)
-    if (away_->take(each.subgroup, storage::File::open(folder / each.file->name),
+    if (away_->take(each.subgroup, storage::DirectFile::open(folder / each.file->name),
                     std::move(each.sums)))
       taken.insert(each.subgroup);
   return taken;

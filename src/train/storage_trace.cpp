@@ -20,7 +20,7 @@ void StorageTrace::saw(const storage::Observation& observation) noexcept {
   recorder_.record(event);
 }
 
-trace::Name StorageTrace::disk_of(const storage::File& file) {
+trace::Name StorageTrace::disk_of(const storage::DirectFile& file) {
   const auto [disk, is_new] = disks_.try_emplace(file.device());
   if (is_new) disk->second = trace::Name(file.mount_point().string());
   return disk->second;

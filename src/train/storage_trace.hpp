@@ -17,7 +17,7 @@ class StorageTrace final : public storage::Observer {
   void saw(const storage::Observation& observation) noexcept override;
 
  private:
-  trace::Name disk_of(const storage::File& file);
+  trace::Name disk_of(const storage::DirectFile& file);
 
   trace::Recorder& recorder_;
   std::map<std::uint64_t, trace::Name> disks_;  ///< by device; the engine's thread's

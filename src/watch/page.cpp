@@ -37,7 +37,7 @@ footer{color:#555;margin-top:1em}
 
 class Charts {
  public:
-  explicit Charts(const Metrics& metrics) : metrics_(metrics) {
+  explicit Charts(const MetricsTable& metrics) : metrics_(metrics) {
     for (const Index step : metrics.steps()) see(step);
     for (const auto& [step, loss] : metrics.validations()) see(step);
   }
@@ -124,7 +124,7 @@ class Charts {
     add(title, series, Scale::kShare);
   }
 
-  const Metrics& metrics_;
+  const MetricsTable& metrics_;
   Index first_ = -1;
   Index last_ = 0;
   std::string text_;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "watch/metrics.hpp"
+#include "watch/metrics_table.hpp"
 
 namespace dos::watch {
 
@@ -31,7 +31,7 @@ class RunView {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const Description& description() const { return description_; }
-  [[nodiscard]] const Metrics& metrics() const { return metrics_; }
+  [[nodiscard]] const MetricsTable& metrics() const { return metrics_; }
   /// A process has the folder.
   [[nodiscard]] bool is_running() const { return is_running_; }
   /// Nothing will come any more: the last step is done, and nobody has the folder.
@@ -42,7 +42,7 @@ class RunView {
  private:
   std::filesystem::path folder_;
   std::string name_;
-  Metrics metrics_;
+  MetricsTable metrics_;
   Description description_;
   bool is_running_ = false;
   double age_s_ = 0;

@@ -137,7 +137,7 @@ class Summary {
   }
 
   const RunView& run_;
-  const Metrics& metrics_;
+  const MetricsTable& metrics_;
   std::vector<Row> rows_;
 };
 

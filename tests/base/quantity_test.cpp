@@ -21,7 +21,7 @@ static_assert(!std::is_convertible_v<double, Bytes>);
 
 TEST(Quantity, ComputesInBaseUnits) {
   EXPECT_DOUBLE_EQ((gigabytes(24) / gigabytes_per_second(48)).value(), 0.5);
-  EXPECT_DOUBLE_EQ((gparams(2) / gparams_per_second(8)).value(), 0.25);
+  EXPECT_DOUBLE_EQ((Params(2e9) / gparams_per_second(8)).value(), 0.25);
   EXPECT_DOUBLE_EQ(microseconds(3).value(), 3e-6);
   EXPECT_DOUBLE_EQ((2.0 * Bytes{3} + Bytes{1} - Bytes{2}).value(), 5);
 }

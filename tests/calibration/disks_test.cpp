@@ -89,7 +89,7 @@ TEST(Disks, ThatCannotBeMeasuredAreRefusedBefore) {
 
 TEST(Disks, LeaveNothingBehind) {
   const test::ScratchDirectory scratch;
-  std::optional<storage::File> file;
+  std::optional<storage::DirectFile> file;
   try {
     file.emplace(make_test_file({"d", scratch.path(), {}}, kMiB));
   } catch (const Error& error) {

@@ -16,6 +16,7 @@
 #include "checkpoint/piece.hpp"
 #include "checkpoint/state_files.hpp"
 #include "fails_with.hpp"
+#include "io/expect_contents.hpp"
 #include "io/safetensors.hpp"
 #include "message_of.hpp"
 #include "sanitized.hpp"
@@ -75,7 +76,7 @@ class Damage : public testing::Test {
   std::string fault_of(const io::FileRecord& file, bool is_mapped) {
     return test::message_of<Error>([&] {
       if (is_mapped)
-        io::expect_contents(io::SafetensorsFile(scratch_ / file.name), manifest_);
+        test::expect_contents(io::SafetensorsFile(scratch_ / file.name), manifest_);
       else
         verify(engine_, scratch_.path(), manifest_, file);
     });

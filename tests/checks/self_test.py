@@ -39,6 +39,18 @@ class Checks(unittest.TestCase):
         self.assertEqual(status, 0, output)
 
 
+class FileNames(Checks):
+    def test_a_name_twice(self):
+        self.write("src/nn/linear.hpp", CPP)
+        self.write("codelets/linear/linear.hpp", CPP)
+        self.write("apps/plan.cpp", CPP)
+        self.write("src/sched/plan.cpp", CPP)
+        self.expect_clean("file_names.py")
+        self.write("src/nn/plan.hpp", CPP)
+        self.write("src/sched/plan.hpp", CPP)
+        self.expect_fault("file_names.py", "src/nn/plan.hpp, src/sched/plan.hpp: one name for two files")
+
+
 class OneJsonReader(Checks):
     def test_another_reader(self):
         self.write("src/base/json.cpp", CPP + "json::sax_parse(text);\n")

@@ -25,6 +25,8 @@ TEST(Conformance, EveryCodeletHasACase) {
   for (const rt::Codelet* codelet : codelets::all_codelets()) {
     EXPECT_THAT(covered, Contains(codelet)) << codelet->symbol();
   }
+  EXPECT_EQ(covered.size(), codelets::all_codelets().size())
+      << "a case of what all_codelets() lacks";
 }
 
 TEST(Conformance, SymbolsAreDistinctAndVersioned) {

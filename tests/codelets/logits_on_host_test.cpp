@@ -3,7 +3,7 @@
 #include "codelets/cuda_test.hpp"
 #include "codelets/linear/linear.hpp"
 #include "codelets/products_on_host.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 namespace dos::test::logits_on_host_test {
 namespace {

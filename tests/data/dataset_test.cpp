@@ -6,6 +6,7 @@
 #include "data/corpus.hpp"
 #include "data/files.hpp"
 #include "data/sentencepiece.hpp"
+#include "data/tokenizer_of.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::data::dataset_test {
@@ -52,7 +53,7 @@ TEST_F(DatasetTest, OpensWithoutManifest) {
   EXPECT_EQ(dataset.train.size(), 3);
   EXPECT_EQ(dataset.val.size(), 1);
   EXPECT_FALSE(dataset.manifest.has_value());
-  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+  EXPECT_THAT([&] { (void)test::tokenizer_of(prefix_); },
               fails_with({paths_.manifest.string(), "missing"}));
 }
 
@@ -104,7 +105,7 @@ TEST_F(DatasetTest, OpensWithManifest) {
   const Dataset dataset = open_dataset(prefix_);
   ASSERT_TRUE(dataset.manifest.has_value());
   EXPECT_EQ(dataset.manifest->vocabulary, 257);
-  EXPECT_EQ(load_tokenizer(prefix_)->kind(), "bytes");
+  EXPECT_EQ(test::tokenizer_of(prefix_)->kind(), "bytes");
 }
 
 TEST_F(DatasetTest, KnowsATokenFileAgain) {
@@ -153,7 +154,7 @@ TEST_F(DatasetTest, RefusesAManifestOfOtherTokenFiles) {
 TEST_F(DatasetTest, RefusesAManifestOfAnotherVocabulary) {
   bytes_.vocabulary = 256;
   write_manifest(bytes_);
-  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+  EXPECT_THAT([&] { (void)test::tokenizer_of(prefix_); },
               fails_with({paths_.manifest.string(), "'vocabulary' is 256", "has 257"}));
 }
 
@@ -162,21 +163,21 @@ TEST_F(DatasetTest, LoadsTheModelThatTheManifestNames) {
   const std::string_view view = text;
   write_model_and_manifest(
       train_sentencepiece(std::span(&view, 1), {.vocabulary = 330, .algorithm = "bpe"}));
-  EXPECT_EQ(load_tokenizer(prefix_)->vocabulary(), 330);
+  EXPECT_EQ(test::tokenizer_of(prefix_)->vocabulary(), 330);
 
   std::string changed = read_text(paths_.model);
   changed.back() ^= 1;
   write_durably(paths_.model, changed);
-  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+  EXPECT_THAT([&] { (void)test::tokenizer_of(prefix_); },
               fails_with({paths_.model.string(), "not the model", paths_.manifest.string()}));
   std::filesystem::remove(paths_.model);
-  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+  EXPECT_THAT([&] { (void)test::tokenizer_of(prefix_); },
               fails_with({paths_.model.string(), "missing", paths_.manifest.string()}));
 }
 
 TEST_F(DatasetTest, RefusesAModelThatIsNone) {
   write_model_and_manifest("not a model");
-  EXPECT_THAT([&] { (void)load_tokenizer(prefix_); },
+  EXPECT_THAT([&] { (void)test::tokenizer_of(prefix_); },
               fails_with({paths_.model.string(), "not a SentencePiece model"}));
 }
 

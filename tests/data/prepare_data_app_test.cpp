@@ -9,6 +9,7 @@
 #include "data/corpus.hpp"
 #include "data/dataset.hpp"
 #include "data/files.hpp"
+#include "data/tokenizer_of.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::data::prepare_data_app_test {
@@ -60,7 +61,7 @@ TEST_F(PrepareDataApp, PreparesPiecesWithoutForeignNoise) {
   const Outcome outcome =
       run("--tokenizer sentencepiece --vocab-size 350 --val-fraction 0.2 --output out/set in.txt");
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(load_tokenizer(scratch_ / "out/set")->vocabulary(), 350);
+  EXPECT_EQ(test::tokenizer_of(scratch_ / "out/set")->vocabulary(), 350);
   std::istringstream lines(outcome.error);
   for (std::string line; std::getline(lines, line);)
     EXPECT_THAT(line, StartsWith("prepare_data: "));

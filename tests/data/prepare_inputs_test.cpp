@@ -7,6 +7,7 @@
 #include "data/files.hpp"
 #include "data/prepare.hpp"
 #include "data/text_input.hpp"
+#include "data/tokenizer_of.hpp"
 #include "data/tokenizer_reference.hpp"
 #include "scratch_directory.hpp"
 
@@ -68,7 +69,7 @@ TEST_F(PrepareInputs, TheDatasetKeepsItsTokenizer) {
   auto wanted = config(reference("qwen.json"), input("in.txt", test::corpus()));
   wanted.end_of_text = "<|im_end|>";
   (void)run(wanted);
-  const auto tokenizer = load_tokenizer(scratch_ / "set");
+  const auto tokenizer = test::tokenizer_of(scratch_ / "set");
   EXPECT_EQ(tokenizer->kind(), "tokenizer.json");
   EXPECT_EQ(tokenizer->encode("<|im_end|>"), Tokens{tokenizer->end_of_text()});
   EXPECT_EQ(tokens("train").back(), tokenizer->end_of_text());
@@ -81,7 +82,7 @@ TEST_F(PrepareInputs, AnEndOutsideTheVocabularyIsRefused) {
   const std::string entry = "\"end_of_text\": ";
   text.insert(text.find(entry) + entry.size(), "9");
   write_durably(scratch_ / "set.json", text);
-  EXPECT_THAT([&] { (void)load_tokenizer(scratch_ / "set"); },
+  EXPECT_THAT([&] { (void)test::tokenizer_of(scratch_ / "set"); },
               fails_with({"set.json", "'end_of_text' is 9", "outside the vocabulary"}));
 }
 

@@ -9,6 +9,7 @@
 #include "data/dataset.hpp"
 #include "data/files.hpp"
 #include "data/text_input.hpp"
+#include "data/tokenizer_of.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::data::prepare_test {
@@ -47,7 +48,7 @@ class PrepareTest : public testing::Test {
     EXPECT_THAT(test::names_in(output_), testing::IsEmpty());
   }
   [[nodiscard]] std::string decoded(const TokenFile& file) const {
-    return load_tokenizer(output_ / "set")->decode(test::tokens_of(file));
+    return test::tokenizer_of(output_ / "set")->decode(test::tokens_of(file));
   }
 
   test::ScratchDirectory scratch_;
@@ -135,7 +136,7 @@ TEST_F(PrepareTest, IsDeterministicAndReplacesAnEarlierRun) {
   (void)run(pieces(file, 350));
   const std::string first = contents();
   (void)run(bytes({file}));
-  EXPECT_EQ(load_tokenizer(output_ / "set")->kind(), "bytes");
+  EXPECT_EQ(test::tokenizer_of(output_ / "set")->kind(), "bytes");
   (void)run(pieces(file, 350));
   EXPECT_EQ(contents(), first);
 }

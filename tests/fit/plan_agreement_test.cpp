@@ -12,7 +12,7 @@
 #include "config/plan_model.hpp"
 #include "fit/spare_memory.hpp"
 #include "offload/home_plan.hpp"
-#include "planner/homes.hpp"
+#include "planner/tier_uses.hpp"
 #include "sanitized.hpp"
 #include "sched/plan.hpp"
 #include "shape/model.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.hpp"
 #include "fuzz/target.hpp"
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 
 /// Any text is refused in one line, or what is written of its adapters says the same ones.
 void dos::test::fuzz(std::span<const std::byte> bytes) {

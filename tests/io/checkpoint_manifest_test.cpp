@@ -10,6 +10,7 @@
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "io/byte_pattern.hpp"
+#include "io/expect_contents.hpp"
 #include "io/safetensors_writer.hpp"
 #include "json_mutations.hpp"
 #include "message_of.hpp"
@@ -233,7 +234,7 @@ TEST_F(ManifestFile, ReadsEarlierFormats) {
     manifest.files[0].header.reset();
     if (number == 1) manifest.data = nullptr;
     EXPECT_EQ(read, manifest);
-    EXPECT_NO_THROW(expect_contents(SafetensorsFile(scratch / kFileName), read));
+    EXPECT_NO_THROW(test::expect_contents(SafetensorsFile(scratch / kFileName), read));
     make_checkpoint();
   }
 }
@@ -312,7 +313,7 @@ TEST_F(ManifestFile, HoldsItsCallerToTheContract) {
 }
 
 TEST_F(ManifestCheck, AcceptsWhatWasWritten) {
-  EXPECT_NO_THROW(expect_contents(SafetensorsFile(scratch / kFileName), manifest));
+  EXPECT_NO_THROW(test::expect_contents(SafetensorsFile(scratch / kFileName), manifest));
   EXPECT_NO_THROW(expect_architecture(scratch.path(), manifest, manifest.architecture));
 }
 
@@ -385,7 +386,7 @@ TEST_F(ManifestCheck, FindsOneFlippedBit) {
   const SafetensorsFile file(scratch / kFileName);
   EXPECT_NO_THROW(expect_layout(file, manifest));
   EXPECT_THAT(
-      [&] { expect_contents(file, manifest); },
+      [&] { test::expect_contents(file, manifest); },
       ThrowsMessage<Error>(
           AllOf(HasSubstr("params.safetensors: tensor 'b': bytes 5 to 6 have checksum "),
                 HasSubstr(fmt::format("{:08x}", manifest.files[0].tensors[1].pieces[1].crc32c)))));

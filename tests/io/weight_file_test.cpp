@@ -84,7 +84,7 @@ TEST_F(WeightFileTest, LeavesToThePageCacheWhatIsThere) {
   EXPECT_FALSE(file.is_away(std::ssize(bytes_) + 5000, 10)) << "nothing to read";
   test::leave_page_cache(path_);
   if (!file.is_away(0, std::ssize(bytes_))) GTEST_SKIP() << "a file system that keeps its pages";
-  if (!storage::File::open(path_).is_direct())
+  if (!storage::DirectFile::open(path_).is_direct())
     GTEST_SKIP() << "a file system without direct transfers";
   storage::Engine engine;
   ReadBuffer buffer(Index{1} << 20);

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "config/train_config.hpp"
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 #include "hf/config_json.hpp"
 #include "models/hf_tiny.hpp"
 #include "norms.hpp"

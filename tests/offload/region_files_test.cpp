@@ -148,8 +148,9 @@ TEST_F(RegionFilesTest, AreThoseThatOthersHaveMade) {
   RegionFiles regions(disks_, {{2}}, {kBytes});
   if (!regions.can_give()) GTEST_SKIP() << "no files without names here";
   const auto own = regions.at({0, 1}).file;
-  const auto other = std::make_shared<StateFile>(storage::File::create(scratch_ / "other", kBytes),
-                                                 /*is_complete=*/true);
+  const auto other =
+      std::make_shared<StateFile>(storage::DirectFile::create(scratch_ / "other", kBytes),
+                                  /*is_complete=*/true);
   EXPECT_EQ(regions.disk_of(other->file()), 0);
   regions.put({0, 1}, other);
   EXPECT_EQ(regions.at({0, 1}).file, other);

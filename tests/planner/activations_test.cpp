@@ -9,8 +9,8 @@
 #include "base/error.hpp"
 #include "message_of.hpp"
 #include "planner/activation_choice.hpp"
-#include "planner/homes.hpp"
 #include "planner/planner.hpp"
+#include "planner/tier_uses.hpp"
 #include "requests.hpp"
 
 namespace dos::planner::activations_test {

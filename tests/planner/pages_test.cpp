@@ -3,7 +3,7 @@
 
 #include "base/file.hpp"
 #include "config/plan_model.hpp"
-#include "planner/checkpoints.hpp"
+#include "planner/checkpoint_forecast.hpp"
 #include "planner/scaling.hpp"
 #include "planner/validation.hpp"
 #include "requests.hpp"

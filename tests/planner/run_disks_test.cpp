@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/homes.hpp"
 #include "planner/plan_report.hpp"
+#include "planner/tier_uses.hpp"
 #include "requests.hpp"
 
 namespace dos::planner::run_disks_test {

@@ -12,6 +12,7 @@
 
 #include "fit/estimate.hpp"
 #include "models/family.hpp"
+#include "ranks/expected_traffic.hpp"
 #include "ranks/gather.hpp"
 #include "ranks/message_addresses.hpp"
 #include "rt/two_memory_nodes.hpp"
@@ -251,11 +252,11 @@ TEST_F(ShardingTest, BytesOfAFrozenModelAreTheTheorys) {
       SCOPED_TRACE(testing::Message() << freeze << zero);
       config_.optim.freeze = freeze;
       const RankShare share = my_share(zero);
-      const ranks::Traffic step = ranks::expected_traffic(layout(), share.owners,
-                                                          {.zero = zero,
-                                                           .rank = environment->rank(),
-                                                           .ranks = environment->size(),
-                                                           .accumulate = kAccumulate});
+      const ranks::Traffic step = test::expected_traffic(layout(), share.owners,
+                                                         {.zero = zero,
+                                                          .rank = environment->rank(),
+                                                          .ranks = environment->size(),
+                                                          .accumulate = kAccumulate});
       // The first step finds nothing in the buffers that layers share: the second and third count.
       config_.train.stop_after = 1;
       const Outcome one = train_together(zero);
@@ -295,14 +296,14 @@ TEST_F(ShardingTest, BytesSentAreTheTheorysAndMemoryIsWhatTheEstimateSays) {
       const Outcome outcome = train_together(zero);
       for (const MemoryCategory category : kBufferCategories)
         EXPECT_EQ(outcome.estimated[category], outcome.counted[category]) << name_of(category);
-      const ranks::TrafficCase step{.zero = zero,
-                                    .rank = environment->rank(),
-                                    .ranks = environment->size(),
-                                    .accumulate = accumulate,
-                                    .gradient_bytes = bytes,
-                                    .parameter_bytes = bytes};
+      const test::TrafficCase step{.zero = zero,
+                                   .rank = environment->rank(),
+                                   .ranks = environment->size(),
+                                   .accumulate = accumulate,
+                                   .gradient_bytes = bytes,
+                                   .parameter_bytes = bytes};
       const RankShare share = my_share(zero);
-      const ranks::Traffic expected = ranks::expected_traffic(layout(), share.owners, step);
+      const ranks::Traffic expected = test::expected_traffic(layout(), share.owners, step);
       EXPECT_EQ(outcome.sent[ranks::Kind::kGradient], kCounted * expected[ranks::Kind::kGradient]);
       EXPECT_EQ(outcome.sent[ranks::Kind::kParameter],
                 kCounted * expected[ranks::Kind::kParameter] + first_parameters(share, bytes));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ranks/traffic.hpp"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "ranks/expected_traffic.hpp"
 
 namespace dos::ranks::traffic_test {
 namespace {
@@ -23,13 +23,13 @@ shape::Layout layout_of(Index layers) {
   return layout;
 }
 
-Traffic total(const shape::Layout& layout, TrafficCase c) {
+Traffic total(const shape::Layout& layout, test::TrafficCase c) {
   std::vector<Index> owners;
   for (std::size_t i = 0; i < layout.subgroups.size(); ++i)
     owners.push_back(static_cast<Index>(i) % c.ranks);
   Traffic sum;
   for (c.rank = 0; c.rank < c.ranks; ++c.rank) {
-    const Traffic one = expected_traffic(layout, owners, c);
+    const Traffic one = test::expected_traffic(layout, owners, c);
     for (std::size_t kind = 0; kind < sum.bytes.size(); ++kind) sum.bytes[kind] += one.bytes[kind];
   }
   return sum;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "fails_with.hpp"
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 #include "shape/model.hpp"

@@ -38,7 +38,8 @@ Index when_begun(const std::atomic<Index>& count, Index wanted) {
 class Awaited : public testing::Test {
  protected:
   Awaited()
-      : memory_(8 * kBlock), file_(File::create(scratch_ / "file", std::ssize(memory_.bytes()))) {}
+      : memory_(8 * kBlock),
+        file_(DirectFile::create(scratch_ / "file", std::ssize(memory_.bytes()))) {}
 
   std::span<std::byte> block(Index number) {
     return memory_.bytes().subspan(static_cast<std::size_t>(number * kBlock),
@@ -47,7 +48,7 @@ class Awaited : public testing::Test {
 
   test::ScratchDirectory scratch_;
   Pages memory_;
-  File file_;
+  DirectFile file_;
   test::Outcomes outcomes_;
 };
 

@@ -65,7 +65,7 @@ TEST_P(EngineTest, WritesAndReadsAnyRangeOfAnyMemory) {
     Engine engine({.depth = 1 + draw(7), .block_bytes = Index{64 * 1024} << draw(5)}, backend());
     EXPECT_STREQ(engine.backend(), GetParam());
     {
-      const File file = File::create(path, kBytes);
+      const DirectFile file = DirectFile::create(path, kBytes);
       for (Index first = 0; first < kBytes;) {
         const Index count = std::min(kBytes - first, 1 + draw(1 << 20));
         engine.write(file, first,
@@ -77,7 +77,7 @@ TEST_P(EngineTest, WritesAndReadsAnyRangeOfAnyMemory) {
       engine.wait_all();
     }
     ASSERT_TRUE(contents(path) == expected);
-    const File file = File::open(path);
+    const DirectFile file = DirectFile::open(path);
     EXPECT_EQ(file.size(), kBytes);
     for (Index last = kBytes; last > 0;) {
       const Index count = std::min(last, 1 + draw(1 << 20));
@@ -97,10 +97,10 @@ TEST_P(EngineTest, TransfersOfManyThreadsAndFilesDoNotMeet) {
   constexpr Index kFiles = 12;
   Engine engine({.depth = 3, .block_bytes = 128 * 1024}, backend());
   std::vector<std::vector<std::byte>> patterns;
-  std::vector<File> files;
+  std::vector<DirectFile> files;
   for (Index i = 0; i < kFiles; ++i) {
     patterns.push_back(byte_pattern(kBytes, i));
-    files.push_back(File::create(scratch_ / fmt::format("{}", i), kBytes));
+    files.push_back(DirectFile::create(scratch_ / fmt::format("{}", i), kBytes));
   }
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < kFiles; ++i)
@@ -116,7 +116,7 @@ TEST_P(EngineTest, TransfersOfManyThreadsAndFilesDoNotMeet) {
 }
 
 TEST_P(EngineTest, ATransferMaySubmitTheNext) {
-  const File file = File::create(scratch_ / "file", 1 << 20);
+  const DirectFile file = DirectFile::create(scratch_ / "file", 1 << 20);
   const std::vector<std::byte> bytes = byte_pattern(1 << 20, 1);
   std::vector<std::byte> back(bytes.size());
   Engine engine({}, backend());
@@ -130,7 +130,7 @@ TEST_P(EngineTest, ATransferMaySubmitTheNext) {
 }
 
 TEST_P(EngineTest, NothingIsATransfer) {
-  const File file = File::create(scratch_ / "file", 0);
+  const DirectFile file = DirectFile::create(scratch_ / "file", 0);
   Engine engine({}, backend());
   engine.write(file, 0, {}, outcomes_.done());
   engine.sync(file, outcomes_.done());
@@ -140,8 +140,8 @@ TEST_P(EngineTest, NothingIsATransfer) {
 }
 
 TEST_P(EngineTest, AFileThatEndsBeforeIsAFault) {
-  { const File file = File::create(scratch_ / "file", 100'000); }
-  const File file = File::open(scratch_ / "file");
+  { const DirectFile file = DirectFile::create(scratch_ / "file", 100'000); }
+  const DirectFile file = DirectFile::open(scratch_ / "file");
   const Pages memory(200'000);
   Engine engine({}, backend());
   engine.read(file, 0, memory.bytes().first(100'000), outcomes_.done());
@@ -152,9 +152,9 @@ TEST_P(EngineTest, AFileThatEndsBeforeIsAFault) {
 }
 
 TEST_P(EngineTest, AFileThatCannotBeWrittenIsAFaultOfItsOwn) {
-  { const File file = File::create(scratch_ / "file", 1000); }
-  const File closed = File::open(scratch_ / "file");
-  const File open = File::create(scratch_ / "other", 1000);
+  { const DirectFile file = DirectFile::create(scratch_ / "file", 1000); }
+  const DirectFile closed = DirectFile::open(scratch_ / "file");
+  const DirectFile open = DirectFile::create(scratch_ / "other", 1000);
   const std::vector<std::byte> bytes(1000);
   Engine engine({}, backend());
   engine.write(closed, 0, bytes, outcomes_.done());
@@ -170,15 +170,17 @@ INSTANTIATE_TEST_SUITE_P(On, EngineTest, testing::Values("io_uring", "threads"),
 
 TEST(FileTest, BadPlacesAreNamed) {
   const test::ScratchDirectory scratch;
-  EXPECT_THAT([&] { File::open(scratch / "none"); }, fails_with({"none: cannot open: No such"}));
-  EXPECT_THAT([&] { File::open("/dev/null"); }, fails_with({"/dev/null: not a regular file"}));
-  EXPECT_THAT([&] { File::create(scratch / "no" / "file", 1); }, fails_with({"cannot open"}));
+  EXPECT_THAT([&] { DirectFile::open(scratch / "none"); },
+              fails_with({"none: cannot open: No such"}));
+  EXPECT_THAT([&] { DirectFile::open("/dev/null"); },
+              fails_with({"/dev/null: not a regular file"}));
+  EXPECT_THAT([&] { DirectFile::create(scratch / "no" / "file", 1); }, fails_with({"cannot open"}));
 }
 
 TEST(FileTest, SpaceThatIsNotThereIsKnownAtOnce) {
   const test::ScratchDirectory scratch;
   const test::FileSizeLimit limit(1 << 20);
-  EXPECT_THAT([&] { File::create(scratch / "file", 2 << 20); },
+  EXPECT_THAT([&] { DirectFile::create(scratch / "file", 2 << 20); },
               fails_with({"file: cannot reserve its space: File too large"}));
 }
 

@@ -33,7 +33,7 @@ class Faults : public testing::Test {
 
   /// Faults of the write, then of the read.
   [[nodiscard]] std::pair<Index, Index> run(const FaultyBackend::Plan& plan) {
-    const File file = File::create(scratch_ / "file", kBytes);
+    const DirectFile file = DirectFile::create(scratch_ / "file", kBytes);
     Index written = 0;
     outcomes_ = std::make_unique<Outcomes>();
     {

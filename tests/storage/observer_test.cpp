@@ -23,7 +23,7 @@ using test::Outcomes;
 
 struct Seen {
   Activity activity;
-  const File* file;
+  const DirectFile* file;
   std::string buffer;
   Index step;
   Index bytes;
@@ -56,7 +56,7 @@ class ObserverTest : public testing::Test {
 
 TEST_F(ObserverTest, IsToldOfEachTransferWithItsBytesAndTime) {
   constexpr std::chrono::milliseconds kDelay(3);
-  const File file = File::create(scratch_ / "file", 300'000);
+  const DirectFile file = DirectFile::create(scratch_ / "file", 300'000);
   // Each transfer takes several operations, and the first of them is continued.
   Engine engine({.depth = 1, .block_bytes = 64 * 1024},
                 backend([&](Index number, const Operation&) {
@@ -86,7 +86,7 @@ TEST_F(ObserverTest, IsToldOfEachTransferWithItsBytesAndTime) {
 }
 
 TEST_F(ObserverTest, IsToldWhatWasMovedBeforeAFault) {
-  const File file = File::create(scratch_ / "file", 300'000);
+  const DirectFile file = DirectFile::create(scratch_ / "file", 300'000);
   Engine engine({.depth = 1, .block_bytes = 64 * 1024}, backend([](Index number, const Operation&) {
                   return Mishap{.error = number == 2 ? EIO : 0};
                 }));
@@ -99,7 +99,7 @@ TEST_F(ObserverTest, IsToldWhatWasMovedBeforeAFault) {
 }
 
 TEST_F(ObserverTest, IsNotToldWhatIsNone) {
-  const File file = File::create(scratch_ / "file", 0);
+  const DirectFile file = DirectFile::create(scratch_ / "file", 0);
   Engine engine({}, make_thread_backend());
   EXPECT_EQ(engine.observer(), nullptr);
   engine.observe(&notes_);
@@ -114,7 +114,7 @@ TEST_F(ObserverTest, IsNotToldWhatIsNone) {
 }
 
 TEST_F(ObserverTest, ADiskIsNamedByWhereItIsMounted) {
-  const File file = File::create(scratch_ / "file", 1);
+  const DirectFile file = DirectFile::create(scratch_ / "file", 1);
   const std::filesystem::path place = file.mount_point();
   EXPECT_TRUE(place.is_absolute());
   const auto below = std::filesystem::relative(file.path(), place);
@@ -126,7 +126,7 @@ TEST_F(ObserverTest, ADiskIsNamedByWhereItIsMounted) {
       root.st_dev == there.st_dev)
     GTEST_SKIP() << "no file system of its own at /dev/shm";
   const std::filesystem::path other = memory / fmt::format("dos-test-{}", ::getpid());
-  EXPECT_EQ(File::create(other, 1).mount_point(), memory);
+  EXPECT_EQ(DirectFile::create(other, 1).mount_point(), memory);
   std::filesystem::remove(other);
 }
 

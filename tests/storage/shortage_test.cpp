@@ -137,7 +137,7 @@ class Shortage : public testing::Test {
   }
 
   test::ScratchDirectory scratch_;
-  File file_ = File::create(scratch_ / "file", kBytes);
+  DirectFile file_ = DirectFile::create(scratch_ / "file", kBytes);
   std::vector<std::byte> bytes_;
   std::vector<std::byte> back_;
   test::Outcomes outcomes_;
@@ -182,7 +182,7 @@ TEST_F(Shortage, OfAnOtherKindOnTheRingFailsTransfersAlone) {
 
 TEST_F(Shortage, OfTimeWhileSpaceIsReservedPasses) {
   interruptions = 3;
-  EXPECT_EQ(File::create(scratch_ / "other", 8192).size(), 8192);
+  EXPECT_EQ(DirectFile::create(scratch_ / "other", 8192).size(), 8192);
   EXPECT_EQ(interruptions, 0);
 }
 

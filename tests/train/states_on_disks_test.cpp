@@ -24,7 +24,7 @@
 #include "models/demand.hpp"
 #include "sanitized.hpp"
 #include "storage/blocks.hpp"
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 #include "train/disk_run.hpp"
 
 namespace dos::train::states_on_disks_test {
@@ -69,7 +69,7 @@ TEST_F(StatesOnDisks, ThatGoPastThePageCacheAreWhatTheyAreInMemory) {
   config_.sched.subgroup_params = 9'000;
   ASSERT_GT(2 * 4 * config_.sched.subgroup_params, storage::kLeastDirect);
   const bool can_be_direct =
-      storage::File::create(scratch_ / "file", storage::kLeastDirect).is_direct();
+      storage::DirectFile::create(scratch_ / "file", storage::kLeastDirect).is_direct();
   for (const char* precision : {"fp32", "bf16"}) {
     SCOPED_TRACE(precision);
     config_.train.precision = precision;

@@ -10,7 +10,7 @@
 /// Tensors: token_embedding.weight [vocabulary, width], position_embedding.weight [context, width],
 /// blocks.<i>.{norm1,norm2}.{weight,bias} [width], blocks.<i>.attention.qkv [3 width, width],
 /// .attention.projection [width, width], .mlp.up [4 width, width], .mlp.down [width, 4 width], each
-/// .weight with a .bias, and final_norm.{weight,bias} (src/shape/gpt2.cpp).
+/// .weight with a .bias, and final_norm.{weight,bias} (src/shape/gpt2_shape.cpp).
 namespace dos::models::gpt2 {
 
 const Family& family();

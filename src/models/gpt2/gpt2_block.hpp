@@ -10,7 +10,7 @@
 
 namespace dos::models::gpt2 {
 
-/// x += projection(attention(norm1(x))); x += mlp(norm2(x)). Its buffers: src/shape/gpt2.cpp.
+/// x += projection(attention(norm1(x))); x += mlp(norm2(x)). Its buffers: src/shape/gpt2_shape.cpp.
 class Gpt2Block final : public Block {
  public:
   Gpt2Block(const tensor::ParameterSet& set, const shape::ModelConfig& config, Index layer,

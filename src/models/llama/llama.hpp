@@ -12,7 +12,7 @@
 /// with .bias if qkv_bias, .attention.head_norm.weight [2 d] if qk_norm,
 /// .attention.projection.weight [width, heads d], .mlp.gate_up.weight [2 ffn, width],
 /// .mlp.down.weight [width, ffn]; final_norm.weight [width]; head.weight [vocabulary, width] unless
-/// tied_head (src/shape/llama.cpp).
+/// tied_head (src/shape/llama_shape.cpp).
 namespace dos::models::llama {
 
 const Family& family();

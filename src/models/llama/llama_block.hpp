@@ -14,7 +14,7 @@
 namespace dos::models::llama {
 
 /// x += projection(attention(rotary(qkv(norm1(x))))); x += mlp(norm2(x)). Its buffers:
-/// src/shape/llama.cpp.
+/// src/shape/llama_shape.cpp.
 class LlamaBlock final : public Block {
  public:
   LlamaBlock(const tensor::ParameterSet& set, const shape::ModelConfig& config, Index layer,

@@ -9,12 +9,12 @@ namespace dos::storage {
 
 /// Spreads transfers over time, so that in no span of time more bytes begin than the rate lets
 /// through, but for one transfer. One thread.
-class Pace {
+class RateLimit {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// 0: no limit. Pre: not negative.
-  explicit Pace(double bytes_per_second);
+  explicit RateLimit(double bytes_per_second);
 
   /// When a transfer of so many bytes may begin that could begin `now`; it counts as begun then.
   Clock::time_point begin(Index bytes, Clock::time_point now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/activations.hpp"
+#include "fit/activation_fit.hpp"
 
 #include <gmock/gmock.h>
 
@@ -13,13 +13,13 @@
 #include "base/error.hpp"
 #include "config/plan_model.hpp"
 #include "fit/estimate.hpp"
-#include "fit/memory_limits.hpp"
+#include "fit/stated_limits.hpp"
 #include "planner/activation_choice.hpp"
 #include "sanitized.hpp"
 #include "shape/model.hpp"
 #include "small_runs.hpp"
 
-namespace dos::fit::activations_test {
+namespace dos::fit::activation_fit_test {
 namespace {
 
 using testing::AllOf;
@@ -324,4 +324,4 @@ TEST(HostMemory, OfAGpuIsSaidToBeRaised) {
 }
 
 }  // namespace
-}  // namespace dos::fit::activations_test
+}  // namespace dos::fit::activation_fit_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/checkpoints.hpp"
+#include "planner/checkpoint_forecast.hpp"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include "message_of.hpp"
 #include "requests.hpp"
 
-namespace dos::planner::checkpoints_test {
+namespace dos::planner::checkpoint_forecast_test {
 namespace {
 
 using test::request;
@@ -106,4 +106,4 @@ TEST(Checkpoints, NeedPositiveRates) {
 }
 
 }  // namespace
-}  // namespace dos::planner::checkpoints_test
+}  // namespace dos::planner::checkpoint_forecast_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/pace.hpp"
+#include "storage/rate_limit.hpp"
 
 #include <algorithm>
 
@@ -13,11 +13,11 @@ constexpr std::chrono::duration<double> kLongest{1e8};
 
 }  // namespace
 
-Pace::Pace(double bytes_per_second) : bytes_per_second_(bytes_per_second) {
+RateLimit::RateLimit(double bytes_per_second) : bytes_per_second_(bytes_per_second) {
   require(bytes_per_second >= 0, "a rate is not negative");
 }
 
-Pace::Clock::time_point Pace::begin(Index bytes, Clock::time_point now) {
+RateLimit::Clock::time_point RateLimit::begin(Index bytes, Clock::time_point now) {
   if (bytes_per_second_ == 0) return now;
   const Clock::time_point start = std::max(now, next_);
   const std::chrono::duration<double> seconds(static_cast<double>(bytes) / bytes_per_second_);

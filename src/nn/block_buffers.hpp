@@ -16,7 +16,7 @@ namespace dos::nn {
 
 /// Buffers of one block in one lane by name, [tokens, width] each (shape::BlockShape has them).
 /// Copies share them.
-class Buffers {
+class BlockBuffers {
  public:
   void add(std::string name, std::shared_ptr<const rt::Handle> handle) {
     handles_.emplace_back(std::move(name), std::move(handle));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/unregistered.hpp"
+#include "planner/runtime_bytes.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 #include "shape/family_shape.hpp"
 
 namespace dos::planner {

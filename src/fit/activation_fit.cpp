@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/activations.hpp"
+#include "fit/activation_fit.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 #include <algorithm>
 

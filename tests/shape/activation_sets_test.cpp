@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shape/activations.hpp"
+#include "shape/activation_sets.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "shape/model.hpp"
 
-namespace dos::shape::activations_test {
+namespace dos::shape::activation_sets_test {
 namespace {
 
 TEST(Activations, OfGpt2AreThoseOfTheFormula) {
@@ -105,4 +105,4 @@ TEST(Activations, AreMovedWhereTheyAreOverwritten) {
 }
 
 }  // namespace
-}  // namespace dos::shape::activations_test
+}  // namespace dos::shape::activation_sets_test

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 
 #include <gmock/gmock.h>
 
 #include "fails_with.hpp"
 
-namespace dos::hf::adapters_test {
+namespace dos::hf::adapter_config_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -180,4 +180,4 @@ TEST(AdapterConfig, OfWhatIsNotComputedIsRefused) {
 }
 
 }  // namespace
-}  // namespace dos::hf::adapters_test
+}  // namespace dos::hf::adapter_config_test

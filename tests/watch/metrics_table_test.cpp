@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/metrics.hpp"
+#include "watch/metrics_table.hpp"
 
 #include <gmock/gmock.h>
 
@@ -10,7 +10,7 @@
 #include "fails_with.hpp"
 #include "scratch_directory.hpp"
 
-namespace dos::watch::metrics_test {
+namespace dos::watch::metrics_table_test {
 namespace {
 
 using test::fails_with;
@@ -31,7 +31,7 @@ class MetricsTest : public testing::Test {
 
   test::ScratchDirectory scratch_;
   std::filesystem::path path_ = scratch_ / "metrics.jsonl";
-  Metrics metrics_{path_};
+  MetricsTable metrics_{path_};
 };
 
 TEST_F(MetricsTest, LinesAreTakenAsTheyCome) {
@@ -86,12 +86,12 @@ TEST_F(MetricsTest, WhatIsNoLineOfMetricsIsNamed) {
         "{\"step\":2.5,\"loss\":1}", "{\"step\":2,\"loss\":1e999}",
         "{\"step\":18446744073709551615,\"loss\":1}"}) {
     replace("\n{\"step\":1,\"loss\":3}\n" + std::string(line) + "\n");
-    Metrics metrics(path_);
+    MetricsTable metrics(path_);
     EXPECT_THAT([&] { metrics.read(); }, fails_with({":3: not a line of metrics", "repair"}))
         << line;
   }
   replace(std::string(3'000'000, ' '));
-  Metrics metrics(path_);
+  MetricsTable metrics(path_);
   EXPECT_THAT([&] { metrics.read(); }, fails_with({":1: not a line of metrics"}));
 }
 
@@ -110,4 +110,4 @@ TEST_F(MetricsTest, LongFiles) {
 }
 
 }  // namespace
-}  // namespace dos::watch::metrics_test
+}  // namespace dos::watch::metrics_table_test

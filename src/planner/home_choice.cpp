@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/state_homes.hpp"
+#include "planner/home_choice.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ void say_once(const std::filesystem::path& path) {
 
 }  // namespace
 
-File::File(std::filesystem::path path, int flags) : path_(std::move(path)) {
+DirectFile::DirectFile(std::filesystem::path path, int flags) : path_(std::move(path)) {
   buffered_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
   if (buffered_ < 0) fail_errno(path_.string() + ": cannot open", errno);
   struct stat info {};
@@ -70,21 +70,21 @@ File::File(std::filesystem::path path, int flags) : path_(std::move(path)) {
               flags & ~(O_CREAT | O_TRUNC | O_TMPFILE));
 }
 
-void File::open_direct(const std::filesystem::path& path, int flags) {
+void DirectFile::open_direct(const std::filesystem::path& path, int flags) {
   const Index alignment = alignment_of<struct statx>(buffered_);
   if (alignment > 0) direct_ = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC);
   if (direct_ < 0) return say_once(path_);
   alignment_ = alignment;
 }
 
-File File::create(const std::filesystem::path& path, Index bytes) {
+DirectFile DirectFile::create(const std::filesystem::path& path, Index bytes) {
   require(bytes >= 0, "a file of no negative size");
-  File file(path, O_RDWR | O_CREAT | O_TRUNC);
+  DirectFile file(path, O_RDWR | O_CREAT | O_TRUNC);
   file.reserve(bytes);
   return file;
 }
 
-void File::reserve(Index bytes) {
+void DirectFile::reserve(Index bytes) {
   size_ = bytes;
   if (bytes == 0) return;
   // Not posix_fallocate(): where the file system cannot reserve, that writes every block.
@@ -97,18 +97,18 @@ void File::reserve(Index bytes) {
   truncate(bytes);
 }
 
-File File::create_unlinked(const std::filesystem::path& folder, Index bytes) {
+DirectFile DirectFile::create_unlinked(const std::filesystem::path& folder, Index bytes) {
   require(bytes >= 0, "a file of no negative size");
-  File file(folder, O_RDWR | O_TMPFILE);
+  DirectFile file(folder, O_RDWR | O_TMPFILE);
   file.reserve(bytes);
   return file;
 }
 
-File File::create_nameless(const std::filesystem::path& target, Index bytes) {
+DirectFile DirectFile::create_nameless(const std::filesystem::path& target, Index bytes) {
   remove_leftovers(target);
   const std::filesystem::path path = random_name_beside(target);
   try {
-    File file = create(path, bytes);
+    DirectFile file = create(path, bytes);
     std::filesystem::remove(path);
     return file;
   } catch (const std::exception&) {
@@ -118,27 +118,27 @@ File File::create_nameless(const std::filesystem::path& target, Index bytes) {
   }
 }
 
-File File::open(const std::filesystem::path& path) {
+DirectFile DirectFile::open(const std::filesystem::path& path) {
   return {path, O_RDONLY};
 }
 
-File File::open_to_write(const std::filesystem::path& path) {
+DirectFile DirectFile::open_to_write(const std::filesystem::path& path) {
   // A network's file system need not fetch a page that is written to, and may be another's.
   return {path, O_WRONLY};
 }
 
-void File::link(const std::filesystem::path& path) const {
+void DirectFile::link(const std::filesystem::path& path) const {
   const std::string name = name_of(buffered_);
   if (::linkat(AT_FDCWD, name.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
     fail_errno(path.string() + ": cannot name a file of " + path_.string() + " so", errno);
 }
 
-void File::truncate(Index bytes) const {
+void DirectFile::truncate(Index bytes) const {
   if (::ftruncate(buffered_, bytes) != 0)
     fail_errno(path_.string() + ": cannot set its size", errno);
 }
 
-File::File(File&& other) noexcept
+DirectFile::DirectFile(DirectFile&& other) noexcept
     : path_(std::move(other.path_)),
       buffered_(std::exchange(other.buffered_, -1)),
       direct_(std::exchange(other.direct_, -1)),
@@ -147,12 +147,12 @@ File::File(File&& other) noexcept
       alignment_(other.alignment_),
       device_(other.device_) {}
 
-File::~File() {
+DirectFile::~DirectFile() {
   if (buffered_ >= 0) ::close(buffered_);
   if (direct_ >= 0) ::close(direct_);
 }
 
-std::filesystem::path File::mount_point() const {
+std::filesystem::path DirectFile::mount_point() const {
   std::error_code error;
   std::filesystem::path place = std::filesystem::canonical(path_, error);
   if (error) place = path_;
@@ -177,7 +177,7 @@ const char* memory_file_system(const std::filesystem::path& path) {
   return found == kInMemory.end() ? nullptr : found->name;
 }
 
-void File::give_up_direct() const {
+void DirectFile::give_up_direct() const {
   usable_ = false;
   say_once(path_);
 }

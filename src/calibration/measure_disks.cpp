@@ -85,7 +85,8 @@ class Files {
     };
   }
 
-  void pass(const storage::File& from, const storage::File& to, bool reads, bool writes) {
+  void pass(const storage::DirectFile& from, const storage::DirectFile& to, bool reads,
+            bool writes) {
     const Index half = std::min(kMemory, bytes_);
     for (Index offset = 0; offset < bytes_; offset += kTransfer) {
       const auto size = static_cast<std::size_t>(std::min(kTransfer, bytes_ - offset));
@@ -104,8 +105,8 @@ class Files {
   }
 
   Index bytes_;
-  storage::File read_;
-  storage::File write_;
+  storage::DirectFile read_;
+  storage::DirectFile write_;
   storage::Pages memory_;
   std::string fault_;
   storage::Engine engine_;

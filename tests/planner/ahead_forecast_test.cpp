@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates that go ahead of the norm, as plan has them.
-#include "planner/speculation.hpp"
+#include "planner/ahead_forecast.hpp"
 
 #include <gmock/gmock.h>
 
@@ -11,7 +11,7 @@
 #include "requests.hpp"
 #include "sched/replay.hpp"
 
-namespace dos::planner::speculation_test {
+namespace dos::planner::ahead_forecast_test {
 namespace {
 
 using testing::AllOf;
@@ -115,4 +115,4 @@ TEST(PlanAhead, NeedsWorkingParametersOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace dos::planner::speculation_test
+}  // namespace dos::planner::ahead_forecast_test

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/speculation.hpp"
+#include "planner/ahead_forecast.hpp"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
-#include "planner/homes.hpp"
 #include "planner/planner.hpp"
+#include "planner/tier_uses.hpp"
 #include "shape/home_split.hpp"
 #include "shape/second_banks.hpp"
 

@@ -12,8 +12,8 @@
 #include "storage/awaited.hpp"
 #include "storage/backend.hpp"
 #include "storage/blocks.hpp"
+#include "storage/direct_file.hpp"
 #include "storage/engine.hpp"
-#include "storage/file.hpp"
 #include "storage/observer.hpp"
 #include "storage/pages.hpp"
 
@@ -21,7 +21,7 @@ namespace dos::storage {
 
 /// What a caller has asked an engine for.
 struct Transfer {
-  const File& file;
+  const DirectFile& file;
   Kind kind;
   Index offset;
   std::span<std::byte> memory;
@@ -51,7 +51,7 @@ struct Task {
 };
 
 /// A device's part of an engine: what waits for it, and its buffers. The engine's thread's.
-struct Lane {
+struct DeviceQueue {
   /// In the order of service: backward waits for activations that are read, forward for memory that
   /// they are written from.
   std::array<std::deque<Task>, 3> queues;

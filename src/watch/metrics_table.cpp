@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "watch/metrics.hpp"
+#include "watch/metrics_table.hpp"
 
 #include <sys/stat.h>
 
@@ -42,7 +42,7 @@ std::optional<Line> parse(std::string_view text) {
 
 }  // namespace
 
-void Metrics::forget() {
+void MetricsTable::forget() {
   offset_ = 0;
   number_ = 0;
   steps_.clear();
@@ -50,7 +50,7 @@ void Metrics::forget() {
   validations_.clear();
 }
 
-void Metrics::read() {
+void MetricsTable::read() {
   const InputFile file(path_);
   struct stat status {};
   if (::fstat(file.descriptor(), &status) != 0) fail_errno(path_.string(), errno);
@@ -75,7 +75,7 @@ void Metrics::read() {
   }
 }
 
-void Metrics::take(std::string_view text) {
+void MetricsTable::take(std::string_view text) {
   ++number_;
   if (text.find_first_not_of(" \t\r") == std::string_view::npos) return;
   const std::optional<Line> line = parse(text);
@@ -94,7 +94,7 @@ void Metrics::take(std::string_view text) {
   }
 }
 
-std::size_t Metrics::row_of(Index step) {
+std::size_t MetricsTable::row_of(Index step) {
   const auto place = std::ranges::lower_bound(steps_, step);
   const auto row = place - steps_.begin();
   if (place == steps_.end() || *place != step) {
@@ -104,12 +104,12 @@ std::size_t Metrics::row_of(Index step) {
   return static_cast<std::size_t>(row);
 }
 
-std::span<const double> Metrics::column(std::string_view name) const {
+std::span<const double> MetricsTable::column(std::string_view name) const {
   const auto found = columns_.find(name);
   return found == columns_.end() ? std::span<const double>() : found->second;
 }
 
-std::vector<std::string> Metrics::names_behind(std::string_view beginning) const {
+std::vector<std::string> MetricsTable::names_behind(std::string_view beginning) const {
   std::vector<std::string> names;
   for (const auto& [name, values] : columns_)
     if (name.starts_with(beginning)) names.push_back(name.substr(beginning.size()));

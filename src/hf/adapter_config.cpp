@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hf/adapters.hpp"
+#include "hf/adapter_config.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/pace.hpp"
+#include "storage/rate_limit.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 
 #include "base/error.hpp"
 
-namespace dos::storage::pace_test {
+namespace dos::storage::rate_limit_test {
 namespace {
 
-using Time = Pace::Clock::time_point;
+using Time = RateLimit::Clock::time_point;
 using Seconds = std::chrono::duration<double>;
 
 double seconds(Time time) {
@@ -19,34 +19,34 @@ double seconds(Time time) {
 }
 
 Time at(double seconds) {
-  return Time(std::chrono::ceil<Pace::Clock::duration>(Seconds(seconds)));
+  return Time(std::chrono::ceil<RateLimit::Clock::duration>(Seconds(seconds)));
 }
 
-TEST(Pace, WithoutALimitNothingWaits) {
-  Pace pace(0);
+TEST(RateLimit, WithoutALimitNothingWaits) {
+  RateLimit pace(0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pace.begin(Index{1} << 40, at(5)), at(5));
 }
 
-TEST(Pace, TheNextWaitsForTheBytesBefore) {
-  Pace pace(100);
+TEST(RateLimit, TheNextWaitsForTheBytesBefore) {
+  RateLimit pace(100);
   EXPECT_EQ(pace.begin(50, at(1)), at(1));
   EXPECT_EQ(pace.begin(200, at(1)), at(1.5));
   EXPECT_EQ(pace.begin(0, at(2)), at(3.5));
   EXPECT_EQ(pace.begin(1, at(3)), at(3.5));
 }
 
-TEST(Pace, TimeThatWasNotUsedIsNotSavedUp) {
-  Pace pace(100);
+TEST(RateLimit, TimeThatWasNotUsedIsNotSavedUp) {
+  RateLimit pace(100);
   EXPECT_EQ(pace.begin(100, at(1)), at(1));
   EXPECT_EQ(pace.begin(100, at(50)), at(50));
   EXPECT_EQ(pace.begin(100, at(50)), at(51));
 }
 
 // In every span of time: the bytes that began in it but for the last transfer's took their time.
-TEST(Pace, NoSpanOfTimeHasMoreThanTheRate) {
+TEST(RateLimit, NoSpanOfTimeHasMoreThanTheRate) {
   constexpr double kRate = 1000;
   std::mt19937_64 random(1);
-  Pace pace(kRate);
+  RateLimit pace(kRate);
   std::vector<std::pair<Time, Index>> begun;
   double now = 0;
   for (int i = 0; i < 200; ++i) {
@@ -66,9 +66,9 @@ TEST(Pace, NoSpanOfTimeHasMoreThanTheRate) {
   }
 }
 
-TEST(Pace, ARateIsNotNegative) {
-  EXPECT_THROW(Pace(-1), ContractViolation);
+TEST(RateLimit, ARateIsNotNegative) {
+  EXPECT_THROW(RateLimit(-1), ContractViolation);
 }
 
 }  // namespace
-}  // namespace dos::storage::pace_test
+}  // namespace dos::storage::rate_limit_test

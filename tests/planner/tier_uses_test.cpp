@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans on machines whose host memory does not hold the states: homes, bytes, wear of disks.
-#include "planner/homes.hpp"
+#include "planner/tier_uses.hpp"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "planner/checkpoints.hpp"
+#include "planner/checkpoint_forecast.hpp"
 #include "planner/plan_report.hpp"
 #include "requests.hpp"
 
-namespace dos::planner::homes_test {
+namespace dos::planner::tier_uses_test {
 namespace {
 
 using testing::AllOf;
@@ -260,4 +260,4 @@ TEST(Homes, SubgroupsAreSmallWhereDisksNeedRoom) {
 }
 
 }  // namespace
-}  // namespace dos::planner::homes_test
+}  // namespace dos::planner::tier_uses_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files without a name, and what gives them one.
-#include "storage/file.hpp"
+#include "storage/direct_file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "scratch_directory.hpp"
 #include "storage/blocking.hpp"
 
-namespace dos::storage::file_test {
+namespace dos::storage::direct_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,7 +22,7 @@ class UnlinkedFile : public testing::Test {
  protected:
   void SetUp() override {
     try {
-      static_cast<void>(File::create_unlinked(scratch_.path(), 0));
+      static_cast<void>(DirectFile::create_unlinked(scratch_.path(), 0));
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }
@@ -40,7 +40,7 @@ class UnlinkedFile : public testing::Test {
 TEST_F(UnlinkedFile, HasANameOnceItIsLinked) {
   const std::string text(8192, 'x');
   {
-    const File file = File::create_unlinked(scratch_.path(), 12288);
+    const DirectFile file = DirectFile::create_unlinked(scratch_.path(), 12288);
     EXPECT_EQ(file.size(), 12288);
     write(engine_, file, 0, text);
     EXPECT_TRUE(fs::is_empty(scratch_.path()));
@@ -53,32 +53,32 @@ TEST_F(UnlinkedFile, HasANameOnceItIsLinked) {
 }
 
 TEST_F(UnlinkedFile, GoesWithoutAName) {
-  { const File file = File::create_unlinked(scratch_.path(), 4096); }
+  { const DirectFile file = DirectFile::create_unlinked(scratch_.path(), 4096); }
   EXPECT_TRUE(fs::is_empty(scratch_.path()));
 }
 
 TEST_F(UnlinkedFile, IsDirectWhereOthersAre) {
-  const File named = File::create(scratch_ / "named", 4096);
-  const File unlinked = File::create_unlinked(scratch_.path(), 4096);
+  const DirectFile named = DirectFile::create(scratch_ / "named", 4096);
+  const DirectFile unlinked = DirectFile::create_unlinked(scratch_.path(), 4096);
   EXPECT_EQ(unlinked.is_direct(), named.is_direct());
   EXPECT_EQ(unlinked.alignment(), named.alignment());
   EXPECT_EQ(unlinked.device(), named.device());
 }
 
 TEST_F(UnlinkedFile, TakesNoNameThatIsThereOrElsewhere) {
-  const File file = File::create_unlinked(scratch_.path(), 4096);
+  const DirectFile file = DirectFile::create_unlinked(scratch_.path(), 4096);
   std::ofstream(scratch_ / "taken") << "mine";
   EXPECT_THAT([&] { file.link(scratch_ / "taken"); }, test::fails_with({"taken", "cannot name"}));
   EXPECT_EQ(content_of(scratch_ / "taken"), "mine");
   EXPECT_THAT([&] { file.link(scratch_ / "none/file"); }, test::fails_with({"none/file"}));
-  EXPECT_THAT([&] { static_cast<void>(File::create_unlinked(scratch_ / "none", 0)); },
+  EXPECT_THAT([&] { static_cast<void>(DirectFile::create_unlinked(scratch_ / "none", 0)); },
               test::fails_with({"none", "cannot open"}));
 }
 
 TEST(WrittenFile, IsOpenForWritingAlone) {
   const test::ScratchDirectory scratch;
-  { const File file = File::create(scratch / "file", 8192); }
-  const File file = File::open_to_write(scratch / "file");
+  { const DirectFile file = DirectFile::create(scratch / "file", 8192); }
+  const DirectFile file = DirectFile::open_to_write(scratch / "file");
   EXPECT_EQ(::fcntl(file.buffered(), F_GETFL) & O_ACCMODE, O_WRONLY);
   Engine engine;
   write(engine, file, 1, std::string(8190, 'x'));
@@ -86,4 +86,4 @@ TEST(WrittenFile, IsOpenForWritingAlone) {
 }
 
 }  // namespace
-}  // namespace dos::storage::file_test
+}  // namespace dos::storage::direct_file_test

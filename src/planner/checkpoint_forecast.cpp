@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/checkpoints.hpp"
+#include "planner/checkpoint_forecast.hpp"
 
 #include <algorithm>
 #include <limits>

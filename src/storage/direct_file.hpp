@@ -11,24 +11,24 @@ namespace dos::storage {
 
 /// A regular file whose large transfers go past the page cache (O_DIRECT) where its file system
 /// can. Engine (engine.hpp) reads and writes it. Members throw Error naming the path and the cause.
-class File {
+class DirectFile {
  public:
   /// Creates a file of `bytes` bytes, or empties one that is there, and reserves its space: a full
   /// disk is known before the first write, where the file system can tell.
-  static File create(const std::filesystem::path& path, Index bytes);
+  static DirectFile create(const std::filesystem::path& path, Index bytes);
   /// Creates one beside `target` that has no name any more when this returns: it goes with the
   /// process, however that ends. Removes those that killed processes were about to rename so.
-  static File create_nameless(const std::filesystem::path& target, Index bytes);
+  static DirectFile create_nameless(const std::filesystem::path& target, Index bytes);
   /// Creates one in `folder` that has no name until link() gives it one: without, it goes with the
   /// process. Throws Error also where the file system has no such files (O_TMPFILE).
-  static File create_unlinked(const std::filesystem::path& folder, Index bytes);
+  static DirectFile create_unlinked(const std::filesystem::path& folder, Index bytes);
   /// Opens one to read it.
-  static File open(const std::filesystem::path& path);
+  static DirectFile open(const std::filesystem::path& path);
   /// Opens one that another process has created, to write to its places, and not to read it.
-  static File open_to_write(const std::filesystem::path& path);
-  File(File&& other) noexcept;
-  File& operator=(File&&) = delete;
-  ~File();
+  static DirectFile open_to_write(const std::filesystem::path& path);
+  DirectFile(DirectFile&& other) noexcept;
+  DirectFile& operator=(DirectFile&&) = delete;
+  ~DirectFile();
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   /// Bytes, when it was opened or created.
@@ -57,7 +57,7 @@ class File {
   void give_up_direct() const;
 
  private:
-  File(std::filesystem::path path, int flags);
+  DirectFile(std::filesystem::path path, int flags);
   /// Of the file that is open, under the name `path`.
   void open_direct(const std::filesystem::path& path, int flags);
   void reserve(Index bytes);

@@ -99,7 +99,8 @@ const Family& gpt2() {
                                  .own_block = &gpt2_block,
                                  .head = "token_embedding.weight",
                                  .norm_statistics = 2,
-                                 .validate = &validate_gpt2};
+                                 .validate = &validate_gpt2,
+                                 .has_position_table = true};
   return family;
 }
 

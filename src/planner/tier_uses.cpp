@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/homes.hpp"
+#include "planner/tier_uses.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "planner/checkpoints.hpp"
+#include "planner/checkpoint_forecast.hpp"
 #include "planner/passes.hpp"
 #include "planner/run_disks.hpp"
 #include "shape/home_split.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/memory_limits.hpp"
+#include "fit/stated_limits.hpp"
 
 #include <fmt/format.h>
 

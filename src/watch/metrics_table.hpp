@@ -15,9 +15,9 @@ namespace dos::watch {
 
 /// The lines of a metrics.jsonl, read as they come: a table with a row for each step, in order, and
 /// a column for each name of a number.
-class Metrics {
+class MetricsTable {
  public:
-  explicit Metrics(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit MetricsTable(std::filesystem::path path) : path_(std::move(path)) {}
 
   /// Takes what is new. A last line without its end is still being written, and left for the next
   /// time; a file that was written anew, as a resumed run does, is read anew; of a step that is
