@@ -270,10 +270,15 @@ std::string describe_activations(const train::Run& run, const Room& room) {
   return text + fmt::format(", by {} ({})", fmt::join(known, ", "), room.measured.source());
 }
 
-std::string describe_rescue(const train::Run& run, const Room& room) {
+Index activations_on_disks(const train::Run& run, const Room& room) {
   const Times times(run, room);
   const Bytes moved =
       planner::activation_need(times.passes(), run.config.activation_plan()).disk * times.parts();
+  return static_cast<Index>(moved.value());
+}
+
+std::string describe_rescue(const train::Run& run, const Room& room) {
+  const Bytes moved(in_real(activations_on_disks(run, room)));
   if (!(moved > Bytes{0})) return "";
   std::string text = fmt::format("activations on disks: {}", size_text(moved));
   if (const auto& spare = run.spare_memory)

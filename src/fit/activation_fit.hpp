@@ -24,6 +24,8 @@ std::optional<config::TrainConfig> with_activations(const train::Run& run, const
 /// micro-batch are to take, and by which rates.
 std::string describe_activations(const train::Run& run, const Room& room);
 
+/// Of a decided run: bytes of activations that are on this rank's disks at a time.
+Index activations_on_disks(const train::Run& run, const Room& room);
 /// Of a decided run that moves activations to disks: what those come to, and how much of it stays
 /// in memory for a step where a disk takes no more (Run::spare_memory). One line; "" without them.
 std::string describe_rescue(const train::Run& run, const Room& room);

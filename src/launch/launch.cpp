@@ -307,7 +307,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   for (const rt::Codelet* codelet : codelets::all_codelets())
     rt::expect_readable_history(codelet->symbol());
   expect_workers(config, session, /*cuda=*/!plans_gpus(options, config, session));
-  const fit::Room room = room_of_rank(options, config, company.place, session, prints);
+  const fit::Room room = room_of_rank(options, prepared.run, company.place, session, prints);
   // Nobody allocates before all have looked.
   if (company.exchange != nullptr) ranks::gather_texts(*company.exchange, "");
   // A dry run shows what does not fit, too.
@@ -322,7 +322,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
     if (prints)
       streams::print("precision: {}\n{}", describe_precision(config),
                      fit::memory_report(prepared.run, room));
-    return train::expect_room_on_disks(prepared.run, session.workers());
+    return expect_room_on_disks(prepared.run, room, session.workers());
   }
   fit::expect_room_for_updates(prepared.run, room, session.scheduler());
   if (prints) expect_unused_output(options, prepared.checkpoint);

@@ -14,6 +14,7 @@
 #include "base/log.hpp"
 #include "config/plan_model.hpp"
 #include "launch/rank_weights.hpp"
+#include "offload/disk_space.hpp"
 #include "planner/run_disks.hpp"
 #include "platform/topology.hpp"
 
@@ -127,19 +128,26 @@ fit::SharedDisks shared_disks(const config::TrainConfig& config, const std::file
   return shared;
 }
 
-units::Bytes disk_room(const config::TrainConfig& config, const RankPlace& place) {
-  units::Bytes all{0};
-  for (const offload::DiskPlace& disk : config.activation_disks()) {
-    std::error_code error;
-    const std::filesystem::space_info space = std::filesystem::space(disk.folder, error);
+units::Bytes disk_room(const train::Run& run, const RankPlace& place) {
+  const std::vector<offload::DiskPlace> disks = run.config.activation_disks();
+  std::vector<offload::FileSystem> systems;
+  try {
+    systems = offload::file_systems_of(disks, "train.activation_disks");
+  } catch (const Error&) {
     // A folder that is not there is said when its space is reserved.
-    if (error) return fit::Room().disk;
-    units::Bytes room(static_cast<double>(space.available) /
-                      static_cast<double>(place.position.local_size));
-    if (disk.bytes) room = std::min(room, units::Bytes(static_cast<double>(*disk.bytes)));
-    all += room;
+    return fit::Room().disk;
   }
-  return all;
+  const std::vector<offload::DiskPlace> of_states = run.config.disks();
+  for (offload::FileSystem& system : systems) {
+    const std::optional<dev_t> device = device_of(disks[system.disks.front()].folder);
+    const Index states = train::most_state_files(run);
+    Index taken = 0;
+    for (const offload::DiskPlace& disk : of_states)
+      if (device && device_of(disk.folder) == device) taken += disk.bytes.value_or(states);
+    system.free =
+        std::max<Index>(0, system.free / place.position.local_size - std::min(taken, states));
+  }
+  return units::Bytes(static_cast<double>(offload::even_room(disks, systems)));
 }
 
 }  // namespace dos::launch

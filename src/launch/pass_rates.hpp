@@ -6,6 +6,7 @@
 
 #include "fit/fit.hpp"
 #include "launch/rank_place.hpp"
+#include "train/run.hpp"
 
 namespace dos::launch {
 
@@ -22,8 +23,8 @@ void add_measured_rates(const std::filesystem::path& machines, const config::Tra
 /// disks of activations, by the devices of their folders.
 fit::SharedDisks shared_disks(const config::TrainConfig& config, const std::filesystem::path& out);
 
-/// The part of each of the ranks of this node in the disks of train.activation_disks: their sizes,
-/// or what is free there.
-units::Bytes disk_room(const config::TrainConfig& config, const RankPlace& place);
+/// What each of the ranks of this node can move to train.activation_disks: as far as their sizes
+/// and file systems allow, beside all states of the rank where sched.disks lie there, too.
+units::Bytes disk_room(const train::Run& run, const RankPlace& place);
 
 }  // namespace dos::launch

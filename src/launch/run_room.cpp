@@ -5,9 +5,12 @@
 
 #include <algorithm>
 
+#include "fit/activation_fit.hpp"
 #include "fit/stated_limits.hpp"
 #include "launch/pass_rates.hpp"
+#include "offload/disk_space.hpp"
 #include "platform/memory_limits.hpp"
+#include "train/run_states.hpp"
 
 namespace dos::launch {
 namespace {
@@ -30,8 +33,9 @@ bool plans_gpus(const LaunchOptions& options, const config::TrainConfig& config,
          session.cuda_workers() == 0;
 }
 
-fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& config,
-                       const RankPlace& place, const rt::Session& session, bool says) {
+fit::Room room_of_rank(const LaunchOptions& options, const train::Run& run, const RankPlace& place,
+                       const rt::Session& session, bool says) {
+  const config::TrainConfig& config = run.config;
   fit::Room room =
       plans_gpus(options, config, session) ? planned_room(config, session) : fit::room_of(session);
   // The other ranks of the node take as much.
@@ -41,8 +45,15 @@ fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& 
   if (chooses || options.explain)
     add_measured_rates(options.machines, config, place, session.scheduler(), says, room);
   if (chooses || options.explain) room.shared = shared_disks(config, options.out);
-  if (chooses) room.disk = disk_room(config, place);
+  if (chooses) room.disk = disk_room(run, place);
   return room;
+}
+
+void expect_room_on_disks(const train::Run& run, const fit::Room& room, Index workers) {
+  train::expect_room_on_disks(run, workers);
+  if (run.config.activation_plan().moved > 0)
+    offload::expect_room_for_activations(run.config.activation_disks(),
+                                         fit::activations_on_disks(run, room));
 }
 
 }  // namespace dos::launch

@@ -6,6 +6,7 @@
 #include "launch/launch.hpp"
 #include "launch/rank_place.hpp"
 #include "rt/session.hpp"
+#include "train/run.hpp"
 
 namespace dos::launch {
 
@@ -16,7 +17,11 @@ bool plans_gpus(const LaunchOptions& options, const config::TrainConfig& config,
 /// What this rank may take: its part of the node's memory, no more than train.host_memory, of the
 /// devices or of those that are planned; with train.activations=auto or --explain the rates that
 /// are known. `says`: this rank warns of rates that it cannot read.
-fit::Room room_of_rank(const LaunchOptions& options, const config::TrainConfig& config,
-                       const RankPlace& place, const rt::Session& session, bool says);
+fit::Room room_of_rank(const LaunchOptions& options, const train::Run& run, const RankPlace& place,
+                       const rt::Session& session, bool says);
+
+/// Throws Error naming key, folder and remedy where the disks have no room for the states that a
+/// decided run has there, with so many workers that update, or for activations that it moves.
+void expect_room_on_disks(const train::Run& run, const fit::Room& room, Index workers);
 
 }  // namespace dos::launch

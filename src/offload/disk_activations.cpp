@@ -7,12 +7,14 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/units.hpp"
+#include "offload/disk_space.hpp"
 #include "rt/device.hpp"
 
 namespace dos::offload {
@@ -95,22 +97,28 @@ Index DiskActivations::add(Index bytes, int node) {
 }
 
 void DiskActivations::reserve() {
+  expect_room_for_activations(disks_, std::accumulate(sizes_.begin(), sizes_.end(), Index{0}));
   for (std::size_t disk = 0; disk < disks_.size(); ++disk) {
     const std::filesystem::path& folder = disks_[disk].folder;
-    expect(
-        std::filesystem::is_directory(folder),
-        "train.activations: '{}' is no folder: make it, or name another in train.activation_disks",
-        folder.string());
     const std::optional<Index>& limit = disks_[disk].bytes;
-    expect(!limit || sizes_[disk] <= *limit,
-           "train.activations: {} are to be moved to '{}', of which its size allows {}: raise "
-           "it, name another disk, or move fewer blocks (disk:N)",
-           format_bytes(sizes_[disk]), folder.string(), format_bytes(limit.value_or(0)));
+    // Slots are not cut in two.
+    expect(
+        !limit || sizes_[disk] <= *limit,
+        "train.activation_disks: {} are to be moved to '{}', of which its size allows {}: raise a "
+        "size, name another disk, or move fewer blocks (train.activations=disk:N)",
+        format_bytes(sizes_[disk]), folder.string(), format_bytes(limit.value_or(0)));
     if (const char* memory = storage::memory_file_system(folder))
-      log::warn("train.activations: {} is in memory ({}): activations there save none",
+      log::warn("train.activation_disks: {} is in memory ({}): activations there save none",
                 folder.string(), memory);
-    files_.push_back(storage::DirectFile::create_nameless(
-        std::filesystem::canonical(folder) / "activations", sizes_[disk]));
+    try {
+      files_.push_back(storage::DirectFile::create_nameless(
+          std::filesystem::canonical(folder) / "activations", sizes_[disk]));
+    } catch (const Error& error) {
+      fail(
+          "train.activation_disks: {} cannot be taken in '{}', also for other ranks and programs: "
+          "{}; make room, name another folder, or move fewer blocks (train.activations=disk:N)",
+          format_bytes(sizes_[disk]), folder.string(), error.what());
+    }
   }
 }
 

@@ -45,7 +45,7 @@ class DiskActivations final : public tensor::ActivationStore {
   ~DiskActivations();
 
   Index add(Index bytes, int node) override;
-  /// Throws Error naming train.activations, the folder and the cause.
+  /// Throws Error as expect_room_for_activations(), or naming the folder and the cause.
   void reserve() override;
   [[nodiscard]] bool is_usable() const override;
   void store(Index slot, const rt::Handle& buffer) override;

@@ -28,11 +28,11 @@ DiskPlace parse_disk(const std::string& text, const char* key) {
   return {.folder = std::move(parts.folder), .bytes = parts.bytes};
 }
 
-void expect_folder(const std::filesystem::path& folder) {
-  expect(std::filesystem::is_directory(folder),
-         "sched.disks: '{}' is no folder: make it, or name another", folder.string());
+void expect_folder(const std::filesystem::path& folder, const char* key) {
+  expect(std::filesystem::is_directory(folder), "{}: '{}' is no folder: make it, or name another",
+         key, folder.string());
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
-  fail("sched.disks: '{}' cannot be written to: {}; change its permissions, or name another folder",
+  fail("{}: '{}' cannot be written to: {}; change its permissions, or name another folder", key,
        folder.string(), std::generic_category().message(errno));
 }
 
@@ -51,8 +51,8 @@ std::vector<DiskPlace> parse_disks(const std::string& text, const char* key) {
   return disks;
 }
 
-void expect_folders(std::span<const DiskPlace> disks) {
-  for (const DiskPlace& disk : disks) expect_folder(disk.folder);
+void expect_folders(std::span<const DiskPlace> disks, const char* key) {
+  for (const DiskPlace& disk : disks) expect_folder(disk.folder, key);
 }
 
 }  // namespace dos::offload

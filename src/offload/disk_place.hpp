@@ -22,8 +22,7 @@ struct DiskPlace {
 /// none.
 std::vector<DiskPlace> parse_disks(const std::string& text, const char* key = "sched.disks");
 
-/// Throws Error, naming sched.disks and the remedy, unless all are folders that can be
-/// written to.
-void expect_folders(std::span<const DiskPlace> disks);
+/// Throws Error, naming the key and the remedy, unless all are folders that can be written to.
+void expect_folders(std::span<const DiskPlace> disks, const char* key = "sched.disks");
 
 }  // namespace dos::offload

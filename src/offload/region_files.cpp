@@ -3,11 +3,9 @@
 
 #include <fmt/ranges.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
 #include <numeric>
 #include <string>
 #include <system_error>
@@ -17,6 +15,7 @@
 #include "base/log.hpp"
 #include "base/temporary.hpp"
 #include "base/units.hpp"
+#include "offload/disk_space.hpp"
 
 namespace dos::offload {
 namespace {
@@ -39,54 +38,29 @@ bool may_open(Index descriptors, Index& most) {
   return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
-Index free_in(const std::filesystem::path& folder) {
-  std::error_code error;
-  const std::filesystem::space_info space = std::filesystem::space(folder, error);
-  expect(!error, "sched.disks: cannot tell what is free in '{}': {}; name another folder",
-         folder.string(), error.message());
-  return static_cast<Index>(space.available);
-}
-
-dev_t device_of(const std::filesystem::path& folder) {
-  struct stat info {};
-  if (::stat(folder.c_str(), &info) != 0)
-    fail("sched.disks: cannot tell where '{}' lies: {}; name another folder", folder.string(),
-         std::generic_category().message(errno));
-  return info.st_dev;
-}
-
-/// Folders on one file system, by their places.
-std::vector<std::vector<std::size_t>> by_device(std::span<const DiskPlace> disks) {
-  std::map<dev_t, std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < disks.size(); ++i) groups[device_of(disks[i].folder)].push_back(i);
-  std::vector<std::vector<std::size_t>> result;
-  for (const auto& [device, group] : groups) result.push_back(group);
-  return result;
-}
+constexpr const char* kKey = "sched.disks";
 
 /// Bytes that each disk may take of `needed`: of a file system that several are on what is free is
 /// taken once.
 std::vector<Index> room_on(std::span<const DiskPlace> disks, Index needed, Index largest) {
   std::vector<Index> room(disks.size());
-  for (const std::vector<std::size_t>& group : by_device(disks)) {
-    const Index free = free_in(disks[group.front()].folder);
+  for (const FileSystem& system : file_systems_of(disks, kKey)) {
     Index asked = 0;
     Index open = 0;
-    std::vector<std::string> folders;
-    for (const std::size_t i : group) {
-      folders.push_back("'" + disks[i].folder.string() + "'");
+    for (const std::size_t i : system.disks) {
       if (!disks[i].bytes) ++open;
       room[i] = std::min(needed, disks[i].bytes.value_or(0));
       asked += room[i];
     }
-    expect(asked <= free,
+    expect(asked <= system.free,
            "sched.disks: {} are to be taken in {}, where {} are free: make room, give a smaller "
            "size, or raise sched.host_memory",
-           format_bytes(asked), fmt::join(folders, " and "), format_bytes(free));
+           format_bytes(asked), folders_on(system, disks), format_bytes(system.free));
     // Regions are not cut in two.
-    for (const std::size_t i : group)
+    for (const std::size_t i : system.disks)
       if (!disks[i].bytes)
-        room[i] = std::min((free - asked) / open, open == 1 ? needed : needed / open + largest);
+        room[i] =
+            std::min((system.free - asked) / open, open == 1 ? needed : needed / open + largest);
   }
   return room;
 }
@@ -103,7 +77,7 @@ bool has_unlinked_files(const std::filesystem::path& folder) {
 }  // namespace
 
 RegionCounts share_regions(std::span<const DiskPlace> disks, const shape::StateRegions& regions) {
-  expect_folders(disks);
+  expect_folders(disks, kKey);
   const Index needed = regions.total_bytes();
   std::vector<Index> room = room_on(disks, needed, regions.bytes.front());
   RegionCounts counts(disks.size());
@@ -152,7 +126,7 @@ RegionFiles::RegionFiles(std::span<const DiskPlace> disks, const RegionCounts& c
   }
   choose_kind(capacity);
   for (std::size_t i = 0; i < disks.size(); ++i) {
-    const Index free = free_in(folders_[i]);
+    const Index free = free_in(folders_[i], kKey);
     try {
       create_all(i, capacity[i]);
     } catch (const Error& error) {

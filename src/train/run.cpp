@@ -7,9 +7,22 @@
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 #include "shape/second_banks.hpp"
+#include "shape/state_regions.hpp"
 #include "shape/trained_groups.hpp"
 
 namespace dos::train {
+namespace {
+
+Index state_count(const Run& run) {
+  return std::ssize(optim::find_rule(run.config.optim.rule).info->states);
+}
+
+/// Whether states have FP32 parameters with them, where forward reads others.
+bool keeps_parameters(const Run& run) {
+  return run.config.parameter_types().working != DType::kF32;
+}
+
+}  // namespace
 
 Run Run::with(const config::TrainConfig& other) const {
   Run run = *this;
@@ -64,23 +77,34 @@ rt::MemoryBytes bank_bytes(const Run& run, std::span<const Index> ahead) {
     buffer += run.layout.subgroups[static_cast<std::size_t>(i)].count * size_of(DType::kF32);
   rt::MemoryBytes bytes;
   bytes[MemoryCategory::kParameters] = buffer;
-  bytes[MemoryCategory::kStates] =
-      buffer * std::ssize(optim::find_rule(run.config.optim.rule).info->states);
+  bytes[MemoryCategory::kStates] = buffer * state_count(run);
   return bytes;
 }
 
 offload::HomePlan plan_homes(const Run& run, Index workers) {
   if (run.config.disks().empty() && run.device_state_memory.empty()) return {};
   const tensor::Ownership ownership = run.share.ownership();
-  return offload::plan_homes(
-      {.layout = run.layout,
-       .ownership = ownership,
-       .states = std::ssize(optim::find_rule(run.config.optim.rule).info->states),
-       .with_parameters = run.config.parameter_types().working != DType::kF32,
-       .workers = workers,
-       .rooms = {.host = run.state_memory,
-                 .devices = run.device_state_memory,
-                 .disks = std::ssize(run.config.disks())}});
+  return offload::plan_homes({.layout = run.layout,
+                              .ownership = ownership,
+                              .states = state_count(run),
+                              .with_parameters = keeps_parameters(run),
+                              .workers = workers,
+                              .rooms = {.host = run.state_memory,
+                                        .devices = run.device_state_memory,
+                                        .disks = std::ssize(run.config.disks())}});
+}
+
+Index most_state_files(const Run& run) {
+  const tensor::Ownership ownership = run.share.ownership();
+  const Index buffers = state_count(run) + (keeps_parameters(run) ? 1 : 0);
+  std::vector<Index> sizes;
+  for (Index i = 0; i < std::ssize(run.layout.subgroups); ++i) {
+    const shape::Subgroup& subgroup = run.layout.subgroups[static_cast<std::size_t>(i)];
+    if (subgroup.trained && subgroup.count > 0 && ownership.owns(i))
+      sizes.push_back(buffers * offload::padded_bytes(subgroup));
+  }
+  if (sizes.empty()) return 0;
+  return shape::regions_for(sizes, std::ssize(sizes), std::ssize(run.config.disks())).total_bytes();
 }
 
 }  // namespace dos::train

@@ -53,5 +53,7 @@ rt::MemoryBytes bank_bytes(const Run& run, std::span<const Index> ahead);
 /// that update.
 /// Throws Error as offload::plan_homes().
 offload::HomePlan plan_homes(const Run& run, Index workers);
+/// Bytes of files that the rank's states take on disks when all of them live there.
+Index most_state_files(const Run& run);
 
 }  // namespace dos::train

@@ -8,7 +8,9 @@ import os
 import re
 import shutil
 import statistics
+import subprocess
 import unittest
+from pathlib import Path
 
 from harness import TINY, AppTest, program, settings
 
@@ -191,6 +193,64 @@ class Activations(AppTest):
         for each in ("products", "norms and activation functions"):
             self.assertEqual(sum(count for (name, _), count in blocks.items() if name == each), 7)
 
+    def test_with_states_on_the_same_disk(self):
+        keys = self.keys | {"train.precision": "bf16"}
+        straight = self.trained_in("straight", keys)
+        keys |= {"sched.disks": self.disk, "sched.host_memory": 0}
+        for plan in ("keep", "disk", "disk:2,recompute:2,selective:1"):
+            out = self.trained_in(f"with-{plan}", keys | {"train.activations": plan})
+            self.expect_same_state(straight, out)
+            self.assertEqual(list(self.disk.iterdir()), [])
+
+    @unittest.skipUnless(os.access("/dev/shm", os.W_OK), "no /dev/shm")
+    def test_warns_of_memory(self):
+        folder = Path("/dev/shm") / f"dos-activations-{os.getpid()}"
+        folder.mkdir()
+        self.addCleanup(folder.rmdir)
+        result = self.trained(keys=self.keys | {"train.activations": "disk", "train.activation_disks": folder})
+        self.assertIn(f"train.activation_disks: {folder} is in memory (tmpfs)", result.stderr)
+
+    def mounted(self, options):
+        """A disk of its own, if that can be had."""
+        mount = ["mount", "-t", "tmpfs", "-o", options, "none", self.disk]
+        if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+            self.skipTest("no mount here")
+        self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
+        return self.disk
+
+    def expect_refused(self, keys, *parts):
+        for more in ((), ("--dry-run",)):
+            with self.subTest((keys, more)):
+                result = self.train(*more, keys=self.keys | {"train.activations": "disk"} | keys)
+                self.assertEqual(result.returncode, 1)
+                error = result.stderr.splitlines()[-1]
+                for part in ("train_gpt: error: train.activation_disks: ", *parts):
+                    self.assertIn(part, error)
+                self.assertFalse(self.out.exists() and list(self.out.glob("checkpoint*")))
+
+    def test_no_folder(self):
+        self.expect_refused({"train.activation_disks": self.folder / "none"}, "none' is no folder: make it")
+
+    def test_full_disk(self):
+        disk = self.mounted("size=64k")
+        self.expect_refused({}, f"to be moved to '{disk}' (64.0 KiB free), where there is room for 64.0 KiB",
+                            "make room", "name another disk", "disk:N")
+        # What is free counts once for two folders.
+        folders = [disk / name for name in ("a", "b")]
+        for folder in folders:
+            folder.mkdir()
+        self.expect_refused({"train.activation_disks": ",".join(map(str, folders))}, "a' and '", "where there is room for 64.0 KiB")
+
+    def test_auto_leaves_a_full_disk(self):
+        self.mounted("size=64k")
+        most = self.bytes_of_activations(activations="recompute") / 1e9
+        result = self.dry_run(activations="auto", host_memory=most + 0.2)
+        self.assertNotIn("disk", re.search("train.activations=auto: (.*)", result.stderr)[1].split(";")[0])
+
+    def test_disk_that_cannot_be_written_to(self):
+        disk = self.mounted("ro,size=64k")
+        self.expect_refused({}, f"'{disk}' cannot be written to: Read-only file system")
+
     def test_bad_input(self):
         for keys, part in (
                 ({"activations": "tape"}, "train.activations = 'tape': 'tape' is no way to have them"),
@@ -198,7 +258,7 @@ class Activations(AppTest):
                 ({"activations": "disk", "activation_disks": ""}, "no disk is named"),
                 ({"activations": "disk", "activation_disks": self.folder / "none"}, "is no folder: make it"),
                 ({"activations": "disk", "activation_disks": f"{self.disk}:1MB,{self.disk}"}, "twice: each disk once"),
-                ({"activations": "disk", "activation_disks": f"{self.disk}:0.01MB"}, "of which its size allows"),
+                ({"activations": "disk", "activation_disks": f"{self.disk}:0.01MB"}, "there is room for "),
                 ({"activations": "selective", "recompute": "true"}, "leave one of them out")):
             with self.subTest(keys):
                 result = self.train(keys=self.keys | {f"train.{key}": value for key, value in keys.items()})

@@ -242,9 +242,27 @@ TEST_F(MovedActivations, NeedAFolderWithRoom) {
     });
   };
   EXPECT_THAT(refusal({.folder = folder_.path() / "none"}), HasSubstr("is no folder"));
-  EXPECT_THAT(
-      refusal({.folder = folder_.path(), .bytes = 100'000}),
-      AllOf(HasSubstr("train.activations"), HasSubstr("its size allows"), HasSubstr("raise it")));
+  EXPECT_THAT(refusal({.folder = folder_.path(), .bytes = 100'000}),
+              AllOf(HasSubstr("train.activation_disks"), HasSubstr("there is room for 97.7 KiB"),
+                    HasSubstr("raise a size")));
+}
+
+TEST_F(MovedActivations, WhichAreNotWhatWasWrittenAreLost) {
+  Index writes = 0;
+  std::string fault;
+  const TrainingOutcome outcome = train_on(
+      folder_.path(),
+      [&](Index /*number*/, const storage::Operation& operation) {
+        // After its sum was made.
+        if (operation.kind == storage::Kind::kWrite && ++writes == 3)
+          operation.memory[5] ^= std::byte{16};
+        return Mishap{};
+      },
+      [&](const offload::DiskActivations& store) { fault = store.fault(); });
+  EXPECT_THAT(fault, AllOf(HasSubstr("is lost: "), HasSubstr("CRC-32C")));
+  EXPECT_TRUE(std::ranges::any_of(outcome.scalars, [](double each) {
+    return !std::isfinite(each);
+  })) << fault;
 }
 
 }  // namespace

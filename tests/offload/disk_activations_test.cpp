@@ -40,7 +40,7 @@ TEST(DiskActivations, FillUnequalDisks) {
     EXPECT_EQ(reserve({small, 10 * kPlace}, all), "") << small;
     EXPECT_EQ(reserve({10 * kPlace, small}, all), "") << small;
     EXPECT_THAT(reserve({small, 10 * kPlace}, all + 1),
-                testing::HasSubstr("raise it, name another disk, or move fewer blocks"))
+                testing::HasSubstr("raise a size, name another disk, or move fewer blocks"))
         << small;
   }
 }
