@@ -44,12 +44,18 @@ def entering(group):
     return (lambda: Path(group, "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")) if group else None
 
 
-def estimate(build, folder, keys, assignments, group=None):
-    """Bytes by category that the same run's --dry-run says, "total" among them."""
+def dry_run(build, folder, keys, assignments, group=None):
+    """The same run's --dry-run, as subprocess.run() has it."""
     result = subprocess.run([*command_of(build, folder, keys, assignments), "--dry-run"], capture_output=True, text=True, check=False,
                             preexec_fn=entering(group))
     if result.returncode != 0:
         fail(result.stderr)
+    return result
+
+
+def estimate(build, folder, keys, assignments, group=None):
+    """Bytes by category that dry_run() says, "total" among them."""
+    result = dry_run(build, folder, keys, assignments, group)
     rows = re.findall(r"^  (\S+(?: \S+)?) +([\d.]+) (B|KiB|MiB|GiB)$", result.stdout, re.MULTILINE)
     return {name: float(number) * UNITS[unit] for name, number, unit in rows}
 

@@ -174,26 +174,25 @@ std::optional<shape::ActivationPlan> searched(const PlanTrial& trial, const Time
   return std::nullopt;
 }
 
-/// Plans that are worth a look, that which computes all again among them.
+/// Plans that are worth a look wherever states are, that which computes all again among them.
 std::vector<shape::ActivationPlan> candidates(const PlanTrial& trial, const Times& times,
-                                              const UpdateTimes& updates, const Room& room) {
-  const train::Run least = trial.run(shape::kRecomputeAll);
+                                              const Room& room) {
   std::vector<shape::ActivationPlan> plans{
       {}, shape::kRecomputeAll, {.selective = shape::ActivationPlan::kAll}};
   if (room.model_devices() > 0) plans.push_back({.hosted = shape::ActivationPlan::kAll});
-  if (!least.config.activation_disks().empty())
+  if (!trial.run(shape::kRecomputeAll).config.activation_disks().empty())
     plans.push_back({.moved = shape::ActivationPlan::kAll});
   if (const auto best = searched(trial, times, room)) plans.push_back(*best);
-  if (!updates.depend_on_activations()) return plans;
-  const planner::ActivationRoom most =
-      room_for(least, room, times, trial.memory(shape::kRecomputeAll));
-  planner::add_for_sizes(
-      {.most = most.device,
-       .least = planner::activation_need(times.passes(), shape::kRecomputeAll).device,
-       .host = {most.host},
-       .disk = most.disk},
-      times.passes(), plans);
   return plans;
+}
+
+planner::ActivationLimits limits_of(const PlanTrial& trial, const Times& times, const Room& room) {
+  const planner::ActivationRoom most =
+      room_for(trial.run(shape::kRecomputeAll), room, times, trial.memory(shape::kRecomputeAll));
+  return {.most = most.device,
+          .least = planner::activation_need(times.passes(), shape::kRecomputeAll).device,
+          .host = {most.host},
+          .disk = most.disk};
 }
 
 }  // namespace
@@ -231,16 +230,18 @@ std::optional<config::TrainConfig> with_activations(const train::Run& run, const
   if (!updates.depend_on_activations() && trial.memory({}).fits()) return trial.with({});
   if (!trial.memory(shape::kRecomputeAll).fits()) return std::nullopt;
   const Times times(run, room);
-  std::vector<planner::ActivationChoice> choices;
-  for (const shape::ActivationPlan& plan : candidates(trial, times, updates, room)) {
+  const auto weigh = [&](const shape::ActivationPlan& plan) -> std::optional<units::Seconds> {
     if (planner::activation_need(times.passes(), plan).disk > room.disk / times.parts() ||
         !trial.memory(plan).fits())
-      continue;
+      return std::nullopt;
     const planner::PhaseTimes phases = times.passes().times(plan);
-    choices.push_back(
-        {plan, (phases.forward + phases.backward) * in_real(run.config.train.accumulate) +
-                   updates.added(plan)});
-  }
+    return (phases.forward + phases.backward) * in_real(run.config.train.accumulate) +
+           updates.added(plan);
+  };
+  std::optional<planner::ActivationLimits> limits;
+  if (updates.depend_on_activations()) limits = limits_of(trial, times, room);
+  const std::vector<planner::ActivationChoice> choices =
+      planner::weighed_plans(candidates(trial, times, room), limits, times.passes(), weigh);
   return trial.with(choices[planner::preferred(times.passes(), choices)].plan);
 }
 

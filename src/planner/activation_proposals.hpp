@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
+#include "planner/activation_choice.hpp"
 #include "planner/planner.hpp"
 
 namespace dos::planner {
@@ -19,16 +22,19 @@ struct ActivationLimits {
   units::Bytes disk;
 };
 
-/// The best by forward and backward for several sizes of device memory, those that are not yet
-/// among `plans` added to them: what activations leave of it is for states.
-void add_for_sizes(const ActivationLimits& limits, const PassModel& passes,
-                   std::vector<shape::ActivationPlan>& plans);
+/// What a step takes with a plan; nullopt: it does not fit, or leaves states no place.
+using WeighPlan = std::function<std::optional<units::Seconds>(const shape::ActivationPlan&)>;
 
-/// Plans for activations that are worth a forecast: those that have names, and the best for several
-/// sizes of device memory, since what activations leave is for states. `least` is the forecast with
-/// all of them recomputed, and `passes` what it takes for them.
-std::vector<shape::ActivationPlan> proposed_activations(const Request& request,
-                                                        const Forecast& least,
-                                                        const PassModel& passes);
+/// Weighs the plans, and, with limits, the best by forward and backward for several sizes of device
+/// memory, as what activations leave of it is for states: all from least to most, then ever nearer
+/// to the size with the shortest step. Each plan is weighed once; those that fit are returned.
+std::vector<ActivationChoice> weighed_plans(const std::vector<shape::ActivationPlan>& plans,
+                                            const std::optional<ActivationLimits>& limits,
+                                            const PassModel& passes, const WeighPlan& weigh);
+
+/// Of a device of the request, for a forecast with all activations recomputed, and `passes` that
+/// takes what it leaves.
+ActivationLimits activation_limits(const Request& request, const Forecast& least,
+                                   const PassModel& passes);
 
 }  // namespace dos::planner

@@ -301,6 +301,15 @@ PassModel passes_of(const Request& request, const Forecast& result) {
   return passes;
 }
 
+/// Of a request that has a forecast with other activations; nullopt: these leave states no place.
+std::optional<Forecast> forecast_if_any(const Request& request) {
+  try {
+    return forecast_of(request);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 /// The best of what is proposed; where nothing fits, all recomputed.
 Forecast forecast_with_best_activations(Request request) {
   request.settings.activations = shape::kRecomputeAll;
@@ -310,16 +319,18 @@ Forecast forecast_with_best_activations(Request request) {
   const std::vector<shape::ActivationPlan> named = named_activations(request);
   std::vector<NamedActivations> compared;
   std::vector<Forecast> fitting;
-  std::vector<ActivationChoice> choices;
-  for (const shape::ActivationPlan& plan : proposed_activations(request, least, passes)) {
+  const auto weigh = [&](const shape::ActivationPlan& plan) -> std::optional<units::Seconds> {
     request.settings.activations = plan;
-    Forecast result = forecast_of(request);
+    std::optional<Forecast> result = forecast_if_any(request);
+    const bool fits = result && result->fits();
     if (std::ranges::find(named, plan) != named.end())
-      compared.push_back({plan, result.fits(), result.step});
-    if (!result.fits()) continue;
-    choices.push_back({plan, result.step});
-    fitting.push_back(std::move(result));
-  }
+      compared.push_back({plan, fits, result ? result->step : units::Seconds{0}});
+    if (!fits) return std::nullopt;
+    fitting.push_back(std::move(*result));
+    return fitting.back().step;
+  };
+  const std::vector<ActivationChoice> choices =
+      weighed_plans(named, activation_limits(request, least, passes), passes, weigh);
   Forecast best = std::move(fitting[preferred(passes, choices)]);
   best.named = std::move(compared);
   return best;

@@ -329,6 +329,29 @@ TEST(ActivationForecast, ChoosesActivationsThatFit) {
   EXPECT_EQ(none.activations, shape::kRecomputeAll);
 }
 
+// Activations that have all of the host's memory leave states no place: such a plan is no choice,
+// and no reason to refuse the others.
+TEST(ActivationForecast, LeavesStatesAPlace) {
+  Request request = test::request("a100-4x", "llama-13b", 4);
+  request.machine.tiers = perfmodels::find_machine("h100-4x-nvme", test::machine_folder()).tiers;
+  request.micro_batch = 16;
+  request.settings.subgroup_params = 50'000'000;
+  set_activations(request.settings, "host");
+  EXPECT_THAT(test::message_of<Error>([&] { forecast(request); }),
+              testing::HasSubstr("fit nowhere"));
+  set_activations(request.settings, "recompute");
+  const Forecast recomputed = forecast(request);
+  ASSERT_TRUE(recomputed.fits());
+  set_activations(request.settings, "auto");
+  const Forecast chosen = forecast(request);
+  EXPECT_TRUE(chosen.fits());
+  EXPECT_LE(chosen.step.value(), recomputed.step.value() * (1 + kSameTime));
+  const auto host = std::ranges::find_if(
+      chosen.named, [](const NamedActivations& each) { return each.plan.hosted > 0; });
+  ASSERT_NE(host, chosen.named.end());
+  EXPECT_FALSE(host->fits);
+}
+
 TEST(ActivationForecast, OfActivationsOnADiskCountsItsBytes) {
   Request request = test::request("h100-4x-nvme", "llama-7b", 4);
   request.micro_batch = 8;
