@@ -6,7 +6,7 @@ usage: bench/activation_limits.py --disks FOLDERS --data FILE.csv --picture FILE
                                   [--steps N] [--rounds N] [--limits N] [--vocabulary N] [--set KEY=VALUE]...
 
 Limits (train.host_memory) go in even steps from what the leanest plan needs to what the run that keeps all does, by --dry-run. Each
-round trains anew, in a folder of DIR and on random tokens, with every plan that a limit asks for. A row for each limit and policy that
+round trains anew, without a limit, in a folder of DIR and on random tokens, with every plan that a limit asks for. A row for each limit and policy that
 fits says the plan, medians over the rounds of the step and of its ratio to that which keeps all, and the most resident memory.
 docs/performance/activations.md has such a run. calibrate gives auto the rates of the machine.
 """
@@ -40,7 +40,10 @@ def parse():
     parser.add_argument("--limits", type=int, default=6, metavar="N", help="(default: 6)")
     parser.add_argument("--vocabulary", type=int, default=50257, metavar="N", help="of the tokens (default: 50257)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for train_gpt")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.limits < 2 or options.rounds < 1 or options.steps <= WARM_UP:
+        parser.error(f"two limits, one round and {WARM_UP + 1} steps are the least")
+    return options
 
 
 class Runs:
@@ -95,7 +98,8 @@ def draw(rows, path):
     figure, axes = pyplot.subplots(figsize=(7.5, 4))
     for policy, (colour, width, line) in POLICIES.items():
         points = [(float(row["limit_gb"]), float(row["of_keep"])) for row in rows if row["policy"] == policy]
-        axes.plot(*zip(*points), line, color=colour, linewidth=width, alpha=0.45 if policy == "auto" else 1, label=policy)
+        if points:
+            axes.plot(*zip(*points), line, color=colour, linewidth=width, alpha=0.45 if policy == "auto" else 1, label=policy)
     axes.set_xlabel("memory that the run may have, GB")
     axes.set_ylabel("step, of that which keeps all")
     axes.grid(alpha=0.3)

@@ -322,7 +322,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
     if (prints)
       streams::print("precision: {}\n{}", describe_precision(config),
                      fit::memory_report(prepared.run, room));
-    return expect_room_on_disks(prepared.run, room, session.workers());
+    return expect_room_on_disks(prepared.run, room, company.place, session.workers());
   }
   fit::expect_room_for_updates(prepared.run, room, session.scheduler());
   if (prints) expect_unused_output(options, prepared.checkpoint);

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "config/plan_model.hpp"
+#include "fit/run_memory.hpp"
 #include "launch/rank_weights.hpp"
 #include "offload/disk_space.hpp"
 #include "planner/run_disks.hpp"
@@ -81,6 +82,22 @@ void add_disk_rates(const config::TrainConfig& config, const std::vector<std::st
   measured.disks = planner::activation_tier_names(machine);
 }
 
+/// Bytes of files that states take on disks once activations leave them all of host memory that
+/// they can; a little more, as slots need room there, too.
+Index likely_state_files(const train::Run& run, const fit::Room& room) {
+  if (run.config.disks().empty()) return 0;
+  const Index all = train::most_state_files(run);
+  if (run.config.sched.host_memory != config::kAuto)
+    return std::max<Index>(0, all - run.state_memory);
+  constexpr Index kPartOfSlots = 8;
+  config::TrainConfig least = run.config;
+  least.train.activations = shape::activation_plan_text(shape::kRecomputeAll, run.model.layers);
+  const planner::MemoryUse use = fit::estimate_run(run.with(least), room).host;
+  const units::Bytes lack = use.total() - use.available;
+  if (lack <= units::Bytes{0}) return 0;
+  return std::min(all, static_cast<Index>(lack.value()) + all / kPartOfSlots);
+}
+
 }  // namespace
 
 void add_measured_rates(const std::filesystem::path& machines, const config::TrainConfig& config,
@@ -128,26 +145,16 @@ fit::SharedDisks shared_disks(const config::TrainConfig& config, const std::file
   return shared;
 }
 
-units::Bytes disk_room(const train::Run& run, const RankPlace& place) {
+units::Bytes disk_room(const train::Run& run, const fit::Room& room, const RankPlace& place) {
   const std::vector<offload::DiskPlace> disks = run.config.activation_disks();
-  std::vector<offload::FileSystem> systems;
   try {
-    systems = offload::file_systems_of(disks, "train.activation_disks");
+    const std::vector<offload::FileSystem> systems = offload::left_for_activations(
+        disks, run.config.disks(), likely_state_files(run, room), place.position.local_size);
+    return units::Bytes(static_cast<double>(offload::even_room(disks, systems)));
   } catch (const Error&) {
     // A folder that is not there is said when its space is reserved.
     return fit::Room().disk;
   }
-  const std::vector<offload::DiskPlace> of_states = run.config.disks();
-  for (offload::FileSystem& system : systems) {
-    const std::optional<dev_t> device = device_of(disks[system.disks.front()].folder);
-    const Index states = train::most_state_files(run);
-    Index taken = 0;
-    for (const offload::DiskPlace& disk : of_states)
-      if (device && device_of(disk.folder) == device) taken += disk.bytes.value_or(states);
-    system.free =
-        std::max<Index>(0, system.free / place.position.local_size - std::min(taken, states));
-  }
-  return units::Bytes(static_cast<double>(offload::even_room(disks, systems)));
 }
 
 }  // namespace dos::launch

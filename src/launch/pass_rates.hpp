@@ -24,7 +24,7 @@ void add_measured_rates(const std::filesystem::path& machines, const config::Tra
 fit::SharedDisks shared_disks(const config::TrainConfig& config, const std::filesystem::path& out);
 
 /// What each of the ranks of this node can move to train.activation_disks: as far as their sizes
-/// and file systems allow, beside all states of the rank where sched.disks lie there, too.
-units::Bytes disk_room(const train::Run& run, const RankPlace& place);
+/// and file systems allow, beside the states that the room is likely to leave to sched.disks there.
+units::Bytes disk_room(const train::Run& run, const fit::Room& room, const RankPlace& place);
 
 }  // namespace dos::launch

@@ -45,15 +45,20 @@ fit::Room room_of_rank(const LaunchOptions& options, const train::Run& run, cons
   if (chooses || options.explain)
     add_measured_rates(options.machines, config, place, session.scheduler(), says, room);
   if (chooses || options.explain) room.shared = shared_disks(config, options.out);
-  if (chooses) room.disk = disk_room(run, place);
+  if (chooses) room.disk = disk_room(run, room, place);
   return room;
 }
 
-void expect_room_on_disks(const train::Run& run, const fit::Room& room, Index workers) {
-  train::expect_room_on_disks(run, workers);
-  if (run.config.activation_plan().moved > 0)
-    offload::expect_room_for_activations(run.config.activation_disks(),
-                                         fit::activations_on_disks(run, room));
+void expect_room_on_disks(const train::Run& run, const fit::Room& room, const RankPlace& place,
+                          Index workers) {
+  const Index states = train::expect_room_on_disks(run, workers);
+  if (run.config.activation_plan().moved == 0) return;
+  const std::vector<offload::DiskPlace> disks = run.config.activation_disks();
+  offload::expect_activation_folders(disks);
+  offload::expect_room_for_activations(
+      disks,
+      offload::left_for_activations(disks, run.config.disks(), states, place.position.local_size),
+      fit::activations_on_disks(run, room));
 }
 
 }  // namespace dos::launch

@@ -22,6 +22,7 @@ fit::Room room_of_rank(const LaunchOptions& options, const train::Run& run, cons
 
 /// Throws Error naming key, folder and remedy where the disks have no room for the states that a
 /// decided run has there, with so many workers that update, or for activations that it moves.
-void expect_room_on_disks(const train::Run& run, const fit::Room& room, Index workers);
+void expect_room_on_disks(const train::Run& run, const fit::Room& room, const RankPlace& place,
+                          Index workers);
 
 }  // namespace dos::launch

@@ -97,7 +97,9 @@ Index DiskActivations::add(Index bytes, int node) {
 }
 
 void DiskActivations::reserve() {
-  expect_room_for_activations(disks_, std::accumulate(sizes_.begin(), sizes_.end(), Index{0}));
+  expect_activation_folders(disks_);
+  expect_room_for_activations(disks_, left_for_activations(disks_, {}, 0, 1),
+                              std::accumulate(sizes_.begin(), sizes_.end(), Index{0}));
   for (std::size_t disk = 0; disk < disks_.size(); ++disk) {
     const std::filesystem::path& folder = disks_[disk].folder;
     const std::optional<Index>& limit = disks_[disk].bytes;

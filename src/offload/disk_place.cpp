@@ -29,8 +29,9 @@ DiskPlace parse_disk(const std::string& text, const char* key) {
 }
 
 void expect_folder(const std::filesystem::path& folder, const char* key) {
-  expect(std::filesystem::is_directory(folder), "{}: '{}' is no folder: make it, or name another",
-         key, folder.string());
+  std::error_code ignored;
+  expect(std::filesystem::is_directory(folder, ignored),
+         "{}: '{}' is no folder: make it, or name another", key, folder.string());
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
   fail("{}: '{}' cannot be written to: {}; change its permissions, or name another folder", key,
        folder.string(), std::generic_category().message(errno));

@@ -11,10 +11,10 @@
 
 namespace dos::offload {
 
-/// A folder for states, and how much of its disk each rank may take.
+/// A folder for states or activations, and how much of its disk each rank may take.
 struct DiskPlace {
   std::filesystem::path folder;
-  std::optional<Index> bytes{};  ///< nullopt: what the states need
+  std::optional<Index> bytes{};  ///< nullopt: what is needed
 };
 
 /// "FOLDER:SIZE,FOLDER", as parse_sized_folder(), sizes such as 400GB, 1.5TB or 800GiB. An empty

@@ -23,6 +23,10 @@ dev_t device_of(const std::filesystem::path& folder, const char* key) {
   return info.st_dev;
 }
 
+constexpr const char* kActivationDisks = "train.activation_disks";
+/// More than any disk has; sums of some do not overflow.
+constexpr Index kMostFree = Index{1} << 55;
+
 /// Of the disks, when each has `level` bytes or what its size allows.
 Index filled_to(Index level, std::span<const DiskPlace> disks,
                 std::span<const std::size_t> places) {
@@ -44,8 +48,12 @@ Index free_in(const std::filesystem::path& folder, const char* key) {
 std::vector<FileSystem> file_systems_of(std::span<const DiskPlace> disks, const char* key) {
   std::map<dev_t, FileSystem> systems;
   for (std::size_t i = 0; i < disks.size(); ++i) {
-    FileSystem& system = systems[device_of(disks[i].folder, key)];
-    if (system.disks.empty()) system.free = free_in(disks[i].folder, key);
+    const dev_t device = device_of(disks[i].folder, key);
+    FileSystem& system = systems[device];
+    if (system.disks.empty()) {
+      system.device = device;
+      system.free = std::min(free_in(disks[i].folder, key), kMostFree);
+    }
     system.disks.push_back(i);
   }
   std::vector<FileSystem> result;
@@ -81,10 +89,26 @@ Index even_room(std::span<const DiskPlace> disks, std::span<const FileSystem> sy
   return room;
 }
 
-void expect_room_for_activations(std::span<const DiskPlace> disks, Index bytes) {
-  constexpr const char* kKey = "train.activation_disks";
-  expect_folders(disks, kKey);
-  const std::vector<FileSystem> systems = file_systems_of(disks, kKey);
+std::vector<FileSystem> left_for_activations(std::span<const DiskPlace> disks,
+                                             std::span<const DiskPlace> of_states, Index states,
+                                             Index ranks) {
+  std::vector<FileSystem> systems = file_systems_of(disks, kActivationDisks);
+  for (FileSystem& system : systems) system.free /= ranks;
+  if (states == 0) return systems;
+  for (const FileSystem& other : file_systems_of(of_states, "sched.disks"))
+    for (FileSystem& system : systems)
+      if (system.device == other.device)
+        system.free = std::max<Index>(
+            0, system.free - states / std::ssize(of_states) * std::ssize(other.disks));
+  return systems;
+}
+
+void expect_activation_folders(std::span<const DiskPlace> disks) {
+  expect_folders(disks, kActivationDisks);
+}
+
+void expect_room_for_activations(std::span<const DiskPlace> disks,
+                                 std::span<const FileSystem> systems, Index bytes) {
   const Index room = even_room(disks, systems);
   std::vector<std::string> places;
   places.reserve(systems.size());
@@ -95,7 +119,7 @@ void expect_room_for_activations(std::span<const DiskPlace> disks, Index bytes) 
          "{}: {} of activations are to be moved to {}, where there is room for {}, evenly and as "
          "far as sizes allow: make room, raise a size, name another disk, or move fewer blocks "
          "(train.activations=disk:N)",
-         kKey, format_bytes(bytes), fmt::join(places, " and "), format_bytes(room));
+         kActivationDisks, format_bytes(bytes), fmt::join(places, " and "), format_bytes(room));
 }
 
 }  // namespace dos::offload

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@ namespace dos::offload {
 struct FileSystem {
   std::vector<std::size_t> disks{};  ///< places among those of the run
   Index free = 0;                    ///< bytes
+  std::uint64_t device = 0;
 };
 
 /// Bytes that are free where a folder lies. Throws Error naming `key` where nobody can tell.
@@ -28,8 +30,17 @@ std::string folders_on(const FileSystem& system, std::span<const DiskPlace> disk
 /// DiskActivations does.
 Index even_room(std::span<const DiskPlace> disks, std::span<const FileSystem> systems);
 
+/// The file systems of train.activation_disks with what `ranks` that share them leave each, beside
+/// files of states, `states` bytes on the disks of `of_states`. Throws as above.
+std::vector<FileSystem> left_for_activations(std::span<const DiskPlace> disks,
+                                             std::span<const DiskPlace> of_states, Index states,
+                                             Index ranks);
+
 /// Throws Error naming train.activation_disks, the folder and the remedy unless all are folders
-/// that can be written to, and take so many bytes evenly.
-void expect_room_for_activations(std::span<const DiskPlace> disks, Index bytes);
+/// that can be written to.
+void expect_activation_folders(std::span<const DiskPlace> disks);
+/// The same unless they take so many bytes evenly.
+void expect_room_for_activations(std::span<const DiskPlace> disks,
+                                 std::span<const FileSystem> systems, Index bytes);
 
 }  // namespace dos::offload

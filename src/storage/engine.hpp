@@ -55,7 +55,7 @@ class Engine {
   /// Waits for all transfers.
   ~Engine();
 
-  /// Begins to fill `memory` from bytes `offset` on. DirectFile and memory must live until `done`
+  /// Begins to fill `memory` from bytes `offset` on. File and memory must live until `done`
   /// is called. A file that ends before is a fault.
   void read(const DirectFile& file, Index offset, std::span<std::byte> memory, Done done,
             const Label& label = {});

@@ -36,7 +36,7 @@ constexpr Index kTransposedElements = Index{1} << 17;
 /// Reads under way while others are converted, for a disk that wants many at once.
 constexpr Index kReadsAhead = 12;
 /// All that is read and converted at once, but for what one thread needs at least.
-constexpr Index kMostMemory = Index{48} << 20;
+constexpr Index kMostMemory = Index{56} << 20;
 
 /// Elements `offset` .. of a subgroup, owned here, that are elements `first` .. of a tensor, in the
 /// order of the parameter.
@@ -219,18 +219,22 @@ class Jobs {
   [[nodiscard]] const std::vector<Job>& all() const { return jobs_; }
   /// Of the largest.
   [[nodiscard]] Index most_bytes() const { return most_bytes_; }
-  /// So many that they need half of the memory.
+  /// So many that they need less than half of the memory.
   [[nodiscard]] Index reads_ahead() const {
-    return std::clamp<Index>(kMostMemory / 2 / read_bytes(), 1, kReadsAhead);
+    return std::clamp<Index>(kMostMemory * 3 / 7 / read_bytes(), 1, kReadsAhead);
   }
-  /// One a core, or as many as the other half is for.
+  /// One a core, or as many as the rest is for.
   [[nodiscard]] Index threads() const {
     const auto cores = std::max<Index>(1, std::thread::hardware_concurrency());
-    return std::clamp<Index>(kMostMemory / 2 / (read_bytes() + row_bytes_), 1, cores);
+    return std::clamp<Index>(kMostMemory * 4 / 7 / (read_bytes() + row_bytes_), 1, cores);
   }
 
  private:
-  [[nodiscard]] Index read_bytes() const { return most_bytes_ + 2 * io::ReadBuffer::kMostUnit; }
+  /// In large pages.
+  [[nodiscard]] Index read_bytes() const {
+    constexpr Index kPage = Index{2} << 20;
+    return ceil_div(most_bytes_ + 2 * io::ReadBuffer::kMostUnit, kPage) * kPage;
+  }
   void add(const Tensor& tensor, std::span<const OwnedRange> ranges, DType type, Index first,
            Index count) {
     const Index element = tensor.stored->dtype.bits() / 8;

@@ -68,14 +68,15 @@ std::filesystem::path existing(std::filesystem::path folder) {
 
 }  // namespace
 
-void expect_room_on_disks(const Run& run, Index workers) {
+Index expect_room_on_disks(const Run& run, Index workers) {
   const std::vector<offload::DiskPlace> disks = run.config.disks();
   offload::expect_folders(disks);
   const offload::HomePlan plan = plan_homes(run, workers);
-  if (plan.on_disks().empty()) return;
-  static_cast<void>(offload::share_regions(
-      disks,
-      offload::regions_of(run.layout, plan, forms_of(tensors_of(run, plan)), std::ssize(disks))));
+  if (plan.on_disks().empty()) return 0;
+  const shape::StateRegions regions =
+      offload::regions_of(run.layout, plan, forms_of(tensors_of(run, plan)), std::ssize(disks));
+  static_cast<void>(offload::share_regions(disks, regions));
+  return regions.total_bytes();
 }
 
 RunStates::RunStates(rt::Session& session, const Run& run,

@@ -22,8 +22,8 @@
 namespace dos::train {
 
 /// Throws Error, as offload::share_regions(), where the disks have no room for the states that a
-/// run has there, with so many workers that update.
-void expect_room_on_disks(const Run& run, Index workers);
+/// run has there, with so many workers that update; returns the bytes of their files.
+Index expect_room_on_disks(const Run& run, Index workers);
 
 /// What a run has away from host memory: the optimizer's states on disks and devices, and moved
 /// activations, if there are any. The submitting thread's.

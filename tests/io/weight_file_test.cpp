@@ -2,6 +2,7 @@
 #include "io/weight_file.hpp"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -74,6 +75,26 @@ TEST_F(WeightFileTest, WaitsForWhatNobodyTakes) {
   const WeightFile file(path_);
   ReadBuffer buffer(std::ssize(bytes_));
   file.begin(0, std::ssize(bytes_), buffer, engine);
+}
+
+/// As of a folder of models that many read: Linux tells others nothing of their pages.
+TEST_F(WeightFileTest, KnowsWhatIsAwayOfAnothersFile) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another";
+  std::filesystem::permissions(scratch_.path(), std::filesystem::perms(0755));
+  std::filesystem::permissions(path_, std::filesystem::perms(0644));
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::seteuid(kNobody), 0);
+  const WeightFile file(path_);
+  std::vector<std::byte> all(bytes_.size());
+  EXPECT_EQ(file.input().read(0, all), std::ssize(bytes_));
+  EXPECT_FALSE(file.is_away(0, std::ssize(bytes_)));
+  ASSERT_EQ(::seteuid(0), 0);
+  test::leave_page_cache(path_);
+  const bool leaves = file.is_away(0, std::ssize(bytes_));
+  ASSERT_EQ(::seteuid(kNobody), 0);
+  const bool is_away = file.is_away(0, std::ssize(bytes_));
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(is_away, leaves);
 }
 
 TEST_F(WeightFileTest, LeavesToThePageCacheWhatIsThere) {
