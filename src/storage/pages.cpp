@@ -11,13 +11,17 @@
 namespace dos::storage {
 namespace {
 
-constexpr std::size_t kLargePage = 2 << 20;
+constexpr Index kLargePage = 2 << 20;
 
 }  // namespace
 
+Index Pages::taken(Index bytes) {
+  return ceil_div(bytes, kLargePage) * kLargePage;
+}
+
 Pages::Pages(Index bytes) : bytes_(bytes) {
   require(bytes > 0, "memory of some bytes");
-  const auto whole = static_cast<std::size_t>(ceil_div(bytes, kLargePage)) * kLargePage;
+  const auto whole = static_cast<std::size_t>(taken(bytes));
   data_ = static_cast<std::byte*>(std::aligned_alloc(kLargePage, whole));
   if (data_ == nullptr) fail_errno(fmt::format("{} bytes of memory for files", whole), ENOMEM);
   // Advice only: without it the pages are small.

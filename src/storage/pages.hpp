@@ -18,6 +18,9 @@ class Pages {
   Pages& operator=(const Pages&) = delete;
   ~Pages();
 
+  /// Bytes that memory for so many takes, in large pages.
+  static Index taken(Index bytes);
+
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::span<std::byte> bytes() const noexcept {
     return {data_, static_cast<std::size_t>(bytes_)};

@@ -21,6 +21,7 @@
 #include "rt/handle.hpp"
 #include "rt/paused_workers.hpp"
 #include "storage/engine.hpp"
+#include "storage/pages.hpp"
 
 namespace dos::train {
 namespace {
@@ -230,10 +231,8 @@ class Jobs {
   }
 
  private:
-  /// In large pages.
   [[nodiscard]] Index read_bytes() const {
-    constexpr Index kPage = Index{2} << 20;
-    return ceil_div(most_bytes_ + 2 * io::ReadBuffer::kMostUnit, kPage) * kPage;
+    return storage::Pages::taken(most_bytes_ + 2 * io::ReadBuffer::kMostUnit);
   }
   void add(const Tensor& tensor, std::span<const OwnedRange> ranges, DType type, Index first,
            Index count) {
