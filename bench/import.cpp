@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Hugging Face folder into the parameters of a model, beside threads that read its files into new
-// memory and do nothing else, in turn, in one process.
+// A Hugging Face folder into the parameters of a model, beside readers of its files that do nothing
+// else, in turn, in one process: threads that fill new memory through the page cache, and the engine
+// past the cache.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,6 +30,9 @@
 #include "shape/cutter.hpp"
 #include "shape/family_shape.hpp"
 #include "shape/model.hpp"
+#include "storage/direct_file.hpp"
+#include "storage/engine.hpp"
+#include "storage/pages.hpp"
 #include "tensor/parameter_set.hpp"
 #include "train/initial_weights.hpp"
 #include "transfer_readings.hpp"
@@ -111,11 +118,40 @@ void read_raw(const std::vector<InputFile>& files, const rt::HostBuffer& memory,
   }
 }
 
+/// Past the page cache, again and again into the same memory, as many reads under way as an import
+/// has.
+void read_past_cache(const std::vector<storage::DirectFile>& files) {
+  constexpr Index kBlock = Index{2} << 20;
+  constexpr Index kUnderWay = 12;
+  storage::Engine engine({.depth = kUnderWay});
+  std::vector<std::unique_ptr<storage::Pages>> blocks;
+  std::vector<std::future<std::string>> ends(kUnderWay);
+  for (Index i = 0; i < kUnderWay; ++i) blocks.push_back(std::make_unique<storage::Pages>(kBlock));
+  const auto wait_for = [&](std::size_t slot) {
+    if (!ends[slot].valid()) return;
+    const std::string fault = ends[slot].get();
+    expect(fault.empty(), "{}", fault);
+  };
+  std::size_t slot = 0;
+  for (const storage::DirectFile& file : files)
+    for (Index at = 0; at < file.size(); at += kBlock) {
+      wait_for(slot);
+      const auto told = std::make_shared<std::promise<std::string>>();
+      ends[slot] = told->get_future();
+      const Index count = std::min(kBlock, file.size() - at);
+      engine.read(file, at, blocks[slot]->bytes().first(static_cast<std::size_t>(count)),
+                  [told](const std::string& fault) { told->set_value(fault); });
+      slot = (slot + 1) % blocks.size();
+    }
+  for (std::size_t i = 0; i < blocks.size(); ++i) wait_for(i);
+}
+
 struct Readings {
   Index bytes = 0;
   TransferReadings import;
   TransferReadings raw;
   TransferReadings filled;  ///< as raw, with as much new memory as the parameters take
+  TransferReadings direct;  ///< past the page cache, if cold
 };
 
 Readings measure(const Options& options) {
@@ -137,9 +173,16 @@ Readings measure(const Options& options) {
     const tensor::ParameterSet parameters(session, layout);
     readings.import.measure(readings.bytes, [&] { train::load_weights(weights, parameters); });
   };
-  const std::array<std::function<void()>, 3> ways{
+  std::vector<storage::DirectFile> direct_files;
+  for (const InputFile& file : files)
+    direct_files.push_back(storage::DirectFile::open(file.path()));
+  std::vector<std::function<void()>> ways{
       load, [&] { read(readings.raw, 1); },
       [&] { read(readings.filled, options.dtype == "bf16" ? 2 : 1); }};
+  if (options.is_cold)
+    ways.emplace_back([&] {
+      readings.direct.measure(readings.bytes, [&] { read_past_cache(direct_files); });
+    });
   // Each finds the memory that another has given back, and each is the first one in turn.
   for (int round = 0; round < options.rounds; ++round) {
     for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -154,8 +197,11 @@ void print(const Options& options) {
   const Readings readings = measure(options);
   nlohmann::json json = comparison(readings.import, readings.raw);
   const nlohmann::json filled = comparison(readings.import, readings.filled);
+  const nlohmann::json direct =
+      options.is_cold ? comparison(readings.import, readings.direct) : nlohmann::json();
   const std::string words = in_words(json);
   json.update({{"filled", filled},
+               {"direct", direct},
                {"model", options.model},
                {"dtype", options.dtype},
                {"cold", options.is_cold},
@@ -167,6 +213,7 @@ void print(const Options& options) {
   fmt::print("{} {} {}, {} rounds: {}\n", options.model, options.dtype,
              options.is_cold ? "from the disk" : "from the page cache", options.rounds, words);
   fmt::print("  with memory for all parameters: {}\n", in_words(filled));
+  if (options.is_cold) fmt::print("  past the page cache: {}\n", in_words(direct));
 }
 
 }  // namespace
