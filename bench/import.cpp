@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Hugging Face folder into the parameters of a model, beside readers of its files that do nothing
-// else, in turn, in one process: threads that fill new memory through the page cache, and the engine
-// past the cache.
+// else, in turn, in one process: threads that fill new memory through the page cache, and the
+// engine past the cache.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -180,9 +180,8 @@ Readings measure(const Options& options) {
       load, [&] { read(readings.raw, 1); },
       [&] { read(readings.filled, options.dtype == "bf16" ? 2 : 1); }};
   if (options.is_cold)
-    ways.emplace_back([&] {
-      readings.direct.measure(readings.bytes, [&] { read_past_cache(direct_files); });
-    });
+    ways.emplace_back(
+        [&] { readings.direct.measure(readings.bytes, [&] { read_past_cache(direct_files); }); });
   // Each finds the memory that another has given back, and each is the first one in turn.
   for (int round = 0; round < options.rounds; ++round) {
     for (std::size_t i = 0; i < ways.size(); ++i) {
