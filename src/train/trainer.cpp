@@ -254,12 +254,11 @@ void Trainer::finish_oldest() {
   in_flight_.pop_front();
   const std::vector<rt::TaskRecord> records = take_records(step);
   if (recorder_ != nullptr) recorder_->end_step(step);
-  StepMetrics metrics;
+  StepMetrics metrics{.step = step};
   clock_.measure(records, metrics);
   metrics.devices = devices_.measure(records, metrics.ms_step);
   const double tokens =
       static_cast<double>(feed_.shape().samples_per_step() * inputs_.run.model.context);
-  metrics.step = step;
   metrics.loss = read_scalar(results_.loss(step));
   metrics.grad_norm = read_scalar(results_.norm(step));
   metrics.lr = learning_rate_.at(step);
@@ -383,6 +382,7 @@ void Trainer::settle_checkpoints() {
 }
 
 void Trainer::fail_divergence(Index step, const char* what, const std::function<void()>& replay) {
+  states_.end_round();  // of a step that is not yet saved: its updates may wait for slots
   end_if_states_lost();
   checkpoints_.settle();
   checkpoints_.share_newest();

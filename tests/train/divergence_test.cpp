@@ -130,6 +130,24 @@ TEST_F(DivergenceTest, ATensorIsNamedWithTheRankThatMadeIt) {
   }
 }
 
+// Where a checkpoint waits for the step that diverges, another's updates wait for slots.
+TEST_F(DivergenceTest, EndsBesideStatesOnDisks) {
+  std::filesystem::create_directory(scratch_ / "disk");
+  config_.sched.disks = (scratch_ / "disk").string();
+  config_.sched.subgroup_params = 500;
+  config_.optim.lr = 1e36;
+  config_.optim.warmup = 0;
+  config_.train.checkpoint_every = 1;
+  for (const char* precision : {"fp32", "bf16"})
+    for (const Index ahead : {2, 3, 6}) {
+      SCOPED_TRACE(fmt::format("{} {}", precision, ahead));
+      config_.train.precision = precision;
+      config_.train.run_ahead = ahead;
+      const std::string message = error_of(config_, 1, [](Trainer&, const ranks::RankShare&) {});
+      EXPECT_THAT(message, HasSubstr("is not finite; "));
+    }
+}
+
 TEST_F(DivergenceTest, StatesThatOneRankLosesEndTheRunOfAll) {
   std::filesystem::create_directory(scratch_ / "disk");
   config_.sched.disks = (scratch_ / "disk").string();
