@@ -82,7 +82,8 @@ void RunCheckpoints::go_on_from(Index step) {
 }
 
 void RunCheckpoints::agree_on_taken_files() {
-  if (config_.disks().empty()) return;
+  // Other ranks may have disks where this one has none.
+  if (config_.disks().empty() && exchange_ == nullptr) return;
   std::vector<std::filesystem::path> folders{out_};
   if (local_) folders.push_back(io::local_folder(config_.train.checkpoint_local, out_));
   std::vector<checkpoint::StateFiles> files = states_.files_for(folders, exchange_);

@@ -114,7 +114,11 @@ std::vector<checkpoint::StateFiles> RunStates::files_for(
   std::vector<bool> can;
   for (const std::filesystem::path& folder : folders)
     can.push_back(away_ == nullptr || away_->can_name_in(existing(folder)));
-  std::vector<std::string> texts{nlohmann::json{{"can", can}, {"subgroups", on_disks()}}.dump()};
+  // What a rank has away says something of the others' files: theirs have the same form.
+  bool with_parameters = has_parameters_;
+  std::vector<std::string> texts{
+      nlohmann::json{{"can", can}, {"subgroups", on_disks()}, {"with_parameters", with_parameters}}
+          .dump()};
   if (exchange != nullptr) texts = ranks::gather_texts(*exchange, texts.front());
   std::set<Index> all;
   for (const std::string& text : texts) {
@@ -122,12 +126,13 @@ std::vector<checkpoint::StateFiles> RunStates::files_for(
         parse_json_object(text, "what a rank says", "start all ranks with the same program");
     const auto subgroups = said.at("subgroups").get<std::vector<Index>>();
     all.insert(subgroups.begin(), subgroups.end());
+    with_parameters = with_parameters || said.at("with_parameters").get<bool>();
     const auto it_can = said.at("can").get<std::vector<bool>>();
     for (std::size_t i = 0; i < can.size(); ++i) can[i] = can[i] && it_can.at(i);
   }
   std::vector<checkpoint::StateFiles> files(folders.size());
   for (std::size_t i = 0; i < files.size(); ++i)
-    if (can[i]) files[i] = {.subgroups = all, .with_parameters = has_parameters_};
+    if (can[i]) files[i] = {.subgroups = all, .with_parameters = with_parameters};
   return files;
 }
 

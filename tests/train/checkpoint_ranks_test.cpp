@@ -128,6 +128,36 @@ TEST_F(CheckpointOfRanks, IsReadByAnyOtherTopology) {
   }
 }
 
+// Nodes differ: some have no disk.
+TEST_F(CheckpointOfRanks, IsWrittenWhereOneRankAloneHasStatesOnADisk) {
+  std::filesystem::create_directories(scratch_ / "disk");
+  config_.train.checkpoint_every = 2;
+  for (const char* precision : {"fp32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    rt::Session session({.scheduler = "", .cpu_workers = 1});
+    const auto out = folder_ / fmt::format("disk_{}", precision);
+    config_.sched.disks = environment->rank() == 0 ? (scratch_ / "disk").string() : "";
+    {
+      const auto trainer = make(session, {.subgroup_params = 500, .precision = precision}, out);
+      trainer->start_fresh();
+      trainer->run();
+      wait_for_all();
+    }
+    config_.sched.disks.clear();
+    const CheckpointReader reader(out, "last");
+    EXPECT_EQ(reader.manifest().step, config_.train.steps);
+    const auto memory = folder_ / fmt::format("memory_{}", precision);
+    const auto trainer = make(session, {.subgroup_params = 500, .precision = precision}, memory);
+    trainer->start_fresh();
+    trainer->run();
+    wait_for_all();
+    const auto resumed = make(session, {.subgroup_params = 500, .precision = precision}, memory);
+    resumed->resume(reader);
+    EXPECT_TRUE(holds(*resumed, memory / "checkpoints" / "last"));
+    wait_for_all();
+  }
+}
+
 // What one rank has written is read under each topology, and has the same bytes when it is written
 // from there: so any number of ranks, under any topology, goes on from what any other has left.
 TEST_F(CheckpointOfRanks, IsReadAndWrittenAlikeByAll) {
