@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -50,11 +51,19 @@ units::BytesPerSecond way_home(const sched::Problem& problem, const sched::Assig
   return problem.link_of(assignment.home).out;
 }
 
-/// What a checkpoint writes of a subgroup.
-units::Bytes written_bytes(const sched::Problem& problem, Index subgroup,
-                           const sched::Assignment& assignment) {
-  const units::Bytes all = problem.state_bytes(subgroup);
-  return problem.only_keeps(assignment.home) ? all - problem.away_bytes(subgroup) : all;
+/// What a checkpoint writes of each subgroup. It takes files of states as they are where all lie
+/// on one disk: names in its folder are of one file system.
+std::vector<units::Bytes> written_bytes(const sched::Problem& problem, const sched::Plan& plan) {
+  std::set<Index> disks;
+  for (const sched::Assignment& each : plan.assignments)
+    if (problem.only_keeps(each.home)) disks.insert(each.home);
+  std::vector<units::Bytes> bytes;
+  for (Index i = 0; i < std::ssize(plan.assignments); ++i) {
+    const Index home = plan.assignments[static_cast<std::size_t>(i)].home;
+    const bool is_taken = disks.size() == 1 && problem.only_keeps(home);
+    bytes.push_back(problem.state_bytes(i) - (is_taken ? problem.away_bytes(i) : units::Bytes()));
+  }
+  return bytes;
 }
 
 struct Place {
@@ -81,8 +90,7 @@ std::string row(const Request& request, const Place& place) {
 
 units::Bytes checkpoint_bytes(const sched::Problem& problem, const sched::Plan& plan) {
   units::Bytes bytes{0};
-  for (std::size_t i = 0; i < plan.assignments.size(); ++i)
-    bytes += written_bytes(problem, static_cast<Index>(i), plan.assignments[i]);
+  for (const units::Bytes each : written_bytes(problem, plan)) bytes += each;
   return bytes;
 }
 
@@ -102,6 +110,7 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
   const units::Bytes memory = request.settings.checkpoint_memory;
   // A copy reads and writes each byte.
   const units::BytesPerSecond copying = problem.rates.cpu_worker * problem.cost.cpu_traffic / 2;
+  const std::vector<units::Bytes> writes = written_bytes(problem, forecast.plan);
   CheckpointForecast result;
   units::Seconds written{-std::numeric_limits<double>::infinity()};
   units::Seconds begin{std::numeric_limits<double>::infinity()};
@@ -110,7 +119,7 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
     const auto place = static_cast<std::size_t>(i);
     const sched::Assignment& assignment = forecast.plan.assignments[place];
     const units::Bytes all = problem.state_bytes(i);
-    const units::Bytes bytes = written_bytes(problem, i, assignment);
+    const units::Bytes bytes = writes[place];
     const units::BytesPerSecond slowest = std::min(rate, way_home(problem, assignment));
     const units::Seconds updated = times[place].end - update;
     begin = std::min(begin, updated);

@@ -22,7 +22,8 @@ struct CheckpointForecast {
   perfmodels::CheckpointInterval interval;
 };
 
-/// What a checkpoint writes of a rank's states: all that its disks do not have.
+/// What a checkpoint writes of a rank's states: all but those that lie on its disk, if it has one;
+/// names in a checkpoint's folder are of files of one file system.
 units::Bytes checkpoint_bytes(const sched::Problem& problem, const sched::Plan& plan);
 
 /// Plays the writing of a rank's subgroups behind their updates, in the order of the next ones, at

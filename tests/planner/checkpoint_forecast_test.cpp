@@ -76,6 +76,24 @@ TEST(Checkpoints, WaitForWhatForwardAndBackwardLeave) {
   EXPECT_EQ(fast.interval.steps, 1);
 }
 
+// Names in a checkpoint's folder are of files of one file system.
+TEST(Checkpoints, TakeStatesOfOneDiskAlone) {
+  Request run = request("h100-4x-nvme", "llama-20b", 4);
+  run.settings.disks = {{.folder = "nvme"}};
+  run.settings.state_memory = units::Bytes(0);
+  const Forecast one = forecast(run);
+  const CheckpointForecast taking = at(run, 4);
+  EXPECT_GT(taking.taken.value(), 0);
+  EXPECT_NEAR(checkpoint_bytes(one.problem, one.plan).value(), (taking.own - taking.taken).value(),
+              1);
+  run.machine.tiers.push_back(run.machine.tiers.front());
+  run.machine.tiers.back().name = "other";
+  run.settings.disks.push_back({.folder = "other"});
+  const CheckpointForecast two = at(run, 4);
+  EXPECT_EQ(two.taken.value(), 0);
+  EXPECT_NEAR(two.own.value(), taking.own.value(), 1);
+}
+
 // With memory for all of it an update waits for copies, not for the disk.
 TEST(Checkpoints, AreCopiedAsFarAsMemoryGoes) {
   Request run = request("h100-4x", "llama-7b", 4);
