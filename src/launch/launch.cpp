@@ -39,6 +39,7 @@
 #include "launch/rank_weights.hpp"
 #include "launch/run_room.hpp"
 #include "launch/tracing.hpp"
+#include "offload/disk_space.hpp"
 #include "platform/blas.hpp"
 #include "ranks/exchange_watch.hpp"
 #include "ranks/gather.hpp"
@@ -308,6 +309,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
     rt::expect_readable_history(codelet->symbol());
   expect_workers(config, session, /*cuda=*/!plans_gpus(options, config, session));
   const fit::Room room = room_of_rank(options, prepared.run, company.place, session, prints);
+  prepared.run.disk_free =
+      offload::free_for_states(config.disks(), company.place.position.local_size);
   // Nobody allocates before all have looked.
   if (company.exchange != nullptr) ranks::gather_texts(*company.exchange, "");
   // A dry run shows what does not fit, too.

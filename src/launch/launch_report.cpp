@@ -47,7 +47,7 @@ std::string describe_precision(const config::TrainConfig& config) {
 
 void report_start(const train::Run& run, const rt::Session& session,
                   const MessageMemory& messages) {
-  const auto& [config, model, layout, share, states, devices, ahead, spare] = run;
+  const auto& [config, model, layout, share, states, disk_free, devices, ahead, spare] = run;
   log::info(
       "model {}: {} layers, width {}, {} heads, context {}, vocabulary {}: {:.1f} M parameters{} "
       "in "

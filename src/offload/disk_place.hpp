@@ -15,6 +15,9 @@ namespace dos::offload {
 struct DiskPlace {
   std::filesystem::path folder;
   std::optional<Index> bytes{};  ///< nullopt: what is needed
+  /// What was free on its file system for each rank before any took some; nullopt: who needs to
+  /// know looks.
+  std::optional<Index> free{};
 };
 
 /// "FOLDER:SIZE,FOLDER", as parse_sized_folder(), sizes such as 400GB, 1.5TB or 800GiB. An empty

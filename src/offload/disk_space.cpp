@@ -23,6 +23,7 @@ dev_t device_of(const std::filesystem::path& folder, const char* key) {
   return info.st_dev;
 }
 
+constexpr const char* kStateDisks = "sched.disks";
 constexpr const char* kActivationDisks = "train.activation_disks";
 /// More than any disk has; sums of some do not overflow.
 constexpr Index kMostFree = Index{1} << 55;
@@ -52,13 +53,21 @@ std::vector<FileSystem> file_systems_of(std::span<const DiskPlace> disks, const 
     FileSystem& system = systems[device];
     if (system.disks.empty()) {
       system.device = device;
-      system.free = std::min(free_in(disks[i].folder, key), kMostFree);
+      system.free =
+          std::min(disks[i].free ? *disks[i].free : free_in(disks[i].folder, key), kMostFree);
     }
     system.disks.push_back(i);
   }
   std::vector<FileSystem> result;
   for (auto& [device, system] : systems) result.push_back(std::move(system));
   return result;
+}
+
+std::vector<Index> free_for_states(std::span<const DiskPlace> disks, Index ranks) {
+  expect_folders(disks, kStateDisks);
+  std::vector<Index> free;
+  for (const DiskPlace& disk : disks) free.push_back(free_in(disk.folder, kStateDisks) / ranks);
+  return free;
 }
 
 std::string folders_on(const FileSystem& system, std::span<const DiskPlace> disks) {
@@ -95,11 +104,11 @@ std::vector<FileSystem> left_for_activations(std::span<const DiskPlace> disks,
   std::vector<FileSystem> systems = file_systems_of(disks, kActivationDisks);
   for (FileSystem& system : systems) system.free /= ranks;
   if (states == 0) return systems;
-  for (const FileSystem& other : file_systems_of(of_states, "sched.disks"))
+  for (const FileSystem& other : file_systems_of(of_states, kStateDisks)) {
+    const Index taken = std::min(states, filled_to(states, of_states, other.disks));
     for (FileSystem& system : systems)
-      if (system.device == other.device)
-        system.free = std::max<Index>(
-            0, system.free - states / std::ssize(of_states) * std::ssize(other.disks));
+      if (system.device == other.device) system.free = std::max<Index>(0, system.free - taken);
+  }
   return systems;
 }
 

@@ -23,6 +23,9 @@ struct FileSystem {
 Index free_in(const std::filesystem::path& folder, const char* key);
 /// The file systems that the disks are on. Throws as above.
 std::vector<FileSystem> file_systems_of(std::span<const DiskPlace> disks, const char* key);
+/// Bytes that are free for each of `ranks` that share the disks of sched.disks, by disk. Throws
+/// Error, naming the key and the remedy, unless all are folders that can be written to.
+std::vector<Index> free_for_states(std::span<const DiskPlace> disks, Index ranks);
 /// "'/a' and '/b'".
 std::string folders_on(const FileSystem& system, std::span<const DiskPlace> disks);
 
@@ -31,7 +34,8 @@ std::string folders_on(const FileSystem& system, std::span<const DiskPlace> disk
 Index even_room(std::span<const DiskPlace> disks, std::span<const FileSystem> systems);
 
 /// The file systems of train.activation_disks with what `ranks` that share them leave each, beside
-/// files of states, `states` bytes on the disks of `of_states`. Throws as above.
+/// files of states, `states` bytes on the disks of `of_states`, of which each may take as much as
+/// share_regions() lets it. Throws as above.
 std::vector<FileSystem> left_for_activations(std::span<const DiskPlace> disks,
                                              std::span<const DiskPlace> of_states, Index states,
                                              Index ranks);

@@ -22,6 +22,8 @@ namespace {
 
 /// Of a file: one through the page cache, one past it.
 constexpr Index kDescriptors = 2;
+/// Checkpoints that may have taken all files at once.
+constexpr Index kMostTaken = 2;
 /// For all else that a program has open.
 constexpr Index kOtherDescriptors = 512;
 
@@ -39,6 +41,7 @@ bool may_open(Index descriptors, Index& most) {
 }
 
 constexpr const char* kKey = "sched.disks";
+constexpr const char* kAnew = "checkpoints write all states anew";
 
 /// Bytes that each disk may take of `needed`: of a file system that several are on what is free is
 /// taken once.
@@ -53,8 +56,8 @@ std::vector<Index> room_on(std::span<const DiskPlace> disks, Index needed, Index
       asked += room[i];
     }
     expect(asked <= system.free,
-           "sched.disks: {} are to be taken in {}, where {} are free: make room, give a smaller "
-           "size, or raise sched.host_memory",
+           "sched.disks: {} are to be taken in {}, where {} are free for each rank: make room, "
+           "give a smaller size, or raise sched.host_memory",
            format_bytes(asked), folders_on(system, disks), format_bytes(system.free));
     // Regions are not cut in two.
     for (const std::size_t i : system.disks)
@@ -78,6 +81,10 @@ bool has_unlinked_files(const std::filesystem::path& folder) {
 
 RegionCounts share_regions(std::span<const DiskPlace> disks, const shape::StateRegions& regions) {
   expect_folders(disks, kKey);
+  for (const DiskPlace& disk : disks)
+    if (const char* memory = storage::memory_file_system(disk.folder))
+      log::warn("sched.disks: {} is in memory ({}): states there save none", disk.folder.string(),
+                memory);
   const Index needed = regions.total_bytes();
   std::vector<Index> room = room_on(disks, needed, regions.bytes.front());
   RegionCounts counts(disks.size());
@@ -118,12 +125,7 @@ RegionCounts share_regions(std::span<const DiskPlace> disks, const shape::StateR
 RegionFiles::RegionFiles(std::span<const DiskPlace> disks, const RegionCounts& capacity,
                          std::vector<Index> bytes)
     : bytes_(std::move(bytes)), places_(disks.size()), spare_(disks.size()) {
-  for (const DiskPlace& disk : disks) {
-    folders_.push_back(std::filesystem::canonical(disk.folder));
-    if (const char* memory = storage::memory_file_system(folders_.back()))
-      log::warn("sched.disks: {} is in memory ({}): states there save none",
-                folders_.back().string(), memory);
-  }
+  for (const DiskPlace& disk : disks) folders_.push_back(std::filesystem::canonical(disk.folder));
   choose_kind(capacity);
   for (std::size_t i = 0; i < disks.size(); ++i) {
     const Index free = free_in(folders_[i], kKey);
@@ -147,14 +149,13 @@ void RegionFiles::choose_kind(const RegionCounts& capacity) {
   Index regions = 0;
   for (const std::vector<Index>& disk : capacity)
     regions += std::accumulate(disk.begin(), disk.end(), Index{0});
-  // Each may be on its way to another owner while the one behind it is there.
-  const Index descriptors = 2 * kDescriptors * regions + kOtherDescriptors;
-  constexpr const char* kCost = "checkpoints write all states anew";
+  // Those of checkpoints under way are another's, while the ones behind them are there.
+  const Index descriptors = (1 + kMostTaken) * kDescriptors * regions + kOtherDescriptors;
   Index most = 0;
   if (!may_open(descriptors, most)) {
     are_single_ = false;
     log::info("sched.disks: {}, as the process may have {} files open: raise ulimit -n to {}",
-              kCost, most, descriptors);
+              kAnew, most, descriptors);
     return;
   }
   for (const std::filesystem::path& folder : folders_) {
@@ -163,7 +164,7 @@ void RegionFiles::choose_kind(const RegionCounts& capacity) {
     log::info(
         "sched.disks: {}, as {} has no files without names (O_TMPFILE): name a folder on "
         "ext4, XFS, Btrfs or tmpfs",
-        kCost, folder.string());
+        kAnew, folder.string());
     return;
   }
 }
@@ -197,13 +198,17 @@ bool RegionFiles::has_regions(std::size_t disk) const {
 }
 
 bool RegionFiles::can_name_in(const std::filesystem::path& folder) const {
-  if (!are_single_) return false;
+  if (!are_single_) return false;  // which choose_kind() has said
   const std::filesystem::path name = random_name_beside(folder / "states");
   for (std::size_t i = 0; i < folders_.size(); ++i) {
     if (!has_regions(i)) continue;
     try {
       storage::DirectFile::create_unlinked(folders_[i], 0).link(name);
     } catch (const Error&) {
+      log::info(
+          "sched.disks: {} in {}, which is on another file system than {}: keep checkpoints where "
+          "states are (train.checkpoint_local)",
+          kAnew, folder.string(), folders_[i].string());
       return false;
     }
     std::error_code ignored;

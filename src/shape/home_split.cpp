@@ -91,10 +91,10 @@ HomeSplit split_homes(std::span<const Index> sizes, Index workers, const HomeRoo
   if (rooms.host > 0) {
     split.slots = std::min(wanted, rooms.host / largest);
     expect(split.slots >= least,
-           "sched.host_memory = {} is too little: {} of states go through it {} at a time; raise "
-           "it to {}, or lower sched.subgroup_params",
-           format_bytes(rooms.host), format_bytes(all), format_bytes(largest),
-           format_bytes(kLeastSlots * largest));
+           "sched.host_memory = {:g} GB is too little: {} of states go through it {} at a time; "
+           "raise it to {:g}, or lower sched.subgroup_params",
+           static_cast<double>(rooms.host) / 1e9, format_bytes(all), format_bytes(largest),
+           static_cast<double>(ceil_div(kLeastSlots * largest, Index{1'000'000})) / 1e3);
     room = rooms.host - split.slots * largest;
   }
   const auto [small, others] = by_smallness(sizes);

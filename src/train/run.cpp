@@ -37,6 +37,12 @@ Run Run::with(const ranks::RankShare& other) const {
   return run;
 }
 
+std::vector<offload::DiskPlace> Run::disks() const {
+  std::vector<offload::DiskPlace> disks = config.disks();
+  for (std::size_t i = 0; i < disk_free.size(); ++i) disks.at(i).free = disk_free[i];
+  return disks;
+}
+
 Run make_run(const config::TrainConfig& config, const shape::ModelConfig& model) {
   std::vector<shape::ParameterSpec> parameters =
       shape::find_family(model.architecture).parameters(model);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/train_config.hpp"
+#include "offload/disk_place.hpp"
 #include "offload/home_plan.hpp"
 #include "ranks/share.hpp"
 #include "rt/memory_ledger.hpp"
@@ -24,6 +25,8 @@ struct Run {
   /// Bytes of host memory for states, where others live on disks; 0: no more than their slots.
   /// Of sched.host_memory; where that is auto, 0 until fit::choose_homes() has looked.
   Index state_memory = 0;
+  /// Bytes that are free for the rank on each of sched.disks; empty: nobody has looked.
+  std::vector<Index> disk_free{};
   /// Bytes of each device for states that live there where host memory has no room for all: those
   /// of fit::Room::devices. fit::choose_homes() looks.
   std::vector<Index> device_state_memory{};
@@ -36,6 +39,8 @@ struct Run {
   /// Pre: the same model, cut the same way.
   [[nodiscard]] Run with(const config::TrainConfig& other) const;
   [[nodiscard]] Run with(const ranks::RankShare& other) const;
+  /// Those of sched.disks, with what is free there.
+  [[nodiscard]] std::vector<offload::DiskPlace> disks() const;
 };
 
 /// The run of a configuration on one rank. Throws Error as shape::mark_trained() and

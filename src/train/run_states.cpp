@@ -69,7 +69,7 @@ std::filesystem::path existing(std::filesystem::path folder) {
 }  // namespace
 
 Index expect_room_on_disks(const Run& run, Index workers) {
-  const std::vector<offload::DiskPlace> disks = run.config.disks();
+  const std::vector<offload::DiskPlace> disks = run.disks();
   offload::expect_folders(disks);
   const offload::HomePlan plan = plan_homes(run, workers);
   if (plan.on_disks().empty()) return 0;
@@ -90,7 +90,7 @@ RunStates::RunStates(rt::Session& session, const Run& run,
   has_parameters_ = plan.with_parameters;
   if (plan.are_all_in_host_memory()) return;
   tensors_ = tensors_of(run, plan);
-  away_ = std::make_unique<offload::AwayStates>(session, run.layout, plan, run.config.disks(),
+  away_ = std::make_unique<offload::AwayStates>(session, run.layout, plan, run.disks(),
                                                 forms_of(tensors_), devices_of_room(), storage());
 }
 

@@ -58,7 +58,7 @@ class BadConfiguration(AppTest):
         self.expect_refused({"sched.disks": self.folder, "sched.host_memory": -2}, "sched.host_memory must ", "or be auto", "got -2")
         self.expect_refused({"sched.host_memory": 1}, "sched.host_memory = 1 GB, but sched.disks names no disk")
         self.expect_refused({"sched.disks": self.folder, "sched.host_memory": 1e-6, "train.steps": 1},
-                            "sched.host_memory = 1000 B is too little", "raise it to")
+                            "sched.host_memory = 1e-06 GB is too little", "raise it to")
         self.expect_refused({"train.host_memory": -1}, "train.host_memory must ", "got -1")
         self.expect_refused({"train.host_memory": 1, "sched.host_memory": 2, "sched.disks": self.folder},
                             "sched.host_memory = 2 GB for states, but train.host_memory = 1 GB is for all")

@@ -113,8 +113,10 @@ class Disks(AppTest):
         folder = Path("/dev/shm") / f"dos-disks-{os.getpid()}"
         folder.mkdir()
         self.addCleanup(folder.rmdir)
-        result = self.trained(keys=self.keys | {"sched.disks": folder})
-        self.assertIn("is in memory (tmpfs)", result.stdout + result.stderr)
+        for more in ((), ("--dry-run",)):
+            result = self.train(*more, keys=self.keys | {"sched.disks": folder})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("is in memory (tmpfs)", result.stdout + result.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
     def test_full_disk(self):
@@ -129,8 +131,25 @@ class Disks(AppTest):
             self.expect_error(result, str(disk), "sched.disks: ", "but there is room for ", "KiB in ",
                               "name another disk")
         result = self.train(keys=self.keys | {"sched.disks": f"{disk}:1GB"})
-        self.expect_error(result, str(disk), "are to be taken", "where 64.0 KiB are free", "give a smaller size")
+        self.expect_error(result, str(disk), "are to be taken", "where 64.0 KiB are free for each rank",
+                          "give a smaller size")
         self.expect_nothing_written()
+
+    @unittest.skipUnless(os.environ.get("DOS_MPIEXEC") and os.geteuid() == 0, "no MPI, or nobody may mount")
+    def test_room_for_one_rank_alone(self):
+        """What is free is every rank's of the node."""
+        disk = self.disks[0]
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", disk], check=False).returncode != 0:
+            self.skipTest("no mount here")
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        keys = self.keys | {"sched.disks": disk, "dist.zero": 1}
+        self.trained("--dry-run", keys=keys)
+        for more in ((), ("--dry-run",)):
+            result = self.train_on_ranks(2, *more, *settings({"data.path": self.shared / "data"} | TINY | keys),
+                                         "--out", self.out)
+            self.assertEqual(list(disk.iterdir()), [])
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("but there is room for 100 KiB in ", result.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
     def test_no_room_for_checkpoints(self):

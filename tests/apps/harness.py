@@ -118,11 +118,14 @@ class AppTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)
 
+    def train_on_ranks(self, ranks, *arguments):
+        command = [os.environ["DOS_MPIEXEC"], "-n", ranks, APPS / "train_gpt", *arguments, "--quiet"]
+        return subprocess.run(list(map(str, command)), cwd=self.folder, text=True, capture_output=True,
+                              timeout=100, env=environment(), check=False)
+
     def trained_on_ranks(self, ranks, *arguments):
         """train_gpt on so many ranks, which must end well."""
-        command = [os.environ["DOS_MPIEXEC"], "-n", ranks, APPS / "train_gpt", *arguments, "--quiet"]
-        result = subprocess.run(list(map(str, command)), cwd=self.folder, text=True, capture_output=True,
-                                timeout=100, env=environment(), check=False)
+        result = self.train_on_ranks(ranks, *arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def start(self, keys=None, resume=None, **options):

@@ -28,6 +28,37 @@ TEST(DiskSpace, IsThatOfAFileSystemOnce) {
               test::fails_with({"key: ", "c'", "No such file", "name another"}));
 }
 
+TEST(DiskSpace, IsDividedAmongRanks) {
+  const test::ScratchDirectory scratch;
+  std::vector<DiskPlace> disks{{.folder = scratch.path()}};
+  disks.front().free = free_for_states(disks, 1000).front();
+  const Index free = file_systems_of(disks, "key").front().free;
+  EXPECT_GT(free, 0);
+  EXPECT_LT(free, free_in(scratch.path(), "key") / 100);
+  disks.front().folder = scratch / "none";
+  EXPECT_THAT([&] { free_for_states(disks, 2); },
+              test::fails_with({"sched.disks", "none' is no folder", "make it"}));
+}
+
+// As share_regions() lets them: all on one disk, and on each of several what may be moved there.
+TEST(DiskSpace, LeavesActivationsWhatStatesDoNotTake) {
+  const test::ScratchDirectory scratch;
+  for (const char* name : {"a", "b"}) std::filesystem::create_directory(scratch / name);
+  const std::vector<DiskPlace> here{{.folder = scratch.path(), .free = 1000}};
+  const auto left = [&](const std::vector<std::optional<Index>>& sizes, Index states, Index ranks) {
+    std::vector<DiskPlace> of_states;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      of_states.push_back({.folder = scratch / (i == 0 ? "a" : "b"), .bytes = sizes[i]});
+    return left_for_activations(here, of_states, states, ranks).front().free;
+  };
+  EXPECT_EQ(left({{}}, 300, 1), 700);
+  EXPECT_EQ(left({{}}, 300, 2), 200);
+  EXPECT_EQ(left({{}}, 1500, 1), 0);
+  EXPECT_EQ(left({200, {}}, 300, 1), 700) << "one file system, which they share";
+  EXPECT_EQ(left({100, 50}, 300, 1), 850) << "sizes";
+  EXPECT_EQ(left({{}, {}}, 0, 1), 1000);
+}
+
 Index room_of(const std::vector<std::optional<Index>>& sizes,
               const std::vector<FileSystem>& systems) {
   std::vector<DiskPlace> disks;

@@ -90,6 +90,18 @@ TEST_F(RegionFilesTest, AreAsManyAsThereIsRoomFor) {
   EXPECT_THAT([&] { share_regions(disks_, of_equal(5)); }, test::fails_with({"is no folder"}));
 }
 
+// As all ranks of a node have looked before any took some.
+TEST_F(RegionFilesTest, HaveTheRoomOfOneRank) {
+  disks_.front().free = 6 * kBytes;
+  EXPECT_THAT([&] { share_regions(disks_, of_equal(5)); },
+              test::fails_with({"need 56.0 KiB", "there is room for 48.0 KiB"}));
+  disks_.front().bytes = 7 * kBytes;
+  EXPECT_THAT([&] { share_regions(disks_, of_equal(5)); },
+              test::fails_with({"56.0 KiB are to be taken", "48.0 KiB are free for each rank"}));
+  disks_.front().free = 7 * kBytes;
+  EXPECT_EQ(share_regions(disks_, of_equal(5)), RegionCounts{{7}});
+}
+
 TEST_F(RegionFilesTest, HaveTheirPartOfADiskInEachSize) {
   const shape::StateRegions regions = shape::regions_for(
       std::vector<Index>{8 * kBytes, 8 * kBytes, 8 * kBytes, 8 * kBytes, kBytes, kBytes}, 8, 1);
