@@ -92,8 +92,8 @@ int main(int argc, char** argv) {
   command.launch.out = fmt::format("runs/{:%Y%m%d-%H%M%S}", dos::local_time());
   dos::apps::Parser app("Trains a GPT on the StarPU task runtime.");
   app.footer(dos::config::describe_keys() +
-             "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM, SIGHUP "
-             "and SIGUSR1 end the run after the "
+             "\nSTARPU_SCHED names the scheduling policy (default dos). SIGINT, SIGTERM, SIGHUP, "
+             "SIGXCPU and SIGUSR1 end the run after the "
              "current step, with a checkpoint; a third SIGINT or SIGTERM, 10 s or more after the "
              "first, ends it at once.\n\nA line of progress: loss (nats a token), "
              "grad_norm (norm of all gradients together, before optim.clip), lr (learning rate), "

@@ -247,6 +247,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
     const bool writes = run.share.rank == 0;
     if (writes) {
       claim_output(options, prepared.checkpoint, prepared.lock);
+      expect_place_for_checkpoints(options, run);
       local_lock = lock_local_folder(options, run.config);
       write_description(options, place, session, prepared);
       report_start(run, session, memory);

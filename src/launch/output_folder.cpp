@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/output_folder.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -11,8 +16,12 @@
 #include "base/durable_folder.hpp"
 #include "base/error.hpp"
 #include "base/file.hpp"
+#include "base/log.hpp"
+#include "base/units.hpp"
+#include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/run_folder.hpp"
+#include "optim/rules.hpp"
 #include "ranks/agreed_error.hpp"
 #include "ranks/gather.hpp"
 
@@ -68,6 +77,38 @@ void claim_output(const LaunchOptions& options,
          options.out.string(), error.message());
   lock = std::make_unique<io::RunLock>(options.out);
   expect_unused_output(options, checkpoint);
+}
+
+void expect_place_for_checkpoints(const LaunchOptions& options, const train::Run& run) {
+  const std::filesystem::path folder = options.out / io::kCheckpointsName;
+  std::error_code error;
+  const bool is_there = std::filesystem::is_directory(folder, error);
+  if (is_there && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    fail(
+        "--out {}: checkpoints cannot be written to '{}': {}; change its permissions, or name "
+        "another --out",
+        options.out.string(), folder.string(), std::generic_category().message(errno));
+  const Index trained = run.layout.trained_count();
+  const Index states = trained * size_of(DType::kF32) *
+                       std::ssize(optim::find_rule(run.config.optim.rule).info->states);
+  const Index parameters =
+      trained * size_of(DType::kF32) +
+      (run.layout.parameter_count() - trained) * size_of(run.config.parameter_types().working);
+  const std::filesystem::space_info space = std::filesystem::space(options.out, error);
+  if (!error && static_cast<Index>(space.available) < parameters + states)
+    log::warn(
+        "--out {}: a checkpoint takes {}, and {} are free: make room before the first one comes, "
+        "or name another folder",
+        options.out.string(), format_bytes(parameters + states),
+        format_bytes(static_cast<Index>(space.available)));
+  rlimit limit{};
+  const auto largest = static_cast<rlim_t>(std::max(parameters, states));
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < largest)
+    log::warn(
+        "files may have {} at most (ulimit -f), and the largest of a checkpoint has {}: raise the "
+        "limit, or no checkpoint can be written",
+        format_bytes(static_cast<Index>(limit.rlim_cur)),
+        format_bytes(static_cast<Index>(largest)));
 }
 
 std::unique_ptr<io::RunLock> lock_local_folder(const LaunchOptions& options,

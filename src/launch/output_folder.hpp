@@ -9,6 +9,7 @@
 #include "launch/launch.hpp"
 #include "ranks/exchange.hpp"
 #include "train/checkpoint.hpp"
+#include "train/run.hpp"
 
 namespace dos::launch {
 
@@ -26,6 +27,11 @@ void expect_unused_output(const LaunchOptions& options,
 void claim_output(const LaunchOptions& options,
                   const std::optional<train::CheckpointReader>& checkpoint,
                   std::unique_ptr<io::RunLock>& lock);
+
+/// Looks at the place of the first checkpoint before the first step. Throws Error where the output
+/// folder can take none; warns where there is less room, or files may have fewer bytes
+/// (ulimit -f), than one takes: others may go before it comes. After claim_output().
+void expect_place_for_checkpoints(const LaunchOptions& options, const train::Run& run);
 
 /// Creates and locks the run's folder in train.checkpoint_local. Null without the key.
 std::unique_ptr<io::RunLock> lock_local_folder(const LaunchOptions& options,

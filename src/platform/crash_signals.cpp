@@ -19,8 +19,8 @@ namespace {
 /// Seconds for the last words to be read.
 constexpr unsigned kPatience = 5;
 
-constexpr std::array kEnds{SIGABRT, SIGBUS,  SIGFPE, SIGHUP, SIGILL,
-                           SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP};
+constexpr std::array kEnds{SIGABRT, SIGBUS,  SIGFPE, SIGHUP,  SIGILL,
+                           SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU};
 using Handler = void (*)(int);
 /// The program's own, in the order of kEnds.
 std::array<std::atomic<Handler>, kEnds.size()> own_handlers;

@@ -76,6 +76,7 @@ void change_mask(int how, bool with_warnings) {
   if (with_warnings) {
     sigaddset(&signals, SIGUSR1);
     sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGXCPU);
   }
   sigprocmask(how, &signals, nullptr);
 }
@@ -97,10 +98,12 @@ void catch_stop_signals(Warnings warnings) noexcept {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
   action.sa_handler = ask_for_checkpoint;
   sigaction(SIGUSR2, &action, nullptr);
-  // Compilers of kernels take it, while steps run.
-  platform::handle_at_end(SIGHUP, is_hangup_ignored ? SIG_IGN : remember);
-  action.sa_handler = is_hangup_ignored ? SIG_IGN : remember;
-  sigaction(SIGHUP, &action, nullptr);
+  // Compilers of kernels take these, while steps run.
+  for (const int signal : {SIGXCPU, SIGHUP}) {
+    action.sa_handler = signal == SIGHUP && is_hangup_ignored ? SIG_IGN : remember;
+    platform::handle_at_end(signal, action.sa_handler);
+    sigaction(signal, &action, nullptr);
+  }
   are_caught = true;
   change_mask(SIG_UNBLOCK, warnings == Warnings::kCaught);
 }
@@ -127,6 +130,8 @@ const char* stop_signal_name(int signal) {
       return "SIGUSR1";
     case SIGHUP:
       return "SIGHUP";
+    case SIGXCPU:
+      return "SIGXCPU";
     default:
       return nullptr;
   }

@@ -313,9 +313,9 @@ class BadOutput(AppTest):
         (self.out / "metrics.jsonl").unlink()
         self.expect_error(self.train(), f"{self.out} already holds a run", "--resume")
 
-    def mount(self, options):
-        target = self.folder / "mounted"
-        target.mkdir()
+    def mount(self, options, target=None):
+        target = target or self.folder / "mounted"
+        target.mkdir(parents=True)
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(target)],
                                  capture_output=True, text=True)
         if mounted.returncode != 0:
@@ -329,6 +329,15 @@ class BadOutput(AppTest):
                           "out: cannot create the folder: Read-only file system")
         self.expect_error(self.train(out=target), "mounted/run.lock: cannot create",
                           "Read-only file system")
+
+    def test_no_place_for_checkpoints(self):
+        """Told before the first step, not when the first one comes."""
+        self.mount("ro", self.out / "checkpoints")
+        self.expect_error(self.train(), f"--out {self.out}", "cannot be written to", "Read-only file system")
+        self.assertFalse((self.out / "metrics.jsonl").exists())
+        small = self.mount("size=80k", self.folder / "small")
+        result = self.train(out=small / "out")
+        self.assertRegex(result.stderr, r"--out .*: a checkpoint takes [0-9.]+ [KM]iB, and [0-9.]+ KiB are free: make room")
 
     def expect_good_checkpoint(self, out):
         result = self.resume("--set", "train.stop_after=1000", "--dry-run", out=out)

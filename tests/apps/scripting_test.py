@@ -82,7 +82,7 @@ class Scripting(AppTest):
                     self.assertEqual(program(name, argument, cwd=self.folder).returncode, 0)
 
     def test_a_run_that_is_asked_to_stop_ends_with_0(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU):
             with self.subTest(signal=number.name):
                 self.out = self.folder / number.name
                 process = self.start(keys={"train.steps": 1_000_000, "train.validate_every": 0})

@@ -11,7 +11,7 @@ from pathlib import Path
 from campaign import MisuseTest
 
 KEYS = {"train.steps": 150, "train.validate_every": 0, "train.checkpoint_every": 40}
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU)
 
 
 def is_ready(process):

@@ -229,6 +229,20 @@ TEST(Forecast, FurtherTiersCountOnlyWhereHostMemoryIsShort) {
   EXPECT_GT(bound.time, 2 * with.plan.bound.time);
 }
 
+// What a person has: a GPU of 24 GB, 64 GB of memory and a disk.
+TEST(Forecast, ADiskTakesTheStatesOf13BillionParameters) {
+  Request request = test::request("rtx4090", "llama-13b", 1);
+  request.settings.host_limit = units::gigabytes(64);
+  request.settings.gpu_limit = units::gigabytes(24);
+  EXPECT_FALSE(forecast(request).fits());
+  request.machine.tiers = {
+      perfmodels::find_machine("h100-4x-nvme", test::machine_folder()).tiers.front()};
+  const Forecast result = forecast(request);
+  EXPECT_TRUE(result.fits()) << result.limit;
+  EXPECT_LE(result.host.total().value(), 64e9);
+  EXPECT_LE(result.gpu.total().value(), 24e9);
+}
+
 TEST(Forecast, RanksOfANodeMayBeChosen) {
   Request request = test::request("h100-4x", "llama-7b", 4);
   request.ranks_per_node = 2;
