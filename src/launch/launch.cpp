@@ -21,6 +21,7 @@
 #include "codelets/all.hpp"
 #include "codelets/attention/attention_cudnn.hpp"
 #include "codelets/matrix/products.hpp"
+#include "config/idle_keys.hpp"
 #include "fit/activation_fit.hpp"
 #include "fit/device_memory.hpp"
 #include "fit/fit.hpp"
@@ -281,6 +282,8 @@ constexpr Index kThreadsOfRun = 12, kFilesOfRun = 64;
 void launch_prepared(const LaunchOptions& options, const Company& company, Preparation prepared) {
   const config::TrainConfig& config = prepared.run.config;
   const bool prints = prepared.run.share.rank == 0;
+  if (prints)
+    for (const std::string& words : config::words_on_idle_keys(config)) log::warn("{}", words);
   expect_traced_steps(options.trace_steps,
                       prepared.checkpoint ? prepared.checkpoint->manifest().step : 0,
                       config.last_step());

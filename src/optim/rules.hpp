@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codelets/update/update_codelet.hpp"
@@ -18,6 +19,9 @@ struct Rule {
 Rule find_rule(const std::string& name);
 
 std::vector<std::string> known_rules();
+
+/// Whether a known rule reads optim.KEY: beta1, beta2, momentum or eps.
+bool reads(std::string_view rule, std::string_view key);
 
 /// "adamw (optim.beta1, ...), ...": the rules with what they read and what to know about them.
 std::string rules_help();
