@@ -54,6 +54,12 @@ std::vector<DiskPlace> parse_disks(const std::string& text, const char* key) {
 
 void expect_folders(std::span<const DiskPlace> disks, const char* key) {
   for (const DiskPlace& disk : disks) expect_folder(disk.folder, key);
+  std::error_code ignored;
+  for (std::size_t i = 0; i < disks.size(); ++i)
+    for (std::size_t other = 0; other < i; ++other)
+      expect(!std::filesystem::equivalent(disks[other].folder, disks[i].folder, ignored),
+             "{} names one folder twice, as '{}' and '{}': each disk once", key,
+             disks[other].folder.string(), disks[i].folder.string());
 }
 
 }  // namespace dos::offload

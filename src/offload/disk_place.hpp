@@ -25,7 +25,8 @@ struct DiskPlace {
 /// none.
 std::vector<DiskPlace> parse_disks(const std::string& text, const char* key = "sched.disks");
 
-/// Throws Error, naming the key and the remedy, unless all are folders that can be written to.
+/// Throws Error, naming the key and the remedy, unless all are folders that can be written to, and
+/// no two of them are one.
 void expect_folders(std::span<const DiskPlace> disks, const char* key = "sched.disks");
 
 }  // namespace dos::offload

@@ -3,6 +3,8 @@
 
 #include <mpi.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -36,14 +38,30 @@ void check(int code, const char* what) {
   expect(code == MPI_SUCCESS, "{}: {}", what, error_text(code));
 }
 
-/// MPI ends the program where it cannot have memory that processes share, which is a file.
+/// MPI ends the program, with a call stack and a status of its own, where it may not open its
+/// files, or cannot have memory that processes share, which is a file, too.
 void expect_room_for_shared_memory() {
+  constexpr rlim_t kFiles = 32;
   constexpr rlim_t kNeeded = rlim_t{8} << 20;  // UCX of MPICH 4.0 takes more than 4 MiB
   rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  expect(limit.rlim_cur >= kFiles,
+         "{} files may be open at once (ulimit -n), and MPI needs {}: raise the limit",
+         limit.rlim_cur, kFiles);
   ::getrlimit(RLIMIT_FSIZE, &limit);
   expect(limit.rlim_cur >= kNeeded,
          "files may have {} bytes at most (ulimit -f), and MPI needs {}: raise the limit",
          limit.rlim_cur, kNeeded);
+  constexpr const char* kFolder = "/dev/shm";
+  struct statvfs system {};
+  if (::statvfs(kFolder, &system) != 0) return;  // MPI finds another place, or says so
+  expect((system.f_flag & ST_RDONLY) == 0 && ::access(kFolder, W_OK) == 0,
+         "{} cannot be written to, where MPI keeps the memory that processes share: mount it so",
+         kFolder);
+  const auto left = static_cast<rlim_t>(system.f_bavail) * system.f_frsize;
+  expect(system.f_blocks == 0 || left >= kNeeded,
+         "{} has {} bytes left, and MPI needs {}: make room there, or mount it larger", kFolder,
+         left, kNeeded);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 namespace dos::rt {
 namespace {
 
+constexpr std::int64_t kLeastDisk = 16;  // MiB; StarPU ends the program with less
 constexpr std::int64_t kAny = std::numeric_limits<std::int32_t>::max();  // StarPU counts in int
 constexpr std::int64_t kPercent = 100;
 constexpr std::int64_t kBackoff = 100'000;  // turns of a loop: more would miss tasks
@@ -124,7 +125,7 @@ constexpr std::array kVariables{
     StarpuVariable{"STARPU_ENABLE_MAP"},
     StarpuVariable{"STARPU_SUBALLOCATOR"},
     StarpuVariable{"STARPU_DISK_SWAP", kFolder},
-    StarpuVariable{"STARPU_DISK_SWAP_SIZE", kNumber, 0, kAny},
+    StarpuVariable{"STARPU_DISK_SWAP_SIZE", kNumber, kLeastDisk, kAny},
     StarpuVariable{"STARPU_MEMORY_STATS"},
     StarpuVariable{"STARPU_MAX_MEMORY_USE"},
     // Scheduling.

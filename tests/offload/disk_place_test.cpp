@@ -39,6 +39,26 @@ TEST(DiskPlace, RefusesWhatIsNone) {
               HasSubstr("names 'a' twice"));
 }
 
+// However it is written.
+TEST(DiskPlace, IsNoFolderTwice) {
+  const test::ScratchDirectory scratch;
+  const auto folder = scratch / "disk";
+  std::filesystem::create_directory(folder);
+  std::filesystem::create_directory(scratch / "other");
+  std::filesystem::create_directory_symlink(folder, scratch / "link");
+  const auto expect_one = [&](const std::string& name) {
+    const auto disks = parse_disks(folder.string() + "," + (scratch / name).string());
+    EXPECT_THAT(test::message_of<Error>([&] { expect_folders(disks, "key"); }),
+                testing::AllOf(HasSubstr("key names one folder twice, as '"), HasSubstr(name)));
+  };
+  expect_one("disk/");
+  expect_one("./disk");
+  expect_one("other/../disk");
+  expect_one("link");
+  EXPECT_NO_THROW(
+      expect_folders(parse_disks(folder.string() + "," + (scratch / "other").string())));
+}
+
 // As calibrate has them.
 TEST(DiskPlace, MayHaveAColonInItsName) {
   const test::ScratchDirectory scratch;
