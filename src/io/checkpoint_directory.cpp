@@ -95,6 +95,8 @@ fs::path CheckpointStore::Staging::commit(bool mark_best) {
 CheckpointStore::CheckpointStore(fs::path out, const Retention& retention, std::string without)
     : out_(std::move(out)),
       folder_(out_ / kCheckpointsName),
+      place_(out_),
+      checkpoints_place_(folder_),
       retention_(retention),
       without_(std::move(without)) {
   require(retention.keep >= 1, "at least one checkpoint is kept");
@@ -104,15 +106,30 @@ fs::path CheckpointStore::staging_path(Index step) const {
   return folder_ / (step_name(step) + std::string(kStagingSuffix));
 }
 
+void CheckpointStore::stay() {
+  const std::lock_guard lock(mutex_);
+  place_.remember();
+  checkpoints_place_.remember();
+}
+
+void CheckpointStore::make_folder() {
+  place_.expect_kept();
+  std::error_code cause;
+  if (place_.is_known())
+    fs::create_directory(folder_, cause);
+  else
+    fs::create_directories(folder_, cause);
+  expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", folder_.string(),
+         cause.message());
+  checkpoints_place_.expect_kept();
+}
+
 CheckpointStore::Staging CheckpointStore::begin(Index step) {
   require(step >= 0, "a step is not negative");
   const std::lock_guard lock(mutex_);
   require(!writing_.contains(staging_path(step).filename().string()),
           "one checkpoint of a step at a time");
-  std::error_code cause;
-  fs::create_directories(folder_, cause);
-  expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", folder_.string(),
-         cause.message());
+  make_folder();
   if (lock_ != nullptr) lock_->keep();
   sync_directory(out_);
   remove_leftovers();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "io/folder_place.hpp"
 #include "io/retention.hpp"
 
 namespace dos::io {
@@ -98,9 +99,13 @@ class CheckpointStore {
   /// The run's folder is locked by this, which outlives the object: each begin() lets it keep that.
   void set_lock(RunLock* lock) { lock_ = lock; }
 
+  /// The run begins: its folder is to stay on the disk that it is on, if it is there.
+  void stay();
+
   /// Starts a checkpoint, after removing what a crash left behind. Pre: step >= 0, the store
   /// outlives the Staging, and no other of this step is being written. Throws Error when the folder
-  /// cannot be created, or is another run's by now.
+  /// cannot be created, is another run's by now, or, after stay(), is gone or on another disk: one
+  /// that a disk was mounted on is not taken for it, and only that of checkpoints is made anew.
   [[nodiscard]] Staging begin(Index step);
 
   /// Where begin(step) makes its folder: for processes that add files to it.
@@ -160,6 +165,7 @@ class CheckpointStore {
   /// Of `last` and `best`; nullopt: there is no such link.
   using LinkTargets = std::array<std::optional<std::string>, 2>;
 
+  void make_folder();
   std::filesystem::path publish(const std::filesystem::path& staging, Index step, bool mark_best);
   void withdraw(const std::string& name, const std::filesystem::path& staging,
                 const LinkTargets& before) const;
@@ -188,6 +194,8 @@ class CheckpointStore {
 
   std::filesystem::path out_;
   std::filesystem::path folder_;
+  FolderPlace place_;              ///< of out_
+  FolderPlace checkpoints_place_;  ///< of folder_, which may be a link
   Retention retention_;
   std::string without_;
   mutable std::recursive_mutex mutex_;

@@ -139,8 +139,8 @@ void MetricsFile::tell_if_removed() {
   if (is_removed_ || ::fstat(descriptor_, &now) != 0 || now.st_nlink > 0) return;
   is_removed_ = true;
   log::warn(
-      "{}: has been removed, and its lines are lost; training goes on, and checkpoints are made in "
-      "the folder anew",
+      "{}: has been removed, and its lines are lost; training goes on, with checkpoints as long as "
+      "the folder is there",
       path_.string());
 }
 
