@@ -262,6 +262,7 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
       log::warn("step {}: no checkpoint: {}; {}{}", outcome.step, outcome.fault, newest_text(),
                 is_over_ && writer_.begun() == outcome.step ? "" : ", training goes on");
     last = {.step = outcome.step,
+            .is_committed = outcome.end == End::kCommitted,
             .seconds = outcome.seconds,
             .megabytes = static_cast<double>(outcome.bytes) / 1e6,
             .megabytes_linked = static_cast<double>(outcome.linked_bytes) / 1e6,

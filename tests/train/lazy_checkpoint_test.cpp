@@ -266,8 +266,17 @@ TEST_F(LazyCheckpoint, IsPartOfTheMetrics) {
   const auto out = scratch_ / "run";
   train(out);
   const std::string lines = read_text(out / "metrics.jsonl");
-  EXPECT_THAT(lines, HasSubstr("\"checkpoint_step\":1,\"checkpoint_s\":"));
+  EXPECT_THAT(lines,
+              HasSubstr("\"checkpoint_step\":1,\"checkpoint_committed\":1,\"checkpoint_s\":"));
   EXPECT_THAT(lines, HasSubstr("\"ms_checkpoint_waited\":"));
+}
+
+TEST_F(LazyCheckpoint, ThatIsGivenUpIsNoneInTheMetrics) {
+  config_.train.checkpoint_every = 3;
+  const auto out = scratch_ / "run";
+  train(out, [](Index number, const Operation&) { return Mishap{.error = number == 0 ? EIO : 0}; });
+  EXPECT_THAT(read_text(out / "metrics.jsonl"),
+              HasSubstr("\"checkpoint_step\":3,\"checkpoint_committed\":0,"));
 }
 
 }  // namespace
