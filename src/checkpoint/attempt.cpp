@@ -3,11 +3,13 @@
 
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/log.hpp"
 #include "storage/blocking.hpp"
 
 namespace dos::checkpoint {
@@ -96,7 +98,23 @@ const Outcome& Attempt::outcome() {
   return outcome_;
 }
 
+void Attempt::watch() noexcept {
+  if (!parts_.holds_up(around_.patience_of_updates)) return;
+  const std::string rank =
+      around_.exchange == nullptr ? "" : fmt::format("rank {}: ", around_.exchange->rank());
+  log::warn(
+      "{}training waits, for {:.3g} s now, until the device has what an update is to change of the "
+      "checkpoint that is under way: {}",
+      rank, around_.patience_of_updates.count(), text());
+}
+
 void Attempt::run() noexcept {
+  std::thread watch;
+  try {
+    watch = std::thread([this] { this->watch(); });
+  } catch (const std::system_error&) {
+    // Without a thread for it nobody is told.
+  }
   try {
     carry_out();
   } catch (const std::exception& error) {
@@ -107,6 +125,7 @@ void Attempt::run() noexcept {
     parts_.cancel();
     static_cast<void>(parts_.run({}));
   }
+  if (watch.joinable()) watch.join();
   if (before_ != nullptr) before_->wait();
   over_->set();
 }

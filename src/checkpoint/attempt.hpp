@@ -59,6 +59,8 @@ struct Surroundings {
   std::function<std::string()> source_fault{};
   offload::AwayStates* disks = nullptr;  ///< gives files away (StateFiles); null: there are none
   KeptFile* kept = nullptr;              ///< the Writer's
+  /// Of an update that waits for what a checkpoint holds, until there is a warning.
+  std::chrono::duration<double> patience_of_updates{10};
 };
 
 /// One checkpoint on its way to the disk, on a thread of its own. Ranks write their parts of the
@@ -105,6 +107,9 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
 
   void run() noexcept;
+  /// Warns, once, when an update has waited for long. On a thread beside that of run(), until all
+  /// buffers are given back.
+  void watch() noexcept;
   void carry_out();
   /// Adds where a file's tensors lie to layouts_. Returns its path.
   std::filesystem::path lay_out(const FileContents& contents);

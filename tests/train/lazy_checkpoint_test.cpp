@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "base/sanitizer.hpp"
 #include "fails_with.hpp"
@@ -221,6 +222,36 @@ TEST_F(HungDevice, HasTheNextBestOneTakeThePlace) {
       saved(out, "best"),
       straight(*io::CheckpointStore::step_of_folder(io::CheckpointStore(out).resolve("best"))));
   expect_no_leftovers(out);
+}
+
+// The only words there would be: with so few checkpoints no other waits for this one.
+TEST_F(HungDevice, IsToldOnceWhereAnUpdateWaits) {
+  config_.train.checkpoint_every = 3;
+  const auto out = scratch_ / "run";
+  test::Gate gate;
+  const auto made = trainer(out, {[&](Index, const Operation& operation) {
+                              const bool is_part =
+                                  operation.kind == Kind::kWrite && operation.offset > 0;
+                              return Mishap{.gate = is_part ? &gate : nullptr};
+                            }});
+  made->set_update_patience(std::chrono::milliseconds(20));
+  made->start_fresh();
+  testing::internal::CaptureStdout();
+  std::thread opens([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    gate.open();
+  });
+  made->run();
+  opens.join();
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(state_of(*made), straight(kSteps));
+  const std::string words = "training waits, for 0.02 s now, until the device has what an update";
+  const auto place = said.find(words);
+  ASSERT_NE(place, said.npos) << said;
+  EXPECT_EQ(said.find(words, place + 1), said.npos) << said;
+  EXPECT_THAT(said.substr(place), HasSubstr("under way: step 3, for "));
+  EXPECT_THAT(said.substr(place), HasSubstr((out / "checkpoints/step-00000003.tmp").string()));
+  EXPECT_EQ(io::CheckpointStore(out).steps(), (std::vector<Index>{3, 6}));
 }
 
 // One that is slow is waited for, as far as patience goes.
