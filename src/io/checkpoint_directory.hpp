@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "io/discarded_folders.hpp"
 #include "io/folder_place.hpp"
 #include "io/retention.hpp"
 
@@ -162,6 +163,23 @@ class CheckpointStore {
   [[nodiscard]] std::filesystem::path resolve(const std::string& selector) const;
 
  private:
+  /// What changes the folder has the lock. What it discards is removed behind it: others do not
+  /// wait for as long as that takes.
+  class Change {
+   public:
+    explicit Change(const CheckpointStore& store) : store_(store), lock_(store.mutex_) {}
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+    ~Change() {
+      lock_.unlock();
+      store_.discarded_.remove();
+    }
+
+   private:
+    const CheckpointStore& store_;
+    std::unique_lock<std::recursive_mutex> lock_;
+  };
+
   /// Of `last` and `best`; nullopt: there is no such link.
   using LinkTargets = std::array<std::optional<std::string>, 2>;
 
@@ -199,6 +217,7 @@ class CheckpointStore {
   Retention retention_;
   std::string without_;
   mutable std::recursive_mutex mutex_;
+  mutable DiscardedFolders discarded_;
   RunLock* lock_ = nullptr;
   std::set<std::string> writing_;   ///< names of the folders
   bool is_ordered_ = true;          ///< commits come in the order of steps
