@@ -254,6 +254,47 @@ TEST_F(HungDevice, IsToldOnceWhereAnUpdateWaits) {
   EXPECT_EQ(io::CheckpointStore(out).steps(), (std::vector<Index>{3, 6}));
 }
 
+// Nothing of it can be on its way to the device: updates get their states back.
+TEST_F(HungDevice, IsNotWaitedForWhileFilesAreMade) {
+  config_.train.run_ahead = 1;
+  const auto out = scratch_ / "run";
+  test::Gate gate;
+  Index ended = 0;
+  const auto made = trainer(out, {[&](Index, const Operation& operation) {
+                              const bool is_header =
+                                  operation.kind == Kind::kWrite && operation.offset == 0;
+                              return Mishap{.gate = is_header ? &gate : nullptr};
+                            }});
+  made->set_checkpoint_patience(std::chrono::milliseconds(20));
+  made->set_update_patience(std::chrono::milliseconds(20));
+  made->set_record_sink([&](Index step, std::span<const rt::TaskRecord>) {
+    if (!gate.is_open()) ended = step;
+    if (step == 4) gate.open();
+  });
+  made->start_fresh();
+  testing::internal::CaptureStdout();
+  // Where steps wait for it, they do for so long.
+  std::jthread opens([&](const std::stop_token& is_over) {
+    for (int i = 0; i < 500 && !is_over.stop_requested(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    gate.open();
+  });
+  made->run();
+  opens.request_stop();
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(ended, 4);
+  EXPECT_EQ(state_of(*made), straight(kSteps));
+  EXPECT_THAT(said, HasSubstr("it is given up, and training goes on"));
+  EXPECT_THAT(said, HasSubstr(fmt::format(
+                        "step 1: no checkpoint: {}: was not there when an update had waited",
+                        (out / "checkpoints" / "step-00000001.tmp").string())));
+  const std::vector<Index> steps = io::CheckpointStore(out).steps();
+  EXPECT_THAT(steps, testing::Not(testing::Contains(1)));
+  EXPECT_THAT(steps, testing::Contains(kSteps));
+  EXPECT_EQ(saved(out, "last"), straight(kSteps));
+  expect_no_leftovers(out);
+}
+
 // One that is slow is waited for, as far as patience goes.
 TEST_F(HungDevice, IsWaitedForWithPatience) {
   const auto out = scratch_ / "run";
