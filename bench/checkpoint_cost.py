@@ -54,7 +54,7 @@ def seconds_of_torch(folder, megabytes):
 
 def summarise(lines):
     steps = [line for line in lines if line["step"] > WARM_UP]
-    saved = [line for line in steps if "checkpoint_s" in line]
+    saved = [line for line in steps if line.get("checkpoint_committed")]
     result = {"ms_step": statistics.median(line["ms_step"] for line in steps),
               "ms_mean": statistics.mean(line["ms_step"] for line in steps)}
     if saved:

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/mapped_file.hpp"
+#include "base/file.hpp"
 
 namespace dos {
 namespace {
@@ -151,10 +151,7 @@ json parse_json_object(std::string_view text, const std::string& place, const st
 }
 
 json read_json_object(const std::filesystem::path& path, const std::string& remedy) {
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  return parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                           path.string(), remedy);
+  return parse_json_object(read_text(path), path.string(), remedy);
 }
 
 std::optional<json> try_parse_json_object(std::string_view text) {

@@ -114,6 +114,10 @@ const std::filesystem::path& MappedFile::path() const noexcept {
   return mapping_->file.path();
 }
 
+const InputFile& MappedFile::file() const noexcept {
+  return mapping_->file;
+}
+
 void end_with_words_when_cut(const char* program) {
   program_name = program;
   struct sigaction action {};

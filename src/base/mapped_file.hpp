@@ -8,6 +8,8 @@
 
 namespace dos {
 
+class InputFile;
+
 /// A whole file mapped read-only. Throws Error when it cannot be opened or mapped; an empty file
 /// maps to an empty span. Reading what others have cut off meanwhile ends the program: see
 /// end_with_words_when_cut().
@@ -20,6 +22,8 @@ class MappedFile {
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
+  /// The same file, for what may be damaged: a part that the disk does not give is an Error there.
+  [[nodiscard]] const InputFile& file() const noexcept;
 
  private:
   struct Mapping;

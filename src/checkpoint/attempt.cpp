@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/attempt.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/log.hpp"
 #include "storage/blocking.hpp"
 
 namespace dos::checkpoint {
@@ -96,7 +99,33 @@ const Outcome& Attempt::outcome() {
   return outcome_;
 }
 
+void Attempt::watch() noexcept {
+  if (!parts_.holds_up(around_.patience_of_updates)) return;
+  const std::string rank =
+      around_.exchange == nullptr ? "" : fmt::format("rank {}: ", around_.exchange->rank());
+  // What is on its way to the device must stay; what cannot be on its way yet need not.
+  const bool gives_back = becomes(Use::kGivingBack);
+  log::warn(
+      "{}training waits, for {:.3g} s now, until the device has what an update is to change of the "
+      "checkpoint that is under way: {}{}",
+      rank, around_.patience_of_updates.count(), text(),
+      gives_back ? "; its files are not there yet: it is given up, and training goes on" : "");
+  if (gives_back) waited_s_ = parts_.run({}).waited_s;
+}
+
+bool Attempt::becomes(Use use) {
+  const std::lock_guard lock(mutex_);
+  if (use_ == Use::kNone) use_ = use;
+  return use_ == use;
+}
+
 void Attempt::run() noexcept {
+  std::thread watch;
+  try {
+    watch = std::thread([this] { this->watch(); });
+  } catch (const std::system_error&) {
+    // Without a thread for it nobody is told.
+  }
   try {
     carry_out();
   } catch (const std::exception& error) {
@@ -105,8 +134,10 @@ void Attempt::run() noexcept {
     outcome_.end = Outcome::End::kLost;
     outcome_.fault = error.what();
     parts_.cancel();
-    static_cast<void>(parts_.run({}));
+    if (becomes(Use::kWriting)) static_cast<void>(parts_.run({}));
   }
+  if (watch.joinable()) watch.join();
+  outcome_.waited_s = std::max(outcome_.waited_s, waited_s_);
   if (before_ != nullptr) before_->wait();
   over_->set();
 }
@@ -167,13 +198,18 @@ std::string Attempt::open_files() {
   });
 }
 
-RankReport Attempt::write_parts(const std::string& fault) {
+RankReport Attempt::write_parts(std::string fault) {
+  const bool writes = becomes(Use::kWriting);
+  if (!writes && fault.empty())
+    fault = fmt::format("{}: was not there when an update had waited for it for {:.3g} s",
+                        store_.staging_path(step()).string(), around_.patience_of_updates.count());
   std::vector<std::optional<PartWriter::Target>> targets;
   for (std::size_t i = 0; fault.empty() && i < files_.size(); ++i) {
     targets.emplace_back();
     if (files_[i]) targets.back().emplace(PartWriter::Target{*files_[i], layouts_[i]});
   }
-  PartsWritten written = parts_.run(targets);
+  PartsWritten written;
+  if (writes) written = parts_.run(targets);
   outcome_.bytes = written.bytes;
   outcome_.copied_bytes = written.copied_bytes;
   outcome_.summed_bytes = written.summed_bytes;

@@ -59,6 +59,9 @@ struct Surroundings {
   std::function<std::string()> source_fault{};
   offload::AwayStates* disks = nullptr;  ///< gives files away (StateFiles); null: there are none
   KeptFile* kept = nullptr;              ///< the Writer's
+  /// Of an update that waits for what a checkpoint holds, until there is a warning, and until it
+  /// gets that where there are no files to write to yet.
+  std::chrono::duration<double> patience_of_updates{10};
 };
 
 /// One checkpoint on its way to the disk, on a thread of its own. Ranks write their parts of the
@@ -66,7 +69,7 @@ struct Surroundings {
 ///
 ///   rank 0:  folder, files            -> all: go, and what need not be written, or the fault
 ///   all:     parts, as tasks allow, and files of states that are taken as they are; flush to the
-///            device
+///            device; or the fault that updates could not wait for the files
 ///            wait until the step is confirmed
 ///   others:  sums, or the fault       -> rank 0
 ///   rank 0:  manifest, renaming, link -> all: done, or the fault
@@ -105,6 +108,13 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
 
   void run() noexcept;
+  /// Warns, once, when an update has waited for long, and gives all buffers back if none is being
+  /// written yet. On a thread beside that of run(), until all are given back.
+  void watch() noexcept;
+  /// What becomes of the buffers.
+  enum class Use { kNone, kWriting, kGivingBack };
+  /// Whether it is this from now on: the first that is asked for.
+  bool becomes(Use use);
   void carry_out();
   /// Adds where a file's tensors lie to layouts_. Returns its path.
   std::filesystem::path lay_out(const FileContents& contents);
@@ -118,7 +128,7 @@ class Attempt {
   Clock::time_point take_files(RankReport& report);
   /// Waits; whether it was confirmed.
   bool wait_for_verdict();
-  RankReport write_parts(const std::string& fault);
+  RankReport write_parts(std::string fault);
   std::string commit(std::optional<io::CheckpointStore::Staging>& staging,
                      const std::vector<std::string>& reports);
   void conclude(const std::string& verdict);
@@ -141,7 +151,9 @@ class Attempt {
   std::condition_variable changed_;
   bool is_confirmed_ = false;
   bool is_cancelled_ = false;
+  Use use_ = Use::kNone;
 
+  double waited_s_ = 0;  ///< by an update for what was given back; of watch()
   Outcome outcome_;
   const Clock::time_point begun_ = Clock::now();
   const std::shared_ptr<Event> over_ = std::make_shared<Event>();

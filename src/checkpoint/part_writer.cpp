@@ -16,6 +16,8 @@
 namespace dos::checkpoint {
 namespace {
 
+constexpr std::chrono::milliseconds kShortestLook{1};
+
 codelets::ContentSum sum_of_rounded(std::span<const BF16> elements) {
   return {.crc32c = crc32c(std::as_bytes(elements)), .is_finite = io::all_finite(elements)};
 }
@@ -44,6 +46,7 @@ struct PartWriter::Read final : rt::AccessListener {
   Clock::time_point since{};  ///< data is there
   std::size_t next = 0;       ///< piece to be submitted
   Index uses = 0;             ///< pieces whose bytes here are still needed
+  bool is_back = false;       ///< its access has ended
 };
 
 /// The sums that an update has left, for the reads of its parameters and states.
@@ -204,6 +207,24 @@ PartsWritten PartWriter::run(std::span<const std::optional<Target>> targets) {
   return std::move(result_);
 }
 
+bool PartWriter::holds_up(std::chrono::duration<double> patience) {
+  // Not told of each piece: a look now and then will do.
+  const auto period = std::max<std::chrono::duration<double>>(patience / 8, kShortestLook);
+  std::unique_lock lock(mutex_);
+  while (!all_back_.wait_for(lock, period, [&] { return open_ == 0; }))
+    if (is_awaited_since(Clock::now() - std::chrono::duration_cast<Clock::duration>(patience)))
+      return true;
+  return false;
+}
+
+bool PartWriter::is_awaited_since(Clock::time_point then) const {
+  return std::ranges::any_of(reads_, [&](const std::unique_ptr<Read>& read) {
+    if (read->data == nullptr || read->is_back || read->since > then) return false;
+    const auto hurried = hurried_.find(read->part.subgroup);
+    return hurried != hurried_.end() && hurried->second <= then;
+  });
+}
+
 /// The read whose piece may be submitted now: one that an update waits for first.
 PartWriter::Read* PartWriter::next_read() {
   if (granted_.empty()) return nullptr;
@@ -327,7 +348,8 @@ void PartWriter::end_accesses(std::unique_lock<std::mutex>& lock) {
     rt::end_access(*read.part.handle, rt::kHostNode);
     tell(read, storage::Activity::kHold, read.part.handle->bytes(), read.since, now);
     lock.lock();
-    --open_;
+    read.is_back = true;
+    if (--open_ == 0) all_back_.notify_all();
     const auto hurried = hurried_.find(read.part.subgroup);
     // A task that came since has not waited.
     if (hurried == hurried_.end() || hurried->second >= now) continue;

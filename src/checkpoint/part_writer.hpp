@@ -83,6 +83,9 @@ class PartWriter {
   /// returns when nothing is under way any more. Without targets, or after cancel(), nothing is
   /// written. A fault ends the writing, not the giving back.
   PartsWritten run(std::span<const std::optional<Target>> targets);
+  /// Waits until an update has waited for so long for a buffer that is held: true; or until all
+  /// were given back: false.
+  [[nodiscard]] bool holds_up(std::chrono::duration<double> patience);
   /// Any thread.
   void cancel();
 
@@ -98,6 +101,8 @@ class PartWriter {
   void make_ready(Read& read);
   void due(Hurry& hurry) noexcept;
   Read* next_read();
+  /// Under the lock: whether an update waits for a buffer since then, or longer.
+  [[nodiscard]] bool is_awaited_since(Clock::time_point then) const;
   void write_next(std::unique_lock<std::mutex>& lock, Read& read, const Target& target);
   storage::Pages* take_buffer();
   codelets::ContentSum sum_of(const Read& read, const Extent& piece);
@@ -119,6 +124,7 @@ class PartWriter {
 
   mutable std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
+  std::condition_variable all_back_;            ///< no access is open
   std::set<std::size_t> granted_;               ///< positions of reads with pieces to be submitted
   std::vector<Read*> finished_;                 ///< whose access can end
   std::map<Index, Clock::time_point> hurried_;  ///< subgroups, since when

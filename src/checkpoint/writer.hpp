@@ -63,6 +63,10 @@ class Writer {
   /// Seconds of waiting for one that is under way, after which rank 0 warns of it.
   [[nodiscard]] std::chrono::duration<double> patience() const { return patience_; }
   void set_patience(std::chrono::duration<double> patience) { patience_ = patience; }
+  /// Of an update that waits for a checkpoint's bytes, before that rank warns of it.
+  void set_patience_of_updates(std::chrono::duration<double> patience) {
+    around_.patience_of_updates = patience;
+  }
   /// The step of the last begin(), if any.
   [[nodiscard]] std::optional<Index> begun() const { return begun_; }
   /// What has ended since the last call, in the order of steps.

@@ -86,7 +86,8 @@ double runtime_bytes(const train::Run& run, const Counts& counts) {
 }
 
 /// Buffers of each checkpoint under way hold no more than the parameters and states that the rank
-/// owns; those of copies no more than all of them, which are no fewer.
+/// owns; those of copies no more than all of them, which are no fewer. The engine has its own for
+/// each device: the node's and, where that fails, the shared one.
 double checkpoint_bytes(const train::Run& run) {
   const tensor::Ownership ownership = run.share.ownership();
   const rt::MemoryBytes values =
@@ -95,8 +96,10 @@ double checkpoint_bytes(const train::Run& run) {
   const Index buffers =
       checkpoint::Writer::buffers_within(1e9 * run.config.train.checkpoint_memory);
   const double all = real(values[MemoryCategory::kParameters]) + real(states);
-  const bool copies = !run.config.train.checkpoint_local.empty() && run.share.rank == 0;
-  return std::min(real(checkpoint::Writer::bytes(buffers) + storage::buffer_bytes()),
+  const bool has_two = !run.config.train.checkpoint_local.empty();
+  const Index devices = has_two ? 2 : 1;
+  const bool copies = has_two && run.share.rank == 0;
+  return std::min(real(checkpoint::Writer::bytes(buffers) + devices * storage::buffer_bytes()),
                   real(checkpoint::Writer::kMostUnderWay) * all) +
          (copies ? std::min(real(checkpoint::Copier::bytes()), all) : 0);
 }

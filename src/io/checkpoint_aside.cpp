@@ -97,7 +97,7 @@ void CheckpointStore::take_last_back(Index step) const {
 }
 
 void CheckpointStore::go_on_from(Index step, const fs::path& checkpoint) {
-  const std::lock_guard lock(mutex_);
+  const Change change(*this);
   is_ordered_ = false;
   newest_ = step;
   if (!is_folder(folder_)) return;

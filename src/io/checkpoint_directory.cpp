@@ -76,9 +76,10 @@ CheckpointStore::Staging::Staging(Staging&& other) noexcept
 
 CheckpointStore::Staging::~Staging() {
   if (store_ == nullptr) return;
-  const std::lock_guard lock(store_->mutex_);
+  // As long as the name is among those being written, nobody else touches the folder.
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+  const std::lock_guard lock(store_->mutex_);
   store_->writing_.erase(path_.filename().string());
 }
 
@@ -86,7 +87,7 @@ fs::path CheckpointStore::Staging::commit(bool mark_best) {
   require(store_ != nullptr, "a checkpoint is committed once");
   // Not under the lock of what follows: it takes as long as the device.
   sync_directory(path_);
-  const std::lock_guard lock(store_->mutex_);
+  const Change change(*store_);
   fs::path final_folder = store_->publish(path_, step_, mark_best);
   std::exchange(store_, nullptr)->writing_.erase(path_.filename().string());
   return final_folder;
@@ -95,6 +96,8 @@ fs::path CheckpointStore::Staging::commit(bool mark_best) {
 CheckpointStore::CheckpointStore(fs::path out, const Retention& retention, std::string without)
     : out_(std::move(out)),
       folder_(out_ / kCheckpointsName),
+      place_(out_),
+      checkpoints_place_(folder_),
       retention_(retention),
       without_(std::move(without)) {
   require(retention.keep >= 1, "at least one checkpoint is kept");
@@ -104,15 +107,30 @@ fs::path CheckpointStore::staging_path(Index step) const {
   return folder_ / (step_name(step) + std::string(kStagingSuffix));
 }
 
-CheckpointStore::Staging CheckpointStore::begin(Index step) {
-  require(step >= 0, "a step is not negative");
+void CheckpointStore::stay() {
   const std::lock_guard lock(mutex_);
-  require(!writing_.contains(staging_path(step).filename().string()),
-          "one checkpoint of a step at a time");
+  place_.remember();
+  checkpoints_place_.remember();
+}
+
+void CheckpointStore::make_folder() {
+  place_.expect_kept();
   std::error_code cause;
-  fs::create_directories(folder_, cause);
+  if (place_.is_known())
+    fs::create_directory(folder_, cause);
+  else
+    fs::create_directories(folder_, cause);
   expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", folder_.string(),
          cause.message());
+  checkpoints_place_.expect_kept();
+}
+
+CheckpointStore::Staging CheckpointStore::begin(Index step) {
+  require(step >= 0, "a step is not negative");
+  const Change change(*this);
+  require(!writing_.contains(staging_path(step).filename().string()),
+          "one checkpoint of a step at a time");
+  make_folder();
   if (lock_ != nullptr) lock_->keep();
   sync_directory(out_);
   remove_leftovers();
@@ -198,20 +216,15 @@ void CheckpointStore::point(const std::string& link, const std::string& target) 
   point_link(folder_ / link, target);
 }
 
-/// Takes the name away at once, so that a crash leaves no half-removed checkpoint under it.
 void CheckpointStore::discard(const std::string& name) const {
-  const fs::path discarded = folder_ / (name + ".discarded" + std::string(kStagingSuffix));
-  rename_folder(folder_ / name, discarded);
-  std::error_code cause;
-  fs::remove_all(discarded, cause);
-  if (cause)
-    log::warn("{}: cannot remove: {}; remove it by hand", discarded.string(), cause.message());
+  discarded_.take(folder_ / name);
 }
 
 void CheckpointStore::remove_leftovers() const {
   for (const std::string& name : entries()) {
     const bool ours = name.starts_with(kStepPrefix) || name == "last.tmp" || name == "best.tmp";
     if (!ours || !name.ends_with(kStagingSuffix) || writing_.contains(name)) continue;
+    if (discarded_.has(name)) continue;
     std::error_code cause;
     fs::remove_all(folder_ / name, cause);
     if (cause)
@@ -268,7 +281,7 @@ std::vector<CheckpointStore::Aside> CheckpointStore::surplus_aside() const {
 }
 
 std::vector<Index> CheckpointStore::prune() {
-  const std::lock_guard lock(mutex_);
+  const Change change(*this);
   return prune(last_step());
 }
 

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "io/discarded_folders.hpp"
+#include "io/folder_place.hpp"
 #include "io/retention.hpp"
 
 namespace dos::io {
@@ -98,9 +100,13 @@ class CheckpointStore {
   /// The run's folder is locked by this, which outlives the object: each begin() lets it keep that.
   void set_lock(RunLock* lock) { lock_ = lock; }
 
+  /// The run begins: its folder is to stay on the disk that it is on, if it is there.
+  void stay();
+
   /// Starts a checkpoint, after removing what a crash left behind. Pre: step >= 0, the store
   /// outlives the Staging, and no other of this step is being written. Throws Error when the folder
-  /// cannot be created, or is another run's by now.
+  /// cannot be created, is another run's by now, or, after stay(), is gone or on another disk: one
+  /// that a disk was mounted on is not taken for it, and only that of checkpoints is made anew.
   [[nodiscard]] Staging begin(Index step);
 
   /// Where begin(step) makes its folder: for processes that add files to it.
@@ -157,9 +163,27 @@ class CheckpointStore {
   [[nodiscard]] std::filesystem::path resolve(const std::string& selector) const;
 
  private:
+  /// What changes the folder has the lock. What it discards is removed behind it: others do not
+  /// wait for as long as that takes.
+  class Change {
+   public:
+    explicit Change(const CheckpointStore& store) : store_(store), lock_(store.mutex_) {}
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+    ~Change() {
+      lock_.unlock();
+      store_.discarded_.remove();
+    }
+
+   private:
+    const CheckpointStore& store_;
+    std::unique_lock<std::recursive_mutex> lock_;
+  };
+
   /// Of `last` and `best`; nullopt: there is no such link.
   using LinkTargets = std::array<std::optional<std::string>, 2>;
 
+  void make_folder();
   std::filesystem::path publish(const std::filesystem::path& staging, Index step, bool mark_best);
   void withdraw(const std::string& name, const std::filesystem::path& staging,
                 const LinkTargets& before) const;
@@ -188,9 +212,12 @@ class CheckpointStore {
 
   std::filesystem::path out_;
   std::filesystem::path folder_;
+  FolderPlace place_;              ///< of out_
+  FolderPlace checkpoints_place_;  ///< of folder_, which may be a link
   Retention retention_;
   std::string without_;
   mutable std::recursive_mutex mutex_;
+  mutable DiscardedFolders discarded_;
   RunLock* lock_ = nullptr;
   std::set<std::string> writing_;   ///< names of the folders
   bool is_ordered_ = true;          ///< commits come in the order of steps

@@ -4,14 +4,15 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/nearest.hpp"
 
 namespace dos::io {
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  SafetensorsHeader header = read_header(file_.file());
   const auto bytes = file_.bytes();
-  SafetensorsHeader header = parse_header(bytes, std::ssize(bytes), path);
   metadata_ = std::move(header.metadata);
   for (StoredTensor& tensor : header.tensors) {
     positions_.emplace(tensor.name, tensors_.size());

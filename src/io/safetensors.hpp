@@ -21,13 +21,15 @@ struct MappedTensor : TensorSpec {
   std::span<const std::byte> bytes;
 };
 
-/// A safetensors file mapped read-only, whose header is checked when it is opened: parse_header().
-/// The bytes themselves are not looked at.
+/// A safetensors file mapped read-only, whose header is checked when it is opened: read_header().
+/// The mapping is not looked at: a header that cannot be read is an Error, as one that is damaged.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
+  /// For who looks at the header.
+  [[nodiscard]] const InputFile& file() const noexcept { return file_.file(); }
   /// The whole file.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return file_.bytes(); }
   /// In the order of their bytes in the file; empty tensors at one place by name.

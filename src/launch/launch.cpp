@@ -276,8 +276,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
   }
 }
 
-/// Of MPI and this program, and what a run has open at once.
-constexpr Index kThreadsOfRun = 12, kFilesOfRun = 64;
+/// Of MPI, this program and two checkpoints under way, and what a run has open at once.
+constexpr Index kThreadsOfRun = 14, kFilesOfRun = 64;
 
 void launch_prepared(const LaunchOptions& options, const Company& company, Preparation prepared) {
   const config::TrainConfig& config = prepared.run.config;

@@ -42,9 +42,10 @@ std::string to_json_line(const StepMetrics& m) {
   const std::string checkpoint =
       m.checkpoint
           ? fmt::format(
-                R"(,"checkpoint_step":{},"checkpoint_s":{},"mb_checkpoint":{},"mb_checkpoint_linked":{},"mb_checkpoint_copied":{},"ms_checkpoint_waited":{})",
-                m.checkpoint->step, number(m.checkpoint->seconds, 6),
-                number(m.checkpoint->megabytes, 6), number(m.checkpoint->megabytes_linked, 6),
+                R"(,"checkpoint_step":{},"checkpoint_committed":{},"checkpoint_s":{},"mb_checkpoint":{},"mb_checkpoint_linked":{},"mb_checkpoint_copied":{},"ms_checkpoint_waited":{})",
+                m.checkpoint->step, m.checkpoint->is_committed ? 1 : 0,
+                number(m.checkpoint->seconds, 6), number(m.checkpoint->megabytes, 6),
+                number(m.checkpoint->megabytes_linked, 6),
                 number(m.checkpoint->megabytes_copied, 6), number(m.checkpoint->ms_waited, 6))
           : "";
   const std::string disks = m.disks
@@ -139,8 +140,8 @@ void MetricsFile::tell_if_removed() {
   if (is_removed_ || ::fstat(descriptor_, &now) != 0 || now.st_nlink > 0) return;
   is_removed_ = true;
   log::warn(
-      "{}: has been removed, and its lines are lost; training goes on, and checkpoints are made in "
-      "the folder anew",
+      "{}: has been removed, and its lines are lost; training goes on, with checkpoints as long as "
+      "the folder is there",
       path_.string());
 }
 

@@ -39,9 +39,10 @@ struct StepMetrics {
     double ms_waited = 0;
   };
   std::optional<Flush> flush{};
-  /// A checkpoint that ended since the step before.
+  /// A checkpoint that ended since the step before; the last of several.
   struct Checkpoint {
     Index step = 0;               ///< that it is of
+    bool is_committed = false;    ///< it is there, neither given up nor dropped
     double seconds = 0;           ///< of writing and committing it (checkpoint::Outcome)
     double megabytes = 0;         ///< that this rank wrote
     double megabytes_linked = 0;  ///< that lay on its disks already

@@ -65,7 +65,11 @@ void RunCheckpoints::start(Index step, io::RunLock* lock) {
   description_.runs = with_new_run(std::move(description_.runs), step);
   writer_.forget();
   agree_on_taken_files();
-  if (writes_) go_on_from(step);
+  if (writes_) {
+    store_.stay();
+    if (local_) local_->stay();
+    go_on_from(step);
+  }
   constexpr double kSecondsAnHour = 3600;
   if (config_.train.checkpoint_every == config::kAuto)
     interval_.emplace(step, config_.train.mtbf_hours * kSecondsAnHour);
@@ -259,6 +263,7 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
       log::warn("step {}: no checkpoint: {}; {}{}", outcome.step, outcome.fault, newest_text(),
                 is_over_ && writer_.begun() == outcome.step ? "" : ", training goes on");
     last = {.step = outcome.step,
+            .is_committed = outcome.end == End::kCommitted,
             .seconds = outcome.seconds,
             .megabytes = static_cast<double>(outcome.bytes) / 1e6,
             .megabytes_linked = static_cast<double>(outcome.linked_bytes) / 1e6,

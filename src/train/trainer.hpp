@@ -114,6 +114,10 @@ class Trainer {
   void set_checkpoint_patience(std::chrono::duration<double> patience) {
     checkpoints_.writer().set_patience(patience);
   }
+  /// Seconds for which an update waits for a checkpoint before there is a warning.
+  void set_update_patience(std::chrono::duration<double> patience) {
+    checkpoints_.writer().set_patience_of_updates(patience);
+  }
 
  private:
   using Reason = RunCheckpoints::Reason;

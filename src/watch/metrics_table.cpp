@@ -109,6 +109,11 @@ std::span<const double> MetricsTable::column(std::string_view name) const {
   return found == columns_.end() ? std::span<const double>() : found->second;
 }
 
+bool MetricsTable::has_failed_checkpoint(std::size_t row) const {
+  const std::span<const double> committed = column("checkpoint_committed");
+  return row < committed.size() && committed[row] == 0;
+}
+
 std::vector<std::string> MetricsTable::names_behind(std::string_view beginning) const {
   std::vector<std::string> names;
   for (const auto& [name, values] : columns_)

@@ -29,6 +29,9 @@ class MetricsTable {
   [[nodiscard]] std::span<const Index> steps() const { return steps_; }
   /// As long as steps(); NaN where a step has no such number, or null. Empty where no step has one.
   [[nodiscard]] std::span<const double> column(std::string_view name) const;
+  /// Whether the checkpoint that ended in the step of this row is not there. Earlier releases do
+  /// not say so.
+  [[nodiscard]] bool has_failed_checkpoint(std::size_t row) const;
   /// The names that begin so, without the beginning, in order.
   [[nodiscard]] std::vector<std::string> names_behind(std::string_view beginning) const;
   /// Loss of each validation, by its step.

@@ -59,9 +59,7 @@ class Charts {
         {rate("read", "disk_read_bytes", "ms_step", 1e-3),
          rate("written", "disk_written_bytes", "ms_step", 1e-3)},
         Scale::kFromZero);
-    add("checkpoints, MB/s",
-        {rate("of each checkpoint", "mb_checkpoint", "checkpoint_s", 1, /*is_dots=*/true)},
-        Scale::kFromZero);
+    checkpoints();
     line("norm of the gradients", "grad_norm", Scale::kValues);
     line("learning rate", "lr", Scale::kFromZero);
     return std::move(text_);
@@ -105,6 +103,13 @@ class Charts {
     constexpr std::size_t kEnough = 10;
     if (series.points.size() > kEnough && series.points.front().first == 1)
       series.points.erase(series.points.begin());
+  }
+
+  void checkpoints() {
+    Series saved = rate("of each checkpoint", "mb_checkpoint", "checkpoint_s", 1, /*is_dots=*/true);
+    for (std::size_t i = 0; i < saved.points.size(); ++i)
+      if (metrics_.has_failed_checkpoint(i)) saved.points[i].second = std::nan("");
+    add("checkpoints, MB/s", {saved}, Scale::kFromZero);
   }
 
   void loss() {

@@ -110,17 +110,28 @@ class Summary {
     if (!text.empty()) add("devices", text);
   }
 
-  /// Checkpoints, disks and waits, where the run has them.
-  void add_traffic(std::optional<double> step_ms) {
-    const std::span<const double> saved = metrics_.column("checkpoint_s");
-    for (std::size_t i = saved.size(); i-- > 0;) {
-      if (std::isnan(saved[i])) continue;
-      add("checkpoint",
-          fmt::format("of step {}, {} MB in {} s, waited {} ms", number(at("checkpoint_step", i)),
-                      number(at("mb_checkpoint", i)), number(saved[i]),
-                      number(at("ms_checkpoint_waited", i))));
+  /// The last that is there, and whether a later one is not.
+  void add_checkpoint() {
+    const std::span<const double> ended = metrics_.column("checkpoint_s");
+    std::string text;
+    for (std::size_t i = ended.size(); i-- > 0;) {
+      if (std::isnan(ended[i])) continue;
+      const std::string step = number(at("checkpoint_step", i));
+      if (metrics_.has_failed_checkpoint(i)) {
+        if (text.empty()) text = fmt::format("none of step {}", step);
+        continue;
+      }
+      text += fmt::format("{}of step {}, {} MB in {} s, waited {} ms", text.empty() ? "" : "; ",
+                          step, number(at("mb_checkpoint", i)), number(ended[i]),
+                          number(at("ms_checkpoint_waited", i)));
       break;
     }
+    if (!text.empty()) add("checkpoint", text);
+  }
+
+  /// Checkpoints, disks and waits, where the run has them.
+  void add_traffic(std::optional<double> step_ms) {
+    add_checkpoint();
     const std::optional<double> read = now("disk_read_bytes");
     const std::optional<double> written = now("disk_written_bytes");
     if ((read || written) && step_ms && *step_ms > 0)

@@ -134,6 +134,25 @@ class Checkpoints(AppTest):
         self.expect_same_state(straight, self.out)
         self.assertEqual(self.last(self.out), 12)
 
+    def test_a_folder_that_is_gone_is_not_made_anew(self):
+        """As when its disk is unmounted: nothing is to be written to the disk below."""
+        moved, log = self.folder / "moved", self.folder / "log"
+        with log.open("w") as stream:
+            process = self.start({"train.steps": 100_000, "train.validate_every": 0, "train.checkpoint_every": 2},
+                                 stderr=stream)
+        self.wait_for(lambda: self.last(self.out) > 0, process)
+        self.out.rename(moved)
+        gone = f"{self.out}: is there no more (No such file or directory); mount its disk again"
+        self.wait_for(lambda: log.read_text().count(gone) >= 2, process)
+        self.assertFalse(self.out.exists())
+        before = self.last(moved)
+        moved.rename(self.out)
+        self.wait_for(lambda: self.last(self.out) > before, process)
+        process.terminate()
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, log.read_text())
+        self.assertEqual(self.last(self.out), self.metrics()[-1]["step"])
+
     def test_nothing_begins_anew_where_checkpoints_are(self):
         self.trained(keys=EVERY | {"train.stop_after": 4})
         self.checkpoint().unlink()

@@ -134,8 +134,8 @@ class AppTest(unittest.TestCase):
         process = subprocess.Popen(
             [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out), "--quiet",
              *(["--resume", resume] if resume else [])],
-            cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=environment(), **options)
+            cwd=self.folder, text=True,
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment()} | options)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         return process

@@ -74,6 +74,14 @@ class LivePage(WatchedRun):
                                   "updates on each device", "waits, milliseconds a step", "disks, MB/s", "checkpoints, MB/s",
                                   "norm of the gradients", "learning rate"])
 
+    def test_checkpoints_that_are_not_there_have_no_dot(self):
+        def ended(step, committed):
+            return step_line(step, checkpoint_step=step, checkpoint_committed=committed, checkpoint_s=0.5, mb_checkpoint=12.0)
+
+        self.write([ended(1, 1), ended(2, 0), ended(3, 1)])
+        figure = [figure for figure in self.page("--once").findall(".//figure") if figure.find(".//b").text == "checkpoints, MB/s"]
+        self.assertEqual(len(figure[0].find("svg").findall(".//circle")), 2)
+
     def test_a_run_without_devices_has_no_charts_of_them(self):
         titles = [figure.find(".//b").text for figure in self.page("--once").findall(".//figure")]
         self.assertEqual(titles, ["loss", "tokens a second", "milliseconds a step", "norm of the gradients", "learning rate"])

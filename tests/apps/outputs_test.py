@@ -26,7 +26,7 @@ KEYS = {
 }
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",
                "ms_backward", "ms_update"]
-CHECKPOINT_FIELDS = ["checkpoint_step", "checkpoint_s", "mb_checkpoint", "mb_checkpoint_linked",
+CHECKPOINT_FIELDS = ["checkpoint_step", "checkpoint_committed", "checkpoint_s", "mb_checkpoint", "mb_checkpoint_linked",
                      "mb_checkpoint_copied", "ms_checkpoint_waited"]
 
 
@@ -54,6 +54,7 @@ class Outputs(AppTest):
         self.assertTrue(saved)
         self.assertEqual(saved, sorted(set(saved) & set(range(1, 20))))
         size = sum(f.stat().st_size for f in self.checkpoint("best").glob("*.safetensors"))
+        self.assertEqual({line["checkpoint_committed"] for line in ended}, {1})
         self.assertGreater(ended[0]["checkpoint_s"], 0)
         self.assertAlmostEqual(ended[0]["mb_checkpoint"], size / 1e6, delta=0.02)
         self.assertEqual([(line["step"], list(line)) for line in lines if "val_loss" in line],

@@ -54,6 +54,18 @@ class WatchRun(WatchedRun):
         self.assertIn("100 MB/s read, 50 written", text)
         self.assertIn("1.25 ms a step for gradients", text)
 
+    def test_checkpoints_that_are_not_there(self):
+        def ended(step, committed):
+            return step_line(step, checkpoint_step=step, checkpoint_committed=committed, checkpoint_s=0.5, mb_checkpoint=12.0,
+                             ms_checkpoint_waited=3.0)
+
+        self.write([ended(1, 0), ended(2, 0)])
+        self.assertRegex(self.shown(), r"checkpoint +none of step 2\n")
+        self.write([ended(1, 1), ended(2, 0), ended(3, 0)])
+        self.assertRegex(self.shown(), r"checkpoint +none of step 3; of step 1, 12 MB in 0.5 s, waited 3 ms\n")
+        self.write([ended(1, 0), ended(2, 1)])
+        self.assertRegex(self.shown(), r"checkpoint +of step 2, 12 MB in 0.5 s, waited 3 ms\n")
+
     def test_shares_of_devices(self):
         self.write([step_line(1, busy_cpu=0.25, updated_cpu=0.5, busy_cuda0=1.5, updated_cuda0=0.5),
                     step_line(2, busy_cpu=0.75, updated_cpu=0.25, busy_cuda0=1.0, updated_cuda0=0.75)])

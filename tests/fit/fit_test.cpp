@@ -249,6 +249,10 @@ TEST(Fit, BuffersOfCheckpointsTakeWhatIsGivenUpToWhatThereIs) {
   config.train.checkpoint_memory = 1000;
   EXPECT_NEAR(buffers(large), 2 * part(large), kScalars);
   config.train.checkpoint_local = "somewhere";
+  // Checkpoints may go to the other device as well.
+  config.train.checkpoint_memory = 0;
+  EXPECT_EQ(buffers(large), kLeast + 2 * kOfEngine + (16 << 20));
+  config.train.checkpoint_memory = 1000;
   EXPECT_NEAR(buffers(kModel), 3 * part(kModel), kScalars);
   EXPECT_NEAR(buffers(large), 2 * part(large) + (16 << 20), kScalars);
 }

@@ -337,6 +337,36 @@ TEST_F(CheckpointOfRanks, BehindAHungDeviceIsLeftOutByAll) {
   wait_for_all();
 }
 
+// The device hangs while rank 0 makes the files: no rank waits with its updates for the others.
+TEST_F(CheckpointOfRanks, WhoseFilesAreNotThereIsGivenUpByAll) {
+  const auto out = folder_ / "unmade";
+  config_.train.checkpoint_every = 1;
+  config_.train.keep = 6;
+  config_.train.run_ahead = 1;
+  rt::Session session({.scheduler = "", .cpu_workers = 1});
+  test::Gate gate;
+  const auto trainer = make(session, {.zero = 1}, out, [&] {
+    return std::make_unique<test::FaultyBackend>(
+        storage::make_backend(), [&](Index, const storage::Operation& operation) {
+          const bool is_header = operation.kind == storage::Kind::kWrite && operation.offset == 0;
+          return test::Mishap{.gate = is_header ? &gate : nullptr};
+        });
+  });
+  trainer->set_checkpoint_patience(std::chrono::milliseconds(50));
+  trainer->set_update_patience(std::chrono::milliseconds(50));
+  trainer->set_record_sink([&](Index ended, std::span<const rt::TaskRecord>) {
+    if (ended == 4) gate.open();
+  });
+  trainer->start_fresh();
+  trainer->run();
+  wait_for_all();
+  EXPECT_TRUE(holds(*trainer, out / "checkpoints" / "last"));
+  const std::vector<Index> steps = io::CheckpointStore(out).steps();
+  EXPECT_THAT(steps, testing::Not(testing::Contains(1)));
+  EXPECT_THAT(steps, testing::Contains(6));
+  wait_for_all();
+}
+
 // Rank 0 decides whether what is frozen is written once more; all must do the same.
 TEST_F(CheckpointOfRanks, WriteWhatIsFrozenOnce) {
   const auto out = folder_ / "frozen";

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "base/sanitizer.hpp"
 #include "fails_with.hpp"
@@ -223,6 +224,77 @@ TEST_F(HungDevice, HasTheNextBestOneTakeThePlace) {
   expect_no_leftovers(out);
 }
 
+// The only words there would be: with so few checkpoints no other waits for this one.
+TEST_F(HungDevice, IsToldOnceWhereAnUpdateWaits) {
+  config_.train.checkpoint_every = 3;
+  const auto out = scratch_ / "run";
+  test::Gate gate;
+  const auto made = trainer(out, {[&](Index, const Operation& operation) {
+                              const bool is_part =
+                                  operation.kind == Kind::kWrite && operation.offset > 0;
+                              return Mishap{.gate = is_part ? &gate : nullptr};
+                            }});
+  made->set_update_patience(std::chrono::milliseconds(20));
+  made->start_fresh();
+  testing::internal::CaptureStdout();
+  std::thread opens([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    gate.open();
+  });
+  made->run();
+  opens.join();
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(state_of(*made), straight(kSteps));
+  const std::string words = "training waits, for 0.02 s now, until the device has what an update";
+  const auto place = said.find(words);
+  ASSERT_NE(place, said.npos) << said;
+  EXPECT_EQ(said.find(words, place + 1), said.npos) << said;
+  EXPECT_THAT(said.substr(place), HasSubstr("under way: step 3, for "));
+  EXPECT_THAT(said.substr(place), HasSubstr((out / "checkpoints/step-00000003.tmp").string()));
+  EXPECT_EQ(io::CheckpointStore(out).steps(), (std::vector<Index>{3, 6}));
+}
+
+// Nothing of it can be on its way to the device: updates get their states back.
+TEST_F(HungDevice, IsNotWaitedForWhileFilesAreMade) {
+  config_.train.run_ahead = 1;
+  const auto out = scratch_ / "run";
+  test::Gate gate;
+  Index ended = 0;
+  const auto made = trainer(out, {[&](Index, const Operation& operation) {
+                              const bool is_header =
+                                  operation.kind == Kind::kWrite && operation.offset == 0;
+                              return Mishap{.gate = is_header ? &gate : nullptr};
+                            }});
+  made->set_checkpoint_patience(std::chrono::milliseconds(20));
+  made->set_update_patience(std::chrono::milliseconds(20));
+  made->set_record_sink([&](Index step, std::span<const rt::TaskRecord>) {
+    if (!gate.is_open()) ended = step;
+    if (step == 4) gate.open();
+  });
+  made->start_fresh();
+  testing::internal::CaptureStdout();
+  // Where steps wait for it, they do for so long.
+  std::jthread opens([&](const std::stop_token& is_over) {
+    for (int i = 0; i < 500 && !is_over.stop_requested(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    gate.open();
+  });
+  made->run();
+  opens.request_stop();
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(ended, 4);
+  EXPECT_EQ(state_of(*made), straight(kSteps));
+  EXPECT_THAT(said, HasSubstr("it is given up, and training goes on"));
+  EXPECT_THAT(said, HasSubstr(fmt::format(
+                        "step 1: no checkpoint: {}: was not there when an update had waited",
+                        (out / "checkpoints" / "step-00000001.tmp").string())));
+  const std::vector<Index> steps = io::CheckpointStore(out).steps();
+  EXPECT_THAT(steps, testing::Not(testing::Contains(1)));
+  EXPECT_THAT(steps, testing::Contains(kSteps));
+  EXPECT_EQ(saved(out, "last"), straight(kSteps));
+  expect_no_leftovers(out);
+}
+
 // One that is slow is waited for, as far as patience goes.
 TEST_F(HungDevice, IsWaitedForWithPatience) {
   const auto out = scratch_ / "run";
@@ -266,8 +338,17 @@ TEST_F(LazyCheckpoint, IsPartOfTheMetrics) {
   const auto out = scratch_ / "run";
   train(out);
   const std::string lines = read_text(out / "metrics.jsonl");
-  EXPECT_THAT(lines, HasSubstr("\"checkpoint_step\":1,\"checkpoint_s\":"));
+  EXPECT_THAT(lines,
+              HasSubstr("\"checkpoint_step\":1,\"checkpoint_committed\":1,\"checkpoint_s\":"));
   EXPECT_THAT(lines, HasSubstr("\"ms_checkpoint_waited\":"));
+}
+
+TEST_F(LazyCheckpoint, ThatIsGivenUpIsNoneInTheMetrics) {
+  config_.train.checkpoint_every = 3;
+  const auto out = scratch_ / "run";
+  train(out, [](Index number, const Operation&) { return Mishap{.error = number == 0 ? EIO : 0}; });
+  EXPECT_THAT(read_text(out / "metrics.jsonl"),
+              HasSubstr("\"checkpoint_step\":3,\"checkpoint_committed\":0,"));
 }
 
 }  // namespace
