@@ -105,11 +105,10 @@ void Attempt::watch() noexcept {
       around_.exchange == nullptr ? "" : fmt::format("rank {}: ", around_.exchange->rank());
   // What is on its way to the device must stay; what cannot be on its way yet need not.
   const bool gives_back = becomes(Use::kGivingBack);
-  log::warn(
-      "{}training waits, for {:.3g} s now, until the device has what an update is to change of the "
-      "checkpoint that is under way: {}{}",
-      rank, around_.patience_of_updates.count(), text(),
-      gives_back ? "; its files are not there yet: it is given up, and training goes on" : "");
+  log::warn("{}an update has waited {:.3g} s for bytes of the checkpoint of {}: {}", rank,
+            around_.patience_of_updates.count(), text(),
+            gives_back ? "its files are not there yet: it is given up, and training goes on"
+                       : "training goes on when the device has taken them");
   if (gives_back) waited_s_ = parts_.run({}).waited_s;
 }
 
@@ -201,7 +200,7 @@ std::string Attempt::open_files() {
 RankReport Attempt::write_parts(std::string fault) {
   const bool writes = becomes(Use::kWriting);
   if (!writes && fault.empty())
-    fault = fmt::format("{}: was not there when an update had waited for it for {:.3g} s",
+    fault = fmt::format("{}: its files were not ready when an update had waited {:.3g} s for them",
                         store_.staging_path(step()).string(), around_.patience_of_updates.count());
   std::vector<std::optional<PartWriter::Target>> targets;
   for (std::size_t i = 0; fault.empty() && i < files_.size(); ++i) {

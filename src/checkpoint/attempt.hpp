@@ -101,6 +101,9 @@ class Attempt {
   [[nodiscard]] std::shared_ptr<Event> over() const { return over_; }
   /// Whether the destructor of one that is over would not wait.
   [[nodiscard]] bool is_idle() const { return parts_.is_idle(); }
+  /// Whether it was given up as an update had waited for files that were not there. Pre: it is
+  /// over.
+  [[nodiscard]] bool has_given_back() const { return use_ == Use::kGivingBack; }
   /// Waits for the end.
   [[nodiscard]] const Outcome& outcome();
 

@@ -63,7 +63,8 @@ class Writer {
   /// Seconds of waiting for one that is under way, after which rank 0 warns of it.
   [[nodiscard]] std::chrono::duration<double> patience() const { return patience_; }
   void set_patience(std::chrono::duration<double> patience) { patience_ = patience; }
-  /// Of an update that waits for a checkpoint's bytes, before that rank warns of it.
+  /// Of an update that waits for a checkpoint's bytes, before that rank warns of it; it grows each
+  /// time that a checkpoint was given up as its files were not there.
   void set_patience_of_updates(std::chrono::duration<double> patience) {
     around_.patience_of_updates = patience;
   }
@@ -75,6 +76,9 @@ class Writer {
   void settle();
 
  private:
+  /// By which an update waits longer for files that were not there, the next time.
+  static constexpr double kMorePatience = 4;
+
   void collect(bool waits);
   void wait_for_oldest() const;
 

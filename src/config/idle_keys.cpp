@@ -37,12 +37,14 @@ constexpr Condition kConditions[] = {
      "train.checkpoint_local"},
     {"train.activation_disks",
      [](const Keys& k, const Keys& /*d*/) { return !k.train.activation_disks.empty(); },
-     [](const TrainConfig& c) { return c.train.activations != "keep"; },
-     "train.activations that moves some"},
+     [](const TrainConfig& c) {
+       return c.train.activations == "auto" || c.activation_plan().moved > 0;
+     },
+     "train.activations=auto, host or disk"},
     {"optim.final_lr_ratio",
      [](const Keys& k, const Keys& d) { return k.optim.final_lr_ratio != d.optim.final_lr_ratio; },
      [](const TrainConfig& c) { return c.optim.schedule != "constant"; },
-     "optim.schedule=cosine and linear"},
+     "optim.schedule=cosine or linear"},
 };
 
 /// A number of the update rule.
@@ -62,8 +64,7 @@ std::vector<std::string> words_on_idle_keys(const TrainConfig& config) {
   std::vector<std::string> words;
   for (const Condition& each : kConditions)
     if (each.is_set(config, defaults) && !each.is_read(config))
-      words.push_back(
-          fmt::format("{} is set and not used: {} alone reads it", each.key, each.readers));
+      words.push_back(fmt::format("{} is set and not used: it needs {}", each.key, each.readers));
   for (const RuleNumber& each : kRuleNumbers)
     if (config.optim.*each.value != defaults.optim.*each.value &&
         !optim::reads(config.optim.rule, each.key))

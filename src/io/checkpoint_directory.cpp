@@ -62,7 +62,7 @@ CheckpointStore::Staging::Staging(CheckpointStore& store, Index step)
     : store_(&store), step_(step), path_(store.staging_path(step)) {
   std::error_code cause;
   const bool created = fs::create_directory(path_, cause);
-  expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", path_.string(),
+  expect(!cause, "{}: cannot create the folder: {}; choose a writable place", path_.string(),
          cause.message());
   expect(created, "{}: cannot remove what an interrupted run left; remove it by hand",
          path_.string());

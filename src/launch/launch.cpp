@@ -40,7 +40,6 @@
 #include "launch/rank_weights.hpp"
 #include "launch/run_room.hpp"
 #include "launch/tracing.hpp"
-#include "offload/disk_space.hpp"
 #include "platform/blas.hpp"
 #include "ranks/exchange_watch.hpp"
 #include "ranks/gather.hpp"
@@ -248,8 +247,8 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
     const bool writes = run.share.rank == 0;
     if (writes) {
       claim_output(options, prepared.checkpoint, prepared.lock);
-      expect_place_for_checkpoints(options, run);
       local_lock = lock_local_folder(options, run.config);
+      expect_place_for_checkpoints(options, run);
       write_description(options, place, session, prepared);
       report_start(run, session, memory);
     }
@@ -313,10 +312,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
     rt::expect_readable_history(codelet->symbol());
   expect_workers(config, session, /*cuda=*/!plans_gpus(options, config, session));
   const fit::Room room = room_of_rank(options, prepared.run, company.place, session, prints);
-  prepared.run.disk_free =
-      offload::free_for_states(config.disks(), company.place.position.local_size);
   // Nobody allocates before all have looked.
-  if (company.exchange != nullptr) ranks::gather_texts(*company.exchange, "");
+  prepared.run.disk_free = free_on_disks(prepared.run, company.place, company.exchange);
   // A dry run shows what does not fit, too.
   const bool is_open = config.train.fit == "auto" || config.train.activations == "auto";
   if (!options.dry_run || is_open) prepared.run = fitted(prepared.run, room, company.exchange);

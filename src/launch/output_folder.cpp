@@ -39,6 +39,28 @@ std::string lock_text(const std::string& local, const std::filesystem::path& out
   }
 }
 
+/// For checkpoints of so many bytes in ROOT/checkpoints.
+void expect_place(const char* key, const std::filesystem::path& root, Index bytes) {
+  const std::filesystem::path folder = root / io::kCheckpointsName;
+  std::error_code error;
+  if (std::filesystem::is_symlink(folder, error) || std::filesystem::exists(folder, error)) {
+    expect(std::filesystem::is_directory(folder, error),
+           "{} {}: '{}' is no folder, and checkpoints go there: remove it, or name another place",
+           key, root.string(), folder.string());
+    if (::access(folder.c_str(), W_OK | X_OK) != 0)
+      fail(
+          "{} {}: checkpoints cannot be written to '{}': {}; change its permissions, or name "
+          "another place",
+          key, root.string(), folder.string(), std::generic_category().message(errno));
+  }
+  const std::filesystem::space_info space = std::filesystem::space(root, error);
+  if (!error && static_cast<Index>(space.available) < bytes)
+    log::warn(
+        "{} {}: a checkpoint takes {}, and {} are free: make room before the first one comes, or "
+        "name another place",
+        key, root.string(), format_bytes(bytes), format_bytes(static_cast<Index>(space.available)));
+}
+
 }  // namespace
 
 std::unique_ptr<io::RunLock> lock_output(const LaunchOptions& options) {
@@ -80,30 +102,20 @@ void claim_output(const LaunchOptions& options,
 }
 
 void expect_place_for_checkpoints(const LaunchOptions& options, const train::Run& run) {
-  const std::filesystem::path folder = options.out / io::kCheckpointsName;
-  std::error_code error;
-  const bool is_there = std::filesystem::is_directory(folder, error);
-  if (is_there && ::access(folder.c_str(), W_OK | X_OK) != 0)
-    fail(
-        "--out {}: checkpoints cannot be written to '{}': {}; change its permissions, or name "
-        "another --out",
-        options.out.string(), folder.string(), std::generic_category().message(errno));
-  const Index trained = run.layout.trained_count();
-  const Index states = trained * size_of(DType::kF32) *
-                       std::ssize(optim::find_rule(run.config.optim.rule).info->states);
-  const Index parameters =
-      trained * size_of(DType::kF32) +
-      (run.layout.parameter_count() - trained) * size_of(run.config.parameter_types().working);
-  const std::filesystem::space_info space = std::filesystem::space(options.out, error);
-  if (!error && static_cast<Index>(space.available) < parameters + states)
-    log::warn(
-        "--out {}: a checkpoint takes {}, and {} are free: make room before the first one comes, "
-        "or name another folder",
-        options.out.string(), format_bytes(parameters + states),
-        format_bytes(static_cast<Index>(space.available)));
+  const Index trained = run.layout.trained_count() * size_of(DType::kF32);
+  const Index frozen = (run.layout.parameter_count() - run.layout.trained_count()) *
+                       size_of(run.config.parameter_types().working);
+  const Index states = trained * std::ssize(optim::find_rule(run.config.optim.rule).info->states);
+  const std::string& local = run.config.train.checkpoint_local;
+  if (!local.empty())
+    expect_place("train.checkpoint_local", io::local_folder(local, options.out),
+                 trained + frozen + states);
+  expect_place("--out", options.out, trained + frozen + states);
   rlimit limit{};
-  const auto largest = static_cast<rlim_t>(std::max(parameters, states));
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < largest)
+  const auto largest = static_cast<rlim_t>(std::max({trained, frozen, states}));
+  // Of states on disks each subgroup has a file.
+  if (run.config.disks().empty() && ::getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+      limit.rlim_cur < largest)
     log::warn(
         "files may have {} at most (ulimit -f), and the largest of a checkpoint has {}: raise the "
         "limit, or no checkpoint can be written",

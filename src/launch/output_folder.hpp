@@ -28,9 +28,10 @@ void claim_output(const LaunchOptions& options,
                   const std::optional<train::CheckpointReader>& checkpoint,
                   std::unique_ptr<io::RunLock>& lock);
 
-/// Looks at the place of the first checkpoint before the first step. Throws Error where the output
-/// folder can take none; warns where there is less room, or files may have fewer bytes
-/// (ulimit -f), than one takes: others may go before it comes. After claim_output().
+/// Looks at the places of checkpoints, also that of train.checkpoint_local, before the first step.
+/// Throws Error where one can take none; warns where there is less room, or files may have fewer
+/// bytes (ulimit -f), than one takes: others may go before it comes. After claim_output() and
+/// lock_local_folder().
 void expect_place_for_checkpoints(const LaunchOptions& options, const train::Run& run);
 
 /// Creates and locks the run's folder in train.checkpoint_local. Null without the key.

@@ -4,12 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
+#include "base/json.hpp"
 #include "fit/activation_fit.hpp"
 #include "fit/stated_limits.hpp"
 #include "launch/pass_rates.hpp"
 #include "offload/disk_space.hpp"
 #include "platform/memory_limits.hpp"
+#include "ranks/gather.hpp"
 #include "train/run_states.hpp"
 
 namespace dos::launch {
@@ -47,6 +54,37 @@ fit::Room room_of_rank(const LaunchOptions& options, const train::Run& run, cons
   if (chooses || options.explain) room.shared = shared_disks(config, options.out);
   if (chooses) room.disk = disk_room(run, room, place);
   return room;
+}
+
+std::vector<Index> free_on_disks(const train::Run& run, const RankPlace& place,
+                                 ranks::Exchange* exchange) {
+  const std::vector<offload::DiskRoom> rooms = offload::rooms_for_states(run.config.disks());
+  const tensor::Ownership ownership = run.share.ownership();
+  Index owned = 0;
+  for (Index i = 0; i < std::ssize(run.layout.subgroups); ++i)
+    if (const auto& each = run.layout.subgroups[static_cast<std::size_t>(i)];
+        each.trained && ownership.owns(i))
+      owned += each.count;
+  std::vector<std::uint64_t> devices;
+  for (const offload::DiskRoom& room : rooms) devices.push_back(room.device);
+  std::vector<std::string> texts{
+      nlohmann::json{{"host", place.host}, {"devices", devices}, {"owned", owned}}.dump()};
+  if (exchange != nullptr) texts = ranks::gather_texts(*exchange, texts.front());
+  std::map<std::uint64_t, Index> owned_by_all;  // by file system
+  for (const std::string& text : texts) {
+    const nlohmann::json said =
+        parse_json_object(text, "what a rank says", "start all ranks with the same program");
+    if (said.at("host").get<std::string>() != place.host) continue;
+    for (const std::uint64_t device : said.at("devices").get<std::set<std::uint64_t>>())
+      owned_by_all[device] += said.at("owned").get<Index>();
+  }
+  std::vector<Index> free;
+  for (const offload::DiskRoom& room : rooms) {
+    const auto all = static_cast<double>(owned_by_all.at(room.device));
+    const double part = owned == 0 ? 0 : static_cast<double>(owned) / all;
+    free.push_back(static_cast<Index>(part * static_cast<double>(room.free)));
+  }
+  return free;
 }
 
 void expect_room_on_disks(const train::Run& run, const fit::Room& room, const RankPlace& place,

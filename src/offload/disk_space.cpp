@@ -63,11 +63,13 @@ std::vector<FileSystem> file_systems_of(std::span<const DiskPlace> disks, const 
   return result;
 }
 
-std::vector<Index> free_for_states(std::span<const DiskPlace> disks, Index ranks) {
+std::vector<DiskRoom> rooms_for_states(std::span<const DiskPlace> disks) {
   expect_folders(disks, kStateDisks);
-  std::vector<Index> free;
-  for (const DiskPlace& disk : disks) free.push_back(free_in(disk.folder, kStateDisks) / ranks);
-  return free;
+  std::vector<DiskRoom> rooms;
+  for (const DiskPlace& disk : disks)
+    rooms.push_back(
+        {.device = device_of(disk.folder, kStateDisks), .free = free_in(disk.folder, kStateDisks)});
+  return rooms;
 }
 
 std::string folders_on(const FileSystem& system, std::span<const DiskPlace> disks) {

@@ -23,9 +23,14 @@ struct FileSystem {
 Index free_in(const std::filesystem::path& folder, const char* key);
 /// The file systems that the disks are on. Throws as above.
 std::vector<FileSystem> file_systems_of(std::span<const DiskPlace> disks, const char* key);
-/// Bytes that are free for each of `ranks` that share the disks of sched.disks, by disk. Throws
-/// Error, naming the key and the remedy, unless all are folders that can be written to.
-std::vector<Index> free_for_states(std::span<const DiskPlace> disks, Index ranks);
+/// What a disk has.
+struct DiskRoom {
+  std::uint64_t device = 0;  ///< of its file system
+  Index free = 0;            ///< bytes
+};
+/// Of sched.disks, by disk. Throws Error, naming the key and the remedy, unless all are folders
+/// that can be written to.
+std::vector<DiskRoom> rooms_for_states(std::span<const DiskPlace> disks);
 /// "'/a' and '/b'".
 std::string folders_on(const FileSystem& system, std::span<const DiskPlace> disks);
 

@@ -204,11 +204,12 @@ bool RegionFiles::can_name_in(const std::filesystem::path& folder) const {
     if (!has_regions(i)) continue;
     try {
       storage::DirectFile::create_unlinked(folders_[i], 0).link(name);
-    } catch (const Error&) {
+    } catch (const Error& error) {
       log::info(
-          "sched.disks: {} in {}, which is on another file system than {}: keep checkpoints where "
-          "states are (train.checkpoint_local)",
-          kAnew, folder.string(), folders_[i].string());
+          "sched.disks: {} in {}, which takes no file of {}: {}; keep checkpoints on the file "
+          "system "
+          "of the states (train.checkpoint_local)",
+          kAnew, folder.string(), folders_[i].string(), error.what());
       return false;
     }
     std::error_code ignored;

@@ -18,15 +18,15 @@ namespace {
 /// weight_decay, and what --help says of them.
 struct Entry {
   std::string_view name;
-  std::string_view keys;
+  std::vector<std::string_view> keys;
   std::string_view help{};
 };
 
-constexpr Entry kRules[] = {
-    {"adamw", "beta1, beta2, eps"},
-    {"sgd", "momentum"},
-    {"lion", "beta1, beta2", ": 0.95 and 0.98 for text; lr 3 to 10 times below adamw's"},
-    {"adagrad", "eps", ": 1e-10"},
+const Entry kRules[] = {
+    {"adamw", {"beta1", "beta2", "eps"}},
+    {"sgd", {"momentum"}},
+    {"lion", {"beta1", "beta2"}, ": 0.95 and 0.98 for text; lr 3 to 10 times below adamw's"},
+    {"adagrad", {"eps"}, ": 1e-10"},
 };
 
 }  // namespace
@@ -52,14 +52,15 @@ std::vector<std::string> known_rules() {
 std::string rules_help() {
   std::vector<std::string> parts;
   for (const Entry& entry : kRules)
-    parts.push_back(fmt::format("{} (reads {}{})", entry.name, entry.keys, entry.help));
+    parts.push_back(
+        fmt::format("{} (reads {}{})", entry.name, fmt::join(entry.keys, ", "), entry.help));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 bool reads(std::string_view rule, std::string_view key) {
   const auto* const entry = std::ranges::find(kRules, rule, &Entry::name);
   require(entry != std::end(kRules), "a known rule");
-  return entry->keys.find(key) != std::string_view::npos;
+  return std::ranges::find(entry->keys, key) != entry->keys.end();
 }
 
 }  // namespace dos::optim

@@ -38,7 +38,7 @@ TEST(IdleKeys, OfTheRuleAreNamedWithIt) {
 TEST(IdleKeys, OfWhatIsNotAskedForAreNamedWithWhoReadsThem) {
   for (const char* copies : {"train.checkpoint_copy_every=3", "train.checkpoint_copy_rate=1"}) {
     EXPECT_THAT(words_on({copies}),
-                ElementsAre(HasSubstr("not used: train.checkpoint_local alone reads it")));
+                ElementsAre(HasSubstr("not used: it needs train.checkpoint_local")));
     EXPECT_THAT(words_on({copies, "train.checkpoint_local=/nvme"}), IsEmpty());
   }
   EXPECT_THAT(words_on({"train.mtbf_hours=3"}), ElementsAre(HasSubstr("checkpoint_every=auto")));
@@ -46,7 +46,7 @@ TEST(IdleKeys, OfWhatIsNotAskedForAreNamedWithWhoReadsThem) {
   EXPECT_THAT(words_on({"train.activation_disks=/nvme"}), ElementsAre(HasSubstr("activations")));
   EXPECT_THAT(words_on({"train.activation_disks=/nvme", "train.activations=auto"}), IsEmpty());
   EXPECT_THAT(words_on({"optim.final_lr_ratio=0.5", "optim.schedule=constant"}),
-              ElementsAre(HasSubstr("optim.schedule=cosine and linear")));
+              ElementsAre(HasSubstr("optim.schedule=cosine or linear")));
 }
 
 TEST(IdleKeys, BeyondTheStepsAreNamed) {

@@ -73,9 +73,9 @@ class Crashes(MisuseTest):
         self.assertLessEqual(max(steps, default=0) - max(each["step"] for each in lasts), MOST_LOST)
 
     def at_random(self, process, duration):
-        """Waits for a random instant. Whether the run is still at work."""
+        """Waits for a random instant, also of the start, when checkpoints are read. Whether the run is still at work."""
         try:
-            process.wait(timeout=self.random.uniform(0.2, 1.1) * duration)
+            process.wait(timeout=self.random.uniform(0.05, 1.1) * duration)
         except subprocess.TimeoutExpired:
             return True
         return False

@@ -28,15 +28,16 @@ TEST(DiskSpace, IsThatOfAFileSystemOnce) {
               test::fails_with({"key: ", "c'", "No such file", "name another"}));
 }
 
-TEST(DiskSpace, IsDividedAmongRanks) {
+TEST(DiskSpace, OfStatesIsThatOfTheirFileSystem) {
   const test::ScratchDirectory scratch;
   std::vector<DiskPlace> disks{{.folder = scratch.path()}};
-  disks.front().free = free_for_states(disks, 1000).front();
-  const Index free = file_systems_of(disks, "key").front().free;
-  EXPECT_GT(free, 0);
-  EXPECT_LT(free, free_in(scratch.path(), "key") / 100);
+  const DiskRoom room = rooms_for_states(disks).front();
+  EXPECT_GT(room.free, 0);
+  EXPECT_EQ(room.device, file_systems_of(disks, "key").front().device);
+  disks.front().free = 7;
+  EXPECT_EQ(file_systems_of(disks, "key").front().free, 7) << "what somebody has found";
   disks.front().folder = scratch / "none";
-  EXPECT_THAT([&] { free_for_states(disks, 2); },
+  EXPECT_THAT([&] { rooms_for_states(disks); },
               test::fails_with({"sched.disks", "none' is no folder", "make it"}));
 }
 

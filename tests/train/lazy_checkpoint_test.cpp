@@ -245,11 +245,11 @@ TEST_F(HungDevice, IsToldOnceWhereAnUpdateWaits) {
   opens.join();
   const std::string said = testing::internal::GetCapturedStdout();
   EXPECT_EQ(state_of(*made), straight(kSteps));
-  const std::string words = "training waits, for 0.02 s now, until the device has what an update";
+  const std::string words = "an update has waited 0.02 s for bytes of the checkpoint of step";
   const auto place = said.find(words);
   ASSERT_NE(place, said.npos) << said;
   EXPECT_EQ(said.find(words, place + 1), said.npos) << said;
-  EXPECT_THAT(said.substr(place), HasSubstr("under way: step 3, for "));
+  EXPECT_THAT(said.substr(place), HasSubstr("checkpoint of step 3, for "));
   EXPECT_THAT(said.substr(place), HasSubstr((out / "checkpoints/step-00000003.tmp").string()));
   EXPECT_EQ(io::CheckpointStore(out).steps(), (std::vector<Index>{3, 6}));
 }
@@ -285,9 +285,10 @@ TEST_F(HungDevice, IsNotWaitedForWhileFilesAreMade) {
   EXPECT_EQ(ended, 4);
   EXPECT_EQ(state_of(*made), straight(kSteps));
   EXPECT_THAT(said, HasSubstr("it is given up, and training goes on"));
-  EXPECT_THAT(said, HasSubstr(fmt::format(
-                        "step 1: no checkpoint: {}: was not there when an update had waited",
-                        (out / "checkpoints" / "step-00000001.tmp").string())));
+  EXPECT_THAT(said,
+              HasSubstr(fmt::format(
+                  "step 1: no checkpoint: {}: its files were not ready when an update had waited",
+                  (out / "checkpoints" / "step-00000001.tmp").string())));
   const std::vector<Index> steps = io::CheckpointStore(out).steps();
   EXPECT_THAT(steps, testing::Not(testing::Contains(1)));
   EXPECT_THAT(steps, testing::Contains(kSteps));
