@@ -210,10 +210,15 @@ void TokenWriter::append(std::span<const std::int32_t> tokens) {
   size_ += std::ssize(tokens);
 }
 
-void TokenWriter::commit() {
+void TokenWriter::flush() {
   expect(size_ > 0, "{}: no tokens to write; give more text", path_.string());
   const TokenHeader header = token_header(vocabulary_, size_);
   file_.write_at(0, std::as_bytes(std::span(header)));
+  file_.flush();
+}
+
+void TokenWriter::commit() {
+  flush();
   file_.commit();
 }
 
