@@ -156,6 +156,8 @@ class ToTensorboard(InScratchFolder):
             self.assertIn(text, told)
 
         expect("missing: no such folder", "missing", "--output", "events")
+        (self.folder / "loop").symlink_to("loop")
+        expect("loop: no such folder", "loop", "--output", "events")
         expect("two runs are called mine", "mine", "./mine", "--output", "events")
         (self.folder / "mine/run.json").write_text(json.dumps(RUN | {"format": 2, "program": {"version": "0.7.0"}}))
         expect("mine/run.json: format 2, but this tool reads up to 1; use the one of the release that wrote it, 0.7.0", "mine",
