@@ -168,6 +168,8 @@ TEST_F(PrepareTest, RefusesBadInput) {
   const auto good = input("a.txt", test::corpus());
   expect_refused(bytes({good, scratch_ / "none.txt"}), {"none.txt: cannot open: No such file"});
   expect_refused(bytes({good, input("empty.txt", "")}), {"empty.txt: empty file; leave it out"});
+  expect_refused(bytes({good, input("a.txt.gz", "\x1F\x8B\b and more")}),
+                 {"a.txt.gz: is compressed (gzip) and no text: decompress it first"});
   expect_refused(bytes({good, scratch_.path()}), {"not a regular file"});
   expect_refused(bytes({input("one.txt", "x")}), {"too short to split"});
   expect_refused(bytes({}), {"no input"});
@@ -244,8 +246,10 @@ TEST_F(PrepareTest, RefusesOutputThatCannotBeWritten) {
   expect_refused(config, {"--output: cannot create the folder", "a.txt: "});
   config.output = "/proc/set";
   expect_refused(config, {"--output: cannot create /proc/set.lock: "});
-  config.output = output_ / "";
-  expect_refused(config, {"is no dataset PREFIX"});
+  for (const char* end : {"", ".", ".."}) {
+    config.output = output_ / end;
+    expect_refused(config, {"is no dataset PREFIX"});
+  }
 }
 
 TEST_F(PrepareTest, TakesBackWhatIsInPlaceWhenTheLastFileFails) {
