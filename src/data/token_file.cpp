@@ -46,9 +46,11 @@ Index largest_of(std::span<const std::byte> stored) {
 }
 
 InputFile open(const std::filesystem::path& path) {
-  expect(!is_missing(path),
-         "{}: missing; data.path must be the PREFIX that prepare_data --output PREFIX was given",
-         path.string());
+  expect(
+      !is_missing(path),
+      "{}: missing; data.path must be the PREFIX that prepare_data --output PREFIX was given, and "
+      "so must each PREFIX:WEIGHT of data.sources",
+      path.string());
   return InputFile(path);
 }
 
