@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 
@@ -43,11 +44,21 @@ OptionDescription description_of(const CLI::Option& option) {
           .may_stand_alone = takes_value && option.get_expected_min() == 0};
 }
 
+/// "--data: At Most 1 required but received 2" as something to act on; nullopt: it says another
+/// thing.
+std::optional<std::string> too_often(std::string_view said) {
+  constexpr std::string_view kMost = ": At Most 1 required but received ";
+  const std::size_t found = said.find(kMost);
+  if (found == said.npos) return std::nullopt;
+  return fmt::format("{} is given {} times: leave all but one out", said.substr(0, found),
+                     said.substr(found + kMost.size()));
+}
+
 /// In words, what is wrong with a command line that `app` cannot read.
 std::string reason(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> extra = app.remaining();
   if (extra.empty() || error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError))
-    return error.what();
+    return too_often(error.what()).value_or(error.what());
   const bool is_assignment = extra.front().find('=') != std::string::npos &&
                              !extra.front().starts_with('-') &&
                              app.get_option_no_throw("--set") != nullptr;

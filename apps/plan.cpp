@@ -25,6 +25,7 @@
 #include "planner/scaling.hpp"
 #include "planner/timeline.hpp"
 #include "planner/validation.hpp"
+#include "platform/crash_signals.hpp"
 #include "sched/given_options.hpp"
 #include "sched/policy_registry.hpp"
 
@@ -202,6 +203,7 @@ int main(int argc, char** argv) {
   app.add_flag("--checkpoints", command.checkpoints,
                "print what checkpoints of large models cost on a published cluster");
   app.add_flag("--scaling", command.scaling, "print predictions of runs on many ranks");
+  dos::platform::say_at_crash("plan");
   if (const auto status = dos::apps::read_command_line(app, described(), argc, argv))
     return *status;
   try {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <system_error>
 
 #include "apps/command_line.hpp"
 #include "apps/machine_folders.hpp"
@@ -25,7 +26,10 @@ void write_machine(const perfmodels::Machine& machine, const std::filesystem::pa
   for (const perfmodels::BusFile& file :
        perfmodels::starpu_bus(machine.name, rates, machine.gpu_memory.value)) {
     const std::filesystem::path path = folder / machine.name / file.name;
-    std::filesystem::create_directories(path.parent_path());
+    std::error_code cause;
+    std::filesystem::create_directories(path.parent_path(), cause);
+    expect(!cause, "--output: cannot create the folder {}: {}; choose a writable place",
+           path.parent_path().string(), cause.message());
     write_durably(path, file.text);
   }
   streams::print("STARPU_PERF_MODEL_DIR={} STARPU_HOSTNAME={}\n", (folder / machine.name).string(),

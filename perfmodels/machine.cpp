@@ -182,6 +182,10 @@ Machine find_machine(const std::string& name, const std::filesystem::path& folde
            "machine '{}': {} holds no machine file; name a folder that does with --machines, or a "
            "file by its path",
            name, folder.string());
+    expect(!std::filesystem::exists(name, ignored),
+           "machine '{}': no machine is called so, and it is no machine file, which is called "
+           "NAME.toml; known in {}: {}",
+           name, folder.string(), fmt::join(known, ", "));
     fail("unknown machine '{}'{}; known in {}: {}", name, did_you_mean(name, known),
          folder.string(), fmt::join(known, ", "));
   }

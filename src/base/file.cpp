@@ -84,7 +84,8 @@ DurableFile::DurableFile(DurableFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      written_(other.written_) {}
+      written_(other.written_),
+      is_flushed_(other.is_flushed_) {}
 
 DurableFile::~DurableFile() {
   if (descriptor_ < 0) return;
@@ -93,6 +94,7 @@ DurableFile::~DurableFile() {
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
+  is_flushed_ = false;
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
@@ -105,6 +107,7 @@ void DurableFile::write(std::span<const std::byte> bytes) {
 void DurableFile::write_at(Index offset, std::span<const std::byte> bytes) {
   require(offset >= 0 && offset + std::ssize(bytes) <= written_,
           "write_at outside the written part");
+  is_flushed_ = false;
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
     if (count < 0 && errno == EINTR) continue;
@@ -114,9 +117,15 @@ void DurableFile::write_at(Index offset, std::span<const std::byte> bytes) {
   }
 }
 
-void DurableFile::commit() {
-  const int cause = flush(descriptor_);
+void DurableFile::flush() {
+  if (is_flushed_) return;
+  const int cause = dos::flush(descriptor_);
   if (cause != 0) fail_errno(path_.string() + ": cannot flush", cause);
+  is_flushed_ = true;
+}
+
+void DurableFile::commit() {
+  flush();
   // Closed after that: what is not open any more may be taken for a leftover.
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     fail_errno(path_.string() + ": cannot put in place", errno);

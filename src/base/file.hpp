@@ -51,6 +51,9 @@ class DurableFile {
   /// Overwrites bytes written before: for headers that are known last. Pre: inside what was
   /// written.
   void write_at(Index offset, std::span<const std::byte> bytes);
+  /// Sends what was written to the device: where several files belong together, before the first
+  /// of them is put in place. commit() does it otherwise.
+  void flush();
   void commit();
 
  private:
@@ -58,6 +61,7 @@ class DurableFile {
   std::filesystem::path temporary_;
   int descriptor_ = -1;
   Index written_ = 0;
+  bool is_flushed_ = false;
 };
 
 /// Writes `text` to `path` through DurableFile.

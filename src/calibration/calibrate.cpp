@@ -96,6 +96,8 @@ Conditions conditions_of(const platform::Topology& topology) {
 std::optional<Machine> read_before(const Options& options, const std::string& host) {
   const std::filesystem::path& path = options.output;
   if (!std::filesystem::exists(path)) return std::nullopt;
+  expect(std::filesystem::is_regular_file(path),
+         "--output {}: is there already and no file: choose another --output", path.string());
   constexpr const char* kRemedy = "choose another --output, or replace it with --force";
   std::optional<Machine> before;
   try {

@@ -10,6 +10,8 @@
 #include "io/checkpoint_levels.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "io/run_folder.hpp"
+#include "io/safetensors.hpp"
+#include "storage/engine.hpp"
 
 namespace dos::checkpoint {
 namespace {
@@ -39,6 +41,12 @@ void expect_run(const fs::path& out) {
   std::error_code ignored;
   expect(fs::is_directory(out, ignored),
          "{}: no such folder: give the one that train_gpt --out wrote", out.string());
+  const auto has = [&](const char* name) { return fs::exists(out / name, ignored); };
+  expect(
+      has(io::kRunInfo) || has("metrics.jsonl") || has(io::kCheckpointsName),
+      "{}: no run's folder, which has {}, metrics.jsonl or {}: give the one that train_gpt --out "
+      "wrote",
+      out.string(), io::kRunInfo, io::kCheckpointsName);
 }
 
 Listed describe(const fs::path& folder, Index step, bool is_local) {
@@ -87,13 +95,51 @@ std::optional<T> kept_by_run(const io::CheckpointLevels& levels, const char* key
                                                        : std::nullopt;
 }
 
+/// Throws Error unless the files are there, as long as they are to be and with what the manifest
+/// lists; their tensors are not read.
+void expect_complete(const fs::path& folder, const io::CheckpointManifest& manifest) {
+  for (const io::FileRecord& file : manifest.files)
+    io::expect_layout(io::SafetensorsFile(folder / file.name), manifest);
+}
+
+/// `last`, or without it the newest of those that stay; nullopt: none does.
+std::optional<Index> newest_kept(const io::CheckpointStore& store,
+                                 const std::vector<Index>& surplus) {
+  std::vector<Index> kept = store.steps();
+  std::erase_if(kept, [&](Index step) { return std::ranges::count(surplus, step) > 0; });
+  if (kept.empty()) return std::nullopt;
+  const std::optional<Index> last = store.named_last();
+  return last && std::ranges::count(kept, *last) > 0 ? *last : kept.back();
+}
+
+/// Reads every byte of what a run would go on from. Throws Error when it is damaged: what is to be
+/// removed may be all that is intact.
+void expect_newest_intact(const io::CheckpointStore& store, const std::vector<Index>& surplus) {
+  const std::optional<Index> step = newest_kept(store, surplus);
+  expect(step.has_value(), "nothing is removed: no checkpoint would stay");
+  const fs::path folder = store.resolve(std::to_string(*step));
+  try {
+    storage::Engine engine;
+    verify(engine, folder, io::read_manifest(folder));
+  } catch (const Error& error) {
+    // A run under way, which a dry run does not wait for, has removed it since.
+    if (is_gone(folder)) return;
+    fail(
+        "nothing is removed: the newest checkpoint that would stay is damaged: {}; remove {} "
+        "first, and prune again",
+        error.what(), folder.string());
+  }
+}
+
 /// Removes, or would remove, what the store's rule says.
 void prune(io::CheckpointStore& store, bool is_local, bool is_dry, std::vector<Listed>& gone) {
   std::vector<Listed> surplus;
-  for (const Index step : store.surplus())
+  const std::vector<Index> steps = store.surplus();
+  for (const Index step : steps)
     surplus.push_back(describe(store.resolve(std::to_string(step)), step, is_local));
   for (const auto& [step, folder] : store.surplus_aside())
     surplus.push_back(describe(folder, step, is_local));
+  if (!surplus.empty()) expect_newest_intact(store, steps);
   if (!is_dry) {
     store.prune();
     std::erase_if(surplus, [](const Listed& each) { return !is_gone(each.folder); });
@@ -116,7 +162,10 @@ std::vector<Listed> list_checkpoints(const fs::path& named, bool verifies) {
     try {
       const io::CheckpointManifest manifest = io::read_manifest(listed.folder);
       listed.validation_loss = manifest.best_validation_loss;
-      if (verifies) verify(engine, listed.folder, manifest);
+      if (verifies)
+        verify(engine, listed.folder, manifest);
+      else
+        expect_complete(listed.folder, manifest);
     } catch (const Error& error) {
       listed.fault = error.what();
     }

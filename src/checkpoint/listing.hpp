@@ -26,8 +26,8 @@ struct Listed {
 };
 
 /// The checkpoints of the run in `named`, or whose folder of checkpoints it is, on all levels that
-/// this node has, ascending. `verifies`: reads every byte of them. Throws Error when there is no
-/// such run.
+/// this node has, ascending. Their files are looked for and measured; `verifies`: every byte of
+/// them is read. Throws Error when there is no such run.
 std::vector<Listed> list_checkpoints(const std::filesystem::path& named, bool verifies);
 
 /// What stays where checkpoints are removed by hand; what is not said, as the run in its last
@@ -39,7 +39,8 @@ struct Pruning {
 };
 
 /// Removes the checkpoints that a commit of the run would, on all levels that this node has, and
-/// returns them as they were. Throws Error when there is no such run, or a process has it.
+/// returns them as they were. What would stay as the newest is read first. Throws Error when that
+/// is damaged, there is no such run, or a process has it.
 std::vector<Listed> prune_checkpoints(const std::filesystem::path& named, const Pruning& pruning);
 
 }  // namespace dos::checkpoint

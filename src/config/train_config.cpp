@@ -148,8 +148,10 @@ void TrainConfig::validate() const {
 }
 
 std::vector<data::SourceName> TrainConfig::data_sources() const {
-  expect(data.path.empty() || data.sources.empty(),
-         "data.path = {} and data.sources = {}: leave one of them empty", data.path, data.sources);
+  expect(
+      data.path.empty() || data.sources.empty(),
+      "data.path = {} and data.sources = {}: leave one of them empty, as with --set data.sources=",
+      data.path, data.sources);
   if (!data.sources.empty()) return data::parse_sources(data.sources);
   expect(!data.path.empty(),
          "data.path is not set: give the prefix of a token file that prepare_data made");

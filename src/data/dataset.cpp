@@ -63,7 +63,7 @@ DatasetPaths::DatasetPaths(const std::filesystem::path& prefix)
       val_mask(with_suffix(prefix, "_val.mask")),
       manifest(with_suffix(prefix, ".json")),
       model(with_suffix(prefix, ".model")) {
-  expect(prefix.has_filename(),
+  expect(prefix.has_filename() && prefix.filename() != "." && prefix.filename() != "..",
          "'{}' is no dataset PREFIX; give a folder and the start of the file names, such as "
          "data/shakespeare",
          prefix.string());

@@ -15,7 +15,8 @@ namespace dos::data {
 /// The files of the dataset PREFIX.
 struct DatasetPaths {
   DatasetPaths() = default;
-  /// Throws Error when the prefix is empty or ends in '/': the files need a name to start with.
+  /// Throws Error when the prefix is empty or ends in '/', '.' or '..': the files need a name to
+  /// start with.
   explicit DatasetPaths(const std::filesystem::path& prefix);
 
   std::filesystem::path train;       ///< PREFIX_train.bin

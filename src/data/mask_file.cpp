@@ -153,11 +153,11 @@ void MaskWriter::append(std::span<const std::int32_t> elements) {
       ++targets_;
     }
     ++size_;
-    if (bit + 1 == kBlockBits) flush(block_.size());
+    if (bit + 1 == kBlockBits) write_block(block_.size());
   }
 }
 
-void MaskWriter::flush(std::size_t bytes) {
+void MaskWriter::write_block(std::size_t bytes) {
   const auto written = std::span(block_).first(bytes);
   file_.write(written);
   checksum_.update(written);
@@ -166,13 +166,18 @@ void MaskWriter::flush(std::size_t bytes) {
 
 MaskSums MaskWriter::finish() {
   constexpr Index kBlockBits = std::tuple_size_v<decltype(block_)> * kBits;
-  flush(static_cast<std::size_t>(bytes_for(size_ % kBlockBits)));
+  write_block(static_cast<std::size_t>(bytes_for(size_ % kBlockBits)));
   return {targets_, checksum_.value()};
 }
 
-void MaskWriter::commit() {
+void MaskWriter::flush() {
   const MaskHeader header{.tokens = static_cast<std::uint64_t>(size_)};
   file_.write_at(0, std::as_bytes(std::span(&header, 1)));
+  file_.flush();
+}
+
+void MaskWriter::commit() {
+  flush();
   file_.commit();
 }
 

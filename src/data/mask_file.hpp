@@ -65,6 +65,8 @@ class MaskWriter {
   /// Elements of a batch (base/target.hpp), of which those that are targets count. Throws Error
   /// when the device is full.
   void append(std::span<const std::int32_t> elements);
+  /// Sends all of it to the device. Called behind finish().
+  void flush();
   /// Throws Error when the file cannot be put in place. Called last.
   void commit();
 
@@ -73,7 +75,7 @@ class MaskWriter {
   [[nodiscard]] MaskSums finish();
 
  private:
-  void flush(std::size_t bytes);
+  void write_block(std::size_t bytes);
 
   DurableFile file_;
   Checksum checksum_;

@@ -3,38 +3,15 @@
 
 #include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 #include "data/chat/chat_writer.hpp"
 #include "data/prepare.hpp"
+#include "data/replacement.hpp"
 #include "data/tokenizer.hpp"
 
 /// What prepare() writes for a split.
 namespace dos::data {
-
-/// Puts files in place one after the other; if one fails, those before it are removed again.
-class Transaction {
- public:
-  Transaction() = default;
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
-  ~Transaction() {
-    std::error_code ignored;
-    for (const auto& path : placed_) std::filesystem::remove(path, ignored);
-  }
-
-  template <class Writer>
-  void commit(Writer& writer, const std::filesystem::path& path) {
-    writer.commit();
-    placed_.push_back(path);
-  }
-  void keep() { placed_.clear(); }
-
- private:
-  std::vector<std::filesystem::path> placed_;
-};
 
 /// The files of a split: tokens, and of conversations a mask. Both appear on commit(), or not at
 /// all.
@@ -67,9 +44,18 @@ class PartOutput {
     *summary.chat += chat_->counts();
     return chat_->mask().finish();
   }
-  void commit(Transaction& transaction) {
-    transaction.commit(tokens(), path_);
-    if (chat_) transaction.commit(chat_->mask(), mask_path_);
+  /// Sends both files to the device. Called behind finish().
+  void flush() {
+    tokens().flush();
+    if (chat_) chat_->mask().flush();
+  }
+  /// A mask of an earlier set goes where this one has none.
+  void commit(Replacement& replacement) {
+    replacement.commit(tokens(), path_);
+    if (chat_)
+      replacement.commit(chat_->mask(), mask_path_);
+    else
+      replacement.remove(mask_path_);
   }
 
  private:

@@ -21,7 +21,9 @@
 #include "data/dataset_outputs.hpp"
 #include "data/encoding_queue.hpp"
 #include "data/missing.hpp"
+#include "data/output_lock.hpp"
 #include "data/part_output.hpp"
+#include "data/replacement.hpp"
 #include "data/sentencepiece.hpp"
 #include "data/text_encoding.hpp"
 #include "data/text_input.hpp"
@@ -177,14 +179,6 @@ class Encoding {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-void create_parents(const std::filesystem::path& path) {
-  if (!path.has_parent_path()) return;
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  expect(!error, "--output: cannot create the folder {}: {}; choose a writable place",
-         path.parent_path().string(), error.message());
-}
-
 /// Throws Error when a file that is to be written is one that is to be read, whatever their names.
 void expect_no_overwriting(const DatasetPaths& paths, const PrepareConfig& config) {
   const auto expect_other = [&](const std::filesystem::path& input,
@@ -218,17 +212,19 @@ void expect_utf8_name(const PrepareConfig& config) {
          config.output.string());
 }
 
-/// A file of an earlier run that would not fit the new token files, not even after a crash.
-void remove_old(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return;
-  std::filesystem::remove(path, error);
-  expect(!error, "{}: cannot replace: {}", path.string(), error.message());
-}
-
 bool holds(const std::filesystem::path& path, const std::string& contents) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored) && read_text(path) == contents;
+}
+
+/// The tokenizer's model, written to the device. PREFIX.model may be the very file that --model
+/// named: then it is not ours to replace.
+std::optional<DurableFile> write_model(const DatasetPaths& paths, const std::string& model) {
+  if (model.empty() || holds(paths.model, model)) return std::nullopt;
+  std::optional<DurableFile> file(std::in_place, paths.model);
+  file->write(model);
+  file->flush();
+  return file;
 }
 
 DatasetManifest describe(const DatasetPaths& paths, const TokenizerAndModel& chosen,
@@ -349,17 +345,18 @@ PrepareSummary prepare(const PrepareConfig& given, const Progress& progress) {
   const DatasetPaths paths(config.output);
   expect_utf8_name(config);
   expect_no_overwriting(paths, config);
-  expect_replaceable(paths, config.tokenizer == kSentencePiece && config.model.empty());
   std::optional<ChatData> chat;
   if (!config.chat.empty())
     chat = {.chat_template = find_chat_template(config.chat), .context = config.context};
   const auto inputs = open_inputs(config);
+  const OutputLock lock(config.output);
+  expect_replaceable(paths, config.tokenizer == kSentencePiece && config.model.empty());
   warn_of_other_encodings(config, inputs, progress);
-  create_parents(paths.manifest);
   // Created first: an output that cannot be written is told before hours of work, not after.
   DurableFile manifest_file(paths.manifest);
   const auto chosen = make_tokenizer(config, inputs, progress);
   expect_replaceable_model(paths, chosen.model);
+  auto model_file = write_model(paths, chosen.model);
   const Tokenizer& tokenizer = *chosen.tokenizer;
   std::optional<ChatEncoder> encoder;
   if (chat) encoder.emplace(tokenizer, chat->chat_template);
@@ -380,19 +377,17 @@ PrepareSummary prepare(const PrepareConfig& given, const Progress& progress) {
   manifest.train_sums = train.tokens().sums();
   manifest.val_sums = val.tokens().sums();
   manifest_file.write(to_text(manifest));
+  manifest_file.flush();
+  train.flush();
+  val.flush();
 
-  for (const auto& old : {paths.manifest, paths.train_mask, paths.val_mask}) remove_old(old);
-  Transaction transaction;
-  train.commit(transaction);
-  val.commit(transaction);
-  // PREFIX.model may be the very file that --model named: then it is not ours to remove.
-  if (!chosen.model.empty() && !holds(paths.model, chosen.model)) {
-    DurableFile model_file(paths.model);
-    model_file.write(chosen.model);
-    transaction.commit(model_file, paths.model);
-  }
-  transaction.commit(manifest_file, paths.manifest);
-  transaction.keep();
+  Replacement replacement;
+  // First: it refuses what a killed process leaves of an earlier set beside it.
+  replacement.commit(manifest_file, paths.manifest);
+  train.commit(replacement);
+  val.commit(replacement);
+  if (model_file) replacement.commit(*model_file, paths.model);
+  replacement.keep();
   return summary;
 }
 

@@ -322,8 +322,8 @@ std::string train_sentencepiece(std::span<const std::string_view> texts,
                                 const SentencePieceTraining& training) {
   expect(training.algorithm == "bpe" || training.algorithm == "unigram",
          "--model-type {}: unknown; use bpe or unigram", training.algorithm);
-  expect(training.vocabulary > 0 && training.vocabulary <= 10'000'000,
-         "--vocab-size {}: must lie between 1 and 10000000", training.vocabulary);
+  expect(training.vocabulary > 1 && training.vocabulary <= 10'000'000,
+         "--vocab-size {}: must lie between 2 and 10000000", training.vocabulary);
   require(training.sample_bytes > 0, "a sample needs bytes");
   const std::unordered_map<std::string, std::string> options{
       {"model_type", training.algorithm},

@@ -2,6 +2,8 @@
 #include "data/text_input.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
@@ -17,6 +19,21 @@ std::string field_of(const std::filesystem::path& path, const std::string& field
   return field.empty() && path.extension() == ".jsonl" ? kUsualField : field;
 }
 
+/// What makes files smaller, by what such a file begins with; "" for none.
+const char* compressor_of(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 5> kMarks{
+      {{"\x1F\x8B\x08", "gzip"},
+       {"\x28\xB5\x2F\xFD", "zstd"},
+       {"\xFD"
+        "7zXZ",
+        "xz"},
+       {"BZh91AY&SY", "bzip2"},
+       {"PK\x03\x04", "zip"}}};
+  for (const auto& [mark, name] : kMarks)
+    if (text.starts_with(mark)) return name;
+  return "";
+}
+
 /// Where the validation part of `text` starts, without regard to lines.
 std::size_t first_of_validation(std::string_view text, double val_fraction) {
   return static_cast<std::size_t>(static_cast<double>(text.size()) * (1 - val_fraction));
@@ -27,6 +44,9 @@ std::size_t first_of_validation(std::string_view text, double val_fraction) {
 TextInput::TextInput(const std::filesystem::path& path, const std::string& field)
     : file_(path), field_(field_of(path, field)), train_(text()) {
   expect(!file_.bytes().empty(), "{}: empty file; leave it out", path.string());
+  const std::string_view compressor = compressor_of(text());
+  expect(compressor.empty(), "{}: is compressed ({}) and no text: decompress it first",
+         path.string(), compressor);
 }
 
 std::string_view TextInput::text() const {

@@ -16,7 +16,8 @@ namespace dos::data {
 class TextInput {
  public:
   /// Opens it. `field` names the member that holds a line's document; "": plain text, or, in a file
-  /// *.jsonl, the field "text". Throws Error when it cannot be read or is empty.
+  /// *.jsonl, the field "text". Throws Error when it cannot be read, is empty, or is
+  /// compressed.
   TextInput(const std::filesystem::path& path, const std::string& field);
 
   /// Divides it: the last part, at least `val_fraction` of the bytes, is for validation. Plain text

@@ -46,9 +46,11 @@ Index largest_of(std::span<const std::byte> stored) {
 }
 
 InputFile open(const std::filesystem::path& path) {
-  expect(!is_missing(path),
-         "{}: missing; data.path must be the PREFIX that prepare_data --output PREFIX was given",
-         path.string());
+  expect(
+      !is_missing(path),
+      "{}: missing; data.path must be the PREFIX that prepare_data --output PREFIX was given, and "
+      "so must each PREFIX:WEIGHT of data.sources",
+      path.string());
   return InputFile(path);
 }
 
@@ -210,10 +212,15 @@ void TokenWriter::append(std::span<const std::int32_t> tokens) {
   size_ += std::ssize(tokens);
 }
 
-void TokenWriter::commit() {
+void TokenWriter::flush() {
   expect(size_ > 0, "{}: no tokens to write; give more text", path_.string());
   const TokenHeader header = token_header(vocabulary_, size_);
   file_.write_at(0, std::as_bytes(std::span(header)));
+  file_.flush();
+}
+
+void TokenWriter::commit() {
+  flush();
   file_.commit();
 }
 

@@ -101,7 +101,10 @@ class TokenWriter final : public TokenSink {
 
   /// Throws Error when a token lies outside the vocabulary or the device is full.
   void append(std::span<const std::int32_t> tokens) override;
-  /// Throws Error when no token was appended or the file cannot be put in place. Called last.
+  /// Sends all of it to the device. Throws Error when no token was appended. Called behind the last
+  /// append().
+  void flush();
+  /// Throws Error as flush(), or when the file cannot be put in place. Called last.
   void commit();
 
   [[nodiscard]] Index size() const noexcept { return size_; }

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/json_text.hpp"
 #include "data/dataset.hpp"
+#include "data/missing.hpp"
 #include "data/text_encoding.hpp"
 #include "data/text_input.hpp"
 #include "data/verification.hpp"
@@ -22,6 +23,11 @@
 
 namespace dos::inference {
 namespace {
+
+/// Of what is there and no file, opening it tells more.
+bool is_there(const std::filesystem::path& path) {
+  return !data::is_missing(path);
+}
 
 bool is_file(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -35,7 +41,7 @@ struct Tokens {
 };
 
 Tokens encode_text(const EvaluateOptions& options, const train::ModelSource& source) {
-  expect(is_file(options.text), "--text {}: no such file: give a text, or JSON-lines (*.jsonl)",
+  expect(is_there(options.text), "--text {}: no such file: give a text, or JSON-lines (*.jsonl)",
          options.text.string());
   const data::TextInput input(options.text, "");
   const auto tokenizer =
@@ -46,7 +52,7 @@ Tokens encode_text(const EvaluateOptions& options, const train::ModelSource& sou
 Tokens open_tokens(const EvaluateOptions& options, const train::ModelSource& source) {
   if (!options.text.empty()) return encode_text(options, source);
   if (options.data_prefix.empty()) {
-    expect(is_file(options.tokens),
+    expect(is_there(options.tokens),
            "--tokens {}: no such file: give a token file, such as PREFIX_val.bin of prepare_data "
            "--output PREFIX",
            options.tokens.string());

@@ -232,10 +232,11 @@ void expect_architecture(const std::filesystem::path& folder, const CheckpointMa
   const auto shown = [&](const json& side) {
     return side.contains(key) ? excerpt(side.at(key)) : std::string("nothing");
   };
-  const bool is_of_data = key.to_string() == "/vocabulary";
+  std::string name = key.to_string().substr(1);
+  std::ranges::replace(name, '/', '.');
+  const bool is_of_data = name == "vocabulary";
   fail("{}: the checkpoint's model has {} = {}, this run's {}; use the {} it was made with",
-       (folder / kManifestName).string(), key.to_string(), shown(manifest.architecture),
-       shown(architecture),
+       (folder / kManifestName).string(), name, shown(manifest.architecture), shown(architecture),
        is_of_data ? "data set (or the model.vocab, where none says it)" : "configuration");
 }
 

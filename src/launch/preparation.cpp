@@ -15,6 +15,7 @@
 #include "hf/config_json.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/checkpoint_manifest.hpp"
+#include "io/run_folder.hpp"
 #include "launch/handshake.hpp"
 #include "launch/output_folder.hpp"
 #include "launch/rank_weights.hpp"
@@ -64,12 +65,26 @@ std::optional<train::CheckpointReader> find_without_link(
   return newest;
 }
 
+/// A checkpoint's folder as its run knows it: what a shell completes ends in a slash, and `.` is
+/// one that a person stands in.
+std::filesystem::path named_plainly(const std::filesystem::path& folder) {
+  const auto is_plain = [](const std::filesystem::path& path) {
+    return path.has_filename() && path.filename() != "." && path.filename() != "..";
+  };
+  if (is_plain(folder)) return folder;
+  std::filesystem::path plain = std::filesystem::absolute(folder);
+  while (plain.has_relative_path() && (!plain.has_filename() || plain.filename() == "."))
+    plain = plain.parent_path();
+  return is_plain(plain) ? plain : std::filesystem::canonical(plain);
+}
+
 /// The checkpoint to continue from, if any. "auto" takes the last one if there is one.
 std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& options) {
   if (!options.resume) return std::nullopt;
   const io::CheckpointLevels levels(options.out, options.reads_local,
                                     "start afresh with --resume auto, or name another --out");
-  if (*options.resume != "auto") return train::CheckpointReader(levels.resolve(*options.resume));
+  if (*options.resume != "auto")
+    return train::CheckpointReader(named_plainly(levels.resolve(*options.resume)));
   // Until more is known: the link may point to nothing.
   std::filesystem::path newest = options.out / io::kCheckpointsName / "last";
   try {
@@ -77,7 +92,7 @@ std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& opti
     if (auto found = find_without_link(options.out / io::kCheckpointsName, levels, last))
       return found;
     if (!last) return std::nullopt;
-    newest = last->folder;
+    newest = named_plainly(last->folder);
     return train::CheckpointReader(newest);
   } catch (const io::NewerFormat&) {
     // A later release's steps: going back would write over them.
@@ -90,6 +105,19 @@ std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& opti
   }
 }
 
+/// A run is no folder of weights, but has a model that can be made one.
+void expect_no_run(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  const std::filesystem::path run = io::run_of(folder);
+  const bool is_run = std::filesystem::exists(run / io::kRunInfo, ignored) ||
+                      std::filesystem::exists(run / io::kManifestName, ignored);
+  expect(
+      !is_run || std::filesystem::exists(folder / hf::kConfigFile, ignored),
+      "--init-from {}: is of a run of train_gpt: write its model to a folder with export {} DIR, "
+      "and name that",
+      folder.string(), folder.string());
+}
+
 config::TrainConfig merge(const LaunchOptions& options,
                           const std::optional<train::CheckpointReader>& checkpoint) {
   config::TrainConfig config;
@@ -100,6 +128,7 @@ config::TrainConfig merge(const LaunchOptions& options,
     config.train.stop_after = config::TrainConfig().train.stop_after;
   }
   const bool takes_model = !checkpoint && !options.init_from.empty();
+  if (takes_model) expect_no_run(options.init_from);
   if (takes_model) config.model.preset.clear();
   if (!options.config_file.empty()) config::read_config_file(options.config_file, config);
   for (const std::string& assignment : options.assignments)

@@ -12,6 +12,7 @@
 #include "data/chat/chat_encoder.hpp"
 #include "data/chat/jinja.hpp"
 #include "data/dataset.hpp"
+#include "data/missing.hpp"
 #include "data/piece_json.hpp"
 #include "data/piece_tokens.hpp"
 #include "data/tokenizer.hpp"
@@ -49,7 +50,8 @@ struct RunTokenizer {
 /// `run` is the run's folder.
 RunTokenizer tokenizer_of(const fs::path& run, const CheckpointReader& checkpoint) {
   const data::DatasetPaths paths(run / kTokenizerPrefix);
-  if (!is_file(paths.manifest))
+  // What is there and no file is refused by its name.
+  if (data::is_missing(paths.manifest))
     return {.files = {},
             .ends = {},
             .end_text = {},

@@ -15,13 +15,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What the programs take of a run where nothing is said.
+constexpr const char* kUsualChoice = "last";
+
 bool holds(const fs::path& folder, const char* file) {
   std::error_code ignored;
   return fs::is_regular_file(folder / file, ignored);
 }
 
+/// What is no run's folder has one model only.
+void expect_no_choice(const fs::path& source, const std::string& checkpoint, const char* what) {
+  expect(checkpoint == kUsualChoice,
+         "--checkpoint {}: chooses of a run, but {} is {}: leave it out, or name the run's folder",
+         checkpoint, source.string(), what);
+}
+
 CheckpointReader open_checkpoint(const fs::path& source, const std::string& checkpoint) {
-  if (holds(source, io::kManifestName)) return {fs::path(), fs::absolute(source).string()};
+  if (holds(source, io::kManifestName)) {
+    expect_no_choice(source, checkpoint, "a checkpoint");
+    return {fs::path(), fs::absolute(source).string()};
+  }
   const io::CheckpointStore store(source, /*keep=*/1,
                                   "give the folder that train_gpt --out wrote, a checkpoint, or a "
                                   "folder with config.json");
@@ -35,6 +48,7 @@ ModelSource::ModelSource(const fs::path& named, const std::string& checkpoint) {
   // Weights without a manifest are no checkpoint's, and config.json is what is missing.
   const bool has_weights = holds(source, io::kSingleFile) || holds(source, io::kIndexFile);
   if (holds(source, hf::kConfigFile) || (has_weights && !holds(source, io::kManifestName))) {
+    expect_no_choice(source, checkpoint, "a folder with a model");
     folder_ = source;
     model_ = hf::read_config(source);
     weights_.emplace(source, model_);

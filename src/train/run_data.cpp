@@ -77,9 +77,21 @@ std::string names_of(const data::Sources& sources) {
   return fmt::format("data.sources with {}", sources.front().name.prefix);
 }
 
+bool has_many(const json& data) {
+  return data.is_object() && data.contains("sources");
+}
+
+/// How the data that a checkpoint describes as `before` are named, in place of `sources`.
+std::string settings_of(const json& before, const data::Sources& sources) {
+  const bool are_many = sources.size() > 1;
+  if (has_many(before))
+    return are_many ? "--set data.sources=LIST" : "--set data.path= --set data.sources=LIST";
+  return are_many ? "--set data.sources= --set data.path=PREFIX" : "--set data.path=PREFIX";
+}
+
 /// What has changed since a checkpoint described its data as `before`; "" for nothing.
 std::string difference(const json& before, const data::Sources& sources) {
-  const bool were_many = before.is_object() && before.contains("sources");
+  const bool were_many = has_many(before);
   const std::vector<json> then =
       were_many ? before.at("sources").get<std::vector<json>>() : std::vector<json>{before};
   if (then.size() != sources.size())
@@ -173,8 +185,8 @@ void expect_data_of(const CheckpointReader& checkpoint, const data::Sources& sou
   expect(
       changed.empty(),
       "{}: the data changed: {}: put the data that the run was trained on back or name them with "
-      "--set {}; --new-data goes on with these",
-      path, changed, sources.size() == 1 ? "data.path=PREFIX" : "data.sources=LIST");
+      "{}; --new-data goes on with these",
+      path, changed, settings_of(checkpoint.manifest().data, sources));
 }
 
 KeptTokenizer::KeptTokenizer(const data::Sources& sources, const std::filesystem::path& out,

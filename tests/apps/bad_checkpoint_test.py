@@ -69,7 +69,7 @@ class BadCheckpoint(AppTest):
         cases = [
             (damage("format", value=99), "format 99, but this program reads formats 1 to 3"),
             (damage("step", value=-1), "field 'step'"),
-            (damage("architecture", "layers", value="many"), '/layers = "many"'),
+            (damage("architecture", "layers", value="many"), 'has layers = "many"'),
             (damage("configuration", value=None), "the configuration is no JSON object"),
             (damage("configuration", "train", value=3), "configuration section 'train'"),
             (damage("configuration", "train", "batch", value="x"),
@@ -153,7 +153,7 @@ class BadCheckpoint(AppTest):
         for key, field in (("layers", 2), ("width", 32), ("heads", 4), ("context", 8)):
             before = snapshot(self.out)
             result = self.resume("--set", f"model.{key}={field}")
-            self.expect_error(result, f"the checkpoint's model has /{key} = ",
+            self.expect_error(result, f"the checkpoint's model has {key} = ",
                               f"this run's {field}", "use the configuration it was made with")
             self.assertEqual(snapshot(self.out), before)
 

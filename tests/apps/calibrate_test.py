@@ -3,6 +3,7 @@
 """calibrate measures the CPU of this machine; plan reads what it writes; what is noisy, foreign or
 damaged is refused with one line and replaces nothing."""
 
+import os
 import re
 import shutil
 import unittest
@@ -116,6 +117,13 @@ class Calibrate(CalibrationTest):
                                 (self.folder / "machine", "ends in .toml")):
             result = program("calibrate", *QUICK, "--output", output, cwd=self.folder)
             self.expect_refused(result, f"--output {output}: ", message)
+        (self.folder / "folder.toml").mkdir()
+        os.mkfifo(self.folder / "pipe.toml")
+        for name in ("folder.toml", "pipe.toml"):
+            for arguments in ((), ("--force",)):
+                result = program("calibrate", *QUICK, *arguments, "--output", name, cwd=self.folder, timeout=10)
+                self.expect_error(result, f"--output {name}: is there already and no file: choose another --output",
+                                  name="calibrate")
 
     def test_history_models_that_cannot_be_read_are_replaced(self):
         shutil.copytree(self.shared / ".starpu", self.folder / "home" / ".starpu")

@@ -3,6 +3,7 @@
 """Checkpoints while training goes on: asked for, as often as the device writes, listed, damaged, and killed."""
 
 import json
+import os
 import shutil
 import signal
 import time
@@ -48,6 +49,37 @@ class Checkpoints(AppTest):
         self.assertEqual(text.stdout.count("intact"), 3)
         self.expect_error(program("checkpoints", self.folder / "none", cwd=self.folder),
                           "none: no such folder", "train_gpt --out", name="checkpoints")
+
+    def test_missing_and_short_files_are_listed(self):
+        self.trained(keys=EVERY | {"train.stop_after": 3})
+        (self.checkpoint("step-00000002") / "optimizer.safetensors").unlink()
+        os.truncate(self.checkpoint("step-00000003") / "optimizer.safetensors", 1000)
+        found = self.listed(status=1)
+        self.assertIsNone(found[0]["fault"])
+        for each in found[1:]:
+            self.assertIn("optimizer.safetensors", each["fault"])
+
+    def test_what_is_pruned_leaves_an_intact_one(self):
+        self.trained(keys=EVERY | {"train.stop_after": 6, "train.keep": 99})
+        self.flip(6)
+        self.checkpoint().unlink()
+        for arguments in (("--dry-run",), ()):
+            self.expect_error(program("checkpoints", self.out, "--prune", "--keep", 1, *arguments, cwd=self.folder),
+                              "nothing is removed", "step-00000006/optimizer.safetensors: tensor '", name="checkpoints")
+        self.assertEqual([each["step"] for each in self.listed()], [1, 2, 3, 4, 5, 6])
+        shutil.rmtree(self.checkpoint("step-00000006"))
+        pruned = program("checkpoints", self.out, "--prune", "--keep", 1, cwd=self.folder)
+        self.assertEqual(pruned.returncode, 0, pruned.stderr)
+        self.assertEqual([each["step"] for each in self.listed("--verify")], [5])
+
+    def test_other_folders_are_no_runs(self):
+        self.trained("--trace", self.folder / "trace", keys=EVERY | {"train.stop_after": 1})
+        (self.folder / "empty").mkdir()
+        for folder in (self.folder / "empty", self.folder / "trace", self.checkpoint("step-00000001")):
+            for arguments in ((), ("--verify",), ("--prune",)):
+                with self.subTest(folder=folder, arguments=arguments):
+                    self.expect_error(program("checkpoints", folder, *arguments, cwd=self.folder),
+                                      f"{folder}: no run's folder", "train_gpt --out", name="checkpoints")
 
     def test_a_link_to_nothing_is_gone_back_from(self):
         straight = self.folder / "straight"

@@ -187,7 +187,8 @@ class Sources(AppTest):
         self.trained(keys=self.sources() | {"train.stop_after": 7})
         for changes, parts in (
                 ({"data.sources": self.sources("0.5")["data.sources"]}, ("the weight 0.25, now 0.5",)),
-                ({"data.sources": "", "data.path": self.shared / "data"}, ("had 2 sources, now 1",)),
+                ({"data.sources": "", "data.path": self.shared / "data"},
+                 ("had 2 sources, now 1", "--set data.path= --set data.sources=LIST")),
                 ({"data.sources": f"{self.shared / 'other'}:1,{self.shared / 'data'}:0.25"},
                  ("other_train.bin had",))):
             arguments = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
@@ -200,8 +201,8 @@ class Sources(AppTest):
         for keys, parts in (
                 (self.sources("-1"), ("'-1' of", "is no weight")),
                 (self.sources("1e-9"), ("is less than one sample",)),
-                (self.sources() | {"data.path": "x"}, ("data.path = x and data.sources",)),
-                ({"data.path": "", "data.sources": "nowhere:1"}, ("nowhere_train.bin: missing",))):
+                (self.sources() | {"data.path": "x"}, ("data.path = x and data.sources", "--set data.sources=")),
+                ({"data.path": "", "data.sources": "nowhere:1"}, ("nowhere_train.bin: missing", "PREFIX:WEIGHT of data.sources"))):
             self.expect_error(self.train(keys=keys), *parts)
 
     def test_tokens_outside_the_vocabulary(self):

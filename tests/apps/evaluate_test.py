@@ -133,8 +133,11 @@ class Evaluate(AppTest):
         for source, arguments, parts in (
                 (gpt2, (), ("give one of --data PREFIX, --tokens FILE and --text FILE",)),
                 (run, ("--text", file, "--tokens", file), ("excludes",)),
+                (run, ("--text", file, "--text", file), ("--text is given 2 times: leave all but one out",)),
                 (run, ("--tokens", file, "--tokenizer", "t.json"), ("--tokenizer requires --text",)),
                 (run, ("--text", "none.txt"), ("--text none.txt: no such file",)),
+                (run, ("--text", "/dev/null"), ("/dev/null: not a regular file",)),
+                (run, ("--tokens", "/dev/null"), ("/dev/null: not a regular file",)),
                 (gpt2, ("--text", file), ("no tokenizer.model and no tokenizer.json: name one of them with --tokenizer",)),
                 (run, ("--text", file, "--tokenizer", TOKENIZER), ("gpt2.json: another tokenizer than the one",)),
                 (gpt2, ("--text", file, "--tokenizer", TOKENIZER), ("the tokenizer has 4001 tokens, the model 61",)),
@@ -149,6 +152,8 @@ class Evaluate(AppTest):
                 (gpt2, ("--tokens", self.write([1, 61], "other.bin")), ("other.bin: token 61 at position 1",)),
                 (self.folder / "none", ("--tokens", file), ("none: no such folder", "a folder with config.json")),
                 (run, ("--data", "nowhere"), ("--data nowhere: nowhere_train.bin is missing",)),
+                (gpt2, ("--tokens", file, "--checkpoint", 5), ("--checkpoint 5: chooses of a run", "gpt2 is a folder with a model")),
+                (self.checkpoint(out=run), ("--tokens", file, "--checkpoint", 5), ("--checkpoint 5: ", "is a checkpoint: ")),
                 (run, ("--data", self.shared / "data", "--checkpoint", 17), ("no checkpoint of step 17",))):
             with self.subTest(arguments):
                 self.expect_refused(self.evaluate(source, *arguments), *parts)

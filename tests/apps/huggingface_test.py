@@ -320,6 +320,14 @@ class HuggingFace(FolderTest):
         self.expect_error(self.export(target=self.folder / "b"), "model.safetensors", name="export")
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["exported", "out"])
 
+    def test_a_run_is_no_folder_and_a_pipe_no_tokenizer(self):
+        self.source = self.folder / "first"
+        self.trained(keys={"train.stop_after": 1}, out=self.source)
+        self.expect_error(self.start_from(), f"--init-from {self.source}: is of a run", f"export {self.source} DIR")
+        (self.source / "tokenizer.json").unlink()
+        os.mkfifo(self.source / "tokenizer.json")
+        self.expect_error(self.export(source=self.source), "first/tokenizer.json: not a regular file", name="export")
+
     def test_a_tokenizer_larger_than_its_model_is_not_exported(self):
         self.make_page_files()
         config = GPT2 | {"vocab_size": 299}

@@ -12,7 +12,7 @@ import signal
 import time
 import unittest
 
-from harness import AppTest, snapshot
+from harness import AppTest, program, snapshot
 
 LONG = {"train.steps": 4000, "train.validate_every": 0, "train.log_every": 1000}
 
@@ -126,6 +126,19 @@ class Resume(AppTest):
         self.resumed(first)
         self.expect_same_state(straight, self.out)
         self.assertEqual(self.metrics()[0]["step"], 11)
+
+    def test_from_a_path_that_ends_in_a_slash_or_a_point(self):
+        self.trained(keys={"train.stop_after": 3, "train.checkpoint_every": 1, "train.keep": 9})
+        step = self.checkpoint("step-00000003")
+        for path, cwd in ((f"{step}/", None), (f"{step}/.", None), (".", step), (f"{self.checkpoint()}/", None)):
+            with self.subTest(path=path):
+                result = program("train_gpt", "--out", self.out, "--resume", path, "--dry-run", cwd=cwd or self.folder)
+                self.assertEqual(result.returncode, 0, result.stderr)
+        self.checkpoint().unlink()
+        self.checkpoint().symlink_to("step-00000003/")
+        self.resumed("--set", "train.stop_after=4")
+        self.resumed(f"{step}/", "--set", "train.stop_after=5")
+        self.assertEqual(self.last(self.out), 5)
 
     def test_from_another_folder_into_a_used_one(self):
         first = self.folder / "first"

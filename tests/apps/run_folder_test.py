@@ -100,7 +100,7 @@ class Data(AppTest):
         (self.folder / "mine.json").rename(self.folder / "away.json")
         self.expect_refused_untouched(self.resume(), "the data changed: made with tokenizer", "mine has no manifest any more",
                                       "put PREFIX.json back")
-        self.expect_refused_untouched(self.resume("--new-data"), "/vocabulary = 300", "use the data set")
+        self.expect_refused_untouched(self.resume("--new-data"), "has vocabulary = 300", "use the data set")
 
     def test_the_same_data_elsewhere(self):
         self.trained(keys=self.keys)

@@ -4,12 +4,15 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <map>
 
 #include "data/corpus.hpp"
 #include "data/dataset.hpp"
 #include "data/files.hpp"
+#include "data/output_lock.hpp"
 #include "data/text_input.hpp"
 #include "data/tokenizer_of.hpp"
+#include "file_size_limit.hpp"
 #include "scratch_directory.hpp"
 
 namespace dos::data::prepare_test {
@@ -165,6 +168,8 @@ TEST_F(PrepareTest, RefusesBadInput) {
   const auto good = input("a.txt", test::corpus());
   expect_refused(bytes({good, scratch_ / "none.txt"}), {"none.txt: cannot open: No such file"});
   expect_refused(bytes({good, input("empty.txt", "")}), {"empty.txt: empty file; leave it out"});
+  expect_refused(bytes({good, input("a.txt.gz", "\x1F\x8B\b and more")}),
+                 {"a.txt.gz: is compressed (gzip) and no text: decompress it first"});
   expect_refused(bytes({good, scratch_.path()}), {"not a regular file"});
   expect_refused(bytes({input("one.txt", "x")}), {"too short to split"});
   expect_refused(bytes({}), {"no input"});
@@ -240,9 +245,11 @@ TEST_F(PrepareTest, RefusesOutputThatCannotBeWritten) {
   config.output = scratch_ / "a.txt" / "set";
   expect_refused(config, {"--output: cannot create the folder", "a.txt: "});
   config.output = "/proc/set";
-  expect_refused(config, {"/proc/set.json: cannot create: "});
-  config.output = output_ / "";
-  expect_refused(config, {"is no dataset PREFIX"});
+  expect_refused(config, {"--output: cannot create /proc/set.lock: "});
+  for (const char* end : {"", ".", ".."}) {
+    config.output = output_ / end;
+    expect_refused(config, {"is no dataset PREFIX"});
+  }
 }
 
 TEST_F(PrepareTest, TakesBackWhatIsInPlaceWhenTheLastFileFails) {
@@ -256,13 +263,71 @@ TEST_F(PrepareTest, TakesBackWhatIsInPlaceWhenTheLastFileFails) {
   }
 }
 
-TEST_F(PrepareTest, AnOldManifestNeverDescribesNewFiles) {
-  (void)run(bytes({input("a.txt", test::corpus())}));
-  std::filesystem::remove(output_ / "set_val.bin");
-  std::filesystem::create_directory(output_ / "set_val.bin");
-  EXPECT_THAT([&] { (void)run(bytes({input("b.txt", test::corpus(50))})); },
-              fails_with({"set_val.bin", "cannot put in place"}));
-  EXPECT_THAT(test::names_in(output_), ElementsAre("set_val.bin"));
+TEST_F(PrepareTest, AnEarlierDatasetIsPutBackWhicheverFileFails) {
+  const auto file = input("a.txt", test::corpus());
+  const auto contents = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& name : test::names_in(output_))
+      if (std::filesystem::is_regular_file(output_ / name)) all[name] = read_text(output_ / name);
+    return all;
+  };
+  (void)run(pieces(file, 350));
+  const auto whole = contents();
+  for (const auto& [blocked, text] : whole) {
+    std::filesystem::remove(output_ / blocked);
+    std::filesystem::create_directory(output_ / blocked);
+    const auto before = contents();
+    EXPECT_THAT([&] { (void)run(pieces(file, 360)); },
+                fails_with({blocked, "cannot put in place"}));
+    EXPECT_EQ(contents(), before) << blocked;
+    std::filesystem::remove(output_ / blocked);
+    write_durably(output_ / blocked, text);
+  }
+  (void)run(bytes({file}));  // its model is nobody's
+  EXPECT_EQ(contents().size(), 4U);
+}
+
+TEST_F(PrepareTest, AnEarlierDatasetStaysWhereTheDiskIsFull) {
+  const auto small = input("a.txt", "one\ntwo\nthree\nfour\n");
+  (void)run(bytes({small}));
+  PrepareConfig config = pieces(input("b.txt", test::corpus()), 350);
+  config.output = output_ / "other";
+  (void)run(config);
+  std::filesystem::rename(output_ / "other.model", scratch_ / "m.model");
+  config = bytes({small});
+  config.tokenizer = scratch_ / "m.model";
+  const test::FileSizeLimit limit(4096);  // less than the model has
+  ASSERT_GT(std::filesystem::file_size(scratch_ / "m.model"), 4096U);
+  EXPECT_THAT([&] { (void)run(config); }, fails_with({"set.model: cannot write"}));
+  EXPECT_EQ(open_dataset(output_ / "set").manifest->tokenizer, "bytes");
+}
+
+TEST_F(PrepareTest, WhatAKilledProcessLeavesIsNoDataset) {
+  (void)run(bytes({input("a.txt", "one\ntwo\nthree\nfour\n")}));
+  // As far as the first file, the manifest.
+  PrepareConfig config = bytes({input("b.txt", test::corpus())});
+  config.output = output_ / "new";
+  (void)run(config);
+  std::filesystem::rename(output_ / "new.json", output_ / "set.json");
+  EXPECT_THAT([&] { (void)open_dataset(output_ / "set"); }, fails_with({"set.json: announces"}));
+  std::filesystem::rename(output_ / "new_train.bin", output_ / "set_train.bin");
+  EXPECT_THAT([&] { (void)open_dataset(output_ / "set"); },
+              fails_with({"set.json: announces", "set_val.bin"}));
+}
+
+TEST_F(PrepareTest, OneProcessWritesADataset) {
+  const PrepareConfig config = bytes({input("a.txt", test::corpus())});
+  {
+    const OutputLock lock(config.output);
+    EXPECT_THAT([&] { (void)run(config); }, fails_with({"set: another prepare_data writes"}));
+  }
+  EXPECT_THAT(test::names_in(output_), testing::IsEmpty());
+  write_durably(output_ / "set.lock", "");  // of a killed process
+  (void)run(config);
+  EXPECT_EQ(test::names_in(output_).size(), 3U);
+  write_durably(output_ / "set.lock", "mine");
+  EXPECT_THAT([&] { (void)run(config); }, fails_with({"set.lock: is there already"}));
+  EXPECT_EQ(read_text(output_ / "set.lock"), "mine");
 }
 
 TEST_F(PrepareTest, AGivenModelSurvivesAFailureInPlace) {
@@ -273,7 +338,8 @@ TEST_F(PrepareTest, AGivenModelSurvivesAFailureInPlace) {
   PrepareConfig config = pieces(file, 0);
   config.model = output_ / "set.model";
   EXPECT_THAT([&] { (void)run(config); }, fails_with({"set.json", "cannot put in place"}));
-  EXPECT_THAT(test::names_in(output_), ElementsAre("set.json", "set.model"));
+  EXPECT_THAT(test::names_in(output_),
+              ElementsAre("set.json", "set.model", "set_train.bin", "set_val.bin"));
 }
 
 TEST_F(PrepareTest, AFailedRunKeepsTheEarlierDataset) {

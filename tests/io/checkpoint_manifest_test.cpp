@@ -322,12 +322,12 @@ TEST_F(ManifestCheck, ShowsTheArchitecturesDifference) {
       [&] {
         expect_architecture(scratch.path(), manifest, {{"width", 128}, {"layers", 2}});
       },
-      ThrowsMessage<Error>(HasSubstr("has /width = 64, this run's 128")));
+      ThrowsMessage<Error>(HasSubstr("has width = 64, this run's 128")));
   EXPECT_THAT(
       [&] {
         expect_architecture(scratch.path(), manifest, {{"layers", 2}});
       },
-      ThrowsMessage<Error>(HasSubstr("has /width = 64, this run's nothing")));
+      ThrowsMessage<Error>(HasSubstr("has width = 64, this run's nothing")));
 }
 
 TEST_F(ManifestCheck, NamesAMissingTensor) {

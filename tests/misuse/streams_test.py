@@ -82,10 +82,11 @@ class Streams(MisuseTest):
                 self.expect_checkpoint()
 
     def test_terminals_of_other_programs_that_go(self):
-        """the terminal of a long evaluate or calibrate goes: it ends, unless under nohup"""
+        """the terminal of a long evaluate, calibrate or plan goes: it ends, unless under nohup"""
         self.trained("--quiet", keys={"train.steps": 2, "train.validate_every": 0})
         (self.folder / "long.txt").write_text("to be or not to be\n" * 200_000)
-        calls = (("evaluate", self.out, "--text", "long.txt", "--context", 1), ("calibrate", "--output", "machine.toml"))
+        calls = (("evaluate", self.out, "--text", "long.txt", "--context", 1), ("calibrate", "--output", "machine.toml"),
+                 ("plan", "--scaling"))
         for number in self.attempts(2 * len(calls)):
             name, *arguments = calls[number % len(calls)]
             ignores = number >= len(calls)

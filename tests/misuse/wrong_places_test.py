@@ -14,7 +14,8 @@ from pathlib import Path
 from campaign import MisuseTest
 from harness import APPS, program
 
-PLOT_METRICS = Path(__file__).resolve().parents[2] / "tools" / "plot_metrics"
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+IN_PYTHON = ("plot_metrics", "to_tensorboard")
 NAMES = "train_gpt|generate|evaluate|prepare_data|plan|calibrate|report|export"
 # What a command line is given in place of what it asks for; {} is where it stands.
 COMMANDS = [
@@ -29,14 +30,16 @@ COMMANDS = [
     ("plan", "--machine h100 --model small-3m --machines {}"), ("plan", "--machine h100 --model hf:{}"),
     ("export", "{} exported"), ("export", "{run} {}"), ("export", "{run} exported --checkpoint {}"),
     ("train_gpt", "--dry-run --out o --set data.path=data --init-from {}"),
-    ("plot_metrics", "{}"),
+    ("plot_metrics", "{}"), ("to_tensorboard", "{} --output events"), ("to_tensorboard", "run --output {}"),
+    ("checkpoints", "{}"), ("checkpoints", "{} --verify"), ("checkpoints", "{} --prune"), ("report", "--live {} --once"),
+    ("sampling", "{} --output o"), ("sampling", "h100-4x --output {}"), ("sampling", "--machines {} --output o"),
 ]
 
 
 def start(name, *arguments, cwd):
-    if name != "plot_metrics":
+    if name not in IN_PYTHON:
         return program(name, *arguments, cwd=cwd)
-    return subprocess.run([sys.executable, str(PLOT_METRICS), *arguments], cwd=cwd, text=True, capture_output=True,
+    return subprocess.run([sys.executable, str(TOOLS / name), *arguments], cwd=cwd, text=True, capture_output=True,
                           timeout=60)
 
 
@@ -62,7 +65,7 @@ class WrongPlaces(MisuseTest):
         """What it names as a remedy is this program's, or says whose it is."""
         for owner, option in re.findall(rf"(?:\b({NAMES}) )?(?<![\w-])(--[a-z][a-z-]*)", message):
             self.assertIn(option, help_of(owner or name), message)
-        for key in re.findall(r"(?<![\w/.])(?:model|data|train|optim|sched|dist)\.[a-z_]{3,}(?![\w/.])", message):
+        for key in re.findall(r"(?<![\w/.])(?!train\.bin)(?:model|data|train|optim|sched|dist)\.[a-z_]{3,}(?![\w/.])", message):
             if not (self.shared / key).exists():
                 self.assertIn(key, help_of(name), message)
         if name != "train_gpt":
@@ -82,7 +85,7 @@ class WrongPlaces(MisuseTest):
                 result = start(name, *arguments, cwd=self.shared)
                 if result.returncode == 0:  # some places are right, for some
                     continue
-                if name != "plot_metrics":
+                if name not in IN_PYTHON:
                     self.expect_error(result, name=name)
                 errors = [line for line in result.stderr.splitlines() if line.startswith(f"{name}: ")]
                 self.assertEqual(len(errors), 1 if name != "prepare_data" else len(errors), result.stderr)

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import signal
 import subprocess
 import sys
 import unittest
@@ -207,7 +208,36 @@ class PlotMetrics(InScratchFolder):
 
     def test_output_into_a_missing_folder(self):
         run = self.run_folder("run", step_line(1))
-        self.expect_error(self.plot(run, "--output", self.folder / "no" / "where"), "No such file")
+        self.expect_error(self.plot(run, "--output", self.folder / "no" / "where"),
+                          "no/where.svg: No such file")
+
+    def test_what_is_no_picture_is_not_replaced(self):
+        run = self.run_folder("run", step_line(1))
+        prefix = self.folder / "photo"
+        for ending in ("svg", "png"):
+            path = Path(f"{prefix}.{ending}")
+            path.write_text("my notes")
+            self.expect_error(self.plot(run, "--output", prefix), f"photo.{ending}: is there already and is no picture")
+            self.assertEqual(path.read_text(), "my notes")
+            self.assertEqual([each.name for each in self.folder.glob("photo*")], [path.name])
+            path.write_bytes(b"")
+            for _ in range(2):
+                self.expect_pictures(self.plot(run, "--output", prefix), prefix)
+            for each in self.folder.glob("photo*"):
+                each.unlink()
+
+    def test_nothing_stays_of_one_that_is_ended(self):
+        run = self.run_folder("run", step_line(1))
+        program = f"""
+import os, runpy, signal, sys
+sys.argv = ["plot_metrics", {str(run)!r}]
+from matplotlib.figure import Figure
+Figure.savefig = lambda *_, **options: os.kill(os.getpid(), signal.SIGTERM)
+runpy.run_path({str(PLOT_METRICS)!r}, run_name="__main__")
+"""
+        result = subprocess.run([sys.executable, "-c", program], check=False, timeout=60)
+        self.assertEqual(result.returncode, 128 + signal.SIGTERM)
+        self.assertEqual([each.name for each in run.iterdir()], ["metrics.jsonl"])
 
     def test_what_is_no_file_is_neither_waited_for_nor_replaced(self):
         run = self.run_folder("run", step_line(1))

@@ -4,6 +4,8 @@
 
 import json
 import os
+import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -97,9 +99,9 @@ class ToTensorboard(InScratchFolder):
     def write(self, lines):
         (self.folder / "mine/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    def convert(self, *arguments, status=0):
+    def convert(self, *arguments, status=0, **options):
         result = subprocess.run([sys.executable, TO_TENSORBOARD, *arguments], cwd=self.folder, capture_output=True, text=True,
-                                check=False, timeout=60)
+                                check=False, timeout=60, **options)
         self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
         return result.stderr
 
@@ -154,6 +156,8 @@ class ToTensorboard(InScratchFolder):
             self.assertIn(text, told)
 
         expect("missing: no such folder", "missing", "--output", "events")
+        (self.folder / "loop").symlink_to("loop")
+        expect("loop: no such folder", "loop", "--output", "events")
         expect("two runs are called mine", "mine", "./mine", "--output", "events")
         (self.folder / "mine/run.json").write_text(json.dumps(RUN | {"format": 2, "program": {"version": "0.7.0"}}))
         expect("mine/run.json: format 2, but this tool reads up to 1; use the one of the release that wrote it, 0.7.0", "mine",
@@ -182,6 +186,15 @@ class ToTensorboard(InScratchFolder):
         (self.folder / "mine/metrics.jsonl").unlink()
         os.mkfifo(self.folder / "mine/metrics.jsonl")
         self.assertIn("metrics.jsonl: not a regular file", self.convert("mine", "--output", "events", status=1))
+
+    def test_a_failure_leaves_the_place_free(self):
+        self.write([step_line(step) for step in range(1, 200)])
+        limited = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))}
+        self.assertIn("--output events: File too large", self.convert("mine", "--output", "events", status=1, **limited))
+        self.convert("mine", "--output", "events")
+        shutil.copytree(self.folder / "mine", self.folder / "other")
+        self.assertIn("is there already", self.convert("other", "mine", "--output", "events", status=1))
+        self.convert("other", "--output", "events")
 
     def test_an_empty_output_is_none(self):
         self.assertIn("--output: must not be empty", self.convert("mine", "--output", "", status=2))
