@@ -63,8 +63,8 @@ Description describe(const fs::path& path) {
 
 RunView::RunView(fs::path folder) : folder_(std::move(folder)), metrics_(folder_ / kMetrics) {
   std::error_code error;
-  expect(fs::is_directory(folder_, error), "{}: no such folder; name the --out of a train_gpt run",
-         folder_.string());
+  expect(fs::is_directory(folder_, error),
+         "{}: no such folder; give the one that train_gpt --out wrote", folder_.string());
   const fs::path whole = fs::weakly_canonical(folder_, error);
   name_ = one_line((error ? folder_ : whole).filename().string());
 }

@@ -127,7 +127,7 @@ class LivePage(WatchedRun):
                             "No such file or directory", "name a file that can be written with --output")
         self.expect_refused(self.report("--json"), "report", "--json excludes --live", "see report --help")
         self.expect_refused(self.call("report", "mine", "--once"), "report", "--once requires --live")
-        self.expect_refused(self.call("report", "--live", "other"), "report", "other: no such folder; name the --out of a train_gpt run")
+        self.expect_refused(self.call("report", "--live", "other"), "report", "other: no such folder; give the one that train_gpt --out wrote")
         self.expect_refused(self.report("--seconds", "0"), "report", "--seconds")
         self.describe(RUN | {"format": 2})
         self.expect_refused(self.report("--once"), "report", "mine/run.json: format 2")

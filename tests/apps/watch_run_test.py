@@ -159,7 +159,7 @@ class WatchRun(WatchedRun):
         (self.run_folder / "run.json").unlink()
         self.expect_error("mine/metrics.jsonl", "No such file", "is mine the folder of a run?")
         self.run_folder.rmdir()
-        self.expect_error("mine: no such folder; name the --out of a train_gpt run")
+        self.expect_error("mine: no such folder; give the one that train_gpt --out wrote")
 
     def test_into_a_pipe_that_is_closed(self):
         process = subprocess.Popen([APPS / "watch_run", "mine"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -32,6 +32,7 @@ COMMANDS = [
     ("train_gpt", "--dry-run --out o --set data.path=data --init-from {}"),
     ("plot_metrics", "{}"), ("to_tensorboard", "{} --output events"), ("to_tensorboard", "run --output {}"),
     ("checkpoints", "{}"), ("checkpoints", "{} --verify"), ("checkpoints", "{} --prune"), ("report", "--live {} --once"),
+    ("watch_run", "{} --once"),
     ("sampling", "{} --output o"), ("sampling", "h100-4x --output {}"), ("sampling", "--machines {} --output o"),
 ]
 
