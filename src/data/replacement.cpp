@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <ranges>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -14,14 +13,14 @@
 namespace dos::data {
 
 Replacement::~Replacement() {
-  for (const Place& place : std::views::reverse(places_)) {
-    if (place.former.empty()) {
-      ::unlink(place.path.c_str());
-    } else {
-      ::rename(place.former.c_str(), place.path.c_str());
-      // Two names of one file are left as they are.
-      ::unlink(place.former.c_str());
+  for (auto place = places_.rbegin(); place != places_.rend(); ++place) {
+    if (place->former.empty()) {
+      ::unlink(place->path.c_str());
+      continue;
     }
+    ::rename(place->former.c_str(), place->path.c_str());
+    // Two names of one file are left as they are.
+    ::unlink(place->former.c_str());
   }
 }
 

@@ -123,6 +123,8 @@ void CheckpointStore::make_folder() {
   expect(!cause, "{}: cannot create the folder: {}; choose a writable --out", folder_.string(),
          cause.message());
   checkpoints_place_.expect_kept();
+  // Of a run that begins it is there from now on.
+  if (place_.is_known()) checkpoints_place_.remember();
 }
 
 CheckpointStore::Staging CheckpointStore::begin(Index step) {

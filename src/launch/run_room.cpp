@@ -59,29 +59,24 @@ fit::Room room_of_rank(const LaunchOptions& options, const train::Run& run, cons
 std::vector<Index> free_on_disks(const train::Run& run, const RankPlace& place,
                                  ranks::Exchange* exchange) {
   const std::vector<offload::DiskRoom> rooms = offload::rooms_for_states(run.config.disks());
-  const tensor::Ownership ownership = run.share.ownership();
-  Index owned = 0;
-  for (Index i = 0; i < std::ssize(run.layout.subgroups); ++i)
-    if (const auto& each = run.layout.subgroups[static_cast<std::size_t>(i)];
-        each.trained && ownership.owns(i))
-      owned += each.count;
+  const Index needed = rooms.empty() ? 0 : train::most_state_files(run);
   std::vector<std::uint64_t> devices;
   for (const offload::DiskRoom& room : rooms) devices.push_back(room.device);
   std::vector<std::string> texts{
-      nlohmann::json{{"host", place.host}, {"devices", devices}, {"owned", owned}}.dump()};
+      nlohmann::json{{"host", place.host}, {"devices", devices}, {"needed", needed}}.dump()};
   if (exchange != nullptr) texts = ranks::gather_texts(*exchange, texts.front());
-  std::map<std::uint64_t, Index> owned_by_all;  // by file system
+  std::map<std::uint64_t, Index> needed_by_all;  // by file system
   for (const std::string& text : texts) {
     const nlohmann::json said =
         parse_json_object(text, "what a rank says", "start all ranks with the same program");
     if (said.at("host").get<std::string>() != place.host) continue;
     for (const std::uint64_t device : said.at("devices").get<std::set<std::uint64_t>>())
-      owned_by_all[device] += said.at("owned").get<Index>();
+      needed_by_all[device] += said.at("needed").get<Index>();
   }
   std::vector<Index> free;
   for (const offload::DiskRoom& room : rooms) {
-    const auto all = static_cast<double>(owned_by_all.at(room.device));
-    const double part = owned == 0 ? 0 : static_cast<double>(owned) / all;
+    const auto all = static_cast<double>(needed_by_all.at(room.device));
+    const double part = needed == 0 ? 0 : static_cast<double>(needed) / all;
     free.push_back(static_cast<Index>(part * static_cast<double>(room.free)));
   }
   return free;

@@ -24,8 +24,8 @@ fit::Room room_of_rank(const LaunchOptions& options, const train::Run& run, cons
                        const rt::Session& session, bool says);
 
 /// Bytes that are free for this rank on each of sched.disks: ranks of a node share a file system in
-/// proportion to what they own. Collective: returns when all have looked. Throws Error as
-/// offload::rooms_for_states().
+/// proportion to what all their states would take there. Collective: returns when all have looked.
+/// Throws Error as offload::rooms_for_states().
 std::vector<Index> free_on_disks(const train::Run& run, const RankPlace& place,
                                  ranks::Exchange* exchange);
 

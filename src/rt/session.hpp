@@ -46,7 +46,7 @@ struct SessionConfig {
   /// StarpuHome.
   std::filesystem::path measurements{};
   Index other_threads = 0;  ///< of the program, beside StarPU's
-  Index files = 0;          ///< that the program has open at once
+  Index files = 4;          ///< that the program has open at once
   Schedulers schedulers{};  ///< known beside StarPU's own; must outlive the session
 };
 

@@ -25,7 +25,7 @@ bool holds(const fs::path& folder, const char* file) {
 
 /// What is no run's folder has one model only.
 void expect_no_choice(const fs::path& source, const std::string& checkpoint, const char* what) {
-  expect(checkpoint == kUsualChoice,
+  expect(checkpoint.empty() || checkpoint == kUsualChoice,
          "--checkpoint {}: chooses of a run, but {} is {}: leave it out, or name the run's folder",
          checkpoint, source.string(), what);
 }

@@ -18,7 +18,7 @@ class ModelSource {
  public:
   /// `named` is a folder with config.json, a checkpoint, or the output folder of a run (or its
   /// folder of checkpoints), of which `checkpoint` names one as CheckpointStore::resolve() takes
-  /// it; of what is no run's it is "last". Throws Error when there is no such thing, or its
+  /// it; of what is no run's it is "last" or "". Throws Error when there is no such thing, or its
   /// description is damaged.
   ModelSource(const std::filesystem::path& named, const std::string& checkpoint);
 

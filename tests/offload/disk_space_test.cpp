@@ -45,7 +45,7 @@ TEST(DiskSpace, OfStatesIsThatOfTheirFileSystem) {
 TEST(DiskSpace, LeavesActivationsWhatStatesDoNotTake) {
   const test::ScratchDirectory scratch;
   for (const char* name : {"a", "b"}) std::filesystem::create_directory(scratch / name);
-  const std::vector<DiskPlace> here{{.folder = scratch.path(), .free = 1000}};
+  const std::vector<DiskPlace> here{{.folder = scratch.path(), .bytes = {}, .free = 1000}};
   const auto left = [&](const std::vector<std::optional<Index>>& sizes, Index states, Index ranks) {
     std::vector<DiskPlace> of_states;
     for (std::size_t i = 0; i < sizes.size(); ++i)
