@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -229,23 +231,28 @@ TEST_F(HungDevice, IsToldOnceWhereAnUpdateWaits) {
   config_.train.checkpoint_every = 3;
   const auto out = scratch_ / "run";
   test::Gate gate;
+  std::promise<void> are_files_made;
+  std::once_flag once;
   const auto made = trainer(out, {[&](Index, const Operation& operation) {
-                              const bool is_part =
-                                  operation.kind == Kind::kWrite && operation.offset > 0;
-                              return Mishap{.gate = is_part ? &gate : nullptr};
+                              if (operation.kind != Kind::kWrite || operation.offset == 0)
+                                return Mishap{};
+                              std::call_once(once, [&] { are_files_made.set_value(); });
+                              return Mishap{.gate = &gate};
                             }});
-  made->set_update_patience(std::chrono::milliseconds(20));
+  // Long enough for a busy machine to make the files: without them the checkpoint is given up.
+  made->set_update_patience(std::chrono::seconds(1));
   made->start_fresh();
   testing::internal::CaptureStdout();
   std::thread opens([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    are_files_made.get_future().wait_for(std::chrono::seconds(60));
+    std::this_thread::sleep_for(std::chrono::seconds(3));
     gate.open();
   });
   made->run();
   opens.join();
   const std::string said = testing::internal::GetCapturedStdout();
   EXPECT_EQ(state_of(*made), straight(kSteps));
-  const std::string words = "an update has waited 0.02 s for bytes of the checkpoint of step";
+  const std::string words = "an update has waited 1 s for bytes of the checkpoint of step";
   const auto place = said.find(words);
   ASSERT_NE(place, said.npos) << said;
   EXPECT_EQ(said.find(words, place + 1), said.npos) << said;
