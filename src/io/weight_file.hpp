@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <future>
@@ -31,6 +32,10 @@ class ReadBuffer {
 
   /// Whether something was begun that is not forgotten.
   [[nodiscard]] bool is_begun() const noexcept { return fault_.valid(); }
+  /// Whether nobody would wait for it.
+  [[nodiscard]] bool has_ended() const {
+    return !is_begun() || fault_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
   /// Waits for what was begun; "" when it is there, else what went wrong, naming file and cause.
   /// Pre: is_begun().
   [[nodiscard]] const std::string& fault() const { return fault_.get(); }

@@ -125,6 +125,9 @@ class HostAccess {
             "element size of a host access");
     return {static_cast<T*>(data_), static_cast<std::size_t>(handle_.count())};
   }
+  [[nodiscard]] std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(data_), static_cast<std::size_t>(handle_.bytes())};
+  }
 
  private:
   const Handle& handle_;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/bf16.hpp"
+#include "base/fresh_memory.hpp"
 #include "nn/initialise.hpp"
 #include "rt/handle.hpp"
 #include "rt/paused_workers.hpp"
@@ -34,8 +35,10 @@ constexpr Index kBlock = 16;
 constexpr Index kReadBytes = (Index{2} << 20) - 2 * io::ReadBuffer::kMostUnit;
 /// What is transposed at a time: with what it becomes they stay in a core's second cache.
 constexpr Index kTransposedElements = Index{1} << 17;
-/// Reads under way while others are converted, for a disk that wants many at once.
-constexpr Index kReadsAhead = 12;
+/// Reads that the disk has at once: more of them end together, and later.
+constexpr Index kReadsUnderWay = 12;
+/// Reads that are begun or ended while others are converted: the disk has the next at once.
+constexpr Index kReadsAhead = 2 * kReadsUnderWay;
 /// All that is read and converted at once, but for what one thread needs at least.
 constexpr Index kMostMemory = Index{56} << 20;
 
@@ -60,6 +63,12 @@ class Buffers {
             std::make_unique<rt::HostAccess>(parameters.lasting(i), rt::Mode::kReadWrite);
   }
 
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() const {
+    std::vector<std::span<std::byte>> memory;
+    for (const auto& access : accesses_)
+      if (access != nullptr) memory.push_back(access->bytes());
+    return memory;
+  }
   [[nodiscard]] bool has(Index subgroup) const {
     return accesses_[static_cast<std::size_t>(subgroup)] != nullptr;
   }
@@ -220,17 +229,19 @@ class Jobs {
   [[nodiscard]] const std::vector<Job>& all() const { return jobs_; }
   /// Of the largest.
   [[nodiscard]] Index most_bytes() const { return most_bytes_; }
-  /// So many that they need less than half of the memory.
-  [[nodiscard]] Index reads_ahead() const {
-    return std::clamp<Index>(kMostMemory * 3 / 7 / read_bytes(), 1, kReadsAhead);
-  }
-  /// One a core, or as many as the rest is for.
+  /// One a core, or as many as need little more than half of the memory.
   [[nodiscard]] Index threads() const {
     const auto cores = std::max<Index>(1, std::thread::hardware_concurrency());
-    return std::clamp<Index>(kMostMemory * 4 / 7 / (read_bytes() + row_bytes_), 1, cores);
+    return std::clamp<Index>(kMostMemory * 4 / 7 / thread_bytes(), 1, cores);
+  }
+  /// As many as the rest is for.
+  [[nodiscard]] Index reads_ahead() const {
+    return std::clamp<Index>((kMostMemory - threads() * thread_bytes()) / read_bytes(), 1,
+                             kReadsAhead);
   }
 
  private:
+  [[nodiscard]] Index thread_bytes() const { return read_bytes() + row_bytes_; }
   [[nodiscard]] Index read_bytes() const {
     return storage::Pages::taken(most_bytes_ + 2 * io::ReadBuffer::kMostUnit);
   }
@@ -324,8 +335,9 @@ void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& p
                   const IsWanted& is_wanted) {
   const Buffers buffers(parameters, is_wanted);
   const Jobs jobs(weights, parameters, buffers);
-  storage::Engine engine({.depth = kReadsAhead});
+  storage::Engine engine({.depth = kReadsUnderWay});
   ReadAhead reads(weights, jobs, engine);
+  FreshMemory fresh(buffers.memory());
   std::mutex mutex;
   std::map<std::size_t, std::exception_ptr> errors;  // by job: the first one is told
   const auto work = [&] {
@@ -335,6 +347,8 @@ void load_weights(const hf::ModelWeights& weights, const tensor::ParameterSet& p
       while (std::optional<ReadAhead::Begun> next = reads.take()) {
         number = next->job;
         const Job& job = jobs.all()[number];
+        while (!next->buffer->has_ended() && fresh.find_pages()) {
+        }
         const auto load_as = job.type == DType::kBF16 ? load<BF16> : load<float>;
         load_as(weights, job, buffers, rows, *next->buffer);
         reads.give_back(std::move(*next));
